@@ -1,0 +1,97 @@
+//! What can be set about the threads of a crew.
+
+use crate::ground::error::BuildError;
+use std::{fmt, sync::Arc, thread};
+
+/// The environment variable that sets the number of workers where the program does not.
+pub const WORKERS_VARIABLE: &str = "FILCH_WORKERS";
+
+type Hook = Arc<dyn Fn(usize) + Send + Sync>;
+
+/// Called on every worker's own thread, before its first and after its last task.
+#[derive(Clone, Default)]
+pub(crate) struct Hooks {
+    pub(crate) on_start: Option<Hook>,
+    pub(crate) on_exit: Option<Hook>,
+}
+
+impl Hooks {
+    pub(crate) fn start(&self, worker: usize) {
+        if let Some(hook) = &self.on_start {
+            hook(worker);
+        }
+    }
+
+    pub(crate) fn exit(&self, worker: usize) {
+        if let Some(hook) = &self.on_exit {
+            hook(worker);
+        }
+    }
+}
+
+/// Names, stacks and hooks of a crew's threads.
+#[derive(Clone, Default)]
+pub struct CrewConfig {
+    pub(crate) workers: Option<usize>,
+    pub(crate) name: Option<Arc<dyn Fn(usize) -> String + Send + Sync>>,
+    pub(crate) stack_size: Option<usize>,
+    pub(crate) hooks: Hooks,
+}
+
+impl CrewConfig {
+    /// How many workers: what the program asked for, else the environment variable, else one for
+    /// each core that the process may use.
+    pub(crate) fn workers(&self) -> Result<usize, BuildError> {
+        match self.workers {
+            Some(workers) => Ok(workers),
+            None => workers_from(std::env::var(WORKERS_VARIABLE).ok().as_deref()),
+        }
+    }
+
+    pub(crate) fn thread_name(&self, worker: usize) -> String {
+        match &self.name {
+            Some(name) => name(worker),
+            None => format!("filch-{worker}"),
+        }
+    }
+}
+
+fn workers_from(variable: Option<&str>) -> Result<usize, BuildError> {
+    match variable.map(str::trim) {
+        None | Some("") => Ok(thread::available_parallelism().map_or(1, usize::from)),
+        Some(text) => match text.parse() {
+            Ok(workers) if workers > 0 => Ok(workers),
+            _ => Err(BuildError::config(format!(
+                "{WORKERS_VARIABLE} is {text:?}; set it to a number of workers of at least 1, or unset it"
+            ))),
+        },
+    }
+}
+
+impl fmt::Debug for CrewConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CrewConfig")
+            .field("workers", &self.workers)
+            .field("stack_size", &self.stack_size)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(filch_loom)))]
+mod tests {
+    use super::workers_from;
+
+    #[test]
+    fn the_variable_is_read_and_checked() {
+        assert_eq!(workers_from(Some(" 3 ")).unwrap(), 3);
+        assert!(workers_from(None).unwrap() >= 1);
+        assert!(workers_from(Some("")).unwrap() >= 1);
+        for bad in ["0", "-1", "many", "1.5"] {
+            let error = workers_from(Some(bad)).unwrap_err();
+            assert!(
+                error.is_config() && error.to_string().contains(bad),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Which worker this thread is.
+
+use std::cell::Cell;
+
+/// The engine (by the address of its core, or zero) and the worker that this thread is at present.
+type Place = (usize, usize);
+
+thread_local! {
+    static PLACE: Cell<Place> = const { Cell::new((0, 0)) };
+}
+
+/// The number of the worker that this thread is, or `None` on a thread that is none.
+///
+/// For state that each worker keeps for itself outside of its scratch: a shard of a buffer pool, a
+/// counter, a log.
+///
+/// ```
+/// use filch::Executor;
+///
+/// assert_eq!(filch::current_worker(), None);
+/// let executor = Executor::builder()
+///     .workers(2)
+///     .build(|_| (), |_: (), cx| assert_eq!(filch::current_worker(), Some(cx.id())))
+///     .unwrap();
+/// executor.spawn(()).unwrap();
+/// executor.join();
+/// ```
+#[must_use]
+pub fn current_worker() -> Option<usize> {
+    let (engine, worker) = PLACE.get();
+    (engine != 0).then_some(worker)
+}
+
+/// Whether this thread is a worker of the engine whose core is at `engine`.
+pub(crate) fn is_worker_of(engine: usize) -> bool {
+    PLACE.get().0 == engine
+}
+
+/// Restores what the thread was before.
+pub(crate) struct Restore(Place);
+
+/// This thread is worker `worker` of the engine at `engine` until the value is dropped.
+pub(crate) fn set(engine: usize, worker: usize) -> Restore {
+    Restore(PLACE.replace((engine, worker)))
+}
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        PLACE.set(self.0);
+    }
+}

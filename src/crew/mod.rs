@@ -1,0 +1,195 @@
+//! Threads that drive workers, for any task type.
+//!
+//! A [`Crew`] starts a thread for every worker of an engine, each with a state of its own, and steps
+//! them until the engine sends them home. The faces stand on it; it knows none of them.
+
+mod config;
+mod current;
+mod parker;
+
+pub use config::{CrewConfig, WORKERS_VARIABLE};
+pub use current::current_worker;
+pub(crate) use current::is_worker_of;
+pub(crate) use parker::Parkers;
+
+use crate::{
+    engine::{Active, Core, IdleAction, Observer, Step, Strategy},
+    ground::{
+        error::BuildError,
+        latch::Latch,
+        unwind::{self, AbortOnPanic},
+    },
+};
+use std::{
+    fmt, hint,
+    sync::{Arc, Mutex, PoisonError},
+    thread::{self, JoinHandle},
+};
+
+/// What runs a task on a worker with state `S`.
+///
+/// Implemented by the faces. A panic of the user's must be contained inside; one that comes out is
+/// taken for a bug in filch and ends the process.
+pub trait Work<T: Send, S, Q: Strategy, O: Observer>: Send + Sync + 'static {
+    /// Makes the state of `worker`, on its own thread. May panic; the crew then does not start.
+    fn init(&self, worker: usize) -> S;
+
+    /// Runs `task`.
+    fn run(&self, task: T, active: Active<'_, '_, T, Q, O>, state: &mut S);
+}
+
+/// What a thread reports before it starts to work.
+struct Start {
+    ready: Latch,
+    failed: Mutex<Option<BuildError>>,
+}
+
+/// The threads of one engine.
+pub struct Crew<S> {
+    threads: Vec<JoinHandle<Option<S>>>,
+}
+
+impl<S: Send + 'static> Crew<S> {
+    /// Starts a thread for each worker of `core` and returns when all of them are ready.
+    ///
+    /// # Errors
+    /// When a thread cannot be started, or a start hook or [`Work::init`] panics. Then nothing was
+    /// run, and every thread that was started has ended.
+    pub(crate) fn start<T, Q, O, W>(
+        config: &CrewConfig,
+        core: &Arc<Core<T, Q, O>>,
+        parkers: &Arc<Parkers>,
+        work: &Arc<W>,
+    ) -> Result<Self, BuildError>
+    where
+        T: Send + 'static,
+        Q: Strategy,
+        O: Observer + Send + Sync + 'static,
+        W: Work<T, S, Q, O>,
+    {
+        let workers = core.workers();
+        let start = Arc::new(Start {
+            ready: Latch::new(workers),
+            failed: Mutex::new(None),
+        });
+        let mut crew = Self {
+            threads: Vec::with_capacity(workers),
+        };
+        for id in 0..workers {
+            let mut builder = thread::Builder::new().name(config.thread_name(id));
+            if let Some(bytes) = config.stack_size {
+                builder = builder.stack_size(bytes);
+            }
+            let (core, work, parkers) = (core.clone(), work.clone(), parkers.clone());
+            let (report, hooks) = (start.clone(), config.hooks.clone());
+            let spawned = builder.spawn(move || {
+                parkers.register(id);
+                let _current = current::set(&*core as *const _ as usize, id);
+                let state = unwind::contain(|| {
+                    hooks.start(id);
+                    work.init(id)
+                });
+                let state = match state {
+                    Ok(state) => {
+                        report.ready.count_down();
+                        Some(drive(&core, id, &parkers, &*work, state))
+                    }
+                    Err(payload) => {
+                        let message = unwind::message(&payload).to_owned();
+                        report.fail(BuildError::init(id, message));
+                        report.ready.count_down();
+                        None
+                    }
+                };
+                // The work is done; a hook that panics has told so through the panic hook.
+                let _ = unwind::contain(|| hooks.exit(id));
+                state
+            });
+            match spawned {
+                Ok(thread) => crew.threads.push(thread),
+                Err(error) => {
+                    start.fail(BuildError::thread(id, error));
+                    (id..workers).for_each(|_| start.ready.count_down());
+                    break;
+                }
+            }
+        }
+        start.ready.wait();
+        let failed = start
+            .failed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        match failed {
+            None => Ok(crew),
+            Some(error) => {
+                core.stop();
+                crew.join();
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits until every thread has ended, and gives their states, in the order of the workers.
+    pub(crate) fn join(self) -> Vec<S> {
+        let ends = self.threads.into_iter().map(JoinHandle::join);
+        ends.filter_map(|end| match end {
+            Ok(state) => state,
+            // The only panics that get here come from destructors of thread-locals and the like:
+            // the user's code, after our work was done. They have been reported.
+            Err(_) => None,
+        })
+        .collect()
+    }
+}
+
+impl<S> fmt::Debug for Crew<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Crew")
+            .field("threads", &self.threads.len())
+            .finish()
+    }
+}
+
+impl Start {
+    fn fail(&self, error: BuildError) {
+        self.failed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_or_insert(error);
+    }
+}
+
+/// Steps worker `id` until it is sent home.
+fn drive<T, S, Q, O>(
+    core: &Core<T, Q, O>,
+    id: usize,
+    parkers: &Parkers,
+    work: &impl Work<T, S, Q, O>,
+    mut state: S,
+) -> S
+where
+    T: Send,
+    Q: Strategy,
+    O: Observer,
+{
+    let abort = AbortOnPanic;
+    let mut worker = core.enter(id);
+    loop {
+        match worker.step(|task, active| work.run(task, active, &mut state)) {
+            Step::Ran => {}
+            Step::Idle(IdleAction::Yield) => thread::yield_now(),
+            Step::Idle(IdleAction::Spin(pauses)) => (0..pauses).for_each(|_| hint::spin_loop()),
+            // The engine turns a wish to park into a ticket.
+            Step::Idle(IdleAction::Park(_)) => {}
+            Step::Park(ticket) => {
+                parkers.park(ticket.timeout(), || worker.is_woken());
+                worker.resume(ticket);
+            }
+            Step::Exit => break,
+        }
+    }
+    drop(worker);
+    drop(abort);
+    state
+}

@@ -1,0 +1,65 @@
+//! Where the threads of a crew sleep.
+
+use crate::engine::Unpark;
+use std::{
+    sync::OnceLock,
+    thread::{self, Thread},
+    time::{Duration, Instant},
+};
+
+/// The threads of a crew, to be woken by the number of their worker.
+///
+/// Whether a worker has been woken is written in its entry of the sleep list, before `unpark`; so a
+/// stray token of [`thread::park`], which the user's own code may leave behind, does no harm.
+#[derive(Debug)]
+pub(crate) struct Parkers {
+    threads: Box<[OnceLock<Thread>]>,
+}
+
+impl Parkers {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self {
+            threads: (0..workers).map(|_| OnceLock::new()).collect(),
+        }
+    }
+
+    /// This thread is worker `worker` from now on.
+    pub(crate) fn register(&self, worker: usize) {
+        self.threads[worker]
+            .set(thread::current())
+            .expect("a worker has one thread");
+    }
+
+    /// Sleeps until `woken`, or until the time is up.
+    pub(crate) fn park(&self, timeout: Option<Duration>, woken: impl Fn() -> bool) {
+        let Some(timeout) = timeout else {
+            while !woken() {
+                thread::park();
+            }
+            return;
+        };
+        let start = Instant::now();
+        while !woken() {
+            match timeout.checked_sub(start.elapsed()) {
+                Some(left) if !left.is_zero() => thread::park_timeout(left),
+                _ => return,
+            }
+        }
+    }
+}
+
+impl Unpark for Parkers {
+    fn unpark(&self, worker: usize) {
+        // A worker that sleeps has registered first.
+        if let Some(thread) = self.threads[worker].get() {
+            thread.unpark();
+        }
+    }
+}
+
+/// So that the engine and the crew can share them.
+impl Unpark for std::sync::Arc<Parkers> {
+    fn unpark(&self, worker: usize) {
+        (**self).unpark(worker);
+    }
+}

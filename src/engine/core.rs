@@ -1,0 +1,353 @@
+//! What the workers of one engine share.
+
+use super::{
+    event::{Event, OUTSIDE, Observer},
+    gate::{Gate, GateState, Verdict},
+    idle::{IdlePolicy, Tiered, WakePolicy},
+    injector::Injector,
+    queue::Strategy,
+    sleep::{MAX_WORKERS, Sleep},
+    victims::Topology,
+    worker::Worker,
+};
+use crate::ground::{
+    canary::{Canary, broken},
+    error::{BuildError, Refused},
+    sync::{AtomicUsize, Ordering},
+    sys::barrier,
+};
+use std::fmt;
+
+/// Wakes a worker that sleeps after [`Step::Park`](super::Step::Park).
+///
+/// The wake may come before the worker is asleep: it must then not fall asleep. The simulator and the
+/// threads each have their own.
+pub trait Unpark: Send + Sync {
+    /// Wakes `worker`.
+    fn unpark(&self, worker: usize);
+}
+
+/// Wakes nobody, for drivers that never wait.
+#[derive(Clone, Copy, Debug)]
+struct Nobody;
+
+impl Unpark for Nobody {
+    fn unpark(&self, _worker: usize) {}
+}
+
+/// The numbers and hooks of a [`Core`].
+///
+/// ```
+/// use filch::engine::{Settings, WakePolicy};
+///
+/// let settings = Settings {
+///     wake: WakePolicy::OnHoard(WakePolicy::HOARD),
+///     ..Settings::new(4)
+/// };
+/// assert_eq!(settings.workers, 4);
+/// ```
+pub struct Settings {
+    /// The most workers at a time.
+    pub workers: usize,
+    /// Where the generators of the workers start. Seed 003's default.
+    pub seed: u64,
+    /// The most queues of others that one step tries to take from. Seed 001's 32: with fewer workers
+    /// than that, a step visits everybody; with more, a step stays short.
+    pub steal_tries: usize,
+    /// The most tasks taken from the injector at once.
+    pub inject_batch: usize,
+    /// Every so many tasks a worker looks at the injector first, so that tasks from outside are not
+    /// starved by a worker that feeds itself; zero never does. A prime, as in Go and tokio, so that
+    /// it does not fall in step with the rhythm of a program.
+    pub inject_interval: u32,
+    /// The most tasks from outside that wait in the injector.
+    pub inject_capacity: Option<usize>,
+    /// When a push looks for sleepers.
+    pub wake: WakePolicy,
+    /// What a worker does that finds nothing.
+    pub idle: Box<dyn IdlePolicy>,
+    /// Who is near whom.
+    pub topology: Topology,
+    /// Who wakes the sleeping.
+    pub unpark: Box<dyn Unpark>,
+}
+
+impl Settings {
+    /// Seed 003's seed, the constant of PCG's reference implementation.
+    pub const SEED: u64 = 0x853c_49e6_748f_ea9b;
+
+    /// The defaults for at most `workers` workers.
+    #[must_use]
+    pub fn new(workers: usize) -> Self {
+        Self {
+            workers,
+            seed: Self::SEED,
+            steal_tries: 32,
+            inject_batch: 64,
+            inject_interval: 61,
+            inject_capacity: None,
+            wake: WakePolicy::default(),
+            idle: Box::new(Tiered::default()),
+            topology: Topology::flat(workers),
+            unpark: Box::new(Nobody),
+        }
+    }
+
+    fn check(&self) -> Result<(), BuildError> {
+        if self.workers == 0 {
+            return Err(BuildError::config(
+                "no workers: ask for at least one worker, or leave the number out to get one for each core",
+            ));
+        }
+        if self.workers > MAX_WORKERS {
+            return Err(BuildError::config(format!(
+                "{} workers are too many; ask for at most {MAX_WORKERS}",
+                self.workers
+            )));
+        }
+        if self.inject_capacity == Some(0) {
+            return Err(BuildError::config(
+                "an injector without room would refuse every task; set its capacity to 1 or more",
+            ));
+        }
+        if self.topology.workers() != self.workers {
+            return Err(BuildError::config(format!(
+                "the topology is for {} workers, but there are {}",
+                self.topology.workers(),
+                self.workers
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("workers", &self.workers)
+            .field("seed", &self.seed)
+            .field("wake", &self.wake)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the workers of one engine share: queues, the gate word, the sleep word.
+///
+/// The [module documentation](super) shows one at work.
+pub struct Core<T: Send, Q: Strategy, O: Observer> {
+    pub(super) store: Q::Store<T>,
+    pub(super) injector: Injector<T>,
+    pub(super) gate: Gate,
+    pub(super) sleep: Sleep,
+    pub(super) observer: O,
+    pub(super) settings: Settings,
+    /// How many workers take part at present.
+    pub(super) present: AtomicUsize,
+}
+
+impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
+    /// An engine that nobody drives yet.
+    ///
+    /// # Errors
+    /// When a setting makes no sense; the error says which.
+    pub fn new(settings: Settings, spec: &Q::Spec, observer: O) -> Result<Self, BuildError> {
+        settings.check()?;
+        barrier::prepare();
+        Ok(Self {
+            store: Q::store(spec, settings.workers)?,
+            injector: Injector::bounded(settings.inject_capacity.unwrap_or(usize::MAX)),
+            gate: Gate::new(),
+            sleep: Sleep::new(settings.workers),
+            observer,
+            settings,
+            present: AtomicUsize::new(0),
+        })
+    }
+
+    /// Worker `worker` begins to take part. It leaves when the value is dropped.
+    ///
+    /// # Panics
+    /// When there can be no such worker, or it takes part already.
+    pub fn enter(&self, worker: usize) -> Worker<'_, T, Q, O> {
+        Worker::enter(self, worker)
+    }
+
+    /// Adds a task from outside.
+    ///
+    /// # Errors
+    /// The task, when the gate is closed or the injector full.
+    pub fn inject(&self, task: T) -> Result<(), Refused<T>> {
+        if !self.gate.enter(1) {
+            return Err(Refused::closed(task));
+        }
+        match self.injector.push(task) {
+            Ok(()) => {
+                self.notify(OUTSIDE);
+                Ok(())
+            }
+            Err(task) => {
+                self.conclude(self.gate.withdraw(1));
+                Err(Refused::full(task))
+            }
+        }
+    }
+
+    /// Adds all tasks from outside, in their order, or none.
+    ///
+    /// # Errors
+    /// All the tasks, when the gate is closed or they don't all fit into the injector.
+    pub fn inject_batch(&self, tasks: Vec<T>) -> Result<(), Refused<Vec<T>>> {
+        let n = tasks.len();
+        if !self.gate.enter(n) {
+            return Err(Refused::closed(tasks));
+        }
+        match self.injector.push_batch(tasks) {
+            Ok(()) => {
+                self.notify(OUTSIDE);
+                Ok(())
+            }
+            Err(tasks) => {
+                self.conclude(self.gate.withdraw(n));
+                Err(Refused::full(tasks))
+            }
+        }
+    }
+
+    /// Lets no more tasks in. When everything that is in flight has run, every worker gets
+    /// [`Step::Exit`](super::Step::Exit).
+    pub fn close(&self) {
+        self.conclude(self.gate.close());
+    }
+
+    /// Lets no more tasks in, and sends every worker home after the task that it is running. What is
+    /// queued stays; [`abandoned`](Self::abandoned) gives it back.
+    pub fn stop(&self) {
+        // The verdict is not needed: everybody is sent home anyway.
+        let _ = self.gate.close();
+        self.send_home();
+    }
+
+    /// Whether tasks from outside are let in.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.gate.state().is_open()
+    }
+
+    /// Whether the workers are being sent home.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.sleep.state().stopped()
+    }
+
+    /// The gate's present state.
+    #[must_use]
+    pub fn gate(&self) -> GateState {
+        self.gate.state()
+    }
+
+    /// Takes every task that is queued, once everybody has left.
+    ///
+    /// `wait` is called while somebody from outside has been let in and has not queued its task yet;
+    /// it should give that thread time.
+    ///
+    /// # Panics
+    /// When a worker is still taking part.
+    #[must_use]
+    pub fn abandoned(&self, mut wait: impl FnMut()) -> Vec<T> {
+        // Acquire: pairs with the release in `Worker::drop`.
+        assert_eq!(
+            self.present.load(Ordering::Acquire),
+            0,
+            "tasks can be taken back only when every worker has left"
+        );
+        let mut tasks = Vec::new();
+        loop {
+            tasks.append(&mut self.injector.drain());
+            Q::reset(&self.store, |task| tasks.push(task));
+            // Nobody is busy, so the count is exact.
+            if tasks.len() as i64 >= self.gate.state().in_flight() {
+                let _ = self.gate.withdraw(tasks.len());
+                return tasks;
+            }
+            wait();
+        }
+    }
+
+    /// The most workers at a time.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.settings.workers
+    }
+
+    /// Who listens.
+    pub fn observer(&self) -> &O {
+        &self.observer
+    }
+
+    /// Whether there is a task in any queue.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        !self.injector.is_empty() || Q::has_work(&self.store)
+    }
+
+    /// The sleep word's present state.
+    #[must_use]
+    pub fn sleep(&self) -> super::sleep::SleepState {
+        self.sleep.state()
+    }
+
+    /// At most half of the workers search at a time, rounded up.
+    pub(super) fn search_limit(&self) -> usize {
+        // Relaxed: a heuristic.
+        self.present.load(Ordering::Relaxed).div_ceil(2).max(1)
+    }
+
+    /// Work has come: wakes somebody if nobody is on the way.
+    #[inline(always)]
+    pub(super) fn notify(&self, by: usize) {
+        if broken(Canary::PushWake) {
+            return;
+        }
+        // Between the push and the look at the sleep word; pairs with the heavy barrier of a worker
+        // that falls asleep.
+        barrier::light();
+        if self.sleep.state().wants_wake() {
+            self.wake_one(by);
+        }
+    }
+
+    #[cold]
+    pub(super) fn wake_one(&self, by: usize) {
+        if let Some(worker) = self.sleep.wake_one() {
+            self.unpark(by, worker);
+        }
+    }
+
+    pub(super) fn conclude(&self, verdict: Verdict) {
+        if verdict == Verdict::Finished {
+            self.send_home();
+        }
+    }
+
+    fn send_home(&self) {
+        self.sleep.stop();
+        while let Some(worker) = self.sleep.wake_any() {
+            self.unpark(OUTSIDE, worker);
+        }
+    }
+
+    fn unpark(&self, by: usize, worker: usize) {
+        self.observer.event(by, Event::Woke { target: worker });
+        self.settings.unpark.unpark(worker);
+    }
+}
+
+impl<T: Send, Q: Strategy, O: Observer> fmt::Debug for Core<T, Q, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core")
+            .field("gate", &self.gate)
+            .field("sleep", &self.sleep)
+            .field("injector", &self.injector)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,140 @@
+//! What the engine tells: events, and who listens to them.
+
+/// Where a worker got a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// Its own queue.
+    Local,
+    /// The injector.
+    Injector,
+    /// Another worker's queue.
+    Steal {
+        /// Whose.
+        victim: usize,
+    },
+}
+
+/// The worker number of events that happen outside of any worker.
+pub const OUTSIDE: usize = usize::MAX;
+
+/// Something that happened to a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// It began to take part.
+    Entered,
+    /// It left, and handed on as many tasks.
+    Left {
+        /// Tasks from its queue that went to the injector.
+        handed_on: usize,
+    },
+    /// It is about to run a task.
+    Started {
+        /// Where the task came from.
+        source: Source,
+    },
+    /// Other tasks came along with the one that it started, and are in its own queue now.
+    Moved {
+        /// How many.
+        tasks: usize,
+    },
+    /// The task is done, or has panicked.
+    Finished,
+    /// It spawned a task into its own queue.
+    SpawnedLocal,
+    /// It spawned a task into the injector.
+    SpawnedGlobal,
+    /// Its queue was full; half of it went to the injector.
+    Spilled {
+        /// How many tasks.
+        tasks: usize,
+    },
+    /// It looked for tasks in the queues of others.
+    Searched {
+        /// How many queues it tried to take from.
+        attempts: usize,
+        /// How many races for a task it lost there; each was tried again.
+        retries: usize,
+    },
+    /// It has run out of tasks.
+    Idle,
+    /// It has tasks again.
+    Busy,
+    /// It is falling asleep.
+    Parked,
+    /// It is awake again.
+    Unparked,
+    /// It woke another worker.
+    Woke {
+        /// Whom.
+        target: usize,
+    },
+}
+
+/// Listens to the engine. Everything that is drawn, counted or logged comes through here.
+///
+/// The default method does nothing, and [`Silent`] uses it: the calls disappear when compiled. An
+/// observer is called by the worker itself, in the middle of its work, so it should keep a place of
+/// its own for each worker and share nothing.
+///
+/// ```
+/// use filch::engine::{Event, Observer};
+/// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+///
+/// #[derive(Default)]
+/// struct Steals(AtomicUsize);
+///
+/// impl Observer for Steals {
+///     fn event(&self, _worker: usize, event: Event) {
+///         if let Event::Moved { tasks } = event {
+///             self.0.fetch_add(tasks, Relaxed);
+///         }
+///     }
+/// }
+/// ```
+pub trait Observer: Sync {
+    /// `event` happened to `worker`.
+    #[inline(always)]
+    fn event(&self, worker: usize, event: Event) {
+        let _ = (worker, event);
+    }
+}
+
+/// The observer that compiles to nothing.
+///
+/// ```
+/// use filch::engine::{Event, Observer, Silent};
+/// Silent.event(0, Event::Idle);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Observer for Silent {}
+
+/// Two observers side by side.
+///
+/// ```
+/// use filch::engine::{Event, Observer, Silent};
+/// (Silent, Silent).event(0, Event::Busy);
+/// ```
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    #[inline(always)]
+    fn event(&self, worker: usize, event: Event) {
+        self.0.event(worker, event);
+        self.1.event(worker, event);
+    }
+}
+
+impl<O: Observer + ?Sized> Observer for &O {
+    #[inline(always)]
+    fn event(&self, worker: usize, event: Event) {
+        (**self).event(worker, event);
+    }
+}
+
+impl<O: Observer + Send + ?Sized> Observer for std::sync::Arc<O> {
+    #[inline(always)]
+    fn event(&self, worker: usize, event: Event) {
+        (**self).event(worker, event);
+    }
+}

@@ -1,0 +1,58 @@
+//! The scheduler: queues, the gate word, the sleep word, victims, and one step of one worker.
+//!
+//! Generic over the task type, the queue [`Strategy`] and the [`Observer`]. No clock, no thread, no
+//! environment, no I/O: a [`Worker`] makes one move when it is told to ([`Worker::step`]), and whoever
+//! tells it, a thread or the simulator, does the waiting. Most programs use a face such as
+//! [`Executor`](crate::Executor); this module is for those who build one.
+//!
+//! ```
+//! use filch::engine::{Core, PerWorker, Settings, Silent, Step};
+//!
+//! // Two workers, driven by hand.
+//! let core: Core<u64, PerWorker, Silent> = Core::new(Settings::new(2), &Default::default(), Silent)?;
+//! core.inject(10).unwrap();
+//! core.close();
+//!
+//! let mut workers = [core.enter(0), core.enter(1)];
+//! let mut sum = 0;
+//! let mut at_work = vec![0, 1];
+//! while let Some(&who) = at_work.first() {
+//!     let step = workers[who].step(|n, cx| {
+//!         sum += n;
+//!         if n > 0 {
+//!             cx.spawn_local(n - 1).unwrap();
+//!         }
+//!     });
+//!     match step {
+//!         Step::Park(ticket) => workers[who].resume(ticket), // nobody sleeps here
+//!         Step::Exit => {
+//!             at_work.remove(0);
+//!         }
+//!         Step::Ran | Step::Idle(_) => at_work.rotate_left(1),
+//!     }
+//! }
+//! assert_eq!(sum, 55);
+//! # Ok::<(), filch::BuildError>(())
+//! ```
+
+mod core;
+pub mod deque;
+mod event;
+pub mod gate;
+mod idle;
+mod injector;
+pub mod queue;
+pub mod sleep;
+mod victims;
+mod worker;
+
+pub use core::{Core, Settings, Unpark};
+pub use deque::{Capacity, Deque, Owner, Steal};
+pub use event::{Event, OUTSIDE, Observer, Silent, Source};
+pub use gate::{Gate, Verdict};
+pub use idle::{IdleAction, IdlePolicy, Tiered, WakePolicy};
+pub use injector::{Injector, Take};
+pub use queue::{Acquired, Hunt, PerWorker, PerWorkerSpec, Queue, Shared, SharedSpec, Strategy};
+pub use sleep::Sleep;
+pub use victims::{Topology, Victims};
+pub use worker::{Active, Step, Ticket, Worker};

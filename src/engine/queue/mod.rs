@@ -1,0 +1,206 @@
+//! Queue strategies: how the workers of one engine share their tasks, chosen at compile time.
+//!
+//! A [`Strategy`] says what the workers share (its `Store`) and what each of them holds (its
+//! `Handle`, a [`Queue`]). [`PerWorker`] gives everybody a deque and lets the idle steal; [`Shared`] is
+//! one queue for all. The shape of the trait is seed 004's; here a user can write a third one:
+//!
+//! ```
+//! use filch::engine::{Acquired, Hunt, Queue, Strategy};
+//! use filch::{BuildError, Executor};
+//! use std::sync::Mutex;
+//!
+//! /// One stack for everybody: the newest task first, wherever it came from.
+//! #[derive(Debug)]
+//! struct OneStack;
+//!
+//! struct Handle<'a, T>(&'a Mutex<Vec<T>>);
+//!
+//! impl Strategy for OneStack {
+//!     type Spec = ();
+//!     type Store<T: Send> = Mutex<Vec<T>>;
+//!     type Handle<'a, T: Send + 'a> = Handle<'a, T>;
+//!
+//!     fn store<T: Send>(_: &(), _workers: usize) -> Result<Mutex<Vec<T>>, BuildError> {
+//!         Ok(Mutex::default())
+//!     }
+//!     fn handle<T: Send>(store: &Mutex<Vec<T>>, _worker: usize) -> Handle<'_, T> {
+//!         Handle(store)
+//!     }
+//!     fn has_work<T: Send>(store: &Mutex<Vec<T>>) -> bool {
+//!         !store.lock().unwrap().is_empty()
+//!     }
+//!     fn reset<T: Send>(store: &Mutex<Vec<T>>, mut give: impl FnMut(T)) {
+//!         std::mem::take(&mut *store.lock().unwrap()).into_iter().for_each(&mut give);
+//!     }
+//! }
+//!
+//! impl<T: Send> Queue<T> for Handle<'_, T> {
+//!     fn push(&mut self, task: T) -> Result<(), T> {
+//!         self.0.lock().unwrap().push(task);
+//!         Ok(())
+//!     }
+//!     fn pop(&mut self) -> Option<T> {
+//!         self.0.lock().unwrap().pop()
+//!     }
+//!     fn oldest(&mut self) -> Option<T> {
+//!         let mut stack = self.0.lock().unwrap();
+//!         (!stack.is_empty()).then(|| stack.remove(0))
+//!     }
+//!     fn try_acquire(&mut self, _hunt: &mut Hunt<'_>) -> Acquired<T> {
+//!         Acquired::Nothing // `pop` has looked everywhere already
+//!     }
+//!     fn drain_own(&mut self, _give: impl FnMut(T)) {} // nothing here is this worker's alone
+//! }
+//!
+//! let executor = Executor::builder()
+//!     .workers(2)
+//!     .strategy::<OneStack>(())
+//!     .build(|_| 0_u64, |n: u64, cx| *cx.scratch() += n)
+//!     .unwrap();
+//! executor.spawn_batch((1..=100).collect::<Vec<_>>()).unwrap();
+//! assert_eq!(executor.join().scratch.iter().sum::<u64>(), 5050);
+//! ```
+
+mod per_worker;
+mod shared;
+
+pub use per_worker::{PerWorker, PerWorkerSpec};
+pub use shared::{Shared, SharedSpec};
+
+use super::victims::Victims;
+use crate::ground::{error::BuildError, rng::Rng};
+
+/// How the workers of one engine share their tasks.
+///
+/// The [module documentation](self) shows one that a user wrote.
+pub trait Strategy: Sized + 'static {
+    /// What can be set.
+    type Spec: Clone + Default + Send + Sync + 'static;
+    /// What the workers share.
+    type Store<T: Send>: Send + Sync;
+    /// What one worker holds.
+    type Handle<'a, T: Send + 'a>: Queue<T>;
+
+    /// Makes the store for workers `0..workers`.
+    ///
+    /// # Errors
+    /// When the spec makes no sense.
+    fn store<T: Send>(spec: &Self::Spec, workers: usize) -> Result<Self::Store<T>, BuildError>;
+
+    /// The handle of `worker`. The engine asks for it when the worker enters and drops it when the
+    /// worker leaves; it never holds two for one worker.
+    fn handle<T: Send>(store: &Self::Store<T>, worker: usize) -> Self::Handle<'_, T>;
+
+    /// Whether there is a task anywhere that some worker's
+    /// [`try_acquire`](Queue::try_acquire) or [`pop`](Queue::pop) would find.
+    ///
+    /// This is the last look before a worker sleeps, after a barrier: a task that was pushed before
+    /// the barrier and has not been taken must be seen, whatever hints say.
+    fn has_work<T: Send>(store: &Self::Store<T>) -> bool;
+
+    /// Gives every task that is left to `give`; the store is as new afterwards. No worker holds a
+    /// handle when this is called.
+    fn reset<T: Send>(store: &Self::Store<T>, give: impl FnMut(T));
+}
+
+/// One worker's end of a [`Strategy`].
+pub trait Queue<T> {
+    /// Adds a task of this worker, or gives it back when there is no room.
+    ///
+    /// # Errors
+    /// The task, when the queue is full.
+    fn push(&mut self, task: T) -> Result<(), T>;
+
+    /// Takes the task that this worker should run next, from what it pushed itself.
+    fn pop(&mut self) -> Option<T>;
+
+    /// Takes the oldest task of this worker: what runs when it yields.
+    fn oldest(&mut self) -> Option<T>;
+
+    /// Takes a task from others.
+    fn try_acquire(&mut self, hunt: &mut Hunt<'_>) -> Acquired<T>;
+
+    /// Gives every task that only this worker's queue holds to `give`: the worker leaves.
+    fn drain_own(&mut self, give: impl FnMut(T));
+
+    /// The worker has tasks from now on.
+    fn busy(&mut self) {}
+
+    /// The worker has run out of tasks, and its own queue is empty.
+    fn idle(&mut self) {}
+}
+
+/// What [`Queue::try_acquire`] found.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acquired<T> {
+    /// A task.
+    Task {
+        /// The task to run.
+        task: T,
+        /// Whose it was.
+        victim: usize,
+        /// How many more have moved to the worker's own queue.
+        moved: usize,
+    },
+    /// Nothing anywhere.
+    Nothing,
+    /// Nothing yet: a race was lost, or not everybody was visited. Look again.
+    Unfinished,
+}
+
+/// One look around for tasks: whom to visit, and how long.
+///
+/// ```
+/// use filch::engine::{Hunt, Topology, Victims};
+/// use filch::Rng;
+///
+/// let (mut victims, mut rng) = (Victims::new(&Topology::flat(4), 0), Rng::new(1));
+/// let mut hunt = Hunt::new(&mut victims, &mut rng, 2);
+/// let visited: Vec<_> = std::iter::from_fn(|| hunt.next_victim()).collect();
+/// assert_eq!(visited.len(), 3); // a round visits every other worker once
+/// ```
+#[derive(Debug)]
+pub struct Hunt<'a> {
+    victims: &'a mut Victims,
+    tries: usize,
+    attempts: usize,
+    retries: usize,
+}
+
+impl<'a> Hunt<'a> {
+    /// Goes on with the round of `victims`, or starts a new one, for at most `tries` attempts.
+    pub fn new(victims: &'a mut Victims, rng: &mut Rng, tries: usize) -> Self {
+        if !victims.in_round() {
+            victims.start_round(rng);
+        }
+        Self {
+            victims,
+            tries: tries.max(1),
+            attempts: 0,
+            retries: 0,
+        }
+    }
+
+    /// The next worker to visit, or `None` when the round is over.
+    pub fn next_victim(&mut self) -> Option<usize> {
+        self.victims.next()
+    }
+
+    /// Counts an attempt to take a task. False when that was the last one of this hunt.
+    pub fn attempt(&mut self) -> bool {
+        self.attempts += 1;
+        self.attempts < self.tries
+    }
+
+    /// Counts a lost race.
+    pub fn retry(&mut self) {
+        self.retries += 1;
+    }
+
+    /// Attempts and lost races so far.
+    #[must_use]
+    pub fn effort(&self) -> (usize, usize) {
+        (self.attempts, self.retries)
+    }
+}

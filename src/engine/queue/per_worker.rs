@@ -1,0 +1,202 @@
+//! A deque for every worker; the idle steal.
+
+use super::{Acquired, Hunt, Queue, Strategy};
+use crate::{
+    engine::deque::{Capacity, Deque, Owner, Steal},
+    ground::{
+        error::BuildError,
+        padded::Padded,
+        sync::{AtomicU64, Ordering, hint},
+    },
+};
+use std::fmt;
+
+/// How often a lost race for a victim's task is tried again before the next victim.
+///
+/// A race is lost because somebody else got a task, so there was one a moment ago. Four in a row
+/// mean a crowd, and then the next victim is the better choice.
+const RETRIES: usize = 4;
+
+/// A work-stealing deque for every worker: newest first for its owner, oldest first for thieves, who
+/// take half of what there is.
+///
+/// The strategy of choice for almost everything; [`Shared`](super::Shared) tells when not.
+#[derive(Clone, Copy, Debug)]
+pub struct PerWorker;
+
+/// What can be set about [`PerWorker`].
+///
+/// ```
+/// use filch::engine::{Capacity, PerWorkerSpec};
+///
+/// let spec = PerWorkerSpec {
+///     capacity: Capacity::bounded(256),
+///     ..Default::default()
+/// };
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PerWorkerSpec {
+    /// How many tasks a deque holds.
+    pub capacity: Capacity,
+    /// The most tasks that a thief takes at once; never more than half. One is classic stealing.
+    pub steal_batch: usize,
+}
+
+impl Default for PerWorkerSpec {
+    fn default() -> Self {
+        Self {
+            capacity: Capacity::default(),
+            steal_batch: STEAL_BATCH,
+        }
+    }
+}
+
+/// Half of a deque, but at most so many: what a thief copies it also has to run, and while it copies,
+/// others wait. At 5 ns a task 512 of them keep it busy for 2.5 µs, some ten times what the steal
+/// costs (`filch-bench executor`, case `local_fanout`).
+const STEAL_BATCH: usize = 512;
+
+/// The deques, and a hint of who may have work.
+///
+/// Bit `i` of the hint says that worker `i` is busy, so its deque may hold something. Only the worker
+/// itself changes its bit: it sets it when it finds work, before it can push any, and clears it when
+/// it has run out and its deque is empty. So a clear bit is never wrong for longer than it takes the
+/// store to arrive, and no thief can clear a bit that the owner has just set (the race in seed 004).
+/// Before a worker sleeps the hint is not asked: [`Strategy::has_work`] looks at every deque.
+pub struct PerWorkerStore<T> {
+    deques: Box<[Deque<T>]>,
+    busy: Box<[Padded<AtomicU64>]>,
+    steal_batch: usize,
+}
+
+impl<T> PerWorkerStore<T> {
+    fn hint(&self, worker: usize) -> (&AtomicU64, u64) {
+        (&self.busy[worker / 64], 1 << (worker % 64))
+    }
+}
+
+impl<T> fmt::Debug for PerWorkerStore<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.deques).finish()
+    }
+}
+
+impl Strategy for PerWorker {
+    type Spec = PerWorkerSpec;
+    type Store<T: Send> = PerWorkerStore<T>;
+    type Handle<'a, T: Send + 'a> = PerWorkerQueue<'a, T>;
+
+    fn store<T: Send>(spec: &PerWorkerSpec, workers: usize) -> Result<Self::Store<T>, BuildError> {
+        if spec.steal_batch == 0 {
+            return Err(BuildError::config(
+                "a steal must take at least one task; set steal_batch to 1 or more",
+            ));
+        }
+        Ok(PerWorkerStore {
+            deques: (0..workers).map(|_| Deque::new(spec.capacity)).collect(),
+            busy: (0..workers.div_ceil(64))
+                .map(|_| Padded::default())
+                .collect(),
+            steal_batch: spec.steal_batch,
+        })
+    }
+
+    fn handle<T: Send>(store: &Self::Store<T>, worker: usize) -> PerWorkerQueue<'_, T> {
+        PerWorkerQueue {
+            owner: store.deques[worker]
+                .owner()
+                .expect("a worker has one handle at a time"),
+            store,
+            worker,
+        }
+    }
+
+    fn has_work<T: Send>(store: &Self::Store<T>) -> bool {
+        store.deques.iter().any(|deque| !deque.is_empty())
+    }
+
+    fn reset<T: Send>(store: &Self::Store<T>, mut give: impl FnMut(T)) {
+        for (worker, _) in store.deques.iter().enumerate() {
+            Self::handle(store, worker).drain_own(&mut give);
+        }
+    }
+}
+
+/// One worker's deque, and its view of the others.
+#[derive(Debug)]
+pub struct PerWorkerQueue<'a, T: Send> {
+    owner: Owner<'a, T>,
+    store: &'a PerWorkerStore<T>,
+    worker: usize,
+}
+
+impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
+    #[inline(always)]
+    fn push(&mut self, task: T) -> Result<(), T> {
+        self.owner.push(task)
+    }
+
+    #[inline(always)]
+    fn pop(&mut self) -> Option<T> {
+        self.owner.pop()
+    }
+
+    fn oldest(&mut self) -> Option<T> {
+        self.owner.oldest()
+    }
+
+    fn try_acquire(&mut self, hunt: &mut Hunt<'_>) -> Acquired<T> {
+        while let Some(victim) = hunt.next_victim() {
+            let (word, bit) = self.store.hint(victim);
+            // Relaxed: a hint.
+            if word.load(Ordering::Relaxed) & bit == 0 {
+                continue;
+            }
+            let more = hunt.attempt();
+            let mut lost = true;
+            for _ in 0..RETRIES {
+                match self.store.deques[victim].steal_batch(&mut self.owner, self.store.steal_batch)
+                {
+                    Steal::Taken((task, moved)) => {
+                        return Acquired::Task {
+                            task,
+                            victim,
+                            moved,
+                        };
+                    }
+                    Steal::Empty => {
+                        lost = false;
+                        break;
+                    }
+                    Steal::Retry => {
+                        hunt.retry();
+                        hint::spin_loop();
+                    }
+                }
+            }
+            if lost || !more {
+                return Acquired::Unfinished;
+            }
+        }
+        Acquired::Nothing
+    }
+
+    fn drain_own(&mut self, mut give: impl FnMut(T)) {
+        while let Some(task) = self.owner.oldest() {
+            give(task);
+        }
+    }
+
+    fn busy(&mut self) {
+        let (word, bit) = self.store.hint(self.worker);
+        // Relaxed: a hint. That it is set before the first push becomes visible only shortens the
+        // search of others.
+        word.fetch_or(bit, Ordering::Relaxed);
+    }
+
+    fn idle(&mut self) {
+        let (word, bit) = self.store.hint(self.worker);
+        // Relaxed: a hint, and only this worker pushes into its deque, which is empty.
+        word.fetch_and(!bit, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,114 @@
+//! One queue for all workers.
+
+use super::{Acquired, Hunt, Queue, Strategy};
+use crate::{
+    engine::injector::{Injector, Take},
+    ground::error::BuildError,
+};
+use std::fmt;
+
+/// One first-in-first-out queue for everybody.
+///
+/// No deque for each worker, no stealing, and tasks run in the order in which they were spawned. Good
+/// when tasks are few or large (tens of microseconds and more), or when the order matters more than
+/// speed; for many small tasks everybody waits for the one lock, and [`PerWorker`](super::PerWorker)
+/// is many times faster.
+///
+/// ```
+/// use filch::{Executor, engine::Shared};
+///
+/// let executor = Executor::builder()
+///     .workers(1)
+///     .strategy::<Shared>(Default::default())
+///     .build(|_| vec![], |n: u32, cx| {
+///         cx.scratch().push(n);
+///         if n == 0 {
+///             (1..4).for_each(|child| cx.spawn_local(child));
+///         }
+///     })
+///     .unwrap();
+/// executor.spawn(0).unwrap();
+/// assert_eq!(executor.join().scratch, [[0, 1, 2, 3]]);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Shared;
+
+/// What can be set about [`Shared`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SharedSpec {
+    /// The most tasks in the queue; `None` means any number.
+    pub capacity: Option<usize>,
+}
+
+/// The one queue.
+pub struct SharedStore<T>(Injector<T>);
+
+impl<T> fmt::Debug for SharedStore<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Strategy for Shared {
+    type Spec = SharedSpec;
+    type Store<T: Send> = SharedStore<T>;
+    type Handle<'a, T: Send + 'a> = SharedQueue<'a, T>;
+
+    fn store<T: Send>(spec: &SharedSpec, _workers: usize) -> Result<SharedStore<T>, BuildError> {
+        match spec.capacity {
+            None => Ok(SharedStore(Injector::unbounded())),
+            Some(0) => Err(BuildError::config(
+                "a shared queue needs room for at least one task",
+            )),
+            Some(capacity) => Ok(SharedStore(Injector::bounded(capacity))),
+        }
+    }
+
+    fn handle<T: Send>(store: &SharedStore<T>, _worker: usize) -> SharedQueue<'_, T> {
+        SharedQueue(&store.0)
+    }
+
+    fn has_work<T: Send>(store: &SharedStore<T>) -> bool {
+        !store.0.is_empty()
+    }
+
+    fn reset<T: Send>(store: &SharedStore<T>, give: impl FnMut(T)) {
+        store.0.drain().into_iter().for_each(give);
+    }
+}
+
+/// A worker's view of the one queue.
+#[derive(Debug)]
+pub struct SharedQueue<'a, T>(&'a Injector<T>);
+
+impl<T: Send> Queue<T> for SharedQueue<'_, T> {
+    fn push(&mut self, task: T) -> Result<(), T> {
+        self.0.push(task)
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        match self.0.try_take(1, Err) {
+            Take::Taken(task, _) => Some(task),
+            Take::Empty => None,
+            Take::Busy => self.0.take(),
+        }
+    }
+
+    fn oldest(&mut self) -> Option<T> {
+        self.pop()
+    }
+
+    fn try_acquire(&mut self, _hunt: &mut Hunt<'_>) -> Acquired<T> {
+        // The queue has no owner: what was pushed since `pop` found nothing is everybody's.
+        match self.pop() {
+            Some(task) => Acquired::Task {
+                task,
+                victim: super::super::OUTSIDE,
+                moved: 0,
+            },
+            None => Acquired::Nothing,
+        }
+    }
+
+    fn drain_own(&mut self, _give: impl FnMut(T)) {}
+}

@@ -1,0 +1,382 @@
+#![doc = include_str!("sleep.md")]
+
+use crate::ground::{
+    padded::Padded,
+    sync::{AtomicU8, AtomicU32, AtomicU64, Ordering, hint},
+};
+use std::fmt;
+
+const SEARCHING: u64 = 1;
+const SEARCHING_MASK: u64 = 0xffff;
+const HEAD_SHIFT: u32 = 16;
+const HEAD_MASK: u64 = 0xffff << HEAD_SHIFT;
+const STOPPED: u64 = 1 << 32;
+const TAG: u64 = 1 << 33;
+
+/// The most workers that one sleep word can count.
+pub const MAX_WORKERS: usize = 0xfffe;
+
+/// A reading of the sleep word: `searching` (16 bits), `head` (16), `stopped` (1), `tag` (31).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SleepState(u64);
+
+impl SleepState {
+    /// How many workers are looking for work.
+    #[must_use]
+    pub const fn searching(self) -> usize {
+        (self.0 & SEARCHING_MASK) as usize
+    }
+
+    /// Whether somebody may be asleep.
+    #[must_use]
+    pub const fn has_sleepers(self) -> bool {
+        self.0 & HEAD_MASK != 0
+    }
+
+    /// Whether everybody has been told to go home.
+    #[must_use]
+    pub const fn stopped(self) -> bool {
+        self.0 & STOPPED != 0
+    }
+
+    /// Whether new work should wake somebody: there are sleepers, and nobody is on the way.
+    #[inline(always)]
+    #[must_use]
+    pub const fn wants_wake(self) -> bool {
+        self.has_sleepers() && self.searching() == 0
+    }
+
+    const fn head(self) -> Option<usize> {
+        let head = ((self.0 & HEAD_MASK) >> HEAD_SHIFT) as usize;
+        head.checked_sub(1)
+    }
+
+    /// The list of sleepers now starts with `head`; the tag makes the word a new one.
+    const fn with_head(self, head: Option<usize>) -> Self {
+        let head = match head {
+            Some(worker) => worker as u64 + 1,
+            None => 0,
+        };
+        Self(((self.0 & !HEAD_MASK) | (head << HEAD_SHIFT)).wrapping_add(TAG))
+    }
+
+    const fn one_more_searching(self) -> Self {
+        Self(self.0 + SEARCHING)
+    }
+
+    const fn one_less_searching(self) -> Self {
+        Self(self.0 - SEARCHING)
+    }
+}
+
+impl fmt::Debug for SleepState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleep")
+            .field("searching", &self.searching())
+            .field("head", &self.head())
+            .field("stopped", &self.stopped())
+            .finish()
+    }
+}
+
+/// What became of a worker that wants to sleep.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Announced {
+    /// It is listed; others are still searching.
+    Listed,
+    /// It is listed, and it was the last one searching: it must look once more.
+    LastSearcher,
+    /// Nobody is searching, so it must search before it may sleep.
+    MustSearch,
+    /// The workers have been told to go home.
+    Stopped,
+}
+
+/// What a worker that wakes up finds.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awake {
+    /// Somebody woke it, and counted it among the searching.
+    Woken,
+    /// It woke by itself: the time was up.
+    ByItself,
+}
+
+/// A worker's entry in the list of sleepers.
+mod entry {
+    /// Not in the list.
+    pub(super) const OUT: u8 = 0;
+    /// In the list and asleep, or about to be.
+    pub(super) const ASLEEP: u8 = 1;
+    /// Taken from the list by somebody who wakes it.
+    pub(super) const WOKEN: u8 = 2;
+    /// In the list, but awake: whoever finds it there throws the entry away.
+    pub(super) const STALE: u8 = 3;
+}
+
+#[derive(Default)]
+struct Entry {
+    state: AtomicU8,
+    /// The next sleeper in the list, plus one; meaningful while this one is in the list.
+    next: AtomicU32,
+}
+
+/// Who searches and who sleeps.
+pub struct Sleep {
+    word: Padded<AtomicU64>,
+    entries: Box<[Padded<Entry>]>,
+}
+
+impl Sleep {
+    /// For at most `workers` workers, all awake and none searching.
+    ///
+    /// # Panics
+    /// When `workers` is more than [`MAX_WORKERS`].
+    #[must_use]
+    pub fn new(workers: usize) -> Self {
+        assert!(
+            workers <= MAX_WORKERS,
+            "more workers than the sleep word counts"
+        );
+        Self {
+            word: Padded::new(AtomicU64::new(0)),
+            entries: (0..workers).map(|_| Padded::default()).collect(),
+        }
+    }
+
+    /// The present state. A pusher puts a light barrier between its push and this load.
+    #[inline(always)]
+    #[must_use]
+    pub fn state(&self) -> SleepState {
+        // Relaxed: the barriers of `sleep.md` order it.
+        SleepState(self.word.load(Ordering::Relaxed))
+    }
+
+    /// Becomes a searcher unless `limit` workers are searching already.
+    #[must_use]
+    pub fn start_search(&self, limit: usize) -> bool {
+        self.update(|state| (state.searching() < limit).then(|| (state.one_more_searching(), ())))
+            .is_some()
+    }
+
+    /// A searcher has found work, or leaves. True when it was the last one: it should wake another,
+    /// since where there was one task there may be more.
+    #[must_use]
+    pub fn end_search(&self) -> bool {
+        // AcqRel: hands what this searcher has seen on to the next one.
+        let before = SleepState(self.word.fetch_sub(SEARCHING, Ordering::AcqRel));
+        debug_assert!(before.searching() > 0);
+        before.searching() == 1
+    }
+
+    /// Announces that `worker` is about to sleep, which ends its search if it is `searching`.
+    pub fn announce(&self, worker: usize, searching: bool) -> Announced {
+        let entry = &self.entries[worker];
+        // An entry that is still in the list from an earlier sleep is used again.
+        // Relaxed: only this worker makes an entry stale; a waker that throws it away at the same
+        // time settles who was first by the entry's own order.
+        let listed = entry
+            .state
+            .compare_exchange(
+                entry::STALE,
+                entry::ASLEEP,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            )
+            .is_ok();
+        if !listed {
+            entry.state.store(entry::ASLEEP, Ordering::Relaxed);
+        }
+        let announced = self.update(|state| {
+            if state.stopped() {
+                return None;
+            }
+            if !searching && state.searching() == 0 {
+                return Some((state, Announced::MustSearch));
+            }
+            let mut next = state;
+            if searching {
+                next = next.one_less_searching();
+            }
+            if !listed {
+                let link = state.head().map_or(0, |w| w as u32 + 1);
+                // Relaxed: published by the release of `update`.
+                entry.next.store(link, Ordering::Relaxed);
+                next = next.with_head(Some(worker));
+            }
+            let last = searching && next.searching() == 0;
+            Some((
+                next,
+                if last {
+                    Announced::LastSearcher
+                } else {
+                    Announced::Listed
+                },
+            ))
+        });
+        match announced {
+            Some(Announced::MustSearch) | None => {
+                self.get_up(worker, listed);
+                announced.unwrap_or(Announced::Stopped)
+            }
+            Some(other) => other,
+        }
+    }
+
+    /// Undoes the entry of an announcement that did not happen.
+    fn get_up(&self, worker: usize, listed: bool) {
+        let entry = &self.entries[worker];
+        if !listed {
+            entry.state.store(entry::OUT, Ordering::Relaxed);
+        } else if self.wake_up(worker) == Awake::Woken {
+            // A waker took the entry meanwhile and counted us among the searching. We are awake
+            // anyway and were about to search or leave: give that count back. If it was the last
+            // one, the caller's search, or the stop, takes its place.
+            let _ = self.end_search();
+        }
+    }
+
+    /// What woke `worker`. Called by the worker itself once it no longer sleeps.
+    pub fn wake_up(&self, worker: usize) -> Awake {
+        let entry = &self.entries[worker];
+        // Acquire: pairs with the release in `wake_one`.
+        match entry.state.compare_exchange(
+            entry::ASLEEP,
+            entry::STALE,
+            Ordering::Acquire,
+            Ordering::Acquire,
+        ) {
+            Ok(_) => Awake::ByItself,
+            Err(state) => {
+                debug_assert_eq!(state, entry::WOKEN, "woke without having slept");
+                entry.state.store(entry::OUT, Ordering::Relaxed);
+                Awake::Woken
+            }
+        }
+    }
+
+    /// Whether `worker` has been woken and has not noticed yet.
+    #[must_use]
+    pub fn is_woken(&self, worker: usize) -> bool {
+        self.entries[worker].state.load(Ordering::Acquire) == entry::WOKEN
+    }
+
+    /// Picks a sleeper to wake if nobody is searching, and counts it among the searching. The
+    /// caller must unpark it.
+    #[must_use]
+    pub fn wake_one(&self) -> Option<usize> {
+        self.pick(|state| state.wants_wake())
+    }
+
+    /// Tells everybody to go home. The caller must then wake all that
+    /// [`wake_any`](Self::wake_any) returns.
+    pub fn stop(&self) {
+        // AcqRel: a worker that sees the bit sees what came before; `announce` refuses after it.
+        let _ = self.word.fetch_or(STOPPED, Ordering::AcqRel);
+    }
+
+    /// Picks a sleeper, whoever is searching.
+    #[must_use]
+    pub fn wake_any(&self) -> Option<usize> {
+        self.pick(|_| true)
+    }
+
+    /// Takes the first true sleeper from the list while `wanted` holds.
+    fn pick(&self, wanted: impl Fn(SleepState) -> bool) -> Option<usize> {
+        let mut granted = false;
+        loop {
+            let picked = self.update(|state| {
+                let head = state.head().filter(|_| granted || wanted(state))?;
+                // Relaxed: if the list changed since `state`, so did the tag and we try again.
+                let next = self.entries[head].next.load(Ordering::Relaxed);
+                let rest = state.with_head((next as usize).checked_sub(1));
+                Some((
+                    if granted {
+                        rest
+                    } else {
+                        rest.one_more_searching()
+                    },
+                    head,
+                ))
+            });
+            let Some(worker) = picked else {
+                if granted {
+                    // Only stale entries were there. Give the count back; if it was the last, and
+                    // somebody went to sleep in the meantime trusting in it, start over.
+                    granted = false;
+                    if self.end_search() && wanted(self.state()) {
+                        continue;
+                    }
+                }
+                return None;
+            };
+            granted = true;
+            if self.settle(worker) {
+                return Some(worker);
+            }
+        }
+    }
+
+    /// Decides the fate of an entry that has just been taken from the list: true if its worker
+    /// sleeps, or is about to, and is now marked as woken; false if the entry was stale.
+    fn settle(&self, worker: usize) -> bool {
+        let state = &self.entries[worker].state;
+        loop {
+            // Release: what we did before, the push above all, is visible to the woken worker.
+            if state
+                .compare_exchange(
+                    entry::ASLEEP,
+                    entry::WOKEN,
+                    Ordering::Release,
+                    Ordering::Relaxed,
+                )
+                .is_ok()
+            {
+                return true;
+            }
+            // Relaxed: nothing is handed over. If it fails, the worker has just gone to sleep
+            // counting on the entry, and the first exchange finds it.
+            if state
+                .compare_exchange(
+                    entry::STALE,
+                    entry::OUT,
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                )
+                .is_ok()
+            {
+                return false;
+            }
+            hint::spin_loop();
+        }
+    }
+
+    /// One atomic change of the word: `change` says what to, and what to return; `None` gives up.
+    fn update<R>(&self, change: impl Fn(SleepState) -> Option<(SleepState, R)>) -> Option<R> {
+        let mut state = self.state();
+        loop {
+            let (next, result) = change(state)?;
+            if next == state {
+                return Some(result);
+            }
+            // AcqRel: who reads the list sees the entries that were linked before. Relaxed on
+            // failure: the loop starts over.
+            match self.word.compare_exchange_weak(
+                state.0,
+                next.0,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Some(result),
+                Err(now) => state = SleepState(now),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.state().fmt(f)
+    }
+}

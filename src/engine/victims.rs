@@ -1,0 +1,203 @@
+//! In which order a worker visits its victims.
+
+use crate::ground::rng::Rng;
+
+/// How far workers are from each other: near victims are visited first.
+///
+/// The engine only needs the *tier* of a pair; flat by default. Real machines (nodes, shared caches)
+/// come in through the same door.
+///
+/// ```
+/// use filch::engine::{Topology, Victims};
+/// use filch::Rng;
+///
+/// // Two nodes of two workers.
+/// let topology = Topology::tiers(4, |a, b| usize::from(a / 2 != b / 2));
+/// let mut victims = Victims::new(&topology, 0);
+/// victims.start_round(&mut Rng::new(1));
+/// assert_eq!(victims.next(), Some(1)); // its neighbour first
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Topology {
+    workers: usize,
+    /// `tier[a * workers + b]`; empty when flat.
+    tier: Vec<u16>,
+}
+
+impl Topology {
+    /// Everybody is equally far from everybody.
+    #[must_use]
+    pub const fn flat(workers: usize) -> Self {
+        Self {
+            workers,
+            tier: Vec::new(),
+        }
+    }
+
+    /// `distance(a, b)` says how far worker `b`'s queue is from worker `a`.
+    #[must_use]
+    pub fn tiers(workers: usize, distance: impl Fn(usize, usize) -> usize) -> Self {
+        let tier = (0..workers * workers)
+            .map(|i| u16::try_from(distance(i / workers, i % workers)).unwrap_or(u16::MAX))
+            .collect();
+        Self { workers, tier }
+    }
+
+    /// For how many workers this is.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// The distance from `a` to `b`; zero when flat.
+    #[must_use]
+    pub fn distance(&self, a: usize, b: usize) -> usize {
+        self.tier
+            .get(a * self.workers + b)
+            .map_or(0, |&tier| usize::from(tier))
+    }
+}
+
+/// One worker's victims: a round visits each once, near ones first, from a random start in each tier.
+#[derive(Clone, Debug)]
+pub struct Victims {
+    /// All other workers, by tier.
+    order: Vec<u32>,
+    /// The end of each tier in `order`.
+    ends: Vec<u32>,
+    tier: usize,
+    /// How many of the present tier have been visited, and where it started.
+    visited: u32,
+    start: u32,
+    random: u64,
+}
+
+impl Victims {
+    /// The victims of `worker`.
+    #[must_use]
+    pub fn new(topology: &Topology, worker: usize) -> Self {
+        let mut others: Vec<(usize, usize)> = (0..topology.workers())
+            .filter(|&other| other != worker)
+            .map(|other| (topology.distance(worker, other), other))
+            .collect();
+        others.sort_unstable();
+        let ends = (1..=others.len())
+            .filter(|&i| i == others.len() || others[i].0 != others[i - 1].0)
+            .map(|i| i as u32)
+            .collect();
+        Self {
+            order: others.into_iter().map(|(_, other)| other as u32).collect(),
+            ends,
+            tier: usize::MAX,
+            visited: 0,
+            start: 0,
+            random: 0,
+        }
+    }
+
+    /// How many victims there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether there is nobody else.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// Begins a new round.
+    pub fn start_round(&mut self, rng: &mut Rng) {
+        self.random = rng.next_u64();
+        self.tier = 0;
+        self.enter_tier();
+    }
+
+    /// Whether a round is under way, that is, there may be victims that it has not visited.
+    #[must_use]
+    pub fn in_round(&self) -> bool {
+        self.tier < self.ends.len()
+    }
+
+    fn bounds(&self) -> Option<(u32, u32)> {
+        let end = *self.ends.get(self.tier)?;
+        let begin = self.tier.checked_sub(1).map_or(0, |t| self.ends[t]);
+        Some((begin, end))
+    }
+
+    fn enter_tier(&mut self) {
+        self.visited = 0;
+        if let Some((begin, end)) = self.bounds() {
+            // Multiply and shift: an even choice from 32 bits without dividing.
+            let bits = self.random.rotate_left(17 * self.tier as u32) & 0xffff_ffff;
+            self.start = ((bits * u64::from(end - begin)) >> 32) as u32;
+        }
+    }
+}
+
+impl Iterator for Victims {
+    type Item = usize;
+
+    /// The next victim of the round, or `None` at its end.
+    fn next(&mut self) -> Option<usize> {
+        loop {
+            let (begin, end) = self.bounds()?;
+            let width = end - begin;
+            if self.visited < width {
+                let mut offset = self.start + self.visited;
+                if offset >= width {
+                    offset -= width;
+                }
+                self.visited += 1;
+                return Some(self.order[(begin + offset) as usize] as usize);
+            }
+            self.tier += 1;
+            self.enter_tier();
+        }
+    }
+}
+
+#[cfg(all(test, not(filch_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_visits_everybody_once_and_near_ones_first() {
+        let topology = Topology::tiers(100, |a, b| a.abs_diff(b) / 10);
+        let mut victims = Victims::new(&topology, 37);
+        let mut rng = Rng::new(5);
+        for _ in 0..50 {
+            victims.start_round(&mut rng);
+            let round: Vec<_> = victims.by_ref().collect();
+            assert!(round.is_sorted_by_key(|&v| topology.distance(37, v)));
+            let mut sorted = round.clone();
+            sorted.sort_unstable();
+            assert!(sorted.into_iter().eq((0..100).filter(|&v| v != 37)));
+            assert!(!victims.in_round());
+        }
+    }
+
+    #[test]
+    fn rounds_start_at_different_victims() {
+        let mut victims = Victims::new(&Topology::flat(9), 0);
+        let mut rng = Rng::new(2);
+        let mut first = [0; 9];
+        for _ in 0..8_000 {
+            victims.start_round(&mut rng);
+            first[victims.next().unwrap()] += 1;
+        }
+        assert_eq!(first[0], 0);
+        assert!(
+            first[1..].iter().all(|n| (800..1_200).contains(n)),
+            "{first:?}"
+        );
+    }
+
+    #[test]
+    fn nobody_to_visit_when_alone() {
+        let mut victims = Victims::new(&Topology::flat(1), 0);
+        victims.start_round(&mut Rng::new(1));
+        assert_eq!(victims.next(), None);
+    }
+}

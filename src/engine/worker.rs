@@ -1,0 +1,538 @@
+//! One worker, and its one step.
+
+use super::{
+    core::Core,
+    event::{Event, Observer, Source},
+    gate::Verdict,
+    idle::{IdleAction, WakeCounter},
+    injector::Take,
+    queue::{Acquired, Hunt, Queue, Strategy},
+    sleep::{Announced, Awake},
+    victims::Victims,
+};
+use crate::ground::{
+    canary::{Canary, broken},
+    rng::Rng,
+    sync::Ordering,
+    sys::barrier,
+};
+use std::{fmt, time::Duration};
+
+/// What a step came to.
+#[must_use = "a worker that must park, or leave, has to be told apart from one that works"]
+#[derive(Debug)]
+pub enum Step {
+    /// The worker ran a task.
+    Ran,
+    /// There was nothing; do this, then step again.
+    Idle(IdleAction),
+    /// Sleep until the worker is unparked, then [`Worker::resume`].
+    Park(Ticket),
+    /// The work is over: drop the worker.
+    Exit,
+}
+
+/// Permission to sleep: the worker is in the list of sleepers and has looked once more where that
+/// was its duty. There is no other way to get one than a step.
+#[must_use = "a worker that was told to park must be resumed"]
+#[derive(Debug)]
+pub struct Ticket {
+    timeout: Option<Duration>,
+}
+
+impl Ticket {
+    /// How long to sleep at most.
+    #[must_use]
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+}
+
+/// Where a worker stands between two steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// It looks at home first.
+    Active,
+    /// It counts as searching.
+    Searching,
+    /// It is in the list of sleepers and was the last one searching: one more look is due.
+    LastLook(Option<Duration>),
+    /// It sleeps, or is about to.
+    Parked,
+}
+
+/// A worker: it takes part from [`Core::enter`] until it is dropped.
+///
+/// When it leaves, what is in its queue goes to the injector, its count goes to the gate, and if it
+/// was the last one searching somebody else is woken in its place.
+pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
+    core: &'c Core<T, Q, O>,
+    queue: Q::Handle<'c, T>,
+    id: usize,
+    /// Tasks spawned minus tasks finished since the last flush; zero while `resting`.
+    count: i64,
+    /// Tasks until the injector's turn.
+    until_inject: u32,
+    wake: WakeCounter,
+    phase: Phase,
+    /// Not busy in the sense of the gate: everything is flushed.
+    resting: bool,
+    /// Told the queue and the observer that it has run out.
+    idle: bool,
+    /// The task that ran last asked to let older ones run.
+    yielded: bool,
+    /// Which end a yield looks at first this time.
+    yield_to_injector: bool,
+    /// Looks in vain in a row.
+    rounds: u32,
+    victims: Victims,
+    rng: Rng,
+}
+
+impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
+    pub(super) fn enter(core: &'c Core<T, Q, O>, id: usize) -> Self {
+        let settings = &core.settings;
+        assert!(id < settings.workers, "no worker {id} in this engine");
+        let queue = Q::handle(&core.store, id);
+        // Relaxed: a heuristic until the worker leaves.
+        core.present.fetch_add(1, Ordering::Relaxed);
+        core.observer.event(id, Event::Entered);
+        Self {
+            core,
+            queue,
+            id,
+            count: 0,
+            until_inject: settings.inject_interval,
+            wake: WakeCounter::new(settings.wake),
+            phase: Phase::Active,
+            resting: true,
+            idle: true,
+            yielded: false,
+            yield_to_injector: false,
+            rounds: 0,
+            victims: Victims::new(&settings.topology, id),
+            rng: Rng::for_worker(settings.seed, id),
+        }
+    }
+
+    /// The worker's number.
+    #[must_use]
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
+    /// One move: runs a task with `run`, or looks for one, or takes a step towards sleep.
+    #[inline]
+    pub fn step(&mut self, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) -> Step {
+        if self.core.sleep.state().stopped() {
+            return Step::Exit;
+        }
+        if self.phase == Phase::Active
+            && let Some((task, source)) = self.find_at_home()
+        {
+            self.run(task, source, run);
+            return Step::Ran;
+        }
+        self.step_idle(run)
+    }
+
+    /// A step of a worker that has nothing at home.
+    fn step_idle(&mut self, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) -> Step {
+        match self.phase {
+            Phase::Active => {
+                self.become_idle();
+                if !self.core.sleep.start_search(self.core.search_limit()) {
+                    // Enough others are looking.
+                    return self.fall_asleep(false, None);
+                }
+                self.phase = Phase::Searching;
+                self.rounds = 0;
+            }
+            Phase::Searching => {}
+            Phase::LastLook(timeout) => return self.look_once_more(timeout),
+            Phase::Parked => unreachable!("a parked worker is resumed before it steps"),
+        }
+        match self.search() {
+            Acquired::Task { task, victim, .. } => {
+                let source = if victim == super::OUTSIDE {
+                    Source::Injector
+                } else {
+                    Source::Steal { victim }
+                };
+                self.found();
+                self.run(task, source, run);
+                Step::Ran
+            }
+            Acquired::Unfinished => Step::Idle(IdleAction::Spin(1)),
+            Acquired::Nothing => {
+                self.rounds = self.rounds.saturating_add(1);
+                match self.core.settings.idle.idle(self.rounds) {
+                    IdleAction::Park(timeout) => self.fall_asleep(true, timeout),
+                    action => Step::Idle(action),
+                }
+            }
+        }
+    }
+
+    /// The own queue, newest first; then the injector, in a batch. Now and then the other way round.
+    #[inline(always)]
+    fn find_at_home(&mut self) -> Option<(T, Source)> {
+        self.until_inject = self.until_inject.wrapping_sub(1);
+        if (self.until_inject == 0 || self.yielded)
+            && let Some(found) = self.find_older()
+        {
+            return Some(found);
+        }
+        if let Some(task) = self.queue.pop() {
+            return Some((task, Source::Local));
+        }
+        self.take_injected(self.core.settings.inject_batch)
+            .map(|task| (task, Source::Injector))
+    }
+
+    /// It is the injector's turn, or an older task's.
+    #[cold]
+    fn find_older(&mut self) -> Option<(T, Source)> {
+        if self.until_inject == 0 {
+            self.until_inject = self.core.settings.inject_interval;
+            if self.until_inject != 0
+                && let Some(task) = self.take_injected(1)
+            {
+                return Some((task, Source::Injector));
+            }
+        }
+        if !self.yielded {
+            return None;
+        }
+        self.yielded = false;
+        // In turns, so that neither the tasks from outside nor our own older ones have to wait for
+        // the others to run out.
+        self.yield_to_injector = !self.yield_to_injector;
+        if self.yield_to_injector
+            && let Some(task) = self.take_injected(1)
+        {
+            return Some((task, Source::Injector));
+        }
+        self.queue.oldest().map(|task| (task, Source::Local))
+    }
+
+    #[inline]
+    fn take_injected(&mut self, most: usize) -> Option<T> {
+        if self.core.injector.is_empty() {
+            return None;
+        }
+        self.take_injected_batch(most)
+    }
+
+    #[cold]
+    fn take_injected_batch(&mut self, most: usize) -> Option<T> {
+        // A fair share: the others will want some too.
+        let share = self.core.injector.len() / self.core.workers() + 1;
+        let queue = &mut self.queue;
+        match self
+            .core
+            .injector
+            .try_take(most.min(share), |task| queue.push(task))
+        {
+            Take::Taken(task, moved) => {
+                if moved > 0 {
+                    self.core
+                        .observer
+                        .event(self.id, Event::Moved { tasks: moved });
+                }
+                Some(task)
+            }
+            Take::Empty | Take::Busy => None,
+        }
+    }
+
+    /// Looks at the injector, then at the victims.
+    fn search(&mut self) -> Acquired<T> {
+        if let Some(task) = self.take_injected(self.core.settings.inject_batch) {
+            return Acquired::Task {
+                task,
+                victim: super::OUTSIDE,
+                moved: 0,
+            };
+        }
+        let mut hunt = Hunt::new(
+            &mut self.victims,
+            &mut self.rng,
+            self.core.settings.steal_tries,
+        );
+        let acquired = self.queue.try_acquire(&mut hunt);
+        let (attempts, retries) = hunt.effort();
+        if attempts > 0 {
+            self.core
+                .observer
+                .event(self.id, Event::Searched { attempts, retries });
+        }
+        if let Acquired::Task { moved, .. } = acquired
+            && moved > 0
+        {
+            self.core
+                .observer
+                .event(self.id, Event::Moved { tasks: moved });
+        }
+        acquired
+    }
+
+    /// A search was successful.
+    fn found(&mut self) {
+        self.phase = Phase::Active;
+        self.rounds = 0;
+        if self.core.sleep.end_search() && !broken(Canary::PassOn) {
+            // We were the last one searching; where one task was there may be more.
+            self.core.wake_one(self.id);
+        }
+    }
+
+    /// The first task after a while without.
+    #[cold]
+    fn become_busy(&mut self) {
+        if self.resting {
+            self.resting = false;
+            self.core.gate.busy();
+        }
+        self.idle = false;
+        self.queue.busy();
+        self.core.observer.event(self.id, Event::Busy);
+    }
+
+    fn become_idle(&mut self) {
+        if !self.idle {
+            self.idle = true;
+            self.queue.idle();
+            self.core.observer.event(self.id, Event::Idle);
+        }
+    }
+
+    #[inline(always)]
+    fn run(&mut self, task: T, source: Source, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) {
+        if self.idle {
+            self.become_busy();
+        }
+        self.core.observer.event(self.id, Event::Started { source });
+        self.wake.pop();
+        run(task, Active { worker: self });
+    }
+
+    /// Flushes the count, and goes into the list of sleepers.
+    fn fall_asleep(&mut self, searching: bool, timeout: Option<Duration>) -> Step {
+        if self.rest() == Verdict::Finished {
+            self.core.conclude(Verdict::Finished);
+            return Step::Exit;
+        }
+        match self.core.sleep.announce(self.id, searching) {
+            Announced::Listed => self.park(timeout),
+            Announced::LastSearcher => {
+                self.phase = Phase::LastLook(timeout);
+                Step::Idle(IdleAction::Spin(0))
+            }
+            Announced::MustSearch => {
+                // Those who were searching have stopped meanwhile.
+                self.phase = Phase::Active;
+                Step::Idle(IdleAction::Spin(0))
+            }
+            Announced::Stopped => Step::Exit,
+        }
+    }
+
+    fn rest(&mut self) -> Verdict {
+        if self.resting {
+            return Verdict::Running;
+        }
+        self.resting = true;
+        self.core.gate.rest(std::mem::take(&mut self.count))
+    }
+
+    /// The duty of the last searcher.
+    fn look_once_more(&mut self, timeout: Option<Duration>) -> Step {
+        // Between the announcement and the look; pairs with the light barrier of every push.
+        if !broken(Canary::SleepFence) {
+            barrier::heavy();
+        }
+        if self.core.has_work() && !broken(Canary::LastLook) {
+            // Most likely this wakes ourselves: we are at the head of the list.
+            self.core.wake_one(self.id);
+        }
+        self.park(timeout)
+    }
+
+    fn park(&mut self, timeout: Option<Duration>) -> Step {
+        self.phase = Phase::Parked;
+        self.core.observer.event(self.id, Event::Parked);
+        Step::Park(Ticket { timeout })
+    }
+
+    /// Whether somebody has woken this worker: what a driver may ask instead of counting unparks.
+    #[must_use]
+    pub fn is_woken(&self) -> bool {
+        self.core.sleep.is_woken(self.id)
+    }
+
+    /// The worker is awake again.
+    pub fn resume(&mut self, ticket: Ticket) {
+        let Ticket { timeout: _ } = ticket;
+        self.core.observer.event(self.id, Event::Unparked);
+        self.rounds = 0;
+        self.phase = match self.core.sleep.wake_up(self.id) {
+            Awake::Woken => Phase::Searching,
+            Awake::ByItself => Phase::Active,
+        };
+    }
+}
+
+impl<T: Send, Q: Strategy, O: Observer> Drop for Worker<'_, T, Q, O> {
+    fn drop(&mut self) {
+        let core = self.core;
+        match self.phase {
+            Phase::Active => {}
+            Phase::Searching => {
+                if core.sleep.end_search() {
+                    core.wake_one(self.id);
+                }
+            }
+            Phase::LastLook(_) | Phase::Parked => {
+                // Still in the list: our entry goes stale. If somebody has woken us meanwhile, the
+                // search is theirs to pass on.
+                if core.sleep.wake_up(self.id) == Awake::Woken && core.sleep.end_search() {
+                    core.wake_one(self.id);
+                }
+            }
+        }
+        let mut own = Vec::new();
+        self.queue.drain_own(|task| own.push(task));
+        let handed_on = own.len();
+        if handed_on > 0 && !broken(Canary::LeaveDrop) {
+            core.injector.push_always(own);
+            core.notify(self.id);
+        }
+        self.become_idle();
+        core.observer.event(self.id, Event::Left { handed_on });
+        // Release: pairs with the acquire in `Core::abandoned`.
+        core.present.fetch_sub(1, Ordering::Release);
+        let verdict = self.rest();
+        core.conclude(verdict);
+    }
+}
+
+impl<T: Send, Q: Strategy, O: Observer> fmt::Debug for Worker<'_, T, Q, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker")
+            .field("id", &self.id)
+            .field("phase", &self.phase)
+            .field("count", &self.count)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A worker in the middle of a task: only then may it spawn, because only then is it counted as busy.
+/// The task counts as finished when this is dropped, by a panic too.
+pub struct Active<'w, 'c, T: Send, Q: Strategy, O: Observer> {
+    worker: &'w mut Worker<'c, T, Q, O>,
+}
+
+impl<T: Send, Q: Strategy, O: Observer> Active<'_, '_, T, Q, O> {
+    /// The worker's number.
+    #[must_use]
+    pub fn id(&self) -> usize {
+        self.worker.id
+    }
+
+    /// The worker's generator.
+    pub fn rng(&mut self) -> &mut Rng {
+        &mut self.worker.rng
+    }
+
+    /// What the workers share.
+    #[must_use]
+    pub fn core(&self) -> &Core<T, Q, O> {
+        self.worker.core
+    }
+
+    /// Spawns a task into the worker's own queue, or gives it back when that is full.
+    ///
+    /// # Errors
+    /// The task, when the queue is full.
+    #[inline(always)]
+    pub fn spawn_local(&mut self, task: T) -> Result<(), T> {
+        let worker = &mut *self.worker;
+        worker.queue.push(task)?;
+        worker.count += 1;
+        worker.core.observer.event(worker.id, Event::SpawnedLocal);
+        if worker.wake.push() {
+            worker.core.notify(worker.id);
+        }
+        Ok(())
+    }
+
+    /// Spawns a task into the injector: behind everything that came from outside before.
+    pub fn spawn_global(&mut self, task: T) {
+        let worker = &mut *self.worker;
+        worker.core.injector.push_always([task]);
+        worker.count += 1;
+        worker.core.observer.event(worker.id, Event::SpawnedGlobal);
+        worker.core.notify(worker.id);
+    }
+
+    /// Moves the older half of the worker's own queue to the injector.
+    pub fn spill(&mut self) {
+        let worker = &mut *self.worker;
+        let mut own = Vec::new();
+        worker.queue.drain_own(|task| own.push(task));
+        let keep = own.split_off(own.len().div_ceil(2));
+        let tasks = own.len();
+        worker.core.injector.push_always(own);
+        for task in keep {
+            if let Err(task) = worker.queue.push(task) {
+                worker.core.injector.push_always([task]);
+            }
+        }
+        worker
+            .core
+            .observer
+            .event(worker.id, Event::Spilled { tasks });
+        worker.core.notify(worker.id);
+    }
+
+    /// The worker is about to run another task in the middle of this one, instead of queueing it.
+    pub fn begin_inline(&mut self) {
+        // Neither the spawn nor the completion changes the count.
+        let (observer, id) = (&self.worker.core.observer, self.worker.id);
+        let source = Source::Local;
+        observer.event(id, Event::SpawnedLocal);
+        observer.event(id, Event::Started { source });
+    }
+
+    /// That other task is done.
+    pub fn end_inline(&mut self) {
+        self.worker
+            .core
+            .observer
+            .event(self.worker.id, Event::Finished);
+    }
+
+    /// Lets a task that is older than the worker's newest run next: one from the other end of its
+    /// own queue and one from outside, in turns.
+    pub fn yield_to_older(&mut self) {
+        self.worker.yielded = true;
+    }
+}
+
+impl<T: Send, Q: Strategy, O: Observer> Drop for Active<'_, '_, T, Q, O> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.worker.count -= 1;
+        self.worker
+            .core
+            .observer
+            .event(self.worker.id, Event::Finished);
+    }
+}
+
+impl<T: Send, Q: Strategy, O: Observer> fmt::Debug for Active<'_, '_, T, Q, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Active").field(&self.worker).finish()
+    }
+}

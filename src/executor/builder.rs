@@ -1,0 +1,366 @@
+//! Everything that can be set about an executor.
+
+use super::{Context, Executor, Inner, Listeners, Panics};
+use crate::{
+    crew::{Crew, CrewConfig, Parkers, Work},
+    engine::{
+        Active, Core, IdlePolicy, Observer, PerWorker, Settings, Silent, Strategy, Tiered,
+        Topology, WakePolicy,
+    },
+    ground::{error::BuildError, unwind::Payload},
+    observe::Counters,
+};
+use std::{
+    fmt,
+    marker::PhantomData,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// A runner, whatever its type.
+pub(super) type Runner<T, S, Q, O> =
+    dyn for<'w, 'c> Fn(T, &mut Context<'w, 'c, T, S, Q, O>) + Send + Sync;
+
+/// What [`Context::spawn_local`] does when the worker's queue is bounded and full.
+///
+/// ```
+/// use filch::{Executor, engine::{Capacity, PerWorker, PerWorkerSpec}, executor::Overflow};
+///
+/// let tiny = PerWorkerSpec { capacity: Capacity::bounded(2), ..Default::default() };
+/// for overflow in [Overflow::Spill, Overflow::Inline] {
+///     let executor = Executor::builder()
+///         .workers(1)
+///         .strategy::<PerWorker>(tiny)
+///         .overflow(overflow)
+///         .build(|_| 0, |n: u32, cx| {
+///             *cx.scratch() += 1;
+///             (0..n).for_each(|_| cx.spawn_local(0));
+///         })
+///         .unwrap();
+///     executor.spawn(100).unwrap();
+///     assert_eq!(executor.join().scratch, [101]);
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overflow {
+    /// Moves the older half of the queue to the injector, where everybody takes from.
+    #[default]
+    Spill,
+    /// Runs the task at once, in the middle of the one that spawns it, as Cilk would; past 64 such
+    /// tasks inside of each other it goes to the injector.
+    Inline,
+}
+
+/// Builds an [`Executor`].
+///
+/// Nothing has to be set; everything is checked by [`build`](Self::build).
+///
+/// ```
+/// use filch::{Executor, engine::WakePolicy};
+/// use std::time::Duration;
+///
+/// let executor = Executor::builder()
+///     .workers(2)
+///     .name(|worker| format!("crawler-{worker}"))
+///     .stack_size(512 * 1024)
+///     .seed(42)
+///     .spin_rounds(50)
+///     .wake(WakePolicy::OnHoard(WakePolicy::HOARD))
+///     .capacity(10_000)
+///     .on_start(|worker| println!("worker {worker} starts"))
+///     .on_exit(|worker| println!("worker {worker} ends"))
+///     .on_panic(|worker, _| eprintln!("a task panicked on worker {worker}"))
+///     .build(|_| (), |url: String, _| println!("{url}"))
+///     .unwrap();
+/// # drop(executor);
+/// ```
+pub struct Builder<T, Q: Strategy = PerWorker, O = Silent> {
+    crew: CrewConfig,
+    settings: Settings,
+    idle: Tiered,
+    custom_idle: Option<Box<dyn IdlePolicy>>,
+    topology: Option<Topology>,
+    spec: Q::Spec,
+    overflow: Overflow,
+    on_panic: Option<super::PanicHandler>,
+    observer: O,
+    tasks: PhantomData<fn(T)>,
+}
+
+impl<T> Builder<T> {
+    pub(super) fn new() -> Self {
+        Self {
+            crew: CrewConfig::default(),
+            settings: Settings::new(0),
+            idle: Tiered::default(),
+            custom_idle: None,
+            topology: None,
+            spec: Default::default(),
+            overflow: Overflow::default(),
+            on_panic: None,
+            observer: Silent,
+            tasks: PhantomData,
+        }
+    }
+}
+
+impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
+    /// How many workers. By default the environment variable `FILCH_WORKERS`, or else one for each
+    /// core that the process may use.
+    #[must_use]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.crew.workers = Some(workers);
+        self
+    }
+
+    /// The names of the threads; `filch-0`, `filch-1` and so on by default.
+    #[must_use]
+    pub fn name(mut self, name: impl Fn(usize) -> String + Send + Sync + 'static) -> Self {
+        self.crew.name = Some(Arc::new(name));
+        self
+    }
+
+    /// The stack of each thread, in bytes.
+    #[must_use]
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.crew.stack_size = Some(bytes);
+        self
+    }
+
+    /// Called on each worker's thread before its scratch is made. A panic in it makes
+    /// [`build`](Self::build) fail.
+    #[must_use]
+    pub fn on_start(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.crew.hooks.on_start = Some(Arc::new(hook));
+        self
+    }
+
+    /// Called on each worker's thread after its last task.
+    #[must_use]
+    pub fn on_exit(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.crew.hooks.on_exit = Some(Arc::new(hook));
+        self
+    }
+
+    /// Called when a task panics, on the worker that ran it, with what the panic carried. The first
+    /// payload also reaches [`join`](Executor::join).
+    #[must_use]
+    pub fn on_panic(mut self, handler: impl Fn(usize, &Payload) + Send + Sync + 'static) -> Self {
+        self.on_panic = Some(Box::new(handler));
+        self
+    }
+
+    /// Where the random generators start: which victims are visited in which order, and what
+    /// [`Context::rng`] gives.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.settings.seed = seed;
+        self
+    }
+
+    /// The most queues of others that a worker tries before it pauses (32).
+    #[must_use]
+    pub fn steal_tries(mut self, tries: usize) -> Self {
+        self.settings.steal_tries = tries;
+        self
+    }
+
+    /// How often a worker looks around in vain before it sleeps (200). More finds new work sooner,
+    /// less burns less; a sleeping worker burns nothing.
+    #[must_use]
+    pub fn spin_rounds(mut self, rounds: u32) -> Self {
+        self.idle.spin_rounds = rounds;
+        self
+    }
+
+    /// Makes a sleeping worker look around by itself after this time. Not needed to find work; there
+    /// is no time-out by default, and an idle executor uses no CPU.
+    #[must_use]
+    pub fn park_timeout(mut self, timeout: Duration) -> Self {
+        self.idle.park_timeout = Some(timeout);
+        self
+    }
+
+    /// Replaces spinning, yielding and parking altogether.
+    #[must_use]
+    pub fn idle(mut self, policy: impl IdlePolicy) -> Self {
+        self.custom_idle = Some(Box::new(policy));
+        self
+    }
+
+    /// When a spawn by a worker looks for somebody to wake.
+    #[must_use]
+    pub fn wake(mut self, policy: WakePolicy) -> Self {
+        self.settings.wake = policy;
+        self
+    }
+
+    /// The most tasks from outside that may wait; [`spawn`](Executor::spawn) refuses more. Any number
+    /// by default.
+    #[must_use]
+    pub fn capacity(mut self, tasks: usize) -> Self {
+        self.settings.inject_capacity = Some(tasks);
+        self
+    }
+
+    /// Every so many tasks a worker serves the outside first (61), so that one that feeds itself does
+    /// not starve the others; zero never does.
+    #[must_use]
+    pub fn inject_interval(mut self, tasks: u32) -> Self {
+        self.settings.inject_interval = tasks;
+        self
+    }
+
+    /// The most tasks from outside that a worker takes at once (64).
+    #[must_use]
+    pub fn inject_batch(mut self, tasks: usize) -> Self {
+        self.settings.inject_batch = tasks.max(1);
+        self
+    }
+
+    /// Who is near whom; flat by default.
+    #[must_use]
+    pub fn topology(mut self, topology: Topology) -> Self {
+        self.topology = Some(topology);
+        self
+    }
+
+    /// What a local spawn does when the worker's queue is bounded and full.
+    #[must_use]
+    pub fn overflow(mut self, overflow: Overflow) -> Self {
+        self.overflow = overflow;
+        self
+    }
+
+    /// How the workers share their tasks: [`PerWorker`] (the default), [`Shared`], or your own.
+    ///
+    /// [`Shared`]: crate::engine::Shared
+    #[must_use]
+    pub fn strategy<R: Strategy>(self, spec: R::Spec) -> Builder<T, R, O> {
+        Builder {
+            crew: self.crew,
+            settings: self.settings,
+            idle: self.idle,
+            custom_idle: self.custom_idle,
+            topology: self.topology,
+            spec,
+            overflow: self.overflow,
+            on_panic: self.on_panic,
+            observer: self.observer,
+            tasks: PhantomData,
+        }
+    }
+
+    /// Listens to the engine's events, beside the counters.
+    #[must_use]
+    pub fn observer<P: Observer>(self, observer: P) -> Builder<T, Q, P> {
+        Builder {
+            crew: self.crew,
+            settings: self.settings,
+            idle: self.idle,
+            custom_idle: self.custom_idle,
+            topology: self.topology,
+            spec: self.spec,
+            overflow: self.overflow,
+            on_panic: self.on_panic,
+            observer,
+            tasks: PhantomData,
+        }
+    }
+
+    /// Starts the workers: `scratch` makes the scratch of each, on its own thread, and `runner` runs a
+    /// task. Returns when all of them are ready.
+    ///
+    /// # Errors
+    /// When a setting makes no sense, a thread cannot be started, or a start hook or `scratch` panics.
+    pub fn build<S, I, R>(
+        mut self,
+        scratch: I,
+        runner: R,
+    ) -> Result<Executor<T, S, Q, O>, BuildError>
+    where
+        T: Send + 'static,
+        S: Send + 'static,
+        O: Send + Sync + 'static,
+        I: Fn(usize) -> S + Send + Sync + 'static,
+        R: for<'w, 'c> Fn(T, &mut Context<'w, 'c, T, S, Q, O>) + Send + Sync + 'static,
+    {
+        let workers = self.crew.workers()?;
+        let parkers = Arc::new(Parkers::new(workers));
+        self.settings.workers = workers;
+        self.settings.unpark = Box::new(parkers.clone());
+        self.settings.topology = self
+            .topology
+            .take()
+            .unwrap_or_else(|| Topology::flat(workers));
+        self.settings.idle = match self.custom_idle.take() {
+            Some(policy) => policy,
+            None => Box::new(self.idle),
+        };
+        let listeners = (Counters::new(workers), self.observer);
+        let core = Arc::new(Core::new(self.settings, &self.spec, listeners)?);
+        let inner = Arc::new(Inner {
+            core: core.clone(),
+            panics: Mutex::new(Panics::default()),
+            on_panic: self.on_panic,
+        });
+        let work = Arc::new(Runs {
+            inner: inner.clone(),
+            scratch,
+            runner,
+            overflow: self.overflow,
+            tasks: PhantomData,
+        });
+        let crew = Crew::start(&self.crew, &core, &parkers, &work)?;
+        Ok(Executor {
+            inner,
+            crew: Some(crew),
+        })
+    }
+}
+
+impl<T, Q: Strategy, O> fmt::Debug for Builder<T, Q, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("crew", &self.crew)
+            .field("idle", &self.idle)
+            .field("overflow", &self.overflow)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An executor's way to run a task.
+struct Runs<T: Send, Q: Strategy, O: Observer, I, R> {
+    inner: Arc<Inner<T, Q, O>>,
+    scratch: I,
+    runner: R,
+    overflow: Overflow,
+    tasks: PhantomData<fn(T)>,
+}
+
+impl<T, S, Q, O, I, R> Work<T, S, Q, Listeners<O>> for Runs<T, Q, O, I, R>
+where
+    T: Send + 'static,
+    S: 'static,
+    Q: Strategy,
+    O: Observer + Send + Sync + 'static,
+    I: Fn(usize) -> S + Send + Sync + 'static,
+    R: for<'w, 'c> Fn(T, &mut Context<'w, 'c, T, S, Q, O>) + Send + Sync + 'static,
+{
+    fn init(&self, worker: usize) -> S {
+        (self.scratch)(worker)
+    }
+
+    #[inline(always)]
+    fn run(&self, task: T, active: Active<'_, '_, T, Q, Listeners<O>>, scratch: &mut S) {
+        let mut context = Context {
+            active,
+            scratch,
+            inner: &self.inner,
+            runner: &self.runner,
+            overflow: self.overflow,
+            depth: 0,
+        };
+        context.run_with(task, &self.runner);
+    }
+}

@@ -1,0 +1,205 @@
+//! What a task sees of the worker that runs it.
+
+use super::{Handle, Inner, Listeners, Overflow, builder::Runner};
+use crate::{
+    engine::{Active, Observer, PerWorker, Silent, Strategy},
+    ground::{error::Refused, rng::Rng, unwind},
+    observe::WorkerMetrics,
+};
+use std::{fmt, sync::Arc};
+
+/// How deep tasks may run inside of each other when a full queue makes them run at once. Past that
+/// they go to the injector, so that no program overflows its stack this way.
+const INLINE_DEPTH: u32 = 64;
+
+/// The worker that runs the present task.
+///
+/// ```
+/// use filch::Executor;
+/// use filch::executor::Context;
+///
+/// // A runner may be a closure or a function.
+/// fn countdown(n: u32, cx: &mut Context<'_, '_, u32, Vec<u32>>) {
+///     cx.scratch().push(n);
+///     if n > 0 {
+///         cx.spawn_local(n - 1);
+///     }
+/// }
+///
+/// let executor = Executor::builder().workers(1).build(|_| vec![], countdown).unwrap();
+/// executor.spawn(3).unwrap();
+/// assert_eq!(executor.join().scratch, [[3, 2, 1, 0]]);
+/// ```
+pub struct Context<'w, 'c, T: Send, S, Q: Strategy = PerWorker, O: Observer = Silent> {
+    pub(super) active: Active<'w, 'c, T, Q, Listeners<O>>,
+    pub(super) scratch: &'w mut S,
+    pub(super) inner: &'w Arc<Inner<T, Q, O>>,
+    pub(super) runner: &'w Runner<T, S, Q, O>,
+    pub(super) overflow: Overflow,
+    pub(super) depth: u32,
+}
+
+impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
+    /// The worker's number, from zero.
+    #[must_use]
+    pub fn id(&self) -> usize {
+        self.active.id()
+    }
+
+    /// The worker's own scratch value.
+    pub fn scratch(&mut self) -> &mut S {
+        self.scratch
+    }
+
+    /// The worker's own random generator: the same seed gives the same numbers.
+    pub fn rng(&mut self) -> &mut Rng {
+        self.active.rng()
+    }
+
+    /// What this worker has done so far.
+    ///
+    /// ```
+    /// # use filch::Executor;
+    /// let executor = Executor::builder()
+    ///     .workers(1)
+    ///     .build(|_| (), |_: u8, cx| assert_eq!(cx.metrics().executed, 1))
+    ///     .unwrap();
+    /// executor.spawn(0).unwrap();
+    /// executor.join();
+    /// ```
+    #[must_use]
+    pub fn metrics(&self) -> WorkerMetrics {
+        self.active.core().observer().0.worker(self.id())
+    }
+
+    /// Spawns a task into this worker's own queue: the cheapest way, and the data is warm. It runs
+    /// next, unless somebody else is idle and takes it first. When the queue is bounded and full,
+    /// the [`Overflow`] policy applies.
+    #[inline(always)]
+    pub fn spawn_local(&mut self, task: T) {
+        if let Err(task) = self.active.spawn_local(task) {
+            self.overflow(task);
+        }
+    }
+
+    /// Spawns a task into this worker's own queue, or gives it back when that is full.
+    ///
+    /// # Errors
+    /// The task, when the queue is bounded and full.
+    #[inline]
+    pub fn try_spawn_local(&mut self, task: T) -> Result<(), Refused<T>> {
+        self.active.spawn_local(task).map_err(Refused::full)
+    }
+
+    /// Spawns a task into the queue that everybody takes from, behind what came from outside before.
+    /// Never refused, also when the injector is bounded: a worker that waited for room would wait
+    /// for itself.
+    pub fn spawn_global(&mut self, task: T) {
+        self.active.spawn_global(task);
+    }
+
+    /// Goes on with `rest` later, and lets an older task run first.
+    ///
+    /// A long task that wants to be a good neighbour splits itself: it does a part, then yields with
+    /// the rest of itself. [`spawn_local`](Self::spawn_local) would not do: the newest task runs first,
+    /// so the worker would go right on with it. This one makes the worker take the oldest task of its
+    /// own queue or one from outside, in turns. A [`YieldPolicy`](super::YieldPolicy) says when.
+    ///
+    /// ```
+    /// use filch::Executor;
+    ///
+    /// // Two tasks of three parts each, on one worker, take turns.
+    /// let executor = Executor::builder()
+    ///     .workers(1)
+    ///     .build(|_| vec![], |(name, part): (char, u32), cx| {
+    ///         cx.scratch().push((name, part));
+    ///         if part == 0 && name == 'a' {
+    ///             cx.spawn_local(('b', 0));
+    ///         }
+    ///         if part < 2 {
+    ///             cx.yield_now((name, part + 1));
+    ///         }
+    ///     })
+    ///     .unwrap();
+    /// executor.spawn(('a', 0)).unwrap();
+    /// let order: String = executor.join().scratch[0].iter().map(|(name, _)| *name).collect();
+    /// assert_eq!(order, "ababab");
+    /// ```
+    pub fn yield_now(&mut self, rest: T) {
+        self.spawn_local(rest);
+        self.active.yield_to_older();
+    }
+
+    /// Whether any task is waiting for a worker, here or elsewhere: what
+    /// [`Adaptive`](super::Adaptive) wants to know.
+    ///
+    /// ```
+    /// # use filch::Executor;
+    /// let executor = Executor::builder()
+    ///     .workers(1)
+    ///     .build(|_| (), |first: bool, cx| {
+    ///         assert!(!cx.work_waiting());
+    ///         if first {
+    ///             cx.spawn_local(false);
+    ///             assert!(cx.work_waiting());
+    ///         }
+    ///     })
+    ///     .unwrap();
+    /// executor.spawn(true).unwrap();
+    /// executor.join();
+    /// ```
+    #[must_use]
+    pub fn work_waiting(&self) -> bool {
+        self.active.core().has_work()
+    }
+
+    /// A handle to this executor, to spawn from other threads.
+    #[must_use]
+    pub fn handle(&self) -> Handle<T, Q, O> {
+        Handle::new(self.inner.clone())
+    }
+
+    #[cold]
+    fn overflow(&mut self, task: T) {
+        match self.overflow {
+            Overflow::Inline if self.depth < INLINE_DEPTH => {
+                self.depth += 1;
+                self.active.begin_inline();
+                self.run(task);
+                self.active.end_inline();
+                self.depth -= 1;
+            }
+            Overflow::Spill => {
+                self.active.spill();
+                if let Err(task) = self.active.spawn_local(task) {
+                    self.active.spawn_global(task);
+                }
+            }
+            Overflow::Inline => self.active.spawn_global(task),
+        }
+    }
+    /// Runs a task; a panic in it is recorded and goes no further.
+    fn run(&mut self, task: T) {
+        self.run_with(task, self.runner);
+    }
+
+    /// The same with a runner of known type, so that the compiler can look inside.
+    #[inline(always)]
+    pub(super) fn run_with<R>(&mut self, task: T, runner: &R)
+    where
+        R: for<'a, 'b> Fn(T, &mut Context<'a, 'b, T, S, Q, O>) + ?Sized,
+    {
+        if let Err(payload) = unwind::contain(|| runner(task, self)) {
+            self.inner.panicked(self.active.id(), payload);
+        }
+    }
+}
+
+impl<T: Send, S: fmt::Debug, Q: Strategy, O: Observer> fmt::Debug for Context<'_, '_, T, S, Q, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("id", &self.id())
+            .field("scratch", &self.scratch)
+            .finish_non_exhaustive()
+    }
+}

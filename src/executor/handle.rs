@@ -1,0 +1,100 @@
+//! Spawning from any thread.
+
+use super::{Inner, Metrics};
+use crate::{
+    engine::{Observer, PerWorker, Silent, Strategy},
+    ground::error::Refused,
+};
+use std::{fmt, sync::Arc};
+
+/// Spawns tasks into an [`Executor`](super::Executor) from any thread. Cheap to clone; does not keep
+/// the executor running.
+///
+/// ```
+/// use filch::Executor;
+///
+/// let executor = Executor::builder().workers(2).build(|_| 0, |n: u32, cx| *cx.scratch() += n).unwrap();
+/// let handle = executor.handle();
+/// let producer = std::thread::spawn(move || {
+///     for n in 0..10 {
+///         handle.spawn(n).expect("still open");
+///     }
+/// });
+/// producer.join().unwrap();
+/// assert_eq!(executor.join().scratch.iter().sum::<u32>(), 45);
+/// ```
+pub struct Handle<T: Send, Q: Strategy = PerWorker, O: Observer = Silent> {
+    inner: Arc<Inner<T, Q, O>>,
+}
+
+impl<T: Send, Q: Strategy, O: Observer> Handle<T, Q, O> {
+    pub(super) fn new(inner: Arc<Inner<T, Q, O>>) -> Self {
+        Self { inner }
+    }
+
+    /// Spawns a task.
+    ///
+    /// # Errors
+    /// The task, when the executor is closed or its injector is bounded and full.
+    pub fn spawn(&self, task: T) -> Result<(), Refused<T>> {
+        self.inner.core.inject(task)
+    }
+
+    /// Spawns all tasks, in their order, or none. Much cheaper than one by one.
+    ///
+    /// ```
+    /// # let executor = filch::Executor::builder().workers(1).build(|_| (), |_: u8, _| {}).unwrap();
+    /// let handle = executor.handle();
+    /// handle.spawn_batch([1, 2, 3]).unwrap();
+    /// executor.join();
+    /// assert_eq!(handle.spawn_batch([4, 5]).unwrap_err().into_inner(), [4, 5]);
+    /// ```
+    ///
+    /// # Errors
+    /// All the tasks, when the executor is closed or they don't all fit.
+    pub fn spawn_batch(&self, tasks: impl Into<Vec<T>>) -> Result<(), Refused<Vec<T>>> {
+        self.inner.core.inject_batch(tasks.into())
+    }
+
+    /// Whether the executor still takes tasks. By the time you look at the answer it may be out of
+    /// date: only [`spawn`](Self::spawn) knows for sure.
+    #[must_use]
+    pub fn is_accepting(&self) -> bool {
+        self.inner.core.is_open()
+    }
+
+    /// Takes no more tasks and sends the workers home after the task at hand. Does not wait: whoever
+    /// joins the executor gets the tasks that were not run, in
+    /// [`Outcome::abandoned`](super::Outcome::abandoned).
+    ///
+    /// ```
+    /// # let executor = filch::Executor::builder().workers(1).build(|_| (), |_: u8, _| {}).unwrap();
+    /// let handle = executor.handle();
+    /// handle.shutdown();
+    /// assert!(!handle.is_accepting() && handle.spawn(1).is_err());
+    /// assert!(executor.join().abandoned.is_empty());
+    /// ```
+    pub fn shutdown(&self) {
+        self.inner.core.stop();
+    }
+
+    /// What the workers have done so far.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        self.inner.metrics()
+    }
+}
+
+impl<T: Send, Q: Strategy, O: Observer> Clone for Handle<T, Q, O> {
+    fn clone(&self) -> Self {
+        Self::new(self.inner.clone())
+    }
+}
+
+impl<T: Send, Q: Strategy, O: Observer> fmt::Debug for Handle<T, Q, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle")
+            .field("accepting", &self.is_accepting())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,366 @@
+//! The typed executor: your task type, your runner, a scratch for every worker.
+//!
+//! Tasks are values of one type `T`, usually a small enum or struct; a runner is called for each. No
+//! task is boxed: a `T` travels through the queues as it is. Each worker has a scratch value `S` of its
+//! own (buffers, partial results) that the runner gets to use without locks.
+//!
+//! ```
+//! use filch::Executor;
+//!
+//! // Count the nodes of a tree that unfolds as it is walked.
+//! struct Node {
+//!     depth: u32,
+//! }
+//!
+//! let executor = Executor::builder()
+//!     .workers(2)
+//!     .build(
+//!         |_worker| 0_u64, // the scratch of each worker: how many nodes it has seen
+//!         |node: Node, cx| {
+//!             *cx.scratch() += 1;
+//!             if node.depth < 10 {
+//!                 cx.spawn_local(Node { depth: node.depth + 1 });
+//!                 cx.spawn_local(Node { depth: node.depth + 1 });
+//!             }
+//!         },
+//!     )?;
+//! executor.spawn(Node { depth: 0 }).unwrap();
+//! let outcome = executor.join();
+//! assert_eq!(outcome.scratch.iter().sum::<u64>(), (1 << 11) - 1);
+//! println!("{}", outcome.metrics);
+//! # Ok::<(), filch::BuildError>(())
+//! ```
+//!
+//! # Life
+//!
+//! An executor takes tasks until it is [joined](Executor::join), [shut down](Executor::shutdown) or
+//! dropped. `join` and drop run everything that was accepted, and what it spawns; `shutdown` sends the
+//! workers home after the task at hand and gives back the rest. After that a [`Handle`] refuses tasks
+//! and returns them.
+//!
+//! # Panics
+//!
+//! A panic in the runner costs that one task. The worker, its scratch and every other task go on;
+//! `join` raises the first panic again when everything has run.
+
+mod builder;
+mod context;
+mod handle;
+mod yields;
+
+pub use builder::{Builder, Overflow};
+pub use context::Context;
+pub use handle::Handle;
+pub use yields::{Adaptive, Always, EveryN, Never, PerPhase, YieldPolicy};
+
+use crate::{
+    crew::{Crew, is_worker_of},
+    engine::{Core, Observer, PerWorker, Silent, Strategy},
+    ground::{
+        error::Refused,
+        unwind::{self, Payload},
+    },
+    observe::{Counters, Metrics},
+};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+};
+
+/// Everything that the executor, its handles and its workers share.
+struct Inner<T: Send, Q: Strategy, O: Observer> {
+    core: Arc<Core<T, Q, Listeners<O>>>,
+    panics: Mutex<Panics>,
+    on_panic: Option<PanicHandler>,
+}
+
+/// Called with the worker and what the panic carried.
+type PanicHandler = Box<dyn Fn(usize, &Payload) + Send + Sync>;
+
+/// Our counters first, then whatever the user wants to listen with.
+type Listeners<O> = (Counters, O);
+
+#[derive(Default)]
+struct Panics {
+    first: Option<Payload>,
+    count: usize,
+}
+
+/// A typed executor. The [module documentation](self) has the whole story.
+pub struct Executor<T, S = (), Q = PerWorker, O = Silent>
+where
+    T: Send + 'static,
+    S: Send + 'static,
+    Q: Strategy,
+    O: Observer + Send + Sync + 'static,
+{
+    inner: Arc<Inner<T, Q, O>>,
+    crew: Option<Crew<S>>,
+}
+
+/// What an executor leaves behind.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Outcome<T, S> {
+    /// What the workers did.
+    pub metrics: Metrics,
+    /// Their scratch values, in the order of the workers.
+    pub scratch: Vec<S>,
+    /// Tasks that were accepted and not run: empty, unless the executor was shut down.
+    pub abandoned: Vec<T>,
+}
+
+/// A task panicked. Carries the first panic and all that the executor leaves behind.
+///
+/// ```
+/// use filch::Executor;
+///
+/// let executor = Executor::builder()
+///     .workers(1)
+///     .build(|_| 0, |n: u32, cx| {
+///         assert_ne!(n, 3, "three is not allowed");
+///         *cx.scratch() += n;
+///     })
+///     .unwrap();
+/// executor.spawn_batch(vec![1, 2, 3, 4]).unwrap();
+/// let error = executor.try_join().unwrap_err();
+/// assert_eq!(error.panics(), 1);
+/// assert!(error.to_string().contains("three is not allowed"));
+/// assert_eq!(error.into_outcome().scratch, [1 + 2 + 4]);
+/// ```
+pub struct Panicked<T, S> {
+    payload: Payload,
+    panics: usize,
+    outcome: Outcome<T, S>,
+}
+
+impl<T, S> Panicked<T, S> {
+    /// How many tasks panicked.
+    pub fn panics(&self) -> usize {
+        self.panics
+    }
+
+    /// What the first panic carried.
+    pub fn into_payload(self) -> Payload {
+        self.payload
+    }
+
+    /// What the executor left behind.
+    pub fn into_outcome(self) -> Outcome<T, S> {
+        self.outcome
+    }
+}
+
+impl<T, S> fmt::Display for Panicked<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let message = unwind::message(&self.payload);
+        match self.panics {
+            1 => write!(f, "a task panicked: {message}"),
+            n => write!(f, "{n} tasks panicked, the first with: {message}"),
+        }
+    }
+}
+
+impl<T, S> fmt::Debug for Panicked<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Panicked({self})")
+    }
+}
+
+impl<T, S> std::error::Error for Panicked<T, S> {}
+
+impl<T: Send + 'static> Executor<T> {
+    /// What can be set, and the two functions that make an executor.
+    #[must_use]
+    pub fn builder() -> Builder<T> {
+        Builder::new()
+    }
+}
+
+impl<T, S, Q, O> Executor<T, S, Q, O>
+where
+    T: Send + 'static,
+    S: Send + 'static,
+    Q: Strategy,
+    O: Observer + Send + Sync + 'static,
+{
+    /// A handle to spawn tasks with, from any thread.
+    #[must_use]
+    pub fn handle(&self) -> Handle<T, Q, O> {
+        Handle::new(self.inner.clone())
+    }
+
+    /// Spawns a task from outside.
+    ///
+    /// # Errors
+    /// The task, when the executor is closed or its injector is bounded and full.
+    pub fn spawn(&self, task: T) -> Result<(), Refused<T>> {
+        self.inner.core.inject(task)
+    }
+
+    /// Spawns all tasks, or none.
+    ///
+    /// # Errors
+    /// All the tasks, when the executor is closed or they don't all fit.
+    pub fn spawn_batch(&self, tasks: impl Into<Vec<T>>) -> Result<(), Refused<Vec<T>>> {
+        self.inner.core.inject_batch(tasks.into())
+    }
+
+    /// How many workers there are.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.inner.core.workers()
+    }
+
+    /// What the workers have done so far.
+    ///
+    /// ```
+    /// # let executor = filch::Executor::builder().workers(1).build(|_| (), |_: u8, _| {}).unwrap();
+    /// println!("{} tasks so far", executor.metrics().total().executed);
+    /// ```
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        self.inner.metrics()
+    }
+
+    /// Takes no more tasks, runs everything that was accepted, and returns when all is done.
+    ///
+    /// # Panics
+    /// With the first panic of a task, after everything else has run. [`try_join`](Self::try_join)
+    /// returns it instead. Also when a worker of this very executor calls it: it would wait for
+    /// itself.
+    pub fn join(self) -> Outcome<T, S> {
+        match self.try_join() {
+            Ok(outcome) => outcome,
+            Err(panicked) => unwind::resume(panicked.payload),
+        }
+    }
+
+    /// [`join`](Self::join), with a panic as an error.
+    ///
+    /// # Errors
+    /// When a task panicked. The error holds the outcome too.
+    ///
+    /// # Panics
+    /// When a worker of this very executor calls it.
+    pub fn try_join(mut self) -> Result<Outcome<T, S>, Panicked<T, S>> {
+        self.inner.core.close();
+        self.finish()
+    }
+
+    /// Takes no more tasks and sends the workers home after the task at hand. What is still queued
+    /// comes back in [`Outcome::abandoned`].
+    ///
+    /// ```
+    /// use filch::Executor;
+    ///
+    /// let executor = Executor::builder().workers(1).build(|_| 0, |_: u32, cx| *cx.scratch() += 1).unwrap();
+    /// executor.spawn_batch((0..1000).collect::<Vec<_>>()).unwrap();
+    /// let outcome = executor.shutdown().unwrap();
+    /// assert_eq!(outcome.scratch[0] + outcome.abandoned.len(), 1000);
+    /// ```
+    ///
+    /// # Errors
+    /// When a task panicked. The error holds the outcome too.
+    ///
+    /// # Panics
+    /// When a worker of this very executor calls it.
+    pub fn shutdown(mut self) -> Result<Outcome<T, S>, Panicked<T, S>> {
+        self.inner.core.stop();
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Result<Outcome<T, S>, Panicked<T, S>> {
+        assert!(
+            !self.is_own_worker(),
+            "a worker cannot wait for its own executor; do it from another thread"
+        );
+        let crew = self.crew.take().expect("only joined once");
+        let scratch = crew.join();
+        let outcome = Outcome {
+            abandoned: self.inner.core.abandoned(thread::yield_now),
+            metrics: self.inner.metrics(),
+            scratch,
+        };
+        let mut panics = self.inner.panics();
+        match panics.first.take() {
+            None => Ok(outcome),
+            Some(payload) => Err(Panicked {
+                payload,
+                panics: panics.count,
+                outcome,
+            }),
+        }
+    }
+
+    fn is_own_worker(&self) -> bool {
+        is_worker_of(Arc::as_ptr(&self.inner.core) as usize)
+    }
+}
+
+/// Runs everything that was accepted, as [`join`](Executor::join) does. Panics of tasks are not raised
+/// again: the panic hook has reported them.
+///
+/// Dropped by one of its own workers, the executor only closes: the rest is run by the others, and
+/// nobody waits.
+impl<T, S, Q, O> Drop for Executor<T, S, Q, O>
+where
+    T: Send + 'static,
+    S: Send + 'static,
+    Q: Strategy,
+    O: Observer + Send + Sync + 'static,
+{
+    fn drop(&mut self) {
+        self.inner.core.close();
+        let own = self.is_own_worker();
+        if let Some(crew) = self.crew.take()
+            && !own
+        {
+            drop(crew.join());
+        }
+    }
+}
+
+impl<T, S, Q, O> fmt::Debug for Executor<T, S, Q, O>
+where
+    T: Send + 'static,
+    S: Send + 'static,
+    Q: Strategy,
+    O: Observer + Send + Sync + 'static,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Executor")
+            .field("core", &self.inner.core)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T: Send, Q: Strategy, O: Observer> Inner<T, Q, O> {
+    fn metrics(&self) -> Metrics {
+        self.core.observer().0.metrics()
+    }
+
+    fn panics(&self) -> std::sync::MutexGuard<'_, Panics> {
+        self.panics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A task panicked on `worker`.
+    #[cold]
+    fn panicked(&self, worker: usize, payload: Payload) {
+        if let Some(handler) = &self.on_panic {
+            // The handler is the user's code too; what it panics with is lost, but reported by the
+            // panic hook.
+            let _ = unwind::contain(|| handler(worker, &payload));
+        }
+        let mut panics = self.panics();
+        panics.count += 1;
+        if panics.first.is_none() {
+            panics.first = Some(payload);
+        } else {
+            // Its destructor is the user's code and may panic itself.
+            drop(panics);
+            let _ = unwind::contain(|| drop(payload));
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! When a long task should let others run.
+//!
+//! A policy counts the units of work that a task does (bytes scanned, nodes visited) and says when it
+//! has done enough for now. The task then calls
+//! [`Context::yield_now`](super::Context::yield_now) with the rest of itself. The policies and their
+//! names are seed 003's. They count and do not look at a clock, so that a run can be repeated.
+//!
+//! ```
+//! use filch::Executor;
+//! use filch::executor::{EveryN, YieldPolicy};
+//!
+//! struct Scan { from: usize, to: usize }
+//!
+//! let executor = Executor::builder()
+//!     .workers(1)
+//!     .build(|_| 0_usize, |mut scan: Scan, cx| {
+//!         let mut policy = EveryN::new(100);
+//!         while scan.from < scan.to {
+//!             *cx.scratch() += 1; // one unit of work
+//!             scan.from += 1;
+//!             if policy.should_yield(1) {
+//!                 return cx.yield_now(scan);
+//!             }
+//!         }
+//!     })
+//!     .unwrap();
+//! executor.spawn(Scan { from: 0, to: 1000 }).unwrap();
+//! let outcome = executor.join();
+//! assert_eq!(outcome.scratch, [1000]);
+//! assert_eq!(outcome.metrics.total().executed, 11); // ten times 100, and an empty rest
+//! ```
+
+/// Says when a task has done enough for now.
+pub trait YieldPolicy {
+    /// `units` more are done. True when the task should yield; the count starts over then.
+    #[must_use]
+    fn should_yield(&mut self, units: u64) -> bool;
+
+    /// The task yielded, and came back because nobody else (`alone`) or somebody had work.
+    ///
+    /// Only policies that learn care.
+    fn resumed(&mut self, alone: bool) {
+        let _ = alone;
+    }
+}
+
+/// Yields after every so many units.
+///
+/// ```
+/// use filch::executor::{EveryN, YieldPolicy};
+///
+/// let mut policy = EveryN::new(3);
+/// let yields: Vec<_> = (0..6).map(|_| policy.should_yield(1)).collect();
+/// assert_eq!(yields, [false, false, true, false, false, true]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EveryN {
+    n: u64,
+    done: u64,
+}
+
+impl EveryN {
+    /// Every `n` units; zero is taken for one.
+    #[must_use]
+    pub const fn new(n: u64) -> Self {
+        let n = if n == 0 { 1 } else { n };
+        Self { n, done: 0 }
+    }
+}
+
+impl YieldPolicy for EveryN {
+    fn should_yield(&mut self, units: u64) -> bool {
+        self.done = self.done.saturating_add(units);
+        let due = self.done >= self.n;
+        if due {
+            self.done = 0;
+        }
+        due
+    }
+}
+
+/// Never yields.
+///
+/// ```
+/// use filch::executor::{Never, YieldPolicy};
+/// assert!(!Never.should_yield(u64::MAX));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Never;
+
+impl YieldPolicy for Never {
+    fn should_yield(&mut self, _units: u64) -> bool {
+        false
+    }
+}
+
+/// Yields whenever it is asked.
+///
+/// ```
+/// use filch::executor::{Always, YieldPolicy};
+/// assert!(Always.should_yield(0));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Always;
+
+impl YieldPolicy for Always {
+    fn should_yield(&mut self, _units: u64) -> bool {
+        true
+    }
+}
+
+/// Yields less often while nobody else has work, and more often when somebody does.
+///
+/// The interval doubles after a yield that nobody needed and halves after one that somebody did,
+/// between `least` and `most`.
+///
+/// ```
+/// use filch::executor::{Adaptive, YieldPolicy};
+///
+/// let mut policy = Adaptive::new(2, 8);
+/// assert!(policy.should_yield(2));
+/// policy.resumed(true); // nobody was waiting
+/// assert!(!policy.should_yield(2) && policy.should_yield(2));
+/// policy.resumed(false); // somebody was
+/// assert!(policy.should_yield(2));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Adaptive {
+    least: u64,
+    most: u64,
+    every: EveryN,
+}
+
+impl Adaptive {
+    /// Starts at `least` units; the interval stays between `least` and `most`.
+    #[must_use]
+    pub const fn new(least: u64, most: u64) -> Self {
+        let every = EveryN::new(least);
+        let least = every.n;
+        let most = if most < least { least } else { most };
+        Self { least, most, every }
+    }
+
+    /// The present interval.
+    #[must_use]
+    pub const fn interval(&self) -> u64 {
+        self.every.n
+    }
+}
+
+impl YieldPolicy for Adaptive {
+    fn should_yield(&mut self, units: u64) -> bool {
+        self.every.should_yield(units)
+    }
+
+    fn resumed(&mut self, alone: bool) {
+        self.every.n = if alone {
+            self.every.n.saturating_mul(2).min(self.most)
+        } else {
+            (self.every.n / 2).max(self.least)
+        };
+    }
+}
+
+/// A policy for each phase of a task: read in large pieces, parse in small ones.
+///
+/// ```
+/// use filch::executor::{EveryN, Never, PerPhase, YieldPolicy};
+///
+/// #[derive(PartialEq)]
+/// enum Phase { Read, Parse }
+///
+/// let mut policy = PerPhase::new(Phase::Read, |phase: &Phase| -> Box<dyn YieldPolicy + Send> {
+///     match phase {
+///         Phase::Read => Box::new(Never),
+///         Phase::Parse => Box::new(EveryN::new(2)),
+///     }
+/// });
+/// assert!(!policy.should_yield(1_000_000));
+/// policy.enter(Phase::Parse);
+/// assert!(!policy.should_yield(1) && policy.should_yield(1));
+/// ```
+pub struct PerPhase<P> {
+    phase: P,
+    policy: Box<dyn YieldPolicy + Send>,
+    choose: Box<dyn Fn(&P) -> Box<dyn YieldPolicy + Send> + Send>,
+}
+
+impl<P: PartialEq> PerPhase<P> {
+    /// Starts in `phase`; `choose` makes the policy of each.
+    pub fn new(
+        phase: P,
+        choose: impl Fn(&P) -> Box<dyn YieldPolicy + Send> + Send + 'static,
+    ) -> Self {
+        Self {
+            policy: choose(&phase),
+            phase,
+            choose: Box::new(choose),
+        }
+    }
+
+    /// Goes on to another phase, whose policy starts afresh. The present one goes on as it is.
+    pub fn enter(&mut self, phase: P) {
+        if phase != self.phase {
+            self.policy = (self.choose)(&phase);
+            self.phase = phase;
+        }
+    }
+}
+
+impl<P> YieldPolicy for PerPhase<P> {
+    fn should_yield(&mut self, units: u64) -> bool {
+        self.policy.should_yield(units)
+    }
+
+    fn resumed(&mut self, alone: bool) {
+        self.policy.resumed(alone);
+    }
+}
+
+impl<P: std::fmt::Debug> std::fmt::Debug for PerPhase<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PerPhase")
+            .field("phase", &self.phase)
+            .finish_non_exhaustive()
+    }
+}

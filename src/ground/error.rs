@@ -1,0 +1,176 @@
+//! Errors: small, with predicates, and with the refused tasks inside.
+
+use std::{error::Error, fmt};
+
+/// Why something could not be built.
+///
+/// ```
+/// use filch::Executor;
+///
+/// let error = Executor::<u32>::builder()
+///     .workers(0)
+///     .build(|_| (), |_, _| {})
+///     .unwrap_err();
+/// assert!(error.is_config());
+/// assert!(error.to_string().contains("at least one worker"));
+/// ```
+#[derive(Debug)]
+pub struct BuildError {
+    kind: BuildErrorKind,
+}
+
+#[derive(Debug)]
+enum BuildErrorKind {
+    Config(String),
+    Thread {
+        worker: usize,
+        source: std::io::Error,
+    },
+    Init {
+        worker: usize,
+        message: String,
+    },
+}
+
+impl BuildError {
+    /// A setting that makes no sense: `what` says which, and what to do about it.
+    #[must_use]
+    pub fn config(what: impl Into<String>) -> Self {
+        Self {
+            kind: BuildErrorKind::Config(what.into()),
+        }
+    }
+
+    pub(crate) fn thread(worker: usize, source: std::io::Error) -> Self {
+        Self {
+            kind: BuildErrorKind::Thread { worker, source },
+        }
+    }
+
+    pub(crate) fn init(worker: usize, message: String) -> Self {
+        Self {
+            kind: BuildErrorKind::Init { worker, message },
+        }
+    }
+
+    /// A setting makes no sense.
+    #[must_use]
+    pub fn is_config(&self) -> bool {
+        matches!(self.kind, BuildErrorKind::Config(_))
+    }
+
+    /// The system refused a thread.
+    #[must_use]
+    pub fn is_thread(&self) -> bool {
+        matches!(self.kind, BuildErrorKind::Thread { .. })
+    }
+
+    /// The initialiser of a worker, or its start hook, panicked.
+    #[must_use]
+    pub fn is_init(&self) -> bool {
+        matches!(self.kind, BuildErrorKind::Init { .. })
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            BuildErrorKind::Config(what) => f.write_str(what),
+            BuildErrorKind::Thread { worker, source } => write!(
+                f,
+                "could not start the thread of worker {worker}: {source}; ask for fewer workers or a smaller stack"
+            ),
+            BuildErrorKind::Init { worker, message } => write!(
+                f,
+                "the initialiser of worker {worker} panicked: {message}; no task was run"
+            ),
+        }
+    }
+}
+
+impl Error for BuildError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.kind {
+            BuildErrorKind::Thread { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// A refused submission. The task, or the whole batch, is inside: nothing is lost.
+///
+/// ```
+/// use filch::Executor;
+///
+/// let executor = Executor::builder().workers(1).build(|_| (), |_: u32, _| {}).unwrap();
+/// let handle = executor.handle();
+/// executor.join();
+/// let refused = handle.spawn(7).unwrap_err();
+/// assert!(refused.is_closed());
+/// assert_eq!(refused.into_inner(), 7);
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Refused<T> {
+    tasks: T,
+    reason: Reason,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    Closed,
+    Full,
+}
+
+impl<T> Refused<T> {
+    pub(crate) fn closed(tasks: T) -> Self {
+        Self {
+            tasks,
+            reason: Reason::Closed,
+        }
+    }
+
+    pub(crate) fn full(tasks: T) -> Self {
+        Self {
+            tasks,
+            reason: Reason::Full,
+        }
+    }
+
+    /// Refused because the executor takes no more work: it was joined, shut down or dropped.
+    pub fn is_closed(&self) -> bool {
+        self.reason == Reason::Closed
+    }
+
+    /// Refused because the queue is full; the same call may succeed later.
+    pub fn is_full(&self) -> bool {
+        self.reason == Reason::Full
+    }
+
+    /// The refused task or batch.
+    pub fn into_inner(self) -> T {
+        self.tasks
+    }
+}
+
+impl<T> fmt::Debug for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refused")
+            .field("reason", &self.reason)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Display for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.reason {
+            Reason::Closed => {
+                "the executor takes no more tasks; take the task back with into_inner"
+            }
+            Reason::Full => {
+                "the queue is full; take the task back with into_inner and try again later"
+            }
+        })
+    }
+}
+
+impl<T> Error for Refused<T> {}

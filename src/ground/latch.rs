@@ -1,0 +1,83 @@
+//! A latch: threads wait until a number of events has happened.
+
+use super::canary::{Canary, broken};
+use super::sync::{AtomicUsize, Condvar, Mutex, Ordering};
+use std::{fmt, sync::PoisonError};
+
+/// Opens when it has been counted down to zero, and stays open.
+///
+/// Counting down is one atomic subtraction; only the last one takes the lock, and only to make
+/// sure that a waiter which has just looked at the counter is already asleep when it is woken.
+///
+/// ```
+/// use filch::ground::latch::Latch;
+/// use std::sync::Arc;
+///
+/// let started = Arc::new(Latch::new(2));
+/// for _ in 0..2 {
+///     let started = Arc::clone(&started);
+///     std::thread::spawn(move || started.count_down());
+/// }
+/// started.wait();
+/// assert!(started.is_open());
+/// ```
+pub struct Latch {
+    remaining: AtomicUsize,
+    lock: Mutex<()>,
+    opened: Condvar,
+}
+
+impl Latch {
+    /// A latch that opens after `events` calls of [`count_down`](Self::count_down).
+    #[must_use]
+    pub fn new(events: usize) -> Self {
+        Self {
+            remaining: AtomicUsize::new(events),
+            lock: Mutex::new(()),
+            opened: Condvar::new(),
+        }
+    }
+
+    /// Counts one event.
+    ///
+    /// # Panics
+    /// When more events are counted than the latch was made for.
+    pub fn count_down(&self) {
+        // Release: what this thread did before is visible to whoever sees the latch open.
+        // Acquire on the last one: it passes on what the others did before theirs.
+        let before = self.remaining.fetch_sub(1, Ordering::AcqRel);
+        assert!(before > 0, "a latch was counted down below zero");
+        if before == 1 && !broken(Canary::LatchWake) {
+            // A waiter checks the counter under this lock. Taking it means that the waiter has
+            // either not checked yet (and will see zero) or waits already (and gets the notice).
+            drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
+            self.opened.notify_all();
+        }
+    }
+
+    /// Whether all events have happened.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        // Acquire: pairs with the release in `count_down`.
+        self.remaining.load(Ordering::Acquire) == 0
+    }
+
+    /// Blocks until all events have happened.
+    pub fn wait(&self) {
+        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        while !self.is_open() {
+            guard = self
+                .opened
+                .wait(guard)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl fmt::Debug for Latch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Latch")
+            .field("open", &self.is_open())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,12 @@
+//! What everything stands on: the door to atomics, the operating system, randomness, errors.
+//!
+//! Nothing in here knows of workers, tasks or queues.
+
+pub mod canary;
+pub mod error;
+pub mod latch;
+pub mod padded;
+pub mod rng;
+pub(crate) mod sync;
+pub(crate) mod sys;
+pub mod unwind;

@@ -1,0 +1,88 @@
+//! The one door to atomics, cells, locks and threads.
+//!
+//! Code above this module names no atomic of `std`. Built with `--cfg filch_loom` the same names
+//! mean loom's, so the model checker runs the production code and not a copy of it.
+#![cfg_attr(
+    filch_loom,
+    expect(
+        unsafe_code,
+        reason = "loom's stand-in for a possibly uninitialised word"
+    )
+)]
+
+use std::mem::MaybeUninit;
+
+#[cfg(filch_loom)]
+pub(crate) use loom::{
+    hint,
+    sync::{
+        Condvar, Mutex, MutexGuard,
+        atomic::{self, AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize},
+    },
+};
+#[cfg(not(filch_loom))]
+pub(crate) use std::{
+    hint,
+    sync::{
+        Condvar, Mutex, MutexGuard,
+        atomic::{self, AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize},
+    },
+};
+
+pub(crate) use atomic::Ordering;
+
+/// A `SeqCst` fence; each call site tells which other fence it pairs with.
+#[inline(always)]
+pub(crate) fn fence_seq_cst() {
+    atomic::fence(Ordering::SeqCst);
+}
+
+/// One machine word of a queue slot: read and written atomically (relaxed), initialised or not.
+///
+/// A thief may read a slot while its owner overwrites it; the thief then loses its race for the
+/// slot and throws the copy away. With plain memory that read is a data race and undefined
+/// behaviour. With `AtomicUsize` it would be undefined for tasks that have padding, because padding
+/// is uninitialised. This type has neither problem.
+#[cfg(not(filch_loom))]
+pub(crate) struct Word(atomic_maybe_uninit::AtomicMaybeUninit<usize>);
+
+#[cfg(not(filch_loom))]
+impl Word {
+    pub(crate) const fn uninit() -> Self {
+        Self(atomic_maybe_uninit::AtomicMaybeUninit::new(
+            MaybeUninit::uninit(),
+        ))
+    }
+
+    #[inline(always)]
+    pub(crate) fn load(&self) -> MaybeUninit<usize> {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn store(&self, word: MaybeUninit<usize>) {
+        self.0.store(word, Ordering::Relaxed);
+    }
+}
+
+/// Under loom a word is loom's own atomic, so the models may only use tasks without padding.
+#[cfg(filch_loom)]
+pub(crate) struct Word(AtomicUsize);
+
+#[cfg(filch_loom)]
+impl Word {
+    pub(crate) fn uninit() -> Self {
+        Self(AtomicUsize::new(0))
+    }
+
+    pub(crate) fn load(&self) -> MaybeUninit<usize> {
+        MaybeUninit::new(self.0.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn store(&self, word: MaybeUninit<usize>) {
+        // SAFETY: the models in this crate use only `usize` and `Box` as tasks, which fill their
+        // words completely, so the word is initialised.
+        let word = unsafe { word.assume_init() };
+        self.0.store(word, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,145 @@
+//! A barrier of which one side is nearly free.
+//!
+//! Two threads that each write one word and then read the other's both need a full fence between
+//! their write and their read, or both may miss the other's write. [`light`] and [`heavy`] are such
+//! a pair. When the system can make every thread of the process pass a fence on request (Linux:
+//! `membarrier`), `light` only has to stop the compiler, and `heavy` makes the request. Otherwise
+//! both are a `SeqCst` fence. The busy call `light`; those with nothing to do call `heavy`.
+//!
+//! Which of the two it is gets decided once for the process, by the first [`prepare`], and never
+//! changes: a `light` that stops only the compiler must never meet a `heavy` that is only a fence.
+#![cfg_attr(
+    all(target_os = "linux", not(filch_loom)),
+    expect(unsafe_code, reason = "the membarrier system call")
+)]
+
+#[cfg(any(not(target_os = "linux"), filch_loom))]
+mod fences {
+    use crate::ground::sync::fence_seq_cst;
+
+    pub(crate) fn prepare() -> super::Kind {
+        super::Kind::Fence
+    }
+
+    #[inline(always)]
+    pub(crate) fn light() {
+        fence_seq_cst();
+    }
+
+    pub(crate) fn heavy() {
+        fence_seq_cst();
+    }
+}
+
+#[cfg(all(target_os = "linux", not(filch_loom)))]
+mod membarrier {
+    use super::Kind;
+    use crate::ground::sync::{
+        Ordering,
+        atomic::{AtomicBool, compiler_fence},
+        fence_seq_cst,
+    };
+    use std::sync::OnceLock;
+
+    // From linux/membarrier.h; libc does not name them on every target.
+    const QUERY: libc::c_int = 0;
+    const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+    const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+
+    /// Whether `light` is a fence. Starts as true, so that a `light` before the decision is strong.
+    ///
+    /// Relaxed suffices: it is written once, in `prepare`, before the crew that uses it exists, and
+    /// reading the older value `true` only makes `light` stronger.
+    static FENCES: AtomicBool = AtomicBool::new(true);
+    static KIND: OnceLock<Kind> = OnceLock::new();
+
+    fn call(command: libc::c_int) -> libc::c_long {
+        // SAFETY: membarrier takes three integers and touches no memory of ours; an unknown
+        // command is refused with an error code.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) }
+    }
+
+    pub(crate) fn prepare() -> Kind {
+        *KIND.get_or_init(|| {
+            let forced = std::env::var_os("FILCH_BARRIER").is_some_and(|v| v == "fence");
+            let offered = call(QUERY);
+            let wanted = libc::c_long::from(PRIVATE_EXPEDITED | REGISTER_PRIVATE_EXPEDITED);
+            let usable = !forced
+                && offered > 0
+                && offered & wanted == wanted
+                && call(REGISTER_PRIVATE_EXPEDITED) == 0
+                && call(PRIVATE_EXPEDITED) == 0;
+            if usable {
+                FENCES.store(false, Ordering::Relaxed);
+                Kind::Process
+            } else {
+                Kind::Fence
+            }
+        })
+    }
+
+    #[inline(always)]
+    pub(crate) fn light() {
+        if FENCES.load(Ordering::Relaxed) {
+            fence_seq_cst();
+        } else {
+            compiler_fence(Ordering::SeqCst);
+        }
+    }
+
+    pub(crate) fn heavy() {
+        fence_seq_cst();
+        if prepare() == Kind::Process && call(PRIVATE_EXPEDITED) != 0 {
+            // The kernel accepted the registration and a first call, so a refusal now (a system
+            // call filter installed later, say) would silently void every `light` of the process.
+            eprintln!("filch: the process-wide memory barrier stopped working; aborting");
+            std::process::abort();
+        }
+    }
+}
+
+#[cfg(any(not(target_os = "linux"), filch_loom))]
+pub(crate) use fences::{heavy, light, prepare};
+#[cfg(all(target_os = "linux", not(filch_loom)))]
+pub(crate) use membarrier::{heavy, light, prepare};
+
+/// How this process makes its barriers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A `SeqCst` fence on both sides.
+    Fence,
+    /// Free on the busy side; the idle side makes every thread of the process pass a fence.
+    Process,
+}
+
+#[cfg(all(test, not(filch_loom)))]
+mod tests {
+    use super::{heavy, light, prepare};
+    use std::sync::{
+        Barrier,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    /// Store buffering: with one light and one heavy side, both threads never miss each other.
+    #[test]
+    fn light_and_heavy_order_a_store_before_a_load() {
+        prepare();
+        for _ in 0..2_000 {
+            let (x, y) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let start = Barrier::new(2);
+            let (a, b) = std::thread::scope(|s| {
+                let busy = s.spawn(|| {
+                    start.wait();
+                    x.store(1, Ordering::Relaxed);
+                    light();
+                    y.load(Ordering::Relaxed)
+                });
+                start.wait();
+                y.store(1, Ordering::Relaxed);
+                heavy();
+                (x.load(Ordering::Relaxed), busy.join().unwrap())
+            });
+            assert!(a == 1 || b == 1, "both sides missed the other's write");
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! What the operating system gives us beyond `std`.
+
+pub(crate) mod barrier;

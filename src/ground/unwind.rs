@@ -1,0 +1,51 @@
+//! The one place that catches panics.
+//!
+//! A panic in the user's code is data: it is caught, kept and given to whoever waits. A panic in our
+//! own code is a broken invariant under other people's programs, and ends the process.
+
+use std::{
+    any::Any,
+    panic::{self, AssertUnwindSafe},
+};
+
+/// What a panic carried.
+pub type Payload = Box<dyn Any + Send + 'static>;
+
+/// Runs the user's code.
+///
+/// Unwind safety is the user's business: what `f` broke, it broke in their data.
+#[inline(always)]
+pub(crate) fn contain<R>(f: impl FnOnce() -> R) -> Result<R, Payload> {
+    panic::catch_unwind(AssertUnwindSafe(f))
+}
+
+/// Goes on with a panic that was contained.
+pub(crate) fn resume(payload: Payload) -> ! {
+    panic::resume_unwind(payload)
+}
+
+/// The text of a panic, as far as it has one.
+pub(crate) fn message(payload: &Payload) -> &str {
+    if let Some(text) = payload.downcast_ref::<&'static str>() {
+        text
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text
+    } else {
+        "a value that is not a text"
+    }
+}
+
+/// Aborts the process if it is dropped by a panic: around our own code.
+#[derive(Debug)]
+pub(crate) struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!(
+                "filch: a panic inside the scheduler itself; this is a bug in filch; aborting"
+            );
+            std::process::abort();
+        }
+    }
+}

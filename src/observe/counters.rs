@@ -1,0 +1,281 @@
+//! Counters that add up, in every build.
+
+use crate::{
+    engine::{Event, OUTSIDE, Observer, Source},
+    ground::{
+        padded::Padded,
+        sync::{AtomicU64, Ordering},
+    },
+};
+use std::{
+    fmt,
+    ops::AddAssign,
+    time::{Duration, Instant},
+};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// One worker's cells: written by that worker only, read by whoever asks.
+        #[derive(Default)]
+        struct Cells {
+            $($name: AtomicU64,)*
+            busy_nanos: AtomicU64,
+            idle_nanos: AtomicU64,
+            /// When the present stretch of busy or idle time began, in nanoseconds since the start.
+            since: AtomicU64,
+        }
+
+        /// What one worker has done, or all of them together.
+        ///
+        /// `executed == local + injected + stolen`, and `steal_attempts >= stolen`.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct WorkerMetrics {
+            /// Tasks run, panicked ones included: the sum of the next three.
+            pub executed: u64,
+            $($(#[$doc])* pub $name: u64,)*
+            /// Time with tasks at hand.
+            pub busy: Duration,
+            /// Time without: searching or asleep.
+            pub idle: Duration,
+        }
+
+        impl Cells {
+            fn read(&self) -> WorkerMetrics {
+                // Relaxed: each cell is a number of its own; a sum over workers that are running is
+                // as exact as anything about them can be.
+                let mut read = WorkerMetrics {
+                    executed: 0,
+                    $($name: self.$name.load(Ordering::Relaxed),)*
+                    busy: Duration::from_nanos(self.busy_nanos.load(Ordering::Relaxed)),
+                    idle: Duration::from_nanos(self.idle_nanos.load(Ordering::Relaxed)),
+                };
+                read.executed = read.local + read.injected + read.stolen;
+                read
+            }
+        }
+
+        impl AddAssign<&Self> for WorkerMetrics {
+            fn add_assign(&mut self, other: &Self) {
+                self.executed += other.executed;
+                $(self.$name += other.$name;)*
+                self.busy += other.busy;
+                self.idle += other.idle;
+            }
+        }
+    };
+}
+
+counters! {
+    /// Tasks run that came from the worker's own queue.
+    local,
+    /// Tasks run that came straight from the injector.
+    injected,
+    /// Tasks run that came straight from another worker's queue.
+    stolen,
+    /// Tasks that moved to the worker's own queue along with one that it took.
+    moved,
+    /// Tasks it spawned into its own queue.
+    spawned_local,
+    /// Tasks it spawned into the injector.
+    spawned_global,
+    /// Tasks it moved to the injector because its queue was full.
+    spilled,
+    /// Queues of others that it tried to take from.
+    steal_attempts,
+    /// Races for a task that it lost, and tried again.
+    steal_retries,
+    /// Times it fell asleep.
+    parks,
+    /// Times it woke another worker.
+    wakes,
+}
+
+/// One addition by the only thread that writes the cell.
+#[inline(always)]
+fn add(cell: &AtomicU64, n: u64) {
+    // Relaxed, and no read-modify-write: there is one writer. Readers see some recent value.
+    cell.store(cell.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+}
+
+/// Counts what every worker does.
+///
+/// A busy worker adds to a line of its own, without a locked instruction; the clock is read only when
+/// it runs out of work or finds some.
+///
+/// ```
+/// use filch::{engine::{Event, Observer, Source}, observe::Counters};
+///
+/// let counters = Counters::new(2);
+/// counters.event(1, Event::Started { source: Source::Local });
+/// let metrics = counters.metrics();
+/// assert_eq!((metrics.workers[1].local, metrics.total().executed), (1, 1));
+/// ```
+pub struct Counters {
+    cells: Box<[Padded<Cells>]>,
+    outside: Padded<Cells>,
+    start: Instant,
+}
+
+impl Counters {
+    /// For `workers` workers, all zero.
+    #[must_use]
+    pub fn new(workers: usize) -> Self {
+        Self {
+            cells: (0..workers).map(|_| Padded::default()).collect(),
+            outside: Padded::default(),
+            start: Instant::now(),
+        }
+    }
+
+    /// What has been counted so far.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        Metrics {
+            workers: self.cells.iter().map(|cells| cells.read()).collect(),
+            outside_wakes: self.outside.wakes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What `worker` has counted so far.
+    ///
+    /// # Panics
+    /// When there is no such worker.
+    #[must_use]
+    pub fn worker(&self, worker: usize) -> WorkerMetrics {
+        self.cells[worker].read()
+    }
+
+    fn now(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    /// The stretch since the last change is over; `busy` says what it was.
+    fn close_stretch(&self, cells: &Cells, busy: bool) {
+        let now = self.now();
+        let began = cells.since.load(Ordering::Relaxed);
+        cells.since.store(now, Ordering::Relaxed);
+        let sum = if busy {
+            &cells.busy_nanos
+        } else {
+            &cells.idle_nanos
+        };
+        add(sum, now.saturating_sub(began));
+    }
+}
+
+impl Observer for Counters {
+    #[inline(always)]
+    fn event(&self, worker: usize, event: Event) {
+        if worker == OUTSIDE {
+            if matches!(event, Event::Woke { .. }) {
+                // Relaxed: a number. Many threads are outside, so this one is a true addition; a
+                // wake costs a thousand times as much.
+                self.outside.wakes.fetch_add(1, Ordering::Relaxed);
+            }
+            return;
+        }
+        let Some(cells) = self.cells.get(worker) else {
+            return;
+        };
+        match event {
+            Event::Started { source } => {
+                add(
+                    match source {
+                        Source::Local => &cells.local,
+                        Source::Injector => &cells.injected,
+                        Source::Steal { .. } => &cells.stolen,
+                    },
+                    1,
+                );
+            }
+            Event::Moved { tasks } => add(&cells.moved, tasks as u64),
+            Event::SpawnedLocal => add(&cells.spawned_local, 1),
+            Event::SpawnedGlobal => add(&cells.spawned_global, 1),
+            Event::Spilled { tasks } => add(&cells.spilled, tasks as u64),
+            Event::Searched { attempts, retries } => {
+                add(&cells.steal_attempts, attempts as u64);
+                add(&cells.steal_retries, retries as u64);
+            }
+            Event::Parked => add(&cells.parks, 1),
+            Event::Woke { .. } => add(&cells.wakes, 1),
+            Event::Entered => cells.since.store(self.now(), Ordering::Relaxed),
+            Event::Busy => self.close_stretch(cells, false),
+            Event::Idle => self.close_stretch(cells, true),
+            Event::Left { .. } => self.close_stretch(cells, false),
+            Event::Finished | Event::Unparked => {}
+        }
+    }
+}
+
+impl fmt::Debug for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.metrics().fmt(f)
+    }
+}
+
+/// What a crew of workers has done.
+///
+/// ```
+/// use filch::Executor;
+///
+/// let executor = Executor::builder().workers(2).build(|_| (), |_: u8, _| {}).unwrap();
+/// executor.spawn_batch(vec![0; 100]).unwrap();
+/// let total = executor.join().metrics.total();
+/// assert_eq!(total.executed, 100);
+/// assert_eq!(total.executed, total.local + total.injected + total.stolen);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// Each worker.
+    pub workers: Vec<WorkerMetrics>,
+    /// Times that a thread from outside woke a worker.
+    pub outside_wakes: u64,
+}
+
+impl Metrics {
+    /// All workers together.
+    #[must_use]
+    pub fn total(&self) -> WorkerMetrics {
+        let mut total = WorkerMetrics::default();
+        for worker in &self.workers {
+            total += worker;
+        }
+        total
+    }
+}
+
+/// A table, one line a worker.
+impl fmt::Display for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = |name: &str, w: &WorkerMetrics| {
+            let share = |part: Duration| {
+                let whole = (w.busy + w.idle).as_secs_f64();
+                if whole > 0.0 {
+                    100.0 * part.as_secs_f64() / whole
+                } else {
+                    0.0
+                }
+            };
+            writeln!(
+                f,
+                "{name:>7} {:>10} {:>10} {:>9} {:>7} {:>8} {:>9} {:>6} {:>6} {:>5.1}",
+                w.executed,
+                w.local,
+                w.injected,
+                w.stolen,
+                w.moved,
+                w.steal_attempts,
+                w.parks,
+                w.wakes,
+                share(w.busy)
+            )
+        };
+        line("total", &self.total())?;
+        for (id, worker) in self.workers.iter().enumerate() {
+            line(&id.to_string(), worker)?;
+        }
+        Ok(())
+    }
+}
