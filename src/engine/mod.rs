@@ -17,7 +17,7 @@
 //! let mut sum = 0;
 //! let mut at_work = vec![0, 1];
 //! while let Some(&who) = at_work.first() {
-//!     let step = workers[who].step(|n, cx| {
+//!     let step = workers[who].step(|n, mut cx| {
 //!         sum += n;
 //!         if n > 0 {
 //!             cx.spawn_local(n - 1).unwrap();

@@ -1,1 +1,261 @@
+use super::{Capacity, Deque, Front, Index, Steal};
+use proptest::prelude::*;
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
+#[test]
+fn owner_takes_the_newest_and_thieves_the_oldest() {
+    let deque = Deque::new(Capacity::growable(2));
+    let mut owner = deque.owner().unwrap();
+    (0..10).for_each(|task| owner.push(task).unwrap());
+    assert_eq!(deque.steal(), Steal::Taken(0));
+    assert_eq!(owner.pop(), Some(9));
+    assert_eq!(owner.oldest(), Some(1));
+    assert_eq!(deque.steal(), Steal::Taken(2));
+    assert_eq!(deque.len(), 6);
+}
+
+#[test]
+fn one_owner_at_a_time() {
+    let deque = Deque::new(Capacity::default());
+    let mut owner = deque.owner().unwrap();
+    owner.push(1).unwrap();
+    assert!(deque.owner().is_none());
+    drop(owner);
+    assert_eq!(deque.owner().unwrap().pop(), Some(1));
+}
+
+#[test]
+fn a_bounded_deque_gives_back_what_does_not_fit() {
+    // A limit that is no power of two: the ring has room for more than the deque takes.
+    let deque = Deque::new(Capacity::bounded(5));
+    let mut owner = deque.owner().unwrap();
+    (0..5).for_each(|task| owner.push(task).unwrap());
+    assert_eq!(owner.push(5), Err(5));
+    assert_eq!(deque.steal(), Steal::Taken(0));
+    owner.push(5).unwrap();
+    assert_eq!(owner.push(6), Err(6));
+    assert_eq!(
+        std::iter::from_fn(|| owner.pop()).collect::<Vec<_>>(),
+        [5, 4, 3, 2, 1]
+    );
+}
+
+#[test]
+fn a_batch_fits_into_the_thiefs_room() {
+    let (rich, poor) = (
+        Deque::new(Capacity::default()),
+        Deque::new(Capacity::bounded(3)),
+    );
+    let (mut owner, mut thief) = (rich.owner().unwrap(), poor.owner().unwrap());
+    (0..100).for_each(|task| owner.push(task).unwrap());
+    assert_eq!(rich.steal_batch(&mut thief, 64), Steal::Taken((0, 3)));
+    assert_eq!(
+        std::iter::from_fn(|| thief.pop()).collect::<Vec<_>>(),
+        [3, 2, 1]
+    );
+    assert_eq!(rich.len(), 96);
+    assert_eq!(rich.steal_batch(&mut thief, 1), Steal::Taken((4, 0)));
+}
+
+#[test]
+fn a_seal_ends_a_claim_and_the_next_index_is_free_again() {
+    let deque = Deque::new(Capacity::default());
+    let mut owner = deque.owner().unwrap();
+    (0..4).for_each(|task| owner.push(task).unwrap());
+    // A thief stopped in the middle: it has claimed two tasks and gone no further.
+    let front = Front::from_raw(deque.front.load(Ordering::Relaxed));
+    assert!(deque.move_front(front, front.claim(2)));
+    assert_eq!(
+        [owner.pop(), owner.pop(), owner.pop()],
+        [Some(3), Some(2), Some(1)]
+    );
+    let sealed = Front::from_raw(deque.front.load(Ordering::Relaxed));
+    assert!(sealed.sealed() && sealed.claimed() == 0, "{sealed:?}");
+    // Nobody may claim here, but one task can be taken.
+    owner.push(7).unwrap();
+    let poor = Deque::new(Capacity::default());
+    let mut thief = poor.owner().unwrap();
+    assert_eq!(deque.steal_batch(&mut thief, 8), Steal::Taken((0, 0)));
+    assert!(!Front::from_raw(deque.front.load(Ordering::Relaxed)).sealed());
+    assert_eq!(owner.pop(), Some(7));
+}
+
+#[test]
+fn a_claim_that_was_left_behind_serves_the_next_thief() {
+    let deque = Deque::new(Capacity::default());
+    let mut owner = deque.owner().unwrap();
+    (0..10).for_each(|task| owner.push(task).unwrap());
+    let front = Front::from_raw(deque.front.load(Ordering::Relaxed));
+    assert!(deque.move_front(front, front.claim(3)));
+    let poor = Deque::new(Capacity::default());
+    let mut thief = poor.owner().unwrap();
+    assert_eq!(deque.steal_batch(&mut thief, 64), Steal::Taken((0, 2)));
+    assert_eq!(deque.steal(), Steal::Taken(3));
+}
+
+/// Counts how many of it live.
+#[derive(Debug)]
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(alive: &Arc<AtomicUsize>) -> Self {
+        alive.fetch_add(1, Ordering::Relaxed);
+        Self(alive.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        assert!(self.0.fetch_sub(1, Ordering::Relaxed) > 0, "dropped twice");
+    }
+}
+
+#[test]
+fn leftovers_are_dropped_once() {
+    let alive = Arc::new(AtomicUsize::new(0));
+    let mut deque = Deque::new(Capacity::growable(1));
+    let mut owner = deque.owner().unwrap();
+    (0..100).for_each(|_| owner.push(Counted::new(&alive)).unwrap());
+    drop(owner.pop());
+    drop(deque.steal());
+    assert_eq!(alive.load(Ordering::Relaxed), 98);
+    drop(owner);
+    assert_eq!(deque.clear(), 98);
+    assert_eq!(alive.load(Ordering::Relaxed), 0);
+    let mut owner = deque.owner().unwrap();
+    (0..10).for_each(|_| owner.push(Counted::new(&alive)).unwrap());
+    drop(owner);
+    drop(deque);
+    assert_eq!(alive.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_panic_in_a_drop_leaves_no_task_behind_in_clear() {
+    struct Grumpy(Arc<AtomicUsize>, bool);
+    impl Drop for Grumpy {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            assert!(!self.1, "grumpy");
+        }
+    }
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let mut deque = Deque::new(Capacity::default());
+    let mut owner = deque.owner().unwrap();
+    for i in 0..10 {
+        assert!(owner.push(Grumpy(dropped.clone(), i == 3)).is_ok());
+    }
+    drop(owner);
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| deque.clear()));
+    assert!(result.is_err());
+    assert_eq!(dropped.load(Ordering::Relaxed), 10);
+}
+
+/// Tasks of every shape survive the slots: none at all, with padding, larger than a word, aligned.
+#[test]
+fn any_type_fits_a_slot() {
+    fn through<T: Send + Clone + PartialEq + std::fmt::Debug>(tasks: &[T]) {
+        let deque = Deque::new(Capacity::growable(1));
+        let mut owner = deque.owner().unwrap();
+        for task in tasks {
+            owner.push(task.clone()).unwrap();
+        }
+        assert_eq!(deque.steal(), Steal::Taken(tasks[0].clone()));
+        let rest: Vec<T> = std::iter::from_fn(|| owner.pop()).collect();
+        assert!(rest.iter().rev().eq(&tasks[1..]));
+    }
+    #[derive(Clone, Debug, PartialEq)]
+    #[repr(align(64))]
+    struct Aligned(u8);
+
+    through(&[(), (), ()]);
+    through(&[1_u8, 2, 3]);
+    through(&[(1_u8, 2_u32, 3_u16), (4, 5, 6), (7, 8, 9)]);
+    through(&[[1_u64; 9], [2; 9], [3; 9]]);
+    through(&["a".to_owned(), "b".to_owned(), "c".to_owned()]);
+    through(&[Some(Box::new(1)), None, Some(Box::new(3))]);
+    through(&[Aligned(1), Aligned(2), Aligned(3)]);
+    through(&[u128::MAX, 1, 2]);
+}
+
+/// What a sequential deque of the same kind does.
+#[derive(Clone, Debug)]
+enum Op {
+    Push,
+    Pop,
+    Steal,
+    Batch(usize),
+    Oldest,
+    Reown,
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        4 => Just(Op::Push),
+        2 => Just(Op::Pop),
+        1 => Just(Op::Steal),
+        1 => (1_usize..9).prop_map(Op::Batch),
+        1 => Just(Op::Oldest),
+        1 => Just(Op::Reown),
+    ];
+    prop::collection::vec(op, 0..200)
+}
+
+fn capacities() -> impl Strategy<Value = Capacity> {
+    prop_oneof![
+        (1_usize..9).prop_map(Capacity::bounded),
+        (1_usize..5).prop_map(Capacity::growable),
+    ]
+}
+
+proptest! {
+    /// Alone, the deque is a `VecDeque`, wherever its indices start: also just before they wrap.
+    #[test]
+    fn agrees_with_a_sequential_deque(ops in ops(), capacity in capacities(), start in 0_u64..16) {
+        let start = Index::from_count((1 << 48) - start);
+        let deque = Deque::starting_at(capacity, start);
+        let mut owner = deque.owner().unwrap();
+        let loot = Deque::new(Capacity::default());
+        let mut thief = loot.owner().unwrap();
+        let mut model = VecDeque::new();
+        for (task, op) in ops.into_iter().enumerate() {
+            match op {
+                Op::Push => {
+                    let fits = capacity.limit().is_none_or(|limit| model.len() < limit);
+                    prop_assert_eq!(owner.push(task).is_ok(), fits);
+                    if fits {
+                        model.push_back(task);
+                    }
+                }
+                Op::Pop => prop_assert_eq!(owner.pop(), model.pop_back()),
+                Op::Oldest => prop_assert_eq!(owner.oldest(), model.pop_front()),
+                Op::Steal => match deque.steal() {
+                    Steal::Taken(task) => prop_assert_eq!(Some(task), model.pop_front()),
+                    Steal::Empty => prop_assert!(model.is_empty()),
+                    Steal::Retry => prop_assert!(false, "nobody to race with"),
+                },
+                Op::Batch(most) => match deque.steal_batch(&mut thief, most) {
+                    Steal::Taken((first, moved)) => {
+                        prop_assert_eq!(Some(first), model.pop_front());
+                        prop_assert!(moved < most && moved <= model.len());
+                        let mut got: Vec<_> = std::iter::from_fn(|| thief.pop()).collect();
+                        got.reverse();
+                        prop_assert_eq!(got, model.drain(..moved).collect::<Vec<_>>());
+                    }
+                    Steal::Empty => prop_assert!(model.is_empty()),
+                    Steal::Retry => prop_assert!(false, "nobody to race with"),
+                },
+                Op::Reown => {
+                    drop(owner);
+                    owner = deque.owner().unwrap();
+                }
+            }
+            prop_assert_eq!(deque.len(), model.len());
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The gate: nothing slips in, nothing is forgotten, the end is told once.
+
+use super::{caught, model};
+use filch::{
+    engine::{Gate, Verdict},
+    ground::canary::Canary,
+};
+use loom::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+fn finished(verdict: Verdict) -> usize {
+    usize::from(verdict == Verdict::Finished)
+}
+
+/// A spawn from outside against a close: either the task is in and counted, or it is refused.
+fn enter_against_close() {
+    let gate = Arc::new(Gate::new());
+    let spawner = {
+        let gate = gate.clone();
+        thread::spawn(move || gate.enter(1))
+    };
+    let ends = finished(gate.close());
+    let accepted = spawner.join().unwrap();
+    assert_eq!(gate.state().in_flight(), i64::from(accepted));
+    // If the close has said that all is over, nothing may have come in.
+    assert!(ends == 0 || !accepted, "a task came in after the end");
+}
+
+#[test]
+fn nothing_comes_in_after_the_close() {
+    model(None, enter_against_close);
+}
+
+#[test]
+fn canary_look_then_enter() {
+    caught(Canary::GateSplit, None, enter_against_close);
+}
+
+/// The last completion against the close: one of them sees the end.
+fn complete_against_close() {
+    let gate = Arc::new(Gate::new());
+    assert!(gate.enter(1));
+    let worker = {
+        let gate = gate.clone();
+        thread::spawn(move || {
+            gate.busy();
+            finished(gate.rest(-1))
+        })
+    };
+    let ends = finished(gate.close()) + worker.join().unwrap();
+    assert_eq!(ends, 1, "the end was told {ends} times");
+    assert!(gate.state().is_finished());
+}
+
+#[test]
+fn the_end_is_told_once() {
+    model(None, complete_against_close);
+}
+
+#[test]
+fn canary_rest_without_the_count() {
+    caught(Canary::GateFlush, None, complete_against_close);
+}
+
+/// A spawner, a closer, and a worker that takes the task, runs it, and sees what the end means.
+#[test]
+fn spawn_completion_and_close_together() {
+    model(None, || {
+        let gate = Arc::new(Gate::new());
+        let queued = Arc::new(AtomicUsize::new(0));
+        let ends = Arc::new(AtomicUsize::new(0));
+        let spawner = {
+            let (gate, queued) = (gate.clone(), queued.clone());
+            thread::spawn(move || {
+                let accepted = gate.enter(1);
+                if accepted {
+                    queued.store(1, Ordering::Release);
+                }
+                accepted
+            })
+        };
+        let worker = {
+            let (gate, queued, ends) = (gate.clone(), queued.clone(), ends.clone());
+            thread::spawn(move || {
+                let took = queued.swap(0, Ordering::AcqRel);
+                if took == 1 {
+                    gate.busy();
+                    ends.fetch_add(finished(gate.rest(-1)), Ordering::Relaxed);
+                }
+                took
+            })
+        };
+        ends.fetch_add(finished(gate.close()), Ordering::Relaxed);
+        let accepted = usize::from(spawner.join().unwrap());
+        let ran = worker.join().unwrap();
+        let left = accepted - ran;
+        assert_eq!(gate.state().in_flight(), left as i64);
+        assert_eq!(
+            ends.load(Ordering::Relaxed),
+            usize::from(left == 0),
+            "the end is told once if, and only if, nothing is left"
+        );
+    });
+}
+
+/// A worker keeps its spawns to itself while a thief flushes the completion of one of them.
+#[test]
+fn a_private_count_never_makes_a_false_end() {
+    model(None, || {
+        let gate = Arc::new(Gate::new());
+        assert!(gate.enter(1));
+        gate.busy(); // the first worker runs the task, which spawns one
+        let done = Arc::new(AtomicUsize::new(0));
+        let thief = {
+            let (gate, done) = (gate.clone(), done.clone());
+            thread::spawn(move || {
+                gate.busy();
+                done.fetch_add(1, Ordering::Relaxed); // runs the stolen child
+                let end = finished(gate.rest(-1));
+                if end == 1 {
+                    assert_eq!(done.load(Ordering::Relaxed), 2, "the end came too early");
+                }
+                end
+            })
+        };
+        let closer = {
+            let gate = gate.clone();
+            thread::spawn(move || finished(gate.close()))
+        };
+        done.fetch_add(1, Ordering::Relaxed); // the first task is done
+        let end = finished(gate.rest(1 - 1));
+        if end == 1 {
+            assert_eq!(done.load(Ordering::Relaxed), 2, "the end came too early");
+        }
+        assert_eq!(end + thief.join().unwrap() + closer.join().unwrap(), 1);
+    });
+}

@@ -1,0 +1,42 @@
+//! The latch: whoever waits is told.
+
+use super::{caught, model};
+use filch::ground::{canary::Canary, latch::Latch};
+use loom::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+fn wait_for_two() {
+    let latch = Arc::new(Latch::new(2));
+    let data = Arc::new(AtomicUsize::new(0));
+    let threads = [(); 2].map(|()| {
+        let (latch, data) = (latch.clone(), data.clone());
+        thread::spawn(move || {
+            data.fetch_add(1, Ordering::Relaxed);
+            latch.count_down();
+        })
+    });
+    latch.wait();
+    assert_eq!(
+        data.load(Ordering::Relaxed),
+        2,
+        "open before everything happened"
+    );
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn a_waiter_is_told() {
+    model(Some(3), wait_for_two);
+}
+
+#[test]
+fn canary_latch_that_wakes_nobody() {
+    caught(Canary::LatchWake, Some(3), wait_for_two);
+}

@@ -1,0 +1,210 @@
+//! Falling asleep: no task stays behind with everybody asleep, on the production step.
+
+use super::{caught, model};
+use filch::{
+    engine::{
+        Capacity, Core, IdleAction, IdlePolicy, PerWorker, PerWorkerSpec, Settings, Silent, Sleep,
+        Step,
+    },
+    ground::canary::Canary,
+};
+use loom::{sync::Arc, thread};
+
+/// Sleeps at the first failure, to keep the models small.
+struct AtOnce;
+
+impl IdlePolicy for AtOnce {
+    fn idle(&self, _rounds: u32) -> IdleAction {
+        IdleAction::Park(None)
+    }
+}
+
+fn core(workers: usize) -> Arc<Core<usize, PerWorker, Silent>> {
+    let settings = Settings {
+        idle: Box::new(AtOnce),
+        inject_interval: 0,
+        ..Settings::new(workers)
+    };
+    let spec = PerWorkerSpec {
+        capacity: Capacity::bounded(2),
+        steal_batch: 1,
+    };
+    Arc::new(Core::new(settings, &spec, Silent).unwrap())
+}
+
+/// Steps a worker until it has run a task or sleeps for good. Says how many it ran, and whether it
+/// sleeps and nobody has woken it.
+fn until_asleep(core: &Core<usize, PerWorker, Silent>, id: usize) -> (usize, bool) {
+    let mut worker = core.enter(id);
+    let mut ran = 0;
+    loop {
+        match worker.step(|_, _| ran += 1) {
+            Step::Park(ticket) => {
+                if worker.is_woken() {
+                    worker.resume(ticket);
+                    // Whoever holds the injector's lock gets on.
+                    thread::yield_now();
+                } else {
+                    // It stays in the list, asleep; forgetting it is what sleeping for ever means.
+                    std::mem::forget((worker, ticket));
+                    return (ran, true);
+                }
+            }
+            Step::Exit => return (ran, false),
+            Step::Ran | Step::Idle(_) => {}
+        }
+    }
+}
+
+/// A task comes from outside while the only worker falls asleep: it is run, or the worker is woken.
+fn inject_against_sleep() {
+    let core = core(1);
+    let sleeper = {
+        let core = core.clone();
+        thread::spawn(move || until_asleep(&core, 0))
+    };
+    core.inject(7).unwrap();
+    let (ran, asleep) = sleeper.join().unwrap();
+    // The worker forgot itself in its sleep; whether it was woken after that is in its entry.
+    let left_behind = asleep && core.sleep().has_sleepers() && core.sleep().searching() == 0;
+    assert!(
+        !(left_behind && core.has_work()),
+        "a task is queued and everybody sleeps: ran {ran}"
+    );
+}
+
+#[test]
+fn a_task_from_outside_wakes_somebody() {
+    model(Some(3), inject_against_sleep);
+}
+
+#[test]
+fn canary_inject_without_a_look_at_the_sleepers() {
+    caught(Canary::PushWake, Some(3), inject_against_sleep);
+}
+
+#[test]
+fn canary_sleep_without_the_last_look() {
+    caught(Canary::LastLook, Some(3), inject_against_sleep);
+}
+
+/// The same for a spawn into a worker's own deque, which has no lock and no fence of its own: only the
+/// two barriers keep the push and the last look apart. The spawner stays in its task, so the child must
+/// be stolen.
+fn spawn_against_sleep() {
+    let core = core(2);
+    core.inject(1).unwrap();
+    let mut busy = core.enter(0);
+    let sleeper = {
+        let core = core.clone();
+        thread::spawn(move || until_asleep(&core, 1))
+    };
+    let step = busy.step(|_, mut cx| {
+        cx.spawn_local(2).unwrap();
+        // For ever in this task, as far as the others can tell.
+        std::mem::forget(cx);
+    });
+    std::mem::forget((busy, step));
+    let (ran, _) = sleeper.join().unwrap();
+    assert!(
+        ran > 0 || core.sleep().searching() > 0 || !core.has_work(),
+        "a task waits in a busy worker's deque, and the only thief sleeps"
+    );
+}
+
+#[test]
+fn a_spawn_wakes_a_thief() {
+    model(Some(3), spawn_against_sleep);
+}
+
+#[test]
+fn canary_spawn_without_a_look_at_the_sleepers() {
+    caught(Canary::PushWake, Some(3), spawn_against_sleep);
+}
+
+#[test]
+fn canary_last_look_without_a_barrier() {
+    caught(Canary::SleepFence, Some(3), spawn_against_sleep);
+}
+
+/// Two searchers fall asleep while a task comes: the last of them looks.
+#[test]
+fn the_last_of_two_searchers_looks() {
+    model(Some(2), || {
+        let core = core(2);
+        let sleeper = {
+            let core = core.clone();
+            thread::spawn(move || until_asleep(&core, 0))
+        };
+        core.inject(7).unwrap();
+        let second = until_asleep(&core, 1);
+        let first = sleeper.join().unwrap();
+        assert!(
+            first.0 + second.0 == 1 || core.sleep().searching() > 0 || !core.has_work(),
+            "a task is queued and everybody sleeps: {first:?} {second:?}"
+        );
+    });
+}
+
+/// A worker that wakes by itself leaves a stale entry; a waker must not count on it.
+#[test]
+fn a_stale_entry_swallows_no_wake() {
+    model(None, || {
+        let sleep = Arc::new(Sleep::new(2));
+        // Worker 0 sleeps for good, then worker 1, who will wake by itself.
+        for worker in [0, 1] {
+            assert!(sleep.start_search(2));
+            let _ = sleep.announce(worker, true);
+        }
+        let waker = {
+            let sleep = sleep.clone();
+            thread::spawn(move || sleep.wake_one())
+        };
+        let _ = sleep.wake_up(1);
+        let woken = waker.join().unwrap();
+        assert!(woken.is_some(), "somebody slept and nobody was woken");
+        assert_eq!(sleep.state().searching(), 1, "the woken one searches");
+    });
+}
+
+/// Goes to sleep on its stale entry while a waker throws that entry away.
+#[test]
+fn an_entry_made_good_again_is_woken_or_listed() {
+    model(None, || {
+        let sleep = Arc::new(Sleep::new(1));
+        assert!(sleep.start_search(1));
+        let _ = sleep.announce(0, true);
+        let _ = sleep.wake_up(0); // by itself: the entry is stale
+        assert!(sleep.start_search(1));
+        let waker = {
+            let sleep = sleep.clone();
+            thread::spawn(move || sleep.wake_any().is_some())
+        };
+        let _ = sleep.announce(0, true);
+        let woken = waker.join().unwrap();
+        assert_eq!(sleep.is_woken(0), woken);
+        assert_eq!(sleep.state().searching(), usize::from(woken));
+        assert!(
+            woken || sleep.state().has_sleepers(),
+            "asleep, and nobody can find it"
+        );
+    });
+}
+
+/// A stop reaches a worker that is just falling asleep.
+#[test]
+fn a_stop_reaches_those_who_fall_asleep() {
+    model(Some(3), || {
+        let core = core(1);
+        let sleeper = {
+            let core = core.clone();
+            thread::spawn(move || until_asleep(&core, 0).1)
+        };
+        core.stop();
+        let asleep = sleeper.join().unwrap();
+        assert!(
+            !asleep || core.sleep().searching() > 0,
+            "the worker sleeps and was not told to go home"
+        );
+    });
+}
