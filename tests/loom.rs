@@ -5,6 +5,9 @@
 //! Every suite has its canaries: the same model with one fence, one wake or one step of the protocol
 //! taken out of the production code, which loom must find. The switch for that is global, so the tests
 //! run one after the other, in [`model`] and [`caught`].
+//!
+//! Models of three threads are bounded to few preemptive switches; `FILCH_LOOM=long` lets them have one
+//! more and takes minutes.
 #![cfg(filch_loom)]
 
 use filch::ground::canary::{self, Canary};
@@ -46,4 +49,12 @@ fn caught(defect: Canary, preemptions: Option<usize>, f: impl Fn() + Sync + Send
     let result = panic::catch_unwind(AssertUnwindSafe(|| explore(preemptions, f)));
     canary::set(None);
     assert!(result.is_err(), "loom did not notice the defect {defect:?}");
+}
+
+/// The number of preemptive switches for a large model.
+fn long_run(short: usize, long: usize) -> Option<usize> {
+    Some(match std::env::var("FILCH_LOOM") {
+        Ok(value) if value == "long" => long,
+        _ => short,
+    })
 }

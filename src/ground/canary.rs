@@ -33,6 +33,10 @@ pub enum Canary {
     LoseTask = 12,
     /// A worker that leaves drops its queue's tasks on the floor.
     LeaveDrop = 13,
+    /// A thief that knocks does not wait for the barrier.
+    KnockBarrier = 14,
+    /// The owner stops guarding without making the thieves' word a new one.
+    CalmTag = 15,
 }
 
 #[cfg(any(filch_loom, filch_canary))]

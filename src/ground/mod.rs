@@ -8,5 +8,8 @@ pub mod latch;
 pub mod padded;
 pub mod rng;
 pub(crate) mod sync;
+#[cfg(filch_loom)]
+pub mod sys;
+#[cfg(not(filch_loom))]
 pub(crate) mod sys;
 pub mod unwind;

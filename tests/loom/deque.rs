@@ -1,241 +1,265 @@
 //! The deque: every task is taken once, whoever takes it.
+//!
+//! The owner is the main thread; it is the busy side of the process-wide barrier, which loom sees as a
+//! rendezvous (`ground::sys::barrier::model`).
 
-use super::{caught, model};
+use super::{caught, long_run, model};
 use filch::{
     engine::{Capacity, Deque, Owner, Steal},
-    ground::canary::Canary,
+    ground::{canary::Canary, sys::barrier::model::busy_side},
 };
 use loom::{sync::Arc, thread};
 
-/// Takes what comes, as a thief who does not give up.
-fn steal_all(deque: &Deque<usize>, attempts: usize) -> Vec<usize> {
-    let mut got = vec![];
-    for _ in 0..attempts {
-        if let Steal::Taken(task) = deque.steal() {
-            got.push(task);
-        }
+type Thief = fn(&Deque<usize>) -> Vec<usize>;
+
+fn steal_one(deque: &Deque<usize>) -> Vec<usize> {
+    match deque.steal() {
+        Steal::Taken(task) => vec![task],
+        _ => vec![],
     }
-    got
+}
+
+fn steal_two(deque: &Deque<usize>) -> Vec<usize> {
+    [steal_one(deque), steal_one(deque)].concat()
+}
+
+fn steal_batch(deque: &Deque<usize>) -> Vec<usize> {
+    let mine = Deque::new(Capacity::bounded(4));
+    let mut mine = mine.owner().unwrap();
+    match deque.steal_batch(&mut mine, 4) {
+        Steal::Taken((task, _)) => [vec![task], drain(&mut mine)].concat(),
+        _ => vec![],
+    }
+}
+
+/// One batch, then one more task: the second time the deque is open.
+fn steal_one_then_batch(deque: &Deque<usize>) -> Vec<usize> {
+    [steal_one(deque), steal_batch(deque)].concat()
 }
 
 fn drain(owner: &mut Owner<'_, usize>) -> Vec<usize> {
     std::iter::from_fn(|| owner.pop()).collect()
 }
 
-/// All of `1..=n`, each once.
-fn assert_each_once(mut tasks: Vec<usize>, n: usize) {
-    tasks.sort_unstable();
+/// The owner pushes `before` tasks, then does `moves` (true: push, false: pop) while the thieves do
+/// their part. In the end every task must have been taken once.
+fn contest(capacity: Capacity, before: usize, moves: &[bool], thieves: &[Thief]) {
+    let deque = Arc::new(Deque::new(capacity));
+    let mut owner = deque.owner().unwrap();
+    (1..=before).for_each(|task| owner.push(task).unwrap());
+    let busy = busy_side();
+    let threads: Vec<_> = thieves
+        .iter()
+        .map(|&thief| {
+            let deque = deque.clone();
+            thread::spawn(move || thief(&deque))
+        })
+        .collect();
+    let mut pushed = before;
+    let mut got = vec![];
+    for &push in moves {
+        if push {
+            pushed += 1;
+            owner.push(pushed).unwrap();
+        } else {
+            got.extend(owner.pop());
+        }
+    }
+    drop(busy);
+    for thread in threads {
+        got.extend(thread.join().unwrap());
+    }
+    got.extend(drain(&mut owner));
+    got.sort_unstable();
     assert!(
-        tasks.iter().copied().eq(1..=n),
-        "not each of 1..={n} once: {tasks:?}"
+        got.iter().copied().eq(1..=pushed),
+        "not each of 1..={pushed} once: {got:?}"
     );
 }
 
-fn last_element() {
-    let deque = Arc::new(Deque::new(Capacity::bounded(2)));
-    let thief = {
-        let deque = deque.clone();
-        thread::spawn(move || steal_all(&deque, 1))
-    };
-    let mut owner = deque.owner().unwrap();
-    owner.push(1).unwrap();
-    let mut got: Vec<_> = owner.pop().into_iter().collect();
-    got.extend(thief.join().unwrap());
-    got.extend(drain(&mut owner));
-    assert_each_once(got, 1);
+const PUSH: bool = true;
+const POP: bool = false;
+
+fn last_task() {
+    contest(Capacity::bounded(2), 0, &[PUSH, POP], &[steal_one]);
 }
 
 #[test]
 fn the_last_task_goes_to_one() {
-    model(None, last_element);
-}
-
-/// Two tasks, the owner pops both while two thieves steal.
-fn steal_against_pop() {
-    let deque = Arc::new(Deque::new(Capacity::bounded(2)));
-    let mut owner = deque.owner().unwrap();
-    owner.push(1).unwrap();
-    owner.push(2).unwrap();
-    let thieves = [(); 2].map(|()| {
-        let deque = deque.clone();
-        thread::spawn(move || steal_all(&deque, 1))
-    });
-    let mut got: Vec<_> = owner.pop().into_iter().chain(owner.pop()).collect();
-    for thief in thieves {
-        got.extend(thief.join().unwrap());
-    }
-    got.extend(drain(&mut owner));
-    assert_each_once(got, 2);
+    model(None, last_task);
 }
 
 #[test]
-fn thieves_and_owner_never_take_the_same() {
-    model(Some(3), steal_against_pop);
+fn canary_knock_without_its_barrier() {
+    caught(Canary::KnockBarrier, None, last_task);
+}
+
+/// Two tasks, both popped, against a thief who steals twice: the second time at an open deque.
+fn steal_against_pop() {
+    contest(Capacity::bounded(2), 2, &[POP, POP], &[steal_two]);
+}
+
+#[test]
+fn a_thief_and_the_owner_never_take_the_same() {
+    model(Some(4), steal_against_pop);
 }
 
 #[test]
 fn canary_pop_without_its_fence() {
-    caught(Canary::PopFence, None, steal_against_pop);
+    caught(Canary::PopFence, Some(4), steal_against_pop);
 }
 
-/// A thief takes a batch of two of four while the owner pops into it.
+#[test]
+fn two_thieves_and_the_owner_never_take_the_same() {
+    model(long_run(1, 2), || {
+        contest(
+            Capacity::bounded(2),
+            2,
+            &[POP, POP],
+            &[steal_one, steal_one],
+        );
+    });
+}
+
+/// The owner pops into the batch that a thief takes.
 fn batch_against_pop() {
-    let deque = Arc::new(Deque::new(Capacity::bounded(4)));
-    let mut owner = deque.owner().unwrap();
-    (1..=4).for_each(|task| owner.push(task).unwrap());
-    let thief = {
-        let deque = deque.clone();
-        thread::spawn(move || {
-            let mine = Deque::new(Capacity::bounded(4));
-            let mut mine = mine.owner().unwrap();
-            match deque.steal_batch(&mut mine, 4) {
-                Steal::Taken((task, _)) => {
-                    let mut got = vec![task];
-                    got.extend(drain(&mut mine));
-                    got
-                }
-                _ => vec![],
-            }
-        })
-    };
-    let mut got: Vec<_> = (0..3).filter_map(|_| owner.pop()).collect();
-    got.extend(thief.join().unwrap());
-    got.extend(drain(&mut owner));
-    assert_each_once(got, 4);
+    contest(Capacity::bounded(4), 4, &[POP, POP, POP], &[steal_batch]);
 }
 
 #[test]
 fn a_batch_and_pops_never_take_the_same() {
-    model(None, batch_against_pop);
-}
-
-#[test]
-fn canary_claim_without_its_fence() {
-    caught(Canary::ClaimFence, None, batch_against_pop);
-}
-
-#[test]
-fn canary_pop_inside_a_claim_without_a_seal() {
-    caught(Canary::Seal, None, batch_against_pop);
+    model(Some(3), batch_against_pop);
 }
 
 #[test]
 fn canary_batch_that_forgets_a_task() {
-    caught(Canary::LoseTask, None, batch_against_pop);
+    caught(Canary::LoseTask, Some(3), batch_against_pop);
 }
 
-/// The owner pops into a claim, then pushes again at the same index: an old copy must not pass for
-/// the new task.
-fn batch_against_pop_and_push() {
-    let deque = Arc::new(Deque::new(Capacity::bounded(4)));
-    let mut owner = deque.owner().unwrap();
-    (1..=3).for_each(|task| owner.push(task).unwrap());
-    let thief = {
-        let deque = deque.clone();
-        thread::spawn(move || {
-            let mine = Deque::new(Capacity::bounded(4));
-            let mut mine = mine.owner().unwrap();
-            match deque.steal_batch(&mut mine, 4) {
-                Steal::Taken((task, _)) => {
-                    let mut got = vec![task];
-                    got.extend(drain(&mut mine));
-                    got
-                }
-                _ => vec![],
-            }
-        })
-    };
-    let mut got: Vec<_> = (0..2).filter_map(|_| owner.pop()).collect();
-    owner.push(4).unwrap();
-    owner.push(5).unwrap();
-    got.extend(thief.join().unwrap());
-    got.extend(drain(&mut owner));
-    assert_each_once(got, 5);
+/// The same when the deque is open already.
+fn batch_against_guarded_pop() {
+    contest(
+        Capacity::bounded(8),
+        5,
+        &[POP, POP, POP],
+        &[steal_one_then_batch],
+    );
 }
 
 #[test]
-fn an_old_copy_never_passes_for_a_new_task() {
-    model(Some(4), batch_against_pop_and_push);
+fn a_batch_and_guarded_pops_never_take_the_same() {
+    model(Some(3), batch_against_guarded_pop);
 }
 
-/// Two thieves, one of whom finds the claim of the other.
-fn two_batches_against_pop() {
-    let deque = Arc::new(Deque::new(Capacity::bounded(4)));
-    let mut owner = deque.owner().unwrap();
-    (1..=4).for_each(|task| owner.push(task).unwrap());
-    let thieves = [(); 2].map(|()| {
-        let deque = deque.clone();
-        thread::spawn(move || {
-            let mine = Deque::new(Capacity::bounded(4));
-            let mut mine = mine.owner().unwrap();
-            match deque.steal_batch(&mut mine, 4) {
-                Steal::Taken((task, _)) => {
-                    let mut got = vec![task];
-                    got.extend(drain(&mut mine));
-                    got
-                }
-                _ => vec![],
-            }
-        })
+#[test]
+fn canary_claim_without_its_fence() {
+    caught(Canary::ClaimFence, Some(3), batch_against_guarded_pop);
+}
+
+#[test]
+fn canary_pop_inside_a_claim_without_a_seal() {
+    caught(Canary::Seal, Some(3), batch_against_guarded_pop);
+}
+
+/// The owner pops into a claim, then pushes again at the same index.
+#[test]
+fn an_old_copy_of_a_batch_never_passes_for_a_new_task() {
+    model(Some(3), || {
+        contest(
+            Capacity::bounded(4),
+            3,
+            &[POP, POP, PUSH, PUSH],
+            &[steal_batch],
+        );
     });
-    let mut got: Vec<_> = (0..2).filter_map(|_| owner.pop()).collect();
-    for thief in thieves {
-        got.extend(thief.join().unwrap());
-    }
+}
+
+/// The owner calms down, pops the last task without a word to anybody and pushes another in its place.
+/// Somebody knocks, and a thief comes back who has held on to an old word all the time.
+fn calm_and_reuse() {
+    let deque = Arc::new(Deque::new(Capacity::bounded(2)));
+    let mut owner = deque.owner().unwrap();
+    owner.push(1).unwrap();
+    owner.push(2).unwrap();
+    deque.knock_only();
+    let busy = busy_side();
+    let thief = {
+        let deque = deque.clone();
+        thread::spawn(move || steal_one(&deque))
+    };
+    let mut got: Vec<_> = owner.pop().into_iter().chain(owner.pop()).collect();
+    owner.push(3).unwrap();
+    deque.knock_only();
+    drop(busy);
+    got.extend(thief.join().unwrap());
     got.extend(drain(&mut owner));
-    assert_each_once(got, 4);
+    got.sort_unstable();
+    assert_eq!(got, [1, 2, 3]);
+}
+
+#[test]
+fn an_old_word_never_passes_for_a_new_one() {
+    model(Some(4), calm_and_reuse);
+}
+
+#[test]
+fn canary_calm_without_a_new_word() {
+    caught(Canary::CalmTag, Some(4), calm_and_reuse);
 }
 
 #[test]
 fn a_claim_can_be_shared() {
-    model(Some(2), two_batches_against_pop);
-}
-
-/// The ring grows under a thief.
-fn grow() {
-    let deque = Arc::new(Deque::new(Capacity::growable(2)));
-    let mut owner = deque.owner().unwrap();
-    owner.push(1).unwrap();
-    owner.push(2).unwrap();
-    let thief = {
-        let deque = deque.clone();
-        thread::spawn(move || steal_all(&deque, 2))
-    };
-    owner.push(3).unwrap();
-    owner.push(4).unwrap();
-    let mut got: Vec<_> = owner.pop().into_iter().collect();
-    got.extend(thief.join().unwrap());
-    got.extend(drain(&mut owner));
-    assert_each_once(got, 4);
+    model(long_run(1, 2), || {
+        contest(
+            Capacity::bounded(4),
+            4,
+            &[POP, POP],
+            &[steal_batch, steal_batch],
+        );
+    });
 }
 
 #[test]
 fn growing_loses_nothing() {
-    model(Some(3), grow);
+    model(Some(3), || {
+        contest(Capacity::growable(2), 2, &[PUSH, PUSH, POP], &[steal_two]);
+    });
 }
 
 /// A thief that starts when the ring has grown already.
-fn steal_after_grow() {
-    let deque = Arc::new(Deque::new(Capacity::growable(1)));
-    let mut owner = deque.owner().unwrap();
-    (1..=3).for_each(|task| owner.push(task).unwrap());
-    let thief = {
-        let deque = deque.clone();
-        thread::spawn(move || steal_all(&deque, 3))
-    };
-    let mut got = thief.join().unwrap();
-    got.extend(drain(&mut owner));
-    assert_each_once(got, 3);
+fn steal_after_growth() {
+    contest(Capacity::growable(1), 3, &[], &[steal_two]);
 }
 
 #[test]
 fn a_grown_ring_is_seen() {
-    model(None, steal_after_grow);
+    model(None, steal_after_growth);
 }
 
 #[test]
 fn canary_grown_ring_that_is_not_published() {
-    caught(Canary::GrowPublish, None, steal_after_grow);
+    caught(Canary::GrowPublish, None, steal_after_growth);
+}
+
+/// The owner takes from the thieves' end too.
+#[test]
+fn the_owner_may_take_the_oldest() {
+    model(Some(3), || {
+        let deque = Arc::new(Deque::new(Capacity::bounded(4)));
+        let mut owner = deque.owner().unwrap();
+        (1..=3).for_each(|task| owner.push(task).unwrap());
+        let busy = busy_side();
+        let thief = {
+            let deque = deque.clone();
+            thread::spawn(move || steal_one(&deque))
+        };
+        let mut got: Vec<_> = owner.oldest().into_iter().chain(owner.pop()).collect();
+        drop(busy);
+        got.extend(thief.join().unwrap());
+        got.extend(std::iter::from_fn(|| owner.oldest()));
+        got.sort_unstable();
+        assert_eq!(got, [1, 2, 3]);
+    });
 }
 
 /// Boxes: a task that is dropped twice, or never, is an error of the allocator's.
@@ -246,11 +270,13 @@ fn boxed_tasks_are_dropped_once() {
         let mut owner = deque.owner().unwrap();
         owner.push(Box::new(1)).unwrap();
         owner.push(Box::new(2)).unwrap();
+        let busy = busy_side();
         let thief = {
             let deque = deque.clone();
             thread::spawn(move || drop(deque.steal()))
         };
         drop(owner.pop());
+        drop(busy);
         thief.join().unwrap();
         drop(owner);
     });

@@ -1,23 +1,36 @@
-//! The thieves' word of a deque: index of the oldest task, and how many a thief has claimed.
+//! The thieves' word of a deque: where the oldest task is, whether the owner guards its pops, and how
+//! many tasks a thief has claimed.
 
+use crate::ground::canary::{Canary, broken};
 use std::fmt;
 
-/// Bits below the index: the claim.
-const INDEX_SHIFT: u32 = 16;
+/// Bits below the index.
+const INDEX_SHIFT: u32 = 24;
 
 /// One step of an [`Index`].
 const ONE: u64 = 1 << INDEX_SHIFT;
 
+/// How often the owner has calmed down, modulo 2^12.
+const CALM_SHIFT: u32 = 12;
+const CALM: u64 = 1 << CALM_SHIFT;
+const CALM_MASK: u64 = (ONE - 1) & !(CALM - 1);
+
+/// The owner fences its pops.
+const GUARDED: u64 = 1 << 11;
+
+/// Thieves may take tasks: every pop that was not fenced is visible to them.
+const OPEN: u64 = 1 << 10;
+
 /// No batch may be claimed at this index any more.
-const SEALED: u64 = 1 << 15;
+const SEALED: u64 = 1 << 9;
 
 /// The most tasks one claim can hold.
 pub(super) const MAX_CLAIM: usize = (SEALED - 1) as usize;
 
-/// A position in the sequence of all tasks a deque has ever held, modulo 2^48.
+/// A position in the sequence of the tasks of a deque, modulo 2^40.
 ///
-/// Kept in the upper 48 bits of a `u64`, so that arithmetic wraps by itself and an index can be
-/// compared with the front word without shifting. Two indices are compared by their distance.
+/// Kept in the upper bits of a `u64`, so that arithmetic wraps by itself and an index can be compared
+/// with the front word without shifting. Two indices are compared by their distance.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Index(u64);
 
@@ -66,17 +79,24 @@ impl fmt::Debug for Index {
     }
 }
 
-/// The state of the thieves' end: `index` (48 bits), `sealed` (1), `claimed` (15).
+/// The state of the thieves' end: `index` (40 bits), `calmed` (12), `guarded`, `open`, `sealed` (one
+/// each), `claimed` (9).
 ///
-/// At one index the word only moves forward through *unclaimed*, *claimed(n)*, *sealed*; it returns
-/// to *unclaimed* only with a new index. So a thief whose compare-and-swap succeeds knows that the
-/// word did not change in between, and none of these states is ever entered twice.
+/// Between two values of (`index`, `calmed`) the rest only moves forward: *quiet*, *guarded*, *open*,
+/// *claimed*, *sealed*. So a thief whose compare-and-swap succeeds knows that nothing has happened in
+/// between.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Front(u64);
 
 impl Front {
-    pub(super) const fn at(index: Index) -> Self {
+    /// Nobody has come to steal yet.
+    pub(super) const fn quiet(index: Index) -> Self {
         Self(index.0)
+    }
+
+    /// Thieves are always expected.
+    pub(super) const fn open(index: Index) -> Self {
+        Self(index.0 | GUARDED | OPEN)
     }
 
     pub(super) const fn from_raw(raw: u64) -> Self {
@@ -99,25 +119,55 @@ impl Front {
         (self.0 & (SEALED - 1)) as usize
     }
 
+    /// No thief is about: the owner need not fence its pops.
+    #[inline(always)]
+    pub(super) const fn is_quiet(self) -> bool {
+        self.0 & GUARDED == 0
+    }
+
+    /// Thieves may take tasks.
+    pub(super) const fn is_open(self) -> bool {
+        self.0 & OPEN != 0
+    }
+
     /// Whether the owner has ruled out batches at this index.
     pub(super) const fn sealed(self) -> bool {
         self.0 & SEALED != 0
     }
 
+    /// A thief has knocked: the owner must fence its pops from now on.
+    pub(super) const fn guard(self) -> Self {
+        Self(self.0 | GUARDED)
+    }
+
+    /// The thief's barrier has passed.
+    pub(super) const fn let_in(self) -> Self {
+        debug_assert!(!self.is_quiet());
+        Self(self.0 | OPEN)
+    }
+
+    /// No thief has come for a while. Whoever still holds an older word has lost.
+    pub(super) fn calm_down(self) -> Self {
+        let step = if broken(Canary::CalmTag) { 0 } else { CALM };
+        let calmed = self.0.wrapping_add(step) & CALM_MASK;
+        Self(self.index().0 | calmed)
+    }
+
     /// Claims `n` tasks for a thief.
     pub(super) const fn claim(self, n: usize) -> Self {
-        debug_assert!(n <= MAX_CLAIM && self.claimed() == 0 && !self.sealed());
+        debug_assert!(n <= MAX_CLAIM && self.claimed() == 0 && self.is_open() && !self.sealed());
         Self(self.0 | n as u64)
     }
 
     /// Voids the claim, and every later one at this index.
     pub(super) const fn seal(self) -> Self {
-        Self(self.index().0 | SEALED)
+        Self((self.0 & !(SEALED - 1)) | SEALED)
     }
 
     /// `n` tasks have been taken from this end.
     pub(super) const fn advance(self, n: usize) -> Self {
-        Self(self.index().plus(n).0)
+        let rest = self.0 & (CALM_MASK | GUARDED | OPEN);
+        Self(self.index().plus(n).0 | rest)
     }
 }
 
@@ -125,8 +175,11 @@ impl fmt::Debug for Front {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Front")
             .field("index", &self.index())
-            .field("claimed", &self.claimed())
+            .field("calmed", &((self.0 & CALM_MASK) >> CALM_SHIFT))
+            .field("quiet", &self.is_quiet())
+            .field("open", &self.is_open())
             .field("sealed", &self.sealed())
+            .field("claimed", &self.claimed())
             .finish()
     }
 }
@@ -137,7 +190,7 @@ mod tests {
 
     #[test]
     fn distances_survive_the_wrap() {
-        let last = Index::from_count((1 << 48) - 1);
+        let last = Index::from_count((1 << 40) - 1);
         let next = last.plus(3);
         assert_eq!(next.since(last), 3);
         assert_eq!(last.since(next), -3);
@@ -146,15 +199,32 @@ mod tests {
     }
 
     #[test]
-    fn claim_seal_and_advance_keep_the_index_apart() {
-        let front = Front::at(Index::from_count(5));
+    fn transitions_keep_the_fields_apart() {
+        let index = Index::from_count(5);
+        let front = Front::open(index);
         let claimed = front.claim(MAX_CLAIM);
-        assert_eq!(
-            (claimed.index(), claimed.claimed()),
-            (front.index(), MAX_CLAIM)
+        assert_eq!((claimed.index(), claimed.claimed()), (index, MAX_CLAIM));
+        assert!(
+            claimed.seal().sealed() && claimed.seal().claimed() == 0 && claimed.seal().is_open()
         );
-        assert!(claimed.seal().sealed() && claimed.seal().claimed() == 0);
-        assert_eq!(claimed.seal().index(), front.index());
-        assert_eq!(claimed.seal().advance(1), Front::at(Index::from_count(6)));
+        assert_eq!(claimed.seal().advance(1), Front::open(index.plus(1)));
+        let quiet = front.calm_down();
+        assert!(quiet.is_quiet() && !quiet.is_open() && quiet.index() == index);
+        assert_ne!(
+            quiet.guard().let_in(),
+            front,
+            "another time is another word"
+        );
+    }
+
+    #[test]
+    fn calming_down_wraps_without_touching_the_index() {
+        let index = Index::from_count(7);
+        let mut front = Front::quiet(index);
+        for _ in 0..1 << 12 {
+            front = front.guard().let_in().calm_down();
+            assert_eq!(front.index(), index);
+        }
+        assert_eq!(front, Front::quiet(index));
     }
 }

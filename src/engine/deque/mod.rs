@@ -10,6 +10,7 @@ use crate::ground::{
     canary::{Canary, broken},
     padded::Padded,
     sync::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence_seq_cst},
+    sys::barrier,
 };
 use front::{Front, Index, MAX_CLAIM};
 use ring::Ring;
@@ -133,6 +134,8 @@ pub struct Deque<T> {
     front: Padded<AtomicU64>,
     owners: Padded<OwnersLine<T>>,
     limit: usize,
+    /// Whether thieves can make the owner pass a fence.
+    one_sided: bool,
     tasks: PhantomData<T>,
 }
 
@@ -155,14 +158,22 @@ impl<T: Send> Deque<T> {
             ring: Ring::new(capacity.initial.next_power_of_two()),
             replaced: ptr::null_mut(),
         });
+        // Where the barrier is only a pair of fences there is no way to let a pop go without one.
+        let one_sided = barrier::prepare() == barrier::Kind::Process;
+        let front = if one_sided {
+            Front::quiet(index)
+        } else {
+            Front::open(index)
+        };
         Self {
-            front: Padded::new(AtomicU64::new(Front::at(index).raw())),
+            front: Padded::new(AtomicU64::new(front.raw())),
             owners: Padded::new(OwnersLine {
                 bottom: AtomicU64::new(index.raw()),
                 ring: AtomicPtr::new(Box::into_raw(node)),
                 owned: AtomicBool::new(false),
             }),
             limit: capacity.limit,
+            one_sided,
             tasks: PhantomData,
         }
     }
@@ -190,6 +201,7 @@ impl<T: Send> Deque<T> {
             room: unsafe { &(*node).ring }.slots().min(self.limit),
             bottom,
             front_seen: front,
+            calm: Calm { front, pops: 0 },
         })
     }
 
@@ -215,8 +227,9 @@ impl<T: Send> Deque<T> {
     #[inline]
     pub fn steal(&self) -> Steal<T> {
         match self.look() {
-            Some((front, _)) => self.take_one(front),
-            None => Steal::Empty,
+            Steal::Taken((front, _)) => self.take_one(front),
+            Steal::Empty => Steal::Empty,
+            Steal::Retry => Steal::Retry,
         }
     }
 
@@ -236,8 +249,10 @@ impl<T: Send> Deque<T> {
     /// assert_eq!(thief.pop(), Some(4));
     /// ```
     pub fn steal_batch(&self, into: &mut Owner<'_, T>, most: usize) -> Steal<(T, usize)> {
-        let Some((front, len)) = self.look() else {
-            return Steal::Empty;
+        let (front, len) = match self.look() {
+            Steal::Taken(seen) => seen,
+            Steal::Empty => return Steal::Empty,
+            Steal::Retry => return Steal::Retry,
         };
         let wanted = len.div_ceil(2).min(most).min(MAX_CLAIM);
         if wanted <= 1 || front.sealed() {
@@ -250,20 +265,66 @@ impl<T: Send> Deque<T> {
         }
     }
 
-    /// The front, and how many tasks are behind it; `None` when there are none.
+    /// The front, open, and how many tasks are behind it.
     #[inline]
-    fn look(&self) -> Option<(Front, usize)> {
+    fn look(&self) -> Steal<(Front, usize)> {
         // Acquire: pairs with the release of whoever moved the front here, so that the bottom read
         // below is not older than what that thief saw.
-        let front = Front::from_raw(self.front.load(Ordering::Acquire));
-        // Pairs with the fence in `Owner::pop`: either we see the bottom that the pop lowered, or
-        // the pop sees a front at least as new as ours.
+        let mut front = Front::from_raw(self.front.load(Ordering::Acquire));
+        if !front.is_open() {
+            match self.knock(front) {
+                Steal::Taken(open) => front = open,
+                Steal::Empty => return Steal::Empty,
+                Steal::Retry => return Steal::Retry,
+            }
+        }
+        // Pairs with the fence in `Owner::pop_guarded`: either we see the bottom that the pop
+        // lowered, or the pop sees a front at least as new as ours.
         fence_seq_cst();
+        match self.behind(front) {
+            0 => Steal::Empty,
+            len => Steal::Taken((front, len)),
+        }
+    }
+
+    /// How many tasks there are from `front` on.
+    #[inline]
+    fn behind(&self, front: Front) -> usize {
         // Acquire: pairs with the release in `Owner::publish`: the slots below it are filled.
         let bottom = Index::from_raw(self.owners.bottom.load(Ordering::Acquire));
-        match bottom.since(front.index()) {
-            len if len > 0 => Some((front, len as usize)),
-            _ => None,
+        usize::try_from(bottom.since(front.index())).unwrap_or(0)
+    }
+
+    /// Makes the owner guard its pops, and makes sure that we see those that it did not guard.
+    #[cold]
+    fn knock(&self, mut front: Front) -> Steal<Front> {
+        if self.behind(front) == 0 {
+            // Nothing here: no reason to disturb anybody. Before sleeping there is another look.
+            return Steal::Empty;
+        }
+        if front.is_quiet() {
+            if !self.move_front(front, front.guard()) {
+                return Steal::Retry;
+            }
+            front = front.guard();
+        }
+        // A pop that has not seen `guard` is visible to us after this; see `Owner::pop`.
+        if !broken(Canary::KnockBarrier) {
+            barrier::heavy();
+        }
+        if self.move_front(front, front.let_in()) {
+            return Steal::Taken(front.let_in());
+        }
+        Steal::Retry
+    }
+
+    /// Knocks and goes away, for models.
+    #[cfg(filch_loom)]
+    pub fn knock_only(&self) {
+        // Relaxed: `knock` checks by compare-and-swap.
+        let front = Front::from_raw(self.front.load(Ordering::Relaxed));
+        if !front.is_open() {
+            let _ = self.knock(front);
         }
     }
 
@@ -292,18 +353,16 @@ impl<T: Send> Deque<T> {
 
     /// Takes `n` of the claimed tasks, fewer when the owner has already popped some of them.
     fn take_claimed(&self, claim: Front, n: usize, into: &mut Owner<'_, T>) -> Steal<(T, usize)> {
-        // Pairs with the fence in `Owner::pop`: a pop that did not see the claim had lowered the
+        // Pairs with the fence in `Owner::pop_guarded`: a pop that did not see the claim had lowered the
         // bottom before, and we see that below; every later pop sees the claim.
         if !broken(Canary::ClaimFence) {
             fence_seq_cst();
         }
-        // Acquire: as in `look`.
-        let bottom = Index::from_raw(self.owners.bottom.load(Ordering::Acquire));
-        let oldest = claim.index();
-        let n = n.min(usize::try_from(bottom.since(oldest)).unwrap_or(0));
+        let n = n.min(self.behind(claim));
         if n == 0 {
             return Steal::Empty;
         }
+        let oldest = claim.index();
         let ring = self.ring();
         let first = ring.read(oldest);
         for offset in 1..n {
@@ -342,10 +401,8 @@ impl<T: Send> Deque<T> {
 
     /// Drops every task that is left and says how many there were.
     pub fn clear(&mut self) -> usize {
-        let mut leftovers = Leftovers {
-            deque: self,
-            dropped: 0,
-        };
+        let owner = self.owner().expect("`&mut`: nobody owns it");
+        let mut leftovers = Leftovers { owner, dropped: 0 };
         while leftovers.drop_one() {}
         leftovers.dropped
     }
@@ -361,21 +418,17 @@ fn one<T>(stolen: Steal<T>) -> Steal<(T, usize)> {
 
 /// Drops what is in a deque, also when one of the drops panics.
 struct Leftovers<'a, T: Send> {
-    deque: &'a mut Deque<T>,
+    owner: Owner<'a, T>,
     dropped: usize,
 }
 
 impl<T: Send> Leftovers<'_, T> {
     fn drop_one(&mut self) -> bool {
-        match self.deque.steal() {
-            Steal::Taken(task) => {
-                self.dropped += 1;
-                drop(task);
-                true
-            }
-            // `&mut`: nobody else can be using the deque, so there is nothing to retry.
-            Steal::Empty | Steal::Retry => false,
-        }
+        let task = self.owner.oldest();
+        let found = task.is_some();
+        self.dropped += usize::from(found);
+        drop(task);
+        found
     }
 }
 
@@ -446,7 +499,23 @@ pub struct Owner<'a, T: Send> {
     /// A front that was read some time ago. The front only grows, so the deque holds at most
     /// `bottom - front_seen` tasks.
     front_seen: Index,
+    calm: Calm,
 }
+
+/// How long no thief has come.
+struct Calm {
+    /// The front at the last guarded pop.
+    front: Index,
+    /// Guarded pops since it last moved.
+    pops: u32,
+}
+
+/// After so many guarded pops in a row without a steal the owner stops guarding.
+///
+/// A guarded pop costs a fence, 2 to 8 ns; the next thief's knock costs a process-wide barrier, about
+/// 2 µs. Whatever the thieves do, waiting until the fences have cost as much as the barrier would is
+/// at most twice as dear as knowing it in advance.
+const CALM_AFTER: u32 = if cfg!(filch_loom) { 1 } else { 256 };
 
 impl<T: Send> Owner<'_, T> {
     /// Adds the youngest task, or gives it back when the deque is bounded and full.
@@ -471,11 +540,28 @@ impl<T: Send> Owner<'_, T> {
             return None;
         }
         let index = self.bottom.previous();
+        barrier::pass();
         // Release: a thief that reads this lower bottom must still see the slots below it.
         self.deque
             .owners
             .bottom
             .store(index.raw(), Ordering::Release);
+        // One side of the barrier whose other side is in `knock`: if we read a quiet front below, the
+        // knock comes later, and the thief behind it sees the bottom that we have stored.
+        barrier::pass();
+        // Relaxed: ordered by the barrier, or read again behind a fence.
+        let front = Front::from_raw(self.deque.front.load(Ordering::Relaxed));
+        barrier::pass();
+        if front.is_quiet() && index.since(front.index()) >= 0 {
+            self.bottom = index;
+            return Some(self.take(index));
+        }
+        self.pop_guarded(index)
+    }
+
+    /// The rest of `pop` when thieves may be about, or there is nothing.
+    #[inline(never)]
+    fn pop_guarded(&mut self, index: Index) -> Option<T> {
         // Pairs with the fences in `look` and `take_claimed`: a thief that may take the task at
         // `index` has either read the old bottom before this fence, and then its claim or its moved
         // front is visible below; or it reads the new one and leaves the task alone.
@@ -487,9 +573,27 @@ impl<T: Send> Owner<'_, T> {
         let older = index.since(front.index());
         if older > 0 && older as usize >= front.claimed() {
             self.bottom = index;
+            self.calm_down(front);
             return Some(self.take(index));
         }
         self.pop_contended(index, front)
+    }
+
+    /// Stops guarding when no thief has come for a while.
+    fn calm_down(&mut self, front: Front) {
+        if self.calm.front != front.index() {
+            self.calm = Calm {
+                front: front.index(),
+                pops: 0,
+            };
+            return;
+        }
+        self.calm.pops += 1;
+        if self.calm.pops >= CALM_AFTER && self.deque.one_sided && front.is_open() {
+            self.calm.pops = 0;
+            // If it fails a thief is about after all.
+            let _ = self.deque.move_front(front, front.calm_down());
+        }
     }
 
     /// The rest of `pop`, when the task at `index` is the last one or a thief has claimed it.
@@ -532,7 +636,7 @@ impl<T: Send> Owner<'_, T> {
         }
     }
 
-    /// Takes the oldest task, as a thief would.
+    /// Takes the oldest task.
     ///
     /// ```
     /// use filch::engine::{Capacity, Deque};
@@ -545,12 +649,19 @@ impl<T: Send> Owner<'_, T> {
     /// ```
     pub fn oldest(&mut self) -> Option<T> {
         loop {
-            match self.deque.steal() {
-                Steal::Taken(task) => return Some(task),
-                Steal::Empty => return None,
-                // Somebody else took one, so the system moved on; there are finitely many.
-                Steal::Retry => {}
+            // Acquire: the slots before it are no longer read, as in `make_room`.
+            let front = Front::from_raw(self.deque.front.load(Ordering::Acquire));
+            self.front_seen = front.index();
+            if self.bottom == self.front_seen {
+                return None;
             }
+            let copied = self.ring.read(front.index());
+            if self.deque.move_front(front, front.advance(1)) {
+                // SAFETY: as in `take_one`. That the bottom is past the front the owner knows without
+                // a barrier: nobody else lowers it.
+                return Some(unsafe { copied.take() });
+            }
+            // A thief took one or knocked, so the system moved on.
         }
     }
 

@@ -13,7 +13,7 @@
     expect(unsafe_code, reason = "the membarrier system call")
 )]
 
-#[cfg(any(not(target_os = "linux"), filch_loom))]
+#[cfg(all(not(target_os = "linux"), not(filch_loom)))]
 mod fences {
     use crate::ground::sync::fence_seq_cst;
 
@@ -26,7 +26,114 @@ mod fences {
         fence_seq_cst();
     }
 
+    #[inline(always)]
+    pub(crate) fn pass() {}
+
     pub(crate) fn heavy() {
+        fence_seq_cst();
+    }
+}
+
+/// The model checker's stand-in for the system call.
+///
+/// What `membarrier` promises is that every other thread passes a full fence at some point of its
+/// program between the call and the return. Here one thread, the one that has called `busy_side`, has
+/// such points wherever it says [`pass`]: it looks whether somebody has asked, and if so, fences and
+/// answers. `heavy` asks and waits for the answer. In the production build `pass` stops the compiler and
+/// nothing else, so between any two accesses to shared words of the busy side there must be one.
+#[cfg(filch_loom)]
+pub mod model {
+    use super::Kind;
+    use crate::ground::sync::{AtomicUsize, Ordering, fence_seq_cst};
+    use loom::sync::Notify;
+
+    const NOBODY: usize = 0;
+
+    /// More barriers than any model asks for.
+    const TICKETS: usize = 16;
+
+    struct Rendezvous {
+        busy_side: AtomicUsize,
+        asked: AtomicUsize,
+        answered: AtomicUsize,
+        /// Where the one with each ticket waits: blocked, so that loom need not explore its waiting.
+        answers: Vec<Notify>,
+    }
+
+    loom::lazy_static! {
+        static ref RENDEZVOUS: Rendezvous = Rendezvous {
+            busy_side: AtomicUsize::new(NOBODY),
+            asked: AtomicUsize::new(0),
+            answered: AtomicUsize::new(0),
+            answers: (0..TICKETS).map(|_| Notify::new()).collect(),
+        };
+    }
+
+    loom::thread_local! {
+        static BUSY: std::cell::Cell<bool> = std::cell::Cell::new(false);
+    }
+
+    pub(crate) fn prepare() -> Kind {
+        Kind::Process
+    }
+
+    pub(crate) fn light() {
+        fence_seq_cst();
+    }
+
+    /// This thread answers barriers at its `pass` points, until the value is dropped.
+    pub fn busy_side() -> BusySide {
+        BUSY.with(|busy| busy.set(true));
+        RENDEZVOUS.busy_side.store(1, Ordering::Release);
+        BusySide(())
+    }
+
+    /// See [`busy_side`].
+    #[derive(Debug)]
+    pub struct BusySide(());
+
+    impl Drop for BusySide {
+        fn drop(&mut self) {
+            BUSY.with(|busy| busy.set(false));
+            // The thread's own fence, for those who ask from now on; they no longer wait.
+            fence_seq_cst();
+            RENDEZVOUS.busy_side.store(NOBODY, Ordering::Release);
+            answer(RENDEZVOUS.asked.swap(TICKETS, Ordering::AcqRel));
+        }
+    }
+
+    /// Tells everybody with a ticket up to `asked`.
+    fn answer(asked: usize) {
+        let answered = RENDEZVOUS.answered.load(Ordering::Relaxed);
+        RENDEZVOUS.answered.store(asked, Ordering::Release);
+        for ticket in answered..asked.min(TICKETS) {
+            RENDEZVOUS.answers[ticket].notify();
+        }
+    }
+
+    pub(crate) fn pass() {
+        if !BUSY.with(std::cell::Cell::get) {
+            // Nobody waits for an answer from this thread, so it fences at every point.
+            fence_seq_cst();
+            return;
+        }
+        let asked = RENDEZVOUS.asked.load(Ordering::Relaxed);
+        if asked != RENDEZVOUS.answered.load(Ordering::Relaxed) {
+            fence_seq_cst();
+            answer(asked);
+        }
+    }
+
+    pub(crate) fn heavy() {
+        fence_seq_cst();
+        if BUSY.with(std::cell::Cell::get) || RENDEZVOUS.busy_side.load(Ordering::Acquire) == NOBODY {
+            return;
+        }
+        let ticket = RENDEZVOUS.asked.fetch_add(1, Ordering::AcqRel);
+        // From `TICKETS` on the busy side has gone, fencing as it went.
+        while ticket < TICKETS && RENDEZVOUS.answered.load(Ordering::Acquire) <= ticket {
+            RENDEZVOUS.answers[ticket].wait(); // wakes without an answer now and then
+        }
         fence_seq_cst();
     }
 }
@@ -87,6 +194,12 @@ mod membarrier {
         }
     }
 
+    /// A place where a thread that asks for the barrier may find us: nothing is moved across it.
+    #[inline(always)]
+    pub(crate) fn pass() {
+        compiler_fence(Ordering::SeqCst);
+    }
+
     pub(crate) fn heavy() {
         fence_seq_cst();
         if prepare() == Kind::Process && call(PRIVATE_EXPEDITED) != 0 {
@@ -98,10 +211,12 @@ mod membarrier {
     }
 }
 
-#[cfg(any(not(target_os = "linux"), filch_loom))]
-pub(crate) use fences::{heavy, light, prepare};
+#[cfg(all(not(target_os = "linux"), not(filch_loom)))]
+pub(crate) use fences::{heavy, light, pass, prepare};
 #[cfg(all(target_os = "linux", not(filch_loom)))]
-pub(crate) use membarrier::{heavy, light, prepare};
+pub(crate) use membarrier::{heavy, light, pass, prepare};
+#[cfg(filch_loom)]
+pub(crate) use model::{heavy, light, pass, prepare};
 
 /// How this process makes its barriers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,3 +1,6 @@
 //! What the operating system gives us beyond `std`.
 
+#[cfg(not(filch_loom))]
 pub(crate) mod barrier;
+#[cfg(filch_loom)]
+pub mod barrier;

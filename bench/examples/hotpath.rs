@@ -1,0 +1,46 @@
+//! The functions whose machine code `hotpath.sh` looks at.
+
+use filch::engine::{Active, Capacity, Core, Deque, Owner, PerWorker, Settings, Silent};
+use std::{
+    hint::black_box,
+    sync::atomic::{AtomicU64, Ordering, fence},
+};
+
+/// A push and a pop by the owner of a deque.
+#[inline(never)]
+fn probe_push_pop(owner: &mut Owner<'_, u64>, task: u64) -> Option<u64> {
+    owner.push(task).ok()?;
+    owner.pop()
+}
+
+/// A spawn by a task that is running: the push, the count, and the look whether somebody sleeps.
+#[inline(never)]
+fn probe_spawn_local(active: &mut Active<'_, '_, u64, PerWorker, Silent>, task: u64) -> bool {
+    active.spawn_local(task).is_ok()
+}
+
+/// What must be found: two fences, a locked addition and an exchange.
+#[inline(never)]
+fn probe_canary(word: &AtomicU64) -> u64 {
+    fence(Ordering::SeqCst);
+    let before = word.fetch_add(1, Ordering::Relaxed);
+    fence(Ordering::SeqCst);
+    before + word.swap(0, Ordering::Relaxed)
+}
+
+fn main() {
+    let deque = Deque::new(Capacity::default());
+    let mut owner = deque.owner().expect("a new deque has no owner");
+    let popped = black_box(probe_push_pop)(&mut owner, black_box(1));
+    assert_eq!(popped, Some(1));
+
+    let core: Core<u64, PerWorker, Silent> =
+        Core::new(Settings::new(1), &Default::default(), Silent).expect("the settings are fine");
+    core.inject(1).expect("open");
+    let mut worker = core.enter(0);
+    let _ = worker.step(|task, mut active| {
+        assert!(black_box(probe_spawn_local)(&mut active, black_box(task)));
+    });
+
+    assert_eq!(black_box(probe_canary)(&AtomicU64::new(3)), 7);
+}

@@ -1,0 +1,167 @@
+//! The command line.
+
+use crate::{
+    harness::Config,
+    suites::{self, Suite},
+};
+use lexopt::{Arg, Parser, ValueExt};
+use std::ffi::OsString;
+
+/// What to do.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Print the help.
+    Help,
+    /// Print suites, cases and systems.
+    List,
+    /// Measure.
+    Run(Args),
+}
+
+/// What to measure, and how to print it. An empty list of names means all of them.
+#[derive(Debug)]
+pub(crate) struct Args {
+    pub(crate) suites: Vec<&'static Suite>,
+    pub(crate) cases: Vec<String>,
+    pub(crate) systems: Vec<String>,
+    pub(crate) json: bool,
+    pub(crate) config: Config,
+}
+
+pub(crate) fn help() -> String {
+    let mut help = String::from(
+        "Measures filch beside its peers.
+
+Usage: filch-bench SUITE [OPTIONS]
+       filch-bench all [OPTIONS]
+       filch-bench list
+
+Options:
+  --quick           fewer rounds and tasks: at most 40 s a suite
+  --json            one JSON object a line instead of tables
+  --workers N,...   numbers of workers, where a suite leaves them open
+  --case NAME,...   only these cases
+  --system NAME,... only these systems
+  --help            this text
+
+Suites:
+",
+    );
+    for suite in suites::ALL {
+        help += &format!("  {:<17} {}\n", suite.name, suite.about);
+    }
+    help
+}
+
+/// Reads the command line, without the program's name.
+pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, String> {
+    parse_with(&mut Parser::from_args(args))
+}
+
+fn parse_with(parser: &mut Parser) -> Result<Command, String> {
+    let mut word = None;
+    let mut args = Args {
+        suites: Vec::new(),
+        cases: Vec::new(),
+        systems: Vec::new(),
+        json: false,
+        config: Config::default(),
+    };
+    while let Some(arg) = parser.next().map_err(|error| error.to_string())? {
+        match arg {
+            Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help),
+            Arg::Long("quick") => args.config.quick = true,
+            Arg::Long("json") => args.json = true,
+            Arg::Long("workers") => args.config.workers = Some(workers(&value(parser)?)?),
+            Arg::Long("case") => args.cases.extend(names(&value(parser)?)),
+            Arg::Long("system") => args.systems.extend(names(&value(parser)?)),
+            Arg::Value(value) if word.is_none() => {
+                word = Some(value.string().map_err(|error| error.to_string())?);
+            }
+            other => return Err(format!("{}; try --help", other.unexpected())),
+        }
+    }
+    args.suites = match word.as_deref() {
+        Some("list") => return Ok(Command::List),
+        Some("help") => return Ok(Command::Help),
+        Some("all") => suites::ALL.iter().collect(),
+        Some(name) => match suites::ALL.iter().find(|suite| suite.name == name) {
+            Some(suite) => vec![suite],
+            None => return Err(format!("there is no suite {name:?}; {}", choice())),
+        },
+        None => return Err(format!("which suite? {}", choice())),
+    };
+    Ok(Command::Run(args))
+}
+
+fn choice() -> String {
+    let names: Vec<_> = suites::ALL.iter().map(|suite| suite.name).collect();
+    format!("choose one of {}, or all", names.join(", "))
+}
+
+fn value(parser: &mut Parser) -> Result<String, String> {
+    let value = parser.value().map_err(|error| error.to_string())?;
+    value.string().map_err(|error| error.to_string())
+}
+
+fn names(list: &str) -> impl Iterator<Item = String> {
+    list.split(',').map(|name| name.trim().to_owned())
+}
+
+fn workers(list: &str) -> Result<Vec<usize>, String> {
+    names(list)
+        .map(|number| match number.parse() {
+            Ok(workers) if workers > 0 => Ok(workers),
+            _ => Err(format!(
+                "{number:?} is no number of workers; give some of at least 1, such as 1,2"
+            )),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Command, parse};
+
+    fn parsed(line: &str) -> Result<Command, String> {
+        parse(line.split_whitespace().map(Into::into))
+    }
+
+    #[test]
+    fn options_are_read() {
+        let line = "queue --quick --json --workers 1,2 --case a,b --system filch --case c";
+        let Ok(Command::Run(args)) = parsed(line) else {
+            panic!("not read");
+        };
+        assert_eq!(args.suites[0].name, "queue");
+        assert_eq!(args.cases, ["a", "b", "c"]);
+        assert_eq!(args.systems, ["filch"]);
+        assert_eq!(args.config.workers, Some(vec![1, 2]));
+        assert!(args.json && args.config.quick);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_and_explained() {
+        assert!(parsed("quue").unwrap_err().contains("executor"));
+        assert!(parsed("").unwrap_err().contains("queue"));
+        assert!(parsed("queue --workers 0").unwrap_err().contains("\"0\""));
+        assert!(parsed("queue idle").unwrap_err().contains("--help"));
+        assert!(parsed("queue --fast").unwrap_err().contains("--fast"));
+    }
+
+    #[test]
+    fn every_suite_has_cases_with_filch_and_names_of_plain_words() {
+        for suite in crate::suites::ALL {
+            let cases = (suite.cases)(&crate::harness::Config::default());
+            assert!(!cases.is_empty(), "{}", suite.name);
+            for case in cases {
+                let systems = case.system_names();
+                assert!(systems.contains(&"filch"), "{}", case.name());
+                for name in systems.into_iter().chain([case.name(), suite.name]) {
+                    let plain = |c: char| c.is_ascii_lowercase() || "_-0123456789".contains(c);
+                    assert!(name.chars().all(plain), "{name}");
+                }
+            }
+        }
+    }
+}

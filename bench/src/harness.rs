@@ -1,0 +1,197 @@
+//! Cases, systems, and the order in which they are measured.
+//!
+//! A suite is a list of [`Case`]s; a case has a list of systems, each a closure that takes one
+//! [`Sample`]. Samples are interleaved: a round takes one of every system, so that whatever else
+//! happens on the machine meanwhile happens to all of them.
+
+use crate::{alloc, pin::Placement, stats::Summary, stopwatch::Sample};
+use std::fmt;
+
+/// How much to measure.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Config {
+    pub(crate) quick: bool,
+    /// The numbers of workers that the command line asks for.
+    pub(crate) workers: Option<Vec<usize>>,
+}
+
+impl Config {
+    /// The numbers of workers to measure, for a suite that leaves them open.
+    pub(crate) fn workers(&self, default: &[usize]) -> Vec<usize> {
+        self.workers.clone().unwrap_or_else(|| default.to_vec())
+    }
+
+    /// `quick` when that was asked for, or else `full`.
+    pub(crate) fn pick<T>(&self, quick: T, full: T) -> T {
+        if self.quick { quick } else { full }
+    }
+}
+
+/// How the numbers of a case are shown in tables. JSON always has nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    NanosPerOp,
+    Millis,
+}
+
+/// One workload at one number of workers, and who competes in it.
+pub(crate) struct Case {
+    name: &'static str,
+    workers: usize,
+    rounds: usize,
+    warm_up: usize,
+    unit: Unit,
+    placement: Placement,
+    systems: Vec<System>,
+}
+
+struct System {
+    name: &'static str,
+    sample: Box<dyn FnMut() -> Sample>,
+}
+
+/// What one system reached in a case.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) system: &'static str,
+    pub(crate) summary: Summary,
+    /// Allocations an operation, counted in a warm-up round; `None` where nobody counted.
+    pub(crate) allocs_per_op: Option<f64>,
+}
+
+impl Case {
+    /// A case without systems, for `workers` workers, pinned.
+    pub(crate) fn new(name: &'static str, workers: usize, config: &Config) -> Self {
+        Self {
+            name,
+            workers,
+            rounds: config.pick(5, 15),
+            warm_up: 1,
+            unit: Unit::NanosPerOp,
+            placement: Placement::Pinned,
+            systems: Vec::new(),
+        }
+    }
+
+    /// Takes `rounds` samples of each system that count, after `warm_up` that don't.
+    pub(crate) fn rounds(mut self, warm_up: usize, rounds: usize) -> Self {
+        (self.warm_up, self.rounds) = (warm_up, rounds);
+        self
+    }
+
+    pub(crate) fn unit(mut self, unit: Unit) -> Self {
+        self.unit = unit;
+        self
+    }
+
+    /// Where the main thread goes while the case runs. Systems place their own workers.
+    pub(crate) fn placement(mut self, placement: Placement) -> Self {
+        self.placement = placement;
+        self
+    }
+
+    /// Adds a system.
+    pub(crate) fn system(
+        mut self,
+        name: &'static str,
+        sample: impl FnMut() -> Sample + 'static,
+    ) -> Self {
+        self.systems.push(System {
+            name,
+            sample: Box::new(sample),
+        });
+        self
+    }
+
+    pub(crate) fn keep_systems(&mut self, keep: impl Fn(&str) -> bool) {
+        self.systems.retain(|system| keep(system.name));
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(crate) fn workers(&self) -> usize {
+        self.workers
+    }
+
+    pub(crate) fn shown_in(&self) -> Unit {
+        self.unit
+    }
+
+    pub(crate) fn placed(&self) -> Placement {
+        self.placement
+    }
+
+    pub(crate) fn system_names(&self) -> Vec<&'static str> {
+        self.systems.iter().map(|system| system.name).collect()
+    }
+
+    /// Measures all systems.
+    pub(crate) fn run(&mut self) -> Vec<Row> {
+        self.placement.place_main();
+        let mut allocs = vec![None; self.systems.len()];
+        for _ in 0..self.warm_up {
+            for (system, allocs) in self.systems.iter_mut().zip(&mut allocs) {
+                let sample = alloc::counting(|| (system.sample)());
+                *allocs = sample.allocations.map(|n| n as f64 / sample.ops as f64);
+            }
+        }
+        let mut readings = vec![Vec::with_capacity(self.rounds); self.systems.len()];
+        for _ in 0..self.rounds {
+            for (system, readings) in self.systems.iter_mut().zip(&mut readings) {
+                readings.push((system.sample)().nanos_per_op());
+            }
+        }
+        let names = self.systems.iter().map(|system| system.name);
+        names
+            .zip(readings)
+            .zip(allocs)
+            .map(|((system, readings), allocs_per_op)| Row {
+                system,
+                summary: Summary::of(readings),
+                allocs_per_op,
+            })
+            .collect()
+    }
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Case")
+            .field("name", &self.name)
+            .field("workers", &self.workers)
+            .field("systems", &self.system_names())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Case, Config};
+    use crate::stopwatch::Sample;
+    use std::{cell::RefCell, rc::Rc, time::Duration};
+
+    #[test]
+    fn systems_take_turns_and_the_warm_up_does_not_count() {
+        let order = Rc::new(RefCell::new(String::new()));
+        let system = |name: char, nanos: u64| {
+            let order = order.clone();
+            let mut first = true;
+            move || {
+                order.borrow_mut().push(name);
+                let cold = if std::mem::take(&mut first) { 1000 } else { 0 };
+                Sample::new(Duration::from_nanos(nanos + cold), 10)
+            }
+        };
+        let mut case = Case::new("turns", 1, &Config::default())
+            .rounds(1, 3)
+            .system("a", system('a', 20))
+            .system("b", system('b', 40));
+        let rows = case.run();
+        assert_eq!(*order.borrow(), "abababab");
+        let medians: Vec<_> = rows.iter().map(|row| row.summary.median).collect();
+        assert_eq!(medians, [2.0, 4.0]);
+        assert_eq!(rows[0].summary.samples, 3);
+    }
+}

@@ -1,0 +1,44 @@
+//! Pools of other crates, with their workers placed.
+
+use crate::pin::Placement;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::sync::{Arc, Barrier};
+
+/// A rayon pool to be built by [`build_rayon`].
+pub(crate) fn rayon(workers: usize, placement: Placement) -> ThreadPoolBuilder {
+    ThreadPoolBuilder::new()
+        .num_threads(workers)
+        .start_handler(move |worker| placement.place_worker(worker))
+}
+
+/// Starts the workers and waits until they are where they belong.
+pub(crate) fn build_rayon(builder: ThreadPoolBuilder) -> ThreadPool {
+    let pool = builder.build().expect("the settings are fine");
+    // The start handlers may still be running when the pool is built; a broadcast comes after them.
+    pool.broadcast(|_| ());
+    pool
+}
+
+/// A pool of the threadpool crate.
+pub(crate) fn threadpool(workers: usize, placement: Placement) -> threadpool::ThreadPool {
+    let pool = threadpool::ThreadPool::new(workers);
+    on_every_worker(&pool, move |worker| placement.place_worker(worker));
+    pool
+}
+
+/// Calls `visit` once on each worker: threadpool has no hooks, so a barrier keeps each at its task.
+pub(crate) fn on_every_worker(
+    pool: &threadpool::ThreadPool,
+    visit: impl Fn(usize) + Send + Sync + 'static,
+) {
+    let workers = pool.max_count();
+    let (visit, barrier) = (Arc::new(visit), Arc::new(Barrier::new(workers)));
+    for worker in 0..workers {
+        let (visit, barrier) = (visit.clone(), barrier.clone());
+        pool.execute(move || {
+            barrier.wait();
+            visit(worker);
+        });
+    }
+    pool.join();
+}

@@ -1,0 +1,57 @@
+//! Time, and allocations, of the parts of a sample that count.
+
+use crate::alloc;
+use std::time::{Duration, Instant};
+
+/// One reading: how long so many operations took.
+#[must_use]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    pub(crate) elapsed: Duration,
+    pub(crate) ops: u64,
+    /// Allocations meanwhile, zero unless they were being counted; `None` where nobody looked.
+    pub(crate) allocations: Option<u64>,
+}
+
+impl Sample {
+    /// A reading that was taken by other means than a [`Stopwatch`].
+    pub(crate) fn new(elapsed: Duration, ops: u64) -> Self {
+        Self {
+            elapsed,
+            ops,
+            allocations: None,
+        }
+    }
+
+    pub(crate) fn nanos_per_op(&self) -> f64 {
+        self.elapsed.as_secs_f64() * 1e9 / self.ops as f64
+    }
+}
+
+/// Adds up the timed parts; what happens between them is preparation and costs nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Stopwatch {
+    elapsed: Duration,
+    allocations: u64,
+}
+
+impl Stopwatch {
+    /// Times `part`.
+    pub(crate) fn time<R>(&mut self, part: impl FnOnce() -> R) -> R {
+        let allocated = alloc::count();
+        let start = Instant::now();
+        let result = part();
+        self.elapsed += start.elapsed();
+        self.allocations += alloc::count() - allocated;
+        result
+    }
+
+    /// Everything that was timed, as `ops` operations.
+    pub(crate) fn sample(self, ops: u64) -> Sample {
+        Sample {
+            elapsed: self.elapsed,
+            ops,
+            allocations: Some(self.allocations),
+        }
+    }
+}

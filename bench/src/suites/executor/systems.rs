@@ -1,0 +1,182 @@
+//! The systems, each as its users would use it.
+//!
+//! How each knows that all is done: filch and crossbeam join their executor, rayon's pool is dropped
+//! and its workers' exit awaited (it counts pending tasks for that purpose anyway), rayon's scope
+//! ends, and threadpool joins. Those that join pay for the end of their threads, some tens of
+//! microseconds a run.
+
+use super::{Feed, Job, shapes::Shape, tally};
+use crate::{
+    pin::Placement,
+    pools, seed003,
+    stopwatch::{Sample, Stopwatch},
+};
+use filch::{Executor, engine::Strategy};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+/// Between the warm-up and the run, so that everybody starts from sleep.
+const REST: Duration = Duration::from_millis(1);
+
+fn pin(worker: usize) {
+    Placement::Pinned.place_worker(worker);
+}
+
+pub(super) fn filch<S: Shape, Q: Strategy<Spec: Default>>(job: Job) -> Sample {
+    let executor = Executor::builder()
+        .workers(job.workers)
+        .strategy::<Q>(Default::default())
+        .on_start(pin)
+        .build(
+            |_| 0_u64,
+            |task: u64, cx| {
+                *cx.scratch() += 1;
+                S::children(task, |child| cx.spawn_local(child));
+            },
+        )
+        .expect("the settings are fine");
+    executor.spawn(0).expect("open");
+    while executor.metrics().total().executed == 0 {
+        thread::sleep(REST / 10);
+    }
+    thread::sleep(REST);
+    let mut watch = Stopwatch::default();
+    let outcome = watch.time(|| {
+        match job.feed {
+            Feed::OneByOne => (0..job.tasks).for_each(|_| executor.spawn(0).expect("open")),
+            Feed::Batches => job
+                .batches()
+                .for_each(|batch| executor.spawn_batch(batch).expect("open")),
+            Feed::Root(root) => executor.spawn(root).expect("open"),
+        }
+        executor.join()
+    });
+    tally::check("filch", outcome.scratch.iter().sum(), job.tasks + 1);
+    watch.sample(job.tasks)
+}
+
+pub(super) fn crossbeam<S: Shape>(job: Job) -> Sample {
+    let (warm, ready) = mpsc::channel();
+    let executor = seed003::Executor::new(
+        job.workers,
+        move |worker| {
+            pin(worker);
+            // Nobody listens any more when a thread starts late.
+            let _ = warm.send(());
+        },
+        || 0_u64,
+        |task: u64, cx: &mut seed003::Context<u64, u64>| {
+            cx.scratch += 1;
+            S::children(task, |child| cx.spawn_local(child));
+        },
+    );
+    (0..job.workers).for_each(|_| ready.recv().expect("every worker starts"));
+    executor.spawn(0).expect("open");
+    thread::sleep(REST);
+    let mut watch = Stopwatch::default();
+    let scratch = watch.time(|| {
+        match job.feed {
+            Feed::OneByOne => (0..job.tasks).for_each(|_| executor.spawn(0).expect("open")),
+            Feed::Batches => job
+                .batches()
+                .for_each(|batch| executor.spawn_batch(batch).expect("open")),
+            Feed::Root(root) => executor.spawn(root).expect("open"),
+        }
+        executor.join()
+    });
+    tally::check("crossbeam", scratch.iter().sum(), job.tasks + 1);
+    watch.sample(job.tasks)
+}
+
+pub(super) fn rayon<S: Shape>(job: Job) -> Sample {
+    fn run<S: Shape>(task: u64) {
+        tally::one();
+        S::children(task, |child| rayon::spawn(move || run::<S>(child)));
+    }
+
+    let ran = Arc::new(AtomicU64::new(0));
+    let (exits, exited) = mpsc::channel();
+    let exit = {
+        let ran = ran.clone();
+        move |_| {
+            tally::collect(&ran);
+            exits.send(()).expect("we wait for every worker");
+        }
+    };
+    let pool = pools::rayon(job.workers, Placement::Pinned).exit_handler(exit);
+    let pool = pools::build_rayon(pool);
+    thread::sleep(REST);
+    let mut watch = Stopwatch::default();
+    watch.time(|| {
+        match job.feed {
+            Feed::Root(root) => pool.spawn(move || run::<S>(root)),
+            _ => (0..job.tasks).for_each(|_| pool.spawn(tally::one)),
+        }
+        // The workers leave when the pool is gone and everything that was spawned has run.
+        drop(pool);
+        (0..job.workers).for_each(|_| exited.recv().expect("every worker leaves"));
+    });
+    tally::check("rayon", ran.load(Ordering::Relaxed), job.tasks);
+    watch.sample(job.tasks)
+}
+
+pub(super) fn rayon_scope<S: Shape>(job: Job) -> Sample {
+    fn run<'s, S: Shape>(scope: &rayon::Scope<'s>, task: u64) {
+        tally::one();
+        S::children(task, |child| {
+            scope.spawn(move |scope| run::<S>(scope, child));
+        });
+    }
+
+    let pool = pools::build_rayon(pools::rayon(job.workers, Placement::Pinned));
+    thread::sleep(REST);
+    let mut watch = Stopwatch::default();
+    watch.time(|| match job.feed {
+        Feed::Root(root) => pool.scope(|scope| run::<S>(scope, root)),
+        _ => pool.in_place_scope(|scope| {
+            (0..job.tasks).for_each(|_| scope.spawn(|_| tally::one()));
+        }),
+    });
+    let ran = AtomicU64::new(0);
+    pool.broadcast(|_| tally::collect(&ran));
+    tally::check("rayon-scope", ran.into_inner(), job.tasks);
+    watch.sample(job.tasks)
+}
+
+pub(super) fn threadpool<S: Shape>(job: Job) -> Sample {
+    fn run<S: Shape>(pool: &Arc<threadpool::ThreadPool>, task: u64) {
+        tally::one();
+        S::children(task, |child| {
+            let same = pool.clone();
+            pool.execute(move || run::<S>(&same, child));
+        });
+    }
+
+    let pool = Arc::new(pools::threadpool(job.workers, Placement::Pinned));
+    thread::sleep(REST);
+    let mut watch = Stopwatch::default();
+    watch.time(|| {
+        match job.feed {
+            Feed::Root(root) => {
+                let same = pool.clone();
+                pool.execute(move || run::<S>(&same, root));
+            }
+            _ => (0..job.tasks).for_each(|_| pool.execute(tally::one)),
+        }
+        pool.join();
+    });
+    let ran = Arc::new(AtomicU64::new(0));
+    pools::on_every_worker(&pool, {
+        let ran = ran.clone();
+        move |_| tally::collect(&ran)
+    });
+    tally::check("threadpool", ran.load(Ordering::Relaxed), job.tasks);
+    watch.sample(job.tasks)
+}

@@ -1,0 +1,89 @@
+//! The injectors that compete, behind one trait.
+
+use super::deques::{Crossbeam, Deques, Filch};
+use filch::engine::{Injector, Steal, Take};
+
+/// Tasks that [`FilchBatches`] pushes at once.
+const BATCH: u64 = 256;
+
+/// The most tasks that a worker takes at once: the engine's default.
+const MOST: usize = 64;
+
+/// A kind of injector, and the deque that its batches go to.
+pub(super) trait Injectors: 'static {
+    type Into: Deques;
+    type Injector: Sync;
+
+    fn new() -> Self::Injector;
+    /// Pushes the tasks from zero to `tasks`.
+    fn push_all(injector: &Self::Injector, tasks: u64);
+    /// Takes a batch: one task is returned, the others go to `into`.
+    fn take(injector: &Self::Injector, into: &mut <Self::Into as Deques>::Owner<'_>) -> Steal<u64>;
+}
+
+impl Injectors for Filch {
+    type Into = Self;
+    type Injector = Injector<u64>;
+
+    fn new() -> Self::Injector {
+        Injector::unbounded()
+    }
+
+    fn push_all(injector: &Self::Injector, tasks: u64) {
+        for task in 0..tasks {
+            injector.push(task).expect("it has no limit");
+        }
+    }
+
+    fn take(injector: &Self::Injector, into: &mut <Self as Deques>::Owner<'_>) -> Steal<u64> {
+        match injector.try_take(MOST, |task| into.push(task)) {
+            Take::Taken(task, _) => Steal::Taken(task),
+            Take::Empty => Steal::Empty,
+            Take::Busy => Steal::Retry,
+        }
+    }
+}
+
+/// filch's injector, filled a batch at a time.
+pub(super) struct FilchBatches;
+
+impl Injectors for FilchBatches {
+    type Into = Filch;
+    type Injector = Injector<u64>;
+
+    fn new() -> Self::Injector {
+        Injector::unbounded()
+    }
+
+    fn push_all(injector: &Self::Injector, tasks: u64) {
+        for from in (0..tasks).step_by(BATCH as usize) {
+            let batch: Vec<_> = (from..tasks.min(from + BATCH)).collect();
+            injector.push_batch(batch).expect("it has no limit");
+        }
+    }
+
+    fn take(injector: &Self::Injector, into: &mut <Filch as Deques>::Owner<'_>) -> Steal<u64> {
+        Filch::take(injector, into)
+    }
+}
+
+impl Injectors for Crossbeam {
+    type Into = Self;
+    type Injector = crossbeam_deque::Injector<u64>;
+
+    fn new() -> Self::Injector {
+        crossbeam_deque::Injector::new()
+    }
+
+    fn push_all(injector: &Self::Injector, tasks: u64) {
+        (0..tasks).for_each(|task| injector.push(task));
+    }
+
+    fn take(injector: &Self::Injector, into: &mut <Self as Deques>::Owner<'_>) -> Steal<u64> {
+        match injector.steal_batch_and_pop(into) {
+            crossbeam_deque::Steal::Success(task) => Steal::Taken(task),
+            crossbeam_deque::Steal::Empty => Steal::Empty,
+            crossbeam_deque::Steal::Retry => Steal::Retry,
+        }
+    }
+}

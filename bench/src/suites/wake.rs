@@ -1,0 +1,130 @@
+//! Time from a spawn into a sleeping pool to the start of the task.
+//!
+//! Each sample has a pool of its own, so that the idle threads of the others don't disturb: it is
+//! built, used once, left alone until it sleeps, and then woken.
+
+use crate::{
+    harness::{Case, Config},
+    pin::Placement,
+    pools, seed003,
+    stopwatch::Sample,
+};
+use filch::Executor;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::{self, Thread},
+    time::{Duration, Instant},
+};
+
+/// For the pool to fall asleep.
+const SETTLE: Duration = Duration::from_millis(2);
+
+pub(super) fn cases(config: &Config) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (name, placement) in [
+        ("wake_pinned", Placement::Pinned),
+        ("wake_unpinned", Placement::Free),
+    ] {
+        for workers in config.workers(&[2]) {
+            cases.push(
+                Case::new(name, workers, config)
+                    .rounds(1, config.pick(100, 300))
+                    .placement(placement)
+                    .system("filch", move || filch(workers, placement))
+                    .system("rayon", move || rayon(workers, placement))
+                    .system("threadpool", move || threadpool(workers, placement))
+                    .system("crossbeam", move || crossbeam(workers, placement)),
+            );
+        }
+    }
+    cases
+}
+
+/// Where a task says when it started.
+struct Ping {
+    /// Nanoseconds from the spawn to the start, plus one; zero while there is nothing to say.
+    latency: AtomicU64,
+    waiter: Thread,
+}
+
+impl Ping {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            latency: AtomicU64::new(0),
+            waiter: thread::current(),
+        })
+    }
+
+    /// The task, which was spawned at `sent`.
+    fn arrive(&self, sent: Instant) {
+        let latency = sent.elapsed().as_nanos() as u64 + 1;
+        // Release: pairs with the acquire in `round_trip`.
+        self.latency.store(latency, Ordering::Release);
+        self.waiter.unpark();
+    }
+
+    /// Spawns a task and sleeps until it has arrived: the main thread must not keep a core from the
+    /// worker that is being woken.
+    fn round_trip(&self, spawn: impl FnOnce(Instant)) -> Duration {
+        spawn(Instant::now());
+        loop {
+            match self.latency.swap(0, Ordering::Acquire) {
+                0 => thread::park(),
+                latency => return Duration::from_nanos(latency - 1),
+            }
+        }
+    }
+
+    /// One round trip for warm-up, and one that counts.
+    fn measure(&self, spawn: impl Fn(Instant)) -> Sample {
+        self.round_trip(&spawn);
+        thread::sleep(SETTLE);
+        Sample::new(self.round_trip(&spawn), 1)
+    }
+}
+
+fn filch(workers: usize, placement: Placement) -> Sample {
+    let ping = Ping::new();
+    let task = ping.clone();
+    let executor = Executor::builder()
+        .workers(workers)
+        .on_start(move |worker| placement.place_worker(worker))
+        .build(|_| (), move |sent: Instant, _| task.arrive(sent))
+        .expect("the settings are fine");
+    ping.measure(|sent| executor.spawn(sent).expect("open"))
+}
+
+fn crossbeam(workers: usize, placement: Placement) -> Sample {
+    let ping = Ping::new();
+    let task = ping.clone();
+    let executor = seed003::Executor::new(
+        workers,
+        move |worker| placement.place_worker(worker),
+        || (),
+        move |sent: Instant, _| task.arrive(sent),
+    );
+    let sample = ping.measure(|sent| executor.spawn(sent).expect("open"));
+    executor.join();
+    sample
+}
+
+fn rayon(workers: usize, placement: Placement) -> Sample {
+    let ping = Ping::new();
+    let pool = pools::build_rayon(pools::rayon(workers, placement));
+    ping.measure(|sent| {
+        let task = ping.clone();
+        pool.spawn(move || task.arrive(sent));
+    })
+}
+
+fn threadpool(workers: usize, placement: Placement) -> Sample {
+    let ping = Ping::new();
+    let pool = pools::threadpool(workers, placement);
+    ping.measure(|sent| {
+        let task = ping.clone();
+        pool.execute(move || task.arrive(sent));
+    })
+}

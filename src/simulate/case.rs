@@ -1,0 +1,120 @@
+//! A case: everything that decides how a run goes.
+
+use super::{
+    config::Config,
+    error::CaseError,
+    fault::Fault,
+    program::{Act, Program},
+    schedule::Scheduler,
+};
+use serde::{Deserialize, Serialize};
+
+/// Everything that decides how a run goes: settings, program, faults and schedule. Plain data, kept as
+/// JSON; the same case gives the same run.
+///
+/// ```
+/// use filch::simulate::{Case, Program};
+///
+/// let case = Case::new(4, Program::tree(5, 2, 10));
+/// let text = case.to_json();
+/// assert_eq!(Case::from_json(&text)?, case);
+/// # Ok::<(), filch::simulate::CaseError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// What it shows, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    /// The name of the deliberate defect (`ground::canary::Canary`) with which it fails. A sound
+    /// engine passes every case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<String>,
+    /// How the engine is set up.
+    pub config: Config,
+    /// What is run.
+    pub program: Program,
+    /// What goes wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Fault>,
+    /// Who moves when.
+    #[serde(default)]
+    pub scheduler: Scheduler,
+}
+
+impl Case {
+    /// `program` on `workers` workers, with nothing special.
+    #[must_use]
+    pub fn new(workers: usize, program: Program) -> Self {
+        Self {
+            note: String::new(),
+            canary: None,
+            config: Config::new(workers),
+            program,
+            faults: Vec::new(),
+            scheduler: Scheduler::default(),
+        }
+    }
+
+    /// Reads a case from JSON.
+    ///
+    /// # Errors
+    /// When it is no JSON, no case, or a case that makes no sense; the error says where.
+    ///
+    /// ```
+    /// use filch::simulate::Case;
+    ///
+    /// let error = Case::from_json("{}").unwrap_err();
+    /// assert!(error.to_string().contains("missing field `config`"));
+    /// ```
+    pub fn from_json(text: &str) -> Result<Self, CaseError> {
+        let case: Self = serde_json::from_str(text).map_err(|e| CaseError::json("case", &e))?;
+        case.check()?;
+        Ok(case)
+    }
+
+    /// The case as JSON, for people to read.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        super::layout::to_json(self)
+    }
+
+    pub(super) fn check(&self) -> Result<(), CaseError> {
+        let workers = self.config.workers;
+        self.config.check()?;
+        self.program.compile()?;
+        for fault in &self.faults {
+            fault.check(workers)?;
+        }
+        let mut here: Vec<bool> = (0..workers)
+            .map(|worker| !self.config.absent.contains(&worker))
+            .collect();
+        for outside in &self.program.outside {
+            let (worker, enters) = match outside.act {
+                Act::Enter(worker) => (worker, true),
+                Act::Leave(worker) => (worker, false),
+                Act::Inject { count: 0, .. } => {
+                    return Err(CaseError::new(
+                        "no tasks come from outside at one point; let it be 1 or more",
+                    ));
+                }
+                _ => continue,
+            };
+            match here.get_mut(worker) {
+                Some(present) => *present = enters,
+                None => {
+                    return Err(CaseError::new(format!(
+                        "worker {worker} comes or goes, but there are only {workers} workers, \
+                         counted from 0"
+                    )));
+                }
+            }
+        }
+        if !here.contains(&true) {
+            return Err(CaseError::new(
+                "every worker has left in the end, so the work would never be done; let one stay",
+            ));
+        }
+        Ok(())
+    }
+}

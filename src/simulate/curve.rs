@@ -1,0 +1,86 @@
+//! How a program scales, past the cores that the machine has.
+
+use super::{case::Case, error::CaseError, simulation::Simulation};
+use std::fmt;
+
+/// The makespans of one program with more and more workers.
+///
+/// ```
+/// use filch::simulate::{Case, Curve, Program};
+///
+/// let case = Case::new(1, Program::wide(1_000, 100));
+/// let curve = Curve::draw(&case, &[1, 2, 4])?;
+/// assert!(curve.points[1].speedup > 1.9);
+/// println!("{curve}");
+/// # Ok::<(), filch::simulate::CaseError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Curve {
+    /// One for each number of workers.
+    pub points: Vec<Point>,
+}
+
+/// One run of a [`Curve`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Point {
+    /// How many workers.
+    pub workers: usize,
+    /// How many ticks they took.
+    pub makespan: u64,
+    /// How many times faster that is than the first run of the curve.
+    pub speedup: f64,
+}
+
+impl Curve {
+    /// Runs `case` once with each number of workers. The case should say nothing about single workers.
+    ///
+    /// # Errors
+    /// When the case makes no sense, or breaks a rule of the engine.
+    pub fn draw(case: &Case, workers: &[usize]) -> Result<Self, CaseError> {
+        let mut points: Vec<Point> = Vec::new();
+        for &workers in workers {
+            let mut case = case.clone();
+            case.config.workers = workers;
+            let outcome = Simulation::new(case)?
+                .run()
+                .map_err(|failure| CaseError::new(failure.to_string()))?;
+            let first = points.first().map_or(outcome.makespan, |p| p.makespan);
+            points.push(Point {
+                workers,
+                makespan: outcome.makespan,
+                speedup: first as f64 / outcome.makespan.max(1) as f64,
+            });
+        }
+        Ok(Self { points })
+    }
+}
+
+/// How wide the bar of a perfect run is.
+const WIDTH: f64 = 50.0;
+
+/// A table with a bar for each run: as long as its share of the ideal speedup.
+impl fmt::Display for Curve {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:>8} {:>12} {:>8} {:>6}",
+            "workers", "ticks", "speedup", "ideal%"
+        )?;
+        let first = self.points.first().map_or(1, |point| point.workers.max(1));
+        for point in &self.points {
+            let share = point.speedup * first as f64 / point.workers.max(1) as f64;
+            let bar = "#".repeat((share.clamp(0.0, 1.2) * WIDTH).round() as usize);
+            writeln!(
+                f,
+                "{:>8} {:>12} {:>8.2} {:>6.1} {bar}",
+                point.workers,
+                point.makespan,
+                point.speedup,
+                100.0 * share
+            )?;
+        }
+        Ok(())
+    }
+}

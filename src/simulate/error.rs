@@ -1,0 +1,35 @@
+//! What is wrong with a case that cannot be run.
+
+use std::{error::Error, fmt};
+
+/// A case, or its JSON, that makes no sense. The message says where, and what to do about it.
+///
+/// ```
+/// use filch::simulate::{Case, Program, Simulation};
+///
+/// let case = Case::new(2, Program::new().inject(0, "nobody", 1));
+/// let error = Simulation::new(case).unwrap_err();
+/// assert!(error.to_string().contains("no such body"));
+/// ```
+#[derive(Debug)]
+pub struct CaseError {
+    what: String,
+}
+
+impl CaseError {
+    pub(super) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into() }
+    }
+
+    pub(super) fn json(of: &str, error: &serde_json::Error) -> Self {
+        Self::new(format!("this is no {of}: {error}"))
+    }
+}
+
+impl fmt::Display for CaseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl Error for CaseError {}

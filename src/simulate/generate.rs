@@ -1,0 +1,272 @@
+//! Random cases: everything from one seed.
+//!
+//! Small numbers everywhere. A queue of two slots is full all the time, a worker that looks around once
+//! before it sleeps sleeps all the time; what goes wrong with 256 slots and 200 rounds goes wrong here
+//! a thousand times as often.
+
+use super::{
+    case::Case,
+    config::{Config, Costs, Idle, Overflow, Queues},
+    fault::Fault,
+    program::{Act, Body, Op, Outside, Program},
+    schedule::Scheduler,
+};
+use crate::{engine::WakePolicy, ground::rng::Rng};
+
+/// The most tasks of a random program: a run of some hundred moves.
+const MOST_TASKS: u64 = 150;
+
+/// No random run comes near this many moves.
+const MAX_MOVES: u64 = 1_000_000;
+
+/// The case of `seed`.
+pub(super) fn case(seed: u64) -> Case {
+    let mut rng = Rng::new(seed);
+    let rng = &mut rng;
+    let workers = match rng.below(16) {
+        0 => 9 + rng.below(62),
+        1 | 2 => 1,
+        _ => 2 + rng.below(7),
+    };
+    let mut config = config(rng, workers);
+    let mut program = program(rng);
+    from_outside(rng, &mut program);
+    if rng.one_in(3) {
+        comings_and_goings(rng, &mut config, &mut program);
+    }
+    // The order of equal times is the order of the list.
+    program.outside.sort_by_key(|outside| outside.at);
+    Case {
+        note: String::new(),
+        canary: None,
+        faults: (0..rng.below(5)).map(|_| fault(rng, workers)).collect(),
+        scheduler: scheduler(rng),
+        config,
+        program,
+    }
+}
+
+fn pick<T: Clone>(rng: &mut Rng, choices: &[T]) -> T {
+    choices[rng.below(choices.len())].clone()
+}
+
+fn config(rng: &mut Rng, workers: usize) -> Config {
+    let steal_batch = pick(rng, &[1, 2, 3, 512]);
+    let queues = match rng.below(6) {
+        0 => Queues::Shared {
+            capacity: pick(rng, &[None, Some(1), Some(3)]),
+        },
+        1 | 2 => Queues::Bounded {
+            capacity: 1 + rng.below(4),
+            steal_batch,
+        },
+        _ => Queues::Growable {
+            initial: 1 + rng.below(4),
+            steal_batch,
+        },
+    };
+    let wake = match rng.below(8) {
+        0 => WakePolicy::OncePerBatch,
+        1 => WakePolicy::EveryKth(1 + rng.below(4) as u32),
+        2 => WakePolicy::OnHoard(1 + rng.below(4) as u32),
+        _ => WakePolicy::EveryPush,
+    };
+    Config {
+        seed: rng.next_u64(),
+        queues,
+        overflow: pick(rng, &[Overflow::Spill, Overflow::Inline, Overflow::Return]),
+        wake,
+        idle: Idle {
+            spin_rounds: rng.below(5) as u32,
+            yield_every: rng.below(3) as u32,
+            longest_pause: 1 + rng.below(3) as u32,
+            park_timeout: rng.one_in(4).then(|| 1 + rng.below(60) as u64),
+        },
+        steal_tries: pick(rng, &[1, 1, 2, 3, 32]),
+        inject_batch: pick(rng, &[1, 2, 4, 64]),
+        inject_interval: pick(rng, &[0, 1, 2, 5, 61]),
+        inject_capacity: pick(rng, &[None, None, Some(1), Some(4)]),
+        node: pick(rng, &[0, 0, 2, 4]),
+        costs: costs(rng),
+        max_moves: MAX_MOVES,
+        ..Config::new(workers)
+    }
+}
+
+fn costs(rng: &mut Rng) -> Costs {
+    match rng.below(3) {
+        0 => Costs::free(),
+        1 => Costs::default(),
+        _ => Costs {
+            step: rng.below(3) as u64,
+            spawn: rng.below(2) as u64,
+            inject: rng.below(4) as u64,
+            steal: vec![rng.below(4) as u64, rng.below(8) as u64],
+            pause: rng.below(2) as u64,
+            yield_now: rng.below(4) as u64,
+            wake: rng.below(20) as u64,
+        },
+    }
+}
+
+/// Bodies that spawn later bodies only, so every program ends.
+fn program(rng: &mut Rng) -> Program {
+    loop {
+        let count = 1 + rng.below(6);
+        let bodies = (0..count)
+            .map(|index| Body {
+                name: name(index),
+                ops: (0..rng.below(6))
+                    .map(|_| op(rng, index, count, true))
+                    .collect(),
+            })
+            .collect();
+        let mut program = Program {
+            bodies,
+            outside: Vec::new(),
+        };
+        // One root each, to see how large they are.
+        program.outside = (0..count)
+            .map(|index| Outside {
+                at: 0,
+                act: inject(index, 1),
+            })
+            .collect();
+        let tasks = program.tasks().expect("later bodies only");
+        program.outside.clear();
+        if tasks <= MOST_TASKS {
+            return program;
+        }
+    }
+}
+
+fn name(index: usize) -> String {
+    format!("b{index}")
+}
+
+fn op(rng: &mut Rng, index: usize, count: usize, outer: bool) -> Op {
+    let later = count - index - 1;
+    match rng.below(12) {
+        0..=4 if later > 0 => Op::SpawnLocal(name(index + 1 + rng.below(later))),
+        5 if later > 0 => Op::SpawnGlobal(name(index + 1 + rng.below(later))),
+        6 if rng.one_in(2) => Op::Yield,
+        7 if rng.one_in(4) => Op::Panic,
+        8 | 9 if outer => Op::Repeat {
+            times: 1 + rng.below(6) as u32,
+            ops: vec![op(rng, index, count, false)],
+        },
+        // Mostly short, now and then so long that everybody else is asleep by the end.
+        _ => Op::Work(if rng.one_in(4) {
+            100 + rng.below(900)
+        } else {
+            rng.below(20)
+        } as u64),
+    }
+}
+
+fn inject(body: usize, count: usize) -> Act {
+    Act::Inject {
+        body: name(body),
+        count,
+    }
+}
+
+/// Times from outside: bunched at the start, or spread over the run.
+fn time(rng: &mut Rng) -> u64 {
+    match rng.below(3) {
+        0 => 0,
+        1 => rng.below(50) as u64,
+        _ => rng.below(1_500) as u64,
+    }
+}
+
+fn from_outside(rng: &mut Rng, program: &mut Program) {
+    for _ in 0..1 + rng.below(6) {
+        let body = rng.below(program.bodies.len());
+        let count = if rng.one_in(4) { 2 + rng.below(5) } else { 1 };
+        let at = time(rng);
+        program.outside.push(Outside {
+            at,
+            act: inject(body, count),
+        });
+    }
+    if rng.one_in(3) {
+        let at = time(rng);
+        program.outside.push(Outside {
+            at,
+            act: Act::Close,
+        });
+    }
+    if rng.one_in(8) {
+        let at = time(rng);
+        program.outside.push(Outside { at, act: Act::Stop });
+    }
+}
+
+/// Workers that come later and leave in the middle; worker 0 stays.
+fn comings_and_goings(rng: &mut Rng, config: &mut Config, program: &mut Program) {
+    for worker in 1..config.workers.min(10) {
+        let absent = rng.one_in(3);
+        if absent {
+            config.absent.push(worker);
+        }
+        let mut present = !absent;
+        let mut at = 0;
+        for _ in 0..rng.below(4) {
+            at += time(rng);
+            program.outside.push(Outside {
+                at,
+                act: if present {
+                    Act::Leave(worker)
+                } else {
+                    Act::Enter(worker)
+                },
+            });
+            present = !present;
+        }
+    }
+}
+
+fn fault(rng: &mut Rng, workers: usize) -> Fault {
+    let worker = rng.below(workers);
+    match rng.below(5) {
+        0 => Fault::Stall {
+            worker,
+            from: rng.below(200) as u64,
+            moves: 1 + rng.below(100) as u64,
+        },
+        1 => Fault::Panic {
+            task: 1 + rng.below(50) as u64,
+        },
+        2 => Fault::LateWake {
+            wake: 1 + rng.below(10) as u64,
+            ticks: rng.below(1_000) as u64,
+        },
+        3 => Fault::Refuse {
+            push: 1 + rng.below(40) as u64,
+        },
+        _ => Fault::Spurious {
+            worker,
+            at: time(rng),
+        },
+    }
+}
+
+fn scheduler(rng: &mut Rng) -> Scheduler {
+    let seed = rng.next_u64();
+    let preempt = pick(rng, &[0, 2, 4, 8]);
+    match rng.below(10) {
+        0 => Scheduler::RoundRobin,
+        1..=3 => Scheduler::Pct {
+            seed,
+            changes: rng.below(6),
+            length: 20 + rng.below(300) as u64,
+            preempt,
+        },
+        _ => Scheduler::Random {
+            seed,
+            jump: pick(rng, &[0, 4, 32]),
+            preempt,
+        },
+    }
+}

@@ -1,0 +1,140 @@
+//! The simulator's own books: every task, where it stands, and who ran it.
+
+use super::oracle::{Oracle, Violation};
+
+/// What travels through the engine's queues: the number of a task in the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Task(pub(super) u32);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Queued,
+    Running,
+    Done,
+    Refused,
+    Abandoned,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    body: u32,
+    /// At which operation of the body it begins.
+    begin: u32,
+    fate: Fate,
+}
+
+/// What one worker has done, as the simulator saw it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Deeds {
+    pub(super) executed: u64,
+    pub(super) spawned_local: u64,
+    pub(super) spawned_global: u64,
+    pub(super) parks: u64,
+    /// Ticks spent on tasks.
+    pub(super) busy: u64,
+}
+
+/// Every task, and what everybody did.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    tasks: Vec<Record>,
+    pub(super) deeds: Vec<Deeds>,
+    /// Tasks accepted and neither done nor abandoned.
+    pub(super) live: u64,
+    pub(super) executed: u64,
+    pub(super) panicked: u64,
+    pub(super) refused: u64,
+    pub(super) abandoned: u64,
+    /// Spawns into own queues so far, refused ones included.
+    pub(super) pushes: u64,
+}
+
+impl Ledger {
+    pub(super) fn new(workers: usize) -> Self {
+        Self {
+            deeds: vec![Deeds::default(); workers],
+            ..Self::default()
+        }
+    }
+
+    /// A new task, about to be queued. It counts as queued at once: somebody may run it before the
+    /// call that queues it returns.
+    pub(super) fn create(&mut self, body: u32, begin: u32) -> Task {
+        let task = Task(self.tasks.len() as u32);
+        self.tasks.push(Record {
+            body,
+            begin,
+            fate: Fate::Queued,
+        });
+        self.live += 1;
+        task
+    }
+
+    /// The engine, or the policy for full queues, gave the task back.
+    pub(super) fn refuse(&mut self, task: Task) -> Result<(), Violation> {
+        self.change(task, Fate::Queued, Fate::Refused, "refused")?;
+        self.live -= 1;
+        self.refused += 1;
+        Ok(())
+    }
+
+    /// `worker` starts the task: its body, and at which operation it begins.
+    pub(super) fn start(&mut self, task: Task, worker: usize) -> Result<(u32, u32), Violation> {
+        self.change(task, Fate::Queued, Fate::Running, "run")?;
+        self.deeds[worker].executed += 1;
+        self.executed += 1;
+        let record = self.tasks[task.0 as usize];
+        Ok((record.body, record.begin))
+    }
+
+    pub(super) fn finish(&mut self, task: Task, panicked: bool) -> Result<(), Violation> {
+        self.change(task, Fate::Running, Fate::Done, "finished")?;
+        self.live -= 1;
+        self.panicked += u64::from(panicked);
+        Ok(())
+    }
+
+    pub(super) fn abandon(&mut self, task: Task) -> Result<(), Violation> {
+        self.change(task, Fate::Queued, Fate::Abandoned, "abandoned")?;
+        self.live -= 1;
+        self.abandoned += 1;
+        Ok(())
+    }
+
+    /// Tasks that are accepted and not done, as a text; some of them when there are many.
+    pub(super) fn unfinished(&self) -> String {
+        const SHOWN: usize = 8;
+        let open = |r: &Record| matches!(r.fate, Fate::Queued | Fate::Running);
+        let numbers: Vec<_> = (0..self.tasks.len())
+            .filter(|&i| open(&self.tasks[i]))
+            .take(SHOWN)
+            .map(|i| i.to_string())
+            .collect();
+        let more = if self.live as usize > SHOWN {
+            ", .."
+        } else {
+            ""
+        };
+        format!("{}{more}", numbers.join(", "))
+    }
+
+    fn change(&mut self, task: Task, from: Fate, to: Fate, verb: &str) -> Result<(), Violation> {
+        let Some(record) = self.tasks.get_mut(task.0 as usize) else {
+            return Err(Violation::new(
+                Oracle::TaskTwice,
+                format!("task {} was {verb}, but was never spawned", task.0),
+            ));
+        };
+        if record.fate != from {
+            return Err(Violation::new(
+                Oracle::TaskTwice,
+                format!(
+                    "task {} was {verb} when it was {:?} and not {from:?}",
+                    task.0, record.fate
+                ),
+            ));
+        }
+        record.fate = to;
+        Ok(())
+    }
+}

@@ -1,0 +1,30 @@
+//! The scheduler in a test tube: the production engine, driven from a seed.
+mod case;
+mod config;
+mod curve;
+mod error;
+mod fault;
+mod generate;
+mod layout;
+mod ledger;
+mod oracle;
+mod outcome;
+mod program;
+mod run;
+mod schedule;
+mod shrink;
+mod simulation;
+mod stage;
+mod state;
+
+pub use case::Case;
+pub use config::{Config, Costs, Idle, Overflow, Queues};
+pub use curve::{Curve, Point};
+pub use error::CaseError;
+pub use fault::Fault;
+pub use oracle::Oracle;
+pub use outcome::{Failure, Outcome, Trace, What};
+pub use program::{Act, Body, Op, Outside, Program};
+pub use schedule::{Move, Preempt, Scheduler};
+use simulation::Plan;
+pub use simulation::Simulation;

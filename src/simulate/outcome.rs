@@ -1,0 +1,206 @@
+//! What a run came to.
+
+use super::{case::Case, oracle::Oracle, schedule::Move};
+use crate::{
+    engine::{IdleAction, Source},
+    observe::Metrics,
+};
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+};
+
+/// What a run that broke no rule came to. The same case gives the same outcome, always.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// The tick at which the last task ended.
+    pub makespan: u64,
+    /// Tasks run, panicked ones included.
+    pub executed: u64,
+    /// Tasks that panicked.
+    pub panicked: u64,
+    /// Tasks given back: the gate was closed, or a queue full.
+    pub refused: u64,
+    /// Tasks that a stop left behind.
+    pub abandoned: u64,
+    /// What each worker did, by the engine's own counters; a nanosecond is a tick.
+    pub metrics: Metrics,
+    /// Every choice of the scheduler: the moves of [`Scheduler::Replay`](super::Scheduler::Replay).
+    pub schedule: Vec<Move>,
+    /// Every move, in the order in which they ended.
+    pub trace: Vec<Trace>,
+}
+
+impl Outcome {
+    /// How many moves there were.
+    #[must_use]
+    pub fn moves(&self) -> usize {
+        self.schedule.len()
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} ticks, {} moves; tasks: {} run ({} panicked), {} refused, {} abandoned",
+            self.makespan,
+            self.moves(),
+            self.executed,
+            self.panicked,
+            self.refused,
+            self.abandoned
+        )?;
+        writeln!(
+            f,
+            "{:>7} {:>10} {:>10} {:>9} {:>7} {:>8} {:>9} {:>6} {:>6} {:>5}",
+            "worker",
+            "executed",
+            "local",
+            "injected",
+            "stolen",
+            "moved",
+            "attempts",
+            "parks",
+            "wakes",
+            "busy%"
+        )?;
+        self.metrics.fmt(f)
+    }
+}
+
+/// One move of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// When it ended, in ticks; the work of a task comes after that.
+    pub at: u64,
+    /// Who moved; `None` is the outside.
+    pub worker: Option<usize>,
+    /// In the middle of how many other moves.
+    pub depth: usize,
+    /// What it came to.
+    pub what: What,
+}
+
+/// What a move came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum What {
+    /// The worker began to take part.
+    Entered,
+    /// It ran a task.
+    Ran {
+        /// Its number, in the order of creation.
+        task: u32,
+        /// Where it was.
+        source: Source,
+    },
+    /// It found nothing.
+    Idle(IdleAction),
+    /// It fell asleep.
+    Parked,
+    /// It woke.
+    Resumed,
+    /// It left.
+    Left,
+    /// It was sent home.
+    Exited,
+    /// Something from outside, by its place in the program.
+    Outside(usize),
+    /// The gate was closed because nothing else was to come.
+    Closed,
+}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let who = match self.worker {
+            Some(worker) => format!("worker {worker}"),
+            None => "outside".to_owned(),
+        };
+        let inside = "  ".repeat(self.depth);
+        write!(f, "{:>8}  {inside}{who}: ", self.at)?;
+        match self.what {
+            What::Entered => f.write_str("enters"),
+            What::Ran { task, source } => match source {
+                Source::Local => write!(f, "runs task {task} of its own"),
+                Source::Injector => write!(f, "runs task {task} from the injector"),
+                Source::Steal { victim } => write!(f, "runs task {task} of worker {victim}"),
+            },
+            What::Idle(IdleAction::Spin(0)) => f.write_str("finds nothing, will look once more"),
+            What::Idle(_) => f.write_str("finds nothing"),
+            What::Parked => f.write_str("falls asleep"),
+            What::Resumed => f.write_str("wakes"),
+            What::Left => f.write_str("leaves"),
+            What::Exited => f.write_str("goes home"),
+            What::Outside(index) => write!(f, "thing number {index} of the program"),
+            What::Closed => f.write_str("closes the gate"),
+        }
+    }
+}
+
+/// How much of the end of a failed run is shown.
+const SHOWN: usize = 20;
+
+/// A run that broke a rule, with everything that it takes to see it again.
+///
+/// Printed, it says what happened and gives one command that repeats it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Failure {
+    /// The rule.
+    pub oracle: Oracle,
+    /// How it was broken.
+    pub message: String,
+    /// The seed that the whole case came from, if it came from one.
+    pub seed: Option<u64>,
+    /// The case; its scheduler replays this very run.
+    pub case: Case,
+    /// The tick at which it happened.
+    pub at: u64,
+    /// Every move up to that.
+    pub trace: Vec<Trace>,
+    /// Where the case was saved.
+    pub saved: Option<PathBuf>,
+}
+
+impl Failure {
+    /// Writes the case to a file, which the failure's command will name from then on.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn save(&mut self, path: impl AsRef<Path>) -> io::Result<()> {
+        let path = path.as_ref();
+        fs::write(path, self.case.to_json() + "\n")?;
+        self.saved = Some(path.to_owned());
+        Ok(())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: {}", self.oracle, self.message)?;
+        writeln!(
+            f,
+            "at tick {}, after {} moves of {} workers; the last of them:",
+            self.at,
+            self.trace.len(),
+            self.case.config.workers
+        )?;
+        let skipped = self.trace.len().saturating_sub(SHOWN);
+        for line in &self.trace[skipped..] {
+            writeln!(f, "{line}")?;
+        }
+        let command = "cargo run --release --features simulate --example simulate --";
+        match (&self.saved, self.seed) {
+            (Some(path), _) => write!(f, "again: {command} --replay {}", path.display()),
+            (None, Some(seed)) => write!(f, "again: {command} --seed {seed}"),
+            (None, None) => write!(
+                f,
+                "again: save it with Failure::save, then {command} --replay FILE"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}

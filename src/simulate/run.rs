@@ -1,0 +1,162 @@
+//! Running a simulated task: what a face does with the engine's `Active`.
+
+use super::{
+    config::Overflow,
+    fault::Fault,
+    ledger::Task,
+    oracle::{Oracle, Violation},
+    program::Instruction,
+    stage::{Ears, Stage},
+};
+use crate::{
+    engine::{Active, Strategy},
+    ground::unwind,
+};
+
+/// How deep tasks run inside of each other when their queue is full; past that they go to the injector,
+/// as a face does it.
+const INLINE_DEPTH: u32 = 8;
+
+/// What a simulated task panics with.
+pub(super) struct TaskPanic;
+
+type ActiveTask<'w, 'c, Q> = Active<'w, 'c, Task, Q, Ears<'c>>;
+
+impl<'c, Q: Strategy> Stage<'c, Q>
+where
+    Q::Handle<'c, Task>: Send,
+{
+    /// Runs `task`; panics with [`TaskPanic`] if that is what the task does.
+    pub(super) fn run(&self, task: Task, mut active: ActiveTask<'_, 'c, Q>) {
+        {
+            let mut state = self.state();
+            let frame = state.frames.last_mut().expect("a move is under way");
+            frame.task = Some(task.0);
+            if frame.after_stop {
+                let message = format!(
+                    "worker {} began task {} after everybody had been sent home",
+                    active.id(),
+                    task.0
+                );
+                state.fail(Violation::new(Oracle::Termination, message));
+            }
+        }
+        if self.execute(task, &mut active, 0) {
+            // `active` is dropped by the panic.
+            unwind::resume(Box::new(TaskPanic));
+        }
+    }
+
+    /// Does what the task does, up to its panic. True if it panics.
+    fn execute(&self, task: Task, active: &mut ActiveTask<'_, 'c, Q>, depth: u32) -> bool {
+        let (body, begin, mut panics) = {
+            let mut state = self.state();
+            match state.ledger.start(task, active.id()) {
+                Ok((body, begin)) => {
+                    let number = state.ledger.executed;
+                    (
+                        body,
+                        begin,
+                        self.plan
+                            .case
+                            .faults
+                            .contains(&Fault::Panic { task: number }),
+                    )
+                }
+                Err(violation) => {
+                    state.fail(violation);
+                    return false;
+                }
+            }
+        };
+        let steps = &self.plan.program.bodies[body as usize];
+        for (at, instruction) in steps.iter().enumerate().skip(begin as usize) {
+            match *instruction {
+                Instruction::Work(ticks) => self.pay(ticks),
+                Instruction::SpawnLocal(child) => {
+                    let child = self.state().ledger.create(child, 0);
+                    self.spawn_local(child, active, depth);
+                }
+                Instruction::SpawnGlobal(child) => {
+                    let child = self.state().ledger.create(child, 0);
+                    self.spawn_global(child, active);
+                }
+                Instruction::Yield => {
+                    let rest = self.state().ledger.create(body, at as u32 + 1);
+                    self.spawn_local(rest, active, depth);
+                    active.yield_to_older();
+                    break;
+                }
+                Instruction::Panic => {
+                    panics = true;
+                    break;
+                }
+            }
+        }
+        let mut state = self.state();
+        let result = state.ledger.finish(task, panics);
+        state.note(result);
+        panics
+    }
+
+    /// The present move takes as many ticks longer.
+    fn pay(&self, ticks: u64) {
+        if let Some(frame) = self.state().frames.last_mut() {
+            frame.cost = frame.cost.saturating_add(ticks);
+        }
+    }
+
+    fn spawn_global(&self, task: Task, active: &mut ActiveTask<'_, 'c, Q>) {
+        self.pay(self.plan.case.config.costs.spawn);
+        active.spawn_global(task);
+        self.state().ledger.deeds[active.id()].spawned_global += 1;
+    }
+
+    fn spawn_local(&self, task: Task, active: &mut ActiveTask<'_, 'c, Q>, depth: u32) {
+        self.pay(self.plan.case.config.costs.spawn);
+        let refused = {
+            let mut state = self.state();
+            state.ledger.pushes += 1;
+            let push = state.ledger.pushes;
+            self.plan.case.faults.contains(&Fault::Refuse { push })
+        };
+        let pushed = if refused {
+            Err(task)
+        } else {
+            active.spawn_local(task)
+        };
+        match pushed {
+            Ok(()) => self.spawned(active.id()),
+            Err(task) => self.overflow(task, active, depth),
+        }
+    }
+
+    fn spawned(&self, worker: usize) {
+        self.state().ledger.deeds[worker].spawned_local += 1;
+    }
+
+    /// The worker's queue is full.
+    fn overflow(&self, task: Task, active: &mut ActiveTask<'_, 'c, Q>, depth: u32) {
+        match self.plan.case.config.overflow {
+            Overflow::Spill => {
+                active.spill();
+                match active.spawn_local(task) {
+                    Ok(()) => self.spawned(active.id()),
+                    Err(task) => self.spawn_global(task, active),
+                }
+            }
+            Overflow::Inline if depth < INLINE_DEPTH => {
+                active.begin_inline();
+                self.spawned(active.id());
+                self.execute(task, active, depth + 1);
+                active.end_inline();
+            }
+            Overflow::Inline => self.spawn_global(task, active),
+            Overflow::Return => {
+                let mut state = self.state();
+                let result = state.ledger.refuse(task);
+                state.note(result);
+            }
+        }
+    }
+}

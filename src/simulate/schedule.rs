@@ -1,0 +1,289 @@
+//! Who moves next.
+
+use crate::ground::rng::Rng;
+use serde::{Deserialize, Serialize};
+
+/// How deep moves may be interrupted: a move, one inside of it, and one inside of that. Most known
+/// races need two parties, a few three.
+const MAX_DEPTH: usize = 3;
+
+/// Chooses who moves next.
+///
+/// Whatever the scheduler, the choices are recorded, and [`Replay`](Self::Replay) makes them again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scheduler {
+    /// Whoever is due, in turns, as on a machine with a core for every worker that never interrupts
+    /// anybody. The one for makespans and scaling curves.
+    #[default]
+    RoundRobin,
+    /// Anybody who is due, and now and then somebody who is not: then the others are late.
+    Random {
+        /// Where its choices start.
+        seed: u64,
+        /// One choice in so many is made among all, due or not; zero: none.
+        jump: usize,
+        /// One move in so many is interrupted in its middle; zero: none.
+        preempt: usize,
+    },
+    /// Everybody has a random priority, and the highest that is due moves; at a few moves of the run
+    /// the one that would move falls to the lowest.
+    ///
+    /// This is PCT (Burckhardt, Kothari, Musuvathi and Nagarakatte, *A Randomized Scheduler with
+    /// Probabilistic Guarantees of Finding Bugs*, ASPLOS 2010): it finds a bug that needs `d` ordering
+    /// constraints among `n` workers and `k` moves with a probability of at least 1/(n·k^(d-1)).
+    Pct {
+        /// Where its choices start.
+        seed: u64,
+        /// At how many moves somebody falls to the lowest priority: `d - 1`.
+        changes: usize,
+        /// Among how many moves these are spread: `k`.
+        length: u64,
+        /// One move in so many is interrupted in its middle; zero: none.
+        preempt: usize,
+    },
+    /// These choices; one that cannot be made is skipped, and after the last it goes on as
+    /// [`RoundRobin`](Self::RoundRobin).
+    Replay(Vec<Move>),
+}
+
+/// One choice of a scheduler.
+///
+/// In JSON a worker is its number and the outside is -1; a move that is interrupted is a list of three
+/// numbers.
+///
+/// ```
+/// use filch::simulate::Move;
+///
+/// let moves: Vec<Move> = serde_json::from_str("[2, -1, [0, 3, 5]]").unwrap();
+/// assert_eq!(moves[0].worker, Some(2));
+/// assert_eq!(moves[1].worker, None);
+/// assert_eq!(moves[2].preempt.unwrap().moves, 5);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "RawMove", into = "RawMove")]
+pub struct Move {
+    /// Who moves; `None` is the outside.
+    pub worker: Option<usize>,
+    /// Whether others move in the middle of it.
+    pub preempt: Option<Preempt>,
+}
+
+/// An interruption in the middle of a move: the engine tells its observer what happens, and at each
+/// of these points a thread could lose its core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preempt {
+    /// After as many events of the move.
+    pub after: u32,
+    /// As many moves of others; they follow in the schedule.
+    pub moves: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum RawMove {
+    Plain(i64),
+    Preempted(i64, u32, u32),
+}
+
+impl TryFrom<RawMove> for Move {
+    type Error = String;
+
+    fn try_from(raw: RawMove) -> Result<Self, String> {
+        let (who, preempt) = match raw {
+            RawMove::Plain(who) => (who, None),
+            RawMove::Preempted(who, after, moves) => (who, Some(Preempt { after, moves })),
+        };
+        let worker = match who {
+            -1 => None,
+            who => Some(usize::try_from(who).map_err(|_| {
+                format!("{who} is nobody; a worker has its number and the outside is -1")
+            })?),
+        };
+        Ok(Self { worker, preempt })
+    }
+}
+
+impl From<Move> for RawMove {
+    fn from(step: Move) -> Self {
+        let who = step.worker.map_or(-1, |worker| worker as i64);
+        match step.preempt {
+            None => Self::Plain(who),
+            Some(Preempt { after, moves }) => Self::Preempted(who, after, moves),
+        }
+    }
+}
+
+/// Somebody who can move, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Candidate {
+    /// `None` is the outside.
+    pub(super) worker: Option<usize>,
+    pub(super) at: u64,
+}
+
+/// A [`Scheduler`] at work.
+#[derive(Debug)]
+pub(super) enum Picker {
+    RoundRobin {
+        last: usize,
+    },
+    Random {
+        rng: Rng,
+        jump: usize,
+        preempt: usize,
+    },
+    Pct {
+        rng: Rng,
+        /// The priority of each worker, and of the outside at the end.
+        priorities: Vec<u64>,
+        /// At which moves somebody falls, the next one last.
+        changes: Vec<u64>,
+        /// What the next one who falls gets; counts down.
+        lowest: u64,
+        preempt: usize,
+    },
+    Replay {
+        moves: std::vec::IntoIter<Move>,
+        last: usize,
+    },
+}
+
+impl Picker {
+    pub(super) fn new(scheduler: &Scheduler, workers: usize) -> Self {
+        match *scheduler {
+            Scheduler::RoundRobin => Self::RoundRobin { last: workers },
+            Scheduler::Random {
+                seed,
+                jump,
+                preempt,
+            } => Self::Random {
+                rng: Rng::new(seed),
+                jump,
+                preempt,
+            },
+            Scheduler::Pct {
+                seed,
+                changes,
+                length,
+                preempt,
+            } => {
+                let mut rng = Rng::new(seed);
+                // Above all that a change can set.
+                let priorities = (0..=workers).map(|_| rng.next_u64() | 1 << 63).collect();
+                let mut changes: Vec<u64> = (0..changes)
+                    .map(|_| rng.below(usize::try_from(length).unwrap_or(usize::MAX)) as u64)
+                    .collect();
+                changes.sort_unstable_by(|a, b| b.cmp(a));
+                Self::Pct {
+                    rng,
+                    priorities,
+                    changes,
+                    lowest: 1 << 62,
+                    preempt,
+                }
+            }
+            Scheduler::Replay(ref moves) => Self::Replay {
+                moves: moves.clone().into_iter(),
+                last: workers,
+            },
+        }
+    }
+
+    /// Which of `candidates` moves as the `number`-th, `depth` moves being under way, and whether it
+    /// is interrupted. There is at least one candidate.
+    pub(super) fn pick(
+        &mut self,
+        candidates: &[Candidate],
+        now: u64,
+        number: u64,
+        depth: usize,
+    ) -> (usize, Option<Preempt>) {
+        match self {
+            Self::RoundRobin { last } => (in_turns(candidates, now, last), None),
+            Self::Random { rng, jump, preempt } => {
+                let index = if rng.one_in(*jump) {
+                    rng.below(candidates.len())
+                } else {
+                    let due = due(candidates, now);
+                    let among = candidates.iter().filter(|c| c.at <= due).count();
+                    nth_due(candidates, due, rng.below(among))
+                };
+                (index, interruption(rng, *preempt, depth))
+            }
+            Self::Pct {
+                rng,
+                priorities,
+                changes,
+                lowest,
+                preempt,
+            } => {
+                let due = due(candidates, now);
+                let mut index = highest(candidates, due, priorities);
+                while changes.last().is_some_and(|&at| at <= number) {
+                    changes.pop();
+                    *lowest -= 1;
+                    let outside = priorities.len() - 1;
+                    priorities[candidates[index].worker.unwrap_or(outside)] = *lowest;
+                    index = highest(candidates, due, priorities);
+                }
+                (index, interruption(rng, *preempt, depth))
+            }
+            Self::Replay { moves, last } => {
+                for step in moves.by_ref() {
+                    let found = candidates.iter().position(|c| c.worker == step.worker);
+                    if let Some(index) = found {
+                        return (index, step.preempt);
+                    }
+                }
+                (in_turns(candidates, now, last), None)
+            }
+        }
+    }
+}
+
+/// Until when a candidate counts as due: now, or when the first one is.
+fn due(candidates: &[Candidate], now: u64) -> u64 {
+    let first = candidates.iter().map(|c| c.at).min().unwrap_or(now);
+    first.max(now)
+}
+
+fn nth_due(candidates: &[Candidate], due: u64, n: usize) -> usize {
+    let mut indices = (0..candidates.len()).filter(|&i| candidates[i].at <= due);
+    indices.nth(n).unwrap_or(0)
+}
+
+/// The next one that is due after whoever moved last.
+fn in_turns(candidates: &[Candidate], now: u64, last: &mut usize) -> usize {
+    let due = due(candidates, now);
+    let number = |c: &Candidate| c.worker.unwrap_or(usize::MAX);
+    let is_due = |i: &usize| candidates[*i].at <= due;
+    let index = (0..candidates.len())
+        .filter(is_due)
+        .find(|&i| number(&candidates[i]) > *last)
+        .or_else(|| (0..candidates.len()).find(is_due))
+        .unwrap_or(0);
+    *last = number(&candidates[index]);
+    index
+}
+
+fn highest(candidates: &[Candidate], due: u64, priorities: &[u64]) -> usize {
+    let priority = |i: &usize| priorities[candidates[*i].worker.unwrap_or(priorities.len() - 1)];
+    (0..candidates.len())
+        .filter(|&i| candidates[i].at <= due)
+        .max_by_key(priority)
+        .unwrap_or(0)
+}
+
+/// Most steps have two to six events, so later ones are asked for seldom; a burst of half a dozen
+/// moves is enough for somebody to look around and fall asleep.
+fn interruption(rng: &mut Rng, one_in: usize, depth: usize) -> Option<Preempt> {
+    if depth >= MAX_DEPTH || !rng.one_in(one_in) {
+        return None;
+    }
+    let latest = if rng.one_in(4) { 8 } else { 3 };
+    Some(Preempt {
+        after: rng.below(latest) as u32,
+        moves: 1 + rng.below(8) as u32,
+    })
+}

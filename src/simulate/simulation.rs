@@ -1,0 +1,255 @@
+//! A case that has been checked, and its run.
+
+use super::{
+    case::Case,
+    config::{self, Queues},
+    error::CaseError,
+    fault::Fault,
+    ledger::Task,
+    oracle::{Oracle, Violation, check_counters},
+    outcome::{Failure, Outcome},
+    program::Compiled,
+    schedule::Scheduler,
+    stage::{Ear, Ears, Stage},
+};
+use crate::{
+    engine::{Capacity, Core, PerWorker, Shared, Strategy, Topology},
+    ground::unwind,
+    observe::{Counters, Metrics},
+};
+use std::time::Duration;
+
+/// What a run needs of its case, worked out once.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) case: Case,
+    pub(super) program: Compiled,
+    pub(super) topology: Topology,
+    pub(super) has_stalls: bool,
+}
+
+/// A case that can be run, as often as wanted and with the same result.
+///
+/// ```
+/// use filch::simulate::{Case, Program, Simulation};
+///
+/// let simulation = Simulation::new(Case::new(8, Program::tree(6, 2, 50)))?;
+/// let outcome = simulation.run().unwrap();
+/// assert_eq!(outcome.executed, 127);
+/// assert_eq!(outcome, simulation.run().unwrap());
+/// # Ok::<(), filch::simulate::CaseError>(())
+/// ```
+#[derive(Debug)]
+pub struct Simulation {
+    plan: Plan,
+    seed: Option<u64>,
+}
+
+impl Simulation {
+    /// Checks the case.
+    ///
+    /// # Errors
+    /// When it makes no sense; the error says why.
+    pub fn new(case: Case) -> Result<Self, CaseError> {
+        case.check()?;
+        let simulation = Self {
+            plan: Plan {
+                program: case.program.compile()?,
+                topology: case.config.topology(),
+                has_stalls: case.faults.iter().any(|f| matches!(f, Fault::Stall { .. })),
+                case,
+            },
+            seed: None,
+        };
+        // What the engine itself says about its settings.
+        simulation.dispatch(Mode::Build)?;
+        Ok(simulation)
+    }
+
+    /// A random case, all of it from `seed`.
+    ///
+    /// ```
+    /// use filch::simulate::Simulation;
+    /// assert_eq!(Simulation::from_seed(3).case(), Simulation::from_seed(3).case());
+    /// ```
+    #[must_use]
+    pub fn from_seed(seed: u64) -> Self {
+        let case = super::generate::case(seed);
+        let mut simulation = Self::new(case).expect("the generator makes cases that can be run");
+        simulation.seed = Some(seed);
+        simulation
+    }
+
+    /// What is run.
+    #[must_use]
+    pub fn case(&self) -> &Case {
+        &self.plan.case
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// When the engine broke a rule.
+    pub fn run(&self) -> Result<Outcome, Box<Failure>> {
+        let result = self.dispatch(Mode::Run).expect("checked when it was made");
+        result.expect("a run has a result")
+    }
+
+    fn dispatch(&self, mode: Mode) -> Result<Option<Run>, CaseError> {
+        let (growable, bounded) = (Capacity::growable, Capacity::bounded);
+        match self.plan.case.config.queues {
+            Queues::Growable {
+                initial,
+                steal_batch,
+            } => self.go::<PerWorker>(&config::per_worker(growable(initial), steal_batch), mode),
+            Queues::Bounded {
+                capacity,
+                steal_batch,
+            } => self.go::<PerWorker>(&config::per_worker(bounded(capacity), steal_batch), mode),
+            Queues::Shared { capacity } => self.go::<Shared>(&config::shared(capacity), mode),
+        }
+    }
+
+    fn go<Q: Strategy>(&self, spec: &Q::Spec, mode: Mode) -> Result<Option<Run>, CaseError>
+    where
+        for<'c> Q::Handle<'c, Task>: Send,
+    {
+        let plan = &self.plan;
+        let stage: Stage<'_, Q> = Stage::new(plan);
+        let settings = plan.case.config.settings(Box::new(stage.calls.clone()));
+        let counters = Counters::new(plan.case.config.workers);
+        let core: Core<Task, Q, Ears<'_>> = Core::new(settings, spec, (counters, Ear(&stage)))?;
+        if mode == Mode::Build {
+            return Ok(None);
+        }
+        stage
+            .core
+            .set(&core)
+            .unwrap_or_else(|_| unreachable!("the stage is new"));
+        let ended = unwind::contain(|| {
+            while stage.one_move() {}
+            if stage.state().violation.is_none() {
+                finish(&stage);
+            }
+        });
+        if let Err(payload) = ended {
+            let message = unwind::message(&payload).to_owned();
+            stage.state().fail(Violation::new(Oracle::Panic, message));
+        } else {
+            stage.clear();
+        }
+        let metrics = core.observer().0.metrics();
+        Ok(Some(self.conclude(&stage, metrics)))
+    }
+
+    fn conclude<Q: Strategy>(&self, stage: &Stage<'_, Q>, mut metrics: Metrics) -> Run
+    where
+        for<'c> Q::Handle<'c, Task>: Send,
+    {
+        let mut state = stage.state();
+        let schedule = std::mem::take(&mut state.recorded);
+        let trace = std::mem::take(&mut state.trace);
+        if let Some(violation) = state.violation.take() {
+            let mut case = self.plan.case.clone();
+            case.scheduler = Scheduler::Replay(schedule);
+            return Err(Box::new(Failure {
+                oracle: violation.oracle,
+                message: violation.message,
+                seed: self.seed,
+                case,
+                at: state.now,
+                trace,
+                saved: None,
+            }));
+        }
+        // The engine's counters read the clock of the machine; here time is virtual.
+        for (worker, deeds) in metrics.workers.iter_mut().zip(&state.ledger.deeds) {
+            worker.busy = Duration::from_nanos(deeds.busy);
+            worker.idle = Duration::from_nanos(state.makespan.saturating_sub(deeds.busy));
+        }
+        Ok(Outcome {
+            makespan: state.makespan,
+            executed: state.ledger.executed,
+            panicked: state.ledger.panicked,
+            refused: state.ledger.refused,
+            abandoned: state.ledger.abandoned,
+            metrics,
+            schedule,
+            trace,
+        })
+    }
+}
+
+type Run = Result<Outcome, Box<Failure>>;
+
+/// Whether the engine is only built, to see whether it can be, or run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Build,
+    Run,
+}
+
+/// Nobody can move any more: looks whether this is the end, and whether everything adds up.
+fn finish<'c, Q: Strategy>(stage: &Stage<'c, Q>)
+where
+    Q::Handle<'c, Task>: Send,
+{
+    struct Missing;
+    let core = stage.core();
+    if !core.is_stopped() {
+        let mut state = stage.state();
+        let message = format!(
+            "nobody can move any more, {} tasks are unfinished, and nobody was sent home",
+            state.ledger.live
+        );
+        state.fail(Violation::new(Oracle::Termination, message));
+        return;
+    }
+    // Everybody has left. The engine waits for tasks that are counted and not queued yet; nobody will
+    // queue any now.
+    let abandoned = unwind::contain(|| core.abandoned(|| unwind::resume(Box::new(Missing))))
+        .map_err(|payload| {
+            if !payload.is::<Missing>() {
+                unwind::resume(payload);
+            }
+        });
+    let mut state = stage.state();
+    match abandoned {
+        Err(()) => {
+            let message = format!(
+                "tasks are counted and in no queue: {}",
+                state.ledger.unfinished()
+            );
+            state.fail(Violation::new(Oracle::Abandoned, message));
+        }
+        Ok(tasks) => {
+            for task in tasks {
+                let result = state.ledger.abandon(task);
+                state.note(result);
+            }
+        }
+    }
+    if state.ledger.live > 0 {
+        let message = format!(
+            "tasks have neither run nor been given back: {}",
+            state.ledger.unfinished()
+        );
+        state.fail(Violation::new(Oracle::Abandoned, message));
+    }
+    if state.ledger.abandoned > 0 && !state.stop_asked {
+        state.fail(Violation::new(
+            Oracle::Termination,
+            "the work ended with tasks in the queues",
+        ));
+    }
+    let metrics = core.observer().0.metrics();
+    let wakes = metrics.total().wakes + metrics.outside_wakes;
+    if wakes != state.wakes {
+        let message = format!("{wakes} wakes are counted, {} were made", state.wakes);
+        state.fail(Violation::new(Oracle::Counters, message));
+    }
+    for (worker, told) in metrics.workers.iter().enumerate() {
+        let result = check_counters(worker, told, &state.ledger.deeds[worker]);
+        state.note(result);
+    }
+}

@@ -1,0 +1,379 @@
+//! The stage: the engine, its virtual workers, and one move at a time.
+//!
+//! # How a move is interrupted
+//!
+//! The engine tells its observer what happens, in the middle of what it does. At each of these points a
+//! real thread could lose its core. So the observer here does just that, when the schedule says so: it
+//! makes moves of other workers before it returns. That is one thread, and no trick with the engine; the
+//! worker that was interrupted simply finds the world changed. Moves nest as calls do, so the first
+//! to be interrupted is the last to go on.
+//!
+//! # Who owns what
+//!
+//! The observer is part of the engine, the workers borrow the engine, and the observer needs the workers:
+//! a circle. The stage is made first, the engine gets a reference to it, and the stage is told of the
+//! engine afterwards; both stay where they are until the run is over. The workers are kept in a
+//! [`ManuallyDrop`], since their own `Drop` would otherwise have to prove that it comes before the
+//! engine's. [`Stage::clear`] drops them in time; if a panic prevents it, they leak.
+//!
+//! No lock is held during a call to the engine.
+
+use super::{
+    Plan,
+    ledger::Task,
+    oracle::{Facts, Violation, check_counters},
+    outcome::What,
+    program::Act,
+    state::{Kind, Stand, State},
+};
+use crate::{
+    engine::{Core, Event, OUTSIDE, Observer, Source, Step, Strategy, Unpark, WakePolicy, Worker},
+    ground::unwind,
+    observe::Counters,
+};
+use std::{
+    mem::ManuallyDrop,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    thread,
+};
+
+/// The engine's observer in a simulation: its counters, and the ear of the stage.
+pub(super) type Ears<'c> = (Counters, Ear<'c>);
+
+pub(super) type VirtualWorker<'c, Q> = Worker<'c, Task, Q, Ears<'c>>;
+
+/// Passes every event on to the stage.
+pub(super) struct Ear<'c>(pub(super) &'c (dyn Listener + 'c));
+
+pub(super) trait Listener: Sync {
+    fn hear(&self, worker: usize, event: Event);
+}
+
+impl Observer for Ear<'_> {
+    fn event(&self, worker: usize, event: Event) {
+        self.0.hear(worker, event);
+    }
+}
+
+/// Where the engine's calls to sleeping workers arrive, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Calls(Mutex<Vec<usize>>);
+
+impl Calls {
+    fn take(&self) -> Vec<usize> {
+        std::mem::take(&mut *lock(&self.0))
+    }
+}
+
+impl Unpark for Arc<Calls> {
+    fn unpark(&self, worker: usize) {
+        lock(&self.0).push(worker);
+    }
+}
+
+/// The engine, its virtual workers, and where they stand.
+pub(super) struct Stage<'c, Q: Strategy> {
+    pub(super) plan: &'c Plan,
+    pub(super) core: OnceLock<&'c Core<Task, Q, Ears<'c>>>,
+    pub(super) calls: Arc<Calls>,
+    state: Mutex<State>,
+    workers: Mutex<ManuallyDrop<Vec<Option<VirtualWorker<'c, Q>>>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Only a panic of the engine can poison it, and that ends the run.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<'c, Q: Strategy> Stage<'c, Q>
+where
+    Q::Handle<'c, Task>: Send,
+{
+    pub(super) fn new(plan: &'c Plan) -> Self {
+        let nobody = (0..plan.case.config.workers).map(|_| None).collect();
+        Self {
+            plan,
+            core: OnceLock::new(),
+            calls: Arc::default(),
+            state: Mutex::new(State::new(plan)),
+            workers: Mutex::new(ManuallyDrop::new(nobody)),
+        }
+    }
+
+    pub(super) fn core(&self) -> &'c Core<Task, Q, Ears<'c>> {
+        self.core.get().expect("the engine is there from the start")
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Lets every worker go that is still there.
+    pub(super) fn clear(&self) {
+        let workers = std::mem::take(&mut **lock(&self.workers));
+        drop(workers);
+    }
+
+    fn take(&self, worker: usize) -> VirtualWorker<'c, Q> {
+        let taken = lock(&self.workers)[worker].take();
+        taken.expect("a worker that moves is there")
+    }
+
+    fn put_back(&self, id: usize, worker: VirtualWorker<'c, Q>) {
+        lock(&self.workers)[id] = Some(worker);
+    }
+
+    /// Makes one move; false when nobody can.
+    pub(super) fn one_move(&self) -> bool {
+        let stopped = self.core().is_stopped();
+        let chosen = {
+            let mut state = self.state();
+            self.hear_calls(&mut state);
+            state.begin(self.plan, stopped)
+        };
+        let Some((worker, kind)) = chosen else {
+            return false;
+        };
+        let (what, then) = match (worker, kind) {
+            (Some(id), Kind::Enter) => self.enter(id),
+            (Some(id), Kind::Step) => self.step(id),
+            (Some(id), Kind::Resume) => self.resume(id),
+            (Some(id), Kind::Leave) => self.leave(id),
+            (_, Kind::Outside(index)) => self.outside(index),
+            (_, _) => self.close(What::Closed),
+        };
+        let mut state = self.state();
+        self.hear_calls(&mut state);
+        state.end(self.plan, what, then);
+        if state.frames.is_empty() {
+            self.check(&mut state, worker);
+        }
+        true
+    }
+
+    fn hear_calls(&self, state: &mut State) {
+        for worker in self.calls.take() {
+            state.call(self.plan, worker);
+        }
+    }
+
+    fn enter(&self, id: usize) -> (What, Option<Stand>) {
+        self.state().slots[id].stand = Stand::Moving;
+        let worker = self.core().enter(id);
+        self.put_back(id, worker);
+        (What::Entered, Some(Stand::Awake))
+    }
+
+    fn step(&self, id: usize) -> (What, Option<Stand>) {
+        self.state().slots[id].stand = Stand::Moving;
+        let mut worker = self.take(id);
+        // A task that panics goes all the way through the step, which must count it as done.
+        let step = unwind::contain(|| worker.step(|task, active| self.run(task, active)));
+        let step = match step {
+            Ok(step) => step,
+            Err(payload) if payload.is::<super::run::TaskPanic>() => Step::Ran,
+            Err(payload) => unwind::resume(payload),
+        };
+        match step {
+            Step::Ran => {
+                self.put_back(id, worker);
+                let state = self.state();
+                let frame = state.frames.last().expect("a move is under way");
+                let what = What::Ran {
+                    task: frame.task.unwrap_or(u32::MAX),
+                    source: frame.source.unwrap_or(Source::Local),
+                };
+                (what, Some(Stand::Awake))
+            }
+            Step::Idle(action) => {
+                self.put_back(id, worker);
+                (What::Idle(action), Some(Stand::Awake))
+            }
+            Step::Park(ticket) => {
+                self.put_back(id, worker);
+                let mut state = self.state();
+                state.ledger.deeds[id].parks += 1;
+                let ticks =
+                    |d: std::time::Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+                let until = ticket.timeout().map(|d| state.now.saturating_add(ticks(d)));
+                (What::Parked, Some(Stand::Asleep { ticket, until }))
+            }
+            Step::Exit => {
+                drop(worker);
+                self.gone(id);
+                (What::Exited, Some(Stand::Gone))
+            }
+        }
+    }
+
+    fn resume(&self, id: usize) -> (What, Option<Stand>) {
+        let stand = {
+            let slot = &mut self.state().slots[id];
+            slot.called = None;
+            std::mem::replace(&mut slot.stand, Stand::Moving)
+        };
+        let Stand::Asleep { ticket, .. } = stand else {
+            unreachable!("only a sleeper is resumed");
+        };
+        let mut worker = self.take(id);
+        worker.resume(ticket);
+        self.put_back(id, worker);
+        (What::Resumed, Some(Stand::Awake))
+    }
+
+    fn leave(&self, id: usize) -> (What, Option<Stand>) {
+        {
+            let slot = &mut self.state().slots[id];
+            slot.called = None;
+            slot.stand = Stand::Moving;
+        }
+        drop(self.take(id));
+        self.gone(id);
+        (What::Left, Some(Stand::Out))
+    }
+
+    fn gone(&self, id: usize) {
+        let mut state = self.state();
+        state.present -= 1;
+        state.slots[id].called = None;
+    }
+
+    fn outside(&self, index: usize) -> (What, Option<Stand>) {
+        let what = What::Outside(index);
+        match self.plan.case.program.outside[index].act {
+            Act::Inject { count, .. } => {
+                self.inject(self.plan.program.outside[index], count);
+                (what, None)
+            }
+            Act::Close => self.close(what),
+            Act::Stop => {
+                self.state().stop_asked = true;
+                self.core().stop();
+                (what, None)
+            }
+            Act::Enter(worker) => {
+                self.state().slots[worker].wanted = true;
+                (what, None)
+            }
+            Act::Leave(worker) => {
+                self.state().slots[worker].wanted = false;
+                (what, None)
+            }
+        }
+    }
+
+    fn close(&self, what: What) -> (What, Option<Stand>) {
+        self.state().close_asked = true;
+        self.core().close();
+        (what, None)
+    }
+
+    fn inject(&self, body: u32, count: usize) {
+        let mut tasks: Vec<Task> = {
+            let mut state = self.state();
+            (0..count).map(|_| state.ledger.create(body, 0)).collect()
+        };
+        let refused = if count == 1 {
+            let result = self.core().inject(tasks.remove(0));
+            result.map_err(|refused| (refused.is_closed(), vec![refused.into_inner()]))
+        } else {
+            let result = self.core().inject_batch(tasks);
+            result.map_err(|refused| (refused.is_closed(), refused.into_inner()))
+        };
+        if let Err((closed, tasks)) = refused {
+            let mut state = self.state();
+            if closed && !(state.close_asked || state.stop_asked) {
+                state.fail(Violation::new(
+                    super::Oracle::Gate,
+                    "a task was refused because the gate is closed, but it is open",
+                ));
+            }
+            for task in tasks {
+                let result = state.ledger.refuse(task);
+                state.note(result);
+            }
+        }
+    }
+
+    /// Everybody is between two moves: looks whether all rules hold.
+    fn check(&self, state: &mut State, moved: Option<usize>) {
+        let core = self.core();
+        let (gate, sleep) = (core.gate(), core.sleep());
+        let facts = Facts {
+            strict: self.plan.case.config.wake == WakePolicy::EveryPush,
+            has_work: core.has_work(),
+            gate_open: gate.is_open(),
+            gate_busy: gate.busy(),
+            gate_in_flight: gate.in_flight(),
+            stopped: sleep.stopped(),
+            searching: sleep.searching(),
+            uncalled: self.uncalled(state),
+            ..state.facts()
+        };
+        if let Err(mut violation) = facts.check() {
+            if violation.oracle == super::Oracle::TaskLost {
+                let tasks = state.ledger.unfinished();
+                violation.message.push_str(&format!(": {tasks}"));
+            }
+            state.fail(violation);
+        }
+        if let Some(worker) = moved {
+            let told = core.observer().0.worker(worker);
+            let result = check_counters(worker, &told, &state.ledger.deeds[worker]);
+            state.note(result);
+        }
+        state.searching_before = facts.searching;
+        state.most_present = state.present;
+    }
+
+    /// A sleeper that is marked as woken and has not been called.
+    fn uncalled(&self, state: &State) -> Option<usize> {
+        let workers = lock(&self.workers);
+        state
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| matches!(slot.stand, Stand::Asleep { .. }) && slot.called.is_none())
+            .map(|(id, _)| id)
+            .find(|&id| workers[id].as_ref().is_some_and(Worker::is_woken))
+    }
+}
+
+impl<'c, Q: Strategy> Listener for Stage<'c, Q>
+where
+    Q::Handle<'c, Task>: Send,
+{
+    fn hear(&self, worker: usize, event: Event) {
+        let burst = {
+            let mut state = self.state();
+            if event == Event::Entered {
+                state.present += 1;
+                state.most_present = state.most_present.max(state.present);
+            }
+            let Some(frame) = state.frames.last_mut() else {
+                return; // the end of the run: the stage is being cleared
+            };
+            debug_assert!(worker == OUTSIDE || frame.worker == Some(worker));
+            if let Event::Started { source } = event {
+                frame.source.get_or_insert(source);
+            }
+            match &mut frame.preempt {
+                Some(preempt) if preempt.after == 0 && !thread::panicking() => {
+                    let moves = preempt.moves;
+                    frame.preempt = None;
+                    moves
+                }
+                Some(preempt) => {
+                    preempt.after = preempt.after.saturating_sub(1);
+                    0
+                }
+                None => 0,
+            }
+        };
+        for _ in 0..burst {
+            if !self.one_move() {
+                break;
+            }
+        }
+    }
+}
