@@ -1,10 +1,60 @@
-//! filch
+//! One work-stealing scheduler for every kind of parallel Rust.
+//!
+//! *filch*, v.: to steal small things.
+//!
+//! # Which face to pick
+//!
+//! | you have | take |
+//! |---|---|
+//! | many tasks of one type, that spawn more of them | [`Executor`] |
+//! | a scheduler of your own to build, or a queue strategy | [`engine`] |
+//! | the wish to see what a schedule does on 64 workers, or to find the one that breaks your program | `simulate` (feature `simulate`) |
+//!
+//! Fork-join, submitted closures, task graphs, futures and tree folds come on the same workers.
+//!
+//! ```
+//! use filch::Executor;
+//!
+//! let executor = Executor::builder().build(
+//!     |_worker| 0_u64,                               // a scratch value for each worker
+//!     |n: u64, cx| {                                 // what a task does
+//!         *cx.scratch() += n;
+//!         if n > 1 {
+//!             cx.spawn_local(n / 2);
+//!             cx.spawn_local(n - n / 2);
+//!         }
+//!     },
+//! )?;
+//! executor.spawn(1000).unwrap();
+//! let outcome = executor.join();
+//! println!("{}", outcome.metrics);                   // what ran where
+//! # Ok::<(), filch::BuildError>(())
+//! ```
+//!
+//! # What it promises
+//!
+//! - **The idle pay.** A worker that has tasks takes no lock, writes no line that others read but its own
+//!   queue's, and pops without a fence while no thief is about. Those with nothing to do pay for finding
+//!   work, for falling asleep and for waking up.
+//! - **Work is visible.** Whatever is queued can be taken by an idle worker within microseconds, also while
+//!   the worker that queued it is in the middle of a long task.
+//! - **Nothing is lost.** A task that is refused comes back; a task that is accepted runs once, or is given
+//!   back by a shutdown. A panic costs the task that panicked, and reaches whoever joins.
+//! - **It can be checked.** The queues, the gate and the sleep protocol run under a model checker and in a
+//!   simulator as they are, not as copies, and every checker has been seen to fail.
+//!
+//! # The layers
+//!
+//! Each uses only what is below it: faces ([`executor`]) · drivers ([`crew`]: threads, `simulate`: virtual
+//! workers) · [`observe`] · [`engine`] · [`ground`]. `ARCHITECTURE.md` in the repository walks through
+//! them.
+
 pub mod crew;
 pub mod engine;
 pub mod executor;
 pub mod ground;
 pub mod observe;
-#[cfg(all(feature = "simulate", not(filch_loom)))]
+#[cfg(feature = "simulate")]
 pub mod simulate;
 
 pub use crew::current_worker;
@@ -13,3 +63,8 @@ pub use ground::{
     error::{BuildError, Refused},
     rng::Rng,
 };
+
+/// The examples in the README are tests too.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

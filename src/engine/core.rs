@@ -311,11 +311,12 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         // Between the push and the look at the sleep word; pairs with the heavy barrier of a worker
         // that falls asleep.
         barrier::light();
-        if self.sleep.state().wants_wake() {
+        if self.sleep.state().has_sleepers() {
             self.wake_one(by);
         }
     }
 
+    /// Wakes a sleeper if there is one and nobody is searching.
     #[cold]
     pub(super) fn wake_one(&self, by: usize) {
         if let Some(worker) = self.sleep.wake_one() {

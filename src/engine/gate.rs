@@ -96,6 +96,7 @@ impl Gate {
             // The defect that this word exists to rule out: look, then act.
             let open = self.state().is_open();
             if open {
+                // Relaxed, as below.
                 let _ = self.word.fetch_add(more, Ordering::Relaxed);
             }
             return open;

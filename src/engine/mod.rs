@@ -24,7 +24,10 @@
 //!         }
 //!     });
 //!     match step {
-//!         Step::Park(ticket) => workers[who].resume(ticket), // nobody sleeps here
+//!         Step::Park(ticket) => {
+//!             workers[who].resume(ticket); // nobody sleeps here
+//!             at_work.rotate_left(1);
+//!         }
 //!         Step::Exit => {
 //!             at_work.remove(0);
 //!         }

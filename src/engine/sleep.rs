@@ -28,12 +28,14 @@ impl SleepState {
     }
 
     /// Whether somebody may be asleep.
+    #[inline(always)]
     #[must_use]
     pub const fn has_sleepers(self) -> bool {
         self.0 & HEAD_MASK != 0
     }
 
     /// Whether everybody has been told to go home.
+    #[inline(always)]
     #[must_use]
     pub const fn stopped(self) -> bool {
         self.0 & STOPPED != 0
@@ -186,6 +188,7 @@ impl Sleep {
             )
             .is_ok();
         if !listed {
+            // Relaxed: nobody else sees the entry until the list has it, by the release of `update`.
             entry.state.store(entry::ASLEEP, Ordering::Relaxed);
         }
         let announced = self.update(|state| {
@@ -228,6 +231,7 @@ impl Sleep {
     fn get_up(&self, worker: usize, listed: bool) {
         let entry = &self.entries[worker];
         if !listed {
+            // Relaxed: it was never in the list.
             entry.state.store(entry::OUT, Ordering::Relaxed);
         } else if self.wake_up(worker) == Awake::Woken {
             // A waker took the entry meanwhile and counted us among the searching. We are awake
@@ -240,7 +244,7 @@ impl Sleep {
     /// What woke `worker`. Called by the worker itself once it no longer sleeps.
     pub fn wake_up(&self, worker: usize) -> Awake {
         let entry = &self.entries[worker];
-        // Acquire: pairs with the release in `wake_one`.
+        // Acquire: pairs with the release in `settle`.
         match entry.state.compare_exchange(
             entry::ASLEEP,
             entry::STALE,
@@ -250,6 +254,7 @@ impl Sleep {
             Ok(_) => Awake::ByItself,
             Err(state) => {
                 debug_assert_eq!(state, entry::WOKEN, "woke without having slept");
+                // Relaxed: out of the list, the entry is ours alone.
                 entry.state.store(entry::OUT, Ordering::Relaxed);
                 Awake::Woken
             }
@@ -259,6 +264,7 @@ impl Sleep {
     /// Whether `worker` has been woken and has not noticed yet.
     #[must_use]
     pub fn is_woken(&self, worker: usize) -> bool {
+        // Acquire: pairs with the release in `settle`.
         self.entries[worker].state.load(Ordering::Acquire) == entry::WOKEN
     }
 

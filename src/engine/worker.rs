@@ -122,24 +122,39 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     }
 
     /// One move: runs a task with `run`, or looks for one, or takes a step towards sleep.
+    ///
+    /// Tasks come from the own queue, newest first; then from the injector, in a batch (now and then
+    /// the other way round); then from others.
     #[inline]
     pub fn step(&mut self, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) -> Step {
         if self.core.sleep.state().stopped() {
             return Step::Exit;
         }
-        if self.phase == Phase::Active
-            && let Some((task, source)) = self.find_at_home()
-        {
-            self.run(task, source, run);
-            return Step::Ran;
+        if self.phase == Phase::Active {
+            self.until_inject = self.until_inject.wrapping_sub(1);
+            if (self.until_inject == 0 || self.yielded)
+                && let Some((task, source)) = self.find_older()
+            {
+                self.run(task, source, run);
+                return Step::Ran;
+            }
+            if let Some(task) = self.queue.pop() {
+                self.run(task, Source::Local, run);
+                return Step::Ran;
+            }
         }
         self.step_idle(run)
     }
 
-    /// A step of a worker that has nothing at home.
+    /// A step of a worker that has nothing in its own queue.
+    #[inline(never)]
     fn step_idle(&mut self, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) -> Step {
         match self.phase {
             Phase::Active => {
+                if let Some(task) = self.take_injected(self.core.settings.inject_batch) {
+                    self.run(task, Source::Injector, run);
+                    return Step::Ran;
+                }
                 self.become_idle();
                 if !self.core.sleep.start_search(self.core.search_limit()) {
                     // Enough others are looking.
@@ -172,22 +187,6 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
                 }
             }
         }
-    }
-
-    /// The own queue, newest first; then the injector, in a batch. Now and then the other way round.
-    #[inline(always)]
-    fn find_at_home(&mut self) -> Option<(T, Source)> {
-        self.until_inject = self.until_inject.wrapping_sub(1);
-        if (self.until_inject == 0 || self.yielded)
-            && let Some(found) = self.find_older()
-        {
-            return Some(found);
-        }
-        if let Some(task) = self.queue.pop() {
-            return Some((task, Source::Local));
-        }
-        self.take_injected(self.core.settings.inject_batch)
-            .map(|task| (task, Source::Injector))
     }
 
     /// It is the injector's turn, or an older task's.
@@ -346,17 +345,21 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         self.core.gate.rest(std::mem::take(&mut self.count))
     }
 
-    /// The duty of the last searcher.
     fn look_once_more(&mut self, timeout: Option<Duration>) -> Step {
+        // Most likely this wakes ourselves: we are at the head of the list.
+        self.last_look();
+        self.park(timeout)
+    }
+
+    /// The duty of the last searcher.
+    fn last_look(&self) {
         // Between the announcement and the look; pairs with the light barrier of every push.
         if !broken(Canary::SleepFence) {
             barrier::heavy();
         }
         if self.core.has_work() && !broken(Canary::LastLook) {
-            // Most likely this wakes ourselves: we are at the head of the list.
             self.core.wake_one(self.id);
         }
-        self.park(timeout)
     }
 
     fn park(&mut self, timeout: Option<Duration>) -> Step {
@@ -395,9 +398,13 @@ impl<T: Send, Q: Strategy, O: Observer> Drop for Worker<'_, T, Q, O> {
             }
             Phase::LastLook(_) | Phase::Parked => {
                 // Still in the list: our entry goes stale. If somebody has woken us meanwhile, the
-                // search is theirs to pass on.
-                if core.sleep.wake_up(self.id) == Awake::Woken && core.sleep.end_search() {
-                    core.wake_one(self.id);
+                // search is ours to pass on; if not, and a last look is due, it is due before we go.
+                if core.sleep.wake_up(self.id) == Awake::Woken {
+                    if core.sleep.end_search() {
+                        core.wake_one(self.id);
+                    }
+                } else if self.phase != Phase::Parked {
+                    self.last_look();
                 }
             }
         }
@@ -406,6 +413,10 @@ impl<T: Send, Q: Strategy, O: Observer> Drop for Worker<'_, T, Q, O> {
         let handed_on = own.len();
         if handed_on > 0 && !broken(Canary::LeaveDrop) {
             core.injector.push_always(own);
+        }
+        if core.has_work() {
+            // Not only for what we hand on: where the queue is shared, we may have pushed tasks for
+            // which nobody was woken, because we were there to run them.
             core.notify(self.id);
         }
         self.become_idle();

@@ -182,9 +182,11 @@ impl YieldPolicy for Adaptive {
 /// ```
 pub struct PerPhase<P> {
     phase: P,
-    policy: Box<dyn YieldPolicy + Send>,
-    choose: Box<dyn Fn(&P) -> Box<dyn YieldPolicy + Send> + Send>,
+    policy: AnyPolicy,
+    choose: Box<dyn Fn(&P) -> AnyPolicy + Send>,
 }
+
+type AnyPolicy = Box<dyn YieldPolicy + Send>;
 
 impl<P: PartialEq> PerPhase<P> {
     /// Starts in `phase`; `choose` makes the policy of each.

@@ -48,10 +48,12 @@ mod switch {
 
     #[doc(hidden)]
     pub fn set(canary: Option<Canary>) {
+        // SeqCst: for tests; as strong as can be.
         ACTIVE.store(canary.map_or(0, |c| c as u8), Ordering::SeqCst);
     }
 
     pub(crate) fn broken(canary: Canary) -> bool {
+        // Relaxed: set before the threads of a test start.
         ACTIVE.load(Ordering::Relaxed) == canary as u8
     }
 }

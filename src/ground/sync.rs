@@ -34,6 +34,7 @@ pub(crate) use atomic::Ordering;
 /// A `SeqCst` fence; each call site tells which other fence it pairs with.
 #[inline(always)]
 pub(crate) fn fence_seq_cst() {
+    // SeqCst: the point of it. Which other fence it pairs with is told where it is called.
     atomic::fence(Ordering::SeqCst);
 }
 
@@ -56,11 +57,13 @@ impl Word {
 
     #[inline(always)]
     pub(crate) fn load(&self) -> MaybeUninit<usize> {
+        // Relaxed: the deque's indices publish the slots.
         self.0.load(Ordering::Relaxed)
     }
 
     #[inline(always)]
     pub(crate) fn store(&self, word: MaybeUninit<usize>) {
+        // Relaxed: as in `load`.
         self.0.store(word, Ordering::Relaxed);
     }
 }
@@ -76,6 +79,7 @@ impl Word {
     }
 
     pub(crate) fn load(&self) -> MaybeUninit<usize> {
+        // Relaxed, as in production.
         MaybeUninit::new(self.0.load(Ordering::Relaxed))
     }
 
@@ -83,6 +87,7 @@ impl Word {
         // SAFETY: the models in this crate use only `usize` and `Box` as tasks, which fill their
         // words completely, so the word is initialised.
         let word = unsafe { word.assume_init() };
+        // Relaxed, as in production.
         self.0.store(word, Ordering::Relaxed);
     }
 }

@@ -133,6 +133,7 @@ impl Counters {
     pub fn metrics(&self) -> Metrics {
         Metrics {
             workers: self.cells.iter().map(|cells| cells.read()).collect(),
+            // Relaxed: a number.
             outside_wakes: self.outside.wakes.load(Ordering::Relaxed),
         }
     }
@@ -146,6 +147,15 @@ impl Counters {
         self.cells[worker].read()
     }
 
+    #[cold]
+    fn outside_event(&self, worker: usize, event: Event) {
+        if worker == OUTSIDE && matches!(event, Event::Woke { .. }) {
+            // Relaxed: a number. Many threads are outside, so this one is a true addition; a wake
+            // costs a thousand times as much.
+            self.outside.wakes.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     fn now(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
@@ -153,6 +163,7 @@ impl Counters {
     /// The stretch since the last change is over; `busy` says what it was.
     fn close_stretch(&self, cells: &Cells, busy: bool) {
         let now = self.now();
+        // Relaxed: only this worker uses it.
         let began = cells.since.load(Ordering::Relaxed);
         cells.since.store(now, Ordering::Relaxed);
         let sum = if busy {
@@ -167,16 +178,8 @@ impl Counters {
 impl Observer for Counters {
     #[inline(always)]
     fn event(&self, worker: usize, event: Event) {
-        if worker == OUTSIDE {
-            if matches!(event, Event::Woke { .. }) {
-                // Relaxed: a number. Many threads are outside, so this one is a true addition; a
-                // wake costs a thousand times as much.
-                self.outside.wakes.fetch_add(1, Ordering::Relaxed);
-            }
-            return;
-        }
         let Some(cells) = self.cells.get(worker) else {
-            return;
+            return self.outside_event(worker, event);
         };
         match event {
             Event::Started { source } => {
@@ -199,6 +202,7 @@ impl Observer for Counters {
             }
             Event::Parked => add(&cells.parks, 1),
             Event::Woke { .. } => add(&cells.wakes, 1),
+            // Relaxed: only this worker uses it.
             Event::Entered => cells.since.store(self.now(), Ordering::Relaxed),
             Event::Busy => self.close_stretch(cells, false),
             Event::Idle => self.close_stretch(cells, true),
@@ -246,21 +250,40 @@ impl Metrics {
     }
 }
 
-/// A table, one line a worker.
+/// A table: a line for all workers, then a line for each.
+///
+/// ```
+/// let metrics = filch::observe::Counters::new(3).metrics();
+/// let table = metrics.to_string();
+/// assert_eq!(table.lines().count(), 1 + 1 + 3);
+/// assert!(table.starts_with("worker"));
+/// ```
 impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:>6} {:>9} {:>9} {:>8} {:>7} {:>8} {:>8} {:>6} {:>6} {:>6}",
+            "worker",
+            "executed",
+            "local",
+            "injected",
+            "stolen",
+            "moved",
+            "attempts",
+            "parks",
+            "wakes",
+            "busy"
+        )?;
         let mut line = |name: &str, w: &WorkerMetrics| {
-            let share = |part: Duration| {
-                let whole = (w.busy + w.idle).as_secs_f64();
-                if whole > 0.0 {
-                    100.0 * part.as_secs_f64() / whole
-                } else {
-                    0.0
-                }
+            let whole = (w.busy + w.idle).as_secs_f64();
+            let busy = if whole > 0.0 {
+                100.0 * w.busy.as_secs_f64() / whole
+            } else {
+                0.0
             };
             writeln!(
                 f,
-                "{name:>7} {:>10} {:>10} {:>9} {:>7} {:>8} {:>9} {:>6} {:>6} {:>5.1}",
+                "{name:>6} {:>9} {:>9} {:>8} {:>7} {:>8} {:>8} {:>6} {:>6} {busy:>5.1}%",
                 w.executed,
                 w.local,
                 w.injected,
@@ -269,10 +292,9 @@ impl fmt::Display for Metrics {
                 w.steal_attempts,
                 w.parks,
                 w.wakes,
-                share(w.busy)
             )
         };
-        line("total", &self.total())?;
+        line("all", &self.total())?;
         for (id, worker) in self.workers.iter().enumerate() {
             line(&id.to_string(), worker)?;
         }

@@ -309,6 +309,12 @@ impl Config {
         let rounds = u64::from(self.idle.spin_rounds) + 3;
         1_000 + 4 * self.workers as u64 * steps_a_round as u64 * rounds
     }
+
+    /// How many looks in vain in a row a worker may have while a task waits and nobody else does
+    /// anything: a few rounds of everybody, and some hesitation at each.
+    pub(super) fn blindness(&self) -> u64 {
+        16 * (self.workers as u64 + 2)
+    }
 }
 
 /// The engine's own errors about settings, told as errors of the case.

@@ -80,7 +80,10 @@ fn config(rng: &mut Rng, workers: usize) -> Config {
             spin_rounds: rng.below(5) as u32,
             yield_every: rng.below(3) as u32,
             longest_pause: 1 + rng.below(3) as u32,
-            park_timeout: rng.one_in(4).then(|| 1 + rng.below(60) as u64),
+            // Longer for a crowd: everybody's look around is a move or more.
+            park_timeout: rng
+                .one_in(4)
+                .then(|| (5 + rng.below(200) * (1 + workers / 8)) as u64),
         },
         steal_tries: pick(rng, &[1, 1, 2, 3, 32]),
         inject_batch: pick(rng, &[1, 2, 4, 64]),

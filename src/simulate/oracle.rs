@@ -26,6 +26,9 @@ pub enum Oracle {
     /// look once more. The other wake policies let a busy worker keep tasks to itself; with them,
     /// not everybody may sleep while a task is queued.
     SleepsOnWork,
+    /// A worker that searches for long enough finds the work that is there, also while its owner is in
+    /// the middle of a long task.
+    Visible,
     /// What the engine's counters say is what happened, and executed = local + injected + stolen.
     Counters,
     /// The gate is open until it is closed, and while nobody is busy its count is the number of
@@ -52,6 +55,7 @@ impl fmt::Display for Oracle {
             Self::TaskLost => "a task was lost",
             Self::TaskTwice => "a task was run that should not",
             Self::SleepsOnWork => "a worker sleeps on work",
+            Self::Visible => "a worker does not find work",
             Self::Counters => "the counters are wrong",
             Self::Gate => "the gate's count is wrong",
             Self::Searchers => "too many workers search",

@@ -52,20 +52,6 @@ impl fmt::Display for Outcome {
             self.refused,
             self.abandoned
         )?;
-        writeln!(
-            f,
-            "{:>7} {:>10} {:>10} {:>9} {:>7} {:>8} {:>9} {:>6} {:>6} {:>5}",
-            "worker",
-            "executed",
-            "local",
-            "injected",
-            "stolen",
-            "moved",
-            "attempts",
-            "parks",
-            "wakes",
-            "busy%"
-        )?;
         self.metrics.fmt(f)
     }
 }

@@ -42,8 +42,8 @@ pub struct Program {
     /// What tasks do. A body may spawn any other, but never itself, not by way of others either: so
     /// every program ends.
     pub bodies: Vec<Body>,
-    /// What happens from outside, in this order. Without a [`Act::Close`] or [`Act::Stop`] the gate
-    /// is closed once everybody is asleep and nothing else is to come.
+    /// What happens from outside, in this order. Without an [`Act::Close`] or [`Act::Stop`] the gate
+    /// is closed once nothing is left to do and nothing else is to come.
     #[serde(default)]
     pub outside: Vec<Outside>,
 }

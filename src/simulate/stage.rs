@@ -145,6 +145,9 @@ where
         let mut state = self.state();
         self.hear_calls(&mut state);
         state.end(self.plan, what, then);
+        if let (Some(worker), What::Idle(_)) = (worker, what) {
+            state.looked(self.plan, worker, self.core().has_work());
+        }
         if state.frames.is_empty() {
             self.check(&mut state, worker);
         }

@@ -37,6 +37,8 @@ pub(super) struct Slot {
     pub(super) called: Option<u64>,
     /// Its last step announced its sleep, and it has not looked once more yet.
     pub(super) about_to_look: bool,
+    /// How often in a row it has looked in vain while there was work, and after which change.
+    in_vain: (u64, u64),
 }
 
 /// A move that is under way. There are several when a move is interrupted.
@@ -94,6 +96,8 @@ pub(super) struct State {
     spent: Vec<bool>,
     /// Moves since the last task, tick or thing from outside.
     fruitless: u64,
+    /// Tasks run, things from outside, comings and goings so far: all that can change what is queued.
+    changes: u64,
     candidates: Vec<Candidate>,
 }
 
@@ -106,6 +110,7 @@ impl State {
             ready: 0,
             called: None,
             about_to_look: false,
+            in_vain: (0, 0),
         };
         Self {
             now: 0,
@@ -126,6 +131,7 @@ impl State {
             outside_done: 0,
             spent: vec![false; plan.case.faults.len()],
             fruitless: 0,
+            changes: 0,
             candidates: Vec::new(),
         }
     }
@@ -200,22 +206,8 @@ impl State {
             }
         }
         self.stall(plan, number, &mut candidates);
-        let events = &plan.case.program.outside;
-        if let Some(event) = events.get(self.outside_done) {
-            candidates.push(Candidate {
-                worker: None,
-                at: event.at,
-            });
-        }
-        let closing = candidates.is_empty()
-            && self.frames.is_empty()
-            && !self.close_asked
-            && !self.stop_asked;
-        if closing {
-            candidates.push(Candidate {
-                worker: None,
-                at: self.now,
-            });
+        if let Some(at) = self.outside_due(plan) {
+            candidates.push(Candidate { worker: None, at });
         }
         let picked = (!candidates.is_empty()).then(|| {
             let depth = self.frames.len();
@@ -223,13 +215,27 @@ impl State {
             let chosen = candidates[index];
             let kind = match chosen.worker {
                 Some(worker) => self.due(plan, worker, stopped).map(|(_, kind)| kind),
-                None if closing => Some(Kind::LastClose),
+                None if self.outside_done == plan.case.program.outside.len() => {
+                    Some(Kind::LastClose)
+                }
                 None => Some(Kind::Outside(self.outside_done)),
             };
             (chosen, kind.expect("a candidate can move"), preempt)
         });
         self.candidates = candidates;
         picked
+    }
+
+    /// When the next thing from outside happens. After the last one, the gate is closed as soon as
+    /// there is nothing to do, if the program has not done so itself.
+    fn outside_due(&self, plan: &Plan) -> Option<u64> {
+        match plan.case.program.outside.get(self.outside_done) {
+            Some(outside) => Some(outside.at),
+            None => {
+                let closed = self.close_asked || self.stop_asked;
+                (!closed && self.ledger.live == 0 && self.frames.is_empty()).then_some(self.now)
+            }
+        }
     }
 
     /// When `worker` can move, and what it does then.
@@ -310,7 +316,24 @@ impl State {
         *called = Some(called.map_or(at, |earlier| earlier.min(at)));
     }
 
-    /// The move at the top is over. `ran` says whether it ran a task.
+    /// `worker` has looked for work; `there` says whether there is some. It must find it in the end.
+    pub(super) fn looked(&mut self, plan: &Plan, worker: usize, there: bool) {
+        let (looks, since) = &mut self.slots[worker].in_vain;
+        if !there || *since != self.changes {
+            (*looks, *since) = (0, self.changes);
+            return;
+        }
+        *looks += 1;
+        if *looks > plan.case.config.blindness() {
+            let message = format!(
+                "worker {worker} has looked {looks} times while a task was there and nobody else did \
+                 anything"
+            );
+            self.fail(Violation::new(Oracle::Visible, message));
+        }
+    }
+
+    /// The move at the top is over; its worker stands like this `then`.
     pub(super) fn end(&mut self, plan: &Plan, what: What, then: Option<Stand>) {
         let frame = self.frames.pop().expect("a move that ends has begun");
         let costs = &plan.case.config.costs;
@@ -334,6 +357,8 @@ impl State {
             What::Idle(IdleAction::Yield) => cost = costs.step.saturating_add(costs.yield_now),
             _ => {}
         }
+        let idle = matches!(what, What::Idle(_) | What::Parked | What::Resumed);
+        self.changes += u64::from(!idle);
         if let Some(worker) = frame.worker {
             let ready = self.now.saturating_add(cost);
             let slot = &mut self.slots[worker];

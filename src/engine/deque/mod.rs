@@ -1,10 +1,15 @@
 #![doc = include_str!("deque.md")]
 #![expect(unsafe_code, reason = "the deque's ownership protocol over raw slots")]
 
+mod capacity;
 mod front;
+mod owner;
 mod ring;
 #[cfg(all(test, not(filch_loom)))]
 mod tests;
+
+pub use capacity::Capacity;
+pub use owner::Owner;
 
 use crate::ground::{
     canary::{Canary, broken},
@@ -15,68 +20,6 @@ use crate::ground::{
 use front::{Front, Index, MAX_CLAIM};
 use ring::Ring;
 use std::{fmt, marker::PhantomData, ptr};
-
-/// How many tasks a deque holds.
-///
-/// ```
-/// use filch::engine::{Capacity, Deque};
-///
-/// let small = Deque::new(Capacity::bounded(2));
-/// let mut owner = small.owner().unwrap();
-/// assert_eq!(owner.push('a'), Ok(()));
-/// assert_eq!(owner.push('b'), Ok(()));
-/// assert_eq!(owner.push('c'), Err('c'));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capacity {
-    initial: usize,
-    limit: usize,
-}
-
-impl Capacity {
-    /// The most tasks any deque can hold.
-    pub const MAX: usize = if usize::BITS >= 64 { 1 << 40 } else { 1 << 28 };
-
-    /// Room for `tasks` tasks and no more, rounded up to at least one.
-    #[must_use]
-    pub const fn bounded(tasks: usize) -> Self {
-        let limit = match tasks {
-            0 => 1,
-            more if more > Self::MAX => Self::MAX,
-            more => more,
-        };
-        Self {
-            initial: limit,
-            limit,
-        }
-    }
-
-    /// Starts with room for `initial` tasks and doubles whenever that is not enough.
-    #[must_use]
-    pub const fn growable(initial: usize) -> Self {
-        Self {
-            initial: Self::bounded(initial).initial,
-            limit: Self::MAX,
-        }
-    }
-
-    /// The most tasks that fit, or `None` when the deque grows.
-    #[must_use]
-    pub const fn limit(self) -> Option<usize> {
-        if self.limit == Self::MAX {
-            None
-        } else {
-            Some(self.limit)
-        }
-    }
-}
-
-impl Default for Capacity {
-    /// Growable from 256 tasks, seed 001's capacity: 2 KiB of words for one-word tasks.
-    fn default() -> Self {
-        Self::growable(256)
-    }
-}
 
 /// What a thief got.
 ///
@@ -187,22 +130,7 @@ impl<T: Send> Deque<T> {
             .owned
             .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;
-        // Relaxed: only an owner writes these three, and we have just become the owner; an older
-        // front only makes the deque look fuller.
-        let bottom = Index::from_raw(self.owners.bottom.load(Ordering::Relaxed));
-        let front = Front::from_raw(self.front.load(Ordering::Relaxed)).index();
-        let node = self.owners.ring.load(Ordering::Relaxed);
-        Some(Owner {
-            deque: self,
-            // SAFETY: `ring` always points to a live node; nodes are freed only by `Deque::drop`,
-            // which cannot run while `self` is borrowed.
-            ring: unsafe { &(*node).ring },
-            // SAFETY: as above.
-            room: unsafe { &(*node).ring }.slots().min(self.limit),
-            bottom,
-            front_seen: front,
-            calm: Calm { front, pops: 0 },
-        })
+        Some(Owner::new(self))
     }
 
     /// How many tasks there seem to be; exact only while nobody else uses the deque.
@@ -221,6 +149,14 @@ impl<T: Send> Deque<T> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Whether there seems to be a single task, and no thief about: it may be gone in a moment.
+    #[must_use]
+    pub fn is_single(&self) -> bool {
+        // Relaxed: a hint.
+        let front = Front::from_raw(self.front.load(Ordering::Relaxed));
+        front.is_quiet() && self.behind(front) == 1
     }
 
     /// Takes the oldest task.
@@ -483,277 +419,6 @@ impl<T> fmt::Debug for Deque<T> {
                 "bottom",
                 &Index::from_raw(self.owners.bottom.load(Ordering::Relaxed)),
             )
-            .finish_non_exhaustive()
-    }
-}
-
-/// The owner's side of a [`Deque`]: pushes and pops at the young end.
-pub struct Owner<'a, T: Send> {
-    deque: &'a Deque<T>,
-    /// The deque's newest ring.
-    ring: &'a Ring<T>,
-    /// How many tasks fit without growing.
-    room: usize,
-    /// What `deque.owners.bottom` holds, except inside `pop`.
-    bottom: Index,
-    /// A front that was read some time ago. The front only grows, so the deque holds at most
-    /// `bottom - front_seen` tasks.
-    front_seen: Index,
-    calm: Calm,
-}
-
-/// How long no thief has come.
-struct Calm {
-    /// The front at the last guarded pop.
-    front: Index,
-    /// Guarded pops since it last moved.
-    pops: u32,
-}
-
-/// After so many guarded pops in a row without a steal the owner stops guarding.
-///
-/// A guarded pop costs a fence, 2 to 8 ns; the next thief's knock costs a process-wide barrier, about
-/// 2 µs. Whatever the thieves do, waiting until the fences have cost as much as the barrier would is
-/// at most twice as dear as knowing it in advance.
-const CALM_AFTER: u32 = if cfg!(filch_loom) { 1 } else { 256 };
-
-impl<T: Send> Owner<'_, T> {
-    /// Adds the youngest task, or gives it back when the deque is bounded and full.
-    ///
-    /// # Errors
-    /// The task, when there is no room.
-    #[inline]
-    pub fn push(&mut self, task: T) -> Result<(), T> {
-        if self.bottom.since(self.front_seen) as usize >= self.room && !self.make_room(1) {
-            return Err(task);
-        }
-        self.ring.write(self.bottom, task);
-        self.publish(self.bottom.plus(1));
-        Ok(())
-    }
-
-    /// Takes the youngest task.
-    #[inline]
-    pub fn pop(&mut self) -> Option<T> {
-        if self.bottom == self.front_seen {
-            // Nothing was pushed since the deque was last seen empty: no fence needed.
-            return None;
-        }
-        let index = self.bottom.previous();
-        barrier::pass();
-        // Release: a thief that reads this lower bottom must still see the slots below it.
-        self.deque
-            .owners
-            .bottom
-            .store(index.raw(), Ordering::Release);
-        // One side of the barrier whose other side is in `knock`: if we read a quiet front below, the
-        // knock comes later, and the thief behind it sees the bottom that we have stored.
-        barrier::pass();
-        // Relaxed: ordered by the barrier, or read again behind a fence.
-        let front = Front::from_raw(self.deque.front.load(Ordering::Relaxed));
-        barrier::pass();
-        if front.is_quiet() && index.since(front.index()) >= 0 {
-            self.bottom = index;
-            return Some(self.take(index));
-        }
-        self.pop_guarded(index)
-    }
-
-    /// The rest of `pop` when thieves may be about, or there is nothing.
-    #[inline(never)]
-    fn pop_guarded(&mut self, index: Index) -> Option<T> {
-        // Pairs with the fences in `look` and `take_claimed`: a thief that may take the task at
-        // `index` has either read the old bottom before this fence, and then its claim or its moved
-        // front is visible below; or it reads the new one and leaves the task alone.
-        if !broken(Canary::PopFence) {
-            fence_seq_cst();
-        }
-        // Relaxed: the fence orders it; the slot was written by this thread.
-        let front = Front::from_raw(self.deque.front.load(Ordering::Relaxed));
-        let older = index.since(front.index());
-        if older > 0 && older as usize >= front.claimed() {
-            self.bottom = index;
-            self.calm_down(front);
-            return Some(self.take(index));
-        }
-        self.pop_contended(index, front)
-    }
-
-    /// Stops guarding when no thief has come for a while.
-    fn calm_down(&mut self, front: Front) {
-        if self.calm.front != front.index() {
-            self.calm = Calm {
-                front: front.index(),
-                pops: 0,
-            };
-            return;
-        }
-        self.calm.pops += 1;
-        if self.calm.pops >= CALM_AFTER && self.deque.one_sided && front.is_open() {
-            self.calm.pops = 0;
-            // If it fails a thief is about after all.
-            let _ = self.deque.move_front(front, front.calm_down());
-        }
-    }
-
-    /// The rest of `pop`, when the task at `index` is the last one or a thief has claimed it.
-    #[cold]
-    fn pop_contended(&mut self, index: Index, mut front: Front) -> Option<T> {
-        loop {
-            let older = index.since(front.index());
-            if older < 0 {
-                // Thieves took everything. The front is where the bottom was.
-                self.publish(self.bottom);
-                self.front_seen = self.bottom;
-                return None;
-            }
-            if older > 0 && older as usize >= front.claimed() {
-                self.bottom = index;
-                return Some(self.take(index));
-            }
-            // The last task is taken by moving the front past it, as a thief would; a claimed one
-            // by voiding the claim.
-            let next = if older == 0 {
-                front.advance(1)
-            } else {
-                front.seal()
-            };
-            if older > 0 && broken(Canary::Seal) {
-                self.bottom = index;
-                return Some(self.take(index));
-            }
-            if self.deque.move_front(front, next) {
-                if older == 0 {
-                    self.publish(self.bottom);
-                    self.front_seen = self.bottom;
-                } else {
-                    self.bottom = index;
-                }
-                return Some(self.take(index));
-            }
-            // Relaxed: the compare-and-swap above decides.
-            front = Front::from_raw(self.deque.front.load(Ordering::Relaxed));
-        }
-    }
-
-    /// Takes the oldest task.
-    ///
-    /// ```
-    /// use filch::engine::{Capacity, Deque};
-    ///
-    /// let deque = Deque::new(Capacity::default());
-    /// let mut owner = deque.owner().unwrap();
-    /// owner.push("old").unwrap();
-    /// owner.push("new").unwrap();
-    /// assert_eq!(owner.oldest(), Some("old"));
-    /// ```
-    pub fn oldest(&mut self) -> Option<T> {
-        loop {
-            // Acquire: the slots before it are no longer read, as in `make_room`.
-            let front = Front::from_raw(self.deque.front.load(Ordering::Acquire));
-            self.front_seen = front.index();
-            if self.bottom == self.front_seen {
-                return None;
-            }
-            let copied = self.ring.read(front.index());
-            if self.deque.move_front(front, front.advance(1)) {
-                // SAFETY: as in `take_one`. That the bottom is past the front the owner knows without
-                // a barrier: nobody else lowers it.
-                return Some(unsafe { copied.take() });
-            }
-            // A thief took one or knocked, so the system moved on.
-        }
-    }
-
-    /// How many more tasks `push` will take for sure, growing up to `wanted` if it can.
-    pub fn reserve(&mut self, wanted: usize) -> usize {
-        let free = |owner: &Self| owner.room - owner.bottom.since(owner.front_seen) as usize;
-        if free(self) < wanted {
-            self.make_room(wanted);
-        }
-        free(self)
-    }
-
-    /// How many tasks there are, counting those that thieves are about to take.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.deque.len()
-    }
-
-    /// Whether the deque is empty.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Makes the tasks below `bottom` visible.
-    #[inline(always)]
-    fn publish(&mut self, bottom: Index) {
-        self.bottom = bottom;
-        // Release: pairs with the acquire in `look` and `take_claimed`; the slots are filled.
-        self.deque
-            .owners
-            .bottom
-            .store(bottom.raw(), Ordering::Release);
-    }
-
-    #[inline(always)]
-    fn take(&self, index: Index) -> T {
-        // SAFETY: called from `pop` with an index that this owner has won: it is below the old
-        // bottom, at or past the front, and no thief can take it any more (see the protocol). Only
-        // the owner writes slots of its own deque, so the copy is whole.
-        unsafe { self.ring.read(index).take() }
-    }
-
-    /// Finds room for `more` tasks: by looking at the front again, or by growing.
-    #[cold]
-    fn make_room(&mut self, more: usize) -> bool {
-        // Acquire: pairs with the release in `move_front`. Thieves have finished reading the slots
-        // before the front, so we may overwrite them.
-        self.front_seen = Front::from_raw(self.deque.front.load(Ordering::Acquire)).index();
-        let held = self.bottom.since(self.front_seen) as usize;
-        let needed = held.saturating_add(more).min(self.deque.limit);
-        if needed > self.room {
-            self.grow(needed.next_power_of_two());
-        }
-        held < self.room
-    }
-
-    fn grow(&mut self, slots: usize) {
-        // Relaxed: only the owner writes `ring`.
-        let replaced = self.deque.owners.ring.load(Ordering::Relaxed);
-        let node = Box::into_raw(Box::new(RingNode {
-            ring: Ring::new(slots),
-            replaced,
-        }));
-        // SAFETY: just made from a box; freed only by `Deque::drop`, which `deque` outlives.
-        let ring = unsafe { &(*node).ring };
-        let mut index = self.front_seen;
-        while self.bottom.since(index) > 0 {
-            ring.copy(index, self.ring, index);
-            index = index.plus(1);
-        }
-        self.ring = ring;
-        self.room = slots.min(self.deque.limit);
-        // Release: pairs with the acquire in `Deque::ring`; the copies are visible. A thief that
-        // still reads the old ring finds the same tasks there: it is never written again.
-        if !broken(Canary::GrowPublish) {
-            self.deque.owners.ring.store(node, Ordering::Release);
-        }
-    }
-}
-
-impl<T: Send> Drop for Owner<'_, T> {
-    fn drop(&mut self) {
-        // Release: pairs with the acquire in `Deque::owner`.
-        self.deque.owners.owned.store(false, Ordering::Release);
-    }
-}
-
-impl<T: Send> fmt::Debug for Owner<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Owner")
-            .field("deque", self.deque)
             .finish_non_exhaustive()
     }
 }

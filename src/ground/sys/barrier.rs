@@ -84,6 +84,7 @@ pub mod model {
     /// This thread answers barriers at its `pass` points, until the value is dropped.
     pub fn busy_side() -> BusySide {
         BUSY.with(|busy| busy.set(true));
+        // Release: pairs with the acquire in `heavy`.
         RENDEZVOUS.busy_side.store(1, Ordering::Release);
         BusySide(())
     }
@@ -97,6 +98,8 @@ pub mod model {
             BUSY.with(|busy| busy.set(false));
             // The thread's own fence, for those who ask from now on; they no longer wait.
             fence_seq_cst();
+            // Release: pairs with the acquire in `heavy`. AcqRel: takes everybody's question, and
+            // shows our past to those who come later.
             RENDEZVOUS.busy_side.store(NOBODY, Ordering::Release);
             answer(RENDEZVOUS.asked.swap(TICKETS, Ordering::AcqRel));
         }
@@ -104,6 +107,7 @@ pub mod model {
 
     /// Tells everybody with a ticket up to `asked`.
     fn answer(asked: usize) {
+        // Relaxed: only this thread writes it. Release: our past is visible to those who asked.
         let answered = RENDEZVOUS.answered.load(Ordering::Relaxed);
         RENDEZVOUS.answered.store(asked, Ordering::Release);
         for ticket in answered..asked.min(TICKETS) {
@@ -117,6 +121,7 @@ pub mod model {
             fence_seq_cst();
             return;
         }
+        // Relaxed: an interrupt may come as late as it likes; the fence below does the rest.
         let asked = RENDEZVOUS.asked.load(Ordering::Relaxed);
         if asked != RENDEZVOUS.answered.load(Ordering::Relaxed) {
             fence_seq_cst();
@@ -126,11 +131,15 @@ pub mod model {
 
     pub(crate) fn heavy() {
         fence_seq_cst();
-        if BUSY.with(std::cell::Cell::get) || RENDEZVOUS.busy_side.load(Ordering::Acquire) == NOBODY {
+        // Acquire: pairs with the releases of the busy side.
+        if BUSY.with(std::cell::Cell::get) || RENDEZVOUS.busy_side.load(Ordering::Acquire) == NOBODY
+        {
             return;
         }
+        // AcqRel: our past is visible to the one who answers, or has gone.
         let ticket = RENDEZVOUS.asked.fetch_add(1, Ordering::AcqRel);
         // From `TICKETS` on the busy side has gone, fencing as it went.
+        // Acquire: the busy side's past is visible to us.
         while ticket < TICKETS && RENDEZVOUS.answered.load(Ordering::Acquire) <= ticket {
             RENDEZVOUS.answers[ticket].wait(); // wakes without an answer now and then
         }
@@ -177,6 +186,7 @@ mod membarrier {
                 && call(REGISTER_PRIVATE_EXPEDITED) == 0
                 && call(PRIVATE_EXPEDITED) == 0;
             if usable {
+                // Relaxed: see `FENCES`.
                 FENCES.store(false, Ordering::Relaxed);
                 Kind::Process
             } else {
@@ -187,9 +197,11 @@ mod membarrier {
 
     #[inline(always)]
     pub(crate) fn light() {
+        // Relaxed: see `FENCES`.
         if FENCES.load(Ordering::Relaxed) {
             fence_seq_cst();
         } else {
+            // SeqCst: for the compiler alone; the processor is told by `heavy`.
             compiler_fence(Ordering::SeqCst);
         }
     }
@@ -197,6 +209,7 @@ mod membarrier {
     /// A place where a thread that asks for the barrier may find us: nothing is moved across it.
     #[inline(always)]
     pub(crate) fn pass() {
+        // SeqCst: for the compiler alone, as in `light`.
         compiler_fence(Ordering::SeqCst);
     }
 

@@ -1,0 +1,192 @@
+//! A walk through filch: what runs where, who steals from whom, what the workers do meanwhile.
+//!
+//! `cargo run --release --example tour`
+
+mod timeline;
+
+use filch::{Executor, engine::WakePolicy};
+use std::{
+    hint,
+    sync::{Arc, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+use timeline::Timeline;
+
+fn main() {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    println!("filch, on {cores} cores\n");
+    an_uneven_tree(cores.clamp(2, 8));
+    work_from_outside();
+    a_panic_and_a_shutdown();
+    asleep();
+    println!(
+        "\nThe same scheduler, step by step, on as many workers as you like:\n  \
+         cargo run --release --features simulate --example simulate -- --curve"
+    );
+}
+
+/// About `micros` microseconds of work that the compiler cannot remove.
+fn work(micros: u64) {
+    let end = Instant::now() + Duration::from_micros(micros);
+    while Instant::now() < end {
+        hint::spin_loop();
+    }
+}
+
+/// One task knows of all the work and hands it on; the tree is lopsided, so stealing has to even it out.
+fn an_uneven_tree(workers: usize) {
+    println!(
+        "1. A lopsided tree on {workers} workers. One task starts it all; the others steal.\n"
+    );
+    struct Node {
+        size: u32,
+    }
+    let timeline = Arc::new(Timeline::new(workers));
+    let executor = Executor::builder()
+        .workers(workers)
+        .observer(timeline.clone())
+        .build(
+            |_| 0_u32, // nodes seen by each worker
+            |node: Node, cx| {
+                *cx.scratch() += 1;
+                work(20);
+                // Four fifths to the left, the rest to the right.
+                let left = (node.size - 1) * 4 / 5;
+                for size in [left, node.size - 1 - left] {
+                    if size > 0 {
+                        cx.spawn_local(Node { size });
+                    }
+                }
+            },
+        )
+        .expect("the settings are good");
+    let start = Instant::now();
+    executor.spawn(Node { size: 5_000 }).expect("open");
+    let outcome = executor.join();
+    let elapsed = start.elapsed();
+    print!("{}", timeline.draw(start, elapsed));
+    let total = outcome.metrics.total();
+    let ideal = Duration::from_micros(20 * total.executed);
+    println!(
+        "\n   {} tasks of 20 µs in {elapsed:.1?}: {:.2} times one worker's time",
+        total.executed,
+        ideal.as_secs_f64() / elapsed.as_secs_f64()
+    );
+    println!(
+        "   {} steals brought {} more tasks along; each worker's share: {:?}\n",
+        total.stolen, total.moved, outcome.scratch
+    );
+    for line in outcome.metrics.to_string().lines() {
+        println!("   {line}");
+    }
+}
+
+/// Threads that are no workers, and a million small tasks.
+fn work_from_outside() {
+    println!("\n2. A million small tasks, and what one costs.\n");
+    let run = |name: &str, spawn: &dyn Fn(&Executor<u32, u64>)| {
+        let executor = Executor::builder()
+            .wake(WakePolicy::EveryPush)
+            .build(
+                |_| 0_u64,
+                |n: u32, cx| {
+                    *cx.scratch() += 1;
+                    for _ in 0..n {
+                        cx.spawn_local(0);
+                    }
+                },
+            )
+            .expect("the settings are good");
+        let start = Instant::now();
+        spawn(&executor);
+        let sum: u64 = executor.join().scratch.iter().sum();
+        let nanos = start.elapsed().as_nanos() as f64 / sum as f64;
+        println!("   {name:<42} {nanos:>6.1} ns each");
+    };
+    run("spawned by one task, into its own queue", &|executor| {
+        executor.spawn(1_000_000).expect("open");
+    });
+    run("from outside, in batches of 256", &|executor| {
+        for _ in 0..1_000_000 / 256 {
+            executor.spawn_batch(vec![0; 256]).expect("open");
+        }
+    });
+    run("from outside, one by one", &|executor| {
+        for _ in 0..1_000_000 {
+            executor.spawn(0).expect("open");
+        }
+    });
+}
+
+fn a_panic_and_a_shutdown() {
+    println!("\n3. A task panics; a thousand others are queued behind it.\n");
+    let executor = Executor::builder()
+        .workers(2)
+        .build(
+            |_| 0_u32,
+            |n: u32, cx| {
+                if n == 0 {
+                    // As `panic!`, without the message on the terminal.
+                    std::panic::resume_unwind(Box::new("the first task"));
+                }
+                *cx.scratch() += 1;
+            },
+        )
+        .expect("the settings are good");
+    executor
+        .spawn_batch((0..=1_000).collect::<Vec<_>>())
+        .expect("open");
+    let error = executor.try_join().expect_err("one task panicked");
+    println!("   join says: {error}");
+    let ran: u32 = error.into_outcome().scratch.iter().sum();
+    println!("   and {ran} of 1000 others have run.");
+
+    let executor = Executor::builder()
+        .workers(2)
+        .build(
+            |_| 0_u32,
+            |_: u32, cx| {
+                work(50);
+                *cx.scratch() += 1;
+            },
+        )
+        .expect("the settings are good");
+    executor
+        .spawn_batch((0..1_000).collect::<Vec<_>>())
+        .expect("open");
+    thread::sleep(Duration::from_millis(5));
+    let outcome = executor.shutdown().expect("no task panicked");
+    println!(
+        "   Shut down after 5 ms: {} have run, {} come back.",
+        outcome.scratch.iter().sum::<u32>(),
+        outcome.abandoned.len()
+    );
+}
+
+/// Nobody polls.
+fn asleep() {
+    println!("\n4. Nothing to do for 300 ms.\n");
+    let executor = Executor::builder()
+        .workers(8)
+        .build(
+            |_| (),
+            |reply: mpsc::Sender<Instant>, _| {
+                reply.send(Instant::now()).expect("somebody waits");
+            },
+        )
+        .expect("the settings are good");
+    thread::sleep(Duration::from_millis(50));
+    let before = executor.metrics().total().parks;
+    thread::sleep(Duration::from_millis(300));
+    let parks = executor.metrics().total().parks - before;
+    println!("   8 workers fell asleep {parks} times meanwhile: they sleep until there is work.");
+    let (send, receive) = mpsc::channel();
+    let spawned = Instant::now();
+    executor.spawn(send).expect("open");
+    let started = receive.recv().expect("the task runs");
+    println!(
+        "   The next task started {:.0?} after its spawn.",
+        started - spawned
+    );
+}
