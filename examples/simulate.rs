@@ -5,6 +5,7 @@
 use filch::simulate::{Case, Curve, Failure, Outcome, Program, Simulation};
 use std::{
     error::Error,
+    fmt::Display,
     fs,
     io::{IsTerminal, Write},
     process::ExitCode,
@@ -32,10 +33,10 @@ What to show:
   --trace         show every move of a single run
   --shrink        make a failing case smaller before it is shown
   --save FILE     write a failing case to FILE
+  --canary NAME   break the engine on purpose (builds with --cfg filch_canary only)
   --help          this text
 
-The exit code is 0 if every rule held, 1 if one was broken, 2 if the options make no sense.
-";
+The exit code is 0 if every rule held, 1 if one was broken, 2 if the options make no sense.";
 
 /// How many runs a shrink may take: some seconds.
 const SHRINK_RUNS: u64 = 20_000;
@@ -78,7 +79,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, Box<dyn
             "--help" | "-h" => options.help = true,
             _ => {
                 let mut value = || {
-                    let missing = || format!("{name} needs a value, or is unknown; see --help");
+                    let missing = || format!("{name} needs a value; see --help");
                     arguments.next().ok_or_else(missing)
                 };
                 match name.as_str() {
@@ -98,6 +99,11 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, Box<dyn
     Ok(options)
 }
 
+/// Prints a line; if nobody reads it, nobody needs it.
+fn say(text: impl Display) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
 fn number(text: &str) -> Result<u64, String> {
     text.parse()
         .map_err(|_| format!("{text:?} is no number; see --help"))
@@ -106,7 +112,7 @@ fn number(text: &str) -> Result<u64, String> {
 /// True if every rule held.
 fn work(options: &Options) -> Result<bool, Box<dyn Error>> {
     if options.help {
-        print!("{HELP}");
+        say(HELP);
         return Ok(true);
     }
     if let Some(name) = &options.canary {
@@ -118,14 +124,14 @@ fn work(options: &Options) -> Result<bool, Box<dyn Error>> {
     if let Some(seed) = options.seed {
         let simulation = Simulation::from_seed(seed);
         if options.trace {
-            println!("{}", simulation.case().to_json());
+            say(simulation.case().to_json());
         }
         return single(&simulation, options);
     }
     if let Some(path) = &options.replay {
         let simulation = Simulation::new(Case::from_json(&read(path)?)?)?;
         if !simulation.case().note.is_empty() {
-            println!("{}", simulation.case().note);
+            say(&simulation.case().note);
         }
         return single(&simulation, options);
     }
@@ -167,15 +173,15 @@ fn read(path: &str) -> Result<String, String> {
 fn program(options: &Options) -> Result<Program, Box<dyn Error>> {
     match &options.program {
         Some(path) => Ok(Program::from_json(&read(path)?)?),
-        None => Ok(Program::tree(13, 2, 200)),
+        None => Ok(Program::tree(12, 2, 40)),
     }
 }
 
 fn curve(options: &Options) -> Result<(), Box<dyn Error>> {
     let program = program(options)?;
-    println!("{} tasks", program.tasks()?);
+    say(format_args!("{} tasks", program.tasks()?));
     let workers = [1, 2, 4, 8, 16, 32, 64];
-    print!("{}", Curve::draw(&Case::new(1, program), &workers)?);
+    say(Curve::draw(&Case::new(1, program), &workers)?);
     Ok(())
 }
 
@@ -185,9 +191,10 @@ fn single(simulation: &Simulation, options: &Options) -> Result<bool, Box<dyn Er
             show(&outcome, options);
             Ok(true)
         }
-        Err(failure) => {
+        Err(mut failure) => {
+            failure.saved = options.replay.as_ref().map(Into::into);
             if options.trace {
-                failure.trace.iter().for_each(|line| println!("{line}"));
+                failure.trace.iter().for_each(say);
             }
             report(*failure, options)?;
             Ok(false)
@@ -197,9 +204,9 @@ fn single(simulation: &Simulation, options: &Options) -> Result<bool, Box<dyn Er
 
 fn show(outcome: &Outcome, options: &Options) {
     if options.trace {
-        outcome.trace.iter().for_each(|line| println!("{line}"));
+        outcome.trace.iter().for_each(say);
     }
-    print!("{outcome}");
+    say(outcome);
 }
 
 fn many(options: &Options) -> Result<bool, Box<dyn Error>> {
@@ -214,7 +221,7 @@ fn many(options: &Options) -> Result<bool, Box<dyn Error>> {
                 tasks += outcome.executed;
             }
             Err(failure) => {
-                println!("run {} of {runs}:", done + 1);
+                say(format_args!("run {} of {runs}:", done + 1));
                 report(*failure, options)?;
                 return Ok(false);
             }
@@ -227,11 +234,12 @@ fn many(options: &Options) -> Result<bool, Box<dyn Error>> {
         }
     }
     let seconds = start.elapsed().as_secs_f64();
-    println!(
-        "{runs} runs from seed {}, {moves} moves, {tasks} tasks: every rule held ({seconds:.1} s, {:.0} runs a second)",
+    say(format_args!(
+        "{runs} runs from seed {}, {moves} moves, {tasks} tasks: every rule held \
+         ({seconds:.1} s, {:.0} runs a second)",
         options.from,
         runs as f64 / seconds.max(1e-9)
-    );
+    ));
     Ok(true)
 }
 
@@ -243,8 +251,8 @@ fn report(mut failure: Failure, options: &Options) -> Result<(), Box<dyn Error>>
     if let Some(path) = &options.save {
         failure.save(path)?;
     } else if options.shrink {
-        println!("{}", failure.case.to_json());
+        say(failure.case.to_json());
     }
-    println!("{failure}");
+    say(&failure);
     Ok(())
 }

@@ -52,17 +52,23 @@
 pub mod crew;
 pub mod engine;
 pub mod executor;
+pub mod fork;
 pub mod ground;
 pub mod observe;
+pub mod pool;
 #[cfg(feature = "simulate")]
 pub mod simulate;
 
 pub use crew::current_worker;
 pub use executor::Executor;
+pub use fork::{
+    JoinContext, Scope, broadcast, isolate, join, join_context, scope, spawn, yield_now,
+};
 pub use ground::{
     error::{BuildError, Refused},
     rng::Rng,
 };
+pub use pool::{Pool, PoolBuilder};
 
 /// The examples in the README are tests too.
 #[cfg(doctest)]

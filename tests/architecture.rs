@@ -17,6 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["engine"],
     &["observe"],
     &["crew", "simulate"],
+    &["pool"],
     &["executor", "fork", "submit", "graph", "future", "fold"],
 ];
 
@@ -39,6 +40,14 @@ const UNSAFE_FILES: &[&str] = &[
     "src/engine/deque/ring.rs",
     "src/engine/deque/mod.rs",
     "src/engine/deque/owner.rs",
+    "src/pool/job.rs",
+    "src/pool/site.rs",
+    "src/pool/slab.rs",
+    "src/pool/stack.rs",
+    "src/pool/heap.rs",
+    "src/fork/join.rs",
+    "src/fork/scope.rs",
+    "src/fork/spawn.rs",
 ];
 
 /// The files that may name atomics of `std` or of the model checker: the door, and the switch of the

@@ -39,6 +39,11 @@ fn every_visible_defect_is_found_soon() {
         assert!(expected.contains(&failure.oracle), "{defect:?}: {failure}");
 
         // A seed is an address: the same run fails in the same way, and passes in a sound engine.
+        assert!(
+            failure
+                .to_string()
+                .contains(&format!("--seed {}", runs - 1))
+        );
         let again = Simulation::new(failure.case.clone()).expect("it ran before");
         let replayed = again.run().expect_err("the same run, the same failure");
         assert_eq!(replayed.trace, failure.trace);

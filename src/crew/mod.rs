@@ -50,12 +50,13 @@ pub struct Crew<S> {
 }
 
 impl<S: Send + 'static> Crew<S> {
-    /// Starts a thread for each worker of `core` and returns when all of them are ready.
+    /// Starts threads for the first `threads` workers of `core` and returns when all are ready.
     ///
     /// # Errors
     /// When a thread cannot be started, or a start hook or [`Work::init`] panics. Then nothing was
     /// run, and every thread that was started has ended.
     pub(crate) fn start<T, Q, O, W>(
+        threads: usize,
         config: &CrewConfig,
         core: &Arc<Core<T, Q, O>>,
         parkers: &Arc<Parkers>,
@@ -67,15 +68,14 @@ impl<S: Send + 'static> Crew<S> {
         O: Observer + Send + Sync + 'static,
         W: Work<T, S, Q, O>,
     {
-        let workers = core.workers();
         let start = Arc::new(Start {
-            ready: Latch::new(workers),
+            ready: Latch::new(threads),
             failed: Mutex::new(None),
         });
         let mut crew = Self {
-            threads: Vec::with_capacity(workers),
+            threads: Vec::with_capacity(threads),
         };
-        for id in 0..workers {
+        for id in 0..threads {
             let mut builder = thread::Builder::new().name(config.thread_name(id));
             if let Some(bytes) = config.stack_size {
                 builder = builder.stack_size(bytes);
@@ -109,7 +109,7 @@ impl<S: Send + 'static> Crew<S> {
                 Ok(thread) => crew.threads.push(thread),
                 Err(error) => {
                     start.fail(BuildError::thread(id, error));
-                    (id..workers).for_each(|_| start.ready.count_down());
+                    (id..threads).for_each(|_| start.ready.count_down());
                     break;
                 }
             }
@@ -183,7 +183,7 @@ where
             // The engine turns a wish to park into a ticket.
             Step::Idle(IdleAction::Park(_)) => {}
             Step::Park(ticket) => {
-                parkers.park(ticket.timeout(), || worker.is_woken());
+                parkers.park(ticket.timeout(), || worker.is_woken() || worker.has_mail());
                 worker.resume(ticket);
             }
             Step::Exit => break,

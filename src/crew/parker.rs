@@ -2,7 +2,7 @@
 
 use crate::engine::Unpark;
 use std::{
-    sync::OnceLock,
+    sync::{Mutex, MutexGuard, PoisonError},
     thread::{self, Thread},
     time::{Duration, Instant},
 };
@@ -13,21 +13,26 @@ use std::{
 /// stray token of [`thread::park`], which the user's own code may leave behind, does no harm.
 #[derive(Debug)]
 pub(crate) struct Parkers {
-    threads: Box<[OnceLock<Thread>]>,
+    /// Locked for a moment by a worker that begins or ends, and by whoever wakes it.
+    threads: Box<[Mutex<Option<Thread>>]>,
 }
 
 impl Parkers {
     pub(crate) fn new(workers: usize) -> Self {
         Self {
-            threads: (0..workers).map(|_| OnceLock::new()).collect(),
+            threads: (0..workers).map(|_| Mutex::new(None)).collect(),
         }
     }
 
     /// This thread is worker `worker` from now on.
     pub(crate) fn register(&self, worker: usize) {
+        *self.slot(worker) = Some(thread::current());
+    }
+
+    fn slot(&self, worker: usize) -> MutexGuard<'_, Option<Thread>> {
         self.threads[worker]
-            .set(thread::current())
-            .expect("a worker has one thread");
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sleeps until `woken`, or until the time is up.
@@ -51,7 +56,7 @@ impl Parkers {
 impl Unpark for Parkers {
     fn unpark(&self, worker: usize) {
         // A worker that sleeps has registered first.
-        if let Some(thread) = self.threads[worker].get() {
+        if let Some(thread) = &*self.slot(worker) {
             thread.unpark();
         }
     }

@@ -137,6 +137,8 @@ impl fmt::Debug for Settings {
 pub struct Core<T: Send, Q: Strategy, O: Observer> {
     pub(super) store: Q::Store<T>,
     pub(super) injector: Injector<T>,
+    /// Tasks for one worker alone.
+    pub(super) mail: Box<[Injector<T>]>,
     pub(super) gate: Gate,
     pub(super) sleep: Sleep,
     pub(super) observer: O,
@@ -152,12 +154,15 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// When a setting makes no sense; the error says which.
     pub fn new(settings: Settings, spec: &Q::Spec, observer: O) -> Result<Self, BuildError> {
         settings.check()?;
-        barrier::prepare();
+        let one_sided = barrier::prepare() == barrier::Kind::Process;
         Ok(Self {
             store: Q::store(spec, settings.workers)?,
             injector: Injector::bounded(settings.inject_capacity.unwrap_or(usize::MAX)),
+            mail: (0..settings.workers)
+                .map(|_| Injector::unbounded())
+                .collect(),
             gate: Gate::new(),
-            sleep: Sleep::new(settings.workers),
+            sleep: Sleep::new(settings.workers, one_sided),
             observer,
             settings,
             present: AtomicUsize::new(0),
@@ -213,6 +218,28 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         }
     }
 
+    /// Adds a task from outside that only `worker` may run, or, if it leaves before, anybody. It comes
+    /// to it between two tasks.
+    ///
+    /// # Errors
+    /// The task, when the gate is closed.
+    ///
+    /// # Panics
+    /// When there can be no such worker.
+    pub fn send(&self, worker: usize, task: T) -> Result<(), Refused<T>> {
+        if !self.gate.enter(1) {
+            return Err(Refused::closed(task));
+        }
+        self.deliver(worker, task);
+        Ok(())
+    }
+
+    pub(super) fn deliver(&self, worker: usize, task: T) {
+        self.mail[worker].push_always([task]);
+        // Whether the worker sleeps or is about to: it looks at its mail after it has been unparked.
+        self.settings.unpark.unpark(worker);
+    }
+
     /// Lets no more tasks in. When everything that is in flight has run, every worker gets
     /// [`Step::Exit`](super::Step::Exit).
     pub fn close(&self) {
@@ -263,6 +290,9 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         let mut tasks = Vec::new();
         loop {
             tasks.append(&mut self.injector.drain());
+            for mail in &self.mail {
+                tasks.append(&mut mail.drain());
+            }
             Q::reset(&self.store, |task| tasks.push(task));
             // Nobody is busy, so the count is exact.
             if tasks.len() as i64 >= self.gate.state().in_flight() {
@@ -287,6 +317,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Whether there is a task in any queue.
     #[must_use]
     pub fn has_work(&self) -> bool {
+        // In this order: tasks move from the injector to the workers' queues, never back unseen.
         !self.injector.is_empty() || Q::has_work(&self.store)
     }
 
@@ -308,16 +339,21 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         if broken(Canary::PushWake) {
             return;
         }
-        // Between the push and the look at the sleep word; pairs with the heavy barrier of a worker
-        // that falls asleep.
-        barrier::light();
-        if self.sleep.state().has_sleepers() {
-            self.wake_one(by);
+        // Between the push and the look at the sleep word: one side of the barrier whose other side is
+        // a worker's that falls asleep. Where there is no such barrier, the look always asks for care.
+        barrier::pass();
+        if self.sleep.state().needs_care() {
+            self.notify_with_care(by);
         }
     }
 
-    /// Wakes a sleeper if there is one and nobody is searching.
     #[cold]
+    fn notify_with_care(&self, by: usize) {
+        barrier::light();
+        self.wake_one(by);
+    }
+
+    /// Wakes a sleeper if there is one and nobody is searching.
     pub(super) fn wake_one(&self, by: usize) {
         if let Some(worker) = self.sleep.wake_one() {
             self.unpark(by, worker);

@@ -89,8 +89,15 @@ impl Gate {
     }
 
     /// Lets `tasks` tasks in from outside, if the gate is open.
+    ///
+    /// # Panics
+    /// When `tasks` is 2^42 or more.
     #[must_use = "a refused task must go back to its owner"]
     pub fn enter(&self, tasks: usize) -> bool {
+        assert!(
+            (tasks as u64) < 1 << (62 - COUNT_SHIFT),
+            "more tasks at once than the gate can count"
+        );
         let more = (tasks as u64) << COUNT_SHIFT;
         if broken(Canary::GateSplit) {
             // The defect that this word exists to rule out: look, then act.

@@ -101,8 +101,9 @@ impl<T> Injector<T> {
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
-        // Relaxed: a hint. Before sleeping, a barrier orders this load (see `sleep`).
-        self.length.load(Ordering::Relaxed)
+        // Acquire: pairs with the release in `note`. A worker that moves tasks from here to its own queue
+        // pushes them first; whoever reads here that they are gone must find them there.
+        self.length.load(Ordering::Acquire)
     }
 
     /// Whether there seems to be nothing.
@@ -181,8 +182,8 @@ impl<T> Injector<T> {
     }
 
     fn note(&self, queue: &VecDeque<T>) {
-        // Relaxed: under the lock for writers; readers take it as a hint, or order it by a barrier.
-        self.length.store(queue.len(), Ordering::Relaxed);
+        // Release: pairs with the acquire in `len`.
+        self.length.store(queue.len(), Ordering::Release);
     }
 }
 

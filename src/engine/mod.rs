@@ -50,7 +50,7 @@ mod victims;
 mod worker;
 
 pub use core::{Core, Settings, Unpark};
-pub use deque::{Capacity, Deque, Owner, Steal};
+pub use deque::{Capacity, Deque, Mark, Owner, Steal};
 pub use event::{Event, OUTSIDE, Observer, Silent, Source};
 pub use gate::{Gate, Verdict};
 pub use idle::{IdleAction, IdlePolicy, Tiered, WakePolicy};

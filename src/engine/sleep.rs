@@ -9,14 +9,16 @@ use std::fmt;
 const SEARCHING: u64 = 1;
 const SEARCHING_MASK: u64 = 0xffff;
 const HEAD_SHIFT: u32 = 16;
-const HEAD_MASK: u64 = 0xffff << HEAD_SHIFT;
+const HEAD_MASK: u64 = 0x7fff << HEAD_SHIFT;
+const CAREFUL: u64 = 1 << 31;
 const STOPPED: u64 = 1 << 32;
 const TAG: u64 = 1 << 33;
 
 /// The most workers that one sleep word can count.
-pub const MAX_WORKERS: usize = 0xfffe;
+pub const MAX_WORKERS: usize = 0x7ffe;
 
-/// A reading of the sleep word: `searching` (16 bits), `head` (16), `stopped` (1), `tag` (31).
+/// A reading of the sleep word: `searching` (16 bits), `head` (15), `careful` (1), `stopped` (1),
+/// `tag` (31).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SleepState(u64);
 
@@ -32,6 +34,15 @@ impl SleepState {
     #[must_use]
     pub const fn has_sleepers(self) -> bool {
         self.0 & HEAD_MASK != 0
+    }
+
+    /// Whether a pusher has anything more to do: somebody may be asleep, or a look like this one, without
+    /// a fence before it, is not to be trusted on this system.
+    #[inline(always)]
+    #[must_use]
+    pub const fn needs_care(self) -> bool {
+        // One comparison of the lower half, where `head` and `careful` are above `searching`.
+        self.0 as u32 > SEARCHING_MASK as u32
     }
 
     /// Whether everybody has been told to go home.
@@ -76,6 +87,7 @@ impl fmt::Debug for SleepState {
         f.debug_struct("Sleep")
             .field("searching", &self.searching())
             .field("head", &self.head())
+            .field("careful", &(self.0 & CAREFUL != 0))
             .field("stopped", &self.stopped())
             .finish()
     }
@@ -91,6 +103,8 @@ pub enum Announced {
     LastSearcher,
     /// Nobody is searching, so it must search before it may sleep.
     MustSearch,
+    /// It did not fall asleep, but somebody has woken it meanwhile and counts on its search.
+    Woken,
     /// The workers have been told to go home.
     Stopped,
 }
@@ -131,18 +145,19 @@ pub struct Sleep {
 }
 
 impl Sleep {
-    /// For at most `workers` workers, all awake and none searching.
+    /// For at most `workers` workers, all awake and none searching. `one_sided` says whether a pusher needs
+    /// no fence before its look at the word, because the sleeper makes up for it.
     ///
     /// # Panics
     /// When `workers` is more than [`MAX_WORKERS`].
     #[must_use]
-    pub fn new(workers: usize) -> Self {
+    pub fn new(workers: usize, one_sided: bool) -> Self {
         assert!(
             workers <= MAX_WORKERS,
             "more workers than the sleep word counts"
         );
         Self {
-            word: Padded::new(AtomicU64::new(0)),
+            word: Padded::new(AtomicU64::new(if one_sided { 0 } else { CAREFUL })),
             entries: (0..workers).map(|_| Padded::default()).collect(),
         }
     }
@@ -219,26 +234,28 @@ impl Sleep {
             ))
         });
         match announced {
-            Some(Announced::MustSearch) | None => {
-                self.get_up(worker, listed);
-                announced.unwrap_or(Announced::Stopped)
+            Some(Announced::MustSearch) if self.get_up(worker, listed) => Announced::Woken,
+            Some(announced) => announced,
+            None => {
+                if self.get_up(worker, listed) {
+                    // Nobody counts on a search any more.
+                    let _ = self.end_search();
+                }
+                Announced::Stopped
             }
-            Some(other) => other,
         }
     }
 
-    /// Undoes the entry of an announcement that did not happen.
-    fn get_up(&self, worker: usize, listed: bool) {
+    /// Undoes the entry of an announcement that did not happen. True when a waker was faster: it has
+    /// counted the worker among the searching.
+    fn get_up(&self, worker: usize, listed: bool) -> bool {
         let entry = &self.entries[worker];
-        if !listed {
-            // Relaxed: it was never in the list.
-            entry.state.store(entry::OUT, Ordering::Relaxed);
-        } else if self.wake_up(worker) == Awake::Woken {
-            // A waker took the entry meanwhile and counted us among the searching. We are awake
-            // anyway and were about to search or leave: give that count back. If it was the last
-            // one, the caller's search, or the stop, takes its place.
-            let _ = self.end_search();
+        if listed {
+            return self.wake_up(worker) == Awake::Woken;
         }
+        // Relaxed: it was never in the list.
+        entry.state.store(entry::OUT, Ordering::Relaxed);
+        false
     }
 
     /// What woke `worker`. Called by the worker itself once it no longer sleeps.
@@ -294,7 +311,8 @@ impl Sleep {
         loop {
             let picked = self.update(|state| {
                 let head = state.head().filter(|_| granted || wanted(state))?;
-                // Relaxed: if the list changed since `state`, so did the tag and we try again.
+                // Relaxed: `update` has acquired the head that leads here, and if the list has changed
+                // since, so has the tag.
                 let next = self.entries[head].next.load(Ordering::Relaxed);
                 let rest = state.with_head((next as usize).checked_sub(1));
                 Some((
@@ -360,19 +378,21 @@ impl Sleep {
 
     /// One atomic change of the word: `change` says what to, and what to return; `None` gives up.
     fn update<R>(&self, change: impl Fn(SleepState) -> Option<(SleepState, R)>) -> Option<R> {
-        let mut state = self.state();
+        // Acquire, here and on failure: `change` reads the entry that the head points to, so it must see
+        // what was linked before the head was set. That nothing has changed since, the tag tells.
+        let mut state = SleepState(self.word.load(Ordering::Acquire));
         loop {
             let (next, result) = change(state)?;
             if next == state {
                 return Some(result);
             }
-            // AcqRel: who reads the list sees the entries that were linked before. Relaxed on
-            // failure: the loop starts over.
+            // AcqRel: who reads the list sees the entries that were linked before. Acquire on failure: as
+            // above.
             match self.word.compare_exchange_weak(
                 state.0,
                 next.0,
                 Ordering::AcqRel,
-                Ordering::Relaxed,
+                Ordering::Acquire,
             ) {
                 Ok(_) => return Some(result),
                 Err(now) => state = SleepState(now),

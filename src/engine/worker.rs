@@ -37,6 +37,7 @@ pub enum Step {
 #[must_use = "a worker that was told to park must be resumed"]
 #[derive(Debug)]
 pub struct Ticket {
+    worker: usize,
     timeout: Option<Duration>,
 }
 
@@ -85,7 +86,8 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     yield_to_injector: bool,
     /// Looks in vain in a row.
     rounds: u32,
-    victims: Victims,
+    /// Made when it is first needed: a guest that finds work at home never does.
+    victims: Option<Victims>,
     rng: Rng,
 }
 
@@ -110,7 +112,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             yielded: false,
             yield_to_injector: false,
             rounds: 0,
-            victims: Victims::new(&settings.topology, id),
+            victims: None,
             rng: Rng::for_worker(settings.seed, id),
         }
     }
@@ -146,11 +148,25 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         self.step_idle(run)
     }
 
+    /// Runs `f` as a task that came from nowhere: how a thread from outside takes part for one call.
+    pub fn adopt<R>(&mut self, f: impl FnOnce(Active<'_, 'c, T, Q, O>) -> R) -> R {
+        debug_assert_eq!(self.phase, Phase::Active, "not in the middle of a search");
+        if self.idle {
+            self.become_busy();
+        }
+        self.count += 1;
+        f(Active { worker: self })
+    }
+
     /// A step of a worker that has nothing in its own queue.
     #[inline(never)]
     fn step_idle(&mut self, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) -> Step {
         match self.phase {
             Phase::Active => {
+                if let Some(task) = self.take_mail() {
+                    self.run(task, Source::Injector, run);
+                    return Step::Ran;
+                }
                 if let Some(task) = self.take_injected(self.core.settings.inject_batch) {
                     self.run(task, Source::Injector, run);
                     return Step::Ran;
@@ -194,9 +210,11 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     fn find_older(&mut self) -> Option<(T, Source)> {
         if self.until_inject == 0 {
             self.until_inject = self.core.settings.inject_interval;
-            if self.until_inject != 0
-                && let Some(task) = self.take_injected(1)
-            {
+            let taken = match self.take_mail() {
+                None if self.until_inject != 0 => self.take_injected(1),
+                mail => mail,
+            };
+            if let Some(task) = taken {
                 return Some((task, Source::Injector));
             }
         }
@@ -213,6 +231,16 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             return Some((task, Source::Injector));
         }
         self.queue.oldest().map(|task| (task, Source::Local))
+    }
+
+    fn take_mail(&mut self) -> Option<T> {
+        self.core.mail[self.id].take()
+    }
+
+    /// Whether there are tasks for this worker alone. A driver that parks it must wake it for them.
+    #[must_use]
+    pub fn has_mail(&self) -> bool {
+        !self.core.mail[self.id].is_empty()
     }
 
     #[inline]
@@ -254,11 +282,11 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
                 moved: 0,
             };
         }
-        let mut hunt = Hunt::new(
-            &mut self.victims,
-            &mut self.rng,
-            self.core.settings.steal_tries,
-        );
+        let settings = &self.core.settings;
+        let victims = self
+            .victims
+            .get_or_insert_with(|| Victims::new(&settings.topology, self.id));
+        let mut hunt = Hunt::new(victims, &mut self.rng, settings.steal_tries);
         let acquired = self.queue.try_acquire(&mut hunt);
         let (attempts, retries) = hunt.effort();
         if attempts > 0 {
@@ -333,6 +361,11 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
                 self.phase = Phase::Active;
                 Step::Idle(IdleAction::Spin(0))
             }
+            Announced::Woken => {
+                self.phase = Phase::Searching;
+                self.rounds = 0;
+                Step::Idle(IdleAction::Spin(0))
+            }
             Announced::Stopped => Step::Exit,
         }
     }
@@ -365,29 +398,14 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     fn park(&mut self, timeout: Option<Duration>) -> Step {
         self.phase = Phase::Parked;
         self.core.observer.event(self.id, Event::Parked);
-        Step::Park(Ticket { timeout })
+        Step::Park(Ticket {
+            worker: self.id,
+            timeout,
+        })
     }
 
-    /// Whether somebody has woken this worker: what a driver may ask instead of counting unparks.
-    #[must_use]
-    pub fn is_woken(&self) -> bool {
-        self.core.sleep.is_woken(self.id)
-    }
-
-    /// The worker is awake again.
-    pub fn resume(&mut self, ticket: Ticket) {
-        let Ticket { timeout: _ } = ticket;
-        self.core.observer.event(self.id, Event::Unparked);
-        self.rounds = 0;
-        self.phase = match self.core.sleep.wake_up(self.id) {
-            Awake::Woken => Phase::Searching,
-            Awake::ByItself => Phase::Active,
-        };
-    }
-}
-
-impl<T: Send, Q: Strategy, O: Observer> Drop for Worker<'_, T, Q, O> {
-    fn drop(&mut self) {
+    /// Stops searching or sleeping, whichever it is, and passes on what others count on.
+    fn leave_search(&mut self) {
         let core = self.core;
         match self.phase {
             Phase::Active => {}
@@ -408,7 +426,39 @@ impl<T: Send, Q: Strategy, O: Observer> Drop for Worker<'_, T, Q, O> {
                 }
             }
         }
+        self.phase = Phase::Active;
+    }
+
+    /// Whether somebody has woken this worker: what a driver may ask instead of counting unparks.
+    #[must_use]
+    pub fn is_woken(&self) -> bool {
+        self.core.sleep.is_woken(self.id)
+    }
+
+    /// The worker is awake again.
+    ///
+    /// # Panics
+    /// When the ticket is another worker's.
+    pub fn resume(&mut self, ticket: Ticket) {
+        assert!(
+            ticket.worker == self.id && self.phase == Phase::Parked,
+            "a worker is resumed with the ticket that it was parked with"
+        );
+        self.core.observer.event(self.id, Event::Unparked);
+        self.rounds = 0;
+        self.phase = match self.core.sleep.wake_up(self.id) {
+            Awake::Woken => Phase::Searching,
+            Awake::ByItself => Phase::Active,
+        };
+    }
+}
+
+impl<T: Send, Q: Strategy, O: Observer> Drop for Worker<'_, T, Q, O> {
+    fn drop(&mut self) {
+        self.leave_search();
+        let core = self.core;
         let mut own = Vec::new();
+        own.append(&mut core.mail[self.id].drain());
         self.queue.drain_own(|task| own.push(task));
         let handed_on = own.len();
         if handed_on > 0 && !broken(Canary::LeaveDrop) {
@@ -421,10 +471,10 @@ impl<T: Send, Q: Strategy, O: Observer> Drop for Worker<'_, T, Q, O> {
         }
         self.become_idle();
         core.observer.event(self.id, Event::Left { handed_on });
-        // Release: pairs with the acquire in `Core::abandoned`.
-        core.present.fetch_sub(1, Ordering::Release);
         let verdict = self.rest();
         core.conclude(verdict);
+        // Release: pairs with the acquire in `Core::abandoned`.
+        core.present.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -444,7 +494,73 @@ pub struct Active<'w, 'c, T: Send, Q: Strategy, O: Observer> {
     worker: &'w mut Worker<'c, T, Q, O>,
 }
 
-impl<T: Send, Q: Strategy, O: Observer> Active<'_, '_, T, Q, O> {
+impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
+    /// The worker's own queue, for faces that know better than [`step`](Self::step) what to take
+    /// next.
+    #[inline(always)]
+    pub fn queue(&mut self) -> &mut Q::Handle<'c, T> {
+        &mut self.worker.queue
+    }
+
+    /// Queues a *part* of the present task: something that the task will not finish without. Parts are
+    /// not counted; whoever runs one says [`is_part`](Self::is_part).
+    ///
+    /// # Errors
+    /// The part, when the queue is full.
+    #[inline(always)]
+    pub fn push_part(&mut self, part: T) -> Result<(), T> {
+        self.worker.queue.push(part)?;
+        self.worker.core.notify(self.worker.id);
+        Ok(())
+    }
+
+    /// What runs here is a part of another task, and does not count as one of its own.
+    pub fn is_part(&mut self) {
+        // Makes up for what dropping `self`, or `took`, subtracts.
+        self.worker.count += 1;
+    }
+
+    /// Something taken from [`queue`](Self::queue) runs inside of the present task.
+    pub fn took(&mut self) {
+        self.worker.count -= 1;
+        let source = Source::Local;
+        self.worker
+            .core
+            .observer
+            .event(self.worker.id, Event::Started { source });
+    }
+
+    /// One move of the worker in the middle of a task that waits for something: as
+    /// [`Worker::step`]. When the waiting is over, [`settle`](Self::settle).
+    pub fn step(&mut self, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) -> Step {
+        self.worker.step(run)
+    }
+
+    /// The worker is awake again.
+    pub fn resume(&mut self, ticket: Ticket) {
+        self.worker.resume(ticket);
+    }
+
+    /// Whether the worker has a reason to get up: it has been woken, or has mail.
+    #[must_use]
+    pub fn is_called(&self) -> bool {
+        self.worker.is_woken() || self.worker.has_mail()
+    }
+
+    /// Spawns a task that only `worker` may run, or, if it leaves before, anybody.
+    pub fn send(&mut self, worker: usize, task: T) {
+        self.worker.count += 1;
+        self.worker.core.deliver(worker, task);
+    }
+
+    /// The waiting is over: the worker goes on with its task, whatever it was about to do.
+    pub fn settle(&mut self) {
+        self.worker.leave_search();
+        if self.worker.idle {
+            self.worker.become_busy();
+        }
+    }
+
     /// The worker's number.
     #[must_use]
     pub fn id(&self) -> usize {

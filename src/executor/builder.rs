@@ -311,7 +311,7 @@ impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
             overflow: self.overflow,
             tasks: PhantomData,
         });
-        let crew = Crew::start(&self.crew, &core, &parkers, &work)?;
+        let crew = Crew::start(workers, &self.crew, &core, &parkers, &work)?;
         Ok(Executor {
             inner,
             crew: Some(crew),

@@ -17,7 +17,9 @@ pub(crate) use loom::{
     hint,
     sync::{
         Condvar, Mutex, MutexGuard,
-        atomic::{self, AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize},
+        atomic::{
+            self, AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
+        },
     },
 };
 #[cfg(not(filch_loom))]
@@ -25,7 +27,9 @@ pub(crate) use std::{
     hint,
     sync::{
         Condvar, Mutex, MutexGuard,
-        atomic::{self, AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize},
+        atomic::{
+            self, AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
+        },
     },
 };
 

@@ -65,12 +65,19 @@ pub struct Config {
     /// What everything costs.
     #[serde(default)]
     pub costs: Costs,
-    /// A run of more moves than this is given up as one that does not end.
-    #[serde(default = "default::max_moves")]
-    pub max_moves: u64,
+    /// A run of more moves than this is given up as one that does not end. `None` is a million, and
+    /// twenty for every task of the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_moves: Option<u64>,
 }
 
 /// How the workers share their tasks.
+///
+/// ```
+/// use filch::simulate::Queues;
+/// let tiny: Queues = serde_json::from_str(r#"{"bounded": {"capacity": 2, "steal_batch": 1}}"#).unwrap();
+/// assert_eq!(tiny, Queues::Bounded { capacity: 2, steal_batch: 1 });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Queues {
@@ -105,6 +112,17 @@ impl Default for Queues {
 }
 
 /// What becomes of a task that does not fit into its worker's queue: what a face may choose.
+///
+/// ```
+/// use filch::simulate::{Case, Overflow, Program, Queues, Simulation};
+///
+/// let mut case = Case::new(1, Program::wide(10, 1));
+/// case.config.queues = Queues::Bounded { capacity: 4, steal_batch: 1 };
+/// case.config.overflow = Overflow::Return;
+/// let outcome = Simulation::new(case)?.run().unwrap();
+/// assert_eq!((outcome.executed, outcome.refused), (1 + 4, 6));
+/// # Ok::<(), filch::simulate::CaseError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overflow {
@@ -118,6 +136,13 @@ pub enum Overflow {
 }
 
 /// What an idle worker does: [`Tiered`], with its time in ticks.
+///
+/// ```
+/// use filch::simulate::Idle;
+///
+/// // Sleeps at once, and looks again every hundred ticks.
+/// let idle = Idle { spin_rounds: 0, park_timeout: Some(100), ..Idle::default() };
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Idle {
@@ -225,11 +250,6 @@ mod default {
     pub(super) fn inject_interval() -> u32 {
         Settings::new(1).inject_interval
     }
-
-    /// Some seconds of simulating.
-    pub(super) fn max_moves() -> u64 {
-        10_000_000
-    }
 }
 
 impl Config {
@@ -250,7 +270,7 @@ impl Config {
             inject_capacity: None,
             node: 0,
             costs: Costs::default(),
-            max_moves: default::max_moves(),
+            max_moves: None,
         }
     }
 
@@ -328,6 +348,7 @@ pub(super) fn per_worker(capacity: Capacity, steal_batch: usize) -> PerWorkerSpe
     PerWorkerSpec {
         capacity,
         steal_batch,
+        ..PerWorkerSpec::default()
     }
 }
 

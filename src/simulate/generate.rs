@@ -14,10 +14,7 @@ use super::{
 use crate::{engine::WakePolicy, ground::rng::Rng};
 
 /// The most tasks of a random program: a run of some hundred moves.
-const MOST_TASKS: u64 = 150;
-
-/// No random run comes near this many moves.
-const MAX_MOVES: u64 = 1_000_000;
+const MOST_TASKS: u64 = 200;
 
 /// The case of `seed`.
 pub(super) fn case(seed: u64) -> Case {
@@ -31,7 +28,7 @@ pub(super) fn case(seed: u64) -> Case {
     let mut config = config(rng, workers);
     let mut program = program(rng);
     from_outside(rng, &mut program);
-    if rng.one_in(3) {
+    if rng.one_in(2) {
         comings_and_goings(rng, &mut config, &mut program);
     }
     // The order of equal times is the order of the list.
@@ -91,7 +88,6 @@ fn config(rng: &mut Rng, workers: usize) -> Config {
         inject_capacity: pick(rng, &[None, None, Some(1), Some(4)]),
         node: pick(rng, &[0, 0, 2, 4]),
         costs: costs(rng),
-        max_moves: MAX_MOVES,
         ..Config::new(workers)
     }
 }
@@ -119,7 +115,7 @@ fn program(rng: &mut Rng) -> Program {
         let bodies = (0..count)
             .map(|index| Body {
                 name: name(index),
-                ops: (0..rng.below(6))
+                ops: (0..rng.below(7))
                     .map(|_| op(rng, index, count, true))
                     .collect(),
             })
@@ -185,7 +181,9 @@ fn time(rng: &mut Rng) -> u64 {
 
 fn from_outside(rng: &mut Rng, program: &mut Program) {
     for _ in 0..1 + rng.below(6) {
-        let body = rng.below(program.bodies.len());
+        // Mostly early bodies: those spawn more.
+        let some = 1 + rng.below(program.bodies.len());
+        let body = rng.below(some);
         let count = if rng.one_in(4) { 2 + rng.below(5) } else { 1 };
         let at = time(rng);
         program.outside.push(Outside {
@@ -214,9 +212,11 @@ fn comings_and_goings(rng: &mut Rng, config: &mut Config, program: &mut Program)
             config.absent.push(worker);
         }
         let mut present = !absent;
-        let mut at = 0;
-        for _ in 0..rng.below(4) {
-            at += time(rng);
+        let mut at = time(rng);
+        // Some only once, some all the time.
+        let times = [2, 6, 20][rng.below(3)];
+        for _ in 0..rng.below(times) {
+            at += rng.below(60) as u64;
             program.outside.push(Outside {
                 at,
                 act: if present {

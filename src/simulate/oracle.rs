@@ -1,5 +1,8 @@
 //! What must hold after every move.
 
+#[cfg(test)]
+mod tests;
+
 use super::ledger::Deeds;
 use crate::observe::WorkerMetrics;
 use serde::{Deserialize, Serialize};

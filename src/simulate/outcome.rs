@@ -11,6 +11,17 @@ use std::{
 };
 
 /// What a run that broke no rule came to. The same case gives the same outcome, always.
+///
+/// ```
+/// use filch::simulate::{Case, Program, Simulation, What};
+///
+/// let outcome = Simulation::new(Case::new(2, Program::wide(6, 100)))?.run().unwrap();
+/// let ran = outcome.trace.iter().filter(|step| matches!(step.what, What::Ran { .. }));
+/// assert_eq!(ran.count(), 7);
+/// assert_eq!(outcome.metrics.total().executed, 7);
+/// println!("{outcome}");
+/// # Ok::<(), filch::simulate::CaseError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -131,7 +142,7 @@ const SHOWN: usize = 20;
 /// A run that broke a rule, with everything that it takes to see it again.
 ///
 /// Printed, it says what happened and gives one command that repeats it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
     /// The rule.
@@ -155,6 +166,19 @@ impl Failure {
     ///
     /// # Errors
     /// When the file cannot be written.
+    ///
+    /// ```
+    /// use filch::simulate::{Case, Fault, Program, Simulation};
+    ///
+    /// let mut case = Case::new(2, Program::wide(3, 50).inject(1_000, "leaf", 1));
+    /// case.faults.push(Fault::LoseWake { wake: 1 }); // a driver with a bug
+    /// let mut failure = Simulation::new(case)?.run().unwrap_err();
+    /// let path = std::env::temp_dir().join("lost-wake.json");
+    /// failure.save(&path)?;
+    /// assert!(failure.to_string().contains("--replay"));
+    /// # std::fs::remove_file(path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn save(&mut self, path: impl AsRef<Path>) -> io::Result<()> {
         let path = path.as_ref();
         fs::write(path, self.case.to_json() + "\n")?;
@@ -186,6 +210,13 @@ impl fmt::Display for Failure {
                 "again: save it with Failure::save, then {command} --replay FILE"
             ),
         }
+    }
+}
+
+/// As [`Display`](fmt::Display): what `unwrap` prints should be for people.
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -100,6 +100,18 @@ impl Op {
 }
 
 /// Something that happens from outside, at a time.
+///
+/// ```
+/// use filch::simulate::{Act, Case, Program, Simulation};
+///
+/// // The only worker leaves in the middle, and comes back.
+/// let program = Program::wide(10, 100)
+///     .outside(250, Act::Leave(0))
+///     .outside(5_000, Act::Enter(0));
+/// let outcome = Simulation::new(Case::new(1, program))?.run().unwrap();
+/// assert!(outcome.executed == 11 && outcome.makespan > 5_000);
+/// # Ok::<(), filch::simulate::CaseError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outside {

@@ -1,5 +1,8 @@
 //! Who moves next.
 
+#[cfg(test)]
+mod tests;
+
 use crate::ground::rng::Rng;
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +13,17 @@ const MAX_DEPTH: usize = 3;
 /// Chooses who moves next.
 ///
 /// Whatever the scheduler, the choices are recorded, and [`Replay`](Self::Replay) makes them again.
+///
+/// ```
+/// use filch::simulate::{Case, Program, Scheduler, Simulation};
+///
+/// let mut case = Case::new(3, Program::wide(30, 5));
+/// case.scheduler = Scheduler::Random { seed: 1, jump: 8, preempt: 4 };
+/// let outcome = Simulation::new(case.clone())?.run().unwrap();
+/// case.scheduler = Scheduler::Replay(outcome.schedule.clone());
+/// assert_eq!(Simulation::new(case)?.run().unwrap(), outcome);
+/// # Ok::<(), filch::simulate::CaseError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scheduler {

@@ -20,6 +20,10 @@ use crate::engine::WakePolicy;
 /// How many random schedules a smaller case gets if it passes under the old one.
 const SCHEDULES: u64 = 6;
 
+/// A run of so many moves counts as two, one of twice as many as three: so that a run that goes round
+/// in circles does not make its shrinking take for ever.
+const LONG_RUN: u64 = 1_000;
+
 impl Failure {
     /// A smaller failure of the same rule, found in at most `runs` runs; this one, if there is none.
     ///
@@ -67,8 +71,12 @@ impl Shrinker {
         let Ok(simulation) = Simulation::new(case) else {
             return false;
         };
-        self.left -= 1;
-        match simulation.run() {
+        let result = simulation.run();
+        let moves = result
+            .as_ref()
+            .map_or_else(|f| f.trace.len(), |o| o.moves());
+        self.left = self.left.saturating_sub(1 + moves as u64 / LONG_RUN);
+        match result {
             Err(failure)
                 if failure.oracle == self.best.oracle
                     && size(&failure.case) < size(&self.best.case) =>

@@ -26,6 +26,7 @@ pub(super) struct Plan {
     pub(super) program: Compiled,
     pub(super) topology: Topology,
     pub(super) has_stalls: bool,
+    pub(super) max_moves: u64,
 }
 
 /// A case that can be run, as often as wanted and with the same result.
@@ -52,9 +53,12 @@ impl Simulation {
     /// When it makes no sense; the error says why.
     pub fn new(case: Case) -> Result<Self, CaseError> {
         case.check()?;
+        let program = case.program.compile()?;
+        let some = 1_000_000 + 20 * program.tasks;
         let simulation = Self {
             plan: Plan {
-                program: case.program.compile()?,
+                max_moves: case.config.max_moves.unwrap_or(some),
+                program,
                 topology: case.config.topology(),
                 has_stalls: case.faults.iter().any(|f| matches!(f, Fault::Stall { .. })),
                 case,

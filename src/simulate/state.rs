@@ -154,7 +154,7 @@ impl State {
         }
         let number = self.recorded.len() as u64;
         let patience = plan.case.config.patience();
-        if number >= plan.case.config.max_moves || self.fruitless > patience {
+        if number >= plan.max_moves || self.fruitless > patience {
             let message = format!(
                 "after {number} moves, {} of them since the last task, tick or thing from outside",
                 self.fruitless

@@ -219,6 +219,77 @@ fn a_claim_can_be_shared() {
     });
 }
 
+/// The owner calms down while a thief holds a claim.
+#[test]
+fn a_claim_does_not_outlive_the_guard() {
+    model(Some(3), || {
+        contest(
+            Capacity::bounded(8),
+            6,
+            &[POP, POP, POP, PUSH],
+            &[steal_one_then_batch],
+        );
+    });
+}
+
+/// One thief takes a batch; another one steals from that thief meanwhile.
+#[test]
+fn a_thief_can_be_robbed() {
+    model(long_run(2, 3), || {
+        let rich = Arc::new(Deque::new(Capacity::bounded(4)));
+        let poor = Arc::new(Deque::new(Capacity::bounded(4)));
+        let mut owner = rich.owner().unwrap();
+        (1..=4).for_each(|task| owner.push(task).unwrap());
+        let robber = {
+            let poor = poor.clone();
+            thread::spawn(move || steal_one(&poor))
+        };
+        let busy = busy_side();
+        let mut thief = poor.owner().unwrap();
+        let mut got = match rich.steal_batch(&mut thief, 4) {
+            Steal::Taken((task, moved)) => {
+                assert_eq!(moved, 1);
+                vec![task]
+            }
+            other => panic!("nobody else is there: {other:?}"),
+        };
+        got.extend(thief.pop());
+        drop(busy);
+        got.extend(robber.join().unwrap());
+        got.extend(drain(&mut thief));
+        got.extend(drain(&mut owner));
+        got.sort_unstable();
+        assert_eq!(got, [1, 2, 3, 4]);
+    });
+}
+
+/// A deque changes hands while a thief is about.
+#[test]
+fn a_new_owner_goes_on_where_the_old_one_was() {
+    model(Some(3), || {
+        let deque = Arc::new(Deque::new(Capacity::bounded(4)));
+        let busy = busy_side();
+        let thief = {
+            let deque = deque.clone();
+            thread::spawn(move || steal_one(&deque))
+        };
+        let mut got = vec![];
+        let mut owner = deque.owner().unwrap();
+        owner.push(1).unwrap();
+        owner.push(2).unwrap();
+        got.extend(owner.pop());
+        drop(owner);
+        let mut owner = deque.owner().unwrap();
+        got.extend(owner.pop());
+        owner.push(3).unwrap();
+        drop(busy);
+        got.extend(thief.join().unwrap());
+        got.extend(drain(&mut owner));
+        got.sort_unstable();
+        assert_eq!(got, [1, 2, 3]);
+    });
+}
+
 #[test]
 fn growing_loses_nothing() {
     model(Some(3), || {

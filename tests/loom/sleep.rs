@@ -4,7 +4,7 @@ use super::{caught, model};
 use filch::{
     engine::{
         Capacity, Core, IdleAction, IdlePolicy, PerWorker, PerWorkerSpec, Settings, Silent, Sleep,
-        Step,
+        Step, sleep::Announced,
     },
     ground::canary::Canary,
 };
@@ -28,6 +28,7 @@ fn core(workers: usize) -> Arc<Core<usize, PerWorker, Silent>> {
     let spec = PerWorkerSpec {
         capacity: Capacity::bounded(2),
         steal_batch: 1,
+        batch_from: 0,
     };
     Arc::new(Core::new(settings, &spec, Silent).unwrap())
 }
@@ -150,7 +151,7 @@ fn the_last_of_two_searchers_looks() {
 #[test]
 fn a_stale_entry_swallows_no_wake() {
     model(None, || {
-        let sleep = Arc::new(Sleep::new(2));
+        let sleep = Arc::new(Sleep::new(2, true));
         // Worker 0 sleeps for good, then worker 1, who will wake by itself.
         for worker in [0, 1] {
             assert!(sleep.start_search(2));
@@ -171,7 +172,7 @@ fn a_stale_entry_swallows_no_wake() {
 #[test]
 fn an_entry_made_good_again_is_woken_or_listed() {
     model(None, || {
-        let sleep = Arc::new(Sleep::new(1));
+        let sleep = Arc::new(Sleep::new(1, true));
         assert!(sleep.start_search(1));
         let _ = sleep.announce(0, true);
         let _ = sleep.wake_up(0); // by itself: the entry is stale
@@ -188,6 +189,37 @@ fn an_entry_made_good_again_is_woken_or_listed() {
             woken || sleep.state().has_sleepers(),
             "asleep, and nobody can find it"
         );
+    });
+}
+
+/// A worker that may not search announces itself on its stale entry, finds that it must search after all,
+/// and is woken in that very moment: whoever woke it counts on its search.
+#[test]
+fn a_wake_on_the_way_back_is_not_forgotten() {
+    model(None, || {
+        let sleep = Arc::new(Sleep::new(2, true));
+        // Worker 1 sleeps for good; worker 0 has slept, and left a stale entry at the head.
+        for worker in [1, 0] {
+            assert!(sleep.start_search(2));
+            let _ = sleep.announce(worker, true);
+        }
+        let _ = sleep.wake_up(0);
+        let pusher = {
+            let sleep = sleep.clone();
+            thread::spawn(move || [sleep.wake_one(), sleep.wake_one()])
+        };
+        let counted = match sleep.announce(0, false) {
+            Announced::Woken => true,
+            Announced::MustSearch => false,
+            // Somebody was searching when it fell asleep: the one whom the pusher woke.
+            Announced::Listed => sleep.is_woken(0),
+            other => panic!("{other:?}"),
+        };
+        let woken = pusher.join().unwrap();
+        let counted = counted || sleep.is_woken(0);
+        let searching = usize::from(counted) + usize::from(woken.contains(&Some(1)));
+        assert_eq!(sleep.state().searching(), searching, "{woken:?}");
+        assert!(searching > 0, "two pushes, and nobody searches: {woken:?}");
     });
 }
 

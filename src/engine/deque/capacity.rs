@@ -19,7 +19,9 @@ pub struct Capacity {
 
 impl Capacity {
     /// The most tasks any deque can hold.
-    pub const MAX: usize = if usize::BITS >= 64 { 1 << 40 } else { 1 << 28 };
+    ///
+    /// Far below half of the 2^40 indices, so that a distance between two of them always has its sign.
+    pub const MAX: usize = if usize::BITS >= 64 { 1 << 38 } else { 1 << 26 };
 
     /// Room for `tasks` tasks and no more, rounded up to at least one.
     #[must_use]

@@ -9,7 +9,7 @@ mod ring;
 mod tests;
 
 pub use capacity::Capacity;
-pub use owner::Owner;
+pub use owner::{Mark, Owner};
 
 use crate::ground::{
     canary::{Canary, broken},

@@ -23,6 +23,8 @@ pub struct Owner<'a, T: Send> {
     pub(super) ring: &'a Ring<T>,
     /// How many tasks fit without growing.
     room: usize,
+    /// Where `bottom` may go without another look at the front: `front_seen` plus `room`.
+    full_at: Index,
     /// What `deque.owners.bottom` holds, except inside `pop`.
     pub(super) bottom: Index,
     /// A front that was read some time ago. The front only grows, so the deque holds at most
@@ -31,19 +33,40 @@ pub struct Owner<'a, T: Send> {
     calm: Calm,
 }
 
+/// A place between two tasks of a deque; see [`Owner::mark`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark(Index);
+
 /// How long no thief has come.
 struct Calm {
-    /// The front at the last guarded pop.
+    /// Where the front was at the last guarded pop, or where that pop has moved it.
     front: Index,
-    /// Guarded pops since it last moved.
+    /// Guarded pops since a thief last moved it.
     pops: u32,
+}
+
+impl Calm {
+    /// Counts a guarded pop that has seen `front`. True when it is time to stop guarding.
+    fn is_due(&mut self, front: Front, one_sided: bool) -> bool {
+        if self.front != front.index() {
+            self.front = front.index();
+            self.pops = 0;
+            return false;
+        }
+        self.pops += 1;
+        let due = self.pops >= CALM_AFTER && one_sided;
+        if due {
+            self.pops = 0;
+        }
+        due
+    }
 }
 
 /// After so many guarded pops in a row without a steal the owner stops guarding.
 ///
-/// A guarded pop costs a fence, 2 to 8 ns; the next thief's knock costs a process-wide barrier, about
-/// 2 µs. Whatever the thieves do, waiting until the fences have cost as much as the barrier would is
-/// at most twice as dear as knowing it in advance.
+/// A guarded pop costs a fence, 2 to 8 ns; the next thief's knock costs it a process-wide barrier, about
+/// 2 µs, and everybody who runs a short interruption. Waiting until the fences have cost about as much as
+/// the barrier would is within a factor of two of knowing the future.
 const CALM_AFTER: u32 = if cfg!(filch_loom) { 1 } else { 256 };
 
 impl<'a, T: Send> Owner<'a, T> {
@@ -52,8 +75,8 @@ impl<'a, T: Send> Owner<'a, T> {
         // Relaxed: only an owner writes these two, and we have just become the owner.
         let bottom = Index::from_raw(deque.owners.bottom.load(Ordering::Relaxed));
         let node = deque.owners.ring.load(Ordering::Relaxed);
-        // Relaxed: an older front only makes the deque look fuller.
-        let front = Front::from_raw(deque.front.load(Ordering::Relaxed)).index();
+        // Acquire: as in `make_room`; an older front would only make the deque look fuller.
+        let front = Front::from_raw(deque.front.load(Ordering::Acquire)).index();
         // SAFETY: `ring` always points to a live node; nodes are freed only by `Deque::drop`, which
         // cannot run while `deque` is borrowed.
         let ring = unsafe { &(*node).ring };
@@ -61,6 +84,7 @@ impl<'a, T: Send> Owner<'a, T> {
             deque,
             ring,
             room: ring.slots().min(deque.limit),
+            full_at: front.plus(ring.slots().min(deque.limit)),
             bottom,
             front_seen: front,
             calm: Calm { front, pops: 0 },
@@ -75,7 +99,7 @@ impl<T: Send> Owner<'_, T> {
     /// The task, when there is no room.
     #[inline]
     pub fn push(&mut self, task: T) -> Result<(), T> {
-        if self.bottom.since(self.front_seen) as usize >= self.room && !self.make_room(1) {
+        if self.bottom == self.full_at && !self.make_room(1) {
             return Err(task);
         }
         self.ring.write(self.bottom, task);
@@ -119,32 +143,18 @@ impl<T: Send> Owner<'_, T> {
         if !broken(Canary::PopFence) {
             fence_seq_cst();
         }
-        // Relaxed: the fence orders it; the slot was written by this thread.
-        let front = Front::from_raw(self.deque.front.load(Ordering::Relaxed));
+        // Acquire: it may become `front_seen`, as in `make_room`. The fence does the rest.
+        let front = Front::from_raw(self.deque.front.load(Ordering::Acquire));
         let older = index.since(front.index());
         if older > 0 && older as usize >= front.claimed() {
             self.bottom = index;
-            self.calm_down(front);
+            if self.calm.is_due(front, self.deque.one_sided) {
+                // If it fails a thief is about after all.
+                let _ = self.deque.move_front(front, front.calm_down());
+            }
             return Some(self.take(index));
         }
         self.pop_contended(index, front)
-    }
-
-    /// Stops guarding when no thief has come for a while.
-    fn calm_down(&mut self, front: Front) {
-        if self.calm.front != front.index() {
-            self.calm = Calm {
-                front: front.index(),
-                pops: 0,
-            };
-            return;
-        }
-        self.calm.pops += 1;
-        if self.calm.pops >= CALM_AFTER && self.deque.one_sided && front.is_open() {
-            self.calm.pops = 0;
-            // If it fails a thief is about after all.
-            let _ = self.deque.move_front(front, front.calm_down());
-        }
     }
 
     /// The rest of `pop`, when the task at `index` is the last one or a thief has claimed it.
@@ -155,7 +165,7 @@ impl<T: Send> Owner<'_, T> {
             if older < 0 {
                 // Thieves took everything. The front is where the bottom was.
                 self.publish(self.bottom);
-                self.front_seen = self.bottom;
+                self.saw(self.bottom);
                 return None;
             }
             if older > 0 && older as usize >= front.claimed() {
@@ -164,10 +174,12 @@ impl<T: Send> Owner<'_, T> {
             }
             // The last task is taken by moving the front past it, as a thief would; a claimed one
             // by voiding the claim.
-            let next = if older == 0 {
-                front.advance(1)
-            } else {
+            let next = if older > 0 {
                 front.seal()
+            } else if self.calm.is_due(front, self.deque.one_sided) {
+                front.advance(1).calm_down()
+            } else {
+                front.advance(1)
             };
             if older > 0 && broken(Canary::Seal) {
                 self.bottom = index;
@@ -176,14 +188,15 @@ impl<T: Send> Owner<'_, T> {
             if self.deque.move_front(front, next) {
                 if older == 0 {
                     self.publish(self.bottom);
-                    self.front_seen = self.bottom;
+                    self.saw(self.bottom);
+                    self.calm.front = next.index();
                 } else {
                     self.bottom = index;
                 }
                 return Some(self.take(index));
             }
-            // Relaxed: the compare-and-swap above decides.
-            front = Front::from_raw(self.deque.front.load(Ordering::Relaxed));
+            // Acquire: as in `pop_guarded`.
+            front = Front::from_raw(self.deque.front.load(Ordering::Acquire));
         }
     }
 
@@ -202,7 +215,7 @@ impl<T: Send> Owner<'_, T> {
         loop {
             // Acquire: the slots before it are no longer read, as in `make_room`.
             let front = Front::from_raw(self.deque.front.load(Ordering::Acquire));
-            self.front_seen = front.index();
+            self.saw(front.index());
             if self.bottom == self.front_seen {
                 return None;
             }
@@ -225,6 +238,30 @@ impl<T: Send> Owner<'_, T> {
         free(self)
     }
 
+    /// A mark at the young end: what is pushed from now on is above it.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        Mark(self.bottom)
+    }
+
+    /// Whether there seem to be tasks that were pushed since `mark`.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque};
+    ///
+    /// let deque = Deque::new(Capacity::default());
+    /// let mut owner = deque.owner().unwrap();
+    /// owner.push(1).unwrap();
+    /// let mark = owner.mark();
+    /// assert!(!owner.is_above(mark));
+    /// owner.push(2).unwrap();
+    /// assert!(owner.is_above(mark));
+    /// ```
+    #[must_use]
+    pub fn is_above(&self, mark: Mark) -> bool {
+        self.bottom.since(mark.0) > 0
+    }
+
     /// How many tasks there are, counting those that thieves are about to take.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -235,6 +272,12 @@ impl<T: Send> Owner<'_, T> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The front was seen at `front`.
+    fn saw(&mut self, front: Index) {
+        self.front_seen = front;
+        self.full_at = front.plus(self.room);
     }
 
     /// Makes the tasks below `bottom` visible.
@@ -261,7 +304,7 @@ impl<T: Send> Owner<'_, T> {
     fn make_room(&mut self, more: usize) -> bool {
         // Acquire: pairs with the release in `move_front`. Thieves have finished reading the slots
         // before the front, so we may overwrite them.
-        self.front_seen = Front::from_raw(self.deque.front.load(Ordering::Acquire)).index();
+        self.saw(Front::from_raw(self.deque.front.load(Ordering::Acquire)).index());
         let held = self.bottom.since(self.front_seen) as usize;
         let needed = held.saturating_add(more).min(self.deque.limit);
         if needed > self.room {
@@ -286,6 +329,7 @@ impl<T: Send> Owner<'_, T> {
         }
         self.ring = ring;
         self.room = slots.min(self.deque.limit);
+        self.saw(self.front_seen);
         // Release: pairs with the acquire in `Deque::ring`; the copies are visible. A thief that
         // still reads the old ring finds the same tasks there: it is never written again.
         if !broken(Canary::GrowPublish) {

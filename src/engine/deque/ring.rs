@@ -49,8 +49,11 @@ impl<T> Ring<T> {
 
     pub(super) fn new(slots: usize) -> Self {
         debug_assert!(slots.is_power_of_two());
+        let words = slots
+            .checked_mul(Self::STRIDE)
+            .expect("a queue cannot have as much memory as that");
         Self {
-            words: (0..slots * Self::STRIDE).map(|_| Word::uninit()).collect(),
+            words: (0..words).map(|_| Word::uninit()).collect(),
             mask: slots - 1,
             tasks: PhantomData,
         }
@@ -65,7 +68,7 @@ impl<T> Ring<T> {
         let at = index.slot(self.mask) * Self::STRIDE + offset;
         debug_assert!(at < self.words.len());
         // SAFETY: `slot` is at most `mask` and `offset` is below `STRIDE`, so `at` is below
-        // `(mask + 1) * STRIDE`, the length of `words`.
+        // `(mask + 1) * STRIDE`, the length of `words`, which did not overflow in `new`.
         unsafe { self.words.get_unchecked(at) }
     }
 

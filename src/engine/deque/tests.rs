@@ -100,6 +100,31 @@ fn the_owner_calms_down_and_thieves_knock_again() {
 }
 
 #[test]
+fn the_owner_calms_down_at_the_last_task_too() {
+    let deque = Deque::new(Capacity::default());
+    if !deque.one_sided {
+        return;
+    }
+    let mut owner = deque.owner().unwrap();
+    owner.push(0).unwrap();
+    assert_eq!(deque.steal(), Steal::Taken(0));
+    for task in 0..400 {
+        owner.push(task).unwrap();
+        assert_eq!(owner.pop(), Some(task));
+    }
+    let front = Front::from_raw(deque.front.load(Ordering::Relaxed));
+    assert!(front.is_quiet(), "{front:?}");
+    owner.push(7).unwrap();
+    assert_eq!(deque.steal(), Steal::Taken(7));
+}
+
+#[test]
+#[should_panic(expected = "as much memory")]
+fn a_ring_too_large_to_count_is_refused() {
+    let _ = Deque::<[u8; 1 << 30]>::new(Capacity::bounded(Capacity::MAX));
+}
+
+#[test]
 fn a_seal_ends_a_claim_and_the_next_index_is_free_again() {
     let deque = Deque::new(Capacity::default());
     let mut owner = deque.owner().unwrap();

@@ -64,7 +64,7 @@
 mod per_worker;
 mod shared;
 
-pub use per_worker::{PerWorker, PerWorkerSpec};
+pub use per_worker::{PerWorker, PerWorkerQueue, PerWorkerSpec};
 pub use shared::{Shared, SharedSpec};
 
 use super::victims::Victims;

@@ -48,6 +48,9 @@ pub struct PerWorkerSpec {
     pub capacity: Capacity,
     /// The most tasks that a thief takes at once; never more than half. One is classic stealing.
     pub steal_batch: usize,
+    /// From how many tasks on a thief takes more than one. Where tasks are the pending halves of
+    /// recursive calls, the oldest one alone is worth the most.
+    pub batch_from: usize,
 }
 
 impl Default for PerWorkerSpec {
@@ -55,6 +58,7 @@ impl Default for PerWorkerSpec {
         Self {
             capacity: Capacity::default(),
             steal_batch: STEAL_BATCH,
+            batch_from: 0,
         }
     }
 }
@@ -75,6 +79,7 @@ pub struct PerWorkerStore<T> {
     deques: Box<[Deque<T>]>,
     busy: Box<[Padded<AtomicU64>]>,
     steal_batch: usize,
+    batch_from: usize,
 }
 
 impl<T> PerWorkerStore<T> {
@@ -106,6 +111,7 @@ impl Strategy for PerWorker {
                 .map(|_| Padded::default())
                 .collect(),
             steal_batch: spec.steal_batch,
+            batch_from: spec.batch_from,
         })
     }
 
@@ -137,11 +143,17 @@ pub struct PerWorkerQueue<'a, T: Send> {
     owner: Owner<'a, T>,
     store: &'a PerWorkerStore<T>,
     worker: usize,
-    /// Whose deque was last seen quiet with a single task, and how often in a row.
+    /// Whose deque was last seen quiet with a single task, and how often in a row such a one was seen.
     single: (usize, u32),
 }
 
-impl<T: Send> PerWorkerQueue<'_, T> {
+impl<'a, T: Send> PerWorkerQueue<'a, T> {
+    /// The worker's own deque.
+    #[inline(always)]
+    pub fn owner(&mut self) -> &mut Owner<'a, T> {
+        &mut self.owner
+    }
+
     /// Whether it is too early to knock at the deque of `victim`.
     fn wait_and_see(&mut self, victim: usize) -> bool {
         if !self.store.deques[victim].is_single() {
@@ -150,9 +162,9 @@ impl<T: Send> PerWorkerQueue<'_, T> {
             }
             return false;
         }
-        if self.single.0 != victim {
-            self.single = (victim, 0);
-        }
+        // Counted on from victim to victim: with a count for each, two victims with a task each would
+        // put us off in turns, for ever.
+        self.single.0 = victim;
         self.single.1 += 1;
         self.single.1 <= PATIENCE
     }
@@ -185,9 +197,14 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
             }
             let more = hunt.attempt();
             let mut lost = true;
+            let deque = &self.store.deques[victim];
+            let most = if deque.len() < self.store.batch_from {
+                1
+            } else {
+                self.store.steal_batch
+            };
             for _ in 0..RETRIES {
-                match self.store.deques[victim].steal_batch(&mut self.owner, self.store.steal_batch)
-                {
+                match deque.steal_batch(&mut self.owner, most) {
                     Steal::Taken((task, moved)) => {
                         return Acquired::Task {
                             task,

@@ -40,7 +40,8 @@ mod fences {
 /// program between the call and the return. Here one thread, the one that has called `busy_side`, has
 /// such points wherever it says [`pass`]: it looks whether somebody has asked, and if so, fences and
 /// answers. `heavy` asks and waits for the answer. In the production build `pass` stops the compiler and
-/// nothing else, so between any two accesses to shared words of the busy side there must be one.
+/// nothing else. The points must lie between the accesses whose order matters, those of a pop; where there
+/// are none, the model's thief only waits a little longer than a real one.
 #[cfg(filch_loom)]
 pub mod model {
     use super::Kind;
@@ -162,6 +163,9 @@ mod membarrier {
     const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
     const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
+    /// How often a barrier that the kernel refuses is asked for again.
+    const RETRIES: u32 = 1000;
+
     /// Whether `light` is a fence. Starts as true, so that a `light` before the decision is strong.
     ///
     /// Relaxed suffices: it is written once, in `prepare`, before the crew that uses it exists, and
@@ -215,12 +219,20 @@ mod membarrier {
 
     pub(crate) fn heavy() {
         fence_seq_cst();
-        if prepare() == Kind::Process && call(PRIVATE_EXPEDITED) != 0 {
-            // The kernel accepted the registration and a first call, so a refusal now (a system
-            // call filter installed later, say) would silently void every `light` of the process.
-            eprintln!("filch: the process-wide memory barrier stopped working; aborting");
-            std::process::abort();
+        if prepare() != Kind::Process {
+            return;
         }
+        for _ in 0..RETRIES {
+            if call(PRIVATE_EXPEDITED) == 0 {
+                return;
+            }
+            // Short of memory inside of the kernel, for a moment.
+            std::thread::yield_now();
+        }
+        // The kernel accepted the registration and a first call, so a refusal now (a system call
+        // filter installed later, say) would silently void every `light` of the process.
+        eprintln!("filch: the process-wide memory barrier stopped working; aborting");
+        std::process::abort();
     }
 }
 

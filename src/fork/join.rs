@@ -1,0 +1,207 @@
+//! Two closures, perhaps at the same time.
+#![expect(unsafe_code, reason = "a job in this very stack frame")]
+
+use crate::{
+    ground::unwind,
+    pool::{Pool, on_current, site::Site, stack::StackJob},
+};
+use std::mem;
+
+/// Says how a closure of [`join_context`] came to run.
+#[derive(Clone, Copy, Debug)]
+pub struct JoinContext {
+    migrated: bool,
+}
+
+impl JoinContext {
+    /// Whether another thread runs it than the one that called.
+    #[must_use]
+    pub fn migrated(&self) -> bool {
+        self.migrated
+    }
+}
+
+/// Runs both closures, perhaps at the same time, and returns both results.
+///
+/// `a` runs right away; `b` is queued where an idle worker can take it, and runs here after `a` if nobody
+/// has. On the pool that the caller works for, else on the [global one](Pool::global); a thread from outside
+/// becomes a worker for the time of the call.
+///
+/// ```
+/// fn fibonacci(n: u32) -> u64 {
+///     if n < 2 {
+///         return u64::from(n);
+///     }
+///     let (a, b) = filch::join(|| fibonacci(n - 1), || fibonacci(n - 2));
+///     a + b
+/// }
+/// assert_eq!(fibonacci(20), 6765);
+/// ```
+///
+/// # Panics
+/// When one of the closures panics, after both have finished: with the panic of `a`, or else of `b`. If
+/// both panic, that of `b` goes to the pool's [`on_panic`](crate::PoolBuilder::on_panic).
+#[inline]
+pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    on_current(|site| join_on(site, |_| a(), |_| b()))
+}
+
+/// [`join`] whose closures are told whether another thread runs them.
+///
+/// ```
+/// let (a, b) = filch::join_context(|cx| cx.migrated(), |cx| cx.migrated());
+/// assert!(!a); // the first one never moves
+/// println!("the second one was {}stolen", if b { "" } else { "not " });
+/// ```
+#[inline]
+pub fn join_context<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce(JoinContext) -> RA + Send,
+    B: FnOnce(JoinContext) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    on_current(|site| join_on(site, a, b))
+}
+
+impl Pool {
+    /// [`join`](crate::join) on this pool.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(2).build().unwrap();
+    /// let mut halves = [1, 2, 3, 4];
+    /// let (left, right) = halves.split_at_mut(2);
+    /// pool.join(|| left[0] = 10, || right[0] = 30);
+    /// assert_eq!(halves, [10, 2, 30, 4]);
+    /// ```
+    #[inline]
+    pub fn join<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce() -> RA + Send,
+        B: FnOnce() -> RB + Send,
+        RA: Send,
+        RB: Send,
+    {
+        self.on_site(|site| join_on(site, |_| a(), |_| b()))
+    }
+
+    /// [`join_context`](crate::join_context) on this pool.
+    #[inline]
+    pub fn join_context<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce(JoinContext) -> RA + Send,
+        B: FnOnce(JoinContext) -> RB + Send,
+        RA: Send,
+        RB: Send,
+    {
+        self.on_site(|site| join_on(site, a, b))
+    }
+}
+
+#[inline(always)]
+fn join_on<A, B, RA, RB>(site: &Site<'_, '_>, a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce(JoinContext) -> RA,
+    B: FnOnce(JoinContext) -> RB + Send,
+    RB: Send,
+{
+    let job = StackJob::new(move |migrated| b(JoinContext { migrated }));
+    // SAFETY: `job` stays in this frame until it has been taken back or its latch is set: below, or, when
+    // `a` panics, in `Unfinished::drop`.
+    site.push_part(unsafe { job.job() });
+    let unfinished = Unfinished { site, job: &job };
+    let ra = a(JoinContext { migrated: false });
+    mem::forget(unfinished);
+    match take_back(site, &job) {
+        // Not stolen. If `b` panics now, `a` is done and the panic goes its way.
+        Some(b) => (ra, b(false)),
+        None => (ra, wait(site, &job)),
+    }
+}
+
+/// The closure, if nobody has stolen it.
+#[inline(always)]
+fn take_back<F, R>(site: &Site<'_, '_>, job: &StackJob<F, R>) -> Option<F>
+where
+    F: FnOnce(bool) -> R + Send,
+    R: Send,
+{
+    while let Some(newest) = site.pop() {
+        if newest.is_at(job) {
+            mem::forget(newest);
+            // SAFETY: we have just popped its job.
+            return Some(unsafe { job.take_back() });
+        }
+        // Something that `a` has spawned and nobody has waited for.
+        site.run(newest);
+    }
+    None
+}
+
+/// It was stolen: helps others until the thief is done.
+#[cold]
+fn wait<F, R>(site: &Site<'_, '_>, job: &StackJob<F, R>) -> R
+where
+    F: FnOnce(bool) -> R + Send,
+    R: Send,
+{
+    site.wait(job.latch());
+    // SAFETY: `wait` returns when the latch is set; once.
+    match unsafe { job.take_result() } {
+        Ok(result) => result,
+        Err(payload) => unwind::resume(payload),
+    }
+}
+
+/// `a` has panicked: `b` must be finished before its frame goes.
+struct Unfinished<'a, 'w, 'c, F, R>
+where
+    F: FnOnce(bool) -> R + Send,
+    R: Send,
+{
+    site: &'a Site<'w, 'c>,
+    job: &'a StackJob<F, R>,
+}
+
+impl<F, R> Drop for Unfinished<'_, '_, '_, F, R>
+where
+    F: FnOnce(bool) -> R + Send,
+    R: Send,
+{
+    #[inline(always)]
+    fn drop(&mut self) {
+        finish_b(self.site, self.job);
+    }
+}
+
+/// `a` has panicked and unwinds: runs `b`, or waits for it.
+#[cold]
+fn finish_b<F, R>(site: &Site<'_, '_>, job: &StackJob<F, R>)
+where
+    F: FnOnce(bool) -> R + Send,
+    R: Send,
+{
+    let result = match take_back(site, job) {
+        Some(b) => unwind::contain(|| b(false)),
+        None => {
+            site.wait(job.latch());
+            // SAFETY: the latch is set; once.
+            unsafe { job.take_result() }
+        }
+    };
+    match result {
+        // The result's destructor is the user's code, and we are unwinding already.
+        Ok(result) => {
+            if let Err(payload) = unwind::contain(|| drop(result)) {
+                site.pool().panicked(payload);
+            }
+        }
+        Err(payload) => site.pool().panicked(payload),
+    }
+}

@@ -1,0 +1,33 @@
+//! Fork and join: two calls at once, tasks that borrow, tasks for everybody.
+//!
+//! # Waiting
+//!
+//! A worker that waits, in [`join`] for a stolen half or at the end of a [`scope`], does not idle: it runs
+//! other tasks. Its own newest ones first, which are most likely those it waits for; then any others. Two
+//! things keep that within bounds:
+//!
+//! - **The stack.** A task that runs inside of a wait may wait itself, and so on. When a thread has used more
+//!   than 512 KiB of stack since it began to work, its waits run only tasks of its own queue, and sleep when
+//!   there are none. That cannot deadlock: what it waits for is running on another worker, or in a queue
+//!   whose owner runs it.
+//! - **Locks.** A task that is picked up while waiting may want a lock that the waiting one holds.
+//!   [`isolate`] marks the code that waits with a lock in its hands: waits inside run only what was queued
+//!   inside.
+//!
+//! # Panics
+//!
+//! Nothing is left behind by a panic: [`join`] finishes both sides, [`scope`] all tasks, before the panic goes
+//! on. The first one goes on; others are told to the pool's [`on_panic`](crate::PoolBuilder::on_panic).
+//!
+//! # Threads from outside
+//!
+//! A thread that is no worker becomes one for the time of its call, instead of handing its work over and
+//! sleeping. So a small parallel region costs about as much from outside as from inside.
+
+mod join;
+mod scope;
+mod spawn;
+
+pub use join::{JoinContext, join, join_context};
+pub use scope::{Scope, scope};
+pub use spawn::{broadcast, isolate, spawn, yield_now};

@@ -1,0 +1,355 @@
+//! Tasks that borrow from the stack of the one who waits for them.
+#![expect(unsafe_code, reason = "tasks that point into the frame of `scope`")]
+
+use crate::{
+    ground::{
+        sync::{AtomicI64, Ordering},
+        unwind::{self, Payload},
+    },
+    pool::{Inner, Pool, heap, job::Job, latch::Awaited, on_current, site::Site},
+};
+use std::{
+    cell::Cell,
+    collections::VecDeque,
+    fmt,
+    marker::PhantomData,
+    sync::{Mutex, PoisonError},
+};
+
+/// Spawns tasks that may borrow everything that outlives the scope.
+///
+/// Made by [`scope`].
+pub struct Scope<'scope> {
+    state: State,
+    /// Jobs of [`Scope::spawn_fifo`], in their order.
+    fifo: Mutex<VecDeque<Job>>,
+    /// Invariant: a scope must not pass for one that lives longer or shorter.
+    lifetime: PhantomData<fn(&'scope ()) -> &'scope ()>,
+}
+
+/// Calls `f` with a scope, and returns when everything that was spawned in it is done.
+///
+/// The calling thread works on the tasks too; one from outside becomes a worker for the time of the call.
+///
+/// ```
+/// let mut numbers = vec![1, 2, 3, 4];
+/// filch::scope(|s| {
+///     for n in &mut numbers {
+///         s.spawn(move |_| *n *= 10);
+///     }
+/// });
+/// assert_eq!(numbers, [10, 20, 30, 40]);
+/// ```
+///
+/// Tasks can spawn more into the same scope:
+///
+/// ```
+/// use std::sync::atomic::{AtomicU32, Ordering};
+///
+/// fn walk<'s>(depth: u32, seen: &'s AtomicU32, s: &filch::Scope<'s>) {
+///     seen.fetch_add(1, Ordering::Relaxed);
+///     if depth > 0 {
+///         s.spawn(move |s| walk(depth - 1, seen, s));
+///         s.spawn(move |s| walk(depth - 1, seen, s));
+///     }
+/// }
+///
+/// let seen = AtomicU32::new(0);
+/// filch::scope(|s| walk(4, &seen, s));
+/// assert_eq!(seen.into_inner(), 31);
+/// ```
+///
+/// A task cannot borrow what is made inside of the scope:
+///
+/// ```compile_fail
+/// filch::scope(|s| {
+///     let inside = 1;
+///     s.spawn(|_| println!("{}", &inside));
+/// });
+/// ```
+///
+/// nor anything that other threads must not use:
+///
+/// ```compile_fail
+/// let shared = std::rc::Rc::new(1);
+/// filch::scope(|s| s.spawn(|_| println!("{shared}")));
+/// ```
+///
+/// nor can the scope be kept:
+///
+/// ```compile_fail
+/// let mut kept = None;
+/// filch::scope(|s| kept = Some(s));
+/// ```
+///
+/// # Panics
+/// When `f` or a task panics, after all tasks are done: with the panic of `f`, or else the first of a
+/// task. Others go to the pool's [`on_panic`](crate::PoolBuilder::on_panic).
+pub fn scope<'scope, R>(f: impl FnOnce(&Scope<'scope>) -> R) -> R {
+    on_current(|site| scope_on(site, f))
+}
+
+impl Pool {
+    /// [`scope`](crate::scope) on this pool.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(2).build().unwrap();
+    /// let (mut a, mut b) = (0, 0);
+    /// pool.scope(|s| {
+    ///     s.spawn(|_| a = 1);
+    ///     s.spawn(|_| b = 2);
+    /// });
+    /// assert_eq!((a, b), (1, 2));
+    /// ```
+    pub fn scope<'scope, R>(&self, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
+        self.on_site(|site| scope_on(site, f))
+    }
+}
+
+pub(super) fn scope_on<'scope, R>(site: &Site<'_, '_>, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
+    let scope = Scope {
+        state: State {
+            pool: site.pool(),
+            owner: site.worker(),
+            here: Cell::new(0),
+            elsewhere: AtomicI64::new(0),
+            panic: Mutex::new(None),
+        },
+        fifo: Mutex::default(),
+        lifetime: PhantomData,
+    };
+    let result = unwind::contain(|| f(&scope));
+    // Whatever happened, the tasks point into this frame.
+    site.wait(&scope.state);
+    let panic = scope
+        .state
+        .panic
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    match (result, panic) {
+        (Ok(result), None) => result,
+        (Ok(_), Some(payload)) => unwind::resume(payload),
+        (Err(payload), other) => {
+            if let Some(other) = other {
+                site.pool().panicked(other);
+            }
+            unwind::resume(payload)
+        }
+    }
+}
+
+/// How many tasks of a scope are pending.
+///
+/// The worker that waits for the scope counts what it spawns and finishes itself in a plain cell; all
+/// others share a word. The sum of both is the number of pending tasks. Before the owner sleeps it adds its
+/// cell to the word, so that whoever brings the word to zero knows that it has to wake it: those who wait pay.
+struct State {
+    pool: *const Inner,
+    /// The worker that waits.
+    owner: usize,
+    /// Used by the owner's thread only: `is_owner` makes sure.
+    here: Cell<i64>,
+    /// Twice the count, plus one while the owner sleeps.
+    elsewhere: AtomicI64,
+    panic: Mutex<Option<Payload>>,
+}
+
+const ONE: i64 = 2;
+const SLEEPING: i64 = 1;
+
+// SAFETY: `here` is only touched by the thread that is worker `owner` of the pool, which `is_owner` checks;
+// `pool` points to a pool that lives as long as its worker is in `scope`; the rest may be shared.
+unsafe impl Sync for Scope<'_> {}
+// SAFETY: a scope is never moved out of the frame of `scope`; references to it are, which is `Sync`.
+unsafe impl Send for Scope<'_> {}
+
+impl State {
+    #[inline(always)]
+    fn is_owner(&self, site: &Site<'_, '_>) -> bool {
+        std::ptr::eq(site.pool(), self.pool) && site.worker() == self.owner
+    }
+
+    /// One more task is pending.
+    #[inline(always)]
+    fn add(&self, site: Option<&Site<'_, '_>>) {
+        match site {
+            Some(site) if self.is_owner(site) => self.here.set(self.here.get() + 1),
+            // Relaxed: the task that adds is pending itself, or the owner is in `f`; so nobody waits for
+            // this very change.
+            _ => {
+                self.elsewhere.fetch_add(ONE, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A task is done; the last touch of the scope by whoever ran it.
+    #[inline(always)]
+    fn done(&self, site: &Site<'_, '_>) {
+        if self.is_owner(site) {
+            self.here.set(self.here.get() - 1);
+            return;
+        }
+        let owner = self.owner;
+        // AcqRel: what the task did is visible to the owner when it sees the sum. Nothing of `self` is
+        // touched after this: the owner may be gone.
+        let before = self.elsewhere.fetch_sub(ONE, Ordering::AcqRel);
+        if before == ONE + SLEEPING {
+            site.pool().unpark(owner);
+        }
+    }
+
+    fn keep_panic(&self, site: &Site<'_, '_>, payload: Payload) {
+        let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.is_none() {
+            *first = Some(payload);
+        } else {
+            drop(first);
+            site.pool().panicked(payload);
+        }
+    }
+}
+
+impl Awaited for State {
+    fn happened(&self) -> bool {
+        // Acquire: pairs with the release in `done`.
+        let elsewhere = self.elsewhere.load(Ordering::Acquire);
+        self.here.get() + (elsewhere >> 1) == 0
+    }
+
+    fn sleep(&self, _worker: usize) -> bool {
+        let here = self.here.take();
+        // AcqRel: as in `done`.
+        let before = self
+            .elsewhere
+            .fetch_add(here * ONE + SLEEPING, Ordering::AcqRel);
+        if (before >> 1) + here == 0 {
+            self.awake();
+            return false;
+        }
+        true
+    }
+
+    fn awake(&self) {
+        // AcqRel: as in `done`.
+        self.elsewhere.fetch_sub(SLEEPING, Ordering::AcqRel);
+    }
+}
+
+impl<'scope> Scope<'scope> {
+    /// Spawns a task into the scope: it runs before [`scope`] returns. The newest runs first, unless idle
+    /// workers take the oldest.
+    #[inline]
+    pub fn spawn(&self, task: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+        Site::with(|site| {
+            let site = site.filter(|site| std::ptr::eq(site.pool(), self.state.pool));
+            self.state.add(site);
+            self.queue(site, self.wrap(task));
+        });
+    }
+
+    /// Spawns a task that runs after those spawned this way before it, as far as one worker is
+    /// concerned.
+    ///
+    /// ```
+    /// use std::sync::Mutex;
+    ///
+    /// let order = Mutex::new(vec![]);
+    /// let alone = filch::Pool::builder().workers(0).build().unwrap();
+    /// alone.scope(|s| {
+    ///     for n in 0..3 {
+    ///         let order = &order;
+    ///         s.spawn_fifo(move |_| order.lock().unwrap().push(n));
+    ///     }
+    /// });
+    /// assert_eq!(order.into_inner().unwrap(), [0, 1, 2]);
+    /// ```
+    pub fn spawn_fifo(&self, task: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+        Site::with(|site| {
+            let site = site.filter(|site| std::ptr::eq(site.pool(), self.state.pool));
+            self.state.add(site);
+            let run = self.wrap(task);
+            // SAFETY: the scope, and what the task borrows, live until the task is done; every job of
+            // the queue is run by one of the jobs below, of which there are as many.
+            let job = unsafe { heap::boxed(run) };
+            self.fifo().push_back(job);
+            // What is queued is not the task but a turn: whoever gets it runs the oldest one.
+            let this = ScopePointer(&raw const *self);
+            self.queue(site, move |site: &Site<'_, '_>| {
+                let oldest = this.get().fifo().pop_front();
+                oldest.expect("a turn for each task").run(site);
+            });
+        });
+    }
+
+    fn fifo(&self) -> std::sync::MutexGuard<'_, VecDeque<Job>> {
+        self.fifo.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Spawns a task that `worker` runs.
+    pub(super) fn send(
+        &self,
+        site: &Site<'_, '_>,
+        worker: usize,
+        task: impl FnOnce(&Scope<'scope>) + Send + 'scope,
+    ) {
+        self.state.add(Some(site));
+        // SAFETY: as in `queue`.
+        let job = unsafe { heap::boxed(self.wrap(task)) };
+        site.send(worker, job);
+    }
+
+    /// The task, and what is to be done after it.
+    #[inline(always)]
+    fn wrap<F>(&self, task: F) -> impl FnOnce(&Site<'_, '_>) + Send + use<'scope, F> + 'scope
+    where
+        F: FnOnce(&Scope<'scope>) + Send + 'scope,
+    {
+        let this = ScopePointer(&raw const *self);
+        move |site: &Site<'_, '_>| {
+            let scope = this.get();
+            if let Err(payload) = unwind::contain(|| task(scope)) {
+                scope.state.keep_panic(site, payload);
+            }
+            scope.state.done(site);
+        }
+    }
+
+    #[inline(always)]
+    fn queue(&self, site: Option<&Site<'_, '_>>, run: impl FnOnce(&Site<'_, '_>) + Send + 'scope) {
+        match site {
+            Some(site) => {
+                // SAFETY: `scope` does not return before `run` has counted itself as done, so what it
+                // borrows lives until then; the pool runs every job.
+                site.push(unsafe { heap::job_on(site, run) });
+            }
+            None => {
+                // SAFETY: as above.
+                let job = unsafe { heap::boxed(run) };
+                // SAFETY: the pool lives while its worker is in `scope`, which waits for this task.
+                let pool = unsafe { &*self.state.pool };
+                pool.submit(job);
+            }
+        }
+    }
+}
+
+/// A scope's address, in the hands of its tasks.
+struct ScopePointer<'scope>(*const Scope<'scope>);
+
+// SAFETY: `Scope` is `Sync`.
+unsafe impl Send for ScopePointer<'_> {}
+
+impl<'scope> ScopePointer<'scope> {
+    fn get<'a>(&self) -> &'a Scope<'scope> {
+        // SAFETY: used by tasks of the scope before they count themselves as done, so `scope` has not
+        // returned.
+        unsafe { &*self.0 }
+    }
+}
+
+impl fmt::Debug for Scope<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,208 @@
+//! Everything that can be set about a pool.
+
+use super::{
+    GLOBAL, Inner, Owned, PanicHandler, Pool,
+    guest::{self, GUESTS, Guests},
+    job::Job,
+    site::Site,
+    slab::Slab,
+};
+use crate::{
+    crew::{Crew, CrewConfig, Parkers, Work},
+    engine::{Active, Capacity, Core, PerWorker, PerWorkerSpec, Settings, Tiered, Topology},
+    ground::{error::BuildError, unwind::Payload},
+    observe::Counters,
+};
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// Thieves take more than one job only from queues that are longer than this. Recursive joins rarely have as
+/// many halves pending; a loop that spawns does.
+const BATCH_FROM: usize = 64;
+
+/// Builds a [`Pool`].
+///
+/// ```
+/// use filch::Pool;
+///
+/// let pool = Pool::builder()
+///     .workers(2)
+///     .name(|worker| format!("render-{worker}"))
+///     .stack_size(8 << 20)
+///     .on_panic(|_| eprintln!("a spawned task panicked"))
+///     .build()?;
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+pub struct PoolBuilder {
+    crew: CrewConfig,
+    settings: Settings,
+    idle: Tiered,
+    capacity: usize,
+    on_panic: Option<PanicHandler>,
+}
+
+impl PoolBuilder {
+    pub(super) fn new() -> Self {
+        Self {
+            crew: CrewConfig::default(),
+            settings: Settings::new(0),
+            idle: Tiered::default(),
+            capacity: 128,
+            on_panic: None,
+        }
+    }
+
+    /// How many threads. By default the environment variable `FILCH_WORKERS`, or else one for each core
+    /// that the process may use. Zero means that the callers do the work: a call to `join` or `scope` runs
+    /// everything on its own thread, and what is spawned runs in later calls, or when the pool is dropped.
+    ///
+    /// ```
+    /// use filch::Pool;
+    ///
+    /// let alone = Pool::builder().workers(0).build().unwrap();
+    /// assert_eq!(alone.join(|| 1, || 2), (1, 2));
+    /// ```
+    #[must_use]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.crew.workers = Some(workers);
+        self
+    }
+
+    /// The names of the threads; `filch-0`, `filch-1` and so on by default.
+    #[must_use]
+    pub fn name(mut self, name: impl Fn(usize) -> String + Send + Sync + 'static) -> Self {
+        self.crew.name = Some(Arc::new(name));
+        self
+    }
+
+    /// The stack of each thread, in bytes.
+    #[must_use]
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.crew.stack_size = Some(bytes);
+        self
+    }
+
+    /// Called on each thread before its first task. A panic in it makes [`build`](Self::build) fail.
+    #[must_use]
+    pub fn on_start(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.crew.hooks.on_start = Some(Arc::new(hook));
+        self
+    }
+
+    /// Called on each thread after its last task.
+    #[must_use]
+    pub fn on_exit(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.crew.hooks.on_exit = Some(Arc::new(hook));
+        self
+    }
+
+    /// Called with what a panic carried when nobody waits for the task, or when somebody already gets
+    /// another panic.
+    #[must_use]
+    pub fn on_panic(mut self, handler: impl Fn(&Payload) + Send + Sync + 'static) -> Self {
+        self.on_panic = Some(Box::new(handler));
+        self
+    }
+
+    /// For how many jobs a worker's queue has room at the start (128); it grows.
+    #[must_use]
+    pub fn queue_capacity(mut self, jobs: usize) -> Self {
+        self.capacity = jobs;
+        self
+    }
+
+    /// How often a worker looks around in vain before it sleeps (200).
+    #[must_use]
+    pub fn spin_rounds(mut self, rounds: u32) -> Self {
+        self.idle.spin_rounds = rounds;
+        self
+    }
+
+    /// Where the workers' random generators start.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.settings.seed = seed;
+        self
+    }
+
+    /// Starts the pool.
+    ///
+    /// # Errors
+    /// When a setting makes no sense, a thread cannot be started, or a start hook panics.
+    pub fn build(mut self) -> Result<Pool, BuildError> {
+        let threads = self.crew.workers()?;
+        let places = threads.saturating_add(GUESTS);
+        let parkers = Arc::new(Parkers::new(places));
+        self.settings.workers = places;
+        self.settings.topology = Topology::flat(places);
+        self.settings.idle = Box::new(self.idle);
+        self.settings.unpark = Box::new(parkers.clone());
+        let spec = PerWorkerSpec {
+            capacity: Capacity::growable(self.capacity),
+            batch_from: BATCH_FROM,
+            ..PerWorkerSpec::default()
+        };
+        let core = Core::new(self.settings, &spec, Counters::new(places))?;
+        let inner = Arc::new(Inner {
+            core: Arc::new(core),
+            parkers,
+            guests: Guests::new(),
+            slabs: (0..places).map(|_| Slab::new()).collect(),
+            threads,
+            on_panic: self.on_panic,
+            handle: OnceLock::new(),
+        });
+        let work = Arc::new(Jobs(inner.clone()));
+        let crew = Crew::start(threads, &self.crew, &inner.core, &inner.parkers, &work)?;
+        let owned = Arc::new(Owned {
+            inner,
+            crew: Mutex::new(Some(crew)),
+        });
+        let _ = owned.inner.handle.set(Arc::downgrade(&owned));
+        Ok(Pool { owned })
+    }
+
+    /// Starts the pool that [`Pool::global`] gives.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build); also when the global pool has been started already.
+    pub fn build_global(self) -> Result<&'static Pool, BuildError> {
+        let mut built = None;
+        let started = || {
+            BuildError::config(
+                "the global pool has been started already; set it up before its first use",
+            )
+        };
+        if GLOBAL.get().is_some() {
+            return Err(started());
+        }
+        let pool = self.build()?;
+        let global = GLOBAL.get_or_init(|| {
+            built = Some(());
+            pool
+        });
+        built.map(|()| global).ok_or_else(started)
+    }
+}
+
+impl std::fmt::Debug for PoolBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PoolBuilder")
+            .field("crew", &self.crew)
+            .field("idle", &self.idle)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A pool's way to run a job.
+struct Jobs(Arc<Inner>);
+
+impl Work<Job, (), PerWorker, Counters> for Jobs {
+    fn init(&self, _worker: usize) {
+        guest::mark_stack();
+    }
+
+    #[inline(always)]
+    fn run(&self, job: Job, active: Active<'_, '_, Job, PerWorker, Counters>, (): &mut ()) {
+        Site::enter(active, &self.0, |site| job.run(site));
+    }
+}

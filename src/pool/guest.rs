@@ -1,0 +1,133 @@
+//! Threads from outside that become workers for a call.
+//!
+//! A call into the pool from a thread that is none of its workers does not block while others work: the
+//! thread takes one of the spare places, works like everybody else until its call is done, and leaves; what
+//! is left in its queue goes to the others. When all places are taken, the caller does its work alone.
+
+use super::{Inner, Pool, site::Site};
+use crate::{
+    engine::{IdleAction, Step},
+    ground::sync::{AtomicU64, Ordering},
+};
+use std::{cell::Cell, hint, thread};
+
+/// Places for threads from outside, at the same time.
+pub(super) const GUESTS: usize = 32;
+
+/// Of the stack that a thread may have, so much may be used before it takes on no more tasks from
+/// elsewhere while it waits. A thread of the pool has 2 MiB unless told otherwise.
+const AMPLE: usize = 512 * 1024;
+
+thread_local! {
+    /// Where this thread's stack was when it began to work for a pool; zero before.
+    static STACK_BASE: Cell<usize> = const { Cell::new(0) };
+}
+
+/// An address in the present stack frame.
+#[inline(never)]
+fn stack_here() -> usize {
+    let here = 0_u8;
+    std::ptr::from_ref(hint::black_box(&here)).addr()
+}
+
+/// This thread works for a pool from here on.
+pub(crate) fn mark_stack() {
+    if STACK_BASE.get() == 0 {
+        STACK_BASE.set(stack_here());
+    }
+}
+
+/// Whether less than [`AMPLE`] of the stack is in use since the thread began to work.
+pub(crate) fn stack_is_ample() -> bool {
+    STACK_BASE.get().abs_diff(stack_here()) < AMPLE
+}
+
+/// Which of the spare places are free: one bit each.
+#[derive(Debug)]
+pub(super) struct Guests {
+    free: AtomicU64,
+}
+
+impl Guests {
+    pub(crate) fn new() -> Self {
+        Self {
+            free: AtomicU64::new((1 << GUESTS) - 1),
+        }
+    }
+
+    fn take(&self) -> Option<usize> {
+        // Acquire: pairs with the release in `give_back`; the place is as its last guest left it.
+        // Relaxed on failure: tried again.
+        let before = self
+            .free
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, |free| {
+                (free != 0).then_some(free & free.wrapping_sub(1))
+            });
+        before.ok().map(|free| free.trailing_zeros() as usize)
+    }
+
+    fn give_back(&self, place: usize) {
+        // Release: pairs with the acquire in `take`.
+        self.free.fetch_or(1 << place, Ordering::Release);
+    }
+}
+
+impl Inner {
+    /// Calls `f` as a worker of this pool.
+    pub(crate) fn as_guest<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+        struct Place<'a>(&'a Inner, usize);
+        impl Drop for Place<'_> {
+            fn drop(&mut self) {
+                self.0.guests.give_back(self.1);
+            }
+        }
+        let Some(place) = self.guests.take() else {
+            return Self::alone(f);
+        };
+        let place = Place(self, place);
+        let id = self.threads + place.1;
+        mark_stack();
+        self.parkers.register(id);
+        let mut worker = self.core.enter(id);
+        let result = worker.adopt(|active| Site::enter(active, self, f));
+        drop(worker);
+        drop(place);
+        result
+    }
+
+    /// All places are taken: the caller works alone, in a pool of its own.
+    #[cold]
+    fn alone<R>(f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+        match Pool::builder().workers(0).build() {
+            Ok(pool) => pool.inner().as_guest(f),
+            Err(error) => unreachable!("a pool without threads can always be built: {error}"),
+        }
+    }
+
+    /// The calling thread runs whatever there is until the pool is finished: for a pool without threads.
+    pub(crate) fn run_out(&self) {
+        let Some(place) = self.guests.take() else {
+            return;
+        };
+        let id = self.threads + place;
+        mark_stack();
+        self.parkers.register(id);
+        let mut worker = self.core.enter(id);
+        loop {
+            let step = worker.step(|job, active| Site::enter(active, self, |site| job.run(site)));
+            match step {
+                Step::Ran => {}
+                Step::Idle(IdleAction::Spin(_) | IdleAction::Park(_)) => hint::spin_loop(),
+                Step::Idle(IdleAction::Yield) => thread::yield_now(),
+                Step::Park(ticket) => {
+                    self.parkers
+                        .park(None, || worker.is_woken() || worker.has_mail());
+                    worker.resume(ticket);
+                }
+                Step::Exit => break,
+            }
+        }
+        drop(worker);
+        self.guests.give_back(place);
+    }
+}

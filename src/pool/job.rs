@@ -1,0 +1,45 @@
+//! A job: a task of any kind behind two words.
+#![expect(unsafe_code, reason = "erases the type of what it points to")]
+
+use super::site::Site;
+
+/// A pointer to something that can be run once, and the function that knows what it is.
+///
+/// Two words, so that the queues move it in two stores. Who makes a job says, at `Job::new`, why what it
+/// points to is alive when the job runs; everything else about jobs is safe.
+pub(crate) struct Job {
+    data: *const (),
+    run: unsafe fn(*const (), &Site<'_, '_>),
+}
+
+// SAFETY: `Job::new` asks for data that may be used from the thread that runs the job.
+unsafe impl Send for Job {}
+
+impl Job {
+    /// # Safety
+    /// `run(data, _)` must be sound to call once, from any worker of the pool, at any time until the job
+    /// is run or taken back.
+    #[inline(always)]
+    pub(crate) unsafe fn new(data: *const (), run: unsafe fn(*const (), &Site<'_, '_>)) -> Self {
+        Self { data, run }
+    }
+
+    /// Whether this job is the one that points to `data`.
+    #[inline(always)]
+    pub(crate) fn is_at<T>(&self, data: *const T) -> bool {
+        std::ptr::eq(self.data, data.cast())
+    }
+
+    /// Runs it, once: a job cannot be cloned.
+    #[inline(always)]
+    pub(crate) fn run(self, site: &Site<'_, '_>) {
+        // SAFETY: by the duty of `Job::new`; there is one `Job` for it, and it is gone now.
+        unsafe { (self.run)(self.data, site) };
+    }
+}
+
+impl std::fmt::Debug for Job {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Job").field(&self.data).finish()
+    }
+}

@@ -1,0 +1,76 @@
+//! What a worker waits for inside of a task.
+
+use super::Inner;
+use crate::ground::sync::{AtomicUsize, Ordering};
+
+/// Something that a worker can wait for while it helps others, and that can wake it.
+pub(crate) trait Awaited {
+    /// Whether it has happened. After that nobody touches it any more but the one who waits.
+    fn happened(&self) -> bool;
+
+    /// `worker` is about to sleep until it has happened. False when it has already.
+    fn sleep(&self, worker: usize) -> bool;
+
+    /// The worker does not sleep any more.
+    fn awake(&self);
+}
+
+const UNSET: usize = 0;
+const SET: usize = 1;
+/// The number of the worker that sleeps, plus this.
+const SLEEPER: usize = 2;
+
+/// One event, set by one thread and waited for by one worker, in the waiter's stack frame.
+///
+/// The word is all there is, and the swap that sets it is the last touch of the one who sets it: the
+/// waiter may return, and the frame be gone, right after.
+#[derive(Debug)]
+pub(crate) struct Latch {
+    state: AtomicUsize,
+}
+
+impl Latch {
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        Self {
+            state: AtomicUsize::new(UNSET),
+        }
+    }
+
+    /// It has happened. `pool` is the waiter's; it outlives the latch, since the setter is one of its
+    /// workers.
+    pub(crate) fn set(&self, pool: &Inner) {
+        // AcqRel: what was done before is visible to the waiter; and if it sleeps, that it went to
+        // sleep, in the pool's parkers, is visible to us. Nothing of `self` is touched after this.
+        let before = self.state.swap(SET, Ordering::AcqRel);
+        if before >= SLEEPER {
+            pool.unpark(before - SLEEPER);
+        }
+    }
+}
+
+impl Awaited for Latch {
+    #[inline(always)]
+    fn happened(&self) -> bool {
+        // Acquire: pairs with the release in `set`.
+        self.state.load(Ordering::Acquire) == SET
+    }
+
+    fn sleep(&self, worker: usize) -> bool {
+        // AcqRel: as in `set`. Acquire on failure: it is set.
+        self.state
+            .compare_exchange(UNSET, SLEEPER + worker, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    fn awake(&self) {
+        // Relaxed: unless it is set, nobody else looks at the word before the next `sleep`.
+        let state = self.state.load(Ordering::Relaxed);
+        if state != SET {
+            // Relaxed: as above. If it fails, it has been set in between.
+            let _ = self
+                .state
+                .compare_exchange(state, UNSET, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+}

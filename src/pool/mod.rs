@@ -1,0 +1,276 @@
+//! The pool: workers that run jobs of any kind.
+//!
+//! The engine over a two-word [`Job`](job::Job), plus threads. The faces ([`fork`](crate::fork) and those to
+//! come) make jobs; they all share these workers.
+
+mod builder;
+mod guest;
+pub(crate) mod heap;
+pub(crate) mod job;
+pub(crate) mod latch;
+pub(crate) mod site;
+mod slab;
+pub(crate) mod stack;
+
+pub use builder::PoolBuilder;
+
+use crate::{
+    crew::{Crew, Parkers, is_worker_of},
+    engine::{Core, PerWorker, Unpark},
+    ground::unwind::{self, Payload},
+    observe::{Counters, Metrics},
+};
+use guest::Guests;
+use job::Job;
+use site::Site;
+use slab::Slab;
+use std::{
+    fmt,
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
+    time::{Duration, Instant},
+};
+
+/// What the threads, the guests and the handles of a pool share.
+pub(crate) struct Inner {
+    core: Arc<Core<Job, PerWorker, Counters>>,
+    parkers: Arc<Parkers>,
+    guests: Guests,
+    /// One for each worker, guests included.
+    slabs: Box<[Slab]>,
+    threads: usize,
+    on_panic: Option<PanicHandler>,
+    /// The handles, for `Pool::current`.
+    handle: OnceLock<Weak<Owned>>,
+}
+
+type PanicHandler = Box<dyn Fn(&Payload) + Send + Sync>;
+
+/// What the last handle drops.
+struct Owned {
+    inner: Arc<Inner>,
+    crew: Mutex<Option<Crew<()>>>,
+}
+
+/// A pool of workers. Cheap to clone; dropping the last clone runs what is queued and joins the threads.
+///
+/// ```
+/// use filch::Pool;
+///
+/// let pool = Pool::builder().workers(2).build()?;
+/// let (a, b) = pool.join(|| 6 * 7, || "hello".len());
+/// assert_eq!((a, b), (42, 5));
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[derive(Clone)]
+pub struct Pool {
+    owned: Arc<Owned>,
+}
+
+static GLOBAL: OnceLock<Pool> = OnceLock::new();
+
+impl Pool {
+    /// What can be set.
+    #[must_use]
+    pub fn builder() -> PoolBuilder {
+        PoolBuilder::new()
+    }
+
+    /// The pool of the whole program, started at its first use: one worker for each core, or
+    /// `FILCH_WORKERS`. [`PoolBuilder::build_global`] sets it up otherwise.
+    ///
+    /// ```
+    /// assert!(filch::Pool::global().workers() >= 1);
+    /// ```
+    ///
+    /// # Panics
+    /// When its threads cannot be started.
+    pub fn global() -> &'static Self {
+        GLOBAL.get_or_init(|| match Self::builder().build() {
+            Ok(pool) => pool,
+            Err(error) => panic!("the global pool could not be started: {error}"),
+        })
+    }
+
+    /// The pool that this thread works for at present.
+    ///
+    /// ```
+    /// use filch::Pool;
+    ///
+    /// assert!(Pool::current().is_none());
+    /// let pool = Pool::builder().workers(1).build().unwrap();
+    /// pool.install(|| assert!(Pool::current().is_some()));
+    /// ```
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        Site::with(|site| {
+            let owned = site?.pool().handle.get()?.upgrade()?;
+            Some(Self { owned })
+        })
+    }
+
+    /// How many workers there are: threads of the pool, not counting those that join in for a call.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.inner().threads
+    }
+
+    /// What the workers have done so far. After those of the pool's own threads come the places for
+    /// threads that join in for a call.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        self.inner().core.observer().metrics()
+    }
+
+    /// Runs `f` on this pool: the calling thread becomes one of its workers for that time, so that
+    /// everything `f` calls (`join`, `scope`, …) happens here.
+    ///
+    /// ```
+    /// use filch::Pool;
+    ///
+    /// let pool = Pool::builder().workers(2).build().unwrap();
+    /// let sum = pool.install(|| {
+    ///     let (a, b) = filch::join(|| 1, || 2);
+    ///     a + b
+    /// });
+    /// assert_eq!(sum, 3);
+    /// ```
+    pub fn install<R>(&self, f: impl FnOnce() -> R) -> R {
+        self.on_site(|_| f())
+    }
+
+    /// Takes no more part: runs everything that is queued, and waits for the threads to end. Other
+    /// handles of the pool are left without workers; calls through them run on their own thread.
+    ///
+    /// Called by a worker of this pool it does not wait.
+    pub fn shutdown(self) {
+        self.owned.finish();
+    }
+
+    /// [`shutdown`](Self::shutdown) that waits no longer than `limit`. False when something is still
+    /// running then; it goes on.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use std::time::Duration;
+    ///
+    /// let pool = Pool::builder().workers(1).build().unwrap();
+    /// assert!(pool.shutdown_timeout(Duration::from_secs(10)));
+    /// ```
+    #[must_use]
+    pub fn shutdown_timeout(self, limit: Duration) -> bool {
+        self.inner().core.close();
+        let start = Instant::now();
+        while !self.inner().core.is_stopped() {
+            if start.elapsed() >= limit {
+                // The threads go on and end by themselves.
+                drop(self.owned.take_crew());
+                return false;
+            }
+            std::thread::sleep(Duration::from_micros(100).min(limit));
+        }
+        self.owned.finish();
+        true
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.owned.inner
+    }
+
+    /// Calls `f` on this pool: where this thread stands in it, or as a guest.
+    #[inline(always)]
+    pub(crate) fn on_site<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+        let inner = &**self.inner();
+        Site::with(|site| match site {
+            Some(site) if std::ptr::eq(site.pool(), inner) => f(site),
+            _ => inner.as_guest(f),
+        })
+    }
+}
+
+/// Calls `f` on the pool that this thread works for, else on the global one.
+#[inline(always)]
+pub(crate) fn on_current<R>(f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+    Site::with(|site| match site {
+        Some(site) => f(site),
+        None => Pool::global().on_site(f),
+    })
+}
+
+impl Inner {
+    pub(crate) fn core(&self) -> &Core<Job, PerWorker, Counters> {
+        &self.core
+    }
+
+    /// How many threads the pool has of its own.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    pub(crate) fn unpark(&self, worker: usize) {
+        self.parkers.unpark(worker);
+    }
+
+    pub(crate) fn park(&self, until: impl Fn() -> bool) {
+        self.parkers.park(None, until);
+    }
+
+    #[inline(always)]
+    pub(crate) fn slab(&self, worker: usize) -> &Slab {
+        &self.slabs[worker]
+    }
+
+    /// Whether this thread has stack enough to take on tasks from elsewhere.
+    pub(crate) fn stack_is_ample(&self) -> bool {
+        guest::stack_is_ample()
+    }
+
+    /// A task that nobody waits for panicked.
+    pub(crate) fn panicked(&self, payload: Payload) {
+        // Both the handler and the payload's destructor are the user's code.
+        let _ = unwind::contain(|| {
+            if let Some(handler) = &self.on_panic {
+                handler(&payload);
+            }
+            drop(payload);
+        });
+    }
+}
+
+impl Owned {
+    fn take_crew(&self) -> Option<Crew<()>> {
+        self.crew
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+
+    /// Runs everything that is queued and joins the threads.
+    fn finish(&self) {
+        let inner = &self.inner;
+        inner.core.close();
+        let own = is_worker_of(Arc::as_ptr(&inner.core) as usize);
+        if let Some(crew) = self.take_crew()
+            && !own
+        {
+            if inner.threads == 0 {
+                inner.run_out();
+            }
+            drop(crew.join());
+        }
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool")
+            .field("workers", &self.workers())
+            .field("core", &self.inner().core)
+            .finish()
+    }
+}

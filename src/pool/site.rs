@@ -1,0 +1,210 @@
+//! Where a thread stands in a pool: the worker that it is, and the task that it is in.
+#![expect(
+    unsafe_code,
+    reason = "a thread-local pointer into its own stack, and a cell of its own"
+)]
+
+use super::{Inner, job::Job, latch::Awaited, slab::Slab};
+use crate::{
+    engine::{Active, IdleAction, Mark, PerWorker, Queue, Step},
+    observe::Counters,
+};
+use std::{
+    cell::{Cell, UnsafeCell},
+    hint, ptr, thread,
+};
+
+thread_local! {
+    /// The innermost site of this thread, or null.
+    static CURRENT: Cell<*const Site<'static, 'static>> = const { Cell::new(ptr::null()) };
+}
+
+/// A worker of a pool in the middle of a task, on this thread.
+///
+/// Each task that a worker runs has a site of its own, on the stack of the thread; the innermost is
+/// found through a thread-local pointer. Only that innermost one is ever used: `wait` makes the next
+/// one for the tasks that it runs, and goes on when they are done.
+pub(crate) struct Site<'w, 'c> {
+    /// Borrowed for the length of one call of a method below, and by `wait` across a nested task. That
+    /// task has its own site, so nobody uses this one meanwhile: never borrowed twice.
+    active: UnsafeCell<Active<'w, 'c, Job, PerWorker, Counters>>,
+    pool: &'w Inner,
+    /// Waits run nothing from elsewhere, and of the own queue only what is above the mark.
+    isolated: Cell<Option<Mark>>,
+}
+
+/// Puts back the site that was current before.
+struct Restore(*const Site<'static, 'static>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
+    }
+}
+
+impl<'w, 'c> Site<'w, 'c> {
+    /// Runs `f` on the worker `active` of `pool`.
+    #[inline(always)]
+    pub(crate) fn enter<R>(
+        active: Active<'w, 'c, Job, PerWorker, Counters>,
+        pool: &'w Inner,
+        f: impl FnOnce(&Site<'w, 'c>) -> R,
+    ) -> R {
+        let site = Site {
+            active: UnsafeCell::new(active),
+            pool,
+            isolated: Cell::new(None),
+        };
+        let _restore = Restore(CURRENT.replace((&raw const site).cast()));
+        f(&site)
+    }
+
+    /// Calls `f` with the innermost site of this thread, if it is a worker.
+    #[inline(always)]
+    pub(crate) fn with<R>(f: impl FnOnce(Option<&Site<'_, '_>>) -> R) -> R {
+        let current = CURRENT.get();
+        // SAFETY: `CURRENT` is null or points to a site further down on the stack of this thread:
+        // `enter` sets it for the time of a call and `Restore` puts it back, by a panic too. The
+        // lifetimes, erased in the pointer, are longer than this call.
+        f(unsafe { current.as_ref() })
+    }
+
+    #[expect(clippy::mut_from_ref, reason = "see the field")]
+    #[inline(always)]
+    fn active(&self) -> &mut Active<'w, 'c, Job, PerWorker, Counters> {
+        // SAFETY: the site belongs to this thread (it is not `Sync`), and is not borrowed twice, as
+        // the field `active` says: every use below ends before anything else runs, but for the nested
+        // step in `wait`, and that runs on a site of its own.
+        unsafe { &mut *self.active.get() }
+    }
+
+    pub(crate) fn pool(&self) -> &'w Inner {
+        self.pool
+    }
+
+    /// The number of the worker.
+    pub(crate) fn worker(&self) -> usize {
+        self.active().id()
+    }
+
+    /// Queues a job on this worker.
+    #[inline(always)]
+    pub(crate) fn push(&self, job: Job) {
+        if let Err(job) = self.active().spawn_local(job) {
+            // The pool's queues grow as long as there is memory; the limit is out of reach.
+            self.active().spawn_global(job);
+        }
+    }
+
+    /// Queues a job that only `worker` may run.
+    pub(crate) fn send(&self, worker: usize, job: Job) {
+        self.active().send(worker, job);
+    }
+
+    /// Queues a part of the present task, which it will wait for.
+    #[inline(always)]
+    pub(crate) fn push_part(&self, job: Job) {
+        if let Err(job) = self.active().push_part(job) {
+            // As in `push`. Whoever runs the part makes up for the count.
+            self.active().spawn_global(job);
+            self.active().took();
+        }
+    }
+
+    /// The job that runs here is a part of a task elsewhere.
+    pub(crate) fn is_part(&self) {
+        self.active().is_part();
+    }
+
+    /// Takes the newest job of this worker. It is run with [`run`](Self::run), unless it is a part that
+    /// the caller has pushed itself.
+    #[inline(always)]
+    pub(crate) fn pop(&self) -> Option<Job> {
+        self.active().queue().pop()
+    }
+
+    /// Runs a job that was popped, inside of the present task.
+    pub(crate) fn run(&self, job: Job) {
+        self.active().took();
+        job.run(self);
+    }
+
+    /// The memory for this worker's jobs.
+    #[inline(always)]
+    pub(crate) fn slab(&self) -> &Slab {
+        self.pool.slab(self.worker())
+    }
+
+    /// Lets an older task run when this one is done or waits.
+    pub(crate) fn yield_to_older(&self) {
+        self.active().yield_to_older();
+    }
+
+    /// Takes the newest job of this worker, if a wait here may run it.
+    fn pop_allowed(&self) -> Option<Job> {
+        match self.isolated.get() {
+            Some(mark) if !self.active().queue().owner().is_above(mark) => None,
+            _ => self.pop(),
+        }
+    }
+
+    /// Runs one job, if there is one that this worker may run now.
+    pub(crate) fn help_once(&self) -> bool {
+        matches!(self.step(), Step::Ran)
+    }
+
+    fn step(&self) -> Step {
+        let pool = self.pool;
+        self.active()
+            .step(|job, nested| Site::enter(nested, pool, |site| job.run(site)))
+    }
+
+    /// Runs other jobs until `event` has happened, and sleeps when there are none.
+    pub(crate) fn wait(&self, event: &impl Awaited) {
+        while !event.happened() {
+            if let Some(job) = self.pop_allowed() {
+                self.run(job);
+                continue;
+            }
+            if self.isolated.get().is_some() || !self.pool.stack_is_ample() {
+                self.sleep_until(event, || false);
+                continue;
+            }
+            match self.step() {
+                Step::Ran => {}
+                Step::Idle(IdleAction::Yield) => thread::yield_now(),
+                Step::Idle(IdleAction::Spin(pauses)) => {
+                    (0..pauses).for_each(|_| hint::spin_loop());
+                }
+                Step::Idle(IdleAction::Park(_)) => {}
+                Step::Park(ticket) => {
+                    self.sleep_until(event, || self.active().is_called());
+                    self.active().resume(ticket);
+                }
+                // The others go home; what we wait for is running.
+                Step::Exit => self.sleep_until(event, || false),
+            }
+        }
+        self.active().settle();
+    }
+
+    fn sleep_until(&self, event: &impl Awaited, or: impl Fn() -> bool) {
+        if event.sleep(self.worker()) {
+            self.pool.park(|| event.happened() || or());
+            event.awake();
+        }
+    }
+
+    /// Runs `f`; waits inside of it run only tasks that were queued in it.
+    pub(crate) fn isolate<R>(&self, f: impl FnOnce() -> R) -> R {
+        struct Back<'a>(&'a Cell<Option<Mark>>, Option<Mark>);
+        impl Drop for Back<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.1);
+            }
+        }
+        let mark = self.active().queue().owner().mark();
+        let _back = Back(&self.isolated, self.isolated.replace(Some(mark)));
+        f()
+    }
+}

@@ -1,0 +1,97 @@
+//! Memory for jobs that live on the heap.
+#![expect(
+    unsafe_code,
+    reason = "hands out raw blocks, and a cell of the worker's own"
+)]
+
+use std::{alloc::Layout, cell::UnsafeCell, fmt, mem::MaybeUninit, ptr::NonNull};
+
+/// A block: room for a closure of up to seven words and its scope.
+#[repr(C, align(16))]
+struct Block(MaybeUninit<[u8; Slab::BLOCK]>);
+
+/// Blocks of one worker. They are handed out by the worker that spawns and come back to the worker that
+/// runs; both are one thread most of the time. Whole pages of blocks are allocated, kept for the life of the
+/// pool, and freed with it, so that in the steady state a spawn allocates nothing.
+pub(crate) struct Slab {
+    /// Only the thread that is this slab's worker uses it; see `Slab::alloc`.
+    state: UnsafeCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    free: Vec<NonNull<Block>>,
+    pages: Vec<Box<[Block]>>,
+    /// How many blocks of the newest page have never been handed out.
+    fresh: usize,
+}
+
+// SAFETY: the raw blocks belong to nobody while they are free, and `alloc` and `free` say who may call them.
+unsafe impl Send for Slab {}
+// SAFETY: as above.
+unsafe impl Sync for Slab {}
+
+impl Slab {
+    /// Bytes of a block.
+    const BLOCK: usize = 64;
+    /// Blocks of a page: 64 KiB.
+    const PAGE: usize = 1024;
+
+    pub(crate) fn new() -> Self {
+        Self {
+            state: UnsafeCell::new(State::default()),
+        }
+    }
+
+    /// Whether a `T` fits into a block.
+    pub(crate) const fn fits<T>() -> bool {
+        let layout = Layout::new::<T>();
+        layout.size() <= Self::BLOCK && layout.align() <= align_of::<Block>()
+    }
+
+    /// A block for a `T`.
+    ///
+    /// # Safety
+    /// The caller is the worker of this slab, and `T` fits.
+    #[inline(always)]
+    pub(crate) unsafe fn alloc<T>(&self) -> NonNull<T> {
+        debug_assert!(Self::fits::<T>());
+        // SAFETY: only the slab's worker calls, and nothing here calls back.
+        let state = unsafe { &mut *self.state.get() };
+        match state.free.pop() {
+            Some(block) => block.cast(),
+            None => state.fresh_block().cast(),
+        }
+    }
+
+    /// Takes a block back, of this slab or another one of the pool.
+    ///
+    /// # Safety
+    /// The caller is the worker of this slab, and nobody uses the block any more.
+    #[inline(always)]
+    pub(crate) unsafe fn free<T>(&self, block: NonNull<T>) {
+        // SAFETY: as in `alloc`.
+        let state = unsafe { &mut *self.state.get() };
+        state.free.push(block.cast());
+    }
+}
+
+impl State {
+    #[inline]
+    fn fresh_block(&mut self) -> NonNull<Block> {
+        if self.fresh == 0 {
+            let page = (0..Slab::PAGE).map(|_| Block(MaybeUninit::uninit()));
+            self.pages.push(page.collect());
+            self.fresh = Slab::PAGE;
+        }
+        self.fresh -= 1;
+        let page = self.pages.last_mut().expect("just made");
+        NonNull::from(&mut page[self.fresh])
+    }
+}
+
+impl fmt::Debug for Slab {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Slab")
+    }
+}
