@@ -38,6 +38,7 @@
 //! # Ok::<(), filch::BuildError>(())
 //! ```
 
+mod active;
 mod core;
 pub mod deque;
 mod event;
@@ -49,6 +50,7 @@ pub mod sleep;
 mod victims;
 mod worker;
 
+pub use active::Active;
 pub use core::{Core, Settings, Unpark};
 pub use deque::{Capacity, Deque, Mark, Owner, Steal};
 pub use event::{Event, OUTSIDE, Observer, Silent, Source};
@@ -58,4 +60,4 @@ pub use injector::{Injector, Take};
 pub use queue::{Acquired, Hunt, PerWorker, PerWorkerSpec, Queue, Shared, SharedSpec, Strategy};
 pub use sleep::Sleep;
 pub use victims::{Topology, Victims};
-pub use worker::{Active, Step, Ticket, Worker};
+pub use worker::{Step, Ticket, Worker};

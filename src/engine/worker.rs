@@ -1,6 +1,7 @@
 //! One worker, and its one step.
 
 use super::{
+    active::Active,
     core::Core,
     event::{Event, Observer, Source},
     gate::Verdict,
@@ -67,28 +68,28 @@ enum Phase {
 /// When it leaves, what is in its queue goes to the injector, its count goes to the gate, and if it
 /// was the last one searching somebody else is woken in its place.
 pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
-    core: &'c Core<T, Q, O>,
-    queue: Q::Handle<'c, T>,
-    id: usize,
+    pub(super) core: &'c Core<T, Q, O>,
+    pub(super) queue: Q::Handle<'c, T>,
+    pub(super) id: usize,
     /// Tasks spawned minus tasks finished since the last flush; zero while `resting`.
-    count: i64,
+    pub(super) count: i64,
     /// Tasks until the injector's turn.
     until_inject: u32,
-    wake: WakeCounter,
+    pub(super) wake: WakeCounter,
     phase: Phase,
     /// Not busy in the sense of the gate: everything is flushed.
     resting: bool,
     /// Told the queue and the observer that it has run out.
-    idle: bool,
+    pub(super) idle: bool,
     /// The task that ran last asked to let older ones run.
-    yielded: bool,
+    pub(super) yielded: bool,
     /// Which end a yield looks at first this time.
     yield_to_injector: bool,
     /// Looks in vain in a row.
     rounds: u32,
     /// Made when it is first needed: a guest that finds work at home never does.
     victims: Option<Victims>,
-    rng: Rng,
+    pub(super) rng: Rng,
 }
 
 impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
@@ -316,7 +317,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
 
     /// The first task after a while without.
     #[cold]
-    fn become_busy(&mut self) {
+    pub(super) fn become_busy(&mut self) {
         if self.resting {
             self.resting = false;
             self.core.gate.busy();
@@ -405,7 +406,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     }
 
     /// Stops searching or sleeping, whichever it is, and passes on what others count on.
-    fn leave_search(&mut self) {
+    pub(super) fn leave_search(&mut self) {
         let core = self.core;
         match self.phase {
             Phase::Active => {}
@@ -485,181 +486,5 @@ impl<T: Send, Q: Strategy, O: Observer> fmt::Debug for Worker<'_, T, Q, O> {
             .field("phase", &self.phase)
             .field("count", &self.count)
             .finish_non_exhaustive()
-    }
-}
-
-/// A worker in the middle of a task: only then may it spawn, because only then is it counted as busy.
-/// The task counts as finished when this is dropped, by a panic too.
-pub struct Active<'w, 'c, T: Send, Q: Strategy, O: Observer> {
-    worker: &'w mut Worker<'c, T, Q, O>,
-}
-
-impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
-    /// The worker's own queue, for faces that know better than [`step`](Self::step) what to take
-    /// next.
-    #[inline(always)]
-    pub fn queue(&mut self) -> &mut Q::Handle<'c, T> {
-        &mut self.worker.queue
-    }
-
-    /// Queues a *part* of the present task: something that the task will not finish without. Parts are
-    /// not counted; whoever runs one says [`is_part`](Self::is_part).
-    ///
-    /// # Errors
-    /// The part, when the queue is full.
-    #[inline(always)]
-    pub fn push_part(&mut self, part: T) -> Result<(), T> {
-        self.worker.queue.push(part)?;
-        self.worker.core.notify(self.worker.id);
-        Ok(())
-    }
-
-    /// What runs here is a part of another task, and does not count as one of its own.
-    pub fn is_part(&mut self) {
-        // Makes up for what dropping `self`, or `took`, subtracts.
-        self.worker.count += 1;
-    }
-
-    /// Something taken from [`queue`](Self::queue) runs inside of the present task.
-    pub fn took(&mut self) {
-        self.worker.count -= 1;
-        let source = Source::Local;
-        self.worker
-            .core
-            .observer
-            .event(self.worker.id, Event::Started { source });
-    }
-
-    /// One move of the worker in the middle of a task that waits for something: as
-    /// [`Worker::step`]. When the waiting is over, [`settle`](Self::settle).
-    pub fn step(&mut self, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) -> Step {
-        self.worker.step(run)
-    }
-
-    /// The worker is awake again.
-    pub fn resume(&mut self, ticket: Ticket) {
-        self.worker.resume(ticket);
-    }
-
-    /// Whether the worker has a reason to get up: it has been woken, or has mail.
-    #[must_use]
-    pub fn is_called(&self) -> bool {
-        self.worker.is_woken() || self.worker.has_mail()
-    }
-
-    /// Spawns a task that only `worker` may run, or, if it leaves before, anybody.
-    pub fn send(&mut self, worker: usize, task: T) {
-        self.worker.count += 1;
-        self.worker.core.deliver(worker, task);
-    }
-
-    /// The waiting is over: the worker goes on with its task, whatever it was about to do.
-    pub fn settle(&mut self) {
-        self.worker.leave_search();
-        if self.worker.idle {
-            self.worker.become_busy();
-        }
-    }
-
-    /// The worker's number.
-    #[must_use]
-    pub fn id(&self) -> usize {
-        self.worker.id
-    }
-
-    /// The worker's generator.
-    pub fn rng(&mut self) -> &mut Rng {
-        &mut self.worker.rng
-    }
-
-    /// What the workers share.
-    #[must_use]
-    pub fn core(&self) -> &Core<T, Q, O> {
-        self.worker.core
-    }
-
-    /// Spawns a task into the worker's own queue, or gives it back when that is full.
-    ///
-    /// # Errors
-    /// The task, when the queue is full.
-    #[inline(always)]
-    pub fn spawn_local(&mut self, task: T) -> Result<(), T> {
-        let worker = &mut *self.worker;
-        worker.queue.push(task)?;
-        worker.count += 1;
-        worker.core.observer.event(worker.id, Event::SpawnedLocal);
-        if worker.wake.push() {
-            worker.core.notify(worker.id);
-        }
-        Ok(())
-    }
-
-    /// Spawns a task into the injector: behind everything that came from outside before.
-    pub fn spawn_global(&mut self, task: T) {
-        let worker = &mut *self.worker;
-        worker.core.injector.push_always([task]);
-        worker.count += 1;
-        worker.core.observer.event(worker.id, Event::SpawnedGlobal);
-        worker.core.notify(worker.id);
-    }
-
-    /// Moves the older half of the worker's own queue to the injector.
-    pub fn spill(&mut self) {
-        let worker = &mut *self.worker;
-        let mut own = Vec::new();
-        worker.queue.drain_own(|task| own.push(task));
-        let keep = own.split_off(own.len().div_ceil(2));
-        let tasks = own.len();
-        worker.core.injector.push_always(own);
-        for task in keep {
-            if let Err(task) = worker.queue.push(task) {
-                worker.core.injector.push_always([task]);
-            }
-        }
-        worker
-            .core
-            .observer
-            .event(worker.id, Event::Spilled { tasks });
-        worker.core.notify(worker.id);
-    }
-
-    /// The worker is about to run another task in the middle of this one, instead of queueing it.
-    pub fn begin_inline(&mut self) {
-        // Neither the spawn nor the completion changes the count.
-        let (observer, id) = (&self.worker.core.observer, self.worker.id);
-        let source = Source::Local;
-        observer.event(id, Event::SpawnedLocal);
-        observer.event(id, Event::Started { source });
-    }
-
-    /// That other task is done.
-    pub fn end_inline(&mut self) {
-        self.worker
-            .core
-            .observer
-            .event(self.worker.id, Event::Finished);
-    }
-
-    /// Lets a task that is older than the worker's newest run next: one from the other end of its
-    /// own queue and one from outside, in turns.
-    pub fn yield_to_older(&mut self) {
-        self.worker.yielded = true;
-    }
-}
-
-impl<T: Send, Q: Strategy, O: Observer> Drop for Active<'_, '_, T, Q, O> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.worker.count -= 1;
-        self.worker
-            .core
-            .observer
-            .event(self.worker.id, Event::Finished);
-    }
-}
-
-impl<T: Send, Q: Strategy, O: Observer> fmt::Debug for Active<'_, '_, T, Q, O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Active").field(&self.worker).finish()
     }
 }
