@@ -6,11 +6,11 @@
 //!
 //! | you have | take |
 //! |---|---|
+//! | two or more things to do at once, that may borrow local data | [`join`], [`scope`], on a [`Pool`] or the global one |
+//! | closures that nobody waits for | [`spawn`] |
 //! | many tasks of one type, that spawn more of them | [`Executor`] |
 //! | a scheduler of your own to build, or a queue strategy | [`engine`] |
 //! | the wish to see what a schedule does on 64 workers, or to find the one that breaks your program | `simulate` (feature `simulate`) |
-//!
-//! Fork-join, submitted closures, task graphs, futures and tree folds come on the same workers.
 //!
 //! ```
 //! use filch::Executor;
@@ -45,7 +45,7 @@
 //!
 //! # The layers
 //!
-//! Each uses only what is below it: faces ([`executor`]) · drivers ([`crew`]: threads, `simulate`: virtual
+//! Each uses only what is below it: faces ([`executor`], [`fork`](mod@fork)) · [`pool`] · drivers ([`crew`]: threads, `simulate`: virtual
 //! workers) · [`observe`] · [`engine`] · [`ground`]. `ARCHITECTURE.md` in the repository walks through
 //! them.
 

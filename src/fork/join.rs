@@ -71,7 +71,7 @@ where
 }
 
 impl Pool {
-    /// [`join`](crate::join) on this pool.
+    /// [`join`] on this pool.
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(2).build().unwrap();
@@ -91,7 +91,7 @@ impl Pool {
         self.on_site(|site| join_on(site, |_| a(), |_| b()))
     }
 
-    /// [`join_context`](crate::join_context) on this pool.
+    /// [`join_context`] on this pool.
     #[inline]
     pub fn join_context<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
     where

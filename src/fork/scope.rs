@@ -90,7 +90,7 @@ pub fn scope<'scope, R>(f: impl FnOnce(&Scope<'scope>) -> R) -> R {
 }
 
 impl Pool {
-    /// [`scope`](crate::scope) on this pool.
+    /// [`scope`] on this pool.
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(2).build().unwrap();

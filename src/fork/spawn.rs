@@ -92,7 +92,7 @@ pub fn broadcast<R: Send>(f: impl Fn(usize) -> R + Sync) -> Vec<R> {
 }
 
 impl Pool {
-    /// [`spawn`](crate::spawn) on this pool.
+    /// [`spawn`] on this pool.
     pub fn spawn(&self, task: impl FnOnce() + Send + 'static) {
         let inner = &**self.inner();
         Site::with(|site| match site {
@@ -101,7 +101,7 @@ impl Pool {
         });
     }
 
-    /// [`broadcast`](crate::broadcast) on this pool. On a pool without threads only the caller is there:
+    /// [`broadcast`] on this pool. On a pool without threads only the caller is there:
     /// it calls `f(0)`.
     pub fn broadcast<R: Send>(&self, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
         self.on_site(|site| broadcast_on(site, f))

@@ -21,7 +21,9 @@ pub(super) fn case(seed: u64) -> Case {
     let mut rng = Rng::new(seed);
     let rng = &mut rng;
     let workers = match rng.below(16) {
-        0 => 9 + rng.below(62),
+        // More than the bits of a word, or nearly.
+        0 if rng.one_in(2) => 60 + rng.below(11),
+        0 => 9 + rng.below(51),
         1 | 2 => 1,
         _ => 2 + rng.below(7),
     };
