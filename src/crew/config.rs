@@ -29,6 +29,41 @@ impl Hooks {
     }
 }
 
+/// The settings of a crew's threads, as methods of a builder with a field `crew: CrewConfig`.
+macro_rules! thread_settings {
+    () => {
+        /// The names of the threads; `filch-0`, `filch-1` and so on by default.
+        #[must_use]
+        pub fn name(mut self, name: impl Fn(usize) -> String + Send + Sync + 'static) -> Self {
+            self.crew.name = Some(std::sync::Arc::new(name));
+            self
+        }
+
+        /// The stack of each thread, in bytes.
+        #[must_use]
+        pub fn stack_size(mut self, bytes: usize) -> Self {
+            self.crew.stack_size = Some(bytes);
+            self
+        }
+
+        /// Called on each worker's thread before anything else. A panic in it makes
+        /// [`build`](Self::build) fail.
+        #[must_use]
+        pub fn on_start(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+            self.crew.hooks.on_start = Some(std::sync::Arc::new(hook));
+            self
+        }
+
+        /// Called on each worker's thread after its last task.
+        #[must_use]
+        pub fn on_exit(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+            self.crew.hooks.on_exit = Some(std::sync::Arc::new(hook));
+            self
+        }
+    };
+}
+pub(crate) use thread_settings;
+
 /// Names, stacks and hooks of a crew's threads.
 #[derive(Clone, Default)]
 pub struct CrewConfig {

@@ -7,6 +7,7 @@ mod config;
 mod current;
 mod parker;
 
+pub(crate) use config::thread_settings;
 pub use config::{CrewConfig, WORKERS_VARIABLE};
 pub use current::current_worker;
 pub(crate) use current::is_worker_of;

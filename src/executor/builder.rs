@@ -2,7 +2,7 @@
 
 use super::{Context, Executor, Inner, Listeners, Panics};
 use crate::{
-    crew::{Crew, CrewConfig, Parkers, Work},
+    crew::{Crew, CrewConfig, Parkers, Work, thread_settings},
     engine::{
         Active, Core, IdlePolicy, Observer, PerWorker, Settings, Silent, Strategy, Tiered,
         Topology, WakePolicy,
@@ -113,34 +113,7 @@ impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
         self
     }
 
-    /// The names of the threads; `filch-0`, `filch-1` and so on by default.
-    #[must_use]
-    pub fn name(mut self, name: impl Fn(usize) -> String + Send + Sync + 'static) -> Self {
-        self.crew.name = Some(Arc::new(name));
-        self
-    }
-
-    /// The stack of each thread, in bytes.
-    #[must_use]
-    pub fn stack_size(mut self, bytes: usize) -> Self {
-        self.crew.stack_size = Some(bytes);
-        self
-    }
-
-    /// Called on each worker's thread before its scratch is made. A panic in it makes
-    /// [`build`](Self::build) fail.
-    #[must_use]
-    pub fn on_start(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
-        self.crew.hooks.on_start = Some(Arc::new(hook));
-        self
-    }
-
-    /// Called on each worker's thread after its last task.
-    #[must_use]
-    pub fn on_exit(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
-        self.crew.hooks.on_exit = Some(Arc::new(hook));
-        self
-    }
+    thread_settings!();
 
     /// Called when a task panics, on the worker that ran it, with what the panic carried. The first
     /// payload also reaches [`join`](Executor::join).

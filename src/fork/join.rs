@@ -134,7 +134,6 @@ where
 {
     while let Some(newest) = site.pop() {
         if newest.is_at(job) {
-            mem::forget(newest);
             // SAFETY: we have just popped its job.
             return Some(unsafe { job.take_back() });
         }

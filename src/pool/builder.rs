@@ -8,7 +8,7 @@ use super::{
     slab::Slab,
 };
 use crate::{
-    crew::{Crew, CrewConfig, Parkers, Work},
+    crew::{Crew, CrewConfig, Parkers, Work, thread_settings},
     engine::{Active, Capacity, Core, PerWorker, PerWorkerSpec, Settings, Tiered, Topology},
     ground::{error::BuildError, unwind::Payload},
     observe::Counters,
@@ -67,33 +67,7 @@ impl PoolBuilder {
         self
     }
 
-    /// The names of the threads; `filch-0`, `filch-1` and so on by default.
-    #[must_use]
-    pub fn name(mut self, name: impl Fn(usize) -> String + Send + Sync + 'static) -> Self {
-        self.crew.name = Some(Arc::new(name));
-        self
-    }
-
-    /// The stack of each thread, in bytes.
-    #[must_use]
-    pub fn stack_size(mut self, bytes: usize) -> Self {
-        self.crew.stack_size = Some(bytes);
-        self
-    }
-
-    /// Called on each thread before its first task. A panic in it makes [`build`](Self::build) fail.
-    #[must_use]
-    pub fn on_start(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
-        self.crew.hooks.on_start = Some(Arc::new(hook));
-        self
-    }
-
-    /// Called on each thread after its last task.
-    #[must_use]
-    pub fn on_exit(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
-        self.crew.hooks.on_exit = Some(Arc::new(hook));
-        self
-    }
+    thread_settings!();
 
     /// Called with what a panic carried when nobody waits for the task, or when somebody already gets
     /// another panic.

@@ -1,7 +1,7 @@
 //! The pool: workers that run jobs of any kind.
 //!
-//! The engine over a two-word [`Job`](job::Job), plus threads. The faces ([`fork`](crate::fork) and those to
-//! come) make jobs; they all share these workers.
+//! The engine over a two-word job, plus threads. The faces ([`fork`](mod@crate::fork) and those to come) make
+//! jobs; they all share these workers.
 
 mod builder;
 mod guest;
