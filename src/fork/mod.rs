@@ -7,7 +7,7 @@
 //! things keep that within bounds:
 //!
 //! - **The stack.** A task that runs inside of a wait may wait itself, and so on. When a thread has used more
-//!   than 512 KiB of stack since it began to work, its waits run only tasks of its own queue, and sleep when
+//!   than a quarter of its stack since it began to work (512 KiB on a thread from outside), its waits run only tasks of its own queue, and sleep when
 //!   there are none. That cannot deadlock: what it waits for is running on another worker, or in a queue
 //!   whose owner runs it.
 //! - **Locks.** A task that is picked up while waiting may want a lock that the waiting one holds.

@@ -14,13 +14,14 @@ use std::{cell::Cell, hint, thread};
 /// Places for threads from outside, at the same time.
 pub(super) const GUESTS: usize = 32;
 
-/// Of the stack that a thread may have, so much may be used before it takes on no more tasks from
-/// elsewhere while it waits. A thread of the pool has 2 MiB unless told otherwise.
-const AMPLE: usize = 512 * 1024;
+/// Of its stack a thread uses so much, at most, before it takes on no more tasks from elsewhere while it
+/// waits: a quarter of what a thread has that nobody told otherwise.
+pub(super) const AMPLE: usize = 512 * 1024;
 
 thread_local! {
-    /// Where this thread's stack was when it began to work for a pool; zero before.
-    static STACK_BASE: Cell<usize> = const { Cell::new(0) };
+    /// Where this thread's stack was when it began to work for a pool (zero before), and how much more of
+    /// it counts as ample.
+    static STACK: Cell<(usize, usize)> = const { Cell::new((0, AMPLE)) };
 }
 
 /// An address in the present stack frame.
@@ -30,16 +31,17 @@ fn stack_here() -> usize {
     std::ptr::from_ref(hint::black_box(&here)).addr()
 }
 
-/// This thread works for a pool from here on.
-pub(crate) fn mark_stack() {
-    if STACK_BASE.get() == 0 {
-        STACK_BASE.set(stack_here());
+/// This thread works for a pool from here on; `ample` bytes of stack are.
+pub(super) fn mark_stack(ample: usize) {
+    if STACK.get().0 == 0 {
+        STACK.set((stack_here(), ample));
     }
 }
 
-/// Whether less than [`AMPLE`] of the stack is in use since the thread began to work.
-pub(crate) fn stack_is_ample() -> bool {
-    STACK_BASE.get().abs_diff(stack_here()) < AMPLE
+/// Whether the thread has used little of its stack since it began to work.
+pub(super) fn stack_is_ample() -> bool {
+    let (base, ample) = STACK.get();
+    base.abs_diff(stack_here()) < ample
 }
 
 /// Which of the spare places are free: one bit each.
@@ -86,7 +88,7 @@ impl Inner {
         };
         let place = Place(self, place);
         let id = self.threads + place.1;
-        mark_stack();
+        mark_stack(AMPLE);
         self.parkers.register(id);
         let mut worker = self.core.enter(id);
         let result = worker.adopt(|active| Site::enter(active, self, f));
@@ -110,7 +112,7 @@ impl Inner {
             return;
         };
         let id = self.threads + place;
-        mark_stack();
+        mark_stack(AMPLE);
         self.parkers.register(id);
         let mut worker = self.core.enter(id);
         loop {

@@ -71,7 +71,7 @@ const STEAL_BATCH: usize = 512;
 /// The deques, and a hint of who may have work.
 ///
 /// Bit `i` of the hint says that worker `i` is busy, so its deque may hold something. Only the worker
-/// itself changes its bit: it sets it when it finds work, before it can push any, and clears it when
+/// itself changes its bit: it sets it when it finds work, before it runs any, and clears it when
 /// it has run out and its deque is empty. So a clear bit is never wrong for longer than it takes the
 /// store to arrive, and no thief can clear a bit that the owner has just set (the race in seed 004).
 /// Before a worker sleeps the hint is not asked: [`Strategy::has_work`] looks at every deque.
@@ -186,6 +186,7 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
     }
 
     fn try_acquire(&mut self, hunt: &mut Hunt<'_>) -> Acquired<T> {
+        let mut hesitated = false;
         while let Some(victim) = hunt.next_victim() {
             let (word, bit) = self.store.hint(victim);
             // Relaxed: a hint.
@@ -193,7 +194,8 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
                 continue;
             }
             if self.wait_and_see(victim) {
-                return Acquired::Unfinished;
+                hesitated = true;
+                continue;
             }
             let more = hunt.attempt();
             let mut lost = true;
@@ -226,7 +228,11 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
                 return Acquired::Unfinished;
             }
         }
-        Acquired::Nothing
+        if hesitated {
+            Acquired::Unfinished
+        } else {
+            Acquired::Nothing
+        }
     }
 
     fn drain_own(&mut self, mut give: impl FnMut(T)) {
