@@ -39,6 +39,7 @@ Usage: filch-bench SUITE [OPTIONS]
 Options:
   --quick           fewer rounds and tasks: at most 40 s a suite
   --json            one JSON object a line instead of tables
+  --oversubscribed  8 and 32 workers too, in the suites of the fork-join pool
   --workers N,...   numbers of workers, where a suite leaves them open
   --case NAME,...   only these cases
   --system NAME,... only these systems
@@ -71,6 +72,7 @@ fn parse_with(parser: &mut Parser) -> Result<Command, String> {
         match arg {
             Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help),
             Arg::Long("quick") => args.config.quick = true,
+            Arg::Long("oversubscribed") => args.config.oversubscribed = true,
             Arg::Long("json") => args.json = true,
             Arg::Long("workers") => args.config.workers = Some(workers(&value(parser)?)?),
             Arg::Long("case") => args.cases.extend(names(&value(parser)?)),
@@ -129,7 +131,7 @@ mod tests {
 
     #[test]
     fn options_are_read() {
-        let line = "queue --quick --json --workers 1,2 --case a,b --system filch --case c";
+        let line = "queue --quick --json --oversubscribed --workers 1,2 --case a,b --system filch --case c";
         let Ok(Command::Run(args)) = parsed(line) else {
             panic!("not read");
         };
@@ -137,7 +139,7 @@ mod tests {
         assert_eq!(args.cases, ["a", "b", "c"]);
         assert_eq!(args.systems, ["filch"]);
         assert_eq!(args.config.workers, Some(vec![1, 2]));
-        assert!(args.json && args.config.quick);
+        assert!(args.json && args.config.quick && args.config.oversubscribed);
     }
 
     #[test]

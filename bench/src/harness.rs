@@ -11,6 +11,8 @@ use std::fmt;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Config {
     pub(crate) quick: bool,
+    /// More workers than cores, too.
+    pub(crate) oversubscribed: bool,
     /// The numbers of workers that the command line asks for.
     pub(crate) workers: Option<Vec<usize>>,
 }
@@ -19,6 +21,16 @@ impl Config {
     /// The numbers of workers to measure, for a suite that leaves them open.
     pub(crate) fn workers(&self, default: &[usize]) -> Vec<usize> {
         self.workers.clone().unwrap_or_else(|| default.to_vec())
+    }
+
+    /// The numbers of workers for suites of the fork-join pool.
+    pub(crate) fn fork_workers(&self) -> Vec<usize> {
+        let default: &[usize] = if self.oversubscribed {
+            &[1, 2, 8, 32]
+        } else {
+            &[1, 2]
+        };
+        self.workers(default)
     }
 
     /// `quick` when that was asked for, or else `full`.
@@ -42,6 +54,8 @@ pub(crate) struct Case {
     warm_up: usize,
     unit: Unit,
     placement: Placement,
+    ideal: Option<f64>,
+    over_seq: bool,
     systems: Vec<System>,
 }
 
@@ -69,6 +83,8 @@ impl Case {
             warm_up: 1,
             unit: Unit::NanosPerOp,
             placement: Placement::Pinned,
+            ideal: None,
+            over_seq: false,
             systems: Vec::new(),
         }
     }
@@ -87,6 +103,18 @@ impl Case {
     /// Where the main thread goes while the case runs. Systems place their own workers.
     pub(crate) fn placement(mut self, placement: Placement) -> Self {
         self.placement = placement;
+        self
+    }
+
+    /// What an operation would take, in nanoseconds, if scheduling cost nothing and no core ever waited.
+    pub(crate) fn ideal(mut self, nanos: f64) -> Self {
+        self.ideal = Some(nanos);
+        self
+    }
+
+    /// Shows what each system takes on top of `seq`.
+    pub(crate) fn over_seq(mut self) -> Self {
+        self.over_seq = true;
         self
     }
 
@@ -121,6 +149,14 @@ impl Case {
 
     pub(crate) fn placed(&self) -> Placement {
         self.placement
+    }
+
+    pub(crate) fn ideal_nanos(&self) -> Option<f64> {
+        self.ideal
+    }
+
+    pub(crate) fn is_over_seq(&self) -> bool {
+        self.over_seq
     }
 
     pub(crate) fn system_names(&self) -> Vec<&'static str> {

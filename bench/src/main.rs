@@ -2,15 +2,19 @@
 
 mod alloc;
 mod args;
+mod busy;
 mod cpu_time;
+mod forks;
 mod harness;
 mod pin;
 mod pools;
 mod report;
 mod seed003;
+mod stack;
 mod stats;
 mod stopwatch;
 mod suites;
+mod tally;
 
 use args::{Args, Command};
 use harness::{Case, Config};
@@ -25,6 +29,8 @@ static ALLOCATOR: alloc::Counting = alloc::Counting;
 const USAGE_ERROR: u8 = 2;
 
 fn main() -> ExitCode {
+    // Before any thread is started.
+    stack::deepen();
     // Before anything is pinned: which cores may this process use?
     pin::cores();
     let done = args::parse(std::env::args_os().skip(1)).and_then(|command| match command {

@@ -1,8 +1,11 @@
 //! Pools of other crates, with their workers placed.
 
-use crate::pin::Placement;
+use crate::pin::{self, Placement};
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use std::sync::{Arc, Barrier};
+use std::{
+    num::NonZero,
+    sync::{Arc, Barrier},
+};
 
 /// A rayon pool to be built by [`build_rayon`].
 pub(crate) fn rayon(workers: usize, placement: Placement) -> ThreadPoolBuilder {
@@ -17,6 +20,26 @@ pub(crate) fn build_rayon(builder: ThreadPoolBuilder) -> ThreadPool {
     // The start handlers may still be running when the pool is built; a broadcast comes after them.
     pool.broadcast(|_| ());
     pool
+}
+
+/// A filch pool of `threads` threads, the first of which is worker `first`; those before it are callers
+/// that take part.
+pub(crate) fn filch(threads: usize, first: usize) -> filch::Pool {
+    filch::Pool::builder()
+        .workers(threads)
+        .on_start(move |thread| Placement::Pinned.place_worker(first + thread))
+        .build()
+        .expect("the settings are fine")
+}
+
+/// A chili pool, whose worker 0 is the caller.
+pub(crate) fn chili(workers: usize) -> chili::ThreadPool {
+    let config = chili::Config {
+        thread_count: NonZero::new(workers),
+        ..chili::Config::default()
+    };
+    // It has no hooks. The last thread that it starts is no worker but gives the heartbeat.
+    pin::place_started(workers - 1, || chili::ThreadPool::with_config(config))
 }
 
 /// A pool of the threadpool crate.

@@ -1,24 +1,31 @@
 //! Tables for people, JSON lines for programs.
 
-use crate::{
-    harness::{Case, Row, Unit},
-    pin::Placement,
-};
-use std::io::Write;
+use crate::harness::{Case, Row, Unit};
+use std::{collections::HashMap, io::Write};
 
 /// The system that all others are compared with.
 const REFERENCE: &str = "filch";
+
+/// The system that does without a scheduler.
+const BASE: &str = "seq";
 
 /// Prints the results of one suite as they come.
 pub(crate) struct Report<W> {
     out: W,
     suite: &'static str,
     json: bool,
+    /// The medians of one worker, by case and system.
+    alone: HashMap<(&'static str, &'static str), f64>,
 }
 
 impl<W: Write> Report<W> {
     pub(crate) fn new(out: W, suite: &'static str, json: bool) -> Self {
-        Self { out, suite, json }
+        Self {
+            out,
+            suite,
+            json,
+            alone: HashMap::new(),
+        }
     }
 
     /// Says what is about to come. With `--json` there is nothing to say: every line has it.
@@ -30,15 +37,43 @@ impl<W: Write> Report<W> {
 
     /// Prints one case.
     pub(crate) fn case(&mut self, case: &Case, rows: &[Row]) {
+        let lines = self.lines(case, rows);
         if self.json {
-            for row in rows {
-                let line = json(self.suite, case, row);
+            for line in &lines {
+                let line = json(self.suite, case, line);
                 self.line(&line);
             }
         } else {
-            let table = table(self.suite, case, rows);
+            let table = table(self.suite, case, &lines);
             self.line(&table);
         }
+    }
+
+    /// The rows, compared with each other and with those of earlier cases.
+    fn lines<'r>(&mut self, case: &Case, rows: &'r [Row]) -> Vec<Line<'r>> {
+        let median = |system| {
+            let row = rows.iter().find(|row| row.system == system)?;
+            Some(row.summary.median)
+        };
+        let base = median(BASE).filter(|_| case.is_over_seq());
+        let reference = median(REFERENCE);
+        let lines = rows.iter().map(|row| {
+            let own = row.summary.median;
+            let key = (case.name(), row.system);
+            if case.workers() == 1 {
+                self.alone.insert(key, own);
+            }
+            let alone = self.alone.get(&key).filter(|_| case.workers() > 1);
+            let overhead = base.filter(|_| row.system != BASE).map(|base| own - base);
+            Line {
+                row,
+                ratio: reference.and_then(|reference| ratio(own, reference)),
+                speed_up: alone.and_then(|&alone| ratio(alone, own)),
+                overhead,
+                overhead_ratio: overhead.and_then(|own| ratio(own, reference? - base?)),
+            }
+        });
+        lines.collect()
     }
 
     fn line(&mut self, text: &str) {
@@ -52,8 +87,32 @@ impl<W: Write> Report<W> {
     }
 }
 
+/// A row, and how it compares.
+struct Line<'r> {
+    row: &'r Row,
+    /// To [`REFERENCE`].
+    ratio: Option<f64>,
+    /// How many times as fast as with one worker.
+    speed_up: Option<f64>,
+    /// What comes on top of [`BASE`].
+    overhead: Option<f64>,
+    /// The overhead compared with that of [`REFERENCE`].
+    overhead_ratio: Option<f64>,
+}
+
+/// `a / b`, where that means something.
+fn ratio(a: f64, b: f64) -> Option<f64> {
+    (b > 0.0).then_some(a / b)
+}
+
 /// One object. All names are plain words, so nothing needs escaping.
-fn json(suite: &str, case: &Case, row: &Row) -> String {
+fn json(suite: &str, case: &Case, line: &Line<'_>) -> String {
+    let Line {
+        row,
+        speed_up,
+        overhead,
+        ..
+    } = line;
     let summary = &row.summary;
     let mut line = format!(
         "{{\"suite\":\"{suite}\",\"case\":\"{}\",\"system\":\"{}\",\"workers\":{},\
@@ -64,7 +123,7 @@ fn json(suite: &str, case: &Case, row: &Row) -> String {
         summary.median,
         summary.samples,
         summary.spread,
-        case.placed() == Placement::Pinned && Placement::works(),
+        case.placed().is_pinned(),
     );
     if let Some(p99) = summary.p99 {
         line += &format!(",\"p99\":{p99:.4}");
@@ -72,60 +131,76 @@ fn json(suite: &str, case: &Case, row: &Row) -> String {
     if let Some(allocs) = row.allocs_per_op {
         line += &format!(",\"allocs_per_op\":{allocs:.6}");
     }
+    if let Some(speed_up) = speed_up {
+        line += &format!(",\"speed_up\":{speed_up:.4}");
+    }
+    if let Some(overhead) = overhead {
+        line += &format!(",\"overhead_ns\":{overhead:.4}");
+    }
+    if let Some(ideal) = case.ideal_nanos() {
+        line += &format!(",\"ideal_ns\":{ideal:.4}");
+    }
     line + "}"
 }
 
-fn table(suite: &str, case: &Case, rows: &[Row]) -> String {
-    let (head, scale) = match case.shown_in() {
-        Unit::NanosPerOp => ("median ns/op", 1.0),
-        Unit::Millis => ("median ms", 1e-6),
+fn table(suite: &str, case: &Case, lines: &[Line<'_>]) -> String {
+    let (unit, scale) = match case.shown_in() {
+        Unit::NanosPerOp => ("ns/op", 1.0),
+        Unit::Millis => ("ms", 1e-6),
     };
-    let p99 = rows.iter().any(|row| row.summary.p99.is_some());
-    let allocs = rows.iter().any(|row| row.allocs_per_op.is_some());
     let workers = match case.workers() {
         1 => "1 worker".to_owned(),
         n => format!("{n} workers"),
     };
     let mut table = format!(
-        "\n{suite} / {}, {workers}; {}\n{:<14} {:>7} {:>14} {:>8} {:>7}",
+        "\n{suite} / {}, {workers}; {}",
         case.name(),
-        case.placed().describe(),
+        case.placed().describe()
+    );
+    if let Some(ideal) = case.ideal_nanos() {
+        table += &format!("; ideal {} {unit}", number(ideal * scale));
+    }
+    let p99 = |line: &Line<'_>| line.row.summary.p99.map(|p99| number(p99 * scale));
+    let allocs = |line: &Line<'_>| line.row.allocs_per_op.map(|n| format!("{n:.4}"));
+    let times = |ratio: Option<f64>| ratio.map(|ratio| format!("{ratio:.2}"));
+    // Those that have no entry at all are left out.
+    type Entry<'a> = &'a dyn Fn(&Line<'_>) -> Option<String>;
+    let optional: [(&str, usize, Entry<'_>); 5] = [
+        ("p99", 14, &p99),
+        ("allocs/op", 10, &allocs),
+        ("speed-up", 8, &|line| times(line.speed_up)),
+        ("overhead", 10, &|line| {
+            line.overhead.map(|overhead| number(overhead * scale))
+        }),
+        ("ratio", 7, &|line| times(line.overhead_ratio)),
+    ];
+    let shown = optional.iter();
+    let shown: Vec<_> = shown
+        .filter(|(_, _, entry)| lines.iter().any(|line| entry(line).is_some()))
+        .collect();
+    table += &format!(
+        "\n{:<14} {:>7} {:>14} {:>8} {:>7}",
         "system",
         "workers",
-        head,
+        format!("median {unit}"),
         "spread",
         "ratio",
     );
-    if p99 {
-        table += &format!(" {:>14}", "p99");
+    for (head, width, _) in &shown {
+        table += &format!(" {head:>width$}");
     }
-    if allocs {
-        table += &format!(" {:>10}", "allocs/op");
-    }
-    let reference = rows.iter().find(|row| row.system == REFERENCE);
-    for row in rows {
-        let ratio = match reference {
-            Some(reference) if reference.summary.median > 0.0 => {
-                format!("{:.2}", row.summary.median / reference.summary.median)
-            }
-            _ => "-".to_owned(),
-        };
+    let dash = || "-".to_owned();
+    for line in lines {
         table += &format!(
-            "\n{:<14} {:>7} {:>14} {:>7.1}% {ratio:>7}",
-            row.system,
+            "\n{:<14} {:>7} {:>14} {:>7.1}% {:>7}",
+            line.row.system,
             case.workers(),
-            number(row.summary.median * scale),
-            row.summary.spread * 100.0,
+            number(line.row.summary.median * scale),
+            line.row.summary.spread * 100.0,
+            times(line.ratio).unwrap_or_else(dash),
         );
-        if p99 {
-            let p99 = row
-                .summary
-                .p99
-                .map_or("-".to_owned(), |p99| number(p99 * scale));
-            table += &format!(" {p99:>14}");
-        }
-        if let Some(allocs) = row.allocs_per_op {
-            table += &format!(" {allocs:>10.4}");
+        for (_, width, entry) in &shown {
+            table += &format!(" {:>width$}", entry(line).unwrap_or_else(dash));
         }
     }
     table
@@ -142,25 +217,36 @@ fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Report, json, table};
+    use super::Report;
     use crate::{
         harness::{Case, Config},
         stopwatch::Sample,
     };
     use std::time::Duration;
 
-    fn case() -> Case {
-        Case::new("demo", 2, &Config::default())
+    /// A case with two or three systems.
+    fn case(workers: usize, filch: u64, rayon: u64) -> Case {
+        let sample = |nanos| move || Sample::new(Duration::from_nanos(nanos), 10);
+        Case::new("demo", workers, &Config::default())
             .rounds(1, 2)
-            .system("filch", || Sample::new(Duration::from_nanos(20), 10))
-            .system("rayon", || Sample::new(Duration::from_nanos(50), 10))
+            .system("filch", sample(filch))
+            .system("rayon", sample(rayon))
+    }
+
+    fn reported(json: bool, cases: impl IntoIterator<Item = Case>) -> String {
+        let mut out = Vec::new();
+        let mut report = Report::new(&mut out, "queue", json);
+        for mut case in cases {
+            let rows = case.run();
+            report.case(&case, &rows);
+        }
+        String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn a_line_has_all_keys() {
-        let mut case = case();
-        let rows = case.run();
-        let line = json("queue", &case, &rows[1]);
+        let lines = reported(true, [case(2, 20, 50)]);
+        let line = lines.lines().last().unwrap();
         for part in [
             "\"suite\":\"queue\"",
             "\"case\":\"demo\"",
@@ -171,16 +257,58 @@ mod tests {
         ] {
             assert!(line.contains(part), "{line}");
         }
+        assert!(!line.contains("speed_up"), "{line}");
     }
 
     #[test]
     fn a_table_compares_with_filch() {
-        let mut case = case();
-        let rows = case.run();
-        let table = table("queue", &case, &rows);
+        let table = reported(false, [case(2, 20, 50)]);
         assert!(table.lines().last().unwrap().contains("2.50"), "{table}");
-        let mut out = Vec::new();
-        Report::new(&mut out, "queue", false).case(&case, &rows);
-        assert_eq!(String::from_utf8(out).unwrap(), format!("{table}\n"));
+        assert!(!table.contains("speed-up"), "{table}");
+    }
+
+    #[test]
+    fn more_workers_are_compared_with_one() {
+        let cases = || [case(1, 40, 50), case(2, 20, 80)];
+        let lines = reported(true, cases());
+        assert!(
+            lines
+                .lines()
+                .nth(2)
+                .unwrap()
+                .contains("\"speed_up\":2.0000")
+        );
+        assert!(
+            lines
+                .lines()
+                .nth(3)
+                .unwrap()
+                .contains("\"speed_up\":0.6250")
+        );
+        let table = reported(false, cases());
+        assert!(table.lines().last().unwrap().ends_with("0.62"), "{table}");
+    }
+
+    #[test]
+    fn what_comes_on_top_of_seq_is_shown_where_it_is_asked_for() {
+        let case = || case(1, 40, 70).system("seq", || Sample::new(Duration::from_nanos(30), 10));
+        let line = |json, case| {
+            reported(json, [case])
+                .lines()
+                .rev()
+                .nth(1)
+                .unwrap()
+                .to_owned()
+        };
+        assert!(!line(true, case()).contains("overhead"));
+        assert!(line(true, case().over_seq()).contains("\"overhead_ns\":4.0000"));
+        let row = line(false, case().over_seq().ideal(1.0));
+        assert!(row.ends_with("4.00    4.00"), "{row}");
+    }
+
+    #[test]
+    fn an_ideal_is_printed() {
+        assert!(reported(true, [case(1, 20, 50).ideal(1.5)]).contains("\"ideal_ns\":1.5000"));
+        assert!(reported(false, [case(1, 20, 50).ideal(1.5)]).contains("; ideal 1.50 ns/op"));
     }
 }

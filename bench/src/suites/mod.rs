@@ -1,9 +1,16 @@
 //! What is measured: a suite is a list of cases.
 
+mod board;
 mod executor;
 mod idle;
+mod join;
 mod queue;
+mod small;
+mod sort;
+mod spawn;
+mod traps;
 mod wake;
+mod work;
 
 use crate::harness::{Case, Config};
 
@@ -36,5 +43,30 @@ pub(crate) const ALL: &[Suite] = &[
         name: "wake",
         about: "time from a spawn into a sleeping pool to the task's start",
         cases: wake::cases,
+    },
+    Suite {
+        name: "join",
+        about: "trees of joins, down to the smallest",
+        cases: join::cases,
+    },
+    Suite {
+        name: "spawn",
+        about: "tasks in scopes, and tasks that nobody waits for",
+        cases: spawn::cases,
+    },
+    Suite {
+        name: "traps",
+        about: "shapes that schedulers stumble over",
+        cases: traps::cases,
+    },
+    Suite {
+        name: "small",
+        about: "small jobs from outside of the pool",
+        cases: small::cases,
+    },
+    Suite {
+        name: "sort",
+        about: "sorting numbers by joins",
+        cases: sort::cases,
     },
 ];

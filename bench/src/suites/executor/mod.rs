@@ -6,7 +6,6 @@
 
 mod shapes;
 mod systems;
-mod tally;
 
 use crate::harness::{Case, Config};
 use filch::engine::{PerWorker, Shared};

@@ -5,11 +5,12 @@
 //! ends, and threadpool joins. Those that join pay for the end of their threads, some tens of
 //! microseconds a run.
 
-use super::{Feed, Job, shapes::Shape, tally};
+use super::{Feed, Job, shapes::Shape};
 use crate::{
     pin::Placement,
     pools, seed003,
     stopwatch::{Sample, Stopwatch},
+    tally,
 };
 use filch::{Executor, engine::Strategy};
 use std::{

@@ -11,18 +11,18 @@ thread_local! {
 
 /// Counts one task, on the worker that runs it.
 #[inline(always)]
-pub(super) fn one() {
+pub(crate) fn one() {
     RAN.set(RAN.get() + 1);
 }
 
 /// Adds what the calling worker has counted to `sum`, and starts over.
-pub(super) fn collect(sum: &AtomicU64) {
+pub(crate) fn collect(sum: &AtomicU64) {
     // Relaxed: whoever reads the sum has waited for the worker by other means.
     sum.fetch_add(RAN.take(), Ordering::Relaxed);
 }
 
 /// # Panics
 /// When not every task has run exactly once.
-pub(super) fn check(system: &str, ran: u64, spawned: u64) {
+pub(crate) fn check(system: &str, ran: u64, spawned: u64) {
     assert_eq!(ran, spawned, "{system} did not run every task once");
 }

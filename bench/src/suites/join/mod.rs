@@ -1,0 +1,26 @@
+//! Trees of joins, without anything that would spare the small ones.
+
+mod fib;
+mod queens;
+mod tree;
+mod uts;
+
+use super::work::join_cases;
+use crate::harness::{Case, Config};
+
+pub(super) fn cases(config: &Config) -> Vec<Case> {
+    let fib = config.pick(fib::Fib(25), fib::Fib(30));
+    let (roots, seed) = config.pick((120, 5), (2000, 3));
+    let board = config.pick(9, 11);
+    let depth = 20;
+    [
+        join_cases("fib", config, move || fib),
+        join_cases("uts", config, move || uts::Forest::new(roots, seed)),
+        join_cases("nqueens", config, move || queens::Queens::new(board)),
+        join_cases("tree", config, move || tree::Tree::new(depth)),
+        join_cases("tree_foreign", config, move || tree::Tree::foreign(depth)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

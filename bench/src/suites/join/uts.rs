@@ -1,0 +1,99 @@
+//! Unbalanced tree search: trees whose shape nobody can foresee, some of them deep, most of them tiny.
+//!
+//! A node has two children with a probability of a little less than a half. Which ones have is decided by a
+//! hash, so the trees are the same each time.
+
+use crate::{
+    forks::{Joins, Seq},
+    suites::work::Work,
+};
+use std::ops::Range;
+
+/// How likely a node has children.
+const FERTILITY: f64 = 0.4998;
+
+/// Below this, a hash means children.
+const LIMIT: u64 = (FERTILITY * 18_446_744_073_709_551_616.0) as u64;
+
+/// Trees to be searched. An operation is a node.
+#[derive(Debug)]
+pub(super) struct Forest {
+    seed: u64,
+    trees: u64,
+    nodes: u64,
+}
+
+impl Forest {
+    pub(super) fn new(trees: u64, seed: u64) -> Self {
+        Self {
+            seed: mix(seed),
+            trees,
+            nodes: search::<Seq>(&mut (), mix(seed), 0..trees),
+        }
+    }
+}
+
+/// The step and the hash of splitmix64.
+#[inline(always)]
+fn mix(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Counts the nodes of some trees.
+fn search<J: Joins>(cx: &mut J::Cx<'_>, seed: u64, trees: Range<u64>) -> u64 {
+    let Range { start, end } = trees;
+    if end - start == 1 {
+        return nodes::<J>(cx, mix(seed ^ start));
+    }
+    let middle = start.midpoint(end);
+    let (a, b) = J::join(
+        cx,
+        move |cx| search::<J>(cx, seed, start..middle),
+        move |cx| search::<J>(cx, seed, middle..end),
+    );
+    a + b
+}
+
+/// Counts a node and those below it.
+fn nodes<J: Joins>(cx: &mut J::Cx<'_>, node: u64) -> u64 {
+    if mix(node) >= LIMIT {
+        return 1;
+    }
+    let (a, b) = J::join(
+        cx,
+        move |cx| nodes::<J>(cx, mix(node ^ 1)),
+        move |cx| nodes::<J>(cx, mix(node ^ 2)),
+    );
+    1 + a + b
+}
+
+impl Work for Forest {
+    fn run<J: Joins>(&self, pool: &J::Pool) -> u64 {
+        let Self { seed, trees, .. } = *self;
+        J::enter(pool, move |cx| search::<J>(cx, seed, 0..trees))
+    }
+
+    fn expected(&self) -> u64 {
+        self.nodes
+    }
+
+    fn ops(&self) -> u64 {
+        self.nodes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Forest;
+    use crate::suites::work::{Work, check};
+
+    #[test]
+    fn all_systems_agree() {
+        let forest = Forest::new(120, 1);
+        assert_eq!(forest.ops(), 22_588);
+        check(forest);
+    }
+}

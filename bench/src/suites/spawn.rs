@@ -1,0 +1,219 @@
+//! Tasks that are spawned, into scopes and out of nowhere.
+//!
+//! In scopes, tasks count themselves in memory of their worker, and the sum is checked.
+
+use super::{board::Board, work::fork_case};
+use crate::{
+    forks::{Filch, Rayon, Seq, Spawns, sampler},
+    harness::{Case, Config},
+    pin::Placement,
+    pools,
+    stopwatch::{Sample, Stopwatch},
+    tally,
+};
+use std::{
+    hint::black_box,
+    sync::atomic::{AtomicU64, Ordering},
+    thread::{self, Thread},
+    time::Duration,
+};
+
+pub(super) fn cases(config: &Config) -> Vec<Case> {
+    let tasks = config.pick(200_000, 1_000_000);
+    let levels = config.pick(17, 19);
+    let board = Board::new(config.pick(9, 11));
+    let mut cases = scopes(config, "scope_spawn", Scoped::Flat(tasks));
+    cases.extend(scopes(config, "scope_nested", Scoped::Nested(levels)));
+    cases.extend(scopes(config, "nqueens_scope", Scoped::Queens(board)));
+    for workers in config.fork_workers() {
+        cases.push(detached(workers, tasks, config));
+    }
+    let outside = scopes(config, "outside_scope", Scoped::Outside(tasks));
+    cases.extend(outside.into_iter().map(|case| {
+        let workers = case.workers();
+        case.system("rayon-in-place", in_place(workers, tasks))
+    }));
+    cases
+}
+
+/// What happens in scopes. An operation is a task.
+#[derive(Clone, Copy, Debug)]
+enum Scoped {
+    /// So many tasks in one scope, opened by a worker.
+    Flat(u64),
+    /// The same, opened from outside.
+    Outside(u64),
+    /// Two tasks in each scope, each of which opens one, down to so many levels.
+    Nested(u32),
+    /// A task for each queen that is placed, all in one scope; those that complete a solution count.
+    Queens(Board),
+}
+
+fn scopes(config: &Config, name: &'static str, work: Scoped) -> Vec<Case> {
+    let case = |workers| {
+        fork_case(name, workers, config)
+            .system(
+                "filch",
+                sampler::<Filch>(workers, move |pool| sample::<Filch>("filch", pool, work)),
+            )
+            .system(
+                "rayon",
+                sampler::<Rayon>(workers, move |pool| sample::<Rayon>("rayon", pool, work)),
+            )
+            .system(
+                "seq",
+                sampler::<Seq>(workers, move |pool| sample::<Seq>("seq", pool, work)),
+            )
+    };
+    config.fork_workers().into_iter().map(case).collect()
+}
+
+fn sample<S: Spawns>(system: &str, pool: &S::Pool, work: Scoped) -> Sample {
+    let mut watch = Stopwatch::default();
+    watch.time(|| match work {
+        Scoped::Flat(tasks) => S::enter(pool, move || S::scope(|scope| flat::<S>(scope, tasks))),
+        Scoped::Outside(tasks) => S::outside(pool, |scope| flat::<S>(scope, tasks)),
+        Scoped::Nested(levels) => S::enter(pool, move || nested::<S>(levels)),
+        Scoped::Queens(board) => S::outside(pool, |scope| queens::<S>(scope, board)),
+    });
+    let (counted, ops) = match work {
+        Scoped::Flat(tasks) | Scoped::Outside(tasks) => (tasks, tasks),
+        Scoped::Nested(levels) => ((2 << levels) - 1, (2 << levels) - 2),
+        Scoped::Queens(board) => board.count(),
+    };
+    tally::check(system, S::tally(pool), counted);
+    watch.sample(ops)
+}
+
+fn flat<S: Spawns>(scope: &S::Scope<'_>, tasks: u64) {
+    for task in 0..tasks {
+        S::spawn(scope, move |_| {
+            black_box(task);
+            tally::one();
+        });
+    }
+}
+
+fn nested<S: Spawns>(levels: u32) {
+    tally::one();
+    if levels > 0 {
+        S::scope(|scope| {
+            S::spawn(scope, move |_| nested::<S>(levels - 1));
+            S::spawn(scope, move |_| nested::<S>(levels - 1));
+        });
+    }
+}
+
+fn queens<'scope, S: Spawns>(scope: &S::Scope<'scope>, board: Board) {
+    if board.is_full() {
+        tally::one();
+    }
+    for next in board.next() {
+        S::spawn(scope, move |scope| queens::<S>(scope, next));
+    }
+}
+
+/// A scope that stays with its caller, which can do nothing but spawn and then sleep.
+fn in_place(workers: usize, tasks: u64) -> impl FnMut() -> Sample {
+    sampler::<Rayon>(workers, move |pool| {
+        let mut watch = Stopwatch::default();
+        watch.time(|| pool.in_place_scope(|scope| flat::<Rayon>(scope, tasks)));
+        tally::check("rayon-in-place", Rayon::tally(pool), tasks);
+        watch.sample(tasks)
+    })
+}
+
+/// Tasks that nobody waits for, spawned by a thread that is no worker: all systems have as many threads as
+/// there are workers.
+fn detached(workers: usize, tasks: u64, config: &Config) -> Case {
+    let filch = {
+        let mut pool = None;
+        move || {
+            let pool = pool.get_or_insert_with(|| pools::filch(workers, 0));
+            Countdown::run(tasks, |countdown| pool.spawn(move || countdown.one()))
+        }
+    };
+    let rayon = {
+        let mut pool = None;
+        move || {
+            let start = || pools::build_rayon(pools::rayon(workers, Placement::Pinned));
+            let pool = pool.get_or_insert_with(start);
+            Countdown::run(tasks, |countdown| pool.spawn(move || countdown.one()))
+        }
+    };
+    Case::new("outside_spawn", workers, config)
+        .system("filch", filch)
+        .system("rayon", rayon)
+        .system("seq", move || Countdown::run(tasks, Countdown::one))
+}
+
+/// Between two samples, as in other cases.
+const REST: Duration = Duration::from_millis(1);
+
+/// Counts tasks down, and wakes whoever waits for the last one.
+struct Countdown {
+    left: AtomicU64,
+    waiter: Thread,
+}
+
+impl Countdown {
+    /// Spawns so many tasks, and waits for them.
+    fn run(tasks: u64, mut spawn: impl FnMut(&'static Self)) -> Sample {
+        thread::sleep(REST);
+        // Tasks that nobody waits for cannot borrow: let a few bytes a sample go.
+        let countdown: &'static Self = Box::leak(Box::new(Self {
+            left: AtomicU64::new(tasks),
+            waiter: thread::current(),
+        }));
+        let mut watch = Stopwatch::default();
+        watch.time(|| {
+            (0..tasks).for_each(|_| spawn(countdown));
+            // Acquire: what the tasks did is visible here.
+            while countdown.left.load(Ordering::Acquire) > 0 {
+                thread::park();
+            }
+        });
+        watch.sample(tasks)
+    }
+
+    /// A task.
+    #[inline(always)]
+    fn one(&self) {
+        // AcqRel: pairs with the load above, by way of all tasks between.
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.waiter.unpark();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Scoped, detached, in_place, sample};
+    use crate::{
+        forks::{Filch, Rayon, Seq, Spawns},
+        harness::Config,
+        suites::board::Board,
+    };
+
+    #[test]
+    fn every_task_runs_once() {
+        fn on<S: Spawns>(system: &str) {
+            for workers in [1, 2, 5] {
+                let pool = S::pool(workers);
+                for work in [
+                    Scoped::Flat(2000),
+                    Scoped::Outside(2000),
+                    Scoped::Nested(8),
+                    Scoped::Queens(Board::new(7)),
+                ] {
+                    let _ = sample::<S>(system, &pool, work);
+                }
+            }
+        }
+        on::<Seq>("seq");
+        on::<Filch>("filch");
+        on::<Rayon>("rayon");
+        let _ = in_place(2, 2000)();
+        detached(2, 2000, &Config::default()).run();
+    }
+}

@@ -1,0 +1,83 @@
+//! Workloads that every fork-join system runs.
+
+use crate::{
+    forks::{Chili, Filch, Joins, Rayon, Seq, sampler},
+    harness::{Case, Config},
+    pin::Placement,
+    stopwatch::{Sample, Stopwatch},
+};
+use std::{cell::OnceCell, rc::Rc};
+
+/// Something to do by joins.
+pub(super) trait Work: Sync + 'static {
+    /// Does it, called from outside of the pool.
+    fn run<J: Joins>(&self, pool: &J::Pool) -> u64;
+
+    /// What [`run`](Self::run) must return.
+    fn expected(&self) -> u64;
+
+    /// As how many operations it counts.
+    fn ops(&self) -> u64;
+}
+
+/// Runs the work once.
+fn sample<J: Joins, W: Work>(pool: &J::Pool, work: &W, name: &str) -> Sample {
+    let mut watch = Stopwatch::default();
+    let result = watch.time(|| work.run::<J>(pool));
+    assert_eq!(result, work.expected(), "{name} gave a wrong result");
+    watch.sample(work.ops())
+}
+
+/// A case in which the main thread is a worker.
+pub(super) fn fork_case(name: &'static str, workers: usize, config: &Config) -> Case {
+    Case::new(name, workers, config).placement(Placement::Joined)
+}
+
+/// Cases, one for each number of workers, in which all systems do the same work. It is made when it is
+/// first needed.
+pub(super) fn join_cases<W, M>(name: &'static str, config: &Config, make: M) -> Vec<Case>
+where
+    W: Work,
+    M: Fn() -> W + Copy + 'static,
+{
+    let case = |workers| {
+        let work = Rc::new(OnceCell::new());
+        fork_case(name, workers, config)
+            .system("filch", by::<Filch, W, M>("filch", workers, &work, make))
+            .system("rayon", by::<Rayon, W, M>("rayon", workers, &work, make))
+            .system("chili", by::<Chili, W, M>("chili", workers, &work, make))
+            .system("seq", by::<Seq, W, M>("seq", workers, &work, make))
+    };
+    config.fork_workers().into_iter().map(case).collect()
+}
+
+fn by<J, W, M>(
+    system: &'static str,
+    workers: usize,
+    work: &Rc<OnceCell<W>>,
+    make: M,
+) -> impl FnMut() -> Sample + use<J, W, M>
+where
+    J: Joins,
+    W: Work,
+    M: Fn() -> W + 'static,
+{
+    let work = work.clone();
+    sampler::<J>(workers, move |pool| {
+        sample::<J, W>(pool, work.get_or_init(&make), system)
+    })
+}
+
+/// Runs a small piece of work on all systems, whose results are checked.
+#[cfg(test)]
+pub(super) fn check(work: impl Work) {
+    fn on<J: Joins>(system: &str, work: &impl Work) {
+        for workers in [1, 2, 5] {
+            let _ = sample::<J, _>(&J::pool(workers), work, system);
+        }
+    }
+    on::<Seq>("seq", &work);
+    on::<Filch>("filch", &work);
+    on::<Rayon>("rayon", &work);
+    on::<Chili>("chili", &work);
+}
