@@ -6,8 +6,8 @@
 //! other tasks. Its own newest ones first, which are most likely those it waits for; then any others. Two
 //! things keep that within bounds:
 //!
-//! - **The stack.** A task that runs inside of a wait may wait itself, and so on. When a thread has used more
-//!   than a quarter of its stack since it began to work (512 KiB on a thread from outside), its waits run only tasks of its own queue, and sleep when
+//! - **The stack.** A task that runs inside of a wait may wait itself, and so on. When a thread has used
+//!   more than half of its stack, its waits run only tasks of its own queue, and sleep when
 //!   there are none. That cannot deadlock: what it waits for is running on another worker, or in a queue
 //!   whose owner runs it.
 //! - **Locks.** A task that is picked up while waiting may want a lock that the waiting one holds.
@@ -29,5 +29,8 @@ mod scope;
 mod spawn;
 
 pub use join::{JoinContext, join, join_context};
+#[cfg(filch_loom)]
+#[doc(hidden)]
+pub use scope::model;
 pub use scope::{Scope, scope};
 pub use spawn::{broadcast, isolate, spawn, yield_now};

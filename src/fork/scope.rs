@@ -3,6 +3,7 @@
 
 use crate::{
     ground::{
+        canary::{Canary, broken},
         sync::{AtomicI64, Ordering},
         unwind::{self, Payload},
     },
@@ -111,8 +112,7 @@ pub(super) fn scope_on<'scope, R>(site: &Site<'_, '_>, f: impl FnOnce(&Scope<'sc
         state: State {
             pool: site.pool(),
             owner: site.worker(),
-            here: Cell::new(0),
-            elsewhere: AtomicI64::new(0),
+            pending: Pending::new(),
             panic: Mutex::new(None),
         },
         fifo: Mutex::default(),
@@ -120,7 +120,7 @@ pub(super) fn scope_on<'scope, R>(site: &Site<'_, '_>, f: impl FnOnce(&Scope<'sc
     };
     let result = unwind::contain(|| f(&scope));
     // Whatever happened, the tasks point into this frame.
-    site.wait(&scope.state);
+    site.wait(&scope.state.pending);
     let panic = scope
         .state
         .panic
@@ -139,20 +139,24 @@ pub(super) fn scope_on<'scope, R>(site: &Site<'_, '_>, f: impl FnOnce(&Scope<'sc
     }
 }
 
+struct State {
+    pool: *const Inner,
+    /// The worker that waits.
+    owner: usize,
+    pending: Pending,
+    panic: Mutex<Option<Payload>>,
+}
+
 /// How many tasks of a scope are pending.
 ///
 /// The worker that waits for the scope counts what it spawns and finishes itself in a plain cell; all
 /// others share a word. The sum of both is the number of pending tasks. Before the owner sleeps it adds its
 /// cell to the word, so that whoever brings the word to zero knows that it has to wake it: those who wait pay.
-struct State {
-    pool: *const Inner,
-    /// The worker that waits.
-    owner: usize,
+struct Pending {
     /// Used by the owner's thread only: `is_owner` makes sure.
     here: Cell<i64>,
     /// Twice the count, plus one while the owner sleeps.
     elsewhere: AtomicI64,
-    panic: Mutex<Option<Payload>>,
 }
 
 const ONE: i64 = 2;
@@ -174,12 +178,8 @@ impl State {
     #[inline(always)]
     fn add(&self, site: Option<&Site<'_, '_>>) {
         match site {
-            Some(site) if self.is_owner(site) => self.here.set(self.here.get() + 1),
-            // Relaxed: the task that adds is pending itself, or the owner is in `f`; so nobody waits for
-            // this very change.
-            _ => {
-                self.elsewhere.fetch_add(ONE, Ordering::Relaxed);
-            }
+            Some(site) if self.is_owner(site) => self.pending.add_here(),
+            _ => self.pending.add_elsewhere(),
         }
     }
 
@@ -187,16 +187,11 @@ impl State {
     #[inline(always)]
     fn done(&self, site: &Site<'_, '_>) {
         if self.is_owner(site) {
-            self.here.set(self.here.get() - 1);
+            self.pending.done_here();
             return;
         }
         let owner = self.owner;
-        // AcqRel: what the task did is visible to the owner when it sees the sum. Nothing of `self` is
-        // touched after this: the owner may be gone.
-        let before = self.elsewhere.fetch_sub(ONE, Ordering::AcqRel);
-        if before == ONE + SLEEPING {
-            site.pool().unpark(owner);
-        }
+        self.pending.done_elsewhere(|| site.pool().unpark(owner));
     }
 
     fn keep_panic(&self, site: &Site<'_, '_>, payload: Payload) {
@@ -210,16 +205,52 @@ impl State {
     }
 }
 
-impl Awaited for State {
+impl Pending {
+    fn new() -> Self {
+        Self {
+            here: Cell::new(0),
+            elsewhere: AtomicI64::new(0),
+        }
+    }
+
+    #[inline(always)]
+    fn add_here(&self) {
+        self.here.set(self.here.get() + 1);
+    }
+
+    #[inline(always)]
+    fn add_elsewhere(&self) {
+        // Relaxed: the task that adds is pending itself, or the owner is in `f`; so nobody waits for
+        // this very change.
+        self.elsewhere.fetch_add(ONE, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn done_here(&self) {
+        self.here.set(self.here.get() - 1);
+    }
+
+    #[inline(always)]
+    fn done_elsewhere(&self, unpark: impl FnOnce()) {
+        // AcqRel: what the task did is visible to the owner when it sees the sum. Nothing of `self` is
+        // touched after this: the owner may be gone.
+        let before = self.elsewhere.fetch_sub(ONE, Ordering::AcqRel);
+        if before == ONE + SLEEPING && !broken(Canary::ScopeWake) {
+            unpark();
+        }
+    }
+}
+
+impl Awaited for Pending {
     fn happened(&self) -> bool {
-        // Acquire: pairs with the release in `done`.
+        // Acquire: pairs with the release in `done_elsewhere`.
         let elsewhere = self.elsewhere.load(Ordering::Acquire);
         self.here.get() + (elsewhere >> 1) == 0
     }
 
     fn sleep(&self, _worker: usize) -> bool {
         let here = self.here.take();
-        // AcqRel: as in `done`.
+        // AcqRel: as in `done_elsewhere`.
         let before = self
             .elsewhere
             .fetch_add(here * ONE + SLEEPING, Ordering::AcqRel);
@@ -231,7 +262,7 @@ impl Awaited for State {
     }
 
     fn awake(&self) {
-        // AcqRel: as in `done`.
+        // AcqRel: as in `done_elsewhere`.
         self.elsewhere.fetch_sub(SLEEPING, Ordering::AcqRel);
     }
 }
@@ -351,5 +382,58 @@ impl<'scope> ScopePointer<'scope> {
 impl fmt::Debug for Scope<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scope").finish_non_exhaustive()
+    }
+}
+
+/// The count of a scope as it is, for the model checker.
+#[cfg(filch_loom)]
+pub mod model {
+    use super::{Awaited, fmt};
+
+    /// See the count of pending tasks in a scope.
+    pub struct Pending(super::Pending);
+
+    // SAFETY: as `Scope`: the models call what ends in `here`, and what `Awaited` has, on one thread.
+    unsafe impl Sync for Pending {}
+
+    #[expect(clippy::new_without_default, missing_docs, reason = "a shim for tests")]
+    impl Pending {
+        pub fn new() -> Self {
+            Self(super::Pending::new())
+        }
+
+        pub fn add_here(&self) {
+            self.0.add_here();
+        }
+
+        pub fn add_elsewhere(&self) {
+            self.0.add_elsewhere();
+        }
+
+        pub fn done_here(&self) {
+            self.0.done_here();
+        }
+
+        pub fn done_elsewhere(&self, unpark: impl FnOnce()) {
+            self.0.done_elsewhere(unpark);
+        }
+
+        pub fn happened(&self) -> bool {
+            self.0.happened()
+        }
+
+        pub fn sleep(&self) -> bool {
+            self.0.sleep(0)
+        }
+
+        pub fn awake(&self) {
+            self.0.awake();
+        }
+    }
+
+    impl fmt::Debug for Pending {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("Pending")
+        }
     }
 }

@@ -37,6 +37,10 @@ pub enum Canary {
     KnockBarrier = 14,
     /// The owner stops guarding without making the thieves' word a new one.
     CalmTag = 15,
+    /// The latch of a stolen job is set without waking the worker that waits for it.
+    PoolLatchWake = 16,
+    /// The last task of a scope does not wake the worker that waits for the scope.
+    ScopeWake = 17,
 }
 
 #[cfg(any(filch_loom, filch_canary))]

@@ -2,7 +2,7 @@
 
 use super::{
     GLOBAL, Inner, Owned, PanicHandler, Pool,
-    guest::{self, AMPLE, GUESTS, Guests},
+    guest::{GUESTS, Guests},
     job::Job,
     site::Site,
     slab::Slab,
@@ -125,10 +125,7 @@ impl PoolBuilder {
             on_panic: self.on_panic,
             handle: OnceLock::new(),
         });
-        let work = Arc::new(Jobs {
-            pool: inner.clone(),
-            ample: self.crew.stack_size.map_or(AMPLE, |bytes| bytes / 4),
-        });
+        let work = Arc::new(Jobs(inner.clone()));
         let crew = Crew::start(threads, &self.crew, &inner.core, &inner.parkers, &work)?;
         let owned = Arc::new(Owned {
             inner,
@@ -171,19 +168,13 @@ impl std::fmt::Debug for PoolBuilder {
 }
 
 /// A pool's way to run a job.
-struct Jobs {
-    pool: Arc<Inner>,
-    /// See `guest::stack_is_ample`.
-    ample: usize,
-}
+struct Jobs(Arc<Inner>);
 
 impl Work<Job, (), PerWorker, Counters> for Jobs {
-    fn init(&self, _worker: usize) {
-        guest::mark_stack(self.ample);
-    }
+    fn init(&self, _worker: usize) {}
 
     #[inline(always)]
     fn run(&self, job: Job, active: Active<'_, '_, Job, PerWorker, Counters>, (): &mut ()) {
-        Site::enter(active, &self.pool, |site| job.run(site));
+        Site::enter(active, &self.0, |site| job.run(site));
     }
 }

@@ -9,40 +9,10 @@ use crate::{
     engine::{IdleAction, Step},
     ground::sync::{AtomicU64, Ordering},
 };
-use std::{cell::Cell, hint, thread};
+use std::{hint, thread};
 
 /// Places for threads from outside, at the same time.
 pub(super) const GUESTS: usize = 32;
-
-/// Of its stack a thread uses so much, at most, before it takes on no more tasks from elsewhere while it
-/// waits: a quarter of what a thread has that nobody told otherwise.
-pub(super) const AMPLE: usize = 512 * 1024;
-
-thread_local! {
-    /// Where this thread's stack was when it began to work for a pool (zero before), and how much more of
-    /// it counts as ample.
-    static STACK: Cell<(usize, usize)> = const { Cell::new((0, AMPLE)) };
-}
-
-/// An address in the present stack frame.
-#[inline(never)]
-fn stack_here() -> usize {
-    let here = 0_u8;
-    std::ptr::from_ref(hint::black_box(&here)).addr()
-}
-
-/// This thread works for a pool from here on; `ample` bytes of stack are.
-pub(super) fn mark_stack(ample: usize) {
-    if STACK.get().0 == 0 {
-        STACK.set((stack_here(), ample));
-    }
-}
-
-/// Whether the thread has used little of its stack since it began to work.
-pub(super) fn stack_is_ample() -> bool {
-    let (base, ample) = STACK.get();
-    base.abs_diff(stack_here()) < ample
-}
 
 /// Which of the spare places are free: one bit each.
 #[derive(Debug)]
@@ -88,7 +58,6 @@ impl Inner {
         };
         let place = Place(self, place);
         let id = self.threads + place.1;
-        mark_stack(AMPLE);
         self.parkers.register(id);
         let mut worker = self.core.enter(id);
         let result = worker.adopt(|active| Site::enter(active, self, f));
@@ -112,7 +81,6 @@ impl Inner {
             return;
         };
         let id = self.threads + place;
-        mark_stack(AMPLE);
         self.parkers.register(id);
         let mut worker = self.core.enter(id);
         loop {

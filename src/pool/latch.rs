@@ -1,7 +1,10 @@
 //! What a worker waits for inside of a task.
 
 use super::Inner;
-use crate::ground::sync::{AtomicUsize, Ordering};
+use crate::ground::{
+    canary::{Canary, broken},
+    sync::{AtomicUsize, Ordering},
+};
 
 /// Something that a worker can wait for while it helps others, and that can wake it.
 pub(crate) trait Awaited {
@@ -40,11 +43,15 @@ impl Latch {
     /// It has happened. `pool` is the waiter's; it outlives the latch, since the setter is one of its
     /// workers.
     pub(crate) fn set(&self, pool: &Inner) {
+        self.set_with(|worker| pool.unpark(worker));
+    }
+
+    fn set_with(&self, unpark: impl FnOnce(usize)) {
         // AcqRel: what was done before is visible to the waiter; and if it sleeps, that it went to
         // sleep, in the pool's parkers, is visible to us. Nothing of `self` is touched after this.
         let before = self.state.swap(SET, Ordering::AcqRel);
-        if before >= SLEEPER {
-            pool.unpark(before - SLEEPER);
+        if before >= SLEEPER && !broken(Canary::PoolLatchWake) {
+            unpark(before - SLEEPER);
         }
     }
 }
@@ -71,6 +78,39 @@ impl Awaited for Latch {
             let _ = self
                 .state
                 .compare_exchange(state, UNSET, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The latch as it is, for the model checker.
+#[cfg(filch_loom)]
+pub mod model {
+    use super::Awaited;
+
+    /// See the latch of the pool.
+    #[derive(Debug)]
+    pub struct Latch(super::Latch);
+
+    #[expect(clippy::new_without_default, missing_docs, reason = "a shim for tests")]
+    impl Latch {
+        pub fn new() -> Self {
+            Self(super::Latch::new())
+        }
+
+        pub fn set(&self, unpark: impl FnOnce(usize)) {
+            self.0.set_with(unpark);
+        }
+
+        pub fn happened(&self) -> bool {
+            self.0.happened()
+        }
+
+        pub fn sleep(&self, worker: usize) -> bool {
+            self.0.sleep(worker)
+        }
+
+        pub fn awake(&self) {
+            self.0.awake();
         }
     }
 }

@@ -13,6 +13,9 @@ mod slab;
 pub(crate) mod stack;
 
 pub use builder::PoolBuilder;
+#[cfg(filch_loom)]
+#[doc(hidden)]
+pub use latch::model;
 
 use crate::{
     crew::{Crew, Parkers, is_worker_of},
@@ -217,11 +220,6 @@ impl Inner {
     #[inline(always)]
     pub(crate) fn slab(&self, worker: usize) -> &Slab {
         &self.slabs[worker]
-    }
-
-    /// Whether this thread has stack enough to take on tasks from elsewhere.
-    pub(crate) fn stack_is_ample(&self) -> bool {
-        guest::stack_is_ample()
     }
 
     /// A task that nobody waits for panicked.

@@ -4,3 +4,4 @@
 pub(crate) mod barrier;
 #[cfg(filch_loom)]
 pub mod barrier;
+pub(crate) mod stack;

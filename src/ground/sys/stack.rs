@@ -1,0 +1,90 @@
+//! How much stack a thread has left.
+#![cfg_attr(
+    target_os = "linux",
+    expect(unsafe_code, reason = "asks the thread library for the stack's bounds")
+)]
+
+use std::{cell::Cell, hint};
+
+/// What a thread is taken to have when nobody can tell.
+const UNKNOWN: usize = 1 << 20;
+
+thread_local! {
+    /// The lowest address that this thread's waits should reach, or zero when not asked for yet.
+    static FLOOR: Cell<usize> = const { Cell::new(0) };
+}
+
+/// An address in the present stack frame.
+#[inline(never)]
+fn here() -> usize {
+    let here = 0_u8;
+    std::ptr::from_ref(hint::black_box(&here)).addr()
+}
+
+/// Whether less than half of this thread's stack is in use. (Where the size is not known, whether less than
+/// 512 KiB have been used since the first call.)
+#[inline]
+pub(crate) fn is_ample() -> bool {
+    let floor = match FLOOR.get() {
+        0 => {
+            let floor = middle()
+                .unwrap_or_else(|| here().saturating_sub(UNKNOWN / 2))
+                .max(1);
+            FLOOR.set(floor);
+            floor
+        }
+        floor => floor,
+    };
+    // Stacks grow down everywhere that this library runs.
+    here() > floor
+}
+
+/// The address in the middle of this thread's stack.
+#[cfg(target_os = "linux")]
+fn middle() -> Option<usize> {
+    use std::mem::MaybeUninit;
+
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    // SAFETY: always allowed.
+    let me = unsafe { libc::pthread_self() };
+    // SAFETY: `me` is a living thread, and `attributes` is written when the call says 0.
+    if unsafe { libc::pthread_getattr_np(me, attributes.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    let (mut low, mut size) = (std::ptr::null_mut(), 0);
+    // SAFETY: `attributes` was filled in above; the two places are ours.
+    let got =
+        unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut low, &raw mut size) };
+    // SAFETY: filled in above, and not used after this.
+    unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
+    (got == 0 && size > 0).then(|| low.addr() + size / 2)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn middle() -> Option<usize> {
+    None
+}
+
+#[cfg(all(test, not(filch_loom)))]
+mod tests {
+    use super::is_ample;
+
+    fn deep(levels: u32) -> bool {
+        let frame = [0_u8; 4096];
+        std::hint::black_box(&frame);
+        let ample = if levels == 0 {
+            is_ample()
+        } else {
+            deep(levels - 1)
+        };
+        std::hint::black_box(&frame);
+        ample
+    }
+
+    #[test]
+    fn half_of_the_stack_is_ample() {
+        let thread = std::thread::Builder::new().stack_size(1 << 20);
+        let seen = thread.spawn(|| [is_ample(), deep(8), deep(160)]).unwrap();
+        assert_eq!(seen.join().unwrap(), [true, true, false]);
+    }
+}
