@@ -22,6 +22,8 @@ mod deque;
 mod gate;
 #[path = "loom/latch.rs"]
 mod latch;
+#[path = "loom/pool.rs"]
+mod pool;
 #[path = "loom/sleep.rs"]
 mod sleep;
 

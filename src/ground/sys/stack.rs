@@ -69,22 +69,23 @@ fn middle() -> Option<usize> {
 mod tests {
     use super::is_ample;
 
-    fn deep(levels: u32) -> bool {
+    /// Goes down in steps of 4 KiB until the stack is no longer ample; says how many.
+    fn depth() -> usize {
         let frame = [0_u8; 4096];
         std::hint::black_box(&frame);
-        let ample = if levels == 0 {
-            is_ample()
-        } else {
-            deep(levels - 1)
-        };
+        let below = if is_ample() { depth() + 1 } else { 0 };
         std::hint::black_box(&frame);
-        ample
+        below
     }
 
     #[test]
-    fn half_of_the_stack_is_ample() {
+    fn about_half_of_the_stack_is_ample() {
+        // The system may give more than is asked for, never less.
         let thread = std::thread::Builder::new().stack_size(1 << 20);
-        let seen = thread.spawn(|| [is_ample(), deep(8), deep(160)]).unwrap();
-        assert_eq!(seen.join().unwrap(), [true, true, false]);
+        let steps = thread.spawn(depth).unwrap().join().unwrap();
+        assert!(
+            steps >= 60,
+            "only {steps} steps of 4 KiB in a stack of at least 1 MiB"
+        );
     }
 }
