@@ -52,9 +52,14 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
     }
 
     /// One move of the worker in the middle of a task that waits for something: as
-    /// [`Worker::step`]. When the waiting is over, [`settle`](Self::settle).
+    /// [`Worker::step_late`]. When the waiting is over, [`settle`](Self::settle).
     pub fn step(&mut self, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) -> Step {
-        self.worker.step(run)
+        self.worker.step_late(run)
+    }
+
+    /// Takes a task that is for this worker alone.
+    pub fn take_mail(&mut self) -> Option<T> {
+        self.worker.take_mail()
     }
 
     /// The worker is awake again.

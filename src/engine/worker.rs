@@ -133,6 +133,13 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         if self.core.sleep.state().stopped() {
             return Step::Exit;
         }
+        self.step_late(run)
+    }
+
+    /// A step that takes place even when the workers have been sent home: for a task that still waits for
+    /// others then. [`Step::Exit`] means that there is nothing to do at the moment.
+    #[inline]
+    pub fn step_late(&mut self, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) -> Step {
         if self.phase == Phase::Active {
             self.until_inject = self.until_inject.wrapping_sub(1);
             if (self.until_inject == 0 || self.yielded)
@@ -234,7 +241,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         self.queue.oldest().map(|task| (task, Source::Local))
     }
 
-    fn take_mail(&mut self) -> Option<T> {
+    pub(super) fn take_mail(&mut self) -> Option<T> {
         self.core.mail[self.id].take()
     }
 
@@ -367,7 +374,13 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
                 self.rounds = 0;
                 Step::Idle(IdleAction::Spin(0))
             }
-            Announced::Stopped => Step::Exit,
+            Announced::Stopped => {
+                if searching {
+                    let _ = self.core.sleep.end_search();
+                }
+                self.phase = Phase::Active;
+                Step::Exit
+            }
         }
     }
 

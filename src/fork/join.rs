@@ -3,7 +3,7 @@
 
 use crate::{
     ground::unwind,
-    pool::{Pool, on_current, site::Site, stack::StackJob},
+    pool::{Pool, latch::Awaited, on_current, site::Site, stack::StackJob},
 };
 use std::mem;
 
@@ -14,7 +14,8 @@ pub struct JoinContext {
 }
 
 impl JoinContext {
-    /// Whether another thread runs it than the one that called.
+    /// Whether a worker took it from a queue: another one than the caller, most likely, or the caller itself
+    /// while it waited for something else.
     #[must_use]
     pub fn migrated(&self) -> bool {
         self.migrated
@@ -111,14 +112,17 @@ where
     B: FnOnce(JoinContext) -> RB + Send,
     RB: Send,
 {
-    let job = StackJob::new(move |migrated| b(JoinContext { migrated }));
+    let job = StackJob::new(
+        move |migrated| b(JoinContext { migrated }),
+        site.is_isolated(),
+    );
     // SAFETY: `job` stays in this frame until it has been taken back or its latch is set: below, or, when
     // `a` panics, in `Unfinished::drop`.
     site.push_part(unsafe { job.job() });
     let unfinished = Unfinished { site, job: &job };
     let ra = a(JoinContext { migrated: false });
     mem::forget(unfinished);
-    match take_back(site, &job) {
+    match unwind::or_abort(|| take_back(site, &job)) {
         // Not stolen. If `b` panics now, `a` is done and the panic goes its way.
         Some(b) => (ra, b(false)),
         None => (ra, wait(site, &job)),
@@ -137,7 +141,13 @@ where
             // SAFETY: we have just popped its job.
             return Some(unsafe { job.take_back() });
         }
-        // Something that `a` has spawned and nobody has waited for.
+        if job.latch().happened() {
+            // A wait inside of `a` has run it; the newest is none of our business.
+            site.put_back(newest);
+            return None;
+        }
+        // Something that `a` has spawned and nobody has waited for: had ours been stolen, everything
+        // older would have been too.
         site.run(newest);
     }
     None
@@ -150,7 +160,7 @@ where
     F: FnOnce(bool) -> R + Send,
     R: Send,
 {
-    site.wait(job.latch());
+    unwind::or_abort(|| site.wait(job.latch(), site.mark()));
     // SAFETY: `wait` returns when the latch is set; once.
     match unsafe { job.take_result() } {
         Ok(result) => result,
@@ -186,10 +196,10 @@ where
     F: FnOnce(bool) -> R + Send,
     R: Send,
 {
-    let result = match take_back(site, job) {
+    let result = match unwind::or_abort(|| take_back(site, job)) {
         Some(b) => unwind::contain(|| b(false)),
         None => {
-            site.wait(job.latch());
+            unwind::or_abort(|| site.wait(job.latch(), site.mark()));
             // SAFETY: the latch is set; once.
             unsafe { job.take_result() }
         }

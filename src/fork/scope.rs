@@ -112,15 +112,17 @@ pub(super) fn scope_on<'scope, R>(site: &Site<'_, '_>, f: impl FnOnce(&Scope<'sc
         state: State {
             pool: site.pool(),
             owner: site.worker(),
+            isolated: site.is_isolated(),
             pending: Pending::new(),
             panic: Mutex::new(None),
         },
         fifo: Mutex::default(),
         lifetime: PhantomData,
     };
+    let began = site.mark();
     let result = unwind::contain(|| f(&scope));
     // Whatever happened, the tasks point into this frame.
-    site.wait(&scope.state.pending);
+    unwind::or_abort(|| site.wait(&scope.state.pending, began));
     let panic = scope
         .state
         .panic
@@ -129,7 +131,12 @@ pub(super) fn scope_on<'scope, R>(site: &Site<'_, '_>, f: impl FnOnce(&Scope<'sc
         .take();
     match (result, panic) {
         (Ok(result), None) => result,
-        (Ok(_), Some(payload)) => unwind::resume(payload),
+        (Ok(result), Some(payload)) => {
+            if let Err(another) = unwind::contain(|| drop(result)) {
+                site.pool().panicked(another);
+            }
+            unwind::resume(payload)
+        }
         (Err(payload), other) => {
             if let Some(other) = other {
                 site.pool().panicked(other);
@@ -143,6 +150,8 @@ struct State {
     pool: *const Inner,
     /// The worker that waits.
     owner: usize,
+    /// The tasks run isolated, wherever they run.
+    isolated: bool,
     pending: Pending,
     panic: Mutex<Option<Payload>>,
 }
@@ -339,7 +348,12 @@ impl<'scope> Scope<'scope> {
         let this = ScopePointer(&raw const *self);
         move |site: &Site<'_, '_>| {
             let scope = this.get();
-            if let Err(payload) = unwind::contain(|| task(scope)) {
+            let result = if scope.state.isolated {
+                unwind::contain(|| site.isolate(|| task(scope)))
+            } else {
+                unwind::contain(|| task(scope))
+            };
+            if let Err(payload) = result {
                 scope.state.keep_panic(site, payload);
             }
             scope.state.done(site);

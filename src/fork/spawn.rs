@@ -67,7 +67,9 @@ pub fn yield_now() -> bool {
 /// assert_eq!(cache.into_inner().unwrap(), [9, 10, 3]);
 /// ```
 ///
-/// The price is that the worker may sleep while others have work. Other workers still take what `f` queues.
+/// Tasks that are queued in `f` are isolated too, wherever they run. The price is that a worker may sleep while
+/// others have work. And a task that another thread spawns into a scope of `f` from outside of the pool needs
+/// another worker to run it. What [`broadcast`] sends is run all the same.
 pub fn isolate<R>(f: impl FnOnce() -> R) -> R {
     Site::with(|site| match site {
         Some(site) => site.isolate(f),
@@ -78,7 +80,7 @@ pub fn isolate<R>(f: impl FnOnce() -> R) -> R {
 /// Calls `f` once on every worker of the pool that the caller works for, else of the global one, and
 /// returns what they said, in their order. `f` gets the number of the worker.
 ///
-/// Each worker gets to it between two tasks, so this waits for the longest one that is running.
+/// Each worker gets to it between two tasks, or in a wait, so this waits for the longest one that is running.
 ///
 /// ```
 /// let pool = filch::Pool::builder().workers(3).build().unwrap();
@@ -139,17 +141,26 @@ impl Inner {
 
 fn broadcast_on<R: Send>(site: &Site<'_, '_>, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let workers = site.pool().threads();
-    if workers == 0 {
-        return vec![f(0)];
+    if workers == 0 || site.pool().core().is_stopped() {
+        // Nobody else is there.
+        return (0..workers.max(1)).map(f).collect();
     }
+    let own = site.worker();
     let results: Vec<Mutex<Option<R>>> = (0..workers).map(|_| Mutex::new(None)).collect();
+    let share = |worker: usize| {
+        let value = f(worker);
+        let mut result = results[worker]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *result = Some(value);
+    };
+    let share = &share;
     super::scope::scope_on(site, |scope| {
-        for (worker, result) in results.iter().enumerate() {
-            let f = &f;
-            scope.send(site, worker, move |_| {
-                let value = f(worker);
-                *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
-            });
+        for worker in (0..workers).filter(|&worker| worker != own) {
+            scope.send(site, worker, move |_| share(worker));
+        }
+        if own < workers {
+            share(own);
         }
     });
     let values = results.into_iter().map(|result| {

@@ -35,6 +35,33 @@ pub(crate) fn message(payload: &Payload) -> &str {
     }
 }
 
+/// Runs our own code at a place where a panic would leave others pointing into a dead frame: a panic that
+/// comes out of `f` ends the process.
+#[inline(always)]
+pub(crate) fn or_abort<R>(f: impl FnOnce() -> R) -> R {
+    struct Fuse;
+    impl Drop for Fuse {
+        #[cold]
+        fn drop(&mut self) {
+            eprintln!(
+                "filch: a panic inside the scheduler itself; this is a bug in filch; aborting"
+            );
+            std::process::abort();
+        }
+    }
+    let fuse = Fuse;
+    let result = f();
+    std::mem::forget(fuse);
+    result
+}
+
+/// Drops a payload, whose destructor is the user's code and may panic, as may that of the new payload.
+pub(crate) fn discard(payload: Payload) {
+    if let Err(another) = contain(|| drop(payload)) {
+        std::mem::forget(another);
+    }
+}
+
 /// Aborts the process if it is dropped by a panic: around our own code.
 #[derive(Debug)]
 pub(crate) struct AbortOnPanic;

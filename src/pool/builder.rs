@@ -5,7 +5,7 @@ use super::{
     guest::{GUESTS, Guests},
     job::Job,
     site::Site,
-    slab::Slab,
+    slab::{Reserve, Slab},
 };
 use crate::{
     crew::{Crew, CrewConfig, Parkers, Work, thread_settings},
@@ -121,6 +121,7 @@ impl PoolBuilder {
             parkers,
             guests: Guests::new(),
             slabs: (0..places).map(|_| Slab::new()).collect(),
+            reserve: Reserve::default(),
             threads,
             on_panic: self.on_panic,
             handle: OnceLock::new(),

@@ -61,6 +61,13 @@ impl Inner {
         self.parkers.register(id);
         let mut worker = self.core.enter(id);
         let result = worker.adopt(|active| Site::enter(active, self, f));
+        if self.core.is_stopped() {
+            // There is nobody left to hand things on to.
+            while let Step::Ran =
+                worker.step_late(|job, active| Site::enter(active, self, |site| job.run(site)))
+            {
+            }
+        }
         drop(worker);
         drop(place);
         result
@@ -77,8 +84,11 @@ impl Inner {
 
     /// The calling thread runs whatever there is until the pool is finished: for a pool without threads.
     pub(crate) fn run_out(&self) {
-        let Some(place) = self.guests.take() else {
-            return;
+        let place = loop {
+            match self.guests.take() {
+                Some(place) => break place,
+                None => thread::yield_now(), // until a guest leaves
+            }
         };
         let id = self.threads + place;
         self.parkers.register(id);

@@ -18,7 +18,7 @@ where
         return unsafe { boxed(func) };
     }
     // SAFETY: the site's worker is this thread, and `F` fits.
-    let block: NonNull<F> = unsafe { site.slab().alloc() };
+    let block: NonNull<F> = unsafe { site.slab().alloc(site.pool().reserve()) };
     // SAFETY: the block is ours and large and aligned enough.
     unsafe { block.write(func) };
     // SAFETY: the block stays until `run_block` has moved the closure out of it; `F` is `Send`.
@@ -45,7 +45,7 @@ unsafe fn run_block<F: FnOnce(&Site<'_, '_>)>(data: *const (), site: &Site<'_, '
     // SAFETY: the closure is in the block, and moves out of it here, once.
     let func = unsafe { block.read() };
     // SAFETY: this thread is the site's worker, and the block is empty now.
-    unsafe { site.slab().free(block) };
+    unsafe { site.slab().free(block, site.pool().reserve()) };
     func(site);
 }
 

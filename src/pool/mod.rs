@@ -26,7 +26,7 @@ use crate::{
 use guest::Guests;
 use job::Job;
 use site::Site;
-use slab::Slab;
+use slab::{Reserve, Slab};
 use std::{
     fmt,
     sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
@@ -40,6 +40,7 @@ pub(crate) struct Inner {
     guests: Guests,
     /// One for each worker, guests included.
     slabs: Box<[Slab]>,
+    reserve: Reserve,
     threads: usize,
     on_panic: Option<PanicHandler>,
     /// The handles, for `Pool::current`.
@@ -141,16 +142,17 @@ impl Pool {
         self.on_site(|_| f())
     }
 
-    /// Takes no more part: runs everything that is queued, and waits for the threads to end. Other
-    /// handles of the pool are left without workers; calls through them run on their own thread.
+    /// Runs everything that is queued, and waits for the threads to end. Other handles of the pool are left
+    /// without workers; calls through them run on their own thread.
     ///
-    /// Called by a worker of this pool it does not wait.
+    /// Called from inside of a task of this pool it does not wait; nor does it when another thread is
+    /// shutting down already.
     pub fn shutdown(self) {
         self.owned.finish();
     }
 
     /// [`shutdown`](Self::shutdown) that waits no longer than `limit`. False when something is still
-    /// running then; it goes on.
+    /// running then; it goes on. (A pool without threads does its work here, however long it takes.)
     ///
     /// ```
     /// use filch::Pool;
@@ -161,6 +163,11 @@ impl Pool {
     /// ```
     #[must_use]
     pub fn shutdown_timeout(self, limit: Duration) -> bool {
+        if self.inner().threads == 0 {
+            // The caller does the work, however long it takes.
+            self.owned.finish();
+            return true;
+        }
         self.inner().core.close();
         let start = Instant::now();
         while !self.inner().core.is_stopped() {
@@ -185,7 +192,8 @@ impl Pool {
         let inner = &**self.inner();
         Site::with(|site| match site {
             Some(site) if std::ptr::eq(site.pool(), inner) => f(site),
-            _ => inner.as_guest(f),
+            Some(site) => site.on_outer(inner, f),
+            None => inner.as_guest(f),
         })
     }
 }
@@ -218,19 +226,24 @@ impl Inner {
     }
 
     #[inline(always)]
+    pub(crate) fn reserve(&self) -> &Reserve {
+        &self.reserve
+    }
+
+    #[inline(always)]
     pub(crate) fn slab(&self, worker: usize) -> &Slab {
         &self.slabs[worker]
     }
 
     /// A task that nobody waits for panicked.
     pub(crate) fn panicked(&self, payload: Payload) {
-        // Both the handler and the payload's destructor are the user's code.
-        let _ = unwind::contain(|| {
-            if let Some(handler) = &self.on_panic {
-                handler(&payload);
-            }
-            drop(payload);
-        });
+        // Both the handler and the payloads' destructors are the user's code.
+        if let Some(handler) = &self.on_panic
+            && let Err(another) = unwind::contain(|| handler(&payload))
+        {
+            unwind::discard(another);
+        }
+        unwind::discard(payload);
     }
 }
 
@@ -246,9 +259,11 @@ impl Owned {
     fn finish(&self) {
         let inner = &self.inner;
         inner.core.close();
-        let own = is_worker_of(Arc::as_ptr(&inner.core) as usize);
+        // A thread that is in the middle of a task of this pool cannot wait for it.
+        let inside = is_worker_of(Arc::as_ptr(&inner.core) as usize)
+            || Site::with(|site| site.is_some_and(|site| site.is_inside(inner)));
         if let Some(crew) = self.take_crew()
-            && !own
+            && !inside
         {
             if inner.threads == 0 {
                 inner.run_out();

@@ -34,6 +34,8 @@ pub(crate) struct Site<'w, 'c> {
     /// task has its own site, so nobody uses this one meanwhile: never borrowed twice.
     active: UnsafeCell<Active<'w, 'c, Job, PerWorker, Counters>>,
     pool: &'w Inner,
+    /// The site that was current before.
+    outer: *const Site<'static, 'static>,
     /// Waits run nothing from elsewhere, and of the own queue only what is above the mark.
     isolated: Cell<Option<Mark>>,
 }
@@ -58,10 +60,43 @@ impl<'w, 'c> Site<'w, 'c> {
         let site = Site {
             active: UnsafeCell::new(active),
             pool,
+            outer: CURRENT.get(),
             isolated: Cell::new(None),
         };
-        let _restore = Restore(CURRENT.replace((&raw const site).cast()));
-        f(&site)
+        site.as_current(f)
+    }
+
+    /// Calls `f` with this site as the current one.
+    #[inline(always)]
+    fn as_current<R>(&self, f: impl FnOnce(&Self) -> R) -> R {
+        let _restore = Restore(CURRENT.replace((&raw const *self).cast()));
+        f(self)
+    }
+
+    /// Calls `f` on the innermost site of `pool` that this thread is in, or as a guest of it.
+    #[cold]
+    pub(crate) fn on_outer<R>(&self, pool: &Inner, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+        let mut outer = self.outer;
+        // SAFETY: `outer` is null or points to a site further down on this stack, which outlives this
+        // one, as does what it points to in turn.
+        while let Some(site) = unsafe { outer.as_ref() } {
+            if ptr::eq(site.pool, pool) {
+                // The innermost site of its pool: nobody has borrowed it, because the thread is in a call
+                // to another pool, in the middle of its task.
+                return site.as_current(f);
+            }
+            outer = site.outer;
+        }
+        pool.as_guest(f)
+    }
+
+    /// Whether this thread is in the middle of a task of `pool`.
+    pub(crate) fn is_inside(&self, pool: &Inner) -> bool {
+        if ptr::eq(self.pool, pool) {
+            return true;
+        }
+        // SAFETY: as in `on_outer`.
+        unsafe { self.outer.as_ref() }.is_some_and(|outer| outer.is_inside(pool))
     }
 
     /// Calls `f` with the innermost site of this thread, if it is a worker.
@@ -145,17 +180,41 @@ impl<'w, 'c> Site<'w, 'c> {
         self.active().yield_to_older();
     }
 
-    /// Takes the newest job of this worker, if a wait here may run it.
-    fn pop_allowed(&self) -> Option<Job> {
-        match self.isolated.get() {
-            Some(mark) if !self.active().queue().owner().is_above(mark) => None,
-            _ => self.pop(),
+    /// Takes the newest job of this worker that was queued since `mark`, or one that came by mail.
+    fn pop_above(&self, mark: Mark) -> Option<Job> {
+        if self.active().queue().owner().is_above(mark)
+            && let Some(job) = self.pop()
+        {
+            return Some(job);
         }
+        self.active().take_mail()
     }
 
     /// Runs one job, if there is one that this worker may run now.
     pub(crate) fn help_once(&self) -> bool {
-        matches!(self.step(), Step::Ran)
+        if self.is_isolated() || !stack::is_ample() {
+            return false;
+        }
+        let ran = matches!(self.step(), Step::Ran);
+        self.active().settle();
+        ran
+    }
+
+    /// Whether waits here run only what was queued inside.
+    pub(crate) fn is_isolated(&self) -> bool {
+        self.isolated.get().is_some()
+    }
+
+    /// A mark at the young end of the worker's queue.
+    pub(crate) fn mark(&self) -> Mark {
+        self.active().queue().owner().mark()
+    }
+
+    /// Puts back a job that was popped.
+    pub(crate) fn put_back(&self, job: Job) {
+        if self.active().queue().push(job).is_err() {
+            unreachable!("there was room for it a moment ago");
+        }
     }
 
     fn step(&self) -> Step {
@@ -165,14 +224,24 @@ impl<'w, 'c> Site<'w, 'c> {
     }
 
     /// Runs other jobs until `event` has happened, and sleeps when there are none.
-    pub(crate) fn wait(&self, event: &impl Awaited) {
+    ///
+    /// What has been queued since `began` belongs to what is waited for. When the task is isolated, or
+    /// the stack is no longer ample, nothing else is run, but for mail.
+    pub(crate) fn wait(&self, event: &impl Awaited, began: Mark) {
         while !event.happened() {
-            if let Some(job) = self.pop_allowed() {
+            let others = self.isolated.get().is_none() && stack::is_ample();
+            let job = if others {
+                self.pop()
+            } else {
+                self.pop_above(self.isolated.get().unwrap_or(began))
+            };
+            if let Some(job) = job {
                 self.run(job);
                 continue;
             }
-            if self.isolated.get().is_some() || !stack::is_ample() {
-                self.sleep_until(event, || false);
+            // In a pool without threads there is nobody else who could run what others have handed in.
+            if !others && self.pool.threads() > 0 {
+                self.sleep_until(event, || self.active().is_called());
                 continue;
             }
             match self.step() {
@@ -186,8 +255,8 @@ impl<'w, 'c> Site<'w, 'c> {
                     self.sleep_until(event, || self.active().is_called());
                     self.active().resume(ticket);
                 }
-                // The others go home; what we wait for is running.
-                Step::Exit => self.sleep_until(event, || false),
+                // The others have been sent home, so nobody will wake us for what comes in now.
+                Step::Exit => thread::yield_now(),
             }
         }
         self.active().settle();
@@ -214,14 +283,17 @@ impl<'w, 'c> Site<'w, 'c> {
 
     /// Runs `f`; waits inside of it run only tasks that were queued in it.
     pub(crate) fn isolate<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct Back<'a>(&'a Cell<Option<Mark>>, Option<Mark>);
-        impl Drop for Back<'_> {
+        struct Back<'a, 'w, 'c>(&'a Site<'w, 'c>, Option<Mark>, bool);
+        impl Drop for Back<'_, '_, '_> {
             fn drop(&mut self) {
-                self.0.set(self.1);
+                self.0.isolated.set(self.1);
+                self.0.active().queue().set_one_by_one(self.2);
             }
         }
-        let mark = self.active().queue().owner().mark();
-        let _back = Back(&self.isolated, self.isolated.replace(Some(mark)));
+        // A thief with a batch of ours might get stuck in a task that wants our lock before it has run
+        // all of them.
+        let batches = self.active().queue().set_one_by_one(true);
+        let _back = Back(self, self.isolated.replace(Some(self.mark())), batches);
         f()
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct StackJob<F, R> {
     func: UnsafeCell<ManuallyDrop<F>>,
     result: UnsafeCell<MaybeUninit<Result<R, Payload>>>,
     latch: Latch,
+    /// Whoever runs it runs it isolated, as its owner would.
+    isolated: bool,
 }
 
 impl<F, R> StackJob<F, R>
@@ -30,11 +32,12 @@ where
     R: Send,
 {
     #[inline(always)]
-    pub(crate) fn new(func: F) -> Self {
+    pub(crate) fn new(func: F, isolated: bool) -> Self {
         Self {
             func: UnsafeCell::new(ManuallyDrop::new(func)),
             result: UnsafeCell::new(MaybeUninit::uninit()),
             latch: Latch::new(),
+            isolated,
         }
     }
 
@@ -87,11 +90,15 @@ where
         let func = unsafe { &mut *this.func.get() };
         // SAFETY: a job is run once, and the owner has not taken it back, since we have it.
         let func = unsafe { ManuallyDrop::take(func) };
-        let result = unwind::contain(|| func(true));
+        let result = if this.isolated {
+            unwind::contain(|| site.isolate(|| func(true)))
+        } else {
+            unwind::contain(|| func(true))
+        };
         // SAFETY: the job is ours, so the cell is.
         let place = unsafe { &mut *this.result.get() };
         place.write(result);
         // The last touch of `this`.
-        this.latch.set(site.pool());
+        unwind::or_abort(|| this.latch.set(site.pool()));
     }
 }

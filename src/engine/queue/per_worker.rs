@@ -6,7 +6,7 @@ use crate::{
     ground::{
         error::BuildError,
         padded::Padded,
-        sync::{AtomicU64, Ordering, hint},
+        sync::{AtomicBool, AtomicU64, Ordering, hint},
     },
 };
 use std::fmt;
@@ -80,6 +80,8 @@ pub struct PerWorkerStore<T> {
     busy: Box<[Padded<AtomicU64>]>,
     steal_batch: usize,
     batch_from: usize,
+    /// Whose tasks are to be taken one at a time.
+    one_by_one: Box<[Padded<AtomicBool>]>,
 }
 
 impl<T> PerWorkerStore<T> {
@@ -112,6 +114,7 @@ impl Strategy for PerWorker {
                 .collect(),
             steal_batch: spec.steal_batch,
             batch_from: spec.batch_from,
+            one_by_one: (0..workers).map(|_| Padded::default()).collect(),
         })
     }
 
@@ -152,6 +155,12 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
     #[inline(always)]
     pub fn owner(&mut self) -> &mut Owner<'a, T> {
         &mut self.owner
+    }
+
+    /// Whether thieves should take this worker's tasks one at a time. Returns what was set before.
+    pub fn set_one_by_one(&mut self, one_by_one: bool) -> bool {
+        // Relaxed: see `try_acquire`.
+        self.store.one_by_one[self.worker].swap(one_by_one, Ordering::Relaxed)
     }
 
     /// Whether it is too early to knock at the deque of `victim`.
@@ -200,7 +209,9 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
             let more = hunt.attempt();
             let mut lost = true;
             let deque = &self.store.deques[victim];
-            let most = if deque.len() < self.store.batch_from {
+            // Relaxed: a wish; who batches all the same has looked before it was uttered.
+            let one = self.store.one_by_one[victim].load(Ordering::Relaxed);
+            let most = if one || deque.len() < self.store.batch_from {
                 1
             } else {
                 self.store.steal_batch
