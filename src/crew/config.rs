@@ -1,6 +1,6 @@
 //! What can be set about the threads of a crew.
 
-use crate::ground::error::BuildError;
+use crate::{engine::sleep::MAX_WORKERS, ground::error::BuildError};
 use std::{fmt, sync::Arc, thread};
 
 /// The environment variable that sets the number of workers where the program does not.
@@ -77,10 +77,16 @@ impl CrewConfig {
     /// How many workers: what the program asked for, else the environment variable, else one for
     /// each core that the process may use.
     pub(crate) fn workers(&self) -> Result<usize, BuildError> {
-        match self.workers {
-            Some(workers) => Ok(workers),
-            None => workers_from(std::env::var(WORKERS_VARIABLE).ok().as_deref()),
+        let workers = match self.workers {
+            Some(workers) => workers,
+            None => workers_from(std::env::var(WORKERS_VARIABLE).ok().as_deref())?,
+        };
+        if workers > MAX_WORKERS {
+            return Err(BuildError::config(format!(
+                "{workers} workers are too many; ask for at most {MAX_WORKERS}"
+            )));
         }
+        Ok(workers)
     }
 
     pub(crate) fn thread_name(&self, worker: usize) -> String {

@@ -5,8 +5,6 @@ use crate::{
     ground::unwind,
     pool::{Pool, latch::Awaited, on_current, site::Site, stack::StackJob},
 };
-use std::mem;
-
 /// Says how a closure of [`join_context`] came to run.
 #[derive(Clone, Copy, Debug)]
 pub struct JoinContext {
@@ -116,12 +114,16 @@ where
         move |migrated| b(JoinContext { migrated }),
         site.is_isolated(),
     );
-    // SAFETY: `job` stays in this frame until it has been taken back or its latch is set: below, or, when
-    // `a` panics, in `Unfinished::drop`.
+    // SAFETY: `job` stays in this frame until it has been taken back or its latch is set: nothing below
+    // unwinds before that.
     site.push_part(unsafe { job.job() });
-    let unfinished = Unfinished { site, job: &job };
-    let ra = a(JoinContext { migrated: false });
-    mem::forget(unfinished);
+    let ra = match unwind::contain(|| a(JoinContext { migrated: false })) {
+        Ok(ra) => ra,
+        Err(payload) => {
+            finish_b(site, &job);
+            unwind::resume(payload)
+        }
+    };
     match unwind::or_abort(|| take_back(site, &job)) {
         // Not stolen. If `b` panics now, `a` is done and the panic goes its way.
         Some(b) => (ra, b(false)),
@@ -169,27 +171,6 @@ where
 }
 
 /// `a` has panicked: `b` must be finished before its frame goes.
-struct Unfinished<'a, 'w, 'c, F, R>
-where
-    F: FnOnce(bool) -> R + Send,
-    R: Send,
-{
-    site: &'a Site<'w, 'c>,
-    job: &'a StackJob<F, R>,
-}
-
-impl<F, R> Drop for Unfinished<'_, '_, '_, F, R>
-where
-    F: FnOnce(bool) -> R + Send,
-    R: Send,
-{
-    #[inline(always)]
-    fn drop(&mut self) {
-        finish_b(self.site, self.job);
-    }
-}
-
-/// `a` has panicked and unwinds: runs `b`, or waits for it.
 #[cold]
 fn finish_b<F, R>(site: &Site<'_, '_>, job: &StackJob<F, R>)
 where
@@ -205,7 +186,7 @@ where
         }
     };
     match result {
-        // The result's destructor is the user's code, and we are unwinding already.
+        // The result's destructor is the user's code, and there is a panic to go on with.
         Ok(result) => {
             if let Err(payload) = unwind::contain(|| drop(result)) {
                 site.pool().panicked(payload);

@@ -4,7 +4,7 @@
 use crate::{
     ground::{
         canary::{Canary, broken},
-        sync::{AtomicI64, Ordering},
+        sync::{AtomicI64, AtomicUsize, Ordering},
         unwind::{self, Payload},
     },
     pool::{Inner, Pool, heap, job::Job, latch::Awaited, on_current, site::Site},
@@ -14,7 +14,7 @@ use std::{
     collections::VecDeque,
     fmt,
     marker::PhantomData,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// Spawns tasks that may borrow everything that outlives the scope.
@@ -22,8 +22,6 @@ use std::{
 /// Made by [`scope`].
 pub struct Scope<'scope> {
     state: State,
-    /// Jobs of [`Scope::spawn_fifo`], in their order.
-    fifo: Mutex<VecDeque<Job>>,
     /// Invariant: a scope must not pass for one that lives longer or shorter.
     lifetime: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
@@ -112,17 +110,17 @@ pub(super) fn scope_on<'scope, R>(site: &Site<'_, '_>, f: impl FnOnce(&Scope<'sc
         state: State {
             pool: site.pool(),
             owner: site.worker(),
+            list: Arc::default(),
             isolated: site.is_isolated(),
             pending: Pending::new(),
             panic: Mutex::new(None),
         },
-        fifo: Mutex::default(),
         lifetime: PhantomData,
     };
     let began = site.mark();
     let result = unwind::contain(|| f(&scope));
     // Whatever happened, the tasks point into this frame.
-    unwind::or_abort(|| site.wait(&scope.state.pending, began));
+    unwind::or_abort(|| site.wait(&scope.state, began));
     let panic = scope
         .state
         .panic
@@ -146,10 +144,49 @@ pub(super) fn scope_on<'scope, R>(site: &Site<'_, '_>, f: impl FnOnce(&Scope<'sc
     }
 }
 
+#[derive(Default)]
+struct List {
+    jobs: Mutex<VecDeque<Job>>,
+    length: AtomicUsize,
+}
+
+impl List {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Job>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, job: Job) {
+        let mut jobs = self.lock();
+        jobs.push_back(job);
+        // Release: pairs with the acquire in `is_empty`.
+        self.length.store(jobs.len(), Ordering::Release);
+    }
+
+    fn pop(&self) -> Option<Job> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut jobs = self.lock();
+        let job = jobs.pop_front();
+        // Release: as above.
+        self.length.store(jobs.len(), Ordering::Release);
+        job
+    }
+
+    fn is_empty(&self) -> bool {
+        // Acquire: pairs with the release in `push`.
+        self.length.load(Ordering::Acquire) == 0
+    }
+}
+
 struct State {
     pool: *const Inner,
     /// The worker that waits.
     owner: usize,
+    /// Tasks of [`Scope::spawn_fifo`], and those from threads that are no workers of the pool, in their
+    /// order. What is in the pool's queues for them is a *turn*: whoever gets it runs the oldest of these, if
+    /// the owner has not done so while it waited. A turn may outlive the scope, so it shares the list.
+    list: Arc<List>,
     /// The tasks run isolated, wherever they run.
     isolated: bool,
     pending: Pending,
@@ -250,6 +287,28 @@ impl Pending {
     }
 }
 
+impl Awaited for State {
+    fn happened(&self) -> bool {
+        self.pending.happened()
+    }
+
+    fn sleep(&self, worker: usize) -> bool {
+        self.pending.sleep(worker)
+    }
+
+    fn awake(&self) {
+        self.pending.awake();
+    }
+
+    fn take_job(&self) -> Option<Job> {
+        self.list.pop()
+    }
+
+    fn has_job(&self) -> bool {
+        !self.list.is_empty()
+    }
+}
+
 impl Awaited for Pending {
     fn happened(&self) -> bool {
         // Acquire: pairs with the release in `done_elsewhere`.
@@ -281,11 +340,55 @@ impl<'scope> Scope<'scope> {
     /// workers take the oldest.
     #[inline]
     pub fn spawn(&self, task: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        Site::with(|site| {
-            let site = site.filter(|site| std::ptr::eq(site.pool(), self.state.pool));
+        self.with_site(|site| {
             self.state.add(site);
-            self.queue(site, self.wrap(task));
+            match site {
+                Some(site) => {
+                    // SAFETY: `scope` does not return before the task has counted itself as done, so what
+                    // it borrows lives until then; the pool runs every job.
+                    site.push(unsafe { heap::job_on(site, self.wrap(task)) });
+                }
+                None => self.enlist(None, task),
+            }
         });
+    }
+
+    /// Calls `f` with where this thread stands in the scope's pool, if it does.
+    #[inline(always)]
+    fn with_site<R>(&self, f: impl FnOnce(Option<&Site<'_, '_>>) -> R) -> R {
+        Site::with(|site| f(site.filter(|site| std::ptr::eq(site.pool(), self.state.pool))))
+    }
+
+    /// Puts a task on the list, and a turn for it into a queue of the pool.
+    fn enlist(
+        &self,
+        site: Option<&Site<'_, '_>>,
+        task: impl FnOnce(&Scope<'scope>) + Send + 'scope,
+    ) {
+        // SAFETY: as in `spawn`. Every job of the list is run: by its turn, or by the owner before.
+        let job = unsafe { heap::boxed(self.wrap(task)) };
+        let list = self.state.list.clone();
+        let turn = move |site: &Site<'_, '_>| {
+            if let Some(oldest) = list.pop() {
+                oldest.run(site);
+            }
+        };
+        self.state.list.push(job);
+        match site {
+            Some(site) => {
+                // SAFETY: a turn borrows nothing.
+                site.push(unsafe { heap::job_on(site, turn) });
+            }
+            None => {
+                // SAFETY: the pool lives while its worker is in `scope`, and that is until this call, which
+                // has borrowed the scope, is over.
+                let pool = unsafe { &*self.state.pool };
+                // SAFETY: a turn borrows nothing.
+                pool.submit(unsafe { heap::boxed(turn) });
+                // The owner may be asleep, and alone.
+                pool.unpark(self.state.owner);
+            }
+        }
     }
 
     /// Spawns a task that runs after those spawned this way before it, as far as one worker is
@@ -305,25 +408,10 @@ impl<'scope> Scope<'scope> {
     /// assert_eq!(order.into_inner().unwrap(), [0, 1, 2]);
     /// ```
     pub fn spawn_fifo(&self, task: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        Site::with(|site| {
-            let site = site.filter(|site| std::ptr::eq(site.pool(), self.state.pool));
+        self.with_site(|site| {
             self.state.add(site);
-            let run = self.wrap(task);
-            // SAFETY: the scope, and what the task borrows, live until the task is done; every job of
-            // the queue is run by one of the jobs below, of which there are as many.
-            let job = unsafe { heap::boxed(run) };
-            self.fifo().push_back(job);
-            // What is queued is not the task but a turn: whoever gets it runs the oldest one.
-            let this = ScopePointer(&raw const *self);
-            self.queue(site, move |site: &Site<'_, '_>| {
-                let oldest = this.get().fifo().pop_front();
-                oldest.expect("a turn for each task").run(site);
-            });
+            self.enlist(site, task);
         });
-    }
-
-    fn fifo(&self) -> std::sync::MutexGuard<'_, VecDeque<Job>> {
-        self.fifo.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Spawns a task that `worker` runs.
@@ -334,7 +422,7 @@ impl<'scope> Scope<'scope> {
         task: impl FnOnce(&Scope<'scope>) + Send + 'scope,
     ) {
         self.state.add(Some(site));
-        // SAFETY: as in `queue`.
+        // SAFETY: as in `spawn`.
         let job = unsafe { heap::boxed(self.wrap(task)) };
         site.send(worker, job);
     }
@@ -357,24 +445,6 @@ impl<'scope> Scope<'scope> {
                 scope.state.keep_panic(site, payload);
             }
             scope.state.done(site);
-        }
-    }
-
-    #[inline(always)]
-    fn queue(&self, site: Option<&Site<'_, '_>>, run: impl FnOnce(&Site<'_, '_>) + Send + 'scope) {
-        match site {
-            Some(site) => {
-                // SAFETY: `scope` does not return before `run` has counted itself as done, so what it
-                // borrows lives until then; the pool runs every job.
-                site.push(unsafe { heap::job_on(site, run) });
-            }
-            None => {
-                // SAFETY: as above.
-                let job = unsafe { heap::boxed(run) };
-                // SAFETY: the pool lives while its worker is in `scope`, which waits for this task.
-                let pool = unsafe { &*self.state.pool };
-                pool.submit(job);
-            }
         }
     }
 }

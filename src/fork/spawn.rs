@@ -2,10 +2,13 @@
 #![expect(unsafe_code, reason = "makes jobs of closures")]
 
 use crate::{
-    ground::unwind,
-    pool::{Inner, Pool, heap, job::Job, on_current, site::Site},
+    ground::{
+        latch::Latch,
+        unwind::{self, Payload},
+    },
+    pool::{Inner, Pool, heap, job::Job, site::Site},
 };
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Runs `task` some time, on the pool that the caller works for, else on the global one. Nobody waits for
 /// it; when it panics, the pool's [`on_panic`](crate::PoolBuilder::on_panic) is told.
@@ -90,7 +93,10 @@ pub fn isolate<R>(f: impl FnOnce() -> R) -> R {
 /// # Panics
 /// When one of the calls panics, after all of them are done.
 pub fn broadcast<R: Send>(f: impl Fn(usize) -> R + Sync) -> Vec<R> {
-    on_current(|site| broadcast_on(site, f))
+    Site::with(|site| match site {
+        Some(site) => broadcast_on(site, f),
+        None => broadcast_from_outside(Pool::global().inner(), f),
+    })
 }
 
 impl Pool {
@@ -106,7 +112,11 @@ impl Pool {
     /// [`broadcast`] on this pool. On a pool without threads only the caller is there:
     /// it calls `f(0)`.
     pub fn broadcast<R: Send>(&self, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
-        self.on_site(|site| broadcast_on(site, f))
+        let inner = &**self.inner();
+        Site::with(|site| match site {
+            Some(site) if site.is_inside(inner) => self.on_site(|site| broadcast_on(site, f)),
+            _ => broadcast_from_outside(inner, f),
+        })
     }
 }
 
@@ -139,33 +149,94 @@ impl Inner {
     }
 }
 
-fn broadcast_on<R: Send>(site: &Site<'_, '_>, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
-    let workers = site.pool().threads();
-    if workers == 0 || site.pool().core().is_stopped() {
-        // Nobody else is there.
-        return (0..workers.max(1)).map(f).collect();
+/// What the calls of a broadcast come to: one place for each worker.
+struct Answers<R> {
+    places: Vec<Mutex<Option<Result<R, Payload>>>>,
+}
+
+impl<R> Answers<R> {
+    fn new(workers: usize) -> Self {
+        Self {
+            places: (0..workers).map(|_| Mutex::new(None)).collect(),
+        }
     }
-    let own = site.worker();
-    let results: Vec<Mutex<Option<R>>> = (0..workers).map(|_| Mutex::new(None)).collect();
-    let share = |worker: usize| {
-        let value = f(worker);
-        let mut result = results[worker]
+
+    fn place(&self, worker: usize) -> MutexGuard<'_, Option<Result<R, Payload>>> {
+        self.places[worker]
             .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *result = Some(value);
-    };
-    let share = &share;
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls `f` for `worker` and keeps what it says.
+    fn ask(&self, worker: usize, f: &impl Fn(usize) -> R) {
+        let answer = unwind::contain(|| f(worker));
+        *self.place(worker) = Some(answer);
+    }
+
+    /// All answers; or the first panic, when there is one, while the others are told to `pool`.
+    fn all(self, pool: &Inner) -> Vec<R> {
+        let (mut values, mut panic) = (Vec::new(), None);
+        for place in self.places {
+            let answer = place.into_inner().unwrap_or_else(PoisonError::into_inner);
+            match answer.expect("everybody has been asked") {
+                Ok(value) => values.push(value),
+                Err(payload) if panic.is_none() => panic = Some(payload),
+                Err(payload) => pool.panicked(payload),
+            }
+        }
+        match panic {
+            None => values,
+            Some(payload) => unwind::resume(payload),
+        }
+    }
+}
+
+/// How many answers a broadcast of `pool` has; only the caller is there in a pool without threads.
+fn answers(pool: &Inner) -> usize {
+    pool.threads().max(1)
+}
+
+/// The caller is one of the pool's workers at present.
+fn broadcast_on<R: Send>(site: &Site<'_, '_>, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
+    let pool = site.pool();
+    let answers = Answers::new(answers(pool));
+    let (workers, own) = (answers.places.len(), site.worker());
+    // In a pool without threads, or after a shutdown, nobody else is there.
+    let alone = pool.threads() == 0 || pool.core().is_stopped();
+    let (f, answers_ref) = (&f, &answers);
     super::scope::scope_on(site, |scope| {
-        for worker in (0..workers).filter(|&worker| worker != own) {
-            scope.send(site, worker, move |_| share(worker));
+        for worker in (0..workers).filter(|&worker| worker != own && !alone) {
+            scope.send(site, worker, move |_| answers_ref.ask(worker, f));
         }
-        if own < workers {
-            share(own);
+        for worker in (0..workers).filter(|&worker| worker == own || alone) {
+            answers_ref.ask(worker, f);
         }
     });
-    let values = results.into_iter().map(|result| {
-        let value = result.into_inner().unwrap_or_else(PoisonError::into_inner);
-        value.expect("the scope has ended, so every call has")
-    });
-    values.collect()
+    answers.all(pool)
+}
+
+/// The caller is none of the pool's workers, and need not become one: it does nothing but wait.
+fn broadcast_from_outside<R: Send>(pool: &Inner, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
+    let answers = Answers::new(answers(pool));
+    let done = Arc::new(Latch::new(pool.threads()));
+    let (f, answers_ref) = (&f, &answers);
+    for worker in 0..pool.threads() {
+        let last = done.clone();
+        let ask = move |_: &Site<'_, '_>| {
+            answers_ref.ask(worker, f);
+            last.count_down();
+        };
+        // SAFETY: `f` and the answers live in this frame, which does not end before `done` has been
+        // counted down by every job: nothing in between unwinds, and every job that is sent is run.
+        let job = unsafe { heap::boxed(ask) };
+        if let Err(refused) = unwind::or_abort(|| pool.core().send(worker, job)) {
+            // Shut down: nobody else is there.
+            unwind::or_abort(|| pool.as_guest(|site| refused.into_inner().run(site)));
+        }
+    }
+    unwind::or_abort(|| done.wait());
+    if pool.threads() == 0 {
+        answers.ask(0, f);
+    }
+    answers.all(pool)
 }

@@ -69,11 +69,17 @@ impl PoolBuilder {
 
     thread_settings!();
 
+    /// Tells panics to whom another pool tells them.
+    pub(super) fn panics_as(mut self, other: &Inner) -> Self {
+        self.on_panic.clone_from(&other.on_panic);
+        self
+    }
+
     /// Called with what a panic carried when nobody waits for the task, or when somebody already gets
     /// another panic.
     #[must_use]
     pub fn on_panic(mut self, handler: impl Fn(&Payload) + Send + Sync + 'static) -> Self {
-        self.on_panic = Some(Box::new(handler));
+        self.on_panic = Some(Arc::new(handler));
         self
     }
 

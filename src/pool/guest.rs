@@ -45,17 +45,31 @@ impl Guests {
 }
 
 impl Inner {
-    /// Calls `f` as a worker of this pool.
+    /// Calls `f` as a worker of this pool, or alone if there is no place.
     pub(crate) fn as_guest<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+        match self.guests.take() {
+            Some(place) => self.at_place(place, f),
+            None => self.alone(f),
+        }
+    }
+
+    /// Waits for a place.
+    fn place(&self) -> usize {
+        loop {
+            match self.guests.take() {
+                Some(place) => return place,
+                None => thread::yield_now(), // until a guest leaves
+            }
+        }
+    }
+
+    fn at_place<R>(&self, place: usize, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
         struct Place<'a>(&'a Inner, usize);
         impl Drop for Place<'_> {
             fn drop(&mut self) {
                 self.0.guests.give_back(self.1);
             }
         }
-        let Some(place) = self.guests.take() else {
-            return Self::alone(f);
-        };
         let place = Place(self, place);
         let id = self.threads + place.1;
         self.parkers.register(id);
@@ -75,8 +89,8 @@ impl Inner {
 
     /// All places are taken: the caller works alone, in a pool of its own.
     #[cold]
-    fn alone<R>(f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
-        match Pool::builder().workers(0).build() {
+    fn alone<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+        match Pool::builder().workers(0).panics_as(self).build() {
             Ok(pool) => pool.inner().as_guest(f),
             Err(error) => unreachable!("a pool without threads can always be built: {error}"),
         }
@@ -84,12 +98,7 @@ impl Inner {
 
     /// The calling thread runs whatever there is until the pool is finished: for a pool without threads.
     pub(crate) fn run_out(&self) {
-        let place = loop {
-            match self.guests.take() {
-                Some(place) => break place,
-                None => thread::yield_now(), // until a guest leaves
-            }
-        };
+        let place = self.place();
         let id = self.threads + place;
         self.parkers.register(id);
         let mut worker = self.core.enter(id);

@@ -1,6 +1,6 @@
 //! What a worker waits for inside of a task.
 
-use super::Inner;
+use super::{Inner, job::Job};
 use crate::ground::{
     canary::{Canary, broken},
     sync::{AtomicUsize, Ordering},
@@ -16,6 +16,16 @@ pub(crate) trait Awaited {
 
     /// The worker does not sleep any more.
     fn awake(&self);
+
+    /// A job that belongs to what is waited for and lies in no worker's queue.
+    fn take_job(&self) -> Option<Job> {
+        None
+    }
+
+    /// Whether there is one.
+    fn has_job(&self) -> bool {
+        false
+    }
 }
 
 const UNSET: usize = 0;

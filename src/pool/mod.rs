@@ -47,7 +47,7 @@ pub(crate) struct Inner {
     handle: OnceLock<Weak<Owned>>,
 }
 
-type PanicHandler = Box<dyn Fn(&Payload) + Send + Sync>;
+type PanicHandler = Arc<dyn Fn(&Payload) + Send + Sync>;
 
 /// What the last handle drops.
 struct Owned {

@@ -239,8 +239,11 @@ impl<'w, 'c> Site<'w, 'c> {
                 self.run(job);
                 continue;
             }
-            // In a pool without threads there is nobody else who could run what others have handed in.
-            if !others && self.pool.threads() > 0 {
+            if let Some(job) = event.take_job() {
+                job.run(self);
+                continue;
+            }
+            if !others {
                 self.sleep_until(event, || self.active().is_called());
                 continue;
             }
@@ -267,7 +270,7 @@ impl<'w, 'c> Site<'w, 'c> {
         // each link is set a moment after the one before, and being woken for each would cost a
         // hundred times as much (`filch-bench traps`, case `spine_right`).
         for round in 1..=LINGER {
-            if event.happened() || or() {
+            if event.happened() || event.has_job() || or() {
                 return;
             }
             if round % 16 == 0 {
@@ -276,7 +279,8 @@ impl<'w, 'c> Site<'w, 'c> {
             (0..8).for_each(|_| hint::spin_loop());
         }
         if event.sleep(self.worker()) {
-            self.pool.park(|| event.happened() || or());
+            self.pool
+                .park(|| event.happened() || event.has_job() || or());
             event.awake();
         }
     }

@@ -1,0 +1,171 @@
+//! Waiting inside of a task: whoever waits for a stolen job or for a scope is told, and sees what was done.
+
+use super::{caught, model};
+use filch::{fork::model::Pending, ground::canary::Canary, pool::model::Latch};
+use loom::{
+    cell::UnsafeCell,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+// Not loom's: when it reports a sleep without an end, its `Arc` must not be dropped any more.
+use std::sync::Arc;
+
+/// The number of the worker that waits.
+const WAITER: usize = 3;
+
+/// What a wait does when there is nothing to run: sleeps, unless it has happened, until it has, or until
+/// somebody calls.
+macro_rules! sleep_until {
+    ($event:expr, $asleep:expr, $called:expr) => {
+        if $asleep {
+            while !$event.happened() && !$called {
+                thread::park();
+            }
+            $event.awake();
+        }
+    };
+}
+
+/// What a thief leaves behind: a plain cell, so that loom reports an access that nothing orders.
+#[derive(Default)]
+struct Data(UnsafeCell<usize>);
+
+// SAFETY: the models order the accesses, which is what loom checks.
+#[expect(unsafe_code, reason = "a cell whose accesses loom watches")]
+unsafe impl Sync for Data {}
+
+impl Data {
+    #[expect(unsafe_code, reason = "loom watches")]
+    fn add(&self, n: usize) {
+        // SAFETY: as above.
+        self.0.with_mut(|data| unsafe { *data += n });
+    }
+
+    #[expect(unsafe_code, reason = "loom watches")]
+    fn get(&self) -> usize {
+        // SAFETY: as above.
+        self.0.with(|data| unsafe { *data })
+    }
+}
+
+/// Waits for `latch` as a worker does, and says what was left behind.
+fn wait_for_latch(latch: &Latch, data: &Data, called: &AtomicBool) -> usize {
+    while !latch.happened() {
+        let asleep = latch.sleep(WAITER);
+        sleep_until!(latch, asleep, called.swap(false, Ordering::Acquire));
+    }
+    data.get()
+}
+
+/// A thief hands a result over while the owner of the job falls asleep; with `call`, the owner is called
+/// away from its sleep for something else and comes back.
+fn set_against_sleep(call: bool) {
+    let (latch, data) = (Arc::new(Latch::new()), Arc::new(Data::default()));
+    let called = Arc::new(AtomicBool::new(false));
+    let waiter = {
+        let (latch, data, called) = (latch.clone(), data.clone(), called.clone());
+        thread::spawn(move || wait_for_latch(&latch, &data, &called))
+    };
+    let caller = call.then(|| {
+        let waiter = waiter.thread().clone();
+        thread::spawn(move || {
+            called.store(true, Ordering::Release);
+            waiter.unpark();
+        })
+    });
+    data.add(7);
+    latch.set(|worker| {
+        assert_eq!(worker, WAITER);
+        waiter.thread().unpark();
+    });
+    assert_eq!(waiter.join().unwrap(), 7);
+    if let Some(caller) = caller {
+        caller.join().unwrap();
+    }
+}
+
+#[test]
+fn the_owner_of_a_stolen_job_is_told() {
+    model(None, || set_against_sleep(false));
+}
+
+#[test]
+fn a_call_on_the_way_to_a_stolen_job_loses_nothing() {
+    model(Some(3), || set_against_sleep(true));
+}
+
+#[test]
+fn canary_stolen_job_that_wakes_nobody() {
+    caught(Canary::PoolLatchWake, None, || set_against_sleep(false));
+    caught(Canary::PoolLatchWake, Some(3), || set_against_sleep(true));
+}
+
+/// Waits for `pending` as its owner does. It has spawned three tasks, and runs one of them itself: before
+/// it sleeps, or, if it is to be `called`, after that.
+fn wait_for_scope(pending: &Pending, data: &Data, called: Option<&AtomicBool>) -> usize {
+    let mut own = true;
+    if called.is_none() {
+        pending.done_here();
+        own = false;
+    }
+    while !pending.happened() {
+        let asleep = pending.sleep();
+        sleep_until!(
+            pending,
+            asleep,
+            called.is_some_and(|called| {
+                let called = called.load(Ordering::Acquire);
+                called && own
+            })
+        );
+        if std::mem::take(&mut own) {
+            pending.done_here();
+        }
+    }
+    data.get()
+}
+
+/// Two other workers run a task of a scope each while its owner falls asleep, and one of them spawns one
+/// more. With `call`, the owner wakes up in between and comes back.
+fn scope_against_sleep(call: bool) {
+    let (pending, data) = (Arc::new(Pending::new()), Arc::new(Data::default()));
+    let called = call.then(|| Arc::new(AtomicBool::new(false)));
+    (0..3).for_each(|_| pending.add_here());
+    let owner = {
+        let (pending, data, called) = (pending.clone(), data.clone(), called.clone());
+        thread::spawn(move || wait_for_scope(&pending, &data, called.as_deref()))
+    };
+    let other = {
+        let (pending, owner) = (pending.clone(), owner.thread().clone());
+        thread::spawn(move || {
+            if let Some(called) = called {
+                called.store(true, Ordering::Release);
+                owner.unpark();
+            }
+            pending.done_elsewhere(|| owner.unpark());
+        })
+    };
+    data.add(1);
+    pending.add_elsewhere();
+    pending.done_elsewhere(|| owner.thread().unpark());
+    data.add(1);
+    pending.done_elsewhere(|| owner.thread().unpark());
+    assert_eq!(owner.join().unwrap(), 2, "over before everything was done");
+    other.join().unwrap();
+}
+
+#[test]
+fn the_owner_of_a_scope_is_told() {
+    model(Some(3), || scope_against_sleep(false));
+}
+
+#[test]
+fn a_call_on_the_way_keeps_a_scope_open() {
+    model(Some(3), || scope_against_sleep(true));
+}
+
+#[test]
+fn canary_scope_that_wakes_nobody() {
+    caught(Canary::ScopeWake, Some(3), || scope_against_sleep(false));
+    caught(Canary::ScopeWake, Some(3), || scope_against_sleep(true));
+}

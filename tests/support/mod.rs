@@ -1,0 +1,185 @@
+//! What the tests of the pool and of its faces share.
+#![allow(dead_code, reason = "every test file uses some of it")]
+
+use filch::{Pool, PoolBuilder};
+use std::{
+    any::Any,
+    panic::{self, AssertUnwindSafe},
+    process::Command,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Long enough for everything here on a busy machine; whatever takes longer hangs.
+pub(crate) const LIMIT: Duration = Duration::from_secs(10);
+
+/// A panic that the tests expect: quiet, so that the output shows only the unexpected ones.
+pub(crate) fn quiet_panic(what: &'static str) -> ! {
+    panic::resume_unwind(Box::new(what))
+}
+
+/// What a panic said.
+pub(crate) fn message(payload: &(dyn Any + Send)) -> &'static str {
+    payload
+        .downcast_ref::<&'static str>()
+        .copied()
+        .unwrap_or("?")
+}
+
+/// Calls `f`, which must panic, and says with what.
+#[track_caller]
+pub(crate) fn panic_of<R>(f: impl FnOnce() -> R) -> &'static str {
+    match panic::catch_unwind(AssertUnwindSafe(f)) {
+        Ok(_) => panic!("it should have panicked"),
+        Err(payload) => message(&*payload),
+    }
+}
+
+/// Calls `f` on a thread of its own: a hang becomes a failure.
+#[track_caller]
+pub(crate) fn within<R: Send + 'static>(
+    limit: Duration,
+    f: impl FnOnce() -> R + Send + 'static,
+) -> R {
+    let (send, receive) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        let _ = send.send(panic::catch_unwind(AssertUnwindSafe(f)));
+    });
+    match receive.recv_timeout(limit) {
+        Ok(Ok(result)) => {
+            thread.join().unwrap();
+            result
+        }
+        Ok(Err(payload)) => panic::resume_unwind(payload),
+        Err(_) => panic!("not done after {limit:?}"),
+    }
+}
+
+/// Waits until `condition` holds; not for ever.
+#[track_caller]
+pub(crate) fn until(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < LIMIT, "waited in vain: {what}");
+        match start.elapsed().as_millis() {
+            0 => thread::yield_now(),
+            _ => thread::sleep(Duration::from_micros(100)),
+        }
+    }
+}
+
+/// Something that happens once.
+#[derive(Clone, Default)]
+pub(crate) struct Flag(Arc<AtomicBool>);
+
+impl Flag {
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    #[track_caller]
+    pub(crate) fn wait(&self, what: &str) {
+        until(what, || self.is_set());
+    }
+}
+
+/// A pool of so many workers.
+pub(crate) fn pool(workers: usize) -> Pool {
+    Pool::builder().workers(workers).build().unwrap()
+}
+
+/// What came to `on_panic`.
+#[derive(Clone, Default)]
+pub(crate) struct Told(Arc<Mutex<Vec<&'static str>>>);
+
+impl Told {
+    /// A builder whose pool tells.
+    pub(crate) fn listen(&self, builder: PoolBuilder) -> PoolBuilder {
+        let told = self.0.clone();
+        builder.on_panic(move |payload| told.lock().unwrap().push(message(&**payload)))
+    }
+
+    pub(crate) fn pool(&self, workers: usize) -> Pool {
+        self.listen(Pool::builder().workers(workers))
+            .build()
+            .unwrap()
+    }
+
+    /// What was told so far, sorted, and forgets it.
+    pub(crate) fn take(&self) -> Vec<&'static str> {
+        let mut told = std::mem::take(&mut *self.0.lock().unwrap());
+        told.sort_unstable();
+        told
+    }
+}
+
+/// Counts how often it was made and dropped.
+#[derive(Clone, Default)]
+pub(crate) struct Drops(Arc<AtomicUsize>);
+
+/// One value whose end is counted.
+pub(crate) struct Counted {
+    drops: Drops,
+    /// Panics when it is dropped.
+    pub(crate) bomb: Option<&'static str>,
+}
+
+impl Drops {
+    pub(crate) fn value(&self) -> Counted {
+        Counted {
+            drops: self.clone(),
+            bomb: None,
+        }
+    }
+
+    pub(crate) fn bomb(&self, what: &'static str) -> Counted {
+        Counted {
+            drops: self.clone(),
+            bomb: Some(what),
+        }
+    }
+
+    pub(crate) fn seen(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.drops.0.fetch_add(1, Ordering::SeqCst);
+        if let Some(what) = self.bomb {
+            quiet_panic(what);
+        }
+    }
+}
+
+const CHILD: &str = "FILCH_TEST_CHILD";
+
+/// Runs the test `name` of this very binary once more, in a process of its own, where `f` is called: for
+/// tests whose failure would end the process.
+#[track_caller]
+pub(crate) fn in_a_child(name: &str, f: impl FnOnce() + Send + 'static) {
+    if std::env::var(CHILD).is_ok_and(|child| child == name) {
+        return within(LIMIT, f);
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(CHILD, name)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "the process ended with {}:\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
