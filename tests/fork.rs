@@ -702,24 +702,90 @@ fn a_lock_may_be_held_across_a_join_in_isolation() {
     });
 }
 
-#[test]
-fn an_isolated_scope_ends_when_its_task_comes_from_a_thread_outside() {
-    // The only worker waits in isolation for a task that is not in its own queue.
-    within(LIMIT, || {
+/// The only worker waits in isolation for a task that is not in its own queue: `spawn` is called on another
+/// thread.
+fn isolated_with_a_task_from(spawn: impl Fn(&Pool, &dyn Fn()) + Send + Sync + 'static) {
+    within(LIMIT, move || {
         let (pool, ran) = (pool(1), Flag::default());
-        let told = ran.clone();
+        let (handle, told) = (pool.clone(), ran.clone());
         pool.spawn(move || {
             let inner = told.clone();
             filch::isolate(|| {
                 filch::scope(|s| {
                     thread::scope(|threads| {
-                        threads.spawn(|| s.spawn(|_| inner.set()));
+                        threads.spawn(|| spawn(&handle, &|| s.spawn(|_| inner.set())));
                     });
                 });
             });
         });
         ran.wait("the isolated scope's task runs");
     });
+}
+
+#[test]
+fn an_isolated_scope_ends_when_its_task_comes_from_a_thread_outside() {
+    isolated_with_a_task_from(|_, spawn| spawn());
+}
+
+#[test]
+fn an_isolated_scope_ends_when_its_task_comes_from_a_guest() {
+    // the isolated worker does not look.
+    isolated_with_a_task_from(|pool, spawn| pool.install(spawn));
+}
+
+const STACK: usize = 4 << 20;
+
+/// The only worker waits, in the way of `wait`, for a scope of many tasks; meanwhile a guest steals from it
+/// and leaves, and hands on what it has not run.
+fn a_guest_takes_some_away(wait: impl FnOnce(&mut (dyn FnMut() + Send)) + Send + 'static) {
+    const TASKS: usize = 500;
+    let pool = Pool::builder().workers(1).stack_size(STACK);
+    let (pool, ran) = (pool.build().unwrap(), Arc::new(AtomicUsize::new(0)));
+    let (spawned, gone, done) = (Flag::default(), Flag::default(), Flag::default());
+    let (count, go, left, end) = (ran.clone(), spawned.clone(), gone.clone(), done.clone());
+    pool.spawn(move || {
+        wait(&mut || {
+            filch::scope(|s| {
+                for _ in 0..TASKS {
+                    s.spawn(|_| _ = count.fetch_add(1, Ordering::SeqCst));
+                }
+                go.set();
+                left.wait("the guest has come and gone");
+            });
+        });
+        end.set();
+    });
+    spawned.wait("the tasks are spawned");
+    pool.install(|| until("the guest steals", filch::yield_now));
+    gone.set();
+    done.wait("the scope ends");
+    assert_eq!(ran.load(Ordering::SeqCst), TASKS);
+}
+
+#[test]
+fn an_isolated_scope_ends_when_a_guest_has_taken_some_of_it() {
+    within(LIMIT, || {
+        a_guest_takes_some_away(|scope| filch::isolate(scope));
+    });
+}
+
+#[test]
+fn a_scope_deep_in_the_stack_ends_when_a_guest_has_taken_some_of_it() {
+    /// Calls `scope` with three quarters of the stack in use.
+    fn deep(top: usize, scope: &mut (dyn FnMut() + Send)) {
+        let frame = std::hint::black_box([1_u8; 1024]);
+        if top - frame.as_ptr().addr() < STACK / 4 * 3 {
+            deep(top, scope);
+        } else {
+            scope();
+        }
+        std::hint::black_box(frame);
+    }
+    // the stack does not look.
+    in_a_child(
+        "a_scope_deep_in_the_stack_ends_when_a_guest_has_taken_some_of_it",
+        || a_guest_takes_some_away(|scope| deep((&raw const scope).addr(), scope)),
+    );
 }
 
 #[test]

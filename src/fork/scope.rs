@@ -343,6 +343,11 @@ impl<'scope> Scope<'scope> {
         self.with_site(|site| {
             self.state.add(site);
             match site {
+                // A guest may leave before its queue is empty; what it spawns for others must not depend
+                // on somebody taking it from where it goes then.
+                Some(site) if site.is_guest() && !self.state.is_owner(site) => {
+                    self.enlist(Some(site), task);
+                }
                 Some(site) => {
                     // SAFETY: `scope` does not return before the task has counted itself as done, so what
                     // it borrows lives until then; the pool runs every job.

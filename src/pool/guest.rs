@@ -74,7 +74,14 @@ impl Inner {
         let id = self.threads + place.1;
         self.parkers.register(id);
         let mut worker = self.core.enter(id);
-        let result = worker.adopt(|active| Site::enter(active, self, f));
+        let result = worker.adopt(|active| {
+            Site::enter(active, self, |site| {
+                // What a guest has taken it runs before it leaves: others may be waiting for it, who
+                // would not look for it where its queue goes then.
+                site.steal_one_by_one();
+                f(site)
+            })
+        });
         if self.core.is_stopped() {
             // There is nobody left to hand things on to.
             while let Step::Ran =

@@ -66,6 +66,11 @@ impl<'w, 'c> Site<'w, 'c> {
         site.as_current(f)
     }
 
+    /// From now on the worker takes tasks of others one at a time.
+    pub(crate) fn steal_one_by_one(&self) {
+        self.active().queue().steal_one_by_one();
+    }
+
     /// Calls `f` with this site as the current one.
     #[inline(always)]
     fn as_current<R>(&self, f: impl FnOnce(&Self) -> R) -> R {
@@ -125,6 +130,12 @@ impl<'w, 'c> Site<'w, 'c> {
     /// The number of the worker.
     pub(crate) fn worker(&self) -> usize {
         self.active().id()
+    }
+
+    /// Whether the worker is a thread from outside.
+    #[inline(always)]
+    pub(crate) fn is_guest(&self) -> bool {
+        self.worker() >= self.pool.threads()
     }
 
     /// Queues a job on this worker.

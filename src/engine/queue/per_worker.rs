@@ -126,6 +126,7 @@ impl Strategy for PerWorker {
             store,
             worker,
             single: (worker, 0),
+            greedy: true,
         }
     }
 
@@ -148,6 +149,8 @@ pub struct PerWorkerQueue<'a, T: Send> {
     worker: usize,
     /// Whose deque was last seen quiet with a single task, and how often in a row such a one was seen.
     single: (usize, u32),
+    /// Whether this worker takes batches.
+    greedy: bool,
 }
 
 impl<'a, T: Send> PerWorkerQueue<'a, T> {
@@ -155,6 +158,11 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
     #[inline(always)]
     pub fn owner(&mut self) -> &mut Owner<'a, T> {
         &mut self.owner
+    }
+
+    /// From now on this worker takes tasks of others one at a time.
+    pub fn steal_one_by_one(&mut self) {
+        self.greedy = false;
     }
 
     /// Whether thieves should take this worker's tasks one at a time. Returns what was set before.
@@ -211,7 +219,7 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
             let deque = &self.store.deques[victim];
             // Relaxed: a wish; who batches all the same has looked before it was uttered.
             let one = self.store.one_by_one[victim].load(Ordering::Relaxed);
-            let most = if one || deque.len() < self.store.batch_from {
+            let most = if one || !self.greedy || deque.len() < self.store.batch_from {
                 1
             } else {
                 self.store.steal_batch
