@@ -729,7 +729,7 @@ fn an_isolated_scope_ends_when_its_task_comes_from_a_thread_outside() {
 
 #[test]
 fn an_isolated_scope_ends_when_its_task_comes_from_a_guest() {
-    // the isolated worker does not look.
+    // What a guest leaves behind goes where the isolated worker does not look.
     isolated_with_a_task_from(|pool, spawn| pool.install(spawn));
 }
 
@@ -781,7 +781,7 @@ fn a_scope_deep_in_the_stack_ends_when_a_guest_has_taken_some_of_it() {
         }
         std::hint::black_box(frame);
     }
-    // the stack does not look.
+    // What a guest leaves behind goes where a worker deep in its stack does not look.
     in_a_child(
         "a_scope_deep_in_the_stack_ends_when_a_guest_has_taken_some_of_it",
         || a_guest_takes_some_away(|scope| deep((&raw const scope).addr(), scope)),
