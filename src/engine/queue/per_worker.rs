@@ -21,9 +21,9 @@ const RETRIES: usize = 4;
 ///
 /// A worker that runs a chain of tasks has one task in its deque half of the time, for some nanoseconds
 /// each. Knocking for that one costs both sides a microsecond and more, and the owner its fence-free
-/// pops, for a task that is gone by then. Four looks are some 100 ns: nothing for a task that really
-/// waits (`filch-bench executor`, case `chain`).
-const PATIENCE: u32 = if cfg!(filch_loom) { 0 } else { 4 };
+/// pops, for a task that is gone by then. Sixteen looks take 1 to 2 µs: nothing for a task that really
+/// waits (`filch-bench executor`, case `chain`; with four, one look in sixteen was still wrong).
+const PATIENCE: u32 = if cfg!(filch_loom) { 0 } else { 16 };
 
 /// A work-stealing deque for every worker: newest first for its owner, oldest first for thieves, who
 /// take half of what there is.
