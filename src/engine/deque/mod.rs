@@ -21,6 +21,9 @@ use front::{Front, Index, MAX_CLAIM};
 use ring::Ring;
 use std::{fmt, marker::PhantomData, ptr};
 
+/// The most tasks that one [`Deque::steal_batch`] takes.
+pub const MAX_BATCH: usize = MAX_CLAIM;
+
 /// What a thief got.
 ///
 /// ```
