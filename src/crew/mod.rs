@@ -162,7 +162,7 @@ impl Start {
 }
 
 /// Steps worker `id` until it is sent home.
-fn drive<T, S, Q, O>(
+pub(crate) fn drive<T, S, Q, O>(
     core: &Core<T, Q, O>,
     id: usize,
     parkers: &Parkers,

@@ -175,7 +175,7 @@ impl std::fmt::Debug for PoolBuilder {
 }
 
 /// A pool's way to run a job.
-struct Jobs(Arc<Inner>);
+pub(super) struct Jobs(pub(super) Arc<Inner>);
 
 impl Work<Job, (), PerWorker, Counters> for Jobs {
     fn init(&self, _worker: usize) {}

@@ -4,12 +4,13 @@
 //! thread takes one of the spare places, works like everybody else until its call is done, and leaves; what
 //! is left in its queue goes to the others. When all places are taken, the caller does its work alone.
 
-use super::{Inner, Pool, site::Site};
+use super::{Inner, Pool, builder::Jobs, site::Site};
 use crate::{
-    engine::{IdleAction, Step},
+    crew::drive,
+    engine::Step,
     ground::sync::{AtomicU64, Ordering},
 };
-use std::{hint, thread};
+use std::{sync::Arc, thread};
 
 /// Places for threads from outside, at the same time.
 pub(super) const GUESTS: usize = 32;
@@ -104,26 +105,11 @@ impl Inner {
     }
 
     /// The calling thread runs whatever there is until the pool is finished: for a pool without threads.
-    pub(crate) fn run_out(&self) {
+    pub(super) fn run_out(self: &Arc<Self>) {
         let place = self.place();
         let id = self.threads + place;
         self.parkers.register(id);
-        let mut worker = self.core.enter(id);
-        loop {
-            let step = worker.step(|job, active| Site::enter(active, self, |site| job.run(site)));
-            match step {
-                Step::Ran => {}
-                Step::Idle(IdleAction::Spin(_) | IdleAction::Park(_)) => hint::spin_loop(),
-                Step::Idle(IdleAction::Yield) => thread::yield_now(),
-                Step::Park(ticket) => {
-                    self.parkers
-                        .park(None, || worker.is_woken() || worker.has_mail());
-                    worker.resume(ticket);
-                }
-                Step::Exit => break,
-            }
-        }
-        drop(worker);
+        drive(&self.core, id, &self.parkers, &Jobs(self.clone()), ());
         self.guests.give_back(place);
     }
 }
