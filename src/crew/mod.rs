@@ -15,11 +15,7 @@ pub(crate) use parker::Parkers;
 
 use crate::{
     engine::{Active, Core, IdleAction, Observer, Step, Strategy},
-    ground::{
-        error::BuildError,
-        latch::Latch,
-        unwind::{self, AbortOnPanic},
-    },
+    ground::{error::BuildError, latch::Latch, unwind},
 };
 use std::{
     fmt, hint,
@@ -174,23 +170,25 @@ where
     Q: Strategy,
     O: Observer,
 {
-    let abort = AbortOnPanic;
-    let mut worker = core.enter(id);
-    loop {
-        match worker.step(|task, active| work.run(task, active, &mut state)) {
-            Step::Ran => {}
-            Step::Idle(IdleAction::Yield) => thread::yield_now(),
-            Step::Idle(IdleAction::Spin(pauses)) => (0..pauses).for_each(|_| hint::spin_loop()),
-            // The engine turns a wish to park into a ticket.
-            Step::Idle(IdleAction::Park(_)) => {}
-            Step::Park(ticket) => {
-                parkers.park(ticket.timeout(), || worker.is_woken() || worker.has_mail());
-                worker.resume(ticket);
+    // Whoever drops a pool without threads may be unwinding already, and drives all the same.
+    unwind::or_abort(|| {
+        let mut worker = core.enter(id);
+        loop {
+            match worker.step(|task, active| work.run(task, active, &mut state)) {
+                Step::Ran => {}
+                Step::Idle(IdleAction::Yield) => thread::yield_now(),
+                Step::Idle(IdleAction::Spin(pauses)) => {
+                    (0..pauses).for_each(|_| hint::spin_loop());
+                }
+                // The engine turns a wish to park into a ticket.
+                Step::Idle(IdleAction::Park(_)) => {}
+                Step::Park(ticket) => {
+                    parkers.park(ticket.timeout(), || worker.is_woken() || worker.has_mail());
+                    worker.resume(ticket);
+                }
+                Step::Exit => break,
             }
-            Step::Exit => break,
         }
-    }
-    drop(worker);
-    drop(abort);
+    });
     state
 }

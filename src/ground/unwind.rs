@@ -61,18 +61,3 @@ pub(crate) fn discard(payload: Payload) {
         std::mem::forget(another);
     }
 }
-
-/// Aborts the process if it is dropped by a panic: around our own code.
-#[derive(Debug)]
-pub(crate) struct AbortOnPanic;
-
-impl Drop for AbortOnPanic {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!(
-                "filch: a panic inside the scheduler itself; this is a bug in filch; aborting"
-            );
-            std::process::abort();
-        }
-    }
-}
