@@ -2,8 +2,9 @@
 
 use super::{
     core::Core,
+    deque::Mark,
     event::{Event, Observer, Source},
-    queue::{Queue, Strategy},
+    queue::{PerWorker, Queue, Strategy},
     worker::{Step, Ticket, Worker},
 };
 use crate::ground::rng::Rng;
@@ -21,18 +22,6 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
     #[inline(always)]
     pub fn queue(&mut self) -> &mut Q::Handle<'c, T> {
         &mut self.worker.queue
-    }
-
-    /// Queues a *part* of the present task: something that the task will not finish without. Parts are
-    /// not counted; whoever runs one says [`is_part`](Self::is_part).
-    ///
-    /// # Errors
-    /// The part, when the queue is full.
-    #[inline(always)]
-    pub fn push_part(&mut self, part: T) -> Result<(), T> {
-        self.worker.queue.push(part)?;
-        self.worker.core.notify(self.worker.id);
-        Ok(())
     }
 
     /// What runs here is a part of another task, and does not count as one of its own.
@@ -170,6 +159,36 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
     /// own queue and one from outside, in turns.
     pub fn yield_to_older(&mut self) {
         self.worker.yielded = true;
+    }
+}
+
+impl<T: Send, O: Observer> Active<'_, '_, T, PerWorker, O> {
+    /// Queues a *part* of the present task: something that the task will not finish without. Parts are
+    /// not counted; whoever runs one says [`is_part`](Self::is_part). The mark is for
+    /// [`Owner::retract`](super::Owner::retract).
+    ///
+    /// # Errors
+    /// The part, when the queue must grow or is full: then [`push_part_slowly`](Self::push_part_slowly). In two
+    /// pieces, so that the caller needs no registers that outlive a call to the slow one.
+    #[inline(always)]
+    pub fn push_part(&mut self, part: T) -> Result<Mark, T> {
+        let core = self.worker.core;
+        let mark = self.worker.queue.owner().push_quickly(part)?;
+        if core.must_notify() {
+            core.notify_with_care(self.worker.id);
+        }
+        Ok(mark)
+    }
+
+    /// [`push_part`](Self::push_part) that lets the queue grow.
+    ///
+    /// # Errors
+    /// The part, when the queue is full.
+    #[cold]
+    pub fn push_part_slowly(&mut self, part: T) -> Result<Mark, T> {
+        let mark = self.worker.queue.owner().push_marked(part)?;
+        self.worker.core.notify(self.worker.id);
+        Ok(mark)
     }
 }
 

@@ -6,18 +6,18 @@ use crate::ground::{
 };
 use std::fmt;
 
-const SEARCHING: u64 = 1;
-const SEARCHING_MASK: u64 = 0xffff;
-const HEAD_SHIFT: u32 = 16;
-const HEAD_MASK: u64 = 0x7fff << HEAD_SHIFT;
-const CAREFUL: u64 = 1 << 31;
+const HEAD_MASK: u64 = 0x7fff;
+const CAREFUL: u64 = 1 << 15;
+const SEARCHING_SHIFT: u32 = 16;
+const SEARCHING: u64 = 1 << SEARCHING_SHIFT;
+const SEARCHING_MASK: u64 = 0xffff << SEARCHING_SHIFT;
 const STOPPED: u64 = 1 << 32;
 const TAG: u64 = 1 << 33;
 
 /// The most workers that one sleep word can count.
 pub const MAX_WORKERS: usize = 0x7ffe;
 
-/// A reading of the sleep word: `searching` (16 bits), `head` (15), `careful` (1), `stopped` (1),
+/// A reading of the sleep word: `head` (15 bits), `careful` (1), `searching` (16), `stopped` (1),
 /// `tag` (31).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SleepState(u64);
@@ -26,7 +26,7 @@ impl SleepState {
     /// How many workers are looking for work.
     #[must_use]
     pub const fn searching(self) -> usize {
-        (self.0 & SEARCHING_MASK) as usize
+        ((self.0 & SEARCHING_MASK) >> SEARCHING_SHIFT) as usize
     }
 
     /// Whether somebody may be asleep.
@@ -41,8 +41,8 @@ impl SleepState {
     #[inline(always)]
     #[must_use]
     pub const fn needs_care(self) -> bool {
-        // One comparison of the lower half, where `head` and `careful` are above `searching`.
-        self.0 as u32 > SEARCHING_MASK as u32
+        // The lowest 16 bits, which a processor looks at in one go.
+        self.0 & (HEAD_MASK | CAREFUL) != 0
     }
 
     /// Whether everybody has been told to go home.
@@ -60,7 +60,7 @@ impl SleepState {
     }
 
     const fn head(self) -> Option<usize> {
-        let head = ((self.0 & HEAD_MASK) >> HEAD_SHIFT) as usize;
+        let head = (self.0 & HEAD_MASK) as usize;
         head.checked_sub(1)
     }
 
@@ -70,7 +70,7 @@ impl SleepState {
             Some(worker) => worker as u64 + 1,
             None => 0,
         };
-        Self(((self.0 & !HEAD_MASK) | (head << HEAD_SHIFT)).wrapping_add(TAG))
+        Self(((self.0 & !HEAD_MASK) | head).wrapping_add(TAG))
     }
 
     const fn one_more_searching(self) -> Self {

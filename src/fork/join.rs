@@ -2,9 +2,11 @@
 #![expect(unsafe_code, reason = "a job in this very stack frame")]
 
 use crate::{
-    ground::unwind,
-    pool::{Pool, latch::Awaited, on_current, site::Site, stack::StackJob},
+    engine::Mark,
+    ground::unwind::{self, Payload},
+    pool::{Pool, job::Job, latch::Awaited, site::Site, stack::StackJob},
 };
+
 /// Says how a closure of [`join_context`] came to run.
 #[derive(Clone, Copy, Debug)]
 pub struct JoinContext {
@@ -48,7 +50,7 @@ where
     RA: Send,
     RB: Send,
 {
-    on_current(|site| join_on(site, |_| a(), |_| b()))
+    join_current(|_| a(), |_| b())
 }
 
 /// [`join`] whose closures are told whether another thread runs them.
@@ -66,7 +68,7 @@ where
     RA: Send,
     RB: Send,
 {
-    on_current(|site| join_on(site, a, b))
+    join_current(a, b)
 }
 
 impl Pool {
@@ -87,7 +89,7 @@ impl Pool {
         RA: Send,
         RB: Send,
     {
-        self.on_site(|site| join_on(site, |_| a(), |_| b()))
+        self.join_here(|_| a(), |_| b())
     }
 
     /// [`join_context`] on this pool.
@@ -99,8 +101,49 @@ impl Pool {
         RA: Send,
         RB: Send,
     {
+        self.join_here(a, b)
+    }
+
+    #[inline(always)]
+    fn join_here<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce(JoinContext) -> RA + Send,
+        B: FnOnce(JoinContext) -> RB + Send,
+        RA: Send,
+        RB: Send,
+    {
+        Site::with(|site| match site {
+            Some(site) if site.is_of(self) => join_on(site, a, b),
+            _ => self.join_from_outside(a, b),
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn join_from_outside<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce(JoinContext) -> RA + Send,
+        B: FnOnce(JoinContext) -> RB + Send,
+        RA: Send,
+        RB: Send,
+    {
         self.on_site(|site| join_on(site, a, b))
     }
+}
+
+/// In one piece with the caller, but for what only a thread from outside needs.
+#[inline(always)]
+fn join_current<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce(JoinContext) -> RA + Send,
+    B: FnOnce(JoinContext) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    Site::with(|site| match site {
+        Some(site) => join_on(site, a, b),
+        None => Pool::global().join_from_outside(a, b),
+    })
 }
 
 #[inline(always)]
@@ -116,15 +159,12 @@ where
     );
     // SAFETY: `job` stays in this frame until it has been taken back or its latch is set: nothing below
     // unwinds before that.
-    site.push_part(unsafe { job.job() });
+    let mark = site.push_part(unsafe { job.job() });
     let ra = match unwind::contain(|| a(JoinContext { migrated: false })) {
         Ok(ra) => ra,
-        Err(payload) => {
-            finish_b(site, &job);
-            unwind::resume(payload)
-        }
+        Err(payload) => finish_b(site, &job, mark, payload),
     };
-    match unwind::or_abort(|| take_back(site, &job)) {
+    match unwind::or_abort(|| take_back(site, &job, mark)) {
         // Not stolen. If `b` panics now, `a` is done and the panic goes its way.
         Some(b) => (ra, b(false)),
         None => (ra, wait(site, &job)),
@@ -133,26 +173,47 @@ where
 
 /// The closure, if nobody has stolen it.
 #[inline(always)]
-fn take_back<F, R>(site: &Site<'_, '_>, job: &StackJob<F, R>) -> Option<F>
+fn take_back<F, R>(site: &Site<'_, '_>, job: &StackJob<F, R>, mark: Mark) -> Option<F>
 where
     F: FnOnce(bool) -> R + Send,
     R: Send,
 {
-    while let Some(newest) = site.pop() {
-        if newest.is_at(job) {
-            // SAFETY: we have just popped its job.
-            return Some(unsafe { job.take_back() });
-        }
-        if job.latch().happened() {
-            // A wait inside of `a` has run it; the newest is none of our business.
-            site.put_back(newest);
-            return None;
-        }
-        // Something that `a` has spawned and nobody has waited for: had ours been stolen, everything
-        // older would have been too.
-        site.run(newest);
+    if job.latch().happened() {
+        // A wait inside of `a` has run it.
+        return None;
+    }
+    if site.retract(mark)
+        || run_younger(site, &|newest| newest.is_at(job), &|| {
+            job.latch().happened()
+        })
+    {
+        // SAFETY: its job was right before `mark`, and nobody has it now. Since we pushed it there, thieves have not
+        // taken it, or we would not have won its index; and this thread has not popped it, or it would have
+        // run it, and the latch would be set. `run_younger` has popped it itself.
+        return Some(unsafe { job.take_back() });
     }
     None
+}
+
+/// Pops until it finds the job that `is_ours` knows, and runs what is younger: things that `a` has spawned and
+/// nobody has waited for. False when it has been stolen, or one of those has run it.
+#[cold]
+fn run_younger(
+    site: &Site<'_, '_>,
+    is_ours: &dyn Fn(&Job) -> bool,
+    happened: &dyn Fn() -> bool,
+) -> bool {
+    // Had ours been stolen, everything older would have been too.
+    while let Some(newest) = site.pop() {
+        if is_ours(&newest) {
+            return true;
+        }
+        site.run(newest);
+        if happened() {
+            return false;
+        }
+    }
+    false
 }
 
 /// It was stolen: helps others until the thief is done.
@@ -170,14 +231,14 @@ where
     }
 }
 
-/// `a` has panicked: `b` must be finished before its frame goes.
+/// `a` has panicked: `b` must be finished before its frame goes. Then the panic goes on.
 #[cold]
-fn finish_b<F, R>(site: &Site<'_, '_>, job: &StackJob<F, R>)
+fn finish_b<F, R>(site: &Site<'_, '_>, job: &StackJob<F, R>, mark: Mark, panic: Payload) -> !
 where
     F: FnOnce(bool) -> R + Send,
     R: Send,
 {
-    let result = match unwind::or_abort(|| take_back(site, job)) {
+    let result = match unwind::or_abort(|| take_back(site, job, mark)) {
         Some(b) => unwind::contain(|| b(false)),
         None => {
             unwind::or_abort(|| site.wait(job.latch(), site.mark()));
@@ -194,4 +255,5 @@ where
         }
         Err(payload) => site.pool().panicked(payload),
     }
+    unwind::resume(panic)
 }

@@ -33,7 +33,35 @@ pub(crate) use std::{
     },
 };
 
+#[cfg(filch_loom)]
+pub(crate) use loom::cell::UnsafeCell;
+
 pub(crate) use atomic::Ordering;
+
+/// A cell that is reached through closures, as loom's, which watches who uses it when.
+#[cfg(not(filch_loom))]
+#[derive(Debug)]
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(filch_loom))]
+impl<T> UnsafeCell<T> {
+    #[inline(always)]
+    pub(crate) const fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
+    /// Calls `f` with a pointer to be read.
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        f(self.0.get())
+    }
+
+    /// Calls `f` with a pointer to be written.
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}
 
 /// A `SeqCst` fence; each call site tells which other fence it pairs with.
 #[inline(always)]

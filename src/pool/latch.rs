@@ -1,6 +1,6 @@
 //! What a worker waits for inside of a task.
 
-use super::{Inner, job::Job};
+use super::job::Job;
 use crate::ground::{
     canary::{Canary, broken},
     sync::{AtomicUsize, Ordering},
@@ -50,13 +50,9 @@ impl Latch {
         }
     }
 
-    /// It has happened. `pool` is the waiter's; it outlives the latch, since the setter is one of its
-    /// workers.
-    pub(crate) fn set(&self, pool: &Inner) {
-        self.set_with(|worker| pool.unpark(worker));
-    }
-
-    fn set_with(&self, unpark: impl FnOnce(usize)) {
+    /// It has happened. `unpark` wakes a worker of the waiter's pool, which outlives the latch, since the
+    /// setter is one of its workers.
+    pub(super) fn set_with(&self, unpark: impl FnOnce(usize)) {
         // AcqRel: what was done before is visible to the waiter; and if it sleeps, that it went to
         // sleep, in the pool's parkers, is visible to us. Nothing of `self` is touched after this.
         let before = self.state.swap(SET, Ordering::AcqRel);
@@ -94,7 +90,7 @@ impl Awaited for Latch {
 
 /// The latch as it is, for the model checker.
 #[cfg(filch_loom)]
-pub mod model {
+pub(crate) mod model {
     use super::Awaited;
 
     /// See the latch of the pool.

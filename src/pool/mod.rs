@@ -13,9 +13,12 @@ mod slab;
 pub(crate) mod stack;
 
 pub use builder::PoolBuilder;
+/// What the model checker gets to see.
 #[cfg(filch_loom)]
 #[doc(hidden)]
-pub use latch::model;
+pub mod model {
+    pub use super::{latch::model::Latch, stack::model::StackJob};
+}
 
 use crate::{
     crew::{Crew, Parkers, is_worker_of},

@@ -4,7 +4,7 @@
     reason = "a thread-local pointer into its own stack, and a cell of its own"
 )]
 
-use super::{Inner, job::Job, latch::Awaited, slab::Slab};
+use super::{Inner, Pool, job::Job, latch::Awaited, slab::Slab};
 use crate::{
     engine::{Active, IdleAction, Mark, PerWorker, Queue, Step},
     ground::sys::stack,
@@ -38,6 +38,16 @@ pub(crate) struct Site<'w, 'c> {
     outer: *const Site<'static, 'static>,
     /// Waits run nothing from elsewhere, and of the own queue only what is above the mark.
     isolated: Cell<Option<Mark>>,
+}
+
+/// Pauses, but looks for the event every time: a pause takes up to 50 ns, and this word is the waiter's own.
+fn pause(pauses: u32, event: &impl Awaited) {
+    for _ in 0..pauses {
+        if event.happened() {
+            return;
+        }
+        hint::spin_loop();
+    }
 }
 
 /// Puts back the site that was current before.
@@ -123,6 +133,13 @@ impl<'w, 'c> Site<'w, 'c> {
         unsafe { &mut *self.active.get() }
     }
 
+    /// Whether this is a place in `pool`.
+    #[inline(always)]
+    pub(crate) fn is_of(&self, pool: &Pool) -> bool {
+        ptr::eq(self.pool, &raw const **pool.inner())
+    }
+
+    #[inline(always)]
     pub(crate) fn pool(&self) -> &'w Inner {
         self.pool
     }
@@ -152,14 +169,33 @@ impl<'w, 'c> Site<'w, 'c> {
         self.active().send(worker, job);
     }
 
-    /// Queues a part of the present task, which it will wait for.
+    /// Queues a part of the present task, which it will wait for. Says where it is, for `retract`.
     #[inline(always)]
-    pub(crate) fn push_part(&self, job: Job) {
-        if let Err(job) = self.active().push_part(job) {
-            // As in `push`. Whoever runs the part makes up for the count.
-            self.active().spawn_global(job);
-            self.active().took();
+    pub(crate) fn push_part(&self, job: Job) -> Mark {
+        match self.active().push_part(job) {
+            Ok(mark) => mark,
+            Err(job) => self.push_part_slowly(job),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_part_slowly(&self, job: Job) -> Mark {
+        match self.active().push_part_slowly(job) {
+            Ok(mark) => mark,
+            Err(job) => {
+                // As in `push`. Whoever runs the part makes up for the count.
+                self.active().spawn_global(job);
+                self.active().took();
+                self.mark().nowhere()
+            }
+        }
+    }
+
+    /// Takes back the part that was pushed before `mark`, if it is still there and the newest.
+    #[inline(always)]
+    pub(crate) fn retract(&self, mark: Mark) -> bool {
+        self.active().queue().owner().retract(mark)
     }
 
     /// The job that runs here is a part of a task elsewhere.
@@ -221,13 +257,6 @@ impl<'w, 'c> Site<'w, 'c> {
         self.active().queue().owner().mark()
     }
 
-    /// Puts back a job that was popped.
-    pub(crate) fn put_back(&self, job: Job) {
-        if self.active().queue().push(job).is_err() {
-            unreachable!("there was room for it a moment ago");
-        }
-    }
-
     fn step(&self) -> Step {
         let pool = self.pool;
         self.active()
@@ -261,9 +290,7 @@ impl<'w, 'c> Site<'w, 'c> {
             match self.step() {
                 Step::Ran => {}
                 Step::Idle(IdleAction::Yield) => thread::yield_now(),
-                Step::Idle(IdleAction::Spin(pauses)) => {
-                    (0..pauses).for_each(|_| hint::spin_loop());
-                }
+                Step::Idle(IdleAction::Spin(pauses)) => pause(pauses, event),
                 Step::Idle(IdleAction::Park(_)) => {}
                 Step::Park(ticket) => {
                     self.sleep_until(event, || self.active().is_called());
@@ -287,7 +314,7 @@ impl<'w, 'c> Site<'w, 'c> {
             if round % 16 == 0 {
                 thread::yield_now();
             }
-            (0..8).for_each(|_| hint::spin_loop());
+            pause(8, event);
         }
         if event.sleep(self.worker()) {
             self.pool

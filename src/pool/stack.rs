@@ -9,8 +9,11 @@ use super::{
     latch::{Awaited, Latch},
     site::Site,
 };
-use crate::ground::unwind::{self, Payload};
-use std::{cell::UnsafeCell, mem::ManuallyDrop, mem::MaybeUninit};
+use crate::ground::{
+    sync::UnsafeCell,
+    unwind::{self, Payload},
+};
+use std::mem::{ManuallyDrop, MaybeUninit};
 
 /// A closure that is run at most once, by whoever gets its job; the waiter's frame holds it.
 ///
@@ -59,10 +62,20 @@ where
     /// The caller has popped the job of `self` itself, and calls this once.
     #[inline(always)]
     pub(crate) unsafe fn take_back(&self) -> F {
-        // SAFETY: nobody else has the job, so the cell is ours.
-        let func = unsafe { &mut *self.func.get() };
-        // SAFETY: called once, and `run` never.
-        unsafe { ManuallyDrop::take(func) }
+        // SAFETY: nobody else has the job; and `run` is never called.
+        unsafe { self.take_func() }
+    }
+
+    /// # Safety
+    /// The caller has the job of `self`, and calls this once.
+    #[inline(always)]
+    unsafe fn take_func(&self) -> F {
+        self.func.with_mut(|func| {
+            // SAFETY: whoever has the job has the cell.
+            let func = unsafe { &mut *func };
+            // SAFETY: taken once.
+            unsafe { ManuallyDrop::take(func) }
+        })
     }
 
     pub(crate) fn latch(&self) -> &impl Awaited {
@@ -74,31 +87,112 @@ where
     /// # Safety
     /// The latch is set, and this is called once.
     pub(crate) unsafe fn take_result(&self) -> Result<R, Payload> {
-        // SAFETY: the thief has written the result before it set the latch, and is done with it.
-        let result = unsafe { &*self.result.get() };
-        // SAFETY: written, and read once.
-        unsafe { result.assume_init_read() }
+        self.result.with(|result| {
+            // SAFETY: the thief has written the result before it set the latch, and is done with it.
+            let result = unsafe { &*result };
+            // SAFETY: written, and read once.
+            unsafe { result.assume_init_read() }
+        })
     }
 
     /// # Safety
     /// As `Job::new`: `data` points to a `Self` that stays until its latch is set.
     unsafe fn run(data: *const (), site: &Site<'_, '_>) {
         site.is_part();
+        let call = |func: F, isolated| {
+            if isolated {
+                unwind::contain(|| site.isolate(|| func(true)))
+            } else {
+                unwind::contain(|| func(true))
+            }
+        };
         // SAFETY: the duty of `job`.
         let this = unsafe { &*data.cast::<Self>() };
-        // SAFETY: the job is ours, so the cell is.
-        let func = unsafe { &mut *this.func.get() };
         // SAFETY: a job is run once, and the owner has not taken it back, since we have it.
-        let func = unsafe { ManuallyDrop::take(func) };
-        let result = if this.isolated {
-            unwind::contain(|| site.isolate(|| func(true)))
-        } else {
-            unwind::contain(|| func(true))
-        };
-        // SAFETY: the job is ours, so the cell is.
-        let place = unsafe { &mut *this.result.get() };
-        place.write(result);
-        // The last touch of `this`.
-        unwind::or_abort(|| this.latch.set(site.pool()));
+        unsafe { this.execute(call, |worker| site.pool().unpark(worker)) };
+    }
+
+    /// What whoever has the job does with it.
+    ///
+    /// # Safety
+    /// The caller has the job of `self`, and calls this once. Afterwards `self` may be gone.
+    unsafe fn execute(
+        &self,
+        call: impl FnOnce(F, bool) -> Result<R, Payload>,
+        unpark: impl FnOnce(usize),
+    ) {
+        // SAFETY: the caller's duty.
+        let func = unsafe { self.take_func() };
+        let result = call(func, self.isolated);
+        self.result.with_mut(|place| {
+            // SAFETY: the job is ours, so the cell is.
+            let place = unsafe { &mut *place };
+            place.write(result);
+        });
+        // The last touch of `self`.
+        unwind::or_abort(|| self.latch.set_with(unpark));
+    }
+}
+
+/// The job of a join as it is, for the model checker.
+#[cfg(filch_loom)]
+pub(crate) mod model {
+    use super::{Awaited, Payload};
+    use std::fmt;
+
+    type Closure = Box<dyn FnOnce(bool) -> usize + Send>;
+
+    /// See the stack job of the pool.
+    pub struct StackJob(super::StackJob<Closure, usize>);
+
+    // SAFETY: what a thief does with the cells is the protocol under test.
+    unsafe impl Sync for StackJob {}
+
+    #[expect(missing_docs, reason = "a shim for tests")]
+    impl StackJob {
+        pub fn new(closure: Closure) -> Self {
+            Self(super::StackJob::new(closure, false))
+        }
+
+        /// # Safety
+        /// The caller has won the job.
+        pub unsafe fn execute(&self, unpark: impl FnOnce(usize)) {
+            let call = |closure: Closure, _| Ok::<_, Payload>(closure(true));
+            // SAFETY: the caller's duty.
+            unsafe { self.0.execute(call, unpark) };
+        }
+
+        /// # Safety
+        /// The caller has won the job.
+        pub unsafe fn run_back(&self) -> usize {
+            // SAFETY: the caller's duty.
+            let closure = unsafe { self.0.take_back() };
+            closure(false)
+        }
+
+        /// # Safety
+        /// The latch is set.
+        pub unsafe fn take_result(&self) -> usize {
+            // SAFETY: the caller's duty.
+            unsafe { self.0.take_result() }.unwrap_or(0)
+        }
+
+        pub fn happened(&self) -> bool {
+            self.0.latch.happened()
+        }
+
+        pub fn sleep(&self, worker: usize) -> bool {
+            self.0.latch.sleep(worker)
+        }
+
+        pub fn awake(&self) {
+            self.0.latch.awake();
+        }
+    }
+
+    impl fmt::Debug for StackJob {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("StackJob")
+        }
     }
 }

@@ -38,7 +38,7 @@ pub enum Oracle {
     /// unfinished tasks.
     Gate,
     /// A worker that begins to search by itself makes them at most half of those present, rounded
-    /// up; one that is woken to search is the only one. Since workers may leave, there can be more
+    /// up, or two; one that is woken to search is the only one. Since workers may leave, there can be more
     /// than half for a while, but their number does not grow then.
     Searchers,
     /// Everybody is sent home when the gate is closed and all work is done, or by a stop: not before,
@@ -199,7 +199,7 @@ impl Facts {
     }
 
     fn searchers(&self) -> Result<(), Violation> {
-        let limit = self.most_present.div_ceil(2).max(1);
+        let limit = self.most_present.div_ceil(2).max(2);
         if !self.stopped && self.searching > self.searching_before && self.searching > limit {
             return Err(Violation::new(
                 Oracle::Searchers,

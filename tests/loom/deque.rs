@@ -94,6 +94,38 @@ fn canary_knock_without_its_barrier() {
     caught(Canary::KnockBarrier, None, last_task);
 }
 
+/// The owner takes a task back that it knows, without reading it, against a thief who steals twice.
+fn steal_against_retract() {
+    let deque = Arc::new(Deque::new(Capacity::bounded(2)));
+    let mut owner = deque.owner().unwrap();
+    owner.push(1).unwrap();
+    let mark = owner.push_marked(2).unwrap();
+    let busy = busy_side();
+    let thief = {
+        let deque = deque.clone();
+        thread::spawn(move || steal_two(&deque))
+    };
+    let mut got = vec![];
+    if owner.retract(mark) {
+        got.push(2);
+    }
+    drop(busy);
+    got.extend(thief.join().unwrap());
+    got.extend(drain(&mut owner));
+    got.sort_unstable();
+    assert_eq!(got, [1, 2]);
+}
+
+#[test]
+fn what_is_retracted_is_not_stolen() {
+    model(None, steal_against_retract);
+}
+
+#[test]
+fn canary_retract_without_its_fence() {
+    caught(Canary::PopFence, Some(4), steal_against_retract);
+}
+
 /// Two tasks, both popped, against a thief who steals twice: the second time at an open deque.
 fn steal_against_pop() {
     contest(Capacity::bounded(2), 2, &[POP, POP], &[steal_two]);

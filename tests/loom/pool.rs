@@ -1,7 +1,12 @@
 //! Waiting inside of a task: whoever waits for a stolen job or for a scope is told, and sees what was done.
 
 use super::{caught, model};
-use filch::{fork::model::Pending, ground::canary::Canary, pool::model::Latch};
+use filch::{
+    engine::{Capacity, Deque, Steal},
+    fork::model::Pending,
+    ground::{canary::Canary, sys::barrier::model::busy_side},
+    pool::model::{Latch, StackJob},
+};
 use loom::{
     cell::UnsafeCell,
     sync::atomic::{AtomicBool, Ordering},
@@ -168,4 +173,63 @@ fn a_call_on_the_way_keeps_a_scope_open() {
 fn canary_scope_that_wakes_nobody() {
     caught(Canary::ScopeWake, Some(3), || scope_against_sleep(false));
     caught(Canary::ScopeWake, Some(3), || scope_against_sleep(true));
+}
+
+/// A join: the second half is pushed, taken back or stolen, and waited for. The thief may come at any time;
+/// the job stands where it stands in a join, but in an `Arc`, so that a late touch is not undefined behaviour.
+#[expect(unsafe_code, reason = "the duties of a join's two sides")]
+fn join_against_thief() {
+    let deque = Arc::new(Deque::new(Capacity::bounded(2)));
+    let mut owner = deque.owner().unwrap();
+    // Each run of the closure is one too many but the first.
+    let ran = Arc::new(Data::default());
+    let closure = {
+        let ran = ran.clone();
+        Box::new(move |_| {
+            ran.add(1);
+            41 + ran.get()
+        })
+    };
+    let job = Arc::new(StackJob::new(closure));
+    let mark = owner.push_marked(1_usize).unwrap();
+    let busy = busy_side();
+    let thief = {
+        let (deque, job, waiter) = (deque.clone(), job.clone(), thread::current());
+        thread::spawn(move || {
+            if let Steal::Taken(_) = deque.steal() {
+                // SAFETY: stolen, so it is ours.
+                unsafe { job.execute(|_| waiter.unpark()) };
+            }
+        })
+    };
+    let result = if !job.happened() && owner.retract(mark) {
+        drop(busy);
+        // SAFETY: taken back, so it is ours.
+        unsafe { job.run_back() }
+    } else {
+        drop(busy);
+        while !job.happened() {
+            let asleep = job.sleep(WAITER);
+            sleep_until!(job, asleep, false);
+        }
+        // SAFETY: the latch is set.
+        unsafe { job.take_result() }
+    };
+    assert_eq!(result, 42);
+    thief.join().unwrap();
+}
+
+#[test]
+fn the_second_half_of_a_join_runs_once() {
+    model(None, join_against_thief);
+}
+
+#[test]
+fn canary_join_with_a_careless_thief() {
+    caught(Canary::KnockBarrier, None, join_against_thief);
+}
+
+#[test]
+fn canary_join_that_nobody_wakes() {
+    caught(Canary::PoolLatchWake, None, join_against_thief);
 }

@@ -35,8 +35,18 @@ pub(super) const MAX_CLAIM: usize = (SEALED - 1) as usize;
 pub(super) struct Index(u64);
 
 impl Index {
+    /// The largest `size` that [`offset`](Self::offset) takes.
+    pub(super) const MAX_SIZE: u32 = INDEX_SHIFT;
+
     pub(super) const fn from_raw(raw: u64) -> Self {
         Self(raw & !(ONE - 1))
+    }
+
+    /// The index whose [`raw`](Self::raw) form this is.
+    #[inline(always)]
+    pub(super) const fn from_clean(raw: u64) -> Self {
+        debug_assert!(raw & (ONE - 1) == 0);
+        Self(raw)
     }
 
     #[cfg(all(test, not(filch_loom)))]
@@ -66,10 +76,11 @@ impl Index {
         (self.0.wrapping_sub(older.0) as i64 >> INDEX_SHIFT) as isize
     }
 
-    /// The slot of this index in a ring with `mask + 1` slots.
+    /// Where the slot of this index begins in a ring of slots of `2^size` units, in units; `mask` is the
+    /// offset of the last one. One shift less than multiplying the number of the slot.
     #[inline(always)]
-    pub(super) const fn slot(self, mask: usize) -> usize {
-        (self.0 >> INDEX_SHIFT) as usize & mask
+    pub(super) const fn offset(self, size: u32, mask: usize) -> usize {
+        (self.0 >> (INDEX_SHIFT - size)) as usize & mask
     }
 }
 
@@ -111,6 +122,13 @@ impl Front {
     #[inline(always)]
     pub(super) const fn index(self) -> Index {
         Index::from_raw(self.0)
+    }
+
+    /// Whether the oldest task is older than `index`.
+    #[inline(always)]
+    pub(super) const fn is_before(self, index: Index) -> bool {
+        // The flags below the index do not matter: those of `index` are zero.
+        (self.0.wrapping_sub(index.0) as i64) < 0
     }
 
     /// How many tasks a thief has claimed and not yet taken.
@@ -194,7 +212,8 @@ mod tests {
         let next = last.plus(3);
         assert_eq!(next.since(last), 3);
         assert_eq!(last.since(next), -3);
-        assert_eq!(next.slot(7), 2);
+        assert_eq!(next.offset(0, 7), 2);
+        assert_eq!(next.offset(3, 7 << 3), 16);
         assert_eq!(Index::from_count(0).previous(), last);
     }
 

@@ -268,7 +268,7 @@ impl<T: Send> Deque<T> {
     }
 
     fn take_one(&self, front: Front) -> Steal<T> {
-        let copied = self.ring().read(front.index());
+        let copied = self.ring().slots().read(front.index());
         if !self.move_front(front, front.advance(1)) {
             return Steal::Retry;
         }
@@ -302,17 +302,17 @@ impl<T: Send> Deque<T> {
             return Steal::Empty;
         }
         let oldest = claim.index();
-        let ring = self.ring();
-        let first = ring.read(oldest);
+        let (slots, bottom) = (self.ring().slots(), into.bottom());
+        let first = slots.read(oldest);
         for offset in 1..n {
-            into.ring
-                .copy(into.bottom.plus(offset - 1), ring, oldest.plus(offset));
+            into.slots
+                .copy(bottom.plus(offset - 1), slots, oldest.plus(offset));
         }
         if !self.move_front(claim, claim.advance(n)) {
             return Steal::Retry;
         }
         let moved = n - 1 - usize::from(broken(Canary::LoseTask) && n > 1);
-        into.publish(into.bottom.plus(moved));
+        into.publish(bottom.plus(moved));
         // SAFETY: as in `take_one`, for all `n` indices: the owner takes a task below the claim's
         // end only after it has sealed the claim, and then the front would not have been `claim`
         // any more. The `n - 1` others were copied to slots of `into` that were free, and `publish`
@@ -404,7 +404,7 @@ impl<T> Drop for Deque<T> {
         while bottom.since(index) > 0 {
             // SAFETY: tasks from front to bottom are in their slots and belong to nobody else. A
             // panic in a task's drop leaks the rest, which is safe.
-            drop(unsafe { ring.read(index).take() });
+            drop(unsafe { ring.slots().read(index).take() });
             index = index.plus(1);
         }
         drop(rings);

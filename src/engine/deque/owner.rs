@@ -7,7 +7,7 @@
 use super::{
     Deque, RingNode,
     front::{Front, Index},
-    ring::Ring,
+    ring::{Ring, Slots},
 };
 use crate::ground::{
     canary::{Canary, broken},
@@ -19,14 +19,12 @@ use std::fmt;
 /// The owner's side of a [`Deque`]: pushes and pops at the young end.
 pub struct Owner<'a, T: Send> {
     deque: &'a Deque<T>,
-    /// The deque's newest ring.
-    pub(super) ring: &'a Ring<T>,
+    /// The slots of the deque's newest ring.
+    pub(super) slots: Slots<'a, T>,
     /// How many tasks fit without growing.
     room: usize,
     /// Where `bottom` may go without another look at the front: `front_seen` plus `room`.
     full_at: Index,
-    /// What `deque.owners.bottom` holds, except inside `pop`.
-    pub(super) bottom: Index,
     /// A front that was read some time ago. The front only grows, so the deque holds at most
     /// `bottom - front_seen` tasks.
     front_seen: Index,
@@ -36,6 +34,15 @@ pub struct Owner<'a, T: Send> {
 /// A place between two tasks of a deque; see [`Owner::mark`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark(Index);
+
+impl Mark {
+    /// A mark where no task is or comes to be.
+    #[must_use]
+    pub(crate) fn nowhere(self) -> Self {
+        // Half of the index range away.
+        Self(self.0.plus(1 << 39))
+    }
+}
 
 /// How long no thief has come.
 struct Calm {
@@ -84,8 +91,7 @@ const KNOCKING: u32 = 64;
 impl<'a, T: Send> Owner<'a, T> {
     /// For `Deque::owner`, which makes sure that there is one at a time.
     pub(super) fn new(deque: &'a Deque<T>) -> Self {
-        // Relaxed: only an owner writes these two, and we have just become the owner.
-        let bottom = Index::from_raw(deque.owners.bottom.load(Ordering::Relaxed));
+        // Relaxed: only an owner writes it, and we have just become the owner.
         let node = deque.owners.ring.load(Ordering::Relaxed);
         // Acquire: as in `make_room`; an older front would only make the deque look fuller.
         let front = Front::from_raw(deque.front.load(Ordering::Acquire)).index();
@@ -94,10 +100,9 @@ impl<'a, T: Send> Owner<'a, T> {
         let ring = unsafe { &(*node).ring };
         Self {
             deque,
-            ring,
-            room: ring.slots().min(deque.limit),
-            full_at: front.plus(ring.slots().min(deque.limit)),
-            bottom,
+            slots: ring.slots(),
+            room: ring.len().min(deque.limit),
+            full_at: front.plus(ring.len().min(deque.limit)),
             front_seen: front,
             calm: Calm { front, pops: 0 },
         }
@@ -105,45 +110,115 @@ impl<'a, T: Send> Owner<'a, T> {
 }
 
 impl<T: Send> Owner<'_, T> {
+    /// Where the next task goes: one past the youngest.
+    #[inline(always)]
+    pub(super) fn bottom(&self) -> Index {
+        // Relaxed: only the owner writes it.
+        Index::from_clean(self.deque.owners.bottom.load(Ordering::Relaxed))
+    }
+
     /// Adds the youngest task, or gives it back when the deque is bounded and full.
     ///
     /// # Errors
     /// The task, when there is no room.
     #[inline]
     pub fn push(&mut self, task: T) -> Result<(), T> {
-        if self.bottom == self.full_at && !self.make_room(1) {
+        self.push_marked(task).map(drop)
+    }
+
+    /// [`push`](Self::push) that says where the task is, for [`retract`](Self::retract).
+    ///
+    /// # Errors
+    /// The task, when there is no room.
+    #[inline(always)]
+    pub fn push_marked(&mut self, task: T) -> Result<Mark, T> {
+        match self.push_quickly(task) {
+            Ok(mark) => Ok(mark),
+            Err(task) if self.make_room(1) => self.push_quickly(task),
+            Err(task) => Err(task),
+        }
+    }
+
+    /// [`push_marked`](Self::push_marked) that does not look for room.
+    #[inline(always)]
+    pub(crate) fn push_quickly(&mut self, task: T) -> Result<Mark, T> {
+        let index = self.bottom();
+        if index == self.full_at {
             return Err(task);
         }
-        self.ring.write(self.bottom, task);
-        self.publish(self.bottom.plus(1));
-        Ok(())
+        let (deque, bottom) = (self.deque, index.plus(1));
+        self.slots.write(index, task);
+        // Release: as in `publish`.
+        deque.owners.bottom.store(bottom.raw(), Ordering::Release);
+        Ok(Mark(bottom))
     }
 
     /// Takes the youngest task.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
-        if self.bottom == self.front_seen {
+        let bottom = self.bottom();
+        if bottom == self.front_seen {
             // Nothing was pushed since the deque was last seen empty: no fence needed.
             return None;
         }
-        let index = self.bottom.previous();
+        let index = bottom.previous();
+        if self.lower(bottom) {
+            return Some(self.take(index));
+        }
+        self.pop_guarded(index)
+    }
+
+    /// Takes the youngest task if it is the one before `mark`, and says whether it has. The task itself is
+    /// forgotten: it is for those who know what they pushed there, and saves them reading the slot.
+    ///
+    /// False when there are younger ones, or thieves took it.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque};
+    ///
+    /// let deque = Deque::new(Capacity::default());
+    /// let mut owner = deque.owner().unwrap();
+    /// let mark = owner.push_marked("known").unwrap();
+    /// owner.push("younger").unwrap();
+    /// assert!(!owner.retract(mark));
+    /// assert_eq!(owner.pop(), Some("younger"));
+    /// assert!(owner.retract(mark));
+    /// assert!(owner.is_empty());
+    /// ```
+    #[inline(always)]
+    pub fn retract(&mut self, mark: Mark) -> bool {
+        if self.bottom() != mark.0 {
+            return false;
+        }
+        self.lower(mark.0) || self.pop_known(mark.0)
+    }
+
+    /// Lowers the bottom by one. True when the task there is ours: no thief is about. Else `pop_guarded` goes
+    /// on.
+    #[inline(always)]
+    fn lower(&mut self, bottom: Index) -> bool {
+        let deque = self.deque;
         barrier::pass();
         // Release: a thief that reads this lower bottom must still see the slots below it.
-        self.deque
+        deque
             .owners
             .bottom
-            .store(index.raw(), Ordering::Release);
+            .store(bottom.previous().raw(), Ordering::Release);
         // One side of the barrier whose other side is in `knock`: if we read a quiet front below, the
         // knock comes later, and the thief behind it sees the bottom that we have stored.
         barrier::pass();
         // Relaxed: ordered by the barrier, or read again behind a fence.
-        let front = Front::from_raw(self.deque.front.load(Ordering::Relaxed));
+        let front = Front::from_raw(deque.front.load(Ordering::Relaxed));
         barrier::pass();
-        if front.is_quiet() && index.since(front.index()) >= 0 {
-            self.bottom = index;
-            return Some(self.take(index));
-        }
-        self.pop_guarded(index)
+        front.is_quiet() && front.is_before(bottom)
+    }
+
+    /// The rest of `retract`.
+    #[inline(never)]
+    fn pop_known(&mut self, bottom: Index) -> bool {
+        self.pop_guarded(bottom.previous())
+            .map(std::mem::forget)
+            .is_some()
     }
 
     /// The rest of `pop` when thieves may be about, or there is nothing.
@@ -159,7 +234,6 @@ impl<T: Send> Owner<'_, T> {
         let front = Front::from_raw(self.deque.front.load(Ordering::Acquire));
         let older = index.since(front.index());
         if older > 0 && older as usize >= front.claimed() {
-            self.bottom = index;
             if self.calm.is_due(front, self.deque.one_sided) {
                 // If it fails a thief is about after all.
                 let _ = self.deque.move_front(front, front.calm_down());
@@ -172,16 +246,16 @@ impl<T: Send> Owner<'_, T> {
     /// The rest of `pop`, when the task at `index` is the last one or a thief has claimed it.
     #[cold]
     fn pop_contended(&mut self, index: Index, mut front: Front) -> Option<T> {
+        let bottom = index.plus(1);
         loop {
             let older = index.since(front.index());
             if older < 0 {
                 // Thieves took everything. The front is where the bottom was.
-                self.publish(self.bottom);
-                self.saw(self.bottom);
+                self.publish(bottom);
+                self.saw(bottom);
                 return None;
             }
             if older > 0 && older as usize >= front.claimed() {
-                self.bottom = index;
                 return Some(self.take(index));
             }
             // The last task is taken by moving the front past it, as a thief would; a claimed one
@@ -194,16 +268,13 @@ impl<T: Send> Owner<'_, T> {
                 front.advance(1)
             };
             if older > 0 && broken(Canary::Seal) {
-                self.bottom = index;
                 return Some(self.take(index));
             }
             if self.deque.move_front(front, next) {
                 if older == 0 {
-                    self.publish(self.bottom);
-                    self.saw(self.bottom);
+                    self.publish(bottom);
+                    self.saw(bottom);
                     self.calm.front = next.index();
-                } else {
-                    self.bottom = index;
                 }
                 return Some(self.take(index));
             }
@@ -228,10 +299,10 @@ impl<T: Send> Owner<'_, T> {
             // Acquire: the slots before it are no longer read, as in `make_room`.
             let front = Front::from_raw(self.deque.front.load(Ordering::Acquire));
             self.saw(front.index());
-            if self.bottom == self.front_seen {
+            if self.bottom() == self.front_seen {
                 return None;
             }
-            let copied = self.ring.read(front.index());
+            let copied = self.slots.read(front.index());
             if self.deque.move_front(front, front.advance(1)) {
                 // SAFETY: as in `take_one`. That the bottom is past the front the owner knows without
                 // a barrier: nobody else lowers it.
@@ -243,7 +314,7 @@ impl<T: Send> Owner<'_, T> {
 
     /// How many more tasks `push` will take for sure, growing up to `wanted` if it can.
     pub fn reserve(&mut self, wanted: usize) -> usize {
-        let free = |owner: &Self| owner.room - owner.bottom.since(owner.front_seen) as usize;
+        let free = |owner: &Self| owner.room - owner.bottom().since(owner.front_seen) as usize;
         if free(self) < wanted {
             self.make_room(wanted);
         }
@@ -253,7 +324,7 @@ impl<T: Send> Owner<'_, T> {
     /// A mark at the young end: what is pushed from now on is above it.
     #[must_use]
     pub fn mark(&self) -> Mark {
-        Mark(self.bottom)
+        Mark(self.bottom())
     }
 
     /// Whether there seem to be tasks that were pushed since `mark`.
@@ -271,7 +342,7 @@ impl<T: Send> Owner<'_, T> {
     /// ```
     #[must_use]
     pub fn is_above(&self, mark: Mark) -> bool {
-        self.bottom.since(mark.0) > 0
+        self.bottom().since(mark.0) > 0
     }
 
     /// How many tasks there are, counting those that thieves are about to take.
@@ -295,7 +366,6 @@ impl<T: Send> Owner<'_, T> {
     /// Makes the tasks below `bottom` visible.
     #[inline(always)]
     pub(super) fn publish(&mut self, bottom: Index) {
-        self.bottom = bottom;
         // Release: pairs with the acquire in `look` and `take_claimed`; the slots are filled.
         self.deque
             .owners
@@ -308,7 +378,7 @@ impl<T: Send> Owner<'_, T> {
         // SAFETY: called from `pop` with an index that this owner has won: it is below the old
         // bottom, at or past the front, and no thief can take it any more (see the protocol). Only
         // the owner writes slots of its own deque, so the copy is whole.
-        unsafe { self.ring.read(index).take() }
+        unsafe { self.slots.read(index).take() }
     }
 
     /// Finds room for `more` tasks: by looking at the front again, or by growing.
@@ -317,7 +387,7 @@ impl<T: Send> Owner<'_, T> {
         // Acquire: pairs with the release in `move_front`. Thieves have finished reading the slots
         // before the front, so we may overwrite them.
         self.saw(Front::from_raw(self.deque.front.load(Ordering::Acquire)).index());
-        let held = self.bottom.since(self.front_seen) as usize;
+        let held = self.bottom().since(self.front_seen) as usize;
         let needed = held.saturating_add(more).min(self.deque.limit);
         if needed > self.room {
             self.grow(needed.next_power_of_two());
@@ -334,12 +404,12 @@ impl<T: Send> Owner<'_, T> {
         }));
         // SAFETY: just made from a box; freed only by `Deque::drop`, which `deque` outlives.
         let ring = unsafe { &(*node).ring };
-        let mut index = self.front_seen;
-        while self.bottom.since(index) > 0 {
-            ring.copy(index, self.ring, index);
+        let (mut index, bottom, new) = (self.front_seen, self.bottom(), ring.slots());
+        while bottom.since(index) > 0 {
+            new.copy(index, self.slots, index);
             index = index.plus(1);
         }
-        self.ring = ring;
+        self.slots = new;
         self.room = slots.min(self.deque.limit);
         self.saw(self.front_seen);
         // Release: pairs with the acquire in `Deque::ring`; the copies are visible. A thief that

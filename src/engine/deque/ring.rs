@@ -6,7 +6,7 @@
 
 use super::front::Index;
 use crate::ground::sync::Word;
-use std::{marker::PhantomData, mem::MaybeUninit};
+use std::{marker::PhantomData, mem::MaybeUninit, ptr::NonNull};
 
 /// A task padded to whole, aligned words.
 #[repr(C)]
@@ -38,68 +38,123 @@ impl<T> Copied<T> {
 /// The ring itself never drops a task: who owns which index is the deque's business. All access is
 /// by relaxed atomic words, so an outdated read is stale or torn but never a data race.
 pub(super) struct Ring<T> {
+    /// `len` times `PITCH` words.
     words: Box<[Word]>,
-    mask: usize,
+    len: usize,
     tasks: PhantomData<fn(T) -> T>,
 }
 
-impl<T> Ring<T> {
-    /// Words of a slot; none for zero-sized tasks.
-    const STRIDE: usize = size_of::<Frame<T>>() / size_of::<usize>();
+/// The slots of a [`Ring`], two words that fit into registers.
+pub(super) struct Slots<'a, T> {
+    first: NonNull<Word>,
+    /// The offset of the last slot, in words.
+    mask: usize,
+    ring: PhantomData<&'a Ring<T>>,
+}
 
-    pub(super) fn new(slots: usize) -> Self {
-        debug_assert!(slots.is_power_of_two());
-        let words = slots
-            .checked_mul(Self::STRIDE)
+impl<T> Clone for Slots<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Slots<'_, T> {}
+
+// SAFETY: `first` stands for a shared reference to the words of a ring, which are `Sync`; what they hold is moved
+// between threads by the deque alone, which asks for `T: Send`.
+unsafe impl<T> Send for Slots<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Slots<'_, T> {}
+
+impl<T> Ring<T> {
+    pub(super) fn new(len: usize) -> Self {
+        debug_assert!(len.is_power_of_two());
+        let pitch = Slots::<T>::PITCH;
+        let words = Some(len)
+            .filter(|_| pitch.ilog2() <= Index::MAX_SIZE)
+            .and_then(|len| len.checked_mul(pitch))
             .expect("a queue cannot have as much memory as that");
         Self {
             words: (0..words).map(|_| Word::uninit()).collect(),
-            mask: slots - 1,
+            len,
             tasks: PhantomData,
         }
     }
 
-    pub(super) fn slots(&self) -> usize {
-        self.mask + 1
+    /// How many slots there are.
+    pub(super) fn len(&self) -> usize {
+        self.len
     }
 
+    #[inline]
+    pub(super) fn slots(&self) -> Slots<'_, T> {
+        Slots {
+            first: NonNull::from(&*self.words).cast(),
+            mask: (self.len - 1) * Slots::<T>::PITCH,
+            ring: PhantomData,
+        }
+    }
+}
+
+impl<'a, T> Slots<'a, T> {
+    /// Words of a task; none for zero-sized ones.
+    const STRIDE: usize = size_of::<Frame<T>>() / size_of::<usize>();
+
+    /// Words from a slot to the next: a power of two.
+    const PITCH: usize = Self::STRIDE.next_power_of_two();
+
     #[inline(always)]
-    fn word(&self, index: Index, offset: usize) -> &Word {
-        let at = index.slot(self.mask) * Self::STRIDE + offset;
-        debug_assert!(at < self.words.len());
-        // SAFETY: `slot` is at most `mask` and `offset` is below `STRIDE`, so `at` is below
-        // `(mask + 1) * STRIDE`, the length of `words`, which did not overflow in `new`.
-        unsafe { self.words.get_unchecked(at) }
+    fn slot(self, index: Index) -> NonNull<Word> {
+        let offset = index.offset(Self::PITCH.ilog2(), self.mask);
+        // SAFETY: `offset` is a multiple of `PITCH` and at most `mask`, the last slot's, so the slot is inside
+        // of the ring's `words`: `len` times `PITCH`, which did not overflow in `Ring::new`.
+        unsafe { self.first.add(offset) }
+    }
+
+    /// A word of the slot that begins at `slot`.
+    ///
+    /// # Safety
+    /// `slot` comes from [`slot`](Self::slot), and `offset` is below `STRIDE`.
+    #[inline(always)]
+    unsafe fn word(slot: NonNull<Word>, offset: usize) -> &'a Word {
+        // SAFETY: the caller's duty: inside of the same slot.
+        let word = unsafe { slot.add(offset) };
+        // SAFETY: a word of a ring that is borrowed for 'a, and shared access is all there is to words.
+        unsafe { word.as_ref() }
     }
 
     /// Puts `task` into the slot of `index`.
     #[inline(always)]
-    pub(super) fn write(&self, index: Index, task: T) {
+    pub(super) fn write(self, index: Index, task: T) {
         let frame = Frame {
             _whole_words: [],
             task: MaybeUninit::new(task),
         };
         let from = (&raw const frame).cast::<MaybeUninit<usize>>();
+        let slot = self.slot(index);
         for offset in 0..Self::STRIDE {
             // SAFETY: `Frame` is `STRIDE` whole, aligned words, and `offset` is below that.
             let place = unsafe { from.add(offset) };
             // SAFETY: `place` is inside `frame`, which lives; any bytes are a valid
             // `MaybeUninit<usize>`.
             let word = unsafe { place.read() };
-            self.word(index, offset).store(word);
+            // SAFETY: `offset` is below `STRIDE`.
+            unsafe { Self::word(slot, offset) }.store(word);
         }
     }
 
     /// Copies the slot of `index`.
     #[inline(always)]
-    pub(super) fn read(&self, index: Index) -> Copied<T> {
+    pub(super) fn read(self, index: Index) -> Copied<T> {
         let mut frame = Frame {
             _whole_words: [],
             task: MaybeUninit::uninit(),
         };
         let into = (&raw mut frame).cast::<MaybeUninit<usize>>();
+        let slot = self.slot(index);
         for offset in 0..Self::STRIDE {
-            let word = self.word(index, offset).load();
+            // SAFETY: `offset` is below `STRIDE`.
+            let word = unsafe { Self::word(slot, offset) }.load();
             // SAFETY: `Frame` is `STRIDE` whole, aligned words, and `offset` is below that.
             let place = unsafe { into.add(offset) };
             // SAFETY: `place` is inside `frame`, which lives and is only reached through `into`.
@@ -110,9 +165,13 @@ impl<T> Ring<T> {
 
     /// Copies the slot of `at` in `from` to the slot of `index` here.
     #[inline(always)]
-    pub(super) fn copy(&self, index: Index, from: &Self, at: Index) {
+    pub(super) fn copy(self, index: Index, from: Slots<'_, T>, at: Index) {
+        let (here, there) = (self.slot(index), from.slot(at));
         for offset in 0..Self::STRIDE {
-            self.word(index, offset).store(from.word(at, offset).load());
+            // SAFETY: `offset` is below `STRIDE`.
+            let word = unsafe { Slots::<T>::word(there, offset) }.load();
+            // SAFETY: as above.
+            unsafe { Self::word(here, offset) }.store(word);
         }
     }
 }
