@@ -7,7 +7,7 @@ use super::{
     injector::Injector,
     queue::Strategy,
     sleep::{MAX_WORKERS, Sleep},
-    victims::Topology,
+    victims::{Topology, Victims},
     worker::Worker,
 };
 use crate::ground::{
@@ -16,7 +16,7 @@ use crate::ground::{
     sync::{AtomicUsize, Ordering},
     sys::barrier,
 };
-use std::fmt;
+use std::{fmt, sync::OnceLock};
 
 /// Wakes a worker that sleeps after [`Step::Park`](super::Step::Park).
 ///
@@ -145,6 +145,8 @@ pub struct Core<T: Send, Q: Strategy, O: Observer> {
     pub(super) settings: Settings,
     /// How many workers take part at present.
     pub(super) present: AtomicUsize,
+    /// Whom each worker visits in which order, made when it first goes out: workers come and go.
+    victims: Box<[OnceLock<Victims>]>,
 }
 
 impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
@@ -161,12 +163,19 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
             mail: (0..settings.workers)
                 .map(|_| Injector::unbounded())
                 .collect(),
+            victims: (0..settings.workers).map(|_| OnceLock::new()).collect(),
             gate: Gate::new(),
             sleep: Sleep::new(settings.workers, one_sided),
             observer,
             settings,
             present: AtomicUsize::new(0),
         })
+    }
+
+    pub(super) fn victims(&self, worker: usize) -> Victims {
+        self.victims[worker]
+            .get_or_init(|| Victims::new(&self.settings.topology, worker))
+            .clone()
     }
 
     /// Worker `worker` begins to take part. It leaves when the value is dropped.

@@ -1,6 +1,7 @@
 //! In which order a worker visits its victims.
 
 use crate::ground::rng::Rng;
+use std::sync::Arc;
 
 /// How far workers are from each other: near victims are visited first.
 ///
@@ -58,13 +59,20 @@ impl Topology {
     }
 }
 
-/// One worker's victims: a round visits each once, near ones first, from a random start in each tier.
+/// In which order a worker visits the others.
+#[derive(Debug)]
+struct Order {
+    /// All other workers, by tier.
+    others: Vec<u32>,
+    /// The end of each tier in `others`.
+    ends: Vec<u32>,
+}
+
+/// One worker's victims: a round visits each once, near ones first, from a random start in each tier. A clone
+/// shares the order.
 #[derive(Clone, Debug)]
 pub struct Victims {
-    /// All other workers, by tier.
-    order: Vec<u32>,
-    /// The end of each tier in `order`.
-    ends: Vec<u32>,
+    order: Arc<Order>,
     tier: usize,
     /// How many of the present tier have been visited, and where it started.
     visited: u32,
@@ -85,9 +93,9 @@ impl Victims {
             .filter(|&i| i == others.len() || others[i].0 != others[i - 1].0)
             .map(|i| i as u32)
             .collect();
+        let others = others.into_iter().map(|(_, other)| other as u32).collect();
         Self {
-            order: others.into_iter().map(|(_, other)| other as u32).collect(),
-            ends,
+            order: Arc::new(Order { others, ends }),
             tier: usize::MAX,
             visited: 0,
             start: 0,
@@ -98,13 +106,13 @@ impl Victims {
     /// How many victims there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.order.len()
+        self.order.others.len()
     }
 
     /// Whether there is nobody else.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.order.others.is_empty()
     }
 
     /// Begins a new round.
@@ -117,12 +125,13 @@ impl Victims {
     /// Whether a round is under way, that is, there may be victims that it has not visited.
     #[must_use]
     pub fn in_round(&self) -> bool {
-        self.tier < self.ends.len()
+        self.tier < self.order.ends.len()
     }
 
     fn bounds(&self) -> Option<(u32, u32)> {
-        let end = *self.ends.get(self.tier)?;
-        let begin = self.tier.checked_sub(1).map_or(0, |t| self.ends[t]);
+        let ends = &self.order.ends;
+        let end = *ends.get(self.tier)?;
+        let begin = self.tier.checked_sub(1).map_or(0, |t| ends[t]);
         Some((begin, end))
     }
 
@@ -150,7 +159,7 @@ impl Iterator for Victims {
                     offset -= width;
                 }
                 self.visited += 1;
-                return Some(self.order[(begin + offset) as usize] as usize);
+                return Some(self.order.others[(begin + offset) as usize] as usize);
             }
             self.tier += 1;
             self.enter_tier();

@@ -305,7 +305,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         let settings = &self.core.settings;
         let victims = self
             .victims
-            .get_or_insert_with(|| Victims::new(&settings.topology, self.id));
+            .get_or_insert_with(|| self.core.victims(self.id));
         let mut hunt = Hunt::new(victims, &mut self.rng, settings.steal_tries);
         let acquired = self.queue.try_acquire(&mut hunt);
         let (attempts, retries) = hunt.effort();

@@ -4,6 +4,7 @@
 use crate::{
     ground::{
         canary::{Canary, broken},
+        padded::Padded,
         sync::{AtomicI64, AtomicUsize, Ordering},
         unwind::{self, Payload},
     },
@@ -199,10 +200,11 @@ struct State {
 /// others share a word. The sum of both is the number of pending tasks. Before the owner sleeps it adds its
 /// cell to the word, so that whoever brings the word to zero knows that it has to wake it: those who wait pay.
 struct Pending {
-    /// Used by the owner's thread only: `is_owner` makes sure.
-    here: Cell<i64>,
+    /// Used by the owner's thread only: `is_owner` makes sure. On a line of its own: the owner writes it at every
+    /// spawn, and thieves write the other one after every task (`filch-bench spawn`, case `scope_spawn`).
+    here: Padded<Cell<i64>>,
     /// Twice the count, plus one while the owner sleeps.
-    elsewhere: AtomicI64,
+    elsewhere: Padded<AtomicI64>,
 }
 
 const ONE: i64 = 2;
@@ -254,8 +256,8 @@ impl State {
 impl Pending {
     fn new() -> Self {
         Self {
-            here: Cell::new(0),
-            elsewhere: AtomicI64::new(0),
+            here: Padded::new(Cell::new(0)),
+            elsewhere: Padded::new(AtomicI64::new(0)),
         }
     }
 
