@@ -43,6 +43,7 @@ const UNSAFE_FILES: &[&str] = &[
     "src/engine/deque/owner.rs",
     "src/pool/job.rs",
     "src/pool/site.rs",
+    "src/pool/pending.rs",
     "src/pool/slab.rs",
     "src/pool/stack.rs",
     "src/pool/heap.rs",

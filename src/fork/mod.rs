@@ -29,8 +29,5 @@ mod scope;
 mod spawn;
 
 pub use join::{JoinContext, join, join_context};
-#[cfg(filch_loom)]
-#[doc(hidden)]
-pub use scope::model;
 pub use scope::{Scope, scope};
 pub use spawn::{broadcast, isolate, spawn, yield_now};

@@ -3,15 +3,12 @@
 
 use crate::{
     ground::{
-        canary::{Canary, broken},
-        padded::Padded,
-        sync::{AtomicI64, AtomicUsize, Ordering},
+        sync::{AtomicUsize, Ordering},
         unwind::{self, Payload},
     },
-    pool::{Inner, Pool, heap, job::Job, latch::Awaited, on_current, site::Site},
+    pool::{Inner, Pool, heap, job::Job, latch::Awaited, on_current, pending::Pending, site::Site},
 };
 use std::{
-    cell::Cell,
     collections::VecDeque,
     fmt,
     marker::PhantomData,
@@ -194,23 +191,7 @@ struct State {
     panic: Mutex<Option<Payload>>,
 }
 
-/// How many tasks of a scope are pending.
-///
-/// The worker that waits for the scope counts what it spawns and finishes itself in a plain cell; all
-/// others share a word. The sum of both is the number of pending tasks. Before the owner sleeps it adds its
-/// cell to the word, so that whoever brings the word to zero knows that it has to wake it: those who wait pay.
-struct Pending {
-    /// Used by the owner's thread only: `is_owner` makes sure. On a line of its own: the owner writes it at every
-    /// spawn, and thieves write the other one after every task (`filch-bench spawn`, case `scope_spawn`).
-    here: Padded<Cell<i64>>,
-    /// Twice the count, plus one while the owner sleeps.
-    elsewhere: Padded<AtomicI64>,
-}
-
-const ONE: i64 = 2;
-const SLEEPING: i64 = 1;
-
-// SAFETY: `here` is only touched by the thread that is worker `owner` of the pool, which `is_owner` checks;
+// SAFETY: the owner's side of `pending` is only used by the thread that is worker `owner` of the pool, which `is_owner` checks;
 // `pool` points to a pool that lives as long as its worker is in `scope`; the rest may be shared.
 unsafe impl Sync for Scope<'_> {}
 // SAFETY: a scope is never moved out of the frame of `scope`; references to it are, which is `Sync`.
@@ -253,42 +234,6 @@ impl State {
     }
 }
 
-impl Pending {
-    fn new() -> Self {
-        Self {
-            here: Padded::new(Cell::new(0)),
-            elsewhere: Padded::new(AtomicI64::new(0)),
-        }
-    }
-
-    #[inline(always)]
-    fn add_here(&self) {
-        self.here.set(self.here.get() + 1);
-    }
-
-    #[inline(always)]
-    fn add_elsewhere(&self) {
-        // Relaxed: the task that adds is pending itself, or the owner is in `f`; so nobody waits for
-        // this very change.
-        self.elsewhere.fetch_add(ONE, Ordering::Relaxed);
-    }
-
-    #[inline(always)]
-    fn done_here(&self) {
-        self.here.set(self.here.get() - 1);
-    }
-
-    #[inline(always)]
-    fn done_elsewhere(&self, unpark: impl FnOnce()) {
-        // AcqRel: what the task did is visible to the owner when it sees the sum. Nothing of `self` is
-        // touched after this: the owner may be gone.
-        let before = self.elsewhere.fetch_sub(ONE, Ordering::AcqRel);
-        if before == ONE + SLEEPING && !broken(Canary::ScopeWake) {
-            unpark();
-        }
-    }
-}
-
 impl Awaited for State {
     fn happened(&self) -> bool {
         self.pending.happened()
@@ -308,32 +253,6 @@ impl Awaited for State {
 
     fn has_job(&self) -> bool {
         !self.list.is_empty()
-    }
-}
-
-impl Awaited for Pending {
-    fn happened(&self) -> bool {
-        // Acquire: pairs with the release in `done_elsewhere`.
-        let elsewhere = self.elsewhere.load(Ordering::Acquire);
-        self.here.get() + (elsewhere >> 1) == 0
-    }
-
-    fn sleep(&self, _worker: usize) -> bool {
-        let here = self.here.take();
-        // AcqRel: as in `done_elsewhere`.
-        let before = self
-            .elsewhere
-            .fetch_add(here * ONE + SLEEPING, Ordering::AcqRel);
-        if (before >> 1) + here == 0 {
-            self.awake();
-            return false;
-        }
-        true
-    }
-
-    fn awake(&self) {
-        // AcqRel: as in `done_elsewhere`.
-        self.elsewhere.fetch_sub(SLEEPING, Ordering::AcqRel);
     }
 }
 
@@ -473,58 +392,5 @@ impl<'scope> ScopePointer<'scope> {
 impl fmt::Debug for Scope<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scope").finish_non_exhaustive()
-    }
-}
-
-/// The count of a scope as it is, for the model checker.
-#[cfg(filch_loom)]
-pub mod model {
-    use super::{Awaited, fmt};
-
-    /// See the count of pending tasks in a scope.
-    pub struct Pending(super::Pending);
-
-    // SAFETY: as `Scope`: the models call what ends in `here`, and what `Awaited` has, on one thread.
-    unsafe impl Sync for Pending {}
-
-    #[expect(clippy::new_without_default, missing_docs, reason = "a shim for tests")]
-    impl Pending {
-        pub fn new() -> Self {
-            Self(super::Pending::new())
-        }
-
-        pub fn add_here(&self) {
-            self.0.add_here();
-        }
-
-        pub fn add_elsewhere(&self) {
-            self.0.add_elsewhere();
-        }
-
-        pub fn done_here(&self) {
-            self.0.done_here();
-        }
-
-        pub fn done_elsewhere(&self, unpark: impl FnOnce()) {
-            self.0.done_elsewhere(unpark);
-        }
-
-        pub fn happened(&self) -> bool {
-            self.0.happened()
-        }
-
-        pub fn sleep(&self) -> bool {
-            self.0.sleep(0)
-        }
-
-        pub fn awake(&self) {
-            self.0.awake();
-        }
-    }
-
-    impl fmt::Debug for Pending {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("Pending")
-        }
     }
 }

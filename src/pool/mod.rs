@@ -8,6 +8,7 @@ mod guest;
 pub(crate) mod heap;
 pub(crate) mod job;
 pub(crate) mod latch;
+pub(crate) mod pending;
 pub(crate) mod site;
 mod slab;
 pub(crate) mod stack;
@@ -17,7 +18,7 @@ pub use builder::PoolBuilder;
 #[cfg(filch_loom)]
 #[doc(hidden)]
 pub mod model {
-    pub use super::{latch::model::Latch, stack::model::StackJob};
+    pub use super::{latch::model::Latch, pending::model::Pending, stack::model::StackJob};
 }
 
 use crate::{

@@ -3,9 +3,8 @@
 use super::{caught, model};
 use filch::{
     engine::{Capacity, Deque, Steal},
-    fork::model::Pending,
     ground::{canary::Canary, sys::barrier::model::busy_side},
-    pool::model::{Latch, StackJob},
+    pool::model::{Latch, Pending, StackJob},
 };
 use loom::{
     cell::UnsafeCell,
