@@ -154,6 +154,12 @@ fn break_engine(name: &str) -> Result<(), Box<dyn Error>> {
         Canary::PassOn,
         Canary::LoseTask,
         Canary::LeaveDrop,
+        Canary::LaneFlag,
+        Canary::LaneLastLook,
+        Canary::LaneOrder,
+        Canary::LaneTurns,
+        Canary::AffineLastLook,
+        Canary::AffineTake,
     ];
     let found = all.into_iter().find(|c| format!("{c:?}") == name);
     let canary = found.ok_or_else(|| format!("no canary {name}; there are {all:?}"))?;

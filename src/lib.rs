@@ -7,9 +7,12 @@
 //! | you have | take |
 //! |---|---|
 //! | two or more things to do at once, that may borrow local data | [`join`], [`scope`], on a [`Pool`] or the global one |
+//! | closures with a result, a priority, a deadline | [`submit()`], [`task()`], [`Pool::group`] |
 //! | closures that nobody waits for | [`spawn`] |
 //! | many tasks of one type, that spawn more of them | [`Executor`] |
+//! | a limit on how much is in use at the same time: a count, bytes, several things at once | [`Budget`], [`Budgets`] |
 //! | a scheduler of your own to build, or a queue strategy | [`engine`] |
+//! | functions to call by name, and calls to keep or to send | `calls` (feature `calls`) |
 //! | the wish to see what a schedule does on 64 workers, or to find the one that breaks your program | `simulate` (feature `simulate`) |
 //!
 //! ```
@@ -45,21 +48,26 @@
 //!
 //! # The layers
 //!
-//! Each uses only what is below it: faces ([`executor`], [`fork`](mod@fork)) · [`pool`] · drivers ([`crew`]: threads, `simulate`: virtual
+//! Each uses only what is below it: faces ([`executor`], [`fork`](mod@fork), [`submit`](mod@submit)) · [`pool`] · aids ([`limit`],
+//! [`cancel`]) · drivers ([`crew`]: threads, `simulate`: virtual
 //! workers) · [`observe`] · [`engine`] · [`ground`]. `ARCHITECTURE.md` in the repository walks through
 //! them.
 
+pub mod cancel;
 pub mod crew;
 pub mod engine;
 pub mod executor;
 pub mod fork;
 pub mod ground;
+pub mod limit;
 pub mod observe;
 pub mod pool;
 #[cfg(feature = "simulate")]
 pub mod simulate;
+pub mod submit;
 
-pub use crew::current_worker;
+pub use cancel::{CancelReason, CancelToken};
+pub use crew::{TimerError, current_worker};
 pub use executor::Executor;
 pub use fork::{
     JoinContext, Scope, broadcast, isolate, join, join_context, scope, spawn, yield_now,
@@ -68,7 +76,14 @@ pub use ground::{
     error::{BuildError, Refused},
     rng::Rng,
 };
-pub use pool::{Pool, PoolBuilder};
+pub use limit::{AcquireError, Budget, Budgets, Permit, Permits};
+pub use pool::{Pool, PoolBuilder, TaskOverflow};
+#[cfg(feature = "calls")]
+pub use submit::calls;
+pub use submit::{
+    Affinity, Priority, TaskError, TaskGroup, TaskHandle, TaskId, TaskInfo, current_task,
+    is_cancelled, submit, task,
+};
 
 /// The examples in the README are tests too.
 #[cfg(doctest)]

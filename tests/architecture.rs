@@ -17,6 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["engine"],
     &["observe"],
     &["crew", "simulate"],
+    &["limit", "cancel"],
     &["pool"],
     &["executor", "fork", "submit", "graph", "future", "fold"],
 ];
@@ -41,6 +42,7 @@ const UNSAFE_FILES: &[&str] = &[
     "src/engine/deque/ring.rs",
     "src/engine/deque/mod.rs",
     "src/engine/deque/owner.rs",
+    "src/pool/blocks.rs",
     "src/pool/job.rs",
     "src/pool/site.rs",
     "src/pool/pending.rs",
@@ -50,6 +52,9 @@ const UNSAFE_FILES: &[&str] = &[
     "src/fork/join.rs",
     "src/fork/scope.rs",
     "src/fork/spawn.rs",
+    "src/submit/cell/mod.rs",
+    "src/submit/cell/hold.rs",
+    "src/submit/cell/ticket.rs",
 ];
 
 /// The files that may name atomics of `std` or of the model checker: the door, and the switch of the

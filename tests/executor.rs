@@ -879,3 +879,24 @@ fn tasks_that_are_never_run_are_dropped_once() {
     drop(handle);
     assert_eq!(Arc::strong_count(&token), 1);
 }
+
+#[test]
+fn what_a_shared_queue_gives_is_not_stolen() {
+    for _ in 0..100 {
+        let executor = Executor::builder()
+            .workers(2)
+            .strategy::<Shared>(SharedSpec::default())
+            .build(
+                |_| (),
+                |n: u32, cx| {
+                    if n > 0 {
+                        cx.spawn_local(n - 1);
+                    }
+                },
+            )
+            .unwrap();
+        executor.spawn_batch(vec![100; 2]).unwrap();
+        let total = executor.join().metrics.total();
+        assert_eq!(total.stolen, 0, "{total:?}");
+    }
+}

@@ -1010,3 +1010,54 @@ fn work_behind_a_long_task_is_taken_by_others() {
         assert_eq!(done.load(Ordering::SeqCst), 100);
     });
 }
+
+/// The owner of a scope sleeps, is woken for a task that came from outside, and runs it: meanwhile it is no searcher
+/// that others could count on.
+#[test]
+fn an_owner_that_runs_a_task_from_outside_is_no_searcher() {
+    within(LIMIT, || {
+        let pool = pool(2);
+        let (started, first, second) = (Flag::default(), Flag::default(), Flag::default());
+        let done = Flag::default();
+        pool.scope(|s| {
+            s.spawn(|s| {
+                started.set();
+                // The owner falls asleep, last of all.
+                thread::sleep(Duration::from_millis(50));
+                let from_outside = || {
+                    s.spawn(|_| {
+                        first.set();
+                        second.wait("a worker that is idle is woken for the second task");
+                        done.set();
+                    });
+                    first.wait("the first task begins");
+                    s.spawn(|_| second.set());
+                    // The worker that has lent us the scope stays busy.
+                    done.wait("the first task ends");
+                };
+                thread::scope(|t| t.spawn(from_outside).join().unwrap());
+            });
+            started.wait("somebody takes it");
+            // The other worker falls asleep.
+            thread::sleep(Duration::from_millis(20));
+        });
+    });
+}
+
+/// Everybody waits in the other pool, for a task that only they may run themselves.
+#[test]
+fn pools_may_broadcast_to_each_other() {
+    within(LIMIT, || {
+        let (here, there) = (pool(2), pool(2));
+        thread::scope(|s| {
+            for (from, to) in [(&here, &there), (&there, &here)] {
+                s.spawn(move || {
+                    for _ in 0..20 {
+                        let answers = from.broadcast(|_| to.broadcast(|worker| worker));
+                        assert_eq!(answers, [[0, 1], [0, 1]]);
+                    }
+                });
+            }
+        });
+    });
+}

@@ -16,16 +16,24 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+#[path = "loom/cancel.rs"]
+mod cancel;
 #[path = "loom/deque.rs"]
 mod deque;
 #[path = "loom/gate.rs"]
 mod gate;
+#[path = "loom/lanes.rs"]
+mod lanes;
 #[path = "loom/latch.rs"]
 mod latch;
+#[path = "loom/limit.rs"]
+mod limit;
 #[path = "loom/pool.rs"]
 mod pool;
 #[path = "loom/sleep.rs"]
 mod sleep;
+#[path = "loom/submit.rs"]
+mod submit;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 

@@ -2,7 +2,7 @@
 #![cfg(feature = "simulate")]
 
 use filch::{
-    engine::{Source, WakePolicy},
+    engine::{Ageing, Level, Source, WakePolicy},
     simulate::{
         Act, Case, Config, Costs, Curve, Fault, Idle, Op, Oracle, Outcome, Overflow, Program,
         Queues, Scheduler, Simulation, What,
@@ -162,6 +162,27 @@ fn senseless_cases_are_refused_with_a_reason() {
             "worker 2",
         ),
         (
+            refused(&|c| c.program = Program::wide(1, 1).inject_for(0, 3, "leaf", 1)),
+            "for worker 3",
+        ),
+        (
+            refused(&|c| {
+                let body = "leaf".to_owned();
+                c.program.bodies[1].ops = vec![Op::SpawnFor { worker: 2, body }];
+            }),
+            "for worker 2",
+        ),
+        (
+            refused(&|c| {
+                let program = Program::wide(1, 1).inject_for(0, 1, "leaf", 1);
+                c.program = program;
+                if let Act::Inject { level, .. } = &mut c.program.outside[1].act {
+                    *level = Level::High;
+                }
+            }),
+            "a level and a worker",
+        ),
+        (
             refused(&|c| {
                 let program = std::mem::take(&mut c.program);
                 c.program = program.outside(1, goes(0)).outside(2, goes(1));
@@ -200,6 +221,150 @@ fn tasks_from_outside_are_not_starved() {
         let after = outcome.trace.len() - came.unwrap();
         assert!(after > 100, "the worker had more to do of its own");
     }
+}
+
+/// The level of the task that a move ran, where it came from a lane.
+fn lane(what: What) -> Option<Level> {
+    match what {
+        What::Ran {
+            source: Source::Lane(level),
+            ..
+        } => Some(level),
+        What::Ran { .. } => Some(Level::Normal),
+        _ => None,
+    }
+}
+
+/// How many tasks are started from the `index`-th thing from outside until one of `level` is.
+fn started_before(outcome: &Outcome, index: usize, level: Level) -> usize {
+    let mut moves = outcome.trace.iter().map(|t| t.what);
+    assert!(moves.any(|what| what == What::Outside(index)));
+    let levels: Vec<_> = moves.filter_map(lane).collect();
+    levels.iter().position(|&l| l == level).unwrap()
+}
+
+/// With Low tasks everywhere, a Critical one is the next that is started.
+#[test]
+fn a_critical_task_is_next() {
+    for workers in [1, 2, 5] {
+        for seed in 0..20 {
+            let program = Program::new()
+                .body("leaf", [Op::Work(50)])
+                .inject_at(0, Level::Low, "leaf", 300)
+                .inject_at(1_000, Level::Critical, "leaf", 1);
+            let mut case = Case::new(workers, program);
+            if seed > 0 {
+                // Nobody is interrupted: a choice that was made before the task came is no choice.
+                let (jump, preempt) = (8, 0);
+                case.scheduler = Scheduler::Random {
+                    seed,
+                    jump,
+                    preempt,
+                };
+            }
+            let outcome = run(case);
+            assert_eq!(started_before(&outcome, 1, Level::Critical), 0);
+            assert_eq!(outcome.metrics.total().low, 300);
+        }
+    }
+}
+
+/// However many of a more urgent level there are, a task gets its turn.
+#[test]
+fn nobody_starves() {
+    let Ageing { high, normal, low } = Ageing::default();
+    for (few, many, after) in [
+        (Level::High, Level::Critical, high),
+        (Level::Normal, Level::Critical, normal),
+        (Level::Normal, Level::High, normal),
+        (Level::Low, Level::Critical, low),
+        (Level::Low, Level::High, low),
+        (Level::Low, Level::Normal, low),
+    ] {
+        for workers in [1, 3] {
+            let program = Program::new()
+                .body("leaf", [Op::Work(10)])
+                .inject_at(0, many, "leaf", 1_000)
+                .inject_at(100, few, "leaf", 1);
+            let outcome = run(Case::new(workers, program));
+            let before = started_before(&outcome, 1, few);
+            // Every worker counts for itself.
+            let limit = workers * (after as usize + 1);
+            assert!(before <= limit, "{before} {many:?} before one {few:?}");
+        }
+    }
+}
+
+/// Tasks for one worker of an idle crew are run by that worker, one after the other.
+#[test]
+fn a_worker_that_is_free_gets_its_tasks() {
+    for owner in 0..4 {
+        let mut program = Program::new().body("leaf", [Op::Work(20)]);
+        for n in 0..20 {
+            program = program.inject_for(n * 500, owner, "leaf", 1);
+        }
+        for seed in 0..10 {
+            let mut case = Case::new(4, program.clone());
+            if seed > 0 {
+                case.scheduler = Scheduler::Random {
+                    seed,
+                    jump: 0,
+                    preempt: 0,
+                };
+            }
+            let metrics = run(case).metrics;
+            assert_eq!(metrics.workers[owner].affine_kept, 20);
+            assert_eq!(metrics.total().affine_broken, 0);
+        }
+    }
+}
+
+/// A worker in a long task does not get to what waits for it; a free one does, before that task is over.
+#[test]
+fn a_worker_that_is_busy_is_helped() {
+    let program = Program::new()
+        .body("long", [Op::Work(100_000)])
+        .body("leaf", [Op::Work(10)])
+        .inject_for(0, 0, "long", 1)
+        .inject_for(1_000, 0, "leaf", 5);
+    let outcome = run(Case::new(2, program));
+    assert_eq!(outcome.metrics.workers[1].affine_broken, 5);
+    assert_eq!(outcome.metrics.workers[0].affine_kept, 1);
+    let last = outcome.trace.iter().rfind(|t| lane(t.what).is_some());
+    assert!(last.unwrap().at < 10_000, "{outcome}");
+}
+
+/// Levels and workers survive JSON, and programs without them need not name them.
+#[test]
+fn levels_are_plain_json() {
+    let program = Program::from_json(
+        r#"{
+            "bodies": [
+                {"name": "leaf", "ops": []},
+                {"name": "root", "ops": [
+                    {"spawn_at": {"level": "high", "body": "leaf"}},
+                    {"spawn_for": {"worker": 1, "body": "leaf"}}
+                ]}
+            ],
+            "outside": [
+                {"at": 0, "act": {"inject": {"body": "root", "level": "critical"}}},
+                {"at": 0, "act": {"inject": {"body": "root", "worker": 0, "count": 2}}},
+                {"at": 0, "act": {"inject": {"body": "root"}}}
+            ]
+        }"#,
+    )
+    .unwrap();
+    assert_eq!(program.tasks().unwrap(), 3 * 4);
+    assert_eq!(Program::from_json(&program.to_json()).unwrap(), program);
+    let outcome = run(Case::new(2, program));
+    let total = outcome.metrics.total();
+    assert_eq!((outcome.executed, total.critical, total.high), (12, 1, 4));
+    assert_eq!(total.affine_kept + total.affine_broken, 2 + 4);
+    assert!(
+        !Case::new(2, Program::wide(1, 1))
+            .to_json()
+            .contains("level")
+    );
 }
 
 #[test]

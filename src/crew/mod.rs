@@ -6,12 +6,14 @@
 mod config;
 mod current;
 mod parker;
+pub(crate) mod timer;
 
 pub(crate) use config::thread_settings;
 pub use config::{CrewConfig, WORKERS_VARIABLE};
 pub use current::current_worker;
 pub(crate) use current::is_worker_of;
 pub(crate) use parker::Parkers;
+pub use timer::TimerError;
 
 use crate::{
     engine::{Active, Core, IdleAction, Observer, Step, Strategy},

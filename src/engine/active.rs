@@ -4,6 +4,7 @@ use super::{
     core::Core,
     deque::Mark,
     event::{Event, Observer, Source},
+    lanes::Level,
     queue::{PerWorker, Queue, Strategy},
     worker::{Step, Ticket, Worker},
 };
@@ -51,6 +52,17 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         self.worker.take_mail()
     }
 
+    /// Takes a task that should not wait for what is in the worker's own queue: an urgent one, or one from the
+    /// worker's box. It runs inside of the present task.
+    #[inline]
+    pub fn take_pressing(&mut self) -> Option<T> {
+        if self.worker.core.flags().read().presses() {
+            self.worker.take_inside()
+        } else {
+            None
+        }
+    }
+
     /// The worker is awake again.
     pub fn resume(&mut self, ticket: Ticket) {
         self.worker.resume(ticket);
@@ -60,6 +72,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
     #[must_use]
     pub fn is_called(&self) -> bool {
         self.worker.is_woken() || self.worker.has_mail()
+    }
+
+    /// Whether there are tasks for this worker alone.
+    #[must_use]
+    pub fn has_mail(&self) -> bool {
+        self.worker.has_mail()
     }
 
     /// Spawns a task that only `worker` may run, or, if it leaves before, anybody.
@@ -107,6 +125,40 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
             worker.core.notify(worker.id);
         }
         Ok(())
+    }
+
+    /// Spawns a task of some [`Level`]: a normal one as [`spawn_local`](Self::spawn_local) does, and the
+    /// others where every worker sees them.
+    ///
+    /// # Errors
+    /// The task, when it is a normal one and the queue is full.
+    pub fn spawn_at(&mut self, level: Level, task: T) -> Result<(), T> {
+        if level == Level::Normal {
+            return self.spawn_local(task);
+        }
+        let worker = &mut *self.worker;
+        let core = worker.core;
+        core.lanes.push_always(core.flags(), level, task);
+        worker.count += 1;
+        core.observer.event(worker.id, Event::SpawnedLane { level });
+        core.notify(worker.id);
+        Ok(())
+    }
+
+    /// Spawns a task that `owner` should run if it is free soon, and else anybody. If that worker has left, it is
+    /// anybody at once.
+    ///
+    /// # Panics
+    /// When there can be no such worker.
+    pub fn spawn_for(&mut self, owner: usize, task: T) {
+        let worker = &mut *self.worker;
+        let core = worker.core;
+        assert!(owner < core.workers(), "no worker {owner} in this engine");
+        core.put_for(owner, task);
+        worker.count += 1;
+        let event = Event::SpawnedFor { worker: owner };
+        core.observer.event(worker.id, event);
+        core.tell_of_box(worker.id, owner);
     }
 
     /// Spawns a task into the injector: behind everything that came from outside before.

@@ -5,6 +5,8 @@ use super::{
     gate::{Gate, GateState, Verdict},
     idle::{IdlePolicy, Tiered, WakePolicy},
     injector::Injector,
+    lanes::{Ageing, Flags, Lanes, Level},
+    post::Post,
     queue::Strategy,
     sleep::{MAX_WORKERS, Sleep},
     victims::{Topology, Victims},
@@ -13,6 +15,7 @@ use super::{
 use crate::ground::{
     canary::{Canary, broken},
     error::{BuildError, Refused},
+    padded::Padded,
     sync::{AtomicUsize, Ordering},
     sys::barrier,
 };
@@ -60,7 +63,9 @@ pub struct Settings {
     /// starved by a worker that feeds itself; zero never does. A prime, as in Go and tokio, so that
     /// it does not fall in step with the rhythm of a program.
     pub inject_interval: u32,
-    /// The most tasks from outside that wait in the injector.
+    /// How often less urgent tasks get a turn.
+    pub ageing: Ageing,
+    /// The most tasks from outside that wait in the injector, and in each lane.
     pub inject_capacity: Option<usize>,
     /// When a push looks for sleepers.
     pub wake: WakePolicy,
@@ -85,6 +90,7 @@ impl Settings {
             steal_tries: 32,
             inject_batch: 64,
             inject_interval: 61,
+            ageing: Ageing::default(),
             inject_capacity: None,
             wake: WakePolicy::default(),
             idle: Box::new(Tiered::default()),
@@ -137,8 +143,10 @@ impl fmt::Debug for Settings {
 pub struct Core<T: Send, Q: Strategy, O: Observer> {
     pub(super) store: Q::Store<T>,
     pub(super) injector: Injector<T>,
-    /// Tasks for one worker alone.
-    pub(super) mail: Box<[Injector<T>]>,
+    /// Tasks that are not normal.
+    pub(super) lanes: Lanes<T>,
+    /// Tasks for one worker.
+    pub(super) posts: Box<[Padded<Post<T>>]>,
     pub(super) gate: Gate,
     pub(super) sleep: Sleep,
     pub(super) observer: O,
@@ -157,11 +165,13 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     pub fn new(settings: Settings, spec: &Q::Spec, observer: O) -> Result<Self, BuildError> {
         settings.check()?;
         let one_sided = barrier::prepare() == barrier::Kind::Process;
+        let capacity = settings.inject_capacity.unwrap_or(usize::MAX);
         Ok(Self {
             store: Q::store(spec, settings.workers)?,
-            injector: Injector::bounded(settings.inject_capacity.unwrap_or(usize::MAX)),
-            mail: (0..settings.workers)
-                .map(|_| Injector::unbounded())
+            injector: Injector::bounded(capacity),
+            lanes: Lanes::new(capacity),
+            posts: (0..settings.workers)
+                .map(|_| Padded::new(Post::new()))
                 .collect(),
             victims: (0..settings.workers).map(|_| OnceLock::new()).collect(),
             gate: Gate::new(),
@@ -243,8 +253,89 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         Ok(())
     }
 
+    /// Adds a task of some [`Level`] from outside; a normal one as [`inject`](Self::inject) does.
+    ///
+    /// ```
+    /// use filch::engine::{Core, Level, PerWorker, Settings, Silent};
+    ///
+    /// let core: Core<&str, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject("some time").unwrap();
+    /// core.inject_at(Level::Low, "last").unwrap();
+    /// core.inject_at(Level::Critical, "first").unwrap();
+    /// let (mut worker, mut order) = (core.enter(0), vec![]);
+    /// while order.len() < 3 {
+    ///     let _ = worker.step(|task, _| order.push(task));
+    /// }
+    /// assert_eq!(order, ["first", "some time", "last"]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The task, when the gate is closed or the queue of its level full.
+    pub fn inject_at(&self, level: Level, task: T) -> Result<(), Refused<T>> {
+        if level == Level::Normal {
+            return self.inject(task);
+        }
+        if !self.gate.enter(1) {
+            return Err(Refused::closed(task));
+        }
+        match self.lanes.push(self.flags(), level, task) {
+            Ok(()) => {
+                self.notify(OUTSIDE);
+                Ok(())
+            }
+            Err(task) => {
+                self.conclude(self.gate.withdraw(1));
+                Err(Refused::full(task))
+            }
+        }
+    }
+
+    /// Adds a task from outside that `worker` should run if it is free soon, and else anybody. If the worker has
+    /// left, that is anybody at once.
+    ///
+    /// # Errors
+    /// The task, when the gate is closed.
+    ///
+    /// # Panics
+    /// When there can be no such worker.
+    pub fn inject_for(&self, worker: usize, task: T) -> Result<(), Refused<T>> {
+        assert!(worker < self.workers(), "no worker {worker} in this engine");
+        if !self.gate.enter(1) {
+            return Err(Refused::closed(task));
+        }
+        self.put_for(worker, task);
+        self.tell_of_box(OUTSIDE, worker);
+        Ok(())
+    }
+
+    /// Puts a task where `worker` looks first.
+    pub(super) fn put_for(&self, worker: usize, task: T) {
+        // After the end it may be about to leave, and whoever spawns now must find the task again.
+        let gone = self.sleep.state().stopped();
+        let put = if gone {
+            Err(task)
+        } else {
+            self.posts[worker].put(self.flags(), task)
+        };
+        if let Err(task) = put {
+            self.injector.push_always([task]);
+        }
+    }
+
+    /// There is a task for `worker`: wakes it if it sleeps, and else somebody who will take the task if it does
+    /// not become free.
+    pub(super) fn tell_of_box(&self, by: usize, worker: usize) {
+        if self.sleep.call(worker) {
+            self.observer.event(by, Event::Called { target: worker });
+            self.settings.unpark.unpark(worker);
+        } else {
+            self.notify(by);
+        }
+    }
+
     pub(super) fn deliver(&self, worker: usize, task: T) {
-        self.mail[worker].push_always([task]);
+        self.posts[worker].push_mail(task);
         // Whether the worker sleeps or is about to: it looks at its mail after it has been unparked.
         self.settings.unpark.unpark(worker);
     }
@@ -299,8 +390,9 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         let mut tasks = Vec::new();
         loop {
             tasks.append(&mut self.injector.drain());
-            for mail in &self.mail {
-                tasks.append(&mut mail.drain());
+            tasks.append(&mut self.lanes.drain(self.flags()));
+            for post in &self.posts {
+                tasks.append(&mut post.drain(self.flags()));
             }
             Q::reset(&self.store, |task| tasks.push(task));
             // Nobody is busy, so the count is exact.
@@ -309,6 +401,49 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
                 return tasks;
             }
             wait();
+        }
+    }
+
+    /// How many tasks there seem to be in the queues that are not a worker's own: the injector, the lanes, the boxes.
+    #[must_use]
+    pub fn shared_len(&self) -> usize {
+        let boxed = if self.flags().read().boxes() {
+            self.posts.iter().map(|post| post.boxed()).sum()
+        } else {
+            0
+        };
+        self.injector.len() + self.lanes.len() + boxed
+    }
+
+    /// Takes the tasks that are `useless` out of these queues, and puts them into `into`: they count as done.
+    /// `useless` is called under a lock for every task there is, so it should be short, and must not panic.
+    ///
+    /// ```
+    /// use filch::engine::{Core, Level, PerWorker, Settings, Silent};
+    ///
+    /// let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// for task in 0..6 {
+    ///     core.inject_at(Level::ALL[task as usize % 4], task).unwrap();
+    /// }
+    /// core.inject_for(0, 6).unwrap();
+    /// let mut weeds = vec![];
+    /// core.weed(|task| task % 2 == 0, &mut weeds);
+    /// weeds.sort();
+    /// assert_eq!((weeds, core.shared_len()), (vec![0, 2, 4, 6], 3));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn weed(&self, useless: impl Fn(&T) -> bool, into: &mut Vec<T>) {
+        let before = into.len();
+        self.injector.weed(&useless, into, || ());
+        self.lanes.weed(self.flags(), &useless, into);
+        if self.flags().read().boxes() {
+            for post in &self.posts {
+                post.weed(self.flags(), &useless, into);
+            }
+        }
+        let taken = into.len() - before;
+        if taken > 0 {
+            self.conclude(self.gate.withdraw(taken));
         }
     }
 
@@ -323,9 +458,20 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         &self.observer
     }
 
-    /// Whether there is a task in any queue.
+    /// Which lanes and boxes hold something.
+    #[inline(always)]
+    pub(super) fn flags(&self) -> &Flags {
+        self.sleep.flags()
+    }
+
+    /// Whether there is a task in any queue that more than one worker may take from.
     #[must_use]
     pub fn has_work(&self) -> bool {
+        let raised = self.flags().read();
+        raised.lanes() || raised.boxes() || self.has_normal_work()
+    }
+
+    pub(super) fn has_normal_work(&self) -> bool {
         // In this order: tasks move from the injector to the workers' queues, never back unseen.
         !self.injector.is_empty() || Q::has_work(&self.store)
     }
@@ -399,6 +545,7 @@ impl<T: Send, Q: Strategy, O: Observer> fmt::Debug for Core<T, Q, O> {
             .field("gate", &self.gate)
             .field("sleep", &self.sleep)
             .field("injector", &self.injector)
+            .field("lanes", &self.lanes)
             .finish_non_exhaustive()
     }
 }

@@ -1,5 +1,7 @@
 //! What the engine tells: events, and who listens to them.
 
+use super::lanes::Level;
+
 /// Where a worker got a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
@@ -11,6 +13,13 @@ pub enum Source {
     Steal {
         /// Whose.
         victim: usize,
+    },
+    /// The lane of a level; never [`Level::Normal`], which has none.
+    Lane(Level),
+    /// The box of a worker: its own, or that of another one that was not free.
+    Affine {
+        /// Whom the task was meant for.
+        worker: usize,
     },
 }
 
@@ -44,6 +53,16 @@ pub enum Event {
     SpawnedLocal,
     /// It spawned a task into the injector.
     SpawnedGlobal,
+    /// It spawned a task into the lane of a level.
+    SpawnedLane {
+        /// Which.
+        level: Level,
+    },
+    /// It spawned a task that a certain worker should run.
+    SpawnedFor {
+        /// Which.
+        worker: usize,
+    },
     /// Its queue was full; half of it went to the injector.
     Spilled {
         /// How many tasks.
@@ -66,6 +85,11 @@ pub enum Event {
     Unparked,
     /// It woke another worker.
     Woke {
+        /// Whom.
+        target: usize,
+    },
+    /// It woke a certain worker, for a task in the box of that one.
+    Called {
         /// Whom.
         target: usize,
     },

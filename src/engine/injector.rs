@@ -64,12 +64,24 @@ impl<T> Injector<T> {
     /// # Errors
     /// The task, when the queue is full.
     pub fn push(&self, task: T) -> Result<(), T> {
+        self.push_then(task, self.capacity, || ())
+    }
+
+    /// Adds a task at the end if there are less than `capacity`, and calls `pushed` before anybody else gets
+    /// at the queue.
+    pub(super) fn push_then(
+        &self,
+        task: T,
+        capacity: usize,
+        pushed: impl FnOnce(),
+    ) -> Result<(), T> {
         let mut queue = self.lock();
-        if queue.len() >= self.capacity {
+        if queue.len() >= capacity {
             return Err(task);
         }
         queue.push_back(task);
         self.note(&queue);
+        pushed();
         Ok(())
     }
 
@@ -125,6 +137,17 @@ impl<T> Injector<T> {
         task
     }
 
+    /// Takes the oldest task; if that was the last, calls `emptied` before anybody else gets at the queue.
+    pub(super) fn take_then(&self, emptied: impl FnOnce()) -> Option<T> {
+        let mut queue = self.lock();
+        let task = queue.pop_front()?;
+        self.note(&queue);
+        if queue.is_empty() {
+            emptied();
+        }
+        Some(task)
+    }
+
     /// Takes up to `most` tasks: the oldest is returned, the others are offered to `push`, youngest
     /// first, so that a queue which pops the newest hands them out in their old order. A task that
     /// `push` gives back stays here, in its place. Does not wait for the lock.
@@ -166,6 +189,26 @@ impl<T> Injector<T> {
         Take::Taken(first, moved)
     }
 
+    /// Moves the tasks that are `useless` to `into`; if none is left, calls `emptied` before anybody else gets at the
+    /// queue.
+    pub(super) fn weed(
+        &self,
+        useless: &impl Fn(&T) -> bool,
+        into: &mut Vec<T>,
+        emptied: impl FnOnce(),
+    ) {
+        if self.is_empty() {
+            return;
+        }
+        let mut queue = self.lock();
+        let before = queue.len();
+        weed(&mut queue, useless, into);
+        self.note(&queue);
+        if before > 0 && queue.is_empty() {
+            emptied();
+        }
+    }
+
     /// Takes everything.
     #[must_use]
     pub fn drain(&self) -> Vec<T> {
@@ -184,6 +227,19 @@ impl<T> Injector<T> {
     fn note(&self, queue: &VecDeque<T>) {
         // Release: pairs with the acquire in `len`.
         self.length.store(queue.len(), Ordering::Release);
+    }
+}
+
+/// Moves the tasks that are `useless` to `into`; the others keep their order.
+pub(super) fn weed<T>(queue: &mut VecDeque<T>, useless: &impl Fn(&T) -> bool, into: &mut Vec<T>) {
+    for _ in 0..queue.len() {
+        if let Some(task) = queue.pop_front() {
+            if useless(&task) {
+                into.push(task);
+            } else {
+                queue.push_back(task);
+            }
+        }
     }
 }
 

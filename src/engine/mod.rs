@@ -1,4 +1,5 @@
-//! The scheduler: queues, the gate word, the sleep word, victims, and one step of one worker.
+//! The scheduler: queues, lanes for what is urgent or can wait, boxes for what a certain worker should run, the gate
+//! word, the sleep word, victims, and one step of one worker.
 //!
 //! Generic over the task type, the queue [`Strategy`] and the [`Observer`]. No clock, no thread, no
 //! environment, no I/O: a [`Worker`] makes one move when it is told to ([`Worker::step`]), and whoever
@@ -39,12 +40,15 @@
 //! ```
 
 mod active;
+mod choice;
 mod core;
 pub mod deque;
 mod event;
 pub mod gate;
 mod idle;
 mod injector;
+pub mod lanes;
+mod post;
 pub mod queue;
 pub mod sleep;
 mod victims;
@@ -57,6 +61,7 @@ pub use event::{Event, OUTSIDE, Observer, Silent, Source};
 pub use gate::{Gate, Verdict};
 pub use idle::{IdleAction, IdlePolicy, Tiered, WakePolicy};
 pub use injector::{Injector, Take};
+pub use lanes::{Ageing, Level};
 pub use queue::{Acquired, Hunt, PerWorker, PerWorkerSpec, Queue, Shared, SharedSpec, Strategy};
 pub use sleep::Sleep;
 pub use victims::{Topology, Victims};

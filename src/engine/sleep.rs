@@ -1,6 +1,8 @@
 #![doc = include_str!("sleep.md")]
 
+use super::lanes::Flags;
 use crate::ground::{
+    canary::{Canary, broken},
     padded::Padded,
     sync::{AtomicU8, AtomicU32, AtomicU64, Ordering, hint},
 };
@@ -129,6 +131,8 @@ mod entry {
     pub(super) const WOKEN: u8 = 2;
     /// In the list, but awake: whoever finds it there throws the entry away.
     pub(super) const STALE: u8 = 3;
+    /// In the list, and woken all the same: somebody has called this very worker.
+    pub(super) const CALLED: u8 = 4;
 }
 
 #[derive(Default)]
@@ -138,9 +142,16 @@ struct Entry {
     next: AtomicU32,
 }
 
+/// What every step of every worker reads, on one line. It is written when somebody begins or ends a search, and
+/// when a lane or a box gets its first task or loses its last.
+struct Line {
+    word: AtomicU64,
+    flags: Flags,
+}
+
 /// Who searches and who sleeps.
 pub struct Sleep {
-    word: Padded<AtomicU64>,
+    line: Padded<Line>,
     entries: Box<[Padded<Entry>]>,
 }
 
@@ -157,7 +168,10 @@ impl Sleep {
             "more workers than the sleep word counts"
         );
         Self {
-            word: Padded::new(AtomicU64::new(if one_sided { 0 } else { CAREFUL })),
+            line: Padded::new(Line {
+                word: AtomicU64::new(if one_sided { 0 } else { CAREFUL }),
+                flags: Flags::new(),
+            }),
             entries: (0..workers).map(|_| Padded::default()).collect(),
         }
     }
@@ -167,7 +181,13 @@ impl Sleep {
     #[must_use]
     pub fn state(&self) -> SleepState {
         // Relaxed: the barriers of `sleep.md` order it.
-        SleepState(self.word.load(Ordering::Relaxed))
+        SleepState(self.line.word.load(Ordering::Relaxed))
+    }
+
+    /// The flags of the lanes and boxes, which only live here.
+    #[inline(always)]
+    pub(super) fn flags(&self) -> &Flags {
+        &self.line.flags
     }
 
     /// Becomes a searcher unless `limit` workers are searching already.
@@ -182,7 +202,7 @@ impl Sleep {
     #[must_use]
     pub fn end_search(&self) -> bool {
         // AcqRel: hands what this searcher has seen on to the next one.
-        let before = SleepState(self.word.fetch_sub(SEARCHING, Ordering::AcqRel));
+        let before = SleepState(self.line.word.fetch_sub(SEARCHING, Ordering::AcqRel));
         debug_assert!(before.searching() > 0);
         before.searching() == 1
     }
@@ -253,9 +273,9 @@ impl Sleep {
         if listed {
             return self.wake_up(worker) == Awake::Woken;
         }
-        // Relaxed: it was never in the list.
-        entry.state.store(entry::OUT, Ordering::Relaxed);
-        false
+        // It was never in the list, but it may have been called. Acquire: pairs with the release in `call`.
+        entry.state.swap(entry::OUT, Ordering::Acquire) == entry::CALLED
+            && !broken(Canary::CallBack)
     }
 
     /// What woke `worker`. Called by the worker itself once it no longer sleeps.
@@ -270,9 +290,26 @@ impl Sleep {
         ) {
             Ok(_) => Awake::ByItself,
             Err(state) => {
-                debug_assert_eq!(state, entry::WOKEN, "woke without having slept");
-                // Relaxed: out of the list, the entry is ours alone.
-                entry.state.store(entry::OUT, Ordering::Relaxed);
+                // A called worker is still in the list, unless a waker has just found it there.
+                // Relaxed: acquired above; if it fails, the waker has handed nothing over.
+                let listed = state == entry::CALLED
+                    && entry
+                        .state
+                        .compare_exchange(
+                            entry::CALLED,
+                            entry::STALE,
+                            Ordering::Relaxed,
+                            Ordering::Relaxed,
+                        )
+                        .is_ok();
+                if !listed {
+                    debug_assert!(
+                        matches!(state, entry::WOKEN | entry::CALLED),
+                        "woke without having slept"
+                    );
+                    // Relaxed: out of the list, the entry is ours alone.
+                    entry.state.store(entry::OUT, Ordering::Relaxed);
+                }
                 Awake::Woken
             }
         }
@@ -281,8 +318,46 @@ impl Sleep {
     /// Whether `worker` has been woken and has not noticed yet.
     #[must_use]
     pub fn is_woken(&self, worker: usize) -> bool {
-        // Acquire: pairs with the release in `settle`.
-        self.entries[worker].state.load(Ordering::Acquire) == entry::WOKEN
+        // Acquire: pairs with the releases in `settle` and `call`.
+        let state = self.entries[worker].state.load(Ordering::Acquire);
+        matches!(state, entry::WOKEN | entry::CALLED)
+    }
+
+    /// Whether `worker` sleeps, or is about to, woken or not.
+    pub(super) fn is_down(&self, worker: usize) -> bool {
+        // Relaxed: a hint. If it is wrong, a task goes to another worker than it should.
+        let state = self.entries[worker].state.load(Ordering::Relaxed);
+        matches!(state, entry::ASLEEP | entry::WOKEN | entry::CALLED)
+    }
+
+    /// Wakes `worker`, wherever it is in the list, if it sleeps or is about to, and counts it among the searching.
+    /// The caller must unpark it. If this says no, the caller must see to it that somebody else is woken where
+    /// that is called for.
+    #[must_use]
+    pub fn call(&self, worker: usize) -> bool {
+        let state = &self.entries[worker].state;
+        // Relaxed: if it falls asleep right now, that is what `wake_one` is for.
+        if state.load(Ordering::Relaxed) != entry::ASLEEP {
+            return false;
+        }
+        // Counted before it can notice, since it will stop searching as one who is counted. AcqRel: as
+        // in `end_search`.
+        self.line.word.fetch_add(SEARCHING, Ordering::AcqRel);
+        // Release: what we did before, the push above all, is visible to the worker. Relaxed on failure: it is
+        // awake, or somebody else has woken it.
+        let called = state
+            .compare_exchange(
+                entry::ASLEEP,
+                entry::CALLED,
+                Ordering::Release,
+                Ordering::Relaxed,
+            )
+            .is_ok();
+        if !called {
+            // Who trusted in the count meanwhile is the caller's to make up for.
+            let _ = self.end_search();
+        }
+        called
     }
 
     /// Picks a sleeper to wake if nobody is searching, and counts it among the searching. The
@@ -296,7 +371,7 @@ impl Sleep {
     /// [`wake_any`](Self::wake_any) returns.
     pub fn stop(&self) {
         // AcqRel: a worker that sees the bit sees what came before; `announce` refuses after it.
-        let _ = self.word.fetch_or(STOPPED, Ordering::AcqRel);
+        let _ = self.line.word.fetch_or(STOPPED, Ordering::AcqRel);
     }
 
     /// Picks a sleeper, whoever is searching.
@@ -343,7 +418,7 @@ impl Sleep {
     }
 
     /// Decides the fate of an entry that has just been taken from the list: true if its worker
-    /// sleeps, or is about to, and is now marked as woken; false if the entry was stale.
+    /// sleeps, or is about to, and is now marked as woken; false if the entry was stale, or its worker called.
     fn settle(&self, worker: usize) -> bool {
         let state = &self.entries[worker].state;
         loop {
@@ -372,6 +447,19 @@ impl Sleep {
             {
                 return false;
             }
+            // Relaxed: the one that called the worker has handed over what there was. From now on the entry is
+            // like that of anybody who was taken from the list and woken; only we have not done it.
+            if state
+                .compare_exchange(
+                    entry::CALLED,
+                    entry::WOKEN,
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                )
+                .is_ok()
+            {
+                return false;
+            }
             hint::spin_loop();
         }
     }
@@ -380,7 +468,7 @@ impl Sleep {
     fn update<R>(&self, change: impl Fn(SleepState) -> Option<(SleepState, R)>) -> Option<R> {
         // Acquire, here and on failure: `change` reads the entry that the head points to, so it must see
         // what was linked before the head was set. That nothing has changed since, the tag tells.
-        let mut state = SleepState(self.word.load(Ordering::Acquire));
+        let mut state = SleepState(self.line.word.load(Ordering::Acquire));
         loop {
             let (next, result) = change(state)?;
             if next == state {
@@ -388,7 +476,7 @@ impl Sleep {
             }
             // AcqRel: who reads the list sees the entries that were linked before. Acquire on failure: as
             // above.
-            match self.word.compare_exchange_weak(
+            match self.line.word.compare_exchange_weak(
                 state.0,
                 next.0,
                 Ordering::AcqRel,

@@ -2,11 +2,13 @@
 
 use super::{
     active::Active,
+    choice::{Choice, Found},
     core::Core,
     event::{Event, Observer, Source},
     gate::Verdict,
     idle::{IdleAction, WakeCounter},
     injector::Take,
+    lanes::Level,
     queue::{Acquired, Hunt, Queue, Strategy},
     sleep::{Announced, Awake},
     victims::Victims,
@@ -63,9 +65,26 @@ enum Phase {
     Parked,
 }
 
+/// What a look around came to.
+enum Search<T> {
+    Found(T, Source),
+    Nothing,
+    /// Nothing yet: look again.
+    Unfinished,
+}
+
+/// Where a task was that a hunt brought in.
+fn source_of(victim: usize) -> Source {
+    if victim == super::OUTSIDE {
+        Source::Injector
+    } else {
+        Source::Steal { victim }
+    }
+}
+
 /// A worker: it takes part from [`Core::enter`] until it is dropped.
 ///
-/// When it leaves, what is in its queue goes to the injector, its count goes to the gate, and if it
+/// When it leaves, what is in its queue and in its box goes to the injector, its count goes to the gate, and if it
 /// was the last one searching somebody else is woken in its place.
 pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) core: &'c Core<T, Q, O>,
@@ -73,8 +92,7 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) id: usize,
     /// Tasks spawned minus tasks finished since the last flush; zero while `resting`.
     pub(super) count: i64,
-    /// Tasks until the injector's turn.
-    until_inject: u32,
+    pub(super) choice: Choice,
     pub(super) wake: WakeCounter,
     phase: Phase,
     /// Not busy in the sense of the gate: everything is flushed.
@@ -83,8 +101,6 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) idle: bool,
     /// The task that ran last asked to let older ones run.
     pub(super) yielded: bool,
-    /// Which end a yield looks at first this time.
-    yield_to_injector: bool,
     /// Looks in vain in a row.
     rounds: u32,
     /// Made when it is first needed: a guest that finds work at home never does.
@@ -97,6 +113,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         let settings = &core.settings;
         assert!(id < settings.workers, "no worker {id} in this engine");
         let queue = Q::handle(&core.store, id);
+        core.posts[id].open();
         // Relaxed: a heuristic until the worker leaves.
         core.present.fetch_add(1, Ordering::Relaxed);
         core.observer.event(id, Event::Entered);
@@ -105,13 +122,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             queue,
             id,
             count: 0,
-            until_inject: settings.inject_interval,
+            choice: Choice::new(settings.inject_interval, settings.ageing),
             wake: WakeCounter::new(settings.wake),
             phase: Phase::Active,
             resting: true,
             idle: true,
             yielded: false,
-            yield_to_injector: false,
             rounds: 0,
             victims: None,
             rng: Rng::for_worker(settings.seed, id),
@@ -126,8 +142,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
 
     /// One move: runs a task with `run`, or looks for one, or takes a step towards sleep.
     ///
-    /// Tasks come from the own queue, newest first; then from the injector, in a batch (now and then
-    /// the other way round); then from others.
+    /// Urgent tasks come first, and those that this worker should run. Then come those of the own queue, newest
+    /// first; then those of the injector, in a batch (now and then the other way round); then those of others, and
+    /// when there is nothing else, the Low ones.
     #[inline]
     pub fn step(&mut self, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) -> Step {
         if self.core.sleep.state().stopped() {
@@ -141,9 +158,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     #[inline]
     pub fn step_late(&mut self, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) -> Step {
         if self.phase == Phase::Active {
-            self.until_inject = self.until_inject.wrapping_sub(1);
-            if (self.until_inject == 0 || self.yielded)
-                && let Some((task, source)) = self.find_older()
+            let turn = self.choice.turns.tick();
+            if (turn || self.yielded || self.core.flags().read().presses())
+                && let Some((task, source)) = self.find_other()
             {
                 self.run(task, source, run);
                 return Step::Ran;
@@ -169,97 +186,110 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     /// A step of a worker that has nothing in its own queue.
     #[inline(never)]
     fn step_idle(&mut self, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) -> Step {
+        match self.look_around() {
+            Ok((task, source)) => {
+                self.run(task, source, run);
+                Step::Ran
+            }
+            Err(step) => step,
+        }
+    }
+
+    /// Looks for a task where others have theirs; or says what to do instead.
+    fn look_around(&mut self) -> Result<(T, Source), Step> {
         match self.phase {
             Phase::Active => {
-                if let Some(task) = self.take_mail() {
-                    self.run(task, Source::Injector, run);
-                    return Step::Ran;
-                }
-                if let Some(task) = self.take_injected(self.core.settings.inject_batch) {
-                    self.run(task, Source::Injector, run);
-                    return Step::Ran;
-                }
-                // A glance at the others without telling anybody: who counts on a searcher counts on those that
-                // have announced themselves. It saves four writes to words that everybody uses, and reading
-                // the clock twice, when there is something right away.
-                if let Acquired::Task { task, victim, .. } = self.hunt() {
-                    self.run(task, Source::Steal { victim }, run);
-                    return Step::Ran;
+                if let Some(found) = self.look_near() {
+                    return Ok(found);
                 }
                 self.become_idle();
                 if !self.core.sleep.start_search(self.core.search_limit()) {
                     // Enough others are looking.
-                    return self.fall_asleep(false, None);
+                    return Err(self.fall_asleep(false, None));
                 }
                 self.phase = Phase::Searching;
                 self.rounds = 0;
             }
             Phase::Searching => {}
-            Phase::LastLook(timeout) => return self.look_once_more(timeout),
+            Phase::LastLook(timeout) => return Err(self.look_once_more(timeout)),
             Phase::Parked => unreachable!("a parked worker is resumed before it steps"),
         }
-        match self.search() {
-            Acquired::Task { task, victim, .. } => {
-                let source = if victim == super::OUTSIDE {
-                    Source::Injector
-                } else {
-                    Source::Steal { victim }
-                };
-                self.found();
-                self.run(task, source, run);
-                Step::Ran
-            }
-            Acquired::Unfinished => Step::Idle(IdleAction::Spin(1)),
-            Acquired::Nothing => {
+        let found = match self.search() {
+            Search::Found(task, source) => (task, source),
+            Search::Unfinished => return Err(Step::Idle(IdleAction::Spin(1))),
+            Search::Nothing => {
                 self.rounds = self.rounds.saturating_add(1);
                 match self.core.settings.idle.idle(self.rounds) {
-                    IdleAction::Park(timeout) => self.fall_asleep(true, timeout),
-                    action => Step::Idle(action),
+                    IdleAction::Park(timeout) => match self.take_left_behind() {
+                        Some(found) => found,
+                        None => return Err(self.fall_asleep(true, timeout)),
+                    },
+                    action => return Err(Step::Idle(action)),
                 }
             }
-        }
+        };
+        self.found();
+        Ok(found)
     }
 
-    /// It is the injector's turn, or an older task's.
-    #[cold]
-    fn find_older(&mut self) -> Option<(T, Source)> {
-        if self.until_inject == 0 {
-            self.until_inject = self.core.settings.inject_interval;
-            let taken = match self.take_mail() {
-                None if self.until_inject != 0 => self.take_injected(1),
-                mail => mail,
-            };
-            if let Some(task) = taken {
-                return Some((task, Source::Injector));
-            }
-        }
-        if !self.yielded {
-            return None;
-        }
-        self.yielded = false;
-        // In turns, so that neither the tasks from outside nor our own older ones have to wait for
-        // the others to run out.
-        self.yield_to_injector = !self.yield_to_injector;
-        if self.yield_to_injector
-            && let Some(task) = self.take_injected(1)
-        {
+    /// Looks where a worker that has run out need not search.
+    fn look_near(&mut self) -> Found<T> {
+        let outside = self
+            .take_mail()
+            .or_else(|| self.take_injected(self.core.settings.inject_batch));
+        if let Some(task) = outside {
             return Some((task, Source::Injector));
         }
-        self.queue.oldest().map(|task| (task, Source::Local))
+        let raised = self.core.flags().read();
+        // The normal ones have had their turn.
+        let pressing = self.take_urgent(raised);
+        if let found @ Some(_) = pressing.or_else(|| self.take_own_box(raised)) {
+            return found;
+        }
+        // A glance at the others without telling anybody: who counts on a searcher counts on those that have
+        // announced themselves. It saves four writes to words that everybody uses, and reading the clock twice,
+        // when there is something right away.
+        match self.hunt() {
+            Acquired::Task {
+                task,
+                victim,
+                moved,
+            } => {
+                if moved > 0 && !broken(Canary::Glance) {
+                    // On their way they were nowhere to be seen, and a last look may have missed them.
+                    self.core.notify(self.id);
+                }
+                Some((task, source_of(victim)))
+            }
+            Acquired::Nothing if raised.has(Level::Low) => self.take_low(),
+            Acquired::Nothing | Acquired::Unfinished => None,
+        }
     }
 
     pub(super) fn take_mail(&mut self) -> Option<T> {
-        self.core.mail[self.id].take()
+        self.core.posts[self.id].take_mail()
     }
 
     /// Whether there are tasks for this worker alone. A driver that parks it must wake it for them.
     #[must_use]
     pub fn has_mail(&self) -> bool {
-        !self.core.mail[self.id].is_empty()
+        self.core.posts[self.id].has_mail()
+    }
+
+    /// [`Active::take_pressing`], when a flag is up.
+    #[cold]
+    pub(super) fn take_inside(&mut self) -> Option<T> {
+        if self.phase != Phase::Active || self.idle {
+            return None; // the next step looks, and knows that the worker has run out
+        }
+        let (task, source) = self.find_pressing()?;
+        self.count -= 1;
+        self.core.observer.event(self.id, Event::Started { source });
+        Some(task)
     }
 
     #[inline]
-    fn take_injected(&mut self, most: usize) -> Option<T> {
+    pub(super) fn take_injected(&mut self, most: usize) -> Option<T> {
         if self.core.injector.is_empty() {
             return None;
         }
@@ -288,19 +318,27 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         }
     }
 
-    /// Looks at the injector, then at the victims.
-    fn search(&mut self) -> Acquired<T> {
-        if let Some(task) = self.take_injected(self.core.settings.inject_batch) {
-            return Acquired::Task {
-                task,
-                victim: super::OUTSIDE,
-                moved: 0,
-            };
+    /// Looks everywhere but in the boxes of others.
+    fn search(&mut self) -> Search<T> {
+        let raised = self.core.flags().read();
+        let pressing = self.take_urgent(raised);
+        if let Some((task, source)) = pressing.or_else(|| self.take_own_box(raised)) {
+            return Search::Found(task, source);
         }
-        self.hunt()
+        if let Some(task) = self.take_injected(self.core.settings.inject_batch) {
+            return Search::Found(task, Source::Injector);
+        }
+        match self.hunt() {
+            Acquired::Task { task, victim, .. } => Search::Found(task, source_of(victim)),
+            Acquired::Unfinished => Search::Unfinished,
+            Acquired::Nothing => match self.take_low() {
+                Some((task, source)) => Search::Found(task, source),
+                None => Search::Nothing,
+            },
+        }
     }
 
-    /// Looks at the victims.
+    /// Visits victims.
     fn hunt(&mut self) -> Acquired<T> {
         let settings = &self.core.settings;
         let victims = self
@@ -416,8 +454,13 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         if !broken(Canary::SleepFence) {
             barrier::heavy();
         }
-        if self.core.has_work() && !broken(Canary::LastLook) {
-            self.core.wake_one(self.id);
+        let core = self.core;
+        let raised = core.flags().read();
+        let found = raised.lanes() && !broken(Canary::LaneLastLook)
+            || raised.boxes() && !broken(Canary::AffineLastLook)
+            || core.has_normal_work();
+        if found && !broken(Canary::LastLook) {
+            core.wake_one(self.id);
         }
     }
 
@@ -484,7 +527,7 @@ impl<T: Send, Q: Strategy, O: Observer> Drop for Worker<'_, T, Q, O> {
         self.leave_search();
         let core = self.core;
         let mut own = Vec::new();
-        own.append(&mut core.mail[self.id].drain());
+        own.append(&mut core.posts[self.id].close(core.flags()));
         self.queue.drain_own(|task| own.push(task));
         let handed_on = own.len();
         if handed_on > 0 && !broken(Canary::LeaveDrop) {

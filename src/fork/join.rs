@@ -195,8 +195,8 @@ where
     None
 }
 
-/// Pops until it finds the job that `is_ours` knows, and runs what is younger: things that `a` has spawned and
-/// nobody has waited for. False when it has been stolen, or one of those has run it.
+/// Pops until it finds the job that `is_ours` knows, and runs what is younger: things that `a`, or a wait in it,
+/// has queued and nobody has waited for. False when it has been stolen, or one of those has run it.
 #[cold]
 fn run_younger(
     site: &Site<'_, '_>,

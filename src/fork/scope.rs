@@ -6,7 +6,14 @@ use crate::{
         sync::{AtomicUsize, Ordering},
         unwind::{self, Payload},
     },
-    pool::{Inner, Pool, heap, job::Job, latch::Awaited, on_current, pending::Pending, site::Site},
+    pool::{
+        Inner, Pool, heap,
+        job::Job,
+        latch::Awaited,
+        on_current,
+        pending::{self, Pending},
+        site::Site,
+    },
 };
 use std::{
     collections::VecDeque,
@@ -213,14 +220,20 @@ impl State {
     }
 
     /// A task is done; the last touch of the scope by whoever ran it.
+    ///
+    /// # Safety
+    /// The task was counted, and `this` lives until all are done: from then on it may be gone, so it comes as a
+    /// pointer.
     #[inline(always)]
-    fn done(&self, site: &Site<'_, '_>) {
-        if self.is_owner(site) {
-            self.pending.done_here();
+    unsafe fn done(this: *const Self, site: &Site<'_, '_>) {
+        // SAFETY: the task is pending.
+        let state = unsafe { &*this };
+        if state.is_owner(site) {
+            state.pending.done_here();
             return;
         }
-        let owner = self.owner;
-        self.pending.done_elsewhere(|| site.pool().unpark(owner));
+        let (owner, word) = (state.owner, state.pending.elsewhere());
+        pending::done_elsewhere(word, || site.pool().unpark(owner));
     }
 
     fn keep_panic(&self, site: &Site<'_, '_>, payload: Payload) {
@@ -370,7 +383,8 @@ impl<'scope> Scope<'scope> {
             if let Err(payload) = result {
                 scope.state.keep_panic(site, payload);
             }
-            scope.state.done(site);
+            // SAFETY: this task was counted when it was spawned.
+            unsafe { State::done(&raw const scope.state, site) };
         }
     }
 }

@@ -6,9 +6,12 @@ use crate::{
         latch::Latch,
         unwind::{self, Payload},
     },
-    pool::{Inner, Pool, heap, job::Job, site::Site},
+    pool::{Inner, Pool, heap, job::Job, latch::Awaited, site::Site},
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+};
 
 /// Runs `task` some time, on the pool that the caller works for, else on the global one. Nobody waits for
 /// it; when it panics, the pool's [`on_panic`](crate::PoolBuilder::on_panic) is told.
@@ -39,7 +42,7 @@ pub fn yield_now() -> bool {
             site.help_once()
         }
         None => {
-            std::thread::yield_now();
+            thread::yield_now();
             false
         }
     })
@@ -191,6 +194,21 @@ impl<R> Answers<R> {
     }
 }
 
+/// Everybody has answered.
+struct Asked<'a>(&'a Latch);
+
+impl Awaited for Asked<'_> {
+    fn happened(&self) -> bool {
+        self.0.is_open()
+    }
+
+    fn sleep(&self, _worker: usize) -> bool {
+        !self.0.is_open()
+    }
+
+    fn awake(&self) {}
+}
+
 /// How many answers a broadcast of `pool` has; only the caller is there in a pool without threads.
 fn answers(pool: &Inner) -> usize {
     pool.threads().max(1)
@@ -221,10 +239,14 @@ fn broadcast_from_outside<R: Send>(pool: &Inner, f: impl Fn(usize) -> R + Sync) 
     let done = Arc::new(Latch::new(pool.threads()));
     let (f, answers_ref) = (&f, &answers);
     for worker in 0..pool.threads() {
-        let last = done.clone();
+        let (done, caller) = (done.clone(), thread::current());
         let ask = move |_: &Site<'_, '_>| {
             answers_ref.ask(worker, f);
-            last.count_down();
+            done.count_down();
+            // The frame may be gone. Whoever is last wakes the caller, which may have parked itself in a wait.
+            if done.is_open() {
+                caller.unpark();
+            }
         };
         // SAFETY: `f` and the answers live in this frame, which does not end before `done` has been
         // counted down by every job: nothing in between unwinds, and every job that is sent is run.
@@ -234,7 +256,13 @@ fn broadcast_from_outside<R: Send>(pool: &Inner, f: impl Fn(usize) -> R + Sync) 
             unwind::or_abort(|| pool.as_guest(|site| refused.into_inner().run(site)));
         }
     }
-    unwind::or_abort(|| done.wait());
+    unwind::or_abort(|| {
+        Site::with(|site| match site {
+            // A worker of another pool, who may be sent things as well.
+            Some(site) => site.wait(&Asked(&done), site.mark()),
+            None => done.wait(),
+        });
+    });
     if pool.threads() == 0 {
         answers.ask(0, f);
     }

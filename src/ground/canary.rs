@@ -41,6 +41,54 @@ pub enum Canary {
     PoolLatchWake = 16,
     /// The last task of a scope does not wake the worker that waits for the scope.
     ScopeWake = 17,
+    /// A task goes into a lane whose flag stays down.
+    LaneFlag = 80,
+    /// The flag of an empty lane is lowered when the lane can be filled again.
+    LaneLower = 81,
+    /// The last look before sleep does not see the lanes.
+    LaneLastLook = 82,
+    /// The last look before sleep does not see the boxes.
+    AffineLastLook = 83,
+    /// A worker that is called while it gives up falling asleep does not notice.
+    CallBack = 84,
+    /// A worker looks at the lanes when it has nothing else to do.
+    LaneOrder = 85,
+    /// Nobody gets a turn out of order.
+    LaneTurns = 86,
+    /// A task is taken from the box of a worker that sleeps.
+    AffineTake = 87,
+    /// `CancelToken::child` looks at the parent before it has the lock, and not under it.
+    CancelMissesChild = 40,
+    /// `CancelToken::on_cancel` looks at the token before it has the lock, and not under it.
+    CancelMissesListener = 41,
+    /// A cancel that finds the token cancelled returns, though another thread is still on the way down.
+    CancelLeavesMarking = 42,
+    /// Whether a callback was removed is told by the token, not by whether the callback was there.
+    RemoveByState = 43,
+    /// A cancel wakes none of the threads that wait for it.
+    CancelWakesNobody = 44,
+    /// A token is cancelled without publishing what was done before.
+    CancelUnordered = 45,
+    /// A request queues up for units without a second look at the free ones.
+    BudgetHandover = 18,
+    /// A request that is dropped after it was served keeps its units.
+    BudgetCancel = 19,
+    /// A request leaves the head of the queue and does not serve the one behind it.
+    BudgetMoveUp = 20,
+    /// A ticket claims its task in two steps: it looks, then it takes.
+    TaskClaim = 60,
+    /// Whoever finishes a task looks for a handle before the step that hands the outcome over.
+    TaskOrphan = 61,
+    /// A handle goes to sleep without looking whether its task is done.
+    TaskWatch = 62,
+    /// Whoever finishes a task wakes nobody.
+    TaskWake = 63,
+    /// A task that changes its priority is queued at the new one before it waits there.
+    TaskMove = 64,
+    /// A task that gets a token looks whether it was cancelled without a mark for whoever cancels it next.
+    TaskToken = 65,
+    /// A worker that takes a batch without having announced a search tells nobody.
+    Glance = 88,
 }
 
 #[cfg(any(filch_loom, filch_canary))]

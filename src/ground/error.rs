@@ -119,6 +119,18 @@ pub struct Refused<T> {
 enum Reason {
     Closed,
     Full,
+    /// There is no such worker; so many there are.
+    NoWorker {
+        asked: usize,
+        workers: usize,
+    },
+    /// There is no such node; so many there are.
+    NoNode {
+        asked: usize,
+        nodes: usize,
+    },
+    /// There is a deadline, and no thread that watches over it.
+    NoTimer,
 }
 
 impl<T> Refused<T> {
@@ -136,7 +148,32 @@ impl<T> Refused<T> {
         }
     }
 
-    /// Refused because the executor takes no more work: it was joined, shut down or dropped.
+    pub(crate) fn no_worker(tasks: T, asked: usize, workers: usize) -> Self {
+        let reason = Reason::NoWorker { asked, workers };
+        Self { tasks, reason }
+    }
+
+    pub(crate) fn no_node(tasks: T, asked: usize, nodes: usize) -> Self {
+        let reason = Reason::NoNode { asked, nodes };
+        Self { tasks, reason }
+    }
+
+    pub(crate) fn no_timer(tasks: T) -> Self {
+        Self {
+            tasks,
+            reason: Reason::NoTimer,
+        }
+    }
+
+    /// The same refusal of what `f` makes of the task.
+    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Refused<U> {
+        Refused {
+            tasks: f(self.tasks),
+            reason: self.reason,
+        }
+    }
+
+    /// Refused because the executor or pool takes no more work: it was joined, shut down or dropped.
     pub fn is_closed(&self) -> bool {
         self.reason == Reason::Closed
     }
@@ -144,6 +181,11 @@ impl<T> Refused<T> {
     /// Refused because the queue is full; the same call may succeed later.
     pub fn is_full(&self) -> bool {
         self.reason == Reason::Full
+    }
+
+    /// Refused because it was meant for a worker or a node that does not exist.
+    pub fn is_misplaced(&self) -> bool {
+        matches!(self.reason, Reason::NoWorker { .. } | Reason::NoNode { .. })
     }
 
     /// The refused task or batch.
@@ -162,14 +204,32 @@ impl<T> fmt::Debug for Refused<T> {
 
 impl<T> fmt::Display for Refused<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.reason {
+        let last = |n: usize| n.saturating_sub(1);
+        match self.reason {
             Reason::Closed => {
-                "the executor takes no more tasks; take the task back with into_inner"
+                f.write_str("the executor takes no more tasks; take the task back with into_inner")
             }
-            Reason::Full => {
-                "the queue is full; take the task back with into_inner and try again later"
-            }
-        })
+            Reason::Full => f.write_str(
+                "the queue is full; take the task back with into_inner and try again later",
+            ),
+            Reason::NoWorker { asked, workers: 0 } => write!(
+                f,
+                "there is no worker {asked}: the pool has no workers of its own; let the task run anywhere"
+            ),
+            Reason::NoWorker { asked, workers } => write!(
+                f,
+                "there is no worker {asked}; the workers are 0 to {}",
+                last(workers)
+            ),
+            Reason::NoNode { asked, nodes } => write!(
+                f,
+                "there is no node {asked}; the nodes are 0 to {}",
+                last(nodes)
+            ),
+            Reason::NoTimer => f.write_str(
+                "the thread for deadlines could not be started; end other threads and try again, or leave the deadline out",
+            ),
+        }
     }
 }
 

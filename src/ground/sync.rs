@@ -14,6 +14,7 @@ use std::mem::MaybeUninit;
 
 #[cfg(filch_loom)]
 pub(crate) use loom::{
+    cell::UnsafeCell,
     hint,
     sync::{
         Condvar, Mutex, MutexGuard,
@@ -32,9 +33,6 @@ pub(crate) use std::{
         },
     },
 };
-
-#[cfg(filch_loom)]
-pub(crate) use loom::cell::UnsafeCell;
 
 pub(crate) use atomic::Ordering;
 

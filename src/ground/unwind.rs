@@ -55,9 +55,12 @@ pub(crate) fn or_abort<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Drops a payload, whose destructor is the user's code and may panic, as may that of the new payload.
-pub(crate) fn discard(payload: Payload) {
-    if let Err(another) = contain(|| drop(payload)) {
+/// Drops a payload, or anything else whose destructor is the user's code and may panic, as may that of the new
+/// payload, and so on: the third one is kept.
+pub(crate) fn discard<T>(value: T) {
+    if let Err(payload) = contain(|| drop(value))
+        && let Err(another) = contain(|| drop(payload))
+    {
         std::mem::forget(another);
     }
 }

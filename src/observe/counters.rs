@@ -1,7 +1,7 @@
 //! Counters that add up, in every build.
 
 use crate::{
-    engine::{Event, OUTSIDE, Observer, Source},
+    engine::{Event, Level, OUTSIDE, Observer, Source},
     ground::{
         padded::Padded,
         sync::{AtomicU64, Ordering},
@@ -27,11 +27,12 @@ macro_rules! counters {
 
         /// What one worker has done, or all of them together.
         ///
-        /// `executed == local + injected + stolen`, and `steal_attempts >= stolen`.
+        /// `executed == local + injected + stolen + critical + high + low + affine_kept + affine_broken`, and
+        /// `steal_attempts >= stolen`.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct WorkerMetrics {
-            /// Tasks run, panicked ones included: the sum of the next three.
+            /// Tasks run, panicked ones included: the sum of the next eight, which say where they came from.
             pub executed: u64,
             $($(#[$doc])* pub $name: u64,)*
             /// Time with tasks at hand.
@@ -50,7 +51,7 @@ macro_rules! counters {
                     busy: Duration::from_nanos(self.busy_nanos.load(Ordering::Relaxed)),
                     idle: Duration::from_nanos(self.idle_nanos.load(Ordering::Relaxed)),
                 };
-                read.executed = read.local + read.injected + read.stolen;
+                read.executed = read.sources().into_iter().sum();
                 read
             }
         }
@@ -73,12 +74,27 @@ counters! {
     injected,
     /// Tasks run that came straight from another worker's queue.
     stolen,
+    /// Tasks run that came from the lane of [`Level::Critical`].
+    critical,
+    /// Tasks run that came from the lane of [`Level::High`].
+    high,
+    /// Tasks run that came from the lane of [`Level::Low`].
+    low,
+    /// Tasks run that were meant for this worker, and waited for it.
+    affine_kept,
+    /// Tasks run that waited for another worker, which was not free. (What is meant for a worker that has left is
+    /// queued in the injector, and counted as injected.)
+    affine_broken,
     /// Tasks that moved to the worker's own queue along with one that it took.
     moved,
     /// Tasks it spawned into its own queue.
     spawned_local,
     /// Tasks it spawned into the injector.
     spawned_global,
+    /// Tasks it spawned into a lane.
+    spawned_lane,
+    /// Tasks it spawned for a certain worker.
+    spawned_affine,
     /// Tasks it moved to the injector because its queue was full.
     spilled,
     /// Queues of others that it tried to take from.
@@ -89,6 +105,42 @@ counters! {
     parks,
     /// Times it woke another worker.
     wakes,
+}
+
+impl Cells {
+    #[inline(never)]
+    fn lane(&self, level: Level) -> &AtomicU64 {
+        match level {
+            Level::Critical => &self.critical,
+            Level::High => &self.high,
+            Level::Low => &self.low,
+            Level::Normal => &self.injected,
+        }
+    }
+
+    fn affine(&self, kept: bool) -> &AtomicU64 {
+        if kept {
+            &self.affine_kept
+        } else {
+            &self.affine_broken
+        }
+    }
+}
+
+impl WorkerMetrics {
+    /// The tasks run, by where they came from.
+    fn sources(&self) -> [u64; 8] {
+        [
+            self.local,
+            self.injected,
+            self.stolen,
+            self.critical,
+            self.high,
+            self.low,
+            self.affine_kept,
+            self.affine_broken,
+        ]
+    }
 }
 
 /// One addition by the only thread that writes the cell.
@@ -149,10 +201,37 @@ impl Counters {
 
     #[cold]
     fn outside_event(&self, worker: usize, event: Event) {
-        if worker == OUTSIDE && matches!(event, Event::Woke { .. }) {
+        if worker == OUTSIDE && matches!(event, Event::Woke { .. } | Event::Called { .. }) {
             // Relaxed: a number. Many threads are outside, so this one is a true addition; a wake
             // costs a thousand times as much.
             self.outside.wakes.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What does not happen for every task. Not inlined: the engine tells of events in many places.
+    #[inline(never)]
+    fn rare_event(&self, cells: &Cells, event: Event) {
+        match event {
+            Event::Moved { tasks } => add(&cells.moved, tasks as u64),
+            Event::SpawnedLane { .. } => add(&cells.spawned_lane, 1),
+            Event::SpawnedFor { .. } => add(&cells.spawned_affine, 1),
+            Event::Spilled { tasks } => add(&cells.spilled, tasks as u64),
+            Event::Searched { attempts, retries } => {
+                add(&cells.steal_attempts, attempts as u64);
+                add(&cells.steal_retries, retries as u64);
+            }
+            Event::Parked => add(&cells.parks, 1),
+            Event::Woke { .. } | Event::Called { .. } => add(&cells.wakes, 1),
+            // Relaxed: only this worker uses it.
+            Event::Entered => cells.since.store(self.now(), Ordering::Relaxed),
+            Event::Busy => self.close_stretch(cells, false),
+            Event::Idle => self.close_stretch(cells, true),
+            Event::Left { .. } => self.close_stretch(cells, false),
+            Event::Started { .. }
+            | Event::SpawnedLocal
+            | Event::SpawnedGlobal
+            | Event::Finished
+            | Event::Unparked => {}
         }
     }
 
@@ -188,26 +267,16 @@ impl Observer for Counters {
                         Source::Local => &cells.local,
                         Source::Injector => &cells.injected,
                         Source::Steal { .. } => &cells.stolen,
+                        Source::Lane(level) => cells.lane(level),
+                        Source::Affine { worker: owner } => cells.affine(owner == worker),
                     },
                     1,
                 );
             }
-            Event::Moved { tasks } => add(&cells.moved, tasks as u64),
             Event::SpawnedLocal => add(&cells.spawned_local, 1),
             Event::SpawnedGlobal => add(&cells.spawned_global, 1),
-            Event::Spilled { tasks } => add(&cells.spilled, tasks as u64),
-            Event::Searched { attempts, retries } => {
-                add(&cells.steal_attempts, attempts as u64);
-                add(&cells.steal_retries, retries as u64);
-            }
-            Event::Parked => add(&cells.parks, 1),
-            Event::Woke { .. } => add(&cells.wakes, 1),
-            // Relaxed: only this worker uses it.
-            Event::Entered => cells.since.store(self.now(), Ordering::Relaxed),
-            Event::Busy => self.close_stretch(cells, false),
-            Event::Idle => self.close_stretch(cells, true),
-            Event::Left { .. } => self.close_stretch(cells, false),
             Event::Finished | Event::Unparked => {}
+            _ => self.rare_event(cells, event),
         }
     }
 }
@@ -227,7 +296,7 @@ impl fmt::Debug for Counters {
 /// executor.spawn_batch(vec![0; 100]).unwrap();
 /// let total = executor.join().metrics.total();
 /// assert_eq!(total.executed, 100);
-/// assert_eq!(total.executed, total.local + total.injected + total.stolen);
+/// assert_eq!(total.executed, total.local + total.injected + total.stolen); // no lanes, no boxes
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -250,17 +319,36 @@ impl Metrics {
     }
 }
 
-/// A table: a line for all workers, then a line for each.
+/// The name of a column, and its number for one worker.
+type Column = (&'static str, fn(&WorkerMetrics) -> u64);
+
+/// The columns that are shown only if there is anything to show in them.
+const RARE: [Column; 5] = [
+    ("critical", |w| w.critical),
+    ("high", |w| w.high),
+    ("low", |w| w.low),
+    ("kept", |w| w.affine_kept),
+    ("broken", |w| w.affine_broken),
+];
+
+/// A table: a line for all workers, then a line for each. Lanes and boxes have columns if they were used.
 ///
 /// ```
-/// let metrics = filch::observe::Counters::new(3).metrics();
-/// let table = metrics.to_string();
+/// use filch::{engine::{Event, Level, Observer, Source}, observe::Counters};
+///
+/// let counters = Counters::new(3);
+/// let table = counters.metrics().to_string();
 /// assert_eq!(table.lines().count(), 1 + 1 + 3);
-/// assert!(table.starts_with("worker"));
+/// assert!(table.starts_with("worker") && !table.contains("high"));
+///
+/// counters.event(2, Event::Started { source: Source::Lane(Level::High) });
+/// assert!(counters.metrics().to_string().contains("high"));
 /// ```
 impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
+        let total = self.total();
+        let rare: Vec<_> = RARE.iter().filter(|(_, get)| get(&total) > 0).collect();
+        write!(
             f,
             "{:>6} {:>9} {:>9} {:>8} {:>7} {:>8} {:>8} {:>6} {:>6} {:>6}",
             "worker",
@@ -274,6 +362,10 @@ impl fmt::Display for Metrics {
             "wakes",
             "busy"
         )?;
+        for (name, _) in &rare {
+            write!(f, " {name:>8}")?;
+        }
+        writeln!(f)?;
         let mut line = |name: &str, w: &WorkerMetrics| {
             let whole = (w.busy + w.idle).as_secs_f64();
             let busy = if whole > 0.0 {
@@ -281,7 +373,7 @@ impl fmt::Display for Metrics {
             } else {
                 0.0
             };
-            writeln!(
+            write!(
                 f,
                 "{name:>6} {:>9} {:>9} {:>8} {:>7} {:>8} {:>8} {:>6} {:>6} {busy:>5.1}%",
                 w.executed,
@@ -292,9 +384,13 @@ impl fmt::Display for Metrics {
                 w.steal_attempts,
                 w.parks,
                 w.wakes,
-            )
+            )?;
+            for (_, get) in &rare {
+                write!(f, " {:>8}", get(w))?;
+            }
+            writeln!(f)
         };
-        line("all", &self.total())?;
+        line("all", &total)?;
         for (id, worker) in self.workers.iter().enumerate() {
             line(&id.to_string(), worker)?;
         }

@@ -1,5 +1,10 @@
 //! Listeners: what the engine's events become for people.
 
 mod counters;
+mod histogram;
+mod tasks;
 
 pub use counters::{Counters, Metrics, WorkerMetrics};
+pub use histogram::Histogram;
+pub(crate) use tasks::{TaskCounters, TaskEvent};
+pub use tasks::{TaskCounts, TaskMetrics};

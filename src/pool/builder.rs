@@ -1,9 +1,10 @@
 //! Everything that can be set about a pool.
 
 use super::{
-    GLOBAL, Inner, Owned, PanicHandler, Pool,
+    GLOBAL, Inner, Owned, PanicHandler, Pool, TaskOverflow, Tasks,
     guest::{GUESTS, Guests},
     job::Job,
+    registry,
     site::Site,
     slab::{Reserve, Slab},
 };
@@ -11,7 +12,7 @@ use crate::{
     crew::{Crew, CrewConfig, Parkers, Work, thread_settings},
     engine::{Active, Capacity, Core, PerWorker, PerWorkerSpec, Settings, Tiered, Topology},
     ground::{error::BuildError, unwind::Payload},
-    observe::Counters,
+    observe::{Counters, TaskCounters},
 };
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -37,6 +38,9 @@ pub struct PoolBuilder {
     settings: Settings,
     idle: Tiered,
     capacity: usize,
+    task_capacity: Option<usize>,
+    overflow: TaskOverflow,
+    task_latencies: bool,
     on_panic: Option<PanicHandler>,
 }
 
@@ -47,6 +51,9 @@ impl PoolBuilder {
             settings: Settings::new(0),
             idle: Tiered::default(),
             capacity: 128,
+            task_capacity: None,
+            overflow: TaskOverflow::default(),
+            task_latencies: false,
             on_panic: None,
         }
     }
@@ -90,6 +97,45 @@ impl PoolBuilder {
         self
     }
 
+    /// How many [submitted](Pool::submit) tasks may be queued at the same time; no limit by default. A task counts
+    /// from its submission until it starts or is cancelled. What is spawned does not count.
+    ///
+    /// ```
+    /// use filch::{Pool, TaskOverflow};
+    ///
+    /// let pool = Pool::builder()
+    ///     .workers(0) // nobody takes anything out
+    ///     .task_capacity(1)
+    ///     .overflow(TaskOverflow::Refuse)
+    ///     .build()?;
+    /// let first = pool.task(|| "a").submit().unwrap();
+    /// let refused = pool.task(|| "b").submit().unwrap_err();
+    /// assert!(refused.is_full());
+    /// assert_eq!(refused.into_inner()(), "b"); // the closure has come back
+    /// assert_eq!(first.join().unwrap(), "a");
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn task_capacity(mut self, tasks: usize) -> Self {
+        self.task_capacity = Some(tasks);
+        self
+    }
+
+    /// What a submission does when there is no room; by default it [waits](TaskOverflow::Block).
+    #[must_use]
+    pub fn overflow(mut self, policy: TaskOverflow) -> Self {
+        self.overflow = policy;
+        self
+    }
+
+    /// Whether to measure how long submitted tasks wait and run, for [`Pool::task_metrics`]. Off by default; then no
+    /// clock is read. On, it is read three times a task.
+    #[must_use]
+    pub fn task_latencies(mut self, measured: bool) -> Self {
+        self.task_latencies = measured;
+        self
+    }
+
     /// How often a worker looks around in vain before it sleeps (200).
     #[must_use]
     pub fn spin_rounds(mut self, rounds: u32) -> Self {
@@ -110,6 +156,11 @@ impl PoolBuilder {
     /// When a setting makes no sense, a thread cannot be started, or a start hook panics.
     pub fn build(mut self) -> Result<Pool, BuildError> {
         let threads = self.crew.workers()?;
+        if self.task_capacity == Some(0) {
+            return Err(BuildError::config(
+                "a pool without room for tasks would refuse every one; set its task capacity to 1 or more",
+            ));
+        }
         let places = threads.saturating_add(GUESTS);
         let parkers = Arc::new(Parkers::new(places));
         self.settings.workers = places;
@@ -129,9 +180,16 @@ impl PoolBuilder {
             slabs: (0..places).map(|_| Slab::new()).collect(),
             reserve: Reserve::default(),
             threads,
+            tasks: Tasks::new(
+                self.task_capacity,
+                self.overflow,
+                TaskCounters::new(places, threads, self.task_latencies),
+            ),
+            number: registry::Number::new(),
             on_panic: self.on_panic,
             handle: OnceLock::new(),
         });
+        inner.publish();
         let work = Arc::new(Jobs(inner.clone()));
         let crew = Crew::start(threads, &self.crew, &inner.core, &inner.parkers, &work)?;
         let owned = Arc::new(Owned {

@@ -30,6 +30,20 @@ impl Job {
         std::ptr::eq(self.data, data.cast())
     }
 
+    /// What it points to, if `run` is what it would be run with. (Two functions may have one address if they do the
+    /// same; then they do the same with what it points to.)
+    pub(crate) fn data(&self, run: unsafe fn(*const (), &Site<'_, '_>)) -> Option<*const ()> {
+        std::ptr::fn_addr_eq(self.run, run).then_some(self.data)
+    }
+
+    /// Gives up the job for what it points to, if `run` is what it would be run with.
+    pub(crate) fn take_data(
+        self,
+        run: unsafe fn(*const (), &Site<'_, '_>),
+    ) -> Result<*const (), Self> {
+        self.data(run).ok_or(self)
+    }
+
     /// Runs it, once: a job cannot be cloned.
     #[inline(always)]
     pub(crate) fn run(self, site: &Site<'_, '_>) {

@@ -65,12 +65,12 @@ impl Latch {
 impl Awaited for Latch {
     #[inline(always)]
     fn happened(&self) -> bool {
-        // Acquire: pairs with the release in `set`.
+        // Acquire: pairs with the release in `set_with`.
         self.state.load(Ordering::Acquire) == SET
     }
 
     fn sleep(&self, worker: usize) -> bool {
-        // AcqRel: as in `set`. Acquire on failure: it is set.
+        // AcqRel: as in `set_with`. Acquire on failure: it is set.
         self.state
             .compare_exchange(UNSET, SLEEPER + worker, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()

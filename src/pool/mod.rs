@@ -3,15 +3,19 @@
 //! The engine over a two-word job, plus threads. The faces ([`fork`](mod@crate::fork) and those to come) make
 //! jobs; they all share these workers.
 
+pub(crate) mod blocks;
 mod builder;
 mod guest;
 pub(crate) mod heap;
 pub(crate) mod job;
 pub(crate) mod latch;
 pub(crate) mod pending;
+mod registry;
 pub(crate) mod site;
 mod slab;
 pub(crate) mod stack;
+pub(crate) mod task;
+mod tasks;
 
 pub use builder::PoolBuilder;
 /// What the model checker gets to see.
@@ -20,10 +24,11 @@ pub use builder::PoolBuilder;
 pub mod model {
     pub use super::{latch::model::Latch, pending::model::Pending, stack::model::StackJob};
 }
+pub use tasks::TaskOverflow;
 
 use crate::{
     crew::{Crew, Parkers, is_worker_of},
-    engine::{Core, PerWorker, Unpark},
+    engine::{Core, Level, PerWorker, Unpark},
     ground::unwind::{self, Payload},
     observe::{Counters, Metrics},
 };
@@ -36,6 +41,7 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
     time::{Duration, Instant},
 };
+use tasks::Tasks;
 
 /// What the threads, the guests and the handles of a pool share.
 pub(crate) struct Inner {
@@ -46,6 +52,8 @@ pub(crate) struct Inner {
     slabs: Box<[Slab]>,
     reserve: Reserve,
     threads: usize,
+    tasks: Tasks,
+    number: registry::Number,
     on_panic: Option<PanicHandler>,
     /// The handles, for `Pool::current`.
     handle: OnceLock<Weak<Owned>>,
@@ -193,12 +201,7 @@ impl Pool {
     /// Calls `f` on this pool: where this thread stands in it, or as a guest.
     #[inline(always)]
     pub(crate) fn on_site<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
-        let inner = &**self.inner();
-        Site::with(|site| match site {
-            Some(site) if std::ptr::eq(site.pool(), inner) => f(site),
-            Some(site) => site.on_outer(inner, f),
-            None => inner.as_guest(f),
-        })
+        self.inner().on_site(f)
     }
 }
 
@@ -214,6 +217,16 @@ pub(crate) fn on_current<R>(f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
 impl Inner {
     pub(crate) fn core(&self) -> &Core<Job, PerWorker, Counters> {
         &self.core
+    }
+
+    /// As [`Pool::on_site`].
+    #[inline(always)]
+    pub(crate) fn on_site<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+        Site::with(|site| match site {
+            Some(site) if std::ptr::eq(site.pool(), self) => f(site),
+            Some(site) => site.on_outer(self, f),
+            None => self.as_guest(f),
+        })
     }
 
     /// How many threads the pool has of its own.
@@ -237,6 +250,30 @@ impl Inner {
     #[inline(always)]
     pub(crate) fn slab(&self, worker: usize) -> &Slab {
         &self.slabs[worker]
+    }
+
+    /// Queues a job of some level from a thread that is no worker of this pool.
+    #[allow(dead_code, reason = "for the faces to come")]
+    pub(crate) fn submit_at(&self, level: Level, job: Job) {
+        if let Err(refused) = self.core.inject_at(level, job) {
+            // Shut down: there is nobody else to do it.
+            self.as_guest(|site| refused.into_inner().run(site));
+        }
+    }
+
+    /// Queues a job that `worker` should run if it is free soon, and else anybody, from a thread that is no
+    /// worker of this pool.
+    #[allow(dead_code, reason = "for the faces to come")]
+    pub(crate) fn submit_for(&self, worker: usize, job: Job) {
+        let queued = if worker < self.threads {
+            self.core.inject_for(worker, job)
+        } else {
+            self.core.inject(job) // a guest would be gone before long
+        };
+        if let Err(refused) = queued {
+            // As above.
+            self.as_guest(|site| refused.into_inner().run(site));
+        }
     }
 
     /// A task that nobody waits for panicked.

@@ -53,14 +53,22 @@ impl Pending {
         self.here.set(self.here.get() - 1);
     }
 
+    /// The word of the others, for [`done_elsewhere`].
     #[inline(always)]
-    pub(crate) fn done_elsewhere(&self, unpark: impl FnOnce()) {
-        // AcqRel: what the task did is visible to the owner when it sees the sum. Nothing of `self` is
-        // touched after this: the owner may be gone.
-        let before = self.elsewhere.fetch_sub(ONE, Ordering::AcqRel);
-        if before == ONE + SLEEPING && !broken(Canary::ScopeWake) {
-            unpark();
-        }
+    pub(crate) fn elsewhere(&self) -> &AtomicI64 {
+        &self.elsewhere
+    }
+}
+
+/// A task is done on another worker than the owner's. Takes the word alone: when it has changed, everything around it
+/// may be gone.
+#[inline(always)]
+pub(crate) fn done_elsewhere(word: &AtomicI64, unpark: impl FnOnce()) {
+    // AcqRel: what the task did is visible to the owner when it sees the sum. Nothing is touched after this: the
+    // owner may be gone.
+    let before = word.fetch_sub(ONE, Ordering::AcqRel);
+    if before == ONE + SLEEPING && !broken(Canary::ScopeWake) {
+        unpark();
     }
 }
 
@@ -121,7 +129,7 @@ pub(crate) mod model {
         }
 
         pub fn done_elsewhere(&self, unpark: impl FnOnce()) {
-            self.0.done_elsewhere(unpark);
+            super::done_elsewhere(self.0.elsewhere(), unpark);
         }
 
         pub fn happened(&self) -> bool {

@@ -4,15 +4,17 @@
     reason = "a thread-local pointer into its own stack, and a cell of its own"
 )]
 
-use super::{Inner, Pool, job::Job, latch::Awaited, slab::Slab};
+use super::{Inner, Pool, job::Job, latch::Awaited, slab::Slab, task};
 use crate::{
-    engine::{Active, IdleAction, Mark, PerWorker, Queue, Step},
+    engine::{Active, IdleAction, Level, Mark, PerWorker, Queue, Step},
     ground::sys::stack,
     observe::Counters,
 };
 use std::{
     cell::{Cell, UnsafeCell},
-    hint, ptr, thread,
+    hint,
+    iter::successors,
+    ptr, thread,
 };
 
 /// How often a wait looks, with eight pauses in between, before it sleeps: some 10 to 20 µs, about what
@@ -164,6 +166,36 @@ impl<'w, 'c> Site<'w, 'c> {
         }
     }
 
+    /// Queues a job of some level. Where waits run only what was queued here, it is queued here.
+    #[allow(dead_code, reason = "for the faces to come")]
+    pub(crate) fn push_at(&self, level: Level, job: Job) {
+        let level = if self.waits_alone() {
+            Level::Normal
+        } else {
+            level
+        };
+        if let Err(job) = self.active().spawn_at(level, job) {
+            // As in `push`.
+            self.active().spawn_global(job);
+        }
+    }
+
+    /// Queues a job that `worker` should run if it is free soon, and else anybody. Where waits run only what was
+    /// queued here, it is queued here.
+    #[allow(dead_code, reason = "for the faces to come")]
+    pub(crate) fn push_for(&self, worker: usize, job: Job) {
+        if self.waits_alone() || worker >= self.pool.threads() {
+            self.push(job); // a guest would be gone before long
+        } else {
+            self.active().spawn_for(worker, job);
+        }
+    }
+
+    /// Whether waits here leave alone what others have queued, lanes and boxes included.
+    fn waits_alone(&self) -> bool {
+        self.is_isolated() || !stack::is_ample()
+    }
+
     /// Queues a job that only `worker` may run.
     pub(crate) fn send(&self, worker: usize, job: Job) {
         self.active().send(worker, job);
@@ -242,6 +274,7 @@ impl<'w, 'c> Site<'w, 'c> {
         if self.is_isolated() || !stack::is_ample() {
             return false;
         }
+        let _aside = task::set_aside();
         let ran = matches!(self.step(), Step::Ran);
         self.active().settle();
         ran
@@ -257,6 +290,32 @@ impl<'w, 'c> Site<'w, 'c> {
         self.active().queue().owner().mark()
     }
 
+    /// Puts back a job that was popped.
+    pub(crate) fn put_back(&self, job: Job) {
+        if self.active().queue().push(job).is_err() {
+            unreachable!("there was room for it a moment ago");
+        }
+    }
+
+    /// Runs the newest jobs of this worker as long as they are `stale`, so that they don't pile up under
+    /// what is queued later. Keeps to what a [`wait`](Self::wait) may take.
+    pub(crate) fn sweep(&self, stale: impl Fn(&Job) -> bool) {
+        let isolated = self.isolated.get();
+        if isolated.is_none() && !stack::is_ample() {
+            return;
+        }
+        loop {
+            if isolated.is_some_and(|mark| !self.active().queue().owner().is_above(mark)) {
+                return;
+            }
+            match self.pop() {
+                Some(job) if stale(&job) => self.run(job),
+                Some(job) => return self.put_back(job),
+                None => return,
+            }
+        }
+    }
+
     fn step(&self) -> Step {
         let pool = self.pool;
         self.active()
@@ -268,23 +327,35 @@ impl<'w, 'c> Site<'w, 'c> {
     /// What has been queued since `began` belongs to what is waited for. When the task is isolated, or
     /// the stack is no longer ample, nothing else is run, but for mail.
     pub(crate) fn wait(&self, event: &impl Awaited, began: Mark) {
+        let _aside = task::set_aside();
         while !event.happened() {
-            let others = self.isolated.get().is_none() && stack::is_ample();
+            let others = !self.waits_alone();
             let job = if others {
+                if let Some(job) = self.active().take_pressing() {
+                    self.active().settle();
+                    job.run(self);
+                    continue;
+                }
                 self.pop()
             } else {
                 self.pop_above(self.isolated.get().unwrap_or(began))
             };
             if let Some(job) = job {
+                // Who runs a task does not search: others would count on it.
+                self.active().settle();
                 self.run(job);
                 continue;
             }
             if let Some(job) = event.take_job() {
+                self.active().settle();
                 job.run(self);
                 continue;
             }
+            if self.run_mail_below() {
+                continue;
+            }
             if !others {
-                self.sleep_until(event, || self.active().is_called());
+                self.sleep_until(event);
                 continue;
             }
             match self.step() {
@@ -293,7 +364,7 @@ impl<'w, 'c> Site<'w, 'c> {
                 Step::Idle(IdleAction::Spin(pauses)) => pause(pauses, event),
                 Step::Idle(IdleAction::Park(_)) => {}
                 Step::Park(ticket) => {
-                    self.sleep_until(event, || self.active().is_called());
+                    self.sleep_until(event);
                     self.active().resume(ticket);
                 }
                 // The others have been sent home, so nobody will wake us for what comes in now.
@@ -303,7 +374,43 @@ impl<'w, 'c> Site<'w, 'c> {
         self.active().settle();
     }
 
-    fn sleep_until(&self, event: &impl Awaited, or: impl Fn() -> bool) {
+    /// The places in other pools that this thread holds too, in the middle of their tasks: the innermost one of each.
+    fn below(&self) -> impl Iterator<Item = &Site<'static, 'static>> {
+        // SAFETY: as in `on_outer`.
+        let next = |at: *const Site<'static, 'static>| unsafe { at.as_ref() };
+        let all = move || successors(next(self.outer), move |site| next(site.outer));
+        all().enumerate().filter_map(move |(depth, site)| {
+            let above = |other: &Site<'_, '_>| ptr::eq(other.pool, site.pool);
+            (!above(self) && !all().take(depth).any(above)).then_some(site)
+        })
+    }
+
+    /// Runs a task that only this thread may run, as the worker of another pool that it is too: who sent it may be what
+    /// this wait is for, in the end.
+    fn run_mail_below(&self) -> bool {
+        if self.outer.is_null() {
+            return false;
+        }
+        let mail = self.below().find_map(|site| {
+            // Nobody has borrowed it, as in `on_outer`.
+            let job = site.active().take_mail()?;
+            Some((site, job))
+        });
+        let Some((site, job)) = mail else {
+            return false;
+        };
+        self.active().settle();
+        site.as_current(|site| site.run(job));
+        true
+    }
+
+    /// Whether the worker has a reason to get up.
+    fn is_called(&self) -> bool {
+        self.active().is_called() || self.below().any(|site| site.active().has_mail())
+    }
+
+    fn sleep_until(&self, event: &impl Awaited) {
+        let or = || self.is_called();
         // What a task waits for is running already and most often short: when a chain of waits unwinds,
         // each link is set a moment after the one before, and being woken for each would cost a
         // hundred times as much (`filch-bench traps`, case `spine_right`).

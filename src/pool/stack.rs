@@ -18,7 +18,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 /// A closure that is run at most once, by whoever gets its job; the waiter's frame holds it.
 ///
 /// Three states: *queued* (the job is in a queue; nobody touches the fields), *taken back* (the owner has
-/// popped its job: the closure is the owner's again), *stolen* (the thief owns both cells until it sets the
+/// taken its job out of the queue: the closure is the owner's again), *stolen* (the thief owns both cells until it sets the
 /// latch, after which they are the owner's). The owner leaves the frame only when it has taken the job back
 /// or the latch is set.
 pub(crate) struct StackJob<F, R> {
@@ -47,7 +47,7 @@ where
     /// The job for a queue.
     ///
     /// # Safety
-    /// The caller keeps `self` in its place until it has popped this job itself or the latch is set, also
+    /// The caller keeps `self` in its place until it has taken this job back itself or the latch is set, also
     /// when it panics; and makes one job of it.
     #[inline(always)]
     pub(crate) unsafe fn job(&self) -> Job {
@@ -59,7 +59,7 @@ where
     /// The job was not stolen: the closure, to be called right here.
     ///
     /// # Safety
-    /// The caller has popped the job of `self` itself, and calls this once.
+    /// The caller has taken the job of `self` out of its queue itself, and calls this once.
     #[inline(always)]
     pub(crate) unsafe fn take_back(&self) -> F {
         // SAFETY: nobody else has the job; and `run` is never called.
@@ -106,31 +106,34 @@ where
                 unwind::contain(|| func(true))
             }
         };
-        // SAFETY: the duty of `job`.
-        let this = unsafe { &*data.cast::<Self>() };
         // SAFETY: a job is run once, and the owner has not taken it back, since we have it.
-        unsafe { this.execute(call, |worker| site.pool().unpark(worker)) };
+        unsafe { Self::execute(data.cast(), call, |worker| site.pool().unpark(worker)) };
     }
 
     /// What whoever has the job does with it.
     ///
     /// # Safety
-    /// The caller has the job of `self`, and calls this once. Afterwards `self` may be gone.
+    /// The caller has the job of `this`, and calls this once. Afterwards `this` may be gone: no reference to all
+    /// of it may be alive then, so it comes as a pointer.
     unsafe fn execute(
-        &self,
+        this: *const Self,
         call: impl FnOnce(F, bool) -> Result<R, Payload>,
         unpark: impl FnOnce(usize),
     ) {
+        // SAFETY: the frame that holds it stays until the latch is set.
+        let job = unsafe { &*this };
         // SAFETY: the caller's duty.
-        let func = unsafe { self.take_func() };
-        let result = call(func, self.isolated);
-        self.result.with_mut(|place| {
+        let func = unsafe { job.take_func() };
+        let result = call(func, job.isolated);
+        job.result.with_mut(|place| {
             // SAFETY: the job is ours, so the cell is.
             let place = unsafe { &mut *place };
             place.write(result);
         });
-        // The last touch of `self`.
-        unwind::or_abort(|| self.latch.set_with(unpark));
+        // SAFETY: as above. From here on only the latch is borrowed, which is one atomic word.
+        let latch = unsafe { &(*this).latch };
+        // The last touch of `this`.
+        unwind::or_abort(|| latch.set_with(unpark));
     }
 }
 
@@ -159,7 +162,7 @@ pub(crate) mod model {
         pub unsafe fn execute(&self, unpark: impl FnOnce(usize)) {
             let call = |closure: Closure, _| Ok::<_, Payload>(closure(true));
             // SAFETY: the caller's duty.
-            unsafe { self.0.execute(call, unpark) };
+            unsafe { super::StackJob::execute(&raw const self.0, call, unpark) };
         }
 
         /// # Safety

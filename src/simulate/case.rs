@@ -4,9 +4,10 @@ use super::{
     config::Config,
     error::CaseError,
     fault::Fault,
-    program::{Act, Program},
+    program::{Act, Instruction, Program},
     schedule::Scheduler,
 };
+use crate::engine::Level;
 use serde::{Deserialize, Serialize};
 
 /// Everything that decides how a run goes: settings, program, faults and schedule. Plain data, kept as
@@ -82,7 +83,20 @@ impl Case {
     pub(super) fn check(&self) -> Result<(), CaseError> {
         let workers = self.config.workers;
         self.config.check()?;
-        self.program.compile()?;
+        let program = self.program.compile()?;
+        let spawned_for = program.bodies.iter().flatten().filter_map(|i| match i {
+            Instruction::SpawnFor(worker, _) => Some(*worker),
+            _ => None,
+        });
+        let injected_for = self.program.outside.iter().filter_map(|o| match o.act {
+            Act::Inject { worker, .. } => worker,
+            _ => None,
+        });
+        if let Some(stranger) = spawned_for.chain(injected_for).find(|&w| w >= workers) {
+            return Err(CaseError::new(format!(
+                "a task is for worker {stranger}, but there are only {workers} workers, counted from 0"
+            )));
+        }
         for fault in &self.faults {
             fault.check(workers)?;
         }
@@ -96,6 +110,15 @@ impl Case {
                 Act::Inject { count: 0, .. } => {
                     return Err(CaseError::new(
                         "no tasks come from outside at one point; let it be 1 or more",
+                    ));
+                }
+                Act::Inject {
+                    level: Level::Low | Level::High | Level::Critical,
+                    worker: Some(_),
+                    ..
+                } => {
+                    return Err(CaseError::new(
+                        "a task from outside has a level and a worker; it can have one of them",
                     ));
                 }
                 _ => continue,

@@ -3,8 +3,8 @@
 use super::error::CaseError;
 use crate::{
     engine::{
-        Capacity, PerWorkerSpec, Settings, SharedSpec, Tiered, Topology, Unpark, WakePolicy,
-        sleep::MAX_WORKERS,
+        Ageing, Capacity, PerWorkerSpec, Settings, SharedSpec, Tiered, Topology, Unpark,
+        WakePolicy, sleep::MAX_WORKERS,
     },
     ground::error::BuildError,
 };
@@ -56,6 +56,9 @@ pub struct Config {
     /// [`Settings::inject_interval`].
     #[serde(default = "default::inject_interval")]
     pub inject_interval: u32,
+    /// [`Settings::ageing`].
+    #[serde(default, skip_serializing_if = "default::is_default")]
+    pub ageing: Ageing,
     /// [`Settings::inject_capacity`].
     #[serde(default)]
     pub inject_capacity: Option<usize>,
@@ -239,6 +242,10 @@ impl Costs {
 mod default {
     use crate::engine::Settings;
 
+    pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+        *value == T::default()
+    }
+
     pub(super) fn steal_tries() -> usize {
         Settings::new(1).steal_tries
     }
@@ -267,6 +274,7 @@ impl Config {
             steal_tries: default::steal_tries(),
             inject_batch: default::inject_batch(),
             inject_interval: default::inject_interval(),
+            ageing: Ageing::default(),
             inject_capacity: None,
             node: 0,
             costs: Costs::default(),
@@ -288,6 +296,7 @@ impl Config {
             steal_tries: self.steal_tries,
             inject_batch: self.inject_batch,
             inject_interval: self.inject_interval,
+            ageing: self.ageing,
             inject_capacity: self.inject_capacity,
             wake: self.wake,
             idle: Box::new(Tiered {

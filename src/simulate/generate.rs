@@ -11,10 +11,16 @@ use super::{
     program::{Act, Body, Op, Outside, Program},
     schedule::Scheduler,
 };
-use crate::{engine::WakePolicy, ground::rng::Rng};
+use crate::{
+    engine::{Ageing, Level, WakePolicy},
+    ground::rng::Rng,
+};
 
 /// The most tasks of a random program: a run of some hundred moves.
 const MOST_TASKS: u64 = 200;
+
+/// Where the choices of levels and workers start.
+const LEVELS: u64 = 0x6c65_7665_6c73;
 
 /// The case of `seed`.
 pub(super) fn case(seed: u64) -> Case {
@@ -32,6 +38,11 @@ pub(super) fn case(seed: u64) -> Case {
     from_outside(rng, &mut program);
     if rng.one_in(2) {
         comings_and_goings(rng, &mut config, &mut program);
+    }
+    // From numbers of its own, so that the rest of the case does not depend on it.
+    let more = &mut Rng::new(seed ^ LEVELS);
+    if more.one_in(2) {
+        levels(more, &mut config, &mut program);
     }
     // The order of equal times is the order of the list.
     program.outside.sort_by_key(|outside| outside.at);
@@ -169,6 +180,8 @@ fn inject(body: usize, count: usize) -> Act {
     Act::Inject {
         body: name(body),
         count,
+        level: Level::Normal,
+        worker: None,
     }
 }
 
@@ -228,6 +241,62 @@ fn comings_and_goings(rng: &mut Rng, config: &mut Config, program: &mut Program)
                 },
             });
             present = !present;
+        }
+    }
+}
+
+/// Gives some tasks a level, and some a worker.
+fn levels(rng: &mut Rng, config: &mut Config, program: &mut Program) {
+    if rng.one_in(2) {
+        config.ageing = Ageing {
+            high: rng.below(4) as u32,
+            normal: rng.below(5) as u32,
+            low: rng.below(6) as u32,
+        };
+    }
+    // Which of the two, or both; and how often.
+    let (by_level, by_worker) = pick(rng, &[(true, false), (false, true), (true, true)]);
+    let one_in = 1 + rng.below(4);
+    let choose = |rng: &mut Rng| {
+        let marked = rng.one_in(one_in);
+        let for_worker = by_worker && (!by_level || rng.one_in(2));
+        let level = pick(
+            rng,
+            &[Level::Low, Level::Normal, Level::High, Level::Critical],
+        );
+        // Mostly for the first ones, so that they have more to do than they can.
+        let some = 1 + rng.below(config.workers);
+        let worker = rng.below(some);
+        marked.then_some((level, for_worker.then_some(worker)))
+    };
+    for body in &mut program.bodies {
+        for op in &mut body.ops {
+            let inner = match op {
+                Op::Repeat { ops, .. } => ops.first_mut(),
+                op => Some(op),
+            };
+            if let Some(op) = inner
+                && let Op::SpawnLocal(body) | Op::SpawnGlobal(body) = op
+                && let Some((level, worker)) = choose(rng)
+            {
+                let body = body.clone();
+                *op = match worker {
+                    Some(worker) => Op::SpawnFor { worker, body },
+                    None => Op::SpawnAt { level, body },
+                };
+            }
+        }
+    }
+    for outside in &mut program.outside {
+        if let Act::Inject { level, worker, .. } = &mut outside.act
+            && let Some((chosen, owner)) = choose(rng)
+        {
+            *worker = owner;
+            *level = if owner.is_some() {
+                Level::Normal
+            } else {
+                chosen
+            };
         }
     }
 }

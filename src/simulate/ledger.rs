@@ -1,6 +1,10 @@
 //! The simulator's own books: every task, where it stands, and who ran it.
 
-use super::oracle::{Oracle, Violation};
+use super::{
+    oracle::{Oracle, Violation},
+    waiting::Label,
+};
+use crate::engine::Level;
 
 /// What travels through the engine's queues: the number of a task in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +25,11 @@ struct Record {
     /// At which operation of the body it begins.
     begin: u32,
     fate: Fate,
+    level: Level,
+    /// The worker that should run it.
+    owner: Option<usize>,
+    /// How many moves had begun when it was queued; nobody is told of it before.
+    since: u64,
 }
 
 /// What one worker has done, as the simulator saw it.
@@ -29,6 +38,12 @@ pub(super) struct Deeds {
     pub(super) executed: u64,
     pub(super) spawned_local: u64,
     pub(super) spawned_global: u64,
+    pub(super) spawned_lane: u64,
+    pub(super) spawned_affine: u64,
+    /// Tasks of these levels that it ran.
+    pub(super) critical: u64,
+    pub(super) high: u64,
+    pub(super) low: u64,
     pub(super) parks: u64,
     /// Ticks spent on tasks.
     pub(super) busy: u64,
@@ -60,14 +75,54 @@ impl Ledger {
     /// A new task, about to be queued. It counts as queued at once: somebody may run it before the
     /// call that queues it returns.
     pub(super) fn create(&mut self, body: u32, begin: u32) -> Task {
+        self.create_for(body, begin, Level::Normal, None)
+    }
+
+    /// The same at another level, or for a certain worker.
+    pub(super) fn create_for(
+        &mut self,
+        body: u32,
+        begin: u32,
+        level: Level,
+        owner: Option<usize>,
+    ) -> Task {
         let task = Task(self.tasks.len() as u32);
         self.tasks.push(Record {
             body,
             begin,
             fate: Fate::Queued,
+            level,
+            owner,
+            since: u64::MAX,
         });
         self.live += 1;
         task
+    }
+
+    /// Whether there ever was such a task.
+    pub(super) fn knows(&self, task: Task) -> bool {
+        (task.0 as usize) < self.tasks.len()
+    }
+
+    /// The call that queues the task is over, and `moves` have begun by now. `None` when it runs already.
+    pub(super) fn queued(&mut self, task: Task, moves: u64) -> Option<Label> {
+        let record = &mut self.tasks[task.0 as usize];
+        if record.fate != Fate::Queued {
+            return None;
+        }
+        record.since = moves;
+        Some(self.label(task))
+    }
+
+    /// Where the task was put.
+    pub(super) fn label(&self, task: Task) -> Label {
+        let record = self.tasks.get(task.0 as usize);
+        Label {
+            task: task.0,
+            level: record.map_or(Level::Normal, |r| r.level),
+            owner: record.and_then(|r| r.owner),
+            since: record.map_or(u64::MAX, |r| r.since),
+        }
     }
 
     /// The engine, or the policy for full queues, gave the task back.
@@ -81,9 +136,16 @@ impl Ledger {
     /// `worker` starts the task: its body, and at which operation it begins.
     pub(super) fn start(&mut self, task: Task, worker: usize) -> Result<(u32, u32), Violation> {
         self.change(task, Fate::Queued, Fate::Running, "run")?;
-        self.deeds[worker].executed += 1;
-        self.executed += 1;
         let record = self.tasks[task.0 as usize];
+        let deeds = &mut self.deeds[worker];
+        deeds.executed += 1;
+        match record.level {
+            Level::Critical => deeds.critical += 1,
+            Level::High => deeds.high += 1,
+            Level::Low => deeds.low += 1,
+            Level::Normal => {}
+        }
+        self.executed += 1;
         Ok((record.body, record.begin))
     }
 

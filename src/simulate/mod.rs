@@ -27,6 +27,7 @@
 //! - A [`Case`] is everything that decides how a run goes: [`Config`], [`Program`], [`Fault`]s and a
 //!   [`Scheduler`]. It is plain data, and JSON on disk.
 //! - A *move* is one step of one worker, or its coming, waking or leaving, or one thing from outside.
+//! - A task has a [`Level`](crate::engine::Level), or a worker that should run it ([`Op::SpawnAt`], [`Op::SpawnFor`]).
 //! - An [`Oracle`] is a rule that is checked after every move. A run that breaks one ends in a [`Failure`],
 //!   which [shrinks](Failure::shrink) and can be [saved](Failure::save).
 //!
@@ -63,6 +64,7 @@ mod shrink;
 mod simulation;
 mod stage;
 mod state;
+mod waiting;
 
 pub use case::Case;
 pub use config::{Config, Costs, Idle, Overflow, Queues};

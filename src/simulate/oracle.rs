@@ -32,14 +32,23 @@ pub enum Oracle {
     /// A worker that searches for long enough finds the work that is there, also while its owner is in
     /// the middle of a long task.
     Visible,
-    /// What the engine's counters say is what happened, and executed = local + injected + stolen.
+    /// No worker starts two less urgent tasks while one and the same Critical task waits in its lane.
+    Priority,
+    /// Whoever waits gets a turn, by [`Ageing`](crate::engine::Ageing): a worker starts only so many more urgent
+    /// tasks in a row while a High, a normal (checked with one worker, whose they all are) or a Low one waits, or
+    /// one in its own box.
+    Starvation,
+    /// A task is taken from the box of another worker only while that one does not sleep.
+    Affinity,
+    /// What the engine's counters say is what happened, and executed is the sum of where tasks came from: local,
+    /// injected, stolen, from the lanes and from boxes.
     Counters,
     /// The gate is open until it is closed, and while nobody is busy its count is the number of
     /// unfinished tasks.
     Gate,
     /// A worker that begins to search by itself makes them at most half of those present, rounded
-    /// up, or two; one that is woken to search is the only one. Since workers may leave, there can be more
-    /// than half for a while, but their number does not grow then.
+    /// up, or two; one that is woken to search is the only one, unless it was called for a task in its box. Since
+    /// workers may leave, there can be more than half for a while, but their number does not grow then.
     Searchers,
     /// Everybody is sent home when the gate is closed and all work is done, or by a stop: not before,
     /// and never left asleep then.
@@ -59,6 +68,9 @@ impl fmt::Display for Oracle {
             Self::TaskTwice => "a task was run that should not",
             Self::SleepsOnWork => "a worker sleeps on work",
             Self::Visible => "a worker does not find work",
+            Self::Priority => "a less urgent task went first",
+            Self::Starvation => "a task was passed over too often",
+            Self::Affinity => "a task was taken from a worker that was free",
             Self::Counters => "the counters are wrong",
             Self::Gate => "the gate's count is wrong",
             Self::Searchers => "too many workers search",
@@ -107,6 +119,8 @@ pub(super) struct Facts {
     pub(super) searching: usize,
     /// The same after the move before.
     pub(super) searching_before: usize,
+    /// Workers called for a task in their box since then.
+    pub(super) called: usize,
     /// Workers that take part, and the most of them since the move before.
     pub(super) present: usize,
     pub(super) most_present: usize,
@@ -199,8 +213,9 @@ impl Facts {
     }
 
     fn searchers(&self) -> Result<(), Violation> {
-        let limit = self.most_present.div_ceil(2).max(2);
-        if !self.stopped && self.searching > self.searching_before && self.searching > limit {
+        let half = self.most_present.div_ceil(2).max(2);
+        let limit = half.max(self.searching_before) + self.called;
+        if !self.stopped && self.searching > limit {
             return Err(Violation::new(
                 Oracle::Searchers,
                 format!(
@@ -241,15 +256,19 @@ pub(super) fn check_counters(
     told: &WorkerMetrics,
     deeds: &Deeds,
 ) -> Result<(), Violation> {
+    let lanes = told.critical + told.high + told.low;
+    let affine = told.affine_kept + told.affine_broken;
+    let sources = told.local + told.injected + told.stolen + lanes + affine;
     let pairs = [
         ("executed", told.executed, deeds.executed),
-        (
-            "local + injected + stolen",
-            told.local + told.injected + told.stolen,
-            deeds.executed,
-        ),
+        ("the sum of the sources", sources, deeds.executed),
         ("spawned_local", told.spawned_local, deeds.spawned_local),
         ("spawned_global", told.spawned_global, deeds.spawned_global),
+        ("spawned_lane", told.spawned_lane, deeds.spawned_lane),
+        ("spawned_affine", told.spawned_affine, deeds.spawned_affine),
+        ("critical", told.critical, deeds.critical),
+        ("high", told.high, deeds.high),
+        ("low", told.low, deeds.low),
         ("parks", told.parks, deeds.parks),
     ];
     for (name, counted, true_value) in pairs {

@@ -123,6 +123,10 @@ impl fmt::Display for Trace {
                 Source::Local => write!(f, "runs task {task} of its own"),
                 Source::Injector => write!(f, "runs task {task} from the injector"),
                 Source::Steal { victim } => write!(f, "runs task {task} of worker {victim}"),
+                Source::Lane(level) => write!(f, "runs task {task}, which is {level:?}"),
+                Source::Affine { worker } => {
+                    write!(f, "runs task {task} from the box of worker {worker}")
+                }
             },
             What::Idle(IdleAction::Spin(0)) => f.write_str("finds nothing, will look once more"),
             What::Idle(_) => f.write_str("finds nothing"),

@@ -1,6 +1,7 @@
 //! What the virtual workers run: task bodies, and what happens from outside.
 
 use super::error::CaseError;
+use crate::engine::Level;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -70,6 +71,20 @@ pub enum Op {
     SpawnLocal(String),
     /// Spawns a task with this body into the injector.
     SpawnGlobal(String),
+    /// Spawns a task at a level: a normal one into the worker's own queue.
+    SpawnAt {
+        /// Which.
+        level: Level,
+        /// Its body.
+        body: String,
+    },
+    /// Spawns a task that a certain worker should run.
+    SpawnFor {
+        /// Which.
+        worker: usize,
+        /// Its body.
+        body: String,
+    },
     /// Queues the rest of this task as a new one, and lets older tasks run first.
     Yield,
     /// Takes as many ticks.
@@ -132,6 +147,12 @@ pub enum Act {
         /// How many.
         #[serde(default = "one")]
         count: usize,
+        /// Their level. If they are not normal they come one by one.
+        #[serde(default, skip_serializing_if = "is_normal")]
+        level: Level,
+        /// The worker that should run them, if there is one; then they come one by one, and are normal.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        worker: Option<usize>,
     },
     /// No more tasks are let in; the workers go home when everything has run.
     Close,
@@ -145,6 +166,14 @@ pub enum Act {
 
 fn one() -> usize {
     1
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference"
+)]
+fn is_normal(level: &Level) -> bool {
+    *level == Level::Normal
 }
 
 impl Program {
@@ -174,8 +203,41 @@ impl Program {
     /// Adds `count` tasks from outside.
     #[must_use]
     pub fn inject(self, at: u64, body: &str, count: usize) -> Self {
-        let body = body.to_owned();
-        self.outside(at, Act::Inject { body, count })
+        self.inject_at(at, Level::Normal, body, count)
+    }
+
+    /// Adds `count` tasks of a level from outside.
+    ///
+    /// ```
+    /// use filch::engine::Level;
+    /// use filch::simulate::{Case, Program, Simulation};
+    ///
+    /// let program = Program::wide(10, 100).inject_at(250, Level::Critical, "leaf", 2);
+    /// let outcome = Simulation::new(Case::new(1, program))?.run().unwrap();
+    /// assert_eq!(outcome.metrics.total().critical, 2);
+    /// # Ok::<(), filch::simulate::CaseError>(())
+    /// ```
+    #[must_use]
+    pub fn inject_at(self, at: u64, level: Level, body: &str, count: usize) -> Self {
+        let act = Act::Inject {
+            body: body.to_owned(),
+            count,
+            level,
+            worker: None,
+        };
+        self.outside(at, act)
+    }
+
+    /// Adds `count` tasks from outside that `worker` should run.
+    #[must_use]
+    pub fn inject_for(self, at: u64, worker: usize, body: &str, count: usize) -> Self {
+        let act = Act::Inject {
+            body: body.to_owned(),
+            count,
+            level: Level::Normal,
+            worker: Some(worker),
+        };
+        self.outside(at, act)
     }
 
     /// One task that spawns `tasks` others, each of `work` ticks.
@@ -268,7 +330,7 @@ impl Program {
         }
         let sizes = self.sizes(&compiled.bodies)?;
         for outside in &self.outside {
-            if let Act::Inject { body, count } = &outside.act {
+            if let Act::Inject { body, count, .. } = &outside.act {
                 let Some(&index) = names.get(body.as_str()) else {
                     return Err(CaseError::new(format!(
                         "tasks with the body {body:?} come from outside, but there is no such body"
@@ -298,12 +360,13 @@ impl Program {
             let mut grown = false;
             for (body, steps) in bodies.iter().enumerate() {
                 if sizes[body].is_none() {
-                    sizes[body] = steps.iter().try_fold(1_u64, |sum, step| match step {
-                        Instruction::SpawnLocal(child) | Instruction::SpawnGlobal(child) => {
-                            Some(sum.saturating_add(sizes[*child as usize]?))
-                        }
-                        Instruction::Yield => Some(sum.saturating_add(1)),
-                        Instruction::Work(_) | Instruction::Panic => Some(sum),
+                    sizes[body] = steps.iter().try_fold(1_u64, |sum, step| {
+                        let more = match (step.child(), step) {
+                            (Some(child), _) => sizes[child]?,
+                            (None, Instruction::Yield) => 1,
+                            (None, _) => 0,
+                        };
+                        Some(sum.saturating_add(more))
                     });
                     grown |= sizes[body].is_some();
                 }
@@ -328,12 +391,10 @@ impl Program {
         let mut path = Vec::new();
         while !path.contains(&body) {
             path.push(body);
-            let next = bodies[body].iter().find_map(|step| match step {
-                Instruction::SpawnLocal(child) | Instruction::SpawnGlobal(child) => {
-                    sizes[*child as usize].is_none().then_some(*child as usize)
-                }
-                _ => None,
-            });
+            let next = bodies[body]
+                .iter()
+                .filter_map(|step| step.child())
+                .find(|&child| sizes[child].is_none());
             body = next.expect("a body without a size has a child without one");
         }
         path.push(body);
@@ -354,9 +415,24 @@ impl Program {
 pub(super) enum Instruction {
     SpawnLocal(u32),
     SpawnGlobal(u32),
+    SpawnAt(Level, u32),
+    SpawnFor(usize, u32),
     Yield,
     Work(u64),
     Panic,
+}
+
+impl Instruction {
+    /// The body of what it spawns.
+    fn child(self) -> Option<usize> {
+        match self {
+            Self::SpawnLocal(child)
+            | Self::SpawnGlobal(child)
+            | Self::SpawnAt(_, child)
+            | Self::SpawnFor(_, child) => Some(child as usize),
+            Self::Yield | Self::Work(_) | Self::Panic => None,
+        }
+    }
 }
 
 /// A checked program.
@@ -384,6 +460,8 @@ fn flatten(
         into.push(match op {
             Op::SpawnLocal(name) => Instruction::SpawnLocal(find(name)?),
             Op::SpawnGlobal(name) => Instruction::SpawnGlobal(find(name)?),
+            Op::SpawnAt { level, body } => Instruction::SpawnAt(*level, find(body)?),
+            Op::SpawnFor { worker, body } => Instruction::SpawnFor(*worker, find(body)?),
             Op::Yield => Instruction::Yield,
             Op::Work(ticks) => Instruction::Work(*ticks),
             Op::Panic => Instruction::Panic,

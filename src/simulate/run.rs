@@ -9,7 +9,7 @@ use super::{
     stage::{Ears, Stage},
 };
 use crate::{
-    engine::{Active, Strategy},
+    engine::{Active, Level, Strategy},
     ground::unwind,
 };
 
@@ -30,8 +30,15 @@ where
     pub(super) fn run(&self, task: Task, mut active: ActiveTask<'_, 'c, Q>) {
         {
             let mut state = self.state();
+            state.chosen(task, active.id());
+            // What comes out of a broken queue may be any number, and a trace should be the same every time.
+            let number = if state.ledger.knows(task) {
+                task.0
+            } else {
+                u32::MAX
+            };
             let frame = state.frames.last_mut().expect("a move is under way");
-            frame.task = Some(task.0);
+            frame.task = Some(number);
             if frame.after_stop {
                 let message = format!(
                     "worker {} began task {} after everybody had been sent home",
@@ -81,6 +88,12 @@ where
                     let child = self.state().ledger.create(child, 0);
                     self.spawn_global(child, active);
                 }
+                Instruction::SpawnAt(Level::Normal, child) => {
+                    let child = self.state().ledger.create(child, 0);
+                    self.spawn_local(child, active, depth);
+                }
+                Instruction::SpawnAt(level, child) => self.spawn_at(level, child, active),
+                Instruction::SpawnFor(worker, child) => self.spawn_for(worker, child, active),
                 Instruction::Yield => {
                     let rest = self.state().ledger.create(body, at as u32 + 1);
                     self.spawn_local(rest, active, depth);
@@ -109,7 +122,33 @@ where
     fn spawn_global(&self, task: Task, active: &mut ActiveTask<'_, 'c, Q>) {
         self.pay(self.plan.case.config.costs.spawn);
         active.spawn_global(task);
-        self.state().ledger.deeds[active.id()].spawned_global += 1;
+        let mut state = self.state();
+        state.ledger.deeds[active.id()].spawned_global += 1;
+        state.queued(task);
+    }
+
+    fn spawn_at(&self, level: Level, body: u32, active: &mut ActiveTask<'_, 'c, Q>) {
+        self.pay(self.plan.case.config.costs.spawn);
+        let task = self.state().ledger.create_for(body, 0, level, None);
+        if active.spawn_at(level, task).is_err() {
+            unreachable!("a lane takes whatever a worker spawns");
+        }
+        let mut state = self.state();
+        state.ledger.deeds[active.id()].spawned_lane += 1;
+        state.queued(task);
+    }
+
+    fn spawn_for(&self, worker: usize, body: u32, active: &mut ActiveTask<'_, 'c, Q>) {
+        self.pay(self.plan.case.config.costs.spawn);
+        let owner = Some(worker);
+        let task = self
+            .state()
+            .ledger
+            .create_for(body, 0, Level::Normal, owner);
+        active.spawn_for(worker, task);
+        let mut state = self.state();
+        state.ledger.deeds[active.id()].spawned_affine += 1;
+        state.queued(task);
     }
 
     fn spawn_local(&self, task: Task, active: &mut ActiveTask<'_, 'c, Q>, depth: u32) {
@@ -126,7 +165,10 @@ where
             active.spawn_local(task)
         };
         match pushed {
-            Ok(()) => self.spawned(active.id()),
+            Ok(()) => {
+                self.spawned(active.id());
+                self.state().queued(task);
+            }
             Err(task) => self.overflow(task, active, depth),
         }
     }
@@ -141,7 +183,10 @@ where
             Overflow::Spill => {
                 active.spill();
                 match active.spawn_local(task) {
-                    Ok(()) => self.spawned(active.id()),
+                    Ok(()) => {
+                        self.spawned(active.id());
+                        self.state().queued(task);
+                    }
                     Err(task) => self.spawn_global(task, active),
                 }
             }

@@ -15,7 +15,7 @@ use super::{
     schedule::{Move, Preempt, Scheduler},
     simulation::Simulation,
 };
-use crate::engine::WakePolicy;
+use crate::engine::{Ageing, Level, WakePolicy};
 
 /// How many random schedules a smaller case gets if it passes under the old one.
 const SCHEDULES: u64 = 6;
@@ -167,6 +167,7 @@ fn size(case: &Case) -> (u64, u64) {
         let one = |op: &Op| match op {
             Op::Work(ticks) => 4 + u64::from(ticks.checked_ilog2().map_or(0, |log| log + 1)),
             Op::Repeat { times, ops: list } => 4 + u64::from(*times) + ops(list),
+            Op::SpawnAt { .. } | Op::SpawnFor { .. } => 5,
             _ => 4,
         };
         list.iter().map(one).sum()
@@ -179,12 +180,16 @@ fn size(case: &Case) -> (u64, u64) {
         .outside
         .iter()
         .map(|o| {
-            let count = if let Act::Inject { count, .. } = o.act {
-                count as u64
-            } else {
-                0
+            let more = match o.act {
+                Act::Inject {
+                    count,
+                    level,
+                    worker,
+                    ..
+                } => count as u64 + u64::from(level != Level::Normal || worker.is_some()),
+                _ => 0,
             };
-            4 + log(o.at) + count
+            4 + log(o.at) + more
         })
         .sum();
     let settings = [
@@ -198,6 +203,7 @@ fn size(case: &Case) -> (u64, u64) {
         config.inject_batch != 64,
         config.inject_interval != 0,
         config.inject_capacity.is_some(),
+        config.ageing != Ageing::default(),
         config.node != 0,
     ];
     let settings = settings.into_iter().filter(|&set| set).count() as u64;
@@ -269,6 +275,11 @@ fn edits(case: &Case) -> Vec<Case> {
                 *count = (*count - 1).max(1);
             }
         });
+        edit(&|c| {
+            if let Act::Inject { level, worker, .. } = &mut c.program.outside[index].act {
+                (*level, *worker) = (Level::Normal, None);
+            }
+        });
     }
     for index in (0..case.program.bodies.len()).rev() {
         edit(&|c| drop(c.program.bodies.remove(index)));
@@ -290,6 +301,7 @@ fn edits(case: &Case) -> Vec<Case> {
     edit(&|c| c.config.inject_batch = 64);
     edit(&|c| c.config.inject_interval = 0);
     edit(&|c| c.config.inject_capacity = None);
+    edit(&|c| c.config.ageing = Ageing::default());
     edit(&|c| c.config.node = 0);
     edits
 }
@@ -325,6 +337,9 @@ fn simpler(op: &mut Op) {
     match op {
         Op::Work(ticks) => *ticks /= 2,
         Op::Repeat { times, .. } if *times > 1 => *times -= 1,
+        Op::SpawnAt { body, .. } | Op::SpawnFor { body, .. } => {
+            *op = Op::SpawnLocal(std::mem::take(body));
+        }
         _ => {}
     }
 }
@@ -356,8 +371,15 @@ fn remove_worker(case: &mut Case, gone: usize) {
             Act::Enter(worker) | Act::Leave(worker) => {
                 renumber(*worker).map(|w| *worker = w).is_some()
             }
+            Act::Inject { worker, .. } => {
+                *worker = worker.map(|w| renumber(w).unwrap_or(0));
+                true
+            }
             _ => true,
         });
+    for body in &mut case.program.bodies {
+        renumber_ops(&mut body.ops, &|worker| renumber(worker).unwrap_or(0));
+    }
     case.faults.retain_mut(|fault| match fault {
         Fault::Stall { worker, .. } | Fault::Spurious { worker, .. } => {
             renumber(*worker).map(|w| *worker = w).is_some()
@@ -369,5 +391,16 @@ fn remove_worker(case: &mut Case, gone: usize) {
             Some(worker) => renumber(*worker).map(|w| *worker = w).is_some(),
             None => true,
         });
+    }
+}
+
+/// Tasks for one worker are for another now.
+fn renumber_ops(ops: &mut [Op], renumber: &impl Fn(usize) -> usize) {
+    for op in ops {
+        match op {
+            Op::SpawnFor { worker, .. } => *worker = renumber(*worker),
+            Op::Repeat { ops, .. } => renumber_ops(ops, renumber),
+            _ => {}
+        }
     }
 }

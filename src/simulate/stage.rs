@@ -27,7 +27,9 @@ use super::{
     state::{Kind, Stand, State},
 };
 use crate::{
-    engine::{Core, Event, OUTSIDE, Observer, Source, Step, Strategy, Unpark, WakePolicy, Worker},
+    engine::{
+        Core, Event, Level, OUTSIDE, Observer, Source, Step, Strategy, Unpark, WakePolicy, Worker,
+    },
     ground::unwind,
     observe::Counters,
 };
@@ -239,13 +241,24 @@ where
         let mut state = self.state();
         state.present -= 1;
         state.slots[id].called = None;
+        state.waiting.left(id);
     }
 
     fn outside(&self, index: usize) -> (What, Option<Stand>) {
         let what = What::Outside(index);
         match self.plan.case.program.outside[index].act {
-            Act::Inject { count, .. } => {
-                self.inject(self.plan.program.outside[index], count);
+            Act::Inject {
+                count,
+                level,
+                worker,
+                ..
+            } => {
+                let body = self.plan.program.outside[index];
+                if level == Level::Normal && worker.is_none() {
+                    self.inject(body, count);
+                } else {
+                    (0..count).for_each(|_| self.inject_one(body, level, worker));
+                }
                 (what, None)
             }
             Act::Close => self.close(what),
@@ -276,6 +289,7 @@ where
             let mut state = self.state();
             (0..count).map(|_| state.ledger.create(body, 0)).collect()
         };
+        let all = tasks.clone();
         let refused = if count == 1 {
             let result = self.core().inject(tasks.remove(0));
             result.map_err(|refused| (refused.is_closed(), vec![refused.into_inner()]))
@@ -283,6 +297,26 @@ where
             let result = self.core().inject_batch(tasks);
             result.map_err(|refused| (refused.is_closed(), refused.into_inner()))
         };
+        self.injected(&all, refused);
+    }
+
+    /// A task that is not normal, or for a certain worker.
+    fn inject_one(&self, body: u32, level: Level, worker: Option<usize>) {
+        let task = self.state().ledger.create_for(body, 0, level, worker);
+        let result = match worker {
+            Some(worker) => self.core().inject_for(worker, task),
+            None => self.core().inject_at(level, task),
+        };
+        let refused = result.map_err(|refused| (refused.is_closed(), vec![refused.into_inner()]));
+        self.injected(&[task], refused);
+    }
+
+    /// What became of `all` tasks from outside: whether they were refused because the gate is closed.
+    fn injected(&self, all: &[Task], refused: Result<(), (bool, Vec<Task>)>) {
+        if refused.is_ok() {
+            let mut state = self.state();
+            all.iter().for_each(|&task| state.queued(task));
+        }
         if let Err((closed, tasks)) = refused {
             let mut state = self.state();
             if closed && !(state.close_asked || state.stop_asked) {
@@ -326,6 +360,7 @@ where
             state.note(result);
         }
         state.searching_before = facts.searching;
+        state.called_for_boxes = 0;
         state.most_present = state.present;
     }
 
@@ -350,8 +385,12 @@ where
         let burst = {
             let mut state = self.state();
             if event == Event::Entered {
+                state.waiting.entered(worker);
                 state.present += 1;
                 state.most_present = state.most_present.max(state.present);
+            }
+            if matches!(event, Event::Called { .. }) {
+                state.called_for_boxes += 1;
             }
             let Some(frame) = state.frames.last_mut() else {
                 return; // the end of the run: the stage is being cleared

@@ -3,10 +3,11 @@
 use super::{
     Plan,
     fault::Fault,
-    ledger::Ledger,
+    ledger::{Ledger, Task},
     oracle::{Facts, Oracle, Violation},
     outcome::{Trace, What},
     schedule::{Candidate, Move, Picker, Preempt},
+    waiting::{Start, Waiting},
 };
 use crate::engine::{IdleAction, Source, Ticket};
 
@@ -37,6 +38,8 @@ pub(super) struct Slot {
     pub(super) called: Option<u64>,
     /// Its last step announced its sleep, and it has not looked once more yet.
     pub(super) about_to_look: bool,
+    /// How many moves had begun when it fell asleep.
+    pub(super) asleep_since: u64,
     /// How often in a row it has looked in vain while there was work, and after which change.
     in_vain: (u64, u64),
 }
@@ -46,6 +49,8 @@ pub(super) struct Slot {
 pub(super) struct Frame {
     /// `None` is the outside.
     pub(super) worker: Option<usize>,
+    /// Its number among the moves.
+    pub(super) number: u64,
     /// Whether it will be interrupted; `after` counts down.
     pub(super) preempt: Option<Preempt>,
     /// Ticks that it has cost so far.
@@ -85,6 +90,9 @@ pub(super) struct State {
     pub(super) present: usize,
     pub(super) most_present: usize,
     pub(super) searching_before: usize,
+    /// Workers called for a task in their box since the last check.
+    pub(super) called_for_boxes: usize,
+    pub(super) waiting: Waiting,
     pub(super) close_asked: bool,
     pub(super) stop_asked: bool,
     /// Calls that wake somebody, so far.
@@ -110,6 +118,7 @@ impl State {
             ready: 0,
             called: None,
             about_to_look: false,
+            asleep_since: 0,
             in_vain: (0, 0),
         };
         Self {
@@ -124,6 +133,8 @@ impl State {
             present: 0,
             most_present: 0,
             searching_before: 0,
+            called_for_boxes: 0,
+            waiting: Waiting::new(workers, plan.case.config.ageing),
             close_asked: false,
             stop_asked: false,
             wakes: 0,
@@ -145,6 +156,40 @@ impl State {
         if let Err(violation) = result {
             self.fail(violation);
         }
+    }
+
+    /// The call that queued the task is over.
+    pub(super) fn queued(&mut self, task: Task) {
+        let moves = self.recorded.len() as u64;
+        if let Some(label) = self.ledger.queued(task, moves) {
+            self.waiting.add(label);
+        }
+    }
+
+    /// `worker` has chosen this task, in the move at the top: looks whether it might.
+    pub(super) fn chosen(&mut self, task: Task, worker: usize) {
+        let label = self.ledger.label(task);
+        self.waiting.remove(label);
+        let Some((top, below)) = self.frames.split_last() else {
+            return;
+        };
+        let holds = |frame: &&Frame| frame.worker.is_some() && frame.task.is_none();
+        let from_box = match top.source {
+            Some(Source::Affine { worker }) => Some(worker),
+            _ => None,
+        };
+        let start = Start {
+            worker,
+            began: top.number,
+            suspended: below.iter().filter(holds).count(),
+            from_box,
+            owner_asleep: from_box.and_then(|owner| {
+                let slot = &self.slots[owner];
+                matches!(slot.stand, Stand::Asleep { .. }).then_some(slot.asleep_since)
+            }),
+        };
+        let result = self.waiting.start(start, label);
+        self.note(result);
     }
 
     /// Chooses the next move and begins it; `None` when nobody can move any more.
@@ -184,6 +229,7 @@ impl State {
         });
         self.frames.push(Frame {
             worker: chosen.worker,
+            number,
             preempt,
             after_stop: stopped,
             ..Frame::default()
@@ -342,7 +388,9 @@ impl State {
             What::Ran { .. } => {
                 cost = cost.saturating_add(costs.step);
                 cost = cost.saturating_add(match frame.source {
-                    Some(Source::Injector) => costs.inject,
+                    Some(Source::Injector | Source::Lane(_) | Source::Affine { .. }) => {
+                        costs.inject
+                    }
                     Some(Source::Steal { victim }) => {
                         let thief = frame.worker.unwrap_or(0);
                         costs.steal(plan.topology.distance(thief, victim))
@@ -366,6 +414,7 @@ impl State {
             slot.about_to_look = what == What::Idle(IdleAction::Spin(0));
             if let Some(stand) = then {
                 slot.stand = stand;
+                slot.asleep_since = self.recorded.len() as u64;
             }
             if matches!(what, What::Ran { .. }) {
                 self.ledger.deeds[worker].busy += cost;
@@ -387,6 +436,7 @@ impl State {
             close_asked: self.close_asked,
             stop_asked: self.stop_asked,
             searching_before: self.searching_before,
+            called: self.called_for_boxes,
             present: self.present,
             most_present: self.most_present,
             ..Facts::default()

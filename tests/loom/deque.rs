@@ -94,31 +94,41 @@ fn canary_knock_without_its_barrier() {
     caught(Canary::KnockBarrier, None, last_task);
 }
 
-/// The owner takes a task back that it knows, without reading it, against a thief who steals twice.
-fn steal_against_retract() {
-    let deque = Arc::new(Deque::new(Capacity::bounded(2)));
+/// The owner takes a task back that it knows, without reading it.
+fn against_retract(before: usize, thief: Thief) {
+    let deque = Arc::new(Deque::new(Capacity::bounded(4)));
     let mut owner = deque.owner().unwrap();
-    owner.push(1).unwrap();
-    let mark = owner.push_marked(2).unwrap();
+    (1..=before).for_each(|task| owner.push(task).unwrap());
+    let last = before + 1;
+    let mark = owner.push_marked(last).unwrap();
     let busy = busy_side();
     let thief = {
         let deque = deque.clone();
-        thread::spawn(move || steal_two(&deque))
+        thread::spawn(move || thief(&deque))
     };
     let mut got = vec![];
     if owner.retract(mark) {
-        got.push(2);
+        got.push(last);
     }
     drop(busy);
     got.extend(thief.join().unwrap());
     got.extend(drain(&mut owner));
     got.sort_unstable();
-    assert_eq!(got, [1, 2]);
+    assert!(got.iter().copied().eq(1..=last), "{got:?}");
+}
+
+fn steal_against_retract() {
+    against_retract(1, steal_two);
 }
 
 #[test]
 fn what_is_retracted_is_not_stolen() {
     model(None, steal_against_retract);
+}
+
+#[test]
+fn what_is_retracted_is_not_in_a_batch() {
+    model(Some(4), || against_retract(2, steal_one_then_batch));
 }
 
 #[test]

@@ -19,7 +19,7 @@ impl IdlePolicy for AtOnce {
     }
 }
 
-fn core(workers: usize) -> Arc<Core<usize, PerWorker, Silent>> {
+pub(super) fn core(workers: usize) -> Arc<Core<usize, PerWorker, Silent>> {
     let settings = Settings {
         idle: Box::new(AtOnce),
         inject_interval: 0,
@@ -35,7 +35,7 @@ fn core(workers: usize) -> Arc<Core<usize, PerWorker, Silent>> {
 
 /// Steps a worker until it has run a task or sleeps for good. Says how many it ran, and whether it
 /// sleeps and nobody has woken it.
-fn until_asleep(core: &Core<usize, PerWorker, Silent>, id: usize) -> (usize, bool) {
+pub(super) fn until_asleep(core: &Core<usize, PerWorker, Silent>, id: usize) -> (usize, bool) {
     let mut worker = core.enter(id);
     let mut ran = 0;
     loop {
@@ -239,4 +239,52 @@ fn a_stop_reaches_those_who_fall_asleep() {
             "the worker sleeps and was not told to go home"
         );
     });
+}
+
+/// A busy worker has three tasks. Another one runs out, and takes two of them at a glance, without having announced a
+/// search; a third one takes the last and looks for more while those two are on their way.
+fn glance_against_last_look() {
+    let settings = Settings {
+        idle: Box::new(AtOnce),
+        inject_interval: 0,
+        ..Settings::new(3)
+    };
+    let spec = PerWorkerSpec {
+        capacity: Capacity::bounded(4),
+        steal_batch: 4,
+        batch_from: 0,
+    };
+    let core: Arc<Core<usize, PerWorker, Silent>> =
+        Arc::new(Core::new(settings, &spec, Silent).unwrap());
+    core.inject(1).unwrap();
+    let mut busy = core.enter(0);
+    let step = busy.step(|_, mut cx| {
+        (2..5).for_each(|task| cx.spawn_local(task).unwrap());
+        // It stays in its task, as does the thief below.
+        std::mem::forget(cx);
+    });
+    std::mem::forget((busy, step));
+    let other = {
+        let core = core.clone();
+        thread::spawn(move || until_asleep(&core, 1))
+    };
+    let mut thief = core.enter(2);
+    let step = thief.step(|_, cx| std::mem::forget(cx));
+    std::mem::forget((thief, step));
+    let (ran, asleep) = other.join().unwrap();
+    let sleep = core.sleep();
+    assert!(
+        !(core.has_work() && asleep && sleep.searching() == 0),
+        "a task waits in the queue of a busy worker and everybody else sleeps: ran {ran}, {sleep:?}"
+    );
+}
+
+#[test]
+fn a_batch_on_its_way_is_not_overlooked() {
+    model(Some(2), glance_against_last_look);
+}
+
+#[test]
+fn canary_glance_that_tells_nobody() {
+    caught(Canary::Glance, Some(2), glance_against_last_look);
 }

@@ -70,6 +70,11 @@ impl Index {
         Self(self.0.wrapping_sub(ONE))
     }
 
+    /// The index that is farthest away.
+    pub(super) const fn opposite(self) -> Self {
+        Self(self.0 ^ (1 << 63))
+    }
+
     /// How many tasks younger than `older` this index is; negative when it is older.
     #[inline(always)]
     pub(super) const fn since(self, older: Self) -> isize {

@@ -39,8 +39,7 @@ impl Mark {
     /// A mark where no task is or comes to be.
     #[must_use]
     pub(crate) fn nowhere(self) -> Self {
-        // Half of the index range away.
-        Self(self.0.plus(1 << 39))
+        Self(self.0.opposite())
     }
 }
 
@@ -375,7 +374,7 @@ impl<T: Send> Owner<'_, T> {
 
     #[inline(always)]
     fn take(&self, index: Index) -> T {
-        // SAFETY: called from `pop` with an index that this owner has won: it is below the old
+        // SAFETY: called from `pop` and `retract` with an index that this owner has won: it is below the old
         // bottom, at or past the front, and no thief can take it any more (see the protocol). Only
         // the owner writes slots of its own deque, so the copy is whole.
         unsafe { self.slots.read(index).take() }

@@ -27,7 +27,7 @@ impl<T> Copied<T> {
     /// index, and the slot held it, unchanged, while it was copied.
     #[inline(always)]
     pub(super) unsafe fn take(self) -> T {
-        // SAFETY: by the caller's duty the words were copied from a slot that `Ring::write` had
+        // SAFETY: by the caller's duty the words were copied from a slot that `Slots::write` had
         // filled with this task, and nobody else makes a `T` of them.
         unsafe { self.0.assume_init() }
     }
@@ -69,10 +69,8 @@ unsafe impl<T> Sync for Slots<'_, T> {}
 impl<T> Ring<T> {
     pub(super) fn new(len: usize) -> Self {
         debug_assert!(len.is_power_of_two());
-        let pitch = Slots::<T>::PITCH;
-        let words = Some(len)
-            .filter(|_| pitch.ilog2() <= Index::MAX_SIZE)
-            .and_then(|len| len.checked_mul(pitch))
+        let words = len
+            .checked_mul(Slots::<T>::PITCH)
             .expect("a queue cannot have as much memory as that");
         Self {
             words: (0..words).map(|_| Word::uninit()).collect(),
@@ -100,12 +98,23 @@ impl<'a, T> Slots<'a, T> {
     /// Words of a task; none for zero-sized ones.
     const STRIDE: usize = size_of::<Frame<T>>() / size_of::<usize>();
 
-    /// Words from a slot to the next: a power of two.
-    const PITCH: usize = Self::STRIDE.next_power_of_two();
+    /// Words from a slot to the next: a power of two, or none.
+    const PITCH: usize = if Self::STRIDE == 0 {
+        0
+    } else {
+        Self::STRIDE.next_power_of_two()
+    };
+
+    /// The logarithm of that.
+    const SIZE: u32 = Self::STRIDE.next_power_of_two().ilog2();
 
     #[inline(always)]
     fn slot(self, index: Index) -> NonNull<Word> {
-        let offset = index.offset(Self::PITCH.ilog2(), self.mask);
+        let offset = if Self::SIZE <= Index::MAX_SIZE {
+            index.offset(Self::SIZE, self.mask)
+        } else {
+            index.offset(0, self.mask >> Self::SIZE) << Self::SIZE
+        };
         // SAFETY: `offset` is a multiple of `PITCH` and at most `mask`, the last slot's, so the slot is inside
         // of the ring's `words`: `len` times `PITCH`, which did not overflow in `Ring::new`.
         unsafe { self.first.add(offset) }

@@ -1,7 +1,7 @@
 use super::{Capacity, Deque, Front, Index, Steal};
 use proptest::prelude::*;
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -18,6 +18,16 @@ fn owner_takes_the_newest_and_thieves_the_oldest() {
     assert_eq!(owner.oldest(), Some(1));
     assert_eq!(deque.steal(), Steal::Taken(2));
     assert_eq!(deque.len(), 6);
+}
+
+#[test]
+fn zero_sized_tasks_need_no_memory() {
+    let deque = Deque::<()>::new(Capacity::bounded(1 << 30));
+    let mut owner = deque.owner().unwrap();
+    let mark = owner.push_marked(()).unwrap();
+    owner.push(()).unwrap();
+    assert_eq!(owner.pop(), Some(()));
+    assert!(owner.retract(mark) && owner.is_empty());
 }
 
 #[test]
@@ -246,6 +256,7 @@ fn any_type_fits_a_slot() {
 enum Op {
     Push,
     Pop,
+    Retract(usize),
     Steal,
     Batch(usize),
     Oldest,
@@ -256,6 +267,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         4 => Just(Op::Push),
         2 => Just(Op::Pop),
+        1 => (0_usize..3).prop_map(Op::Retract),
         1 => Just(Op::Steal),
         1 => (1_usize..9).prop_map(Op::Batch),
         1 => Just(Op::Oldest),
@@ -280,17 +292,29 @@ proptest! {
         let mut owner = deque.owner().unwrap();
         let loot = Deque::new(Capacity::default());
         let mut thief = loot.owner().unwrap();
-        let mut model = VecDeque::new();
+        let (mut model, mut marks) = (VecDeque::new(), HashMap::new());
         for (task, op) in ops.into_iter().enumerate() {
             match op {
                 Op::Push => {
                     let fits = capacity.limit().is_none_or(|limit| model.len() < limit);
-                    prop_assert_eq!(owner.push(task).is_ok(), fits);
-                    if fits {
+                    let mark = owner.push_marked(task);
+                    prop_assert_eq!(mark.is_ok(), fits);
+                    if let Ok(mark) = mark {
                         model.push_back(task);
+                        marks.insert(task, mark);
                     }
                 }
                 Op::Pop => prop_assert_eq!(owner.pop(), model.pop_back()),
+                Op::Retract(back) => {
+                    // Of those that are there, only the youngest can be taken back.
+                    if let Some(&task) = model.iter().rev().nth(back) {
+                        let mark = marks[&task];
+                        prop_assert_eq!(owner.retract(mark), back == 0);
+                        if back == 0 {
+                            model.pop_back();
+                        }
+                    }
+                }
                 Op::Oldest => prop_assert_eq!(owner.oldest(), model.pop_front()),
                 Op::Steal => match deque.steal() {
                     Steal::Taken(task) => prop_assert_eq!(Some(task), model.pop_front()),

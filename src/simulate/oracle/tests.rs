@@ -92,6 +92,8 @@ fn only_half_search() {
     // Not their fault if others left.
     assert_eq!(broken(|f| (f.searching, f.searching_before) = (3, 3)), None);
     assert_eq!(broken(|f| (f.searching, f.most_present) = (3, 5)), None);
+    // It was called.
+    assert_eq!(broken(|f| (f.searching, f.called) = (3, 1)), None);
 }
 
 #[test]
@@ -127,20 +129,25 @@ fn the_end_comes_when_all_is_done() {
 #[test]
 fn counters_tell_what_happened() {
     let deeds = Deeds {
-        executed: 3,
+        executed: 5,
+        high: 1,
         spawned_local: 2,
         parks: 1,
         ..Deeds::default()
     };
     let told = |change: fn(&mut WorkerMetrics)| {
         let mut told = WorkerMetrics::default();
-        (told.executed, told.local, told.injected, told.stolen) = (3, 1, 1, 1);
+        (told.executed, told.local, told.injected, told.stolen) = (5, 1, 1, 1);
+        (told.high, told.affine_kept) = (1, 1);
         (told.steal_attempts, told.spawned_local, told.parks) = (1, 2, 1);
         change(&mut told);
         check_counters(0, &told, &deeds).map_err(|violation| violation.oracle)
     };
     assert_eq!(told(|_| {}), Ok(()));
-    let lies: [fn(&mut WorkerMetrics); 5] = [
+    let lies: [fn(&mut WorkerMetrics); 8] = [
+        |w| w.affine_kept = 0,
+        |w| (w.high, w.low) = (0, 1),
+        |w| w.spawned_lane = 1,
         |w| w.executed = 2,
         |w| w.stolen = 0,
         |w| w.steal_attempts = 0,

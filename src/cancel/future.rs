@@ -1,0 +1,57 @@
+//! Waiting for a cancellation without a thread.
+
+use super::{CancelReason, list::Key, node::Node};
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+/// Is ready when its token is cancelled; from [`CancelToken::cancelled`](super::CancelToken::cancelled).
+///
+/// It owns what it waits for, so it can go to any task; and it may be polled again after it was ready.
+#[must_use = "a future does nothing unless it is polled"]
+pub struct Cancelled {
+    node: Arc<Node>,
+    /// Where the waker of the last poll is.
+    key: Option<Key>,
+}
+
+impl Cancelled {
+    pub(crate) fn new(node: Arc<Node>) -> Self {
+        Self { node, key: None }
+    }
+}
+
+impl Future for Cancelled {
+    type Output = CancelReason;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CancelReason> {
+        let Self { node, key } = self.get_mut();
+        match node.reason() {
+            Some(reason) => Poll::Ready(reason),
+            None => match node.wake_on_cancel(key, cx.waker()) {
+                Some(reason) => Poll::Ready(reason),
+                None => Poll::Pending,
+            },
+        }
+    }
+}
+
+impl Drop for Cancelled {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take() {
+            self.node.unlisten(key);
+        }
+    }
+}
+
+impl fmt::Debug for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cancelled")
+            .field("reason", &self.node.reason())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,174 @@
+//! Values in the order of their arrival, each of which can leave in constant time.
+
+/// How many slots an emptied list keeps the memory of.
+const KEEP: usize = 64;
+
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+/// A doubly linked list in a slab: a value goes in at the end, and out from anywhere by its key, in O(1).
+pub(crate) struct List<V> {
+    slots: Vec<Slot<V>>,
+    first: u32,
+    last: u32,
+    /// The first free slot; the others follow by `after`.
+    free: u32,
+}
+
+struct Slot<V> {
+    value: Option<V>,
+    before: u32,
+    after: u32,
+}
+
+/// Where a value is. It is for that value only: once the value has left, another may get the same key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key(u32);
+
+impl<V> List<V> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            first: NONE,
+            last: NONE,
+            free: NONE,
+        }
+    }
+
+    /// The key that the next value will get.
+    pub(crate) fn next_key(&self) -> Key {
+        Key(match self.free {
+            NONE => u32::try_from(self.slots.len()).expect("fewer than four billion values"),
+            free => free,
+        })
+    }
+
+    pub(crate) fn push(&mut self, value: V) -> Key {
+        let key = self.next_key();
+        let slot = Slot {
+            value: Some(value),
+            before: self.last,
+            after: NONE,
+        };
+        if self.free == NONE {
+            self.slots.push(slot);
+        } else {
+            self.free = std::mem::replace(self.slot(key.0), slot).after;
+        }
+        match self.last {
+            NONE => self.first = key.0,
+            last => self.slot(last).after = key.0,
+        }
+        self.last = key.0;
+        key
+    }
+
+    /// Takes out the value at `key`, if there is one.
+    pub(crate) fn remove(&mut self, key: Key) -> Option<V> {
+        let slot = self.slots.get_mut(key.0 as usize)?;
+        let value = slot.value.take()?;
+        let (before, after) = (slot.before, slot.after);
+        slot.after = self.free;
+        self.free = key.0;
+        match before {
+            NONE => self.first = after,
+            before => self.slot(before).after = after,
+        }
+        match after {
+            NONE => self.last = before,
+            after => self.slot(after).before = before,
+        }
+        if self.first == NONE && self.slots.capacity() > KEEP {
+            *self = Self::new();
+        }
+        Some(value)
+    }
+
+    /// Takes out the value that has been in for the longest time.
+    pub(crate) fn pop_first(&mut self) -> Option<V> {
+        self.remove(Key(self.first))
+    }
+
+    /// The value at `key`, if there is one.
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut V> {
+        self.slots.get_mut(key.0 as usize)?.value.as_mut()
+    }
+
+    /// The values in the order of their arrival.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &V> {
+        let mut at = self.first;
+        std::iter::from_fn(move || {
+            let slot = self.slots.get(at as usize)?;
+            at = slot.after;
+            slot.value.as_ref()
+        })
+    }
+
+    #[cfg(all(test, not(filch_loom)))]
+    pub(crate) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn slot(&mut self, at: u32) -> &mut Slot<V> {
+        &mut self.slots[at as usize]
+    }
+}
+
+#[cfg(all(test, not(filch_loom)))]
+mod tests {
+    use super::{KEEP, Key, List};
+    use proptest::prelude::*;
+
+    #[test]
+    fn values_leave_from_anywhere_and_the_others_keep_their_order() {
+        let mut list = List::new();
+        let keys: Vec<Key> = (0..5).map(|n| list.push(n)).collect();
+        assert_eq!(list.remove(keys[2]), Some(2));
+        assert_eq!(list.remove(keys[2]), None);
+        assert_eq!(list.remove(keys[0]), Some(0));
+        assert_eq!(list.remove(keys[4]), Some(4));
+        let expected = list.next_key();
+        assert_eq!(list.push(5), expected);
+        assert_eq!(list.get_mut(expected), Some(&mut 5));
+        assert_eq!(list.iter().copied().collect::<Vec<_>>(), [1, 3, 5]);
+        assert_eq!(list.slots(), 5, "free slots are used again");
+        assert_eq!([1, 3, 5].map(|_| list.pop_first()), [1, 3, 5].map(Some));
+        assert_eq!(list.pop_first(), None);
+        assert_eq!(list.get_mut(expected), None);
+    }
+
+    #[test]
+    fn an_emptied_list_gives_its_memory_back() {
+        let mut list = List::new();
+        let keys: Vec<Key> = (0..10 * KEEP).map(|n| list.push(n)).collect();
+        for key in keys.iter().rev() {
+            assert!(list.remove(*key).is_some());
+        }
+        assert_eq!(list.slots(), 0);
+        assert_eq!(list.remove(keys[3]), None);
+        assert_eq!(list.push(1), Key(0));
+    }
+
+    proptest! {
+        /// A list does what a vector of keys and values does.
+        #[test]
+        fn a_list_is_a_vector(steps in prop::collection::vec((0_u8..3, any::<prop::sample::Index>()), 0..300)) {
+            let mut list = List::new();
+            let mut model: Vec<(Key, usize)> = Vec::new();
+            for (n, (step, which)) in steps.into_iter().enumerate() {
+                match step {
+                    0 if !model.is_empty() => {
+                        let (key, value) = model.remove(which.index(model.len()));
+                        prop_assert_eq!(list.remove(key), Some(value));
+                    }
+                    1 if n % 5 == 0 => {
+                        let first = (!model.is_empty()).then(|| model.remove(0).1);
+                        prop_assert_eq!(list.pop_first(), first);
+                    }
+                    _ => model.push((list.push(n), n)),
+                }
+                prop_assert!(list.iter().eq(model.iter().map(|(_, value)| value)));
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+#![doc = include_str!("cancel.md")]
+
+mod future;
+mod list;
+mod listener;
+mod node;
+mod registration;
+mod state;
+#[cfg(all(test, not(filch_loom)))]
+mod tests;
+mod token;
+
+pub use future::Cancelled;
+pub(crate) use listener::OnCancel;
+pub use registration::Registration;
+pub use state::CancelReason;
+pub(crate) use token::Watch;
+pub use token::{CancelToken, DropGuard};

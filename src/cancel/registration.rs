@@ -1,0 +1,82 @@
+//! A callback at a token.
+
+use super::{list::Key, node::Node};
+use std::{fmt, sync::Arc};
+
+/// A callback that is registered with [`CancelToken::on_cancel`](super::CancelToken::on_cancel).
+///
+/// Dropping it removes the callback, unless the token was cancelled before.
+///
+/// ```
+/// use filch::CancelToken;
+///
+/// let token = CancelToken::new();
+/// let first = token.on_cancel(|| println!("cancelled"));
+/// let second = token.on_cancel(|| unreachable!());
+/// assert!(second.remove());
+/// token.cancel();
+/// assert!(!first.remove(), "it has run");
+/// ```
+#[must_use = "dropping the registration removes the callback; call `detach` to leave it"]
+pub struct Registration {
+    /// Where the callback is; `None` when it ran at once, or is no longer ours.
+    place: Option<(Arc<Node>, Key)>,
+}
+
+impl Registration {
+    pub(crate) fn new(node: Arc<Node>, key: Key) -> Self {
+        Self {
+            place: Some((node, key)),
+        }
+    }
+
+    /// Of a callback that has run.
+    pub(crate) fn spent() -> Self {
+        Self { place: None }
+    }
+
+    /// Removes the callback.
+    ///
+    /// True: it has not run, never will, and has been dropped. False: a cancellation had taken it before; it runs
+    /// exactly once, to its end, and has done so unless another thread is at it. That is not waited for, so the
+    /// callback itself may call this.
+    pub fn remove(mut self) -> bool {
+        self.take_out()
+    }
+
+    /// Leaves the callback to the token: it runs when the token is cancelled, and is dropped when the token is.
+    ///
+    /// A callback that owns a clone of its own token (or of one below it) then keeps that token alive until it
+    /// is cancelled.
+    ///
+    /// ```
+    /// use filch::CancelToken;
+    ///
+    /// let token = CancelToken::new();
+    /// token.on_cancel(|| println!("cancelled")).detach();
+    /// token.cancel();
+    /// ```
+    pub fn detach(mut self) {
+        self.place = None;
+    }
+
+    fn take_out(&mut self) -> bool {
+        let place = self.place.take();
+        place.is_some_and(|(node, key)| node.unlisten(key))
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.take_out();
+    }
+}
+
+impl fmt::Debug for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cancelled = |(node, _): &(Arc<Node>, Key)| node.is_cancelled();
+        f.debug_struct("Registration")
+            .field("cancelled", &self.place.as_ref().is_none_or(cancelled))
+            .finish()
+    }
+}

@@ -1,0 +1,325 @@
+//! Deadlines in order, without a clock.
+//!
+//! Time comes in as a parameter of any ordered type, so the same queue serves the timer's thread, a test
+//! with a clock that stands still, and virtual time.
+
+use std::fmt;
+
+/// How many entries an emptied queue keeps the memory of. More are given back, so that one burst does not
+/// occupy its memory for ever.
+const KEEP: usize = 1024;
+
+/// The end of the list of free slots.
+const NONE: u32 = u32::MAX;
+
+/// Values with a time each; the earliest comes out first, and of those with the same time the one that was
+/// put in first.
+///
+/// A binary heap of times over a slab of values. Every slot of the slab knows where its entry is in the heap,
+/// so an entry is taken out of the middle in O(log n), at once: what was cancelled occupies nothing.
+pub(crate) struct Queue<T, V> {
+    heap: Vec<Entry<T>>,
+    slots: Vec<Slot<V>>,
+    /// The first free slot.
+    free: u32,
+    /// The number of the next entry.
+    next: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Entry<T> {
+    at: T,
+    /// In the order of creation, and never given twice.
+    number: u64,
+    slot: u32,
+}
+
+struct Slot<V> {
+    /// The number of the entry that is here.
+    number: u64,
+    /// Where the entry is in the heap; for a free slot, the next free one.
+    place: u32,
+    value: Option<V>,
+}
+
+/// Names one entry, also when it has gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    slot: u32,
+    number: u64,
+}
+
+impl<T: Ord + Copy, V> Queue<T, V> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            heap: Vec::new(),
+            slots: Vec::new(),
+            free: NONE,
+            next: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// When the next entry is due.
+    pub(crate) fn next_at(&self) -> Option<T> {
+        self.heap.first().map(|entry| entry.at)
+    }
+
+    pub(crate) fn insert(&mut self, at: T, value: V) -> Ticket {
+        let number = self.next;
+        self.next += 1;
+        let place = index(self.heap.len());
+        let slot = self.occupy(Slot {
+            number,
+            place,
+            value: Some(value),
+        });
+        self.heap.push(Entry { at, number, slot });
+        self.up(place as usize);
+        Ticket { slot, number }
+    }
+
+    /// Takes an entry out, unless it has gone already.
+    pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<V> {
+        let slot = self.slots.get(ticket.slot as usize)?;
+        if slot.number != ticket.number || slot.value.is_none() {
+            return None;
+        }
+        Some(self.take(slot.place as usize))
+    }
+
+    /// Takes out the first entry that is due at `now`.
+    pub(crate) fn pop_due(&mut self, now: T) -> Option<V> {
+        if self.next_at()? > now {
+            return None;
+        }
+        Some(self.take(0))
+    }
+
+    /// Whether the entry is still there.
+    #[cfg(all(test, not(filch_loom)))]
+    pub(crate) fn has(&self, ticket: Ticket) -> bool {
+        let slot = self.slots.get(ticket.slot as usize);
+        slot.is_some_and(|slot| slot.number == ticket.number && slot.value.is_some())
+    }
+
+    /// Takes out the entry at `place` of the heap.
+    fn take(&mut self, place: usize) -> V {
+        let entry = self.heap.swap_remove(place);
+        if place < self.heap.len() {
+            // What came from the end belongs further down, or, below another branch, further up.
+            self.settle(place);
+            self.down(place);
+            self.up(place);
+        }
+        let slot = &mut self.slots[entry.slot as usize];
+        let value = slot.value.take().expect("an entry has a value");
+        slot.place = self.free;
+        self.free = entry.slot;
+        if self.heap.is_empty() && self.slots.capacity() > KEEP {
+            // No slot is in use, and numbers go on, so old tickets find nothing.
+            self.heap = Vec::new();
+            self.slots = Vec::new();
+            self.free = NONE;
+        }
+        value
+    }
+
+    fn occupy(&mut self, slot: Slot<V>) -> u32 {
+        if self.free == NONE {
+            self.slots.push(slot);
+            return index(self.slots.len() - 1);
+        }
+        let at = self.free;
+        let place = &mut self.slots[at as usize];
+        self.free = place.place;
+        *place = slot;
+        at
+    }
+
+    /// Moves the entry at `place` up while it is earlier than the one above.
+    fn up(&mut self, mut place: usize) {
+        while place > 0 {
+            let above = (place - 1) / 2;
+            if !self.heap[place].is_before(&self.heap[above]) {
+                break;
+            }
+            self.swap(place, above);
+            place = above;
+        }
+    }
+
+    /// Moves the entry at `place` down while one below is earlier.
+    fn down(&mut self, mut place: usize) {
+        loop {
+            let (left, right) = (2 * place + 1, 2 * place + 2);
+            if left >= self.heap.len() {
+                break;
+            }
+            let second = right < self.heap.len() && self.heap[right].is_before(&self.heap[left]);
+            let below = if second { right } else { left };
+            if !self.heap[below].is_before(&self.heap[place]) {
+                break;
+            }
+            self.swap(place, below);
+            place = below;
+        }
+    }
+
+    fn swap(&mut self, a: usize, b: usize) {
+        self.heap.swap(a, b);
+        self.settle(a);
+        self.settle(b);
+    }
+
+    /// Tells the slot of the entry at `place` where it is.
+    fn settle(&mut self, place: usize) {
+        let slot = self.heap[place].slot;
+        self.slots[slot as usize].place = index(place);
+    }
+
+    /// What must hold between calls.
+    #[cfg(all(test, not(filch_loom)))]
+    pub(crate) fn check(&self) {
+        for (place, entry) in self.heap.iter().enumerate() {
+            let slot = &self.slots[entry.slot as usize];
+            assert_eq!((slot.place, slot.number), (index(place), entry.number));
+            assert!(slot.value.is_some());
+            assert!(place == 0 || !entry.is_before(&self.heap[(place - 1) / 2]));
+        }
+        let (mut free, mut at) = (0, self.free);
+        while at != NONE {
+            assert!(self.slots[at as usize].value.is_none());
+            (free, at) = (free + 1, self.slots[at as usize].place);
+        }
+        assert_eq!(self.heap.len() + free, self.slots.len());
+    }
+}
+
+impl<T: Ord> Entry<T> {
+    fn is_before(&self, other: &Self) -> bool {
+        (&self.at, self.number) < (&other.at, other.number)
+    }
+}
+
+/// A place in a list; four billion entries would fill a hundred gigabytes before.
+fn index(place: usize) -> u32 {
+    u32::try_from(place).expect("fewer than four billion entries")
+}
+
+impl<T: Ord + Copy + fmt::Debug, V> fmt::Debug for Queue<T, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue")
+            .field("len", &self.len())
+            .field("next_at", &self.next_at())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(filch_loom)))]
+mod tests {
+    use super::{Queue, Ticket};
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_earliest_comes_first_and_equals_in_the_order_of_creation() {
+        let mut queue = Queue::new();
+        for (at, value) in [
+            (5, "e"),
+            (3, "b"),
+            (9, "g"),
+            (3, "c"),
+            (1, "a"),
+            (3, "d"),
+            (5, "f"),
+        ] {
+            queue.insert(at, value);
+            queue.check();
+        }
+        assert_eq!((queue.len(), queue.next_at()), (7, Some(1)));
+        assert_eq!(queue.pop_due(0), None, "nothing is due");
+        let mut due = Vec::new();
+        while let Some(value) = queue.pop_due(5) {
+            due.push(value);
+            queue.check();
+        }
+        assert_eq!(due, ["a", "b", "c", "d", "e", "f"]);
+        assert_eq!(queue.next_at(), Some(9));
+    }
+
+    #[test]
+    fn a_ticket_is_for_one_entry_only() {
+        let mut queue = Queue::new();
+        let first = queue.insert(1, 'a');
+        assert_eq!(queue.remove(first), Some('a'));
+        let second = queue.insert(1, 'b');
+        assert_eq!(second.slot, first.slot, "the slot is used again");
+        assert_eq!(queue.remove(first), None);
+        assert!(queue.has(second) && !queue.has(first));
+        assert_eq!(queue.pop_due(1), Some('b'));
+        assert_eq!(queue.remove(second), None);
+    }
+
+    #[test]
+    fn many_entries_leave_nothing_behind() {
+        let mut queue = Queue::new();
+        // Removed from the middle, in an order that has nothing to do with that of the times.
+        let tickets: Vec<Ticket> = (0..100_000_u64)
+            .map(|n| queue.insert(n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40, n))
+            .collect();
+        queue.check();
+        for (n, ticket) in tickets.iter().enumerate().rev() {
+            assert_eq!(queue.remove(*ticket), Some(n as u64));
+        }
+        queue.check();
+        assert_eq!((queue.len(), queue.next_at()), (0, None));
+        assert_eq!(queue.slots.len(), 0, "the memory has been given back");
+        assert_eq!(queue.remove(tickets[0]), None);
+        let again = queue.insert(1, 1);
+        assert_eq!(again.slot, 0);
+        assert_eq!(
+            queue.remove(tickets[0]),
+            None,
+            "an old ticket finds nothing"
+        );
+        assert_eq!(queue.remove(again), Some(1));
+    }
+
+    proptest! {
+        /// The queue does what a sorted vector does.
+        #[test]
+        fn a_queue_is_a_sorted_vector(
+            steps in prop::collection::vec((0_u8..6, 0_u32..20, any::<prop::sample::Index>()), 0..400),
+        ) {
+            let mut queue = Queue::new();
+            let mut model: Vec<(u32, usize)> = Vec::new();
+            let mut tickets: Vec<(Ticket, (u32, usize))> = Vec::new();
+            for (n, (step, time, which)) in steps.into_iter().enumerate() {
+                match step {
+                    0..3 => {
+                        tickets.push((queue.insert(time, n), (time, n)));
+                        model.insert(model.partition_point(|entry| *entry < (time, n)), (time, n));
+                    }
+                    3..5 if !tickets.is_empty() => {
+                        let (ticket, entry) = tickets[which.index(tickets.len())];
+                        let there = model.binary_search(&entry).ok();
+                        prop_assert_eq!(queue.has(ticket), there.is_some());
+                        let expected = there.map(|at| model.remove(at).1);
+                        prop_assert_eq!(queue.remove(ticket), expected);
+                    }
+                    _ => {
+                        let due = model.first().is_some_and(|(at, _)| *at <= time);
+                        let expected = due.then(|| model.remove(0).1);
+                        prop_assert_eq!(queue.pop_due(time), expected);
+                    }
+                }
+                queue.check();
+                prop_assert_eq!(queue.len(), model.len());
+                prop_assert_eq!(queue.next_at(), model.first().map(|(at, _)| *at));
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+use super::{Rest, Timer, TimerHandle, start};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{self, Receiver, Sender},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Whatever takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// A timer of the test's own. Its thread stays, as that of the process does.
+fn timer() -> &'static Timer {
+    Box::leak(Box::new(Timer::new()))
+}
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_millis(20)
+}
+
+fn never() -> Instant {
+    Instant::now() + Duration::from_secs(3600)
+}
+
+/// A callback that sends `what`.
+fn send<T: Send + 'static>(to: &Sender<T>, what: T) -> impl FnOnce() + Send + 'static {
+    let to = to.clone();
+    move || to.send(what).unwrap()
+}
+
+/// Keeps the thread of the timer busy until the result is dropped.
+fn busy(timer: &'static Timer) -> Sender<()> {
+    let (to, from) = mpsc::channel::<()>();
+    let (ready, is_ready) = mpsc::channel();
+    let callback = move || {
+        ready.send(()).unwrap();
+        let _ = from.recv_timeout(LIMIT);
+    };
+    timer.at(Instant::now(), callback).unwrap().detach();
+    receive(&is_ready);
+    to
+}
+
+#[track_caller]
+fn receive<T>(from: &Receiver<T>) -> T {
+    from.recv_timeout(LIMIT).expect("it comes")
+}
+
+fn pending(timer: &Timer) -> usize {
+    timer.lock().queue.len()
+}
+
+impl TimerHandle {
+    pub(crate) fn is_pending(&self) -> bool {
+        let queue = &self.timer.lock().queue;
+        self.ticket.is_some_and(|ticket| queue.has(ticket))
+    }
+
+    /// What tells, also after the handle has gone, whether the entry is still there.
+    pub(crate) fn witness(&self) -> impl Fn() -> bool + use<> {
+        let (timer, ticket) = (self.timer, self.ticket);
+        move || ticket.is_some_and(|ticket| timer.lock().queue.has(ticket))
+    }
+}
+
+#[test]
+fn callbacks_come_in_order_and_not_early() {
+    let (to, from) = mpsc::channel();
+    let (timer, base) = (timer(), soon());
+    let busy = busy(timer);
+    let times = [30, 10, 20, 10, 0, 10];
+    let handles: Vec<_> = (0..times.len())
+        .map(|n| {
+            let at = base + Duration::from_millis(times[n]);
+            let to = to.clone();
+            let callback = move || to.send((n, Instant::now() >= at)).unwrap();
+            timer.at(at, callback).unwrap()
+        })
+        .collect();
+    drop(busy);
+    let came: Vec<_> = times.iter().map(|_| receive(&from)).collect();
+    assert_eq!(came, [4, 1, 3, 5, 2, 0].map(|n| (n, true)));
+    assert!(handles.iter().all(|handle| !handle.is_pending()));
+}
+
+#[test]
+fn an_earlier_entry_wakes_the_thread() {
+    let (to, from) = mpsc::channel();
+    let timer = timer();
+    let late = timer.at(never(), send(&to, "late")).unwrap();
+    // The thread has gone to sleep for an hour by now, or has not looked yet: both must do.
+    thread::sleep(Duration::from_millis(5));
+    for _ in 0..50 {
+        let past = timer.at(Instant::now(), send(&to, "now")).unwrap();
+        assert_eq!(receive(&from), "now");
+        assert!(!past.cancel(), "it has run");
+    }
+    assert!(late.cancel());
+    assert_eq!(pending(timer), 0);
+}
+
+#[test]
+fn what_is_cancelled_or_dropped_does_not_run_and_what_is_detached_does() {
+    let (to, from) = mpsc::channel();
+    let (timer, at) = (timer(), soon());
+    let busy = busy(timer);
+    let cancelled = timer.at(at, send(&to, "cancelled")).unwrap();
+    drop(timer.at(at, send(&to, "dropped")).unwrap());
+    timer.at(at, send(&to, "detached")).unwrap().detach();
+    assert!(cancelled.cancel());
+    assert_eq!(pending(timer), 1, "only the detached one is left");
+    drop(busy);
+    assert_eq!(receive(&from), "detached");
+    // The callbacks have gone, and their senders with them.
+    drop(to);
+    assert!(from.recv_timeout(LIMIT).is_err());
+}
+
+#[test]
+fn an_entry_that_leaves_drops_its_callback_outside_of_the_lock() {
+    struct Uses(&'static Timer, Sender<usize>);
+    impl Drop for Uses {
+        fn drop(&mut self) {
+            self.1.send(pending(self.0)).unwrap(); // needs the lock
+            std::panic::resume_unwind(Box::new("a drop that panics"));
+        }
+    }
+    let (to, from) = mpsc::channel();
+    let timer = timer();
+    let uses = Uses(timer, to);
+    let handle = timer.at(never(), move || drop(uses)).unwrap();
+    assert!(handle.cancel(), "the panic goes no further");
+    assert_eq!(from.try_recv(), Ok(0));
+}
+
+#[test]
+fn a_panic_costs_nothing_but_its_callback() {
+    let (to, from) = mpsc::channel();
+    let (timer, at) = (timer(), soon());
+    let before = timer.at(at, send(&to, 1)).unwrap();
+    let panics = timer
+        .at(at, || std::panic::resume_unwind(Box::new("in a callback")))
+        .unwrap();
+    let after = timer.at(at, send(&to, 2)).unwrap();
+    assert_eq!([receive(&from), receive(&from)], [1, 2]);
+    drop((before, panics, after));
+    timer.at(at, send(&to, 3)).unwrap().detach();
+    assert_eq!(receive(&from), 3, "the thread lives");
+}
+
+#[test]
+fn a_callback_may_use_the_timer() {
+    let (to, from) = mpsc::channel();
+    let timer = timer();
+    let (handle_to, handle_from) = mpsc::channel::<TimerHandle>();
+    let own = timer.at(soon(), move || {
+        // Itself, and a new one that is due at once.
+        let own = handle_from.recv().unwrap();
+        assert!(!own.cancel());
+        timer.at(Instant::now(), send(&to, ())).unwrap().detach();
+    });
+    handle_to.send(own.unwrap()).unwrap();
+    receive(&from);
+}
+
+#[test]
+fn a_thread_that_cannot_be_started_is_an_error_and_tried_again() {
+    struct Counted(Arc<AtomicUsize>);
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let timer = timer();
+    let drops = Arc::new(AtomicUsize::new(0));
+    let counted = Counted(drops.clone());
+    let refused = timer.at_with(never(), Box::new(move || drop(counted)), |_| {
+        Err(io::ErrorKind::WouldBlock.into())
+    });
+    let error = refused.unwrap_err();
+    assert!(error.to_string().contains("thread of the timer"), "{error}");
+    assert!(std::error::Error::source(&error).is_some());
+    assert_eq!((pending(timer), drops.load(Ordering::SeqCst)), (0, 1));
+    let (to, from) = mpsc::channel();
+    timer.at(soon(), send(&to, ())).unwrap().detach();
+    receive(&from);
+}
+
+#[test]
+fn the_thread_is_started_once_and_again_after_a_fork() {
+    let timer = timer();
+    let starts = Arc::new(AtomicUsize::new(0));
+    let insert = |callback| {
+        let handle = timer.at_with(soon(), callback, |timer| {
+            starts.fetch_add(1, Ordering::SeqCst);
+            start(timer)
+        });
+        handle.unwrap().detach();
+    };
+    let (to, from) = mpsc::channel();
+    (0..3).for_each(|n| insert(Box::new(send(&to, n))));
+    (0..3).for_each(|n| assert_eq!(receive(&from), n));
+    assert_eq!(starts.load(Ordering::SeqCst), 1);
+    // What a child process sees: a thread that runs somewhere else.
+    timer.lock().process = Some(0);
+    insert(Box::new(send(&to, 3)));
+    assert_eq!(receive(&from), 3);
+    assert_eq!(starts.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn far_entries_that_come_and_go_do_not_wake_the_thread() {
+    let (timer, far) = (timer(), never());
+    let first = timer.at(far, || ()).unwrap();
+    // Nobody sees it awake after it has fallen asleep, since it keeps the lock meanwhile.
+    let asleep = || matches!(timer.lock().rest, Rest::Until(at) if at == far);
+    let start = Instant::now();
+    while !asleep() {
+        assert!(start.elapsed() < LIMIT, "it does not go to sleep");
+        thread::yield_now();
+    }
+    for n in 0..1000 {
+        let handle = timer.at(far + Duration::from_secs(n), || ()).unwrap();
+        assert!(
+            asleep(),
+            "it was woken for an entry that does not come earlier"
+        );
+        assert!(handle.cancel());
+    }
+    assert!(first.cancel());
+    assert!(asleep(), "it was woken for an entry that left");
+    assert_eq!(pending(timer), 0);
+}

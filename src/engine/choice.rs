@@ -1,0 +1,387 @@
+//! Which task a worker takes when it is not simply the newest of its own; `lanes.md` has the rules.
+
+use super::{
+    event::{Observer, Source},
+    lanes::{Ageing, Level, Raised},
+    queue::{Queue, Strategy},
+    worker::Worker,
+};
+use crate::ground::canary::{Canary, broken};
+
+/// Counts down to somebody's turn.
+#[derive(Clone, Copy, Debug)]
+struct Countdown {
+    /// Zero: never.
+    every: u32,
+    left: u32,
+}
+
+impl Countdown {
+    fn new(every: u32) -> Self {
+        Self { every, left: every }
+    }
+
+    fn is_due(self) -> bool {
+        self.every != 0 && self.left == 0
+    }
+
+    fn restart(&mut self) {
+        self.left = self.every;
+    }
+
+    /// When to look at it again.
+    fn steps(self) -> u32 {
+        if self.every == 0 {
+            u32::MAX
+        } else {
+            self.left.max(1)
+        }
+    }
+}
+
+/// Two countdowns behind one number that every step counts down.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turns {
+    left: u32,
+    /// What `left` was set to.
+    stride: u32,
+    injector: Countdown,
+    low: Countdown,
+}
+
+impl Turns {
+    fn new(injector: u32, low: u32) -> Self {
+        let mut turns = Self {
+            left: 0,
+            stride: 0,
+            injector: Countdown::new(injector),
+            low: Countdown::new(low),
+        };
+        turns.rearm();
+        turns
+    }
+
+    /// One step more. True when it is somebody's turn.
+    #[inline(always)]
+    pub(super) fn tick(&mut self) -> bool {
+        self.left = self.left.wrapping_sub(1);
+        self.left == 0
+    }
+
+    /// Tells the countdowns how many steps there were.
+    fn catch_up(&mut self) {
+        let steps = self.stride.wrapping_sub(self.left);
+        for countdown in [&mut self.injector, &mut self.low] {
+            countdown.left = countdown.left.saturating_sub(steps);
+        }
+        self.stride = self.left;
+    }
+
+    fn rearm(&mut self) {
+        self.stride = self.injector.steps().min(self.low.steps());
+        self.left = self.stride;
+    }
+}
+
+/// Whose turn it is, though others would come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    High,
+    Normal,
+    Low,
+}
+
+/// What a worker remembers from one choice to the next.
+#[derive(Debug)]
+pub(super) struct Choice {
+    pub(super) turns: Turns,
+    ageing: Ageing,
+    /// Critical tasks in a row, while High ones waited.
+    over_high: u32,
+    /// Urgent tasks since the normal ones had a turn.
+    over_normal: u32,
+    /// Somebody less urgent had its turn while urgent tasks waited: now it is theirs.
+    gave_way: bool,
+    /// Who had the last turn.
+    last: Turn,
+    /// The task before this one came from the worker's box.
+    boxed_last: bool,
+    /// Another worker's box with something in it, and how many tasks had been taken from it when it was seen.
+    watched: Option<(usize, u64)>,
+    /// Which end a yield looks at first this time.
+    yield_to_injector: bool,
+}
+
+impl Choice {
+    pub(super) fn new(inject_interval: u32, ageing: Ageing) -> Self {
+        // With a turn at every task the Low ones would always come first.
+        let low = if ageing.low == 1 { 2 } else { ageing.low };
+        Self {
+            turns: Turns::new(inject_interval, low),
+            ageing,
+            over_high: 0,
+            over_normal: 0,
+            gave_way: false,
+            last: Turn::Low,
+            boxed_last: false,
+            watched: None,
+            yield_to_injector: false,
+        }
+    }
+
+    /// Whose turn it is. When several are due, they get it one after the other, in a circle, with an urgent task in
+    /// between; so none of them can keep the others waiting.
+    fn turn(&mut self, raised: Raised) -> Option<Turn> {
+        self.gave_way &= raised.urgent();
+        if self.gave_way || broken(Canary::LaneTurns) {
+            return None;
+        }
+        let circle = match self.last {
+            Turn::High => [Turn::Normal, Turn::Low, Turn::High],
+            Turn::Normal => [Turn::Low, Turn::High, Turn::Normal],
+            Turn::Low => [Turn::High, Turn::Normal, Turn::Low],
+        };
+        let turn = circle.into_iter().find(|&turn| self.is_due(turn, raised))?;
+        self.last = turn;
+        Some(turn)
+    }
+
+    fn is_due(&self, turn: Turn, raised: Raised) -> bool {
+        let reached = |count, every| every != 0 && count >= every;
+        match turn {
+            Turn::High => {
+                reached(self.over_high, self.ageing.high)
+                    && raised.has(Level::High)
+                    && raised.has(Level::Critical)
+            }
+            Turn::Normal => reached(self.over_normal, self.ageing.normal) && raised.urgent(),
+            Turn::Low => self.turns.low.is_due(),
+        }
+    }
+
+    fn took_urgent(&mut self, level: Level, raised: Raised) {
+        self.over_normal = self.over_normal.saturating_add(1);
+        self.gave_way = level < Level::Critical && raised.has(Level::Critical);
+        self.over_high = if level == Level::Critical && raised.has(Level::High) {
+            self.over_high.saturating_add(1)
+        } else {
+            0
+        };
+    }
+}
+
+/// A task, and where it was.
+pub(super) type Found<T> = Option<(T, Source)>;
+
+impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
+    /// Something may have to come before the newest task of the own queue: it is somebody's turn, a flag is up, or
+    /// the last task has yielded.
+    #[cold]
+    pub(super) fn find_other(&mut self) -> Found<T> {
+        self.choice.turns.catch_up();
+        let found = self.choose_other();
+        self.choice.turns.rearm();
+        found
+    }
+
+    fn choose_other(&mut self) -> Found<T> {
+        let raised = self.core.flags().read();
+        let turn = self.choice.turn(raised);
+        if turn == Some(Turn::Low)
+            && let found @ Some(_) = self.take_passed_over(raised)
+        {
+            self.choice.gave_way = raised.urgent();
+            return found;
+        }
+        if let found @ Some(_) = self.take_pressing(raised, turn) {
+            return found;
+        }
+        if self.choice.turns.injector.is_due() {
+            self.choice.turns.injector.restart();
+            if let Some(task) = self.take_mail().or_else(|| self.take_injected(1)) {
+                return Some((task, Source::Injector));
+            }
+        }
+        if !std::mem::take(&mut self.yielded) {
+            return None;
+        }
+        // In turns, so that neither the tasks from outside nor our own older ones have to wait for
+        // the others to run out.
+        self.choice.yield_to_injector = !self.choice.yield_to_injector;
+        if self.choice.yield_to_injector
+            && let Some(task) = self.take_injected(1)
+        {
+            return Some((task, Source::Injector));
+        }
+        self.queue.oldest().map(|task| (task, Source::Local))
+    }
+
+    /// What should not wait until the own queue is empty, for a worker in the middle of a task.
+    pub(super) fn find_pressing(&mut self) -> Found<T> {
+        let raised = self.core.flags().read();
+        let turn = self.choice.turn(raised);
+        self.take_pressing(raised, turn)
+    }
+
+    /// Takes an urgent task, unless it is the turn of the normal ones; or every other time one from the worker's
+    /// box.
+    fn take_pressing(&mut self, raised: Raised, turn: Option<Turn>) -> Found<T> {
+        if turn == Some(Turn::Normal) || broken(Canary::LaneOrder) {
+            self.choice.over_normal = 0;
+            self.choice.gave_way = true;
+        } else if let found @ Some(_) = self.take_urgent_in_turn(raised, turn) {
+            return found;
+        }
+        if raised.boxes() && !std::mem::take(&mut self.choice.boxed_last) {
+            return self.take_own_box(raised);
+        }
+        None
+    }
+
+    /// Takes an urgent task, where nobody else is to have a turn.
+    pub(super) fn take_urgent(&mut self, raised: Raised) -> Found<T> {
+        let high = self.choice.is_due(Turn::High, raised) && !self.choice.gave_way;
+        self.take_urgent_in_turn(raised, high.then_some(Turn::High))
+    }
+
+    /// Takes a Critical task, or else a High one; the other way round when High has a turn.
+    fn take_urgent_in_turn(&mut self, raised: Raised, turn: Option<Turn>) -> Found<T> {
+        if !raised.urgent() {
+            return None;
+        }
+        let order = if turn == Some(Turn::High) {
+            [Level::High, Level::Critical]
+        } else {
+            [Level::Critical, Level::High]
+        };
+        for level in order {
+            if let Some(task) = self.core.lanes.take(self.core.flags(), level) {
+                self.choice.took_urgent(level, raised);
+                return Some((task, Source::Lane(level)));
+            }
+        }
+        None
+    }
+
+    /// Takes a task from the worker's own box.
+    pub(super) fn take_own_box(&mut self, raised: Raised) -> Found<T> {
+        if !raised.boxes() {
+            return None;
+        }
+        let task = self.core.posts[self.id].take(self.core.flags())?;
+        self.choice.boxed_last = true;
+        Some((task, Source::Affine { worker: self.id }))
+    }
+
+    pub(super) fn take_low(&mut self) -> Found<T> {
+        let task = self.core.lanes.take(self.core.flags(), Level::Low)?;
+        Some((task, Source::Lane(Level::Low)))
+    }
+
+    /// It is the turn of those whom nobody is waiting for: a task in the box of a worker that has not been free
+    /// for as long as a turn takes, or a Low one.
+    fn take_passed_over(&mut self, raised: Raised) -> Found<T> {
+        if raised.boxes()
+            && let found @ Some(_) = self.take_stuck()
+        {
+            return found; // and the Low ones are still due
+        }
+        self.choice.turns.low.restart();
+        self.take_low()
+    }
+
+    /// Takes from the box of another worker from which nobody has taken anything since our last turn.
+    fn take_stuck(&mut self) -> Found<T> {
+        let posts = &self.core.posts;
+        let mut next = 0;
+        if let Some((owner, taken)) = self.choice.watched.take() {
+            next = owner + 1;
+            if posts[owner].has_boxed() && posts[owner].taken() == taken {
+                return self.take_box_of(owner);
+            }
+        }
+        self.choice.watched = (0..posts.len())
+            .map(|i| (next + i) % posts.len())
+            .find(|&owner| owner != self.id && posts[owner].has_boxed())
+            .map(|owner| (owner, posts[owner].taken()));
+        None
+    }
+
+    /// A whole search has found nothing: takes a task that waits for another worker, unless that one sleeps.
+    pub(super) fn take_left_behind(&mut self) -> Found<T> {
+        if !self.core.flags().read().boxes() {
+            return None;
+        }
+        let workers = self.core.posts.len();
+        (1..workers)
+            .map(|i| (self.id + i) % workers)
+            .find_map(|owner| self.take_box_of(owner))
+    }
+
+    fn take_box_of(&self, owner: usize) -> Found<T> {
+        let post = &self.core.posts[owner];
+        if !post.has_boxed() {
+            return None;
+        }
+        if self.core.sleep.is_down(owner) && !broken(Canary::AffineTake) {
+            // It has nothing else to do; somebody has called it, or we do.
+            self.core.tell_of_box(self.id, owner);
+            return None;
+        }
+        let task = post.take(self.core.flags())?;
+        Some((task, Source::Affine { worker: owner }))
+    }
+}
+
+#[cfg(all(test, not(filch_loom)))]
+mod tests {
+    use super::*;
+
+    /// At which of the first `steps` steps it is the turn of the injector and of the Low ones, if each turn is
+    /// taken at once; `early` steps look at the turns before they are due.
+    fn turns(injector: u32, low: u32, steps: u32, early: u32) -> (Vec<u32>, Vec<u32>) {
+        let mut turns = Turns::new(injector, low);
+        let mut seen = (Vec::new(), Vec::new());
+        for step in 1..=steps {
+            if !turns.tick() && (early == 0 || step % early != 0) {
+                continue;
+            }
+            turns.catch_up();
+            if turns.injector.is_due() {
+                turns.injector.restart();
+                seen.0.push(step);
+            }
+            if turns.low.is_due() {
+                turns.low.restart();
+                seen.1.push(step);
+            }
+            turns.rearm();
+        }
+        seen
+    }
+
+    #[test]
+    fn turns_come_when_they_are_due() {
+        for early in [0, 1, 2, 7] {
+            assert_eq!(
+                turns(5, 7, 21, early),
+                (vec![5, 10, 15, 20], vec![7, 14, 21])
+            );
+            assert_eq!(turns(0, 4, 9, early), (vec![], vec![4, 8]));
+            assert_eq!(turns(1, 0, 3, early), (vec![1, 2, 3], vec![]));
+            assert_eq!(turns(0, 0, 99, early), (vec![], vec![]));
+        }
+    }
+
+    #[test]
+    fn a_turn_that_is_not_taken_stays_due() {
+        let mut turns = Turns::new(3, 0);
+        assert_eq!([(); 3].map(|()| turns.tick()), [false, false, true]);
+        for _ in 0..3 {
+            turns.catch_up();
+            assert!(turns.injector.is_due());
+            turns.rearm();
+            assert!(turns.tick(), "the next step looks again");
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! What became of submitted tasks.
+
+use super::histogram::{Histogram, Recorder};
+use crate::{
+    engine::Level,
+    ground::{
+        padded::Padded,
+        sync::{AtomicU64, Ordering},
+    },
+};
+use std::{fmt, ops::AddAssign, thread, time::Instant};
+
+/// Something that happens to a submitted task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TaskEvent {
+    Submitted,
+    Finished,
+    Panicked,
+    Refused,
+    Cancelled,
+    Expired,
+    Inlined,
+}
+
+const EVENTS: usize = 7;
+
+/// What became of the tasks of one priority, or of all.
+///
+/// When nothing is queued or running, `submitted == finished + panicked + cancelled + expired`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TaskCounts {
+    /// Tasks that were let in.
+    pub submitted: u64,
+    /// Tasks that ran to their end.
+    pub finished: u64,
+    /// Tasks that panicked.
+    pub panicked: u64,
+    /// Tasks that were not let in, because the pool was full or closed.
+    pub refused: u64,
+    /// Tasks that were cancelled before they started.
+    pub cancelled: u64,
+    /// Tasks that did not start before their deadline.
+    pub expired: u64,
+    /// Tasks that whoever joined or submitted them ran itself; they count above as well.
+    pub inlined: u64,
+}
+
+impl AddAssign for TaskCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.submitted += other.submitted;
+        self.finished += other.finished;
+        self.panicked += other.panicked;
+        self.refused += other.refused;
+        self.cancelled += other.cancelled;
+        self.expired += other.expired;
+        self.inlined += other.inlined;
+    }
+}
+
+/// What became of the tasks that were submitted to a pool.
+///
+/// ```
+/// use filch::{Pool, Priority};
+///
+/// let pool = Pool::builder().workers(2).task_latencies(true).build()?;
+/// let handles: Vec<_> = (0..100).map(|n| pool.submit(move || n)).collect();
+/// handles.into_iter().for_each(|handle| { handle.join().unwrap(); });
+///
+/// let metrics = pool.task_metrics();
+/// assert_eq!(metrics.of(Priority::Normal).finished, 100);
+/// assert_eq!(metrics.total().submitted, 100);
+/// assert_eq!(metrics.run_time.as_ref().unwrap().count(), 100);
+/// println!("{metrics}");
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TaskMetrics {
+    levels: [TaskCounts; 4],
+    /// How long tasks that started had been queued, if the pool measures it.
+    pub queue_wait: Option<Histogram>,
+    /// How long they ran, if the pool measures it.
+    pub run_time: Option<Histogram>,
+}
+
+impl TaskMetrics {
+    /// The tasks of one priority. A task counts for the one that it has at that moment.
+    #[must_use]
+    pub fn of(&self, priority: Level) -> TaskCounts {
+        self.levels[priority as usize]
+    }
+
+    /// All tasks.
+    #[must_use]
+    pub fn total(&self) -> TaskCounts {
+        let mut total = TaskCounts::default();
+        self.levels.into_iter().for_each(|level| total += level);
+        total
+    }
+}
+
+/// A table: a line for all tasks, a line for each priority, and one for each time that was measured.
+impl fmt::Display for TaskMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:>8} {:>9} {:>9} {:>8} {:>8} {:>9} {:>8} {:>8}",
+            "priority",
+            "submitted",
+            "finished",
+            "panicked",
+            "refused",
+            "cancelled",
+            "expired",
+            "inlined"
+        )?;
+        let mut line = |name: &str, n: TaskCounts| {
+            writeln!(
+                f,
+                "{name:>8} {:>9} {:>9} {:>8} {:>8} {:>9} {:>8} {:>8}",
+                n.submitted, n.finished, n.panicked, n.refused, n.cancelled, n.expired, n.inlined
+            )
+        };
+        line("all", self.total())?;
+        for level in Level::ALL {
+            line(&format!("{level:?}").to_lowercase(), self.of(level))?;
+        }
+        for (what, times) in [("queued", &self.queue_wait), ("ran", &self.run_time)] {
+            if let Some(times) = times {
+                writeln!(f, "{what:>8} {times}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Cells of one writer, or of those that share them.
+#[derive(Default)]
+struct Cells {
+    events: [[AtomicU64; EVENTS]; 4],
+    /// Tickets that were made stale, and stale ones that were taken out of a queue.
+    staled: AtomicU64,
+    met: AtomicU64,
+}
+
+/// Every so many tickets that a thread makes stale it is told to look whether there are too many of them. To look
+/// is to read a line of every other place, so that it costs a few nanoseconds a ticket.
+const LOOK_EVERY: u64 = 1024;
+
+/// How many sets of cells threads from outside share.
+const OUTSIDE: usize = 8;
+
+/// Counts what becomes of tasks: each place of a pool in cells of its own, threads from outside in a few that they
+/// share.
+pub(crate) struct TaskCounters {
+    places: Box<[Padded<Cells>]>,
+    outside: [Padded<Cells>; OUTSIDE],
+    times: Option<Times>,
+}
+
+/// The clock of a pool that measures its tasks.
+struct Times {
+    start: Instant,
+    /// A few, so that workers rarely meet.
+    shards: Box<[Padded<Shard>]>,
+}
+
+struct Shard {
+    queue_wait: Recorder,
+    run_time: Recorder,
+}
+
+/// A moment of a pool's clock, or nothing when it has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment(Option<u64>);
+
+impl TaskCounters {
+    /// For so many places; with a clock if `measured`.
+    pub(crate) fn new(places: usize, workers: usize, measured: bool) -> Self {
+        let shard = |_| {
+            Padded::new(Shard {
+                queue_wait: Recorder::new(),
+                run_time: Recorder::new(),
+            })
+        };
+        let times = measured.then(|| Times {
+            start: Instant::now(),
+            shards: (0..=workers.min(64)).map(shard).collect(),
+        });
+        Self {
+            places: (0..places).map(|_| Padded::default()).collect(),
+            outside: Default::default(),
+            times,
+        }
+    }
+
+    /// Counts `event`. `place` is the caller's place in the pool, which no other thread has at this time.
+    #[inline]
+    pub(crate) fn count(&self, place: Option<usize>, level: Level, event: TaskEvent) {
+        let (level, event) = (level as usize, event as usize);
+        self.add(place, 1, |cells| &cells.events[level][event]);
+    }
+
+    /// A ticket became stale. True when it is time to look whether there are too many.
+    pub(crate) fn staled(&self, place: Option<usize>) -> bool {
+        self.add(place, 1, |cells| &cells.staled) % LOOK_EVERY == LOOK_EVERY - 1
+    }
+
+    /// So many stale tickets were taken out of a queue.
+    pub(crate) fn met_stale(&self, place: Option<usize>, tickets: u64) {
+        self.add(place, tickets, |cells| &cells.met);
+    }
+
+    /// How many stale tickets there seem to be in all queues.
+    pub(crate) fn stale(&self) -> usize {
+        let (mut staled, mut met) = (0_u64, 0);
+        for cells in self.places.iter().chain(&self.outside) {
+            // Relaxed: a guess.
+            staled += cells.staled.load(Ordering::Relaxed);
+            met += cells.met.load(Ordering::Relaxed);
+        }
+        staled.saturating_sub(met) as usize
+    }
+
+    /// Adds to the caller's cell, and says what it was.
+    #[inline]
+    fn add(&self, place: Option<usize>, more: u64, cell: impl FnOnce(&Cells) -> &AtomicU64) -> u64 {
+        match place {
+            Some(place) => {
+                let cell = cell(&self.places[place]);
+                // Relaxed, and no read-modify-write: there is one writer at a time, and places are
+                // handed on with an order of their own.
+                let before = cell.load(Ordering::Relaxed);
+                cell.store(before + more, Ordering::Relaxed);
+                before
+            }
+            // Relaxed: a number. A true addition, because threads share the cell.
+            None => cell(&self.outside[shard_of_thread()]).fetch_add(more, Ordering::Relaxed),
+        }
+    }
+
+    /// What has been counted so far.
+    pub(crate) fn metrics(&self) -> TaskMetrics {
+        let mut metrics = TaskMetrics::default();
+        for cells in self.places.iter().chain(&self.outside) {
+            for (level, cells) in metrics.levels.iter_mut().zip(&cells.events) {
+                // Relaxed: numbers, as of some moment.
+                let read = |event: TaskEvent| cells[event as usize].load(Ordering::Relaxed);
+                *level += TaskCounts {
+                    submitted: read(TaskEvent::Submitted),
+                    finished: read(TaskEvent::Finished),
+                    panicked: read(TaskEvent::Panicked),
+                    refused: read(TaskEvent::Refused),
+                    cancelled: read(TaskEvent::Cancelled),
+                    expired: read(TaskEvent::Expired),
+                    inlined: read(TaskEvent::Inlined),
+                };
+            }
+        }
+        if let Some(times) = &self.times {
+            let (mut queue_wait, mut run_time) = (Histogram::new(), Histogram::new());
+            for shard in &times.shards {
+                queue_wait.add_recorded(&shard.queue_wait);
+                run_time.add_recorded(&shard.run_time);
+            }
+            (metrics.queue_wait, metrics.run_time) = (Some(queue_wait), Some(run_time));
+        }
+        metrics
+    }
+
+    /// Now, if there is a clock: in nanoseconds since the pool was made.
+    #[inline(always)]
+    pub(crate) fn now(&self) -> Moment {
+        Moment(self.times.as_ref().map(Times::now))
+    }
+
+    /// A task that was queued at `queued` has started at `started`, and has ended now.
+    #[inline(always)]
+    pub(crate) fn ran(&self, place: Option<usize>, queued: u64, started: Moment) {
+        if let (Some(times), Some(started)) = (&self.times, started.0) {
+            times.ran(place, queued, started);
+        }
+    }
+}
+
+impl Times {
+    fn now(&self) -> u64 {
+        let nanos = self.start.elapsed().as_nanos();
+        u64::try_from(nanos).unwrap_or(u64::MAX)
+    }
+
+    #[cold]
+    fn ran(&self, place: Option<usize>, queued: u64, started: u64) {
+        let shard = match place {
+            Some(place) => place % self.shards.len(),
+            None => self.shards.len() - 1,
+        };
+        let shard = &self.shards[shard];
+        shard.queue_wait.record(started.saturating_sub(queued));
+        shard.run_time.record(self.now().saturating_sub(started));
+    }
+}
+
+impl Moment {
+    /// For a place that has no room for nothing.
+    #[inline(always)]
+    pub(crate) fn nanos(self) -> u64 {
+        self.0.unwrap_or(0)
+    }
+}
+
+/// Which of the shared cells this thread uses.
+fn shard_of_thread() -> usize {
+    thread_local! {
+        static SHARD: usize = {
+            use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+            let id = thread::current().id();
+            BuildHasherDefault::<DefaultHasher>::default().hash_one(id) as usize % OUTSIDE
+        };
+    }
+    SHARD.try_with(|shard| *shard).unwrap_or(0)
+}
+
+#[cfg(all(test, not(filch_loom)))]
+mod tests {
+    use super::{TaskCounters, TaskEvent};
+    use crate::engine::Level;
+
+    #[test]
+    fn what_was_counted_adds_up() {
+        let counters = TaskCounters::new(2, 1, true);
+        counters.count(Some(0), Level::Low, TaskEvent::Submitted);
+        counters.count(Some(1), Level::Low, TaskEvent::Expired);
+        counters.count(None, Level::High, TaskEvent::Refused);
+        let started = counters.now();
+        counters.ran(Some(1), 0, started);
+        let metrics = counters.metrics();
+        let (low, high) = (metrics.of(Level::Low), metrics.of(Level::High));
+        assert_eq!((low.submitted, low.expired, low.refused), (1, 1, 0));
+        assert_eq!((high.refused, metrics.total().refused), (1, 1));
+        assert_eq!(metrics.run_time.as_ref().unwrap().count(), 1);
+        assert_eq!(metrics.to_string().lines().count(), 1 + 1 + 4 + 2);
+    }
+
+    #[test]
+    fn without_a_clock_nothing_is_measured() {
+        let counters = TaskCounters::new(1, 1, false);
+        let started = counters.now();
+        counters.ran(None, started.nanos(), started);
+        assert_eq!(counters.metrics().queue_wait, None);
+    }
+}

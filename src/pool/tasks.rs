@@ -1,0 +1,151 @@
+//! What a pool keeps for the tasks that are submitted to it.
+
+use super::{Inner, Pool, job::Job};
+use crate::{
+    ground::sync::{AtomicBool, Ordering},
+    limit::Budget,
+    observe::{TaskCounters, TaskMetrics},
+};
+use std::sync::Mutex;
+
+/// What a submission does when the pool has [no room](crate::PoolBuilder::task_capacity) for one more task.
+///
+/// ```
+/// use filch::{Pool, TaskOverflow};
+///
+/// let pool = Pool::builder()
+///     .workers(0) // nobody takes anything out
+///     .task_capacity(1)
+///     .overflow(TaskOverflow::RunInCaller)
+///     .build()?;
+/// let (first, second) = (pool.submit(|| 1), pool.submit(|| 2));
+/// assert!(!first.is_finished() && second.is_finished());
+/// assert_eq!(first.join().unwrap() + second.join().unwrap(), 3);
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TaskOverflow {
+    /// It waits until there is room, in line with others who wait. A worker of the pool makes room instead, by running
+    /// other tasks; when that does not help, it runs the new task itself, as with
+    /// [`RunInCaller`](Self::RunInCaller).
+    #[default]
+    Block,
+    /// It is refused, and the closure comes back.
+    Refuse,
+    /// It runs the task right there.
+    RunInCaller,
+}
+
+/// See the module.
+pub(crate) struct Tasks {
+    /// One unit for each submitted task that is queued.
+    pub(crate) capacity: Option<Budget>,
+    pub(crate) overflow: TaskOverflow,
+    pub(crate) counters: TaskCounters,
+    /// Tasks that have not started never will.
+    abandoned: AtomicBool,
+    /// Where useless jobs are put when the queues are weeded; kept for its memory.
+    weeds: Mutex<Vec<Job>>,
+}
+
+/// Fewer stale tickets than this are left where they are: they take up some 128 KiB.
+const MANY: usize = 1024;
+
+impl Tasks {
+    pub(super) fn new(
+        capacity: Option<usize>,
+        overflow: TaskOverflow,
+        counters: TaskCounters,
+    ) -> Self {
+        Self {
+            capacity: capacity.map(|tasks| Budget::new(tasks as u64)),
+            overflow,
+            counters,
+            abandoned: AtomicBool::new(false),
+            weeds: Mutex::default(),
+        }
+    }
+
+    /// Whether tasks that have not started never will, and those that run should end.
+    #[inline(always)]
+    pub(crate) fn are_abandoned(&self) -> bool {
+        // Relaxed: a hint. Nothing that was written before is concluded from it.
+        self.abandoned.load(Ordering::Relaxed)
+    }
+}
+
+impl Pool {
+    /// What became of the tasks that were [submitted](Self::submit).
+    #[must_use]
+    pub fn task_metrics(&self) -> TaskMetrics {
+        self.inner().tasks().counters.metrics()
+    }
+
+    /// [`shutdown`](Self::shutdown) that does not run the submitted tasks that are queued: they report that they
+    /// were cancelled. In those that run, [`is_cancelled`](crate::is_cancelled()) turns true; they are waited for, as
+    /// is everything that was spawned.
+    ///
+    /// ```
+    /// use filch::Pool;
+    ///
+    /// let pool = Pool::builder().workers(0).build()?;
+    /// let never = pool.submit(|| unreachable!("nobody took it before the end"));
+    /// pool.shutdown_now();
+    /// assert!(never.join().unwrap_err().is_cancelled());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn shutdown_now(self) {
+        // Relaxed: as in `are_abandoned`.
+        let tasks = self.inner().tasks();
+        tasks.abandoned.store(true, Ordering::Relaxed);
+        self.shutdown();
+    }
+}
+
+impl Inner {
+    #[inline(always)]
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    /// A ticket in a queue of this pool is of no use any more, because its task was claimed without it. Usually a
+    /// worker will come across it. When all are busy for long, or there are none, while others go on to submit,
+    /// join and cancel, such tickets would pile up: then they are taken out, `useless` telling which, and given to
+    /// `end`.
+    ///
+    /// That costs a look at every job in the queues that all share, at least half of which are stale, or
+    /// in the queue of a worker, where they end soon.
+    #[inline]
+    pub(crate) fn staled(
+        &self,
+        place: Option<usize>,
+        useless: impl Fn(&Job) -> bool,
+        end: impl Fn(Job),
+    ) {
+        if self.tasks.counters.staled(place) {
+            self.weed(place, useless, end);
+        }
+    }
+
+    #[cold]
+    fn weed(&self, place: Option<usize>, useless: impl Fn(&Job) -> bool, end: impl Fn(Job)) {
+        let stale = self.tasks.counters.stale();
+        if stale < MANY.max(self.core.shared_len() / 2) {
+            return;
+        }
+        // If somebody is at it, it need not be done twice.
+        let Ok(mut weeds) = self.tasks.weeds.try_lock() else {
+            return;
+        };
+        let mut own = std::mem::take(&mut *weeds);
+        drop(weeds);
+        self.core.weed(useless, &mut own);
+        self.tasks.counters.met_stale(place, own.len() as u64);
+        // Not under a lock: the last reference to a task may drop what is the user's.
+        own.drain(..).for_each(end);
+        if let Ok(mut weeds) = self.tasks.weeds.try_lock() {
+            *weeds = own;
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! A checker must be seen to fail: each rule is shown a worker that keeps it, and one that does not.
+
+use super::*;
+
+const AGEING: Ageing = Ageing {
+    high: 3,
+    normal: 4,
+    low: 5,
+};
+
+fn books(workers: usize) -> Waiting {
+    Waiting::new(workers, AGEING)
+}
+
+fn label(task: u32, level: Level, since: u64) -> Label {
+    Label {
+        task,
+        level,
+        owner: None,
+        since,
+    }
+}
+
+fn by(worker: usize, began: u64) -> Start {
+    Start {
+        worker,
+        began,
+        suspended: 0,
+        from_box: None,
+        owner_asleep: None,
+    }
+}
+
+/// How many tasks of `level` worker 0 may start in a row while one of `waiting` waits, and what it breaks then.
+fn run_of(level: Level, waiting: Level, workers: usize) -> (u64, Oracle) {
+    let mut books = books(workers);
+    books.add(label(0, waiting, 0));
+    for n in 0..100 {
+        if let Err(violation) = books.start(by(0, n), label(1, level, n)) {
+            return (n, violation.oracle);
+        }
+    }
+    panic!("{level:?} may keep {waiting:?} waiting for ever");
+}
+
+#[test]
+fn nobody_is_passed_over_for_ever() {
+    use Level::{Critical, High, Low, Normal};
+    assert_eq!(run_of(Normal, Critical, 2), (1, Oracle::Priority));
+    assert_eq!(run_of(High, Critical, 2), (1, Oracle::Priority));
+    assert_eq!(run_of(Critical, High, 2), (3 + SLACK, Oracle::Starvation));
+    assert_eq!(run_of(Critical, Low, 2), (5 + SLACK, Oracle::Starvation));
+    assert_eq!(run_of(Normal, Low, 2), (5 + SLACK, Oracle::Starvation));
+    assert_eq!(run_of(High, Normal, 1), (4 + SLACK, Oracle::Starvation));
+}
+
+#[test]
+fn a_turn_is_given_back() {
+    let mut books = books(2);
+    books.add(label(0, Level::Critical, 0));
+    books.add(label(1, Level::Critical, 0));
+    for n in (0..20).step_by(2) {
+        books.start(by(0, n), label(2, Level::Low, 0)).unwrap();
+        let urgent = label(3, Level::Critical, 0);
+        books.start(by(0, n + 1), urgent).unwrap();
+    }
+}
+
+#[test]
+fn only_those_count_who_could_be_seen() {
+    // It came after the choice began.
+    let mut late = books(2);
+    late.add(label(0, Level::Critical, 9));
+    for n in 0..9 {
+        late.start(by(0, n), label(1, Level::Normal, 0)).unwrap();
+    }
+    // Somebody else has it in his hands.
+    let mut held = books(2);
+    held.add(label(0, Level::Critical, 0));
+    for n in 0..9 {
+        let start = Start {
+            suspended: 1,
+            ..by(0, n)
+        };
+        held.start(start, label(1, Level::Normal, 0)).unwrap();
+    }
+    // It has been taken.
+    let mut taken = books(2);
+    taken.add(label(0, Level::Critical, 0));
+    taken.remove(label(0, Level::Critical, 0));
+    for n in 0..9 {
+        taken.start(by(0, n), label(1, Level::Normal, 0)).unwrap();
+    }
+}
+
+#[test]
+fn a_box_belongs_to_its_worker() {
+    let boxed = Label {
+        owner: Some(1),
+        ..label(0, Level::Normal, 0)
+    };
+    let taken = |start: Start, label| books(3).start(start, label).map_err(|v| v.oracle);
+    let from = |owner, asleep| Start {
+        from_box: Some(owner),
+        owner_asleep: asleep,
+        ..by(0, 5)
+    };
+    assert_eq!(taken(from(1, None), boxed), Ok(()));
+    assert_eq!(
+        taken(from(1, Some(6)), boxed),
+        Ok(()),
+        "it fell asleep later"
+    );
+    assert_eq!(taken(from(1, Some(5)), boxed), Err(Oracle::Affinity));
+    assert_eq!(taken(from(2, None), boxed), Err(Oracle::Affinity));
+
+    let mut busy = books(2);
+    busy.add(boxed);
+    let own = (0..20).find_map(|n| busy.start(by(1, n), label(1, Level::Normal, 0)).err());
+    assert_eq!(own.unwrap().oracle, Oracle::Starvation);
+    let mut gone = books(2);
+    gone.add(boxed);
+    gone.left(1);
+    for n in 0..20 {
+        gone.start(by(1, n), label(1, Level::Normal, 0)).unwrap();
+    }
+}

@@ -1,0 +1,236 @@
+//! What is known about a task besides its closure.
+
+use super::{cell::Ref, run};
+use crate::{
+    cancel::{CancelReason, CancelToken, OnCancel, Watch},
+    ground::sync::{AtomicU64, Ordering},
+};
+use std::{
+    cell::Cell,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+/// The number of a task: no other one of the process has it.
+///
+/// ```
+/// let (a, b) = (filch::submit(|| 1), filch::submit(|| 2));
+/// assert_ne!(a.id(), b.id());
+/// println!("waiting for task {}", a.id());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(u64);
+
+/// How many numbers a thread takes at a time, so that threads which submit don't meet at a counter.
+const BATCH: u64 = 1024;
+
+static NEXT: Mutex<u64> = Mutex::new(1);
+
+thread_local! {
+    /// The next number of this thread, and the end of its batch.
+    static BATCH_OF: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+    /// Its address is the thread's alone as long as the thread lives.
+    static PLACE: u8 = const { 0 };
+}
+
+impl TaskId {
+    #[inline]
+    pub(super) fn next() -> Self {
+        let (next, end) = BATCH_OF.get();
+        if next == end {
+            return Self::of_another_batch();
+        }
+        BATCH_OF.set((next + 1, end));
+        Self(next)
+    }
+
+    #[cold]
+    fn of_another_batch() -> Self {
+        let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = *next;
+        *next += BATCH;
+        BATCH_OF.set((first + 1, *next));
+        Self(first)
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What is known about a task from its beginning, and does not change.
+pub(super) struct About {
+    pub(super) id: TaskId,
+    /// The number of its pool.
+    pub(super) pool: u32,
+    /// The worker that should run it, or [`ANYBODY`].
+    worker: u16,
+    flags: u8,
+    /// While it is queued, when it was queued, if anybody wants to know; then the thread that runs it.
+    clock: AtomicU64,
+    extras: OnceLock<Arc<Extras>>,
+}
+
+const ANYBODY: u16 = u16::MAX;
+/// It was submitted in an isolated task, and runs isolated.
+pub(super) const ISOLATED: u8 = 1;
+/// Its pool has no threads: whoever polls runs it.
+pub(super) const ALONE: u8 = 2;
+/// While it is queued it takes one unit of its pool's capacity.
+pub(super) const COUNTED: u8 = 4;
+
+/// What few tasks have.
+#[derive(Default)]
+pub(super) struct Extras {
+    pub(super) name: Option<Arc<str>>,
+    token: OnceLock<CancelToken>,
+    /// While it is queued: the task, for the token, and its place in the token's list.
+    queued: Mutex<(Option<Ref>, Option<Watch>)>,
+}
+
+/// Tells a thread from a time in [`About::clock`]: times end before.
+const THREAD: u64 = 1 << 63;
+
+/// A number of this thread that no other living one has.
+fn this_thread() -> u64 {
+    PLACE.with(|place| std::ptr::from_ref(place).addr() as u64 | THREAD)
+}
+
+impl About {
+    /// A task of the pool with that number, which was queued at `since`.
+    #[inline]
+    pub(super) fn new(pool: u32, since: u64) -> Self {
+        Self {
+            id: TaskId::next(),
+            pool,
+            worker: ANYBODY,
+            flags: 0,
+            clock: AtomicU64::new(since & !THREAD),
+            extras: OnceLock::new(),
+        }
+    }
+
+    /// The same for `worker`, with some of the flags [`ISOLATED`], [`ALONE`] and [`COUNTED`].
+    #[inline]
+    pub(super) fn for_worker(mut self, worker: Option<u16>, flags: [(u8, bool); 3]) -> Self {
+        self.worker = worker.unwrap_or(ANYBODY);
+        for (flag, set) in flags {
+            self.flags |= if set { flag } else { 0 };
+        }
+        self
+    }
+
+    /// The worker that should run it.
+    #[inline]
+    pub(super) fn worker(&self) -> Option<usize> {
+        (self.worker != ANYBODY).then_some(self.worker.into())
+    }
+
+    #[inline]
+    pub(super) fn is(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// It runs on this thread from now on. Says when it was queued.
+    #[inline]
+    pub(super) fn start_here(&self) -> u64 {
+        // Relaxed: written before the task was queued, and read by this thread itself in `is_here`.
+        let since = self.clock.load(Ordering::Relaxed);
+        self.clock.store(this_thread(), Ordering::Relaxed);
+        since
+    }
+
+    /// Whether it runs on this thread, if it runs.
+    pub(super) fn is_here(&self) -> bool {
+        // Relaxed: if it was this thread that wrote, it sees that.
+        self.clock.load(Ordering::Relaxed) == this_thread()
+    }
+
+    /// Before it is queued: adds what few have.
+    pub(super) fn add(&self, extras: Arc<Extras>) {
+        let added = self.extras.set(extras);
+        debug_assert!(added.is_ok(), "once, before it is queued");
+    }
+
+    pub(super) fn extras(&self) -> Option<&Arc<Extras>> {
+        self.extras.get()
+    }
+
+    pub(super) fn name(&self) -> Option<&Arc<str>> {
+        self.extras.get()?.name.as_ref()
+    }
+
+    pub(super) fn token(&self) -> Option<&CancelToken> {
+        self.extras.get()?.token.get()
+    }
+
+    /// The token, which is made now if there is none. True when it is a new one.
+    pub(super) fn token_or_new(&self) -> (&CancelToken, bool) {
+        let mut made = false;
+        let extras = self.extras.get_or_init(Arc::default);
+        let token = extras.token.get_or_init(|| {
+            made = true;
+            CancelToken::new()
+        });
+        (token, made)
+    }
+}
+
+impl Extras {
+    pub(super) fn new(name: Option<Arc<str>>, token: Option<CancelToken>) -> Self {
+        let extras = Self {
+            name,
+            ..Self::default()
+        };
+        if let Some(token) = token {
+            let _ = extras.token.set(token);
+        }
+        extras
+    }
+
+    fn queued(&self) -> MutexGuard<'_, (Option<Ref>, Option<Watch>)> {
+        self.queued.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When its token is cancelled, `cell` is, as long as it is queued. Gives the reason if the token is
+    /// cancelled already.
+    pub(super) fn watch_for(self: &Arc<Self>, cell: Ref) -> Option<CancelReason> {
+        let token = self.token.get()?;
+        self.queued().0 = Some(cell);
+        let weak = Arc::downgrade(self);
+        match token.watch(weak) {
+            Ok(watch) => {
+                self.queued().1 = Some(watch);
+                None
+            }
+            Err(reason) => Some(reason),
+        }
+    }
+
+    /// The task is not queued any more: its token need not tell it.
+    pub(super) fn unwatch(&self) {
+        let (cell, watch) = std::mem::take(&mut *self.queued());
+        if let (Some(watch), Some(token)) = (watch, self.token.get()) {
+            token.unwatch(watch);
+        }
+        // Not the last reference: the caller has claimed the task.
+        drop(cell);
+    }
+}
+
+impl OnCancel for Extras {
+    fn on_cancel(self: Arc<Self>, reason: CancelReason) {
+        let cell = self.queued().0.clone();
+        if let Some(cell) = cell {
+            run::cancel(&cell, reason.into());
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! A task on its way.
+
+use super::{
+    TaskHandle, launch,
+    options::{Options, task_options},
+    room::Room,
+};
+use crate::{
+    ground::error::Refused,
+    limit::Acquire,
+    pool::{Inner, Pool, site::Site},
+};
+use std::{
+    borrow::Cow,
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+/// A closure that is about to be submitted, with a name, a priority and so on: from [`Pool::task`].
+///
+/// ```
+/// use filch::{CancelToken, Pool, Priority};
+/// use std::time::Duration;
+///
+/// let pool = Pool::builder().workers(2).build()?;
+/// let session = CancelToken::new();
+/// let handle = pool
+///     .task(|| "rendered")
+///     .name("thumbnail")
+///     .priority(Priority::High)
+///     .timeout(Duration::from_secs(60))
+///     .token(&session)
+///     .submit()
+///     .unwrap();
+/// assert_eq!(handle.name(), Some("thumbnail"));
+/// assert_eq!(handle.join().unwrap(), "rendered");
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[must_use = "a task does nothing before it is submitted"]
+pub struct Task<'p, F> {
+    pool: Cow<'p, Arc<Inner>>,
+    func: F,
+    options: Options,
+}
+
+impl Pool {
+    /// A task that can be given a name, a priority and so on before it is submitted.
+    pub fn task<F, T>(&self, func: F) -> Task<'_, F>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        Task {
+            pool: Cow::Borrowed(self.inner()),
+            func,
+            options: Options::default(),
+        }
+    }
+}
+
+/// [`Pool::task`] on the pool that the caller works for, else on the global one.
+///
+/// ```
+/// use filch::Priority;
+///
+/// let sum = filch::submit(|| {
+///     let half = filch::task(|| 1).priority(Priority::High).submit().unwrap();
+///     half.join().unwrap() + 1
+/// });
+/// assert_eq!(sum.join().unwrap(), 2);
+/// ```
+pub fn task<F, T>(func: F) -> Task<'static, F>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let number = Site::with(|site| site.map(|site| site.pool().number()));
+    let pool = match number.and_then(Inner::find) {
+        Some(pool) => Cow::Owned(pool),
+        None => Cow::Borrowed(Pool::global().inner()),
+    };
+    Task {
+        pool,
+        func,
+        options: Options::default(),
+    }
+}
+
+impl<F, T> Task<'_, F>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    task_options!();
+
+    /// Submits the task. When the pool has no [room](crate::PoolBuilder::task_capacity) it waits, is refused or runs
+    /// here, as the pool's [policy](crate::TaskOverflow) says.
+    ///
+    /// # Errors
+    /// The closure, when the pool takes no more tasks, when it is full and refuses, and when the task's
+    /// [place](super::Affinity) does not exist.
+    pub fn submit(self) -> Result<TaskHandle<T>, Refused<F>> {
+        self.launch(Room::ByPolicy)
+    }
+
+    /// Submits the task if there is room, whatever the pool's policy.
+    ///
+    /// ```
+    /// use filch::Pool;
+    ///
+    /// let pool = Pool::builder().workers(0).task_capacity(1).build()?;
+    /// let first = pool.task(|| 1).try_submit().unwrap();
+    /// let second = pool.task(|| 2).try_submit().unwrap_err();
+    /// assert!(second.is_full());
+    /// assert_eq!(second.into_inner()(), 2);
+    /// # first.detach();
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The closure, when there is no room, and otherwise as [`submit`](Self::submit).
+    pub fn try_submit(self) -> Result<TaskHandle<T>, Refused<F>> {
+        self.launch(Room::Now)
+    }
+
+    /// Submits the task; waits for room, but no longer than `limit`, whatever the pool's policy. A worker of a pool
+    /// runs other tasks meanwhile.
+    ///
+    /// # Errors
+    /// The closure, when there is no room in time, and otherwise as [`submit`](Self::submit).
+    pub fn submit_timeout(self, limit: Duration) -> Result<TaskHandle<T>, Refused<F>> {
+        // A time beyond what the clock can say is no limit.
+        let deadline = Instant::now().checked_add(limit);
+        self.launch(Room::Until(deadline))
+    }
+
+    /// A future that submits the task as soon as there is room, whatever the pool's policy. It needs no
+    /// runtime, queues up when it is first polled, and can be dropped at any time.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use std::{future::Future, pin::pin, task::{Context, Poll, Waker}};
+    ///
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let mut submission = pin!(pool.task(|| 42).submit_async());
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// let Poll::Ready(handle) = submission.as_mut().poll(&mut cx) else {
+    ///     unreachable!("there is always room");
+    /// };
+    /// assert_eq!(handle.unwrap().join().unwrap(), 42);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn submit_async(self) -> SubmitAsync<F> {
+        SubmitAsync {
+            pool: self.pool.into_owned(),
+            task: Some((self.func, self.options)),
+            request: None,
+        }
+    }
+
+    fn launch(self, room: Room) -> Result<TaskHandle<T>, Refused<F>> {
+        let Self {
+            pool,
+            func,
+            options,
+        } = self;
+        launch::at_place(&pool, |site| {
+            launch::launch(&pool, site, func, options, room)
+        })
+    }
+}
+
+impl<F> fmt::Debug for Task<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A submission that waits for room: the future of [`Task::submit_async`].
+#[must_use = "nothing is submitted before it is polled"]
+pub struct SubmitAsync<F> {
+    pool: Arc<Inner>,
+    task: Option<(F, Options)>,
+    request: Option<Acquire<'static>>,
+}
+
+/// Nothing in it is pinned.
+impl<F> Unpin for SubmitAsync<F> {}
+
+impl<F, T> Future for SubmitAsync<F>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    type Output = Result<TaskHandle<T>, Refused<F>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        assert!(
+            this.task.is_some(),
+            "a submission was polled after it was ready"
+        );
+        if let Some(capacity) = &this.pool.tasks().capacity {
+            let request = this
+                .request
+                .get_or_insert_with(|| capacity.acquire_async(1).into_owned());
+            loop {
+                match Pin::new(&mut *request).poll(cx) {
+                    Poll::Ready(permit) => {
+                        permit
+                            .expect("the capacity is at least one, and is not closed")
+                            .keep();
+                        break;
+                    }
+                    // In a pool without workers nobody else makes room.
+                    Poll::Pending if this.pool.threads() == 0 => {
+                        if !this.pool.on_site(|site| site.help_once()) {
+                            return Poll::Pending;
+                        }
+                    }
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+        }
+        let (func, options) = this.task.take().expect("looked at above");
+        let pool = &this.pool;
+        Poll::Ready(launch::at_place(pool, |site| {
+            launch::launch(pool, site, func, options, Room::Taken)
+        }))
+    }
+}
+
+impl<F> fmt::Debug for SubmitAsync<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SubmitAsync")
+            .field("submitted", &self.task.is_none())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,94 @@
+//! A call, written down.
+
+use super::error::CallError;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt;
+
+/// Which function to call, and with what: plain data, to be kept, sent, and run where a
+/// [`Registry`](super::Registry) has the function.
+///
+/// ```
+/// use filch::calls::Call;
+///
+/// let call = Call::new("Add", &(2, 3))?;
+/// let text = call.to_json();
+/// assert_eq!(text, r#"{"function":"Add","args":[2,3]}"#);
+/// assert_eq!(Call::from_json(&text)?, call);
+/// # Ok::<(), filch::calls::CallError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Call {
+    /// The name under which the function is registered.
+    pub function: String,
+    /// Its argument. A function of several takes them as a tuple, which is an array here.
+    #[serde(default)]
+    pub args: Value,
+}
+
+impl Call {
+    /// A call of `function` with `args`.
+    ///
+    /// ```
+    /// use filch::calls::Call;
+    ///
+    /// assert_eq!(Call::new("Square", &7)?.args, 7);
+    /// assert!(Call::new("Now", &())?.args.is_null());
+    /// # Ok::<(), filch::calls::CallError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the arguments cannot be written as JSON: a map whose keys are no texts, for example.
+    pub fn new(
+        function: impl Into<String>,
+        args: &(impl Serialize + ?Sized),
+    ) -> Result<Self, CallError> {
+        let function = function.into();
+        match serde_json::to_value(args) {
+            Ok(args) => Ok(Self { function, args }),
+            Err(error) => Err(CallError::unwritable(function, error)),
+        }
+    }
+
+    /// The call as one line of JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("a call is made of text and JSON")
+    }
+
+    /// Reads what [`to_json`](Self::to_json) wrote. A call without `args` has the argument `null`, which is
+    /// what a function of nothing takes.
+    ///
+    /// ```
+    /// use filch::calls::Call;
+    ///
+    /// let error = Call::from_json(r#"{"args": [1]}"#).unwrap_err();
+    /// assert!(error.is_text());
+    /// assert_eq!(error.to_string(), "this is no call: missing field `function` at line 1 column 13");
+    /// ```
+    ///
+    /// # Errors
+    /// When the text is no JSON, or no call.
+    pub fn from_json(text: &str) -> Result<Self, CallError> {
+        serde_json::from_str(text).map_err(CallError::text)
+    }
+}
+
+/// As people write it: the function, and its argument as JSON in parentheses.
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.args {
+            Value::Null => write!(f, "{}()", self.function),
+            Value::Array(args) => {
+                write!(f, "{}(", self.function)?;
+                for (n, arg) in args.iter().enumerate() {
+                    let comma = if n > 0 { ", " } else { "" };
+                    write!(f, "{comma}{arg}")?;
+                }
+                f.write_str(")")
+            }
+            arg => write!(f, "{}({arg})", self.function),
+        }
+    }
+}

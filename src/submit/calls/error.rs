@@ -1,0 +1,340 @@
+//! Why a call came to nothing.
+
+use super::{Call, names};
+use crate::{
+    ground::{error::Refused, unwind::Payload},
+    submit::TaskError,
+};
+use serde_json::Value;
+use std::{error::Error, fmt};
+
+/// Why a call came to nothing.
+///
+/// ```
+/// use filch::calls::{Call, Registry};
+///
+/// let registry = Registry::builder()
+///     .function("Add", |(a, b): (i64, i64)| a + b)
+///     .build()?;
+/// let error = registry.run(Call::new("add", &(1, 2))?).unwrap_err();
+/// assert!(error.is_unknown());
+/// assert_eq!(error.to_string(), "no function is called \"add\"; did you mean Add?");
+///
+/// let error = registry.run(Call::new("Add", &(1, "2"))?).unwrap_err();
+/// assert!(error.is_arguments());
+/// assert_eq!(
+///     error.to_string(),
+///     r#"Add takes (i64, i64), not [1,"2"]: invalid type: string "2", expected i64"#
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct CallError {
+    function: String,
+    /// Which value of a map or a reduction it was.
+    item: Option<usize>,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Unknown {
+        suggestion: String,
+    },
+    Arguments {
+        takes: String,
+        got: String,
+        source: serde_json::Error,
+    },
+    Unwritable {
+        source: serde_json::Error,
+    },
+    Result {
+        wanted: String,
+        got: String,
+        source: serde_json::Error,
+    },
+    UnwritableResult {
+        gives: String,
+        source: serde_json::Error,
+    },
+    Failed {
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// It panicked, or never ran.
+    Task {
+        source: TaskError,
+    },
+    Refused {
+        refusal: Refused<Call>,
+    },
+    /// In the middle of many values.
+    Stopped,
+    Text {
+        source: serde_json::Error,
+    },
+}
+
+impl CallError {
+    fn new(function: impl Into<String>, kind: Kind) -> Self {
+        Self {
+            function: function.into(),
+            item: None,
+            kind,
+        }
+    }
+
+    pub(super) fn unknown(function: &str, suggestion: String) -> Self {
+        Self::new(function, Kind::Unknown { suggestion })
+    }
+
+    pub(super) fn arguments(
+        function: &str,
+        takes: &str,
+        got: &Value,
+        source: serde_json::Error,
+    ) -> Self {
+        let (takes, got) = (takes.to_owned(), names::excerpt(got));
+        Self::new(function, Kind::Arguments { takes, got, source })
+    }
+
+    pub(super) fn unwritable(function: String, source: serde_json::Error) -> Self {
+        Self::new(function, Kind::Unwritable { source })
+    }
+
+    pub(super) fn result(
+        function: &str,
+        wanted: String,
+        got: &Value,
+        source: serde_json::Error,
+    ) -> Self {
+        let got = names::excerpt(got);
+        Self::new(
+            function,
+            Kind::Result {
+                wanted,
+                got,
+                source,
+            },
+        )
+    }
+
+    pub(super) fn unwritable_result(
+        function: &str,
+        gives: &str,
+        source: serde_json::Error,
+    ) -> Self {
+        let gives = gives.to_owned();
+        Self::new(function, Kind::UnwritableResult { gives, source })
+    }
+
+    pub(super) fn failed(function: &str, source: Box<dyn Error + Send + Sync>) -> Self {
+        Self::new(function, Kind::Failed { source })
+    }
+
+    pub(super) fn task(function: &str, source: TaskError) -> Self {
+        Self::new(function, Kind::Task { source })
+    }
+
+    pub(super) fn refused(function: &str, refusal: Refused<Call>) -> Self {
+        Self::new(function, Kind::Refused { refusal })
+    }
+
+    pub(super) fn stopped(function: &str) -> Self {
+        Self::new(function, Kind::Stopped)
+    }
+
+    pub(super) fn text(source: serde_json::Error) -> Self {
+        Self::new("", Kind::Text { source })
+    }
+
+    /// It happened with this value of a map or a reduction.
+    pub(super) fn at(mut self, item: usize) -> Self {
+        self.item = Some(item);
+        self
+    }
+
+    /// The function that was called; empty when a text was no call at all.
+    #[must_use]
+    pub fn function(&self) -> &str {
+        &self.function
+    }
+
+    /// Which of the values it was, in a [`map`](super::Registry::map) or a
+    /// [`reduce`](super::Registry::reduce).
+    #[must_use]
+    pub fn item(&self) -> Option<usize> {
+        self.item
+    }
+
+    /// No function has that name.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        matches!(self.kind, Kind::Unknown { .. })
+    }
+
+    /// The arguments are not what the function takes, or cannot be written as JSON.
+    #[must_use]
+    pub fn is_arguments(&self) -> bool {
+        matches!(self.kind, Kind::Arguments { .. } | Kind::Unwritable { .. })
+    }
+
+    /// The result is not what the caller wanted, or cannot be written as JSON.
+    #[must_use]
+    pub fn is_result(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Result { .. } | Kind::UnwritableResult { .. }
+        )
+    }
+
+    /// The function itself gave an error, which is the [`source`](Error::source).
+    #[must_use]
+    pub fn is_failed(&self) -> bool {
+        matches!(self.kind, Kind::Failed { .. })
+    }
+
+    /// The function panicked; [`into_panic`](Self::into_panic) has with what.
+    #[must_use]
+    pub fn is_panic(&self) -> bool {
+        self.task_error().is_some_and(TaskError::is_panic)
+    }
+
+    /// The call never started, and never will: it was cancelled, its time was up, or its pool did not take it. Or
+    /// it was one of many, which were told to stop.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self.kind, Kind::Stopped)
+            || self.is_refused()
+            || self.task_error().is_some_and(TaskError::is_cancelled)
+    }
+
+    /// The call did not start before its deadline.
+    #[must_use]
+    pub fn is_deadline(&self) -> bool {
+        self.task_error().is_some_and(TaskError::is_deadline)
+    }
+
+    /// The pool had no room for the call, or took no more; [`into_call`](Self::into_call) has it.
+    ///
+    /// ```
+    /// use filch::{Pool, TaskOverflow, calls::{Call, Registry}};
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(0).task_capacity(1).build()?;
+    /// let first = registry.call::<i64>(&pool, "Square", &1)?;
+    /// let second = pool.call_task(&registry, Call::new("Square", &2)?)?.try_submit::<i64>();
+    /// let error = second.unwrap_err();
+    /// assert!(error.is_refused());
+    /// assert_eq!(error.into_call().unwrap(), Call::new("Square", &2)?);
+    /// # first.join()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        matches!(self.kind, Kind::Refused { .. })
+            || self.task_error().is_some_and(TaskError::is_refused)
+    }
+
+    /// A text was no call.
+    #[must_use]
+    pub fn is_text(&self) -> bool {
+        matches!(self.kind, Kind::Text { .. })
+    }
+
+    /// What became of the task, when it panicked or never ran.
+    #[must_use]
+    pub fn task_error(&self) -> Option<&TaskError> {
+        match &self.kind {
+            Kind::Task { source } => Some(source),
+            _ => None,
+        }
+    }
+
+    /// What the function panicked with.
+    ///
+    /// # Errors
+    /// The error, when it is another one.
+    pub fn into_panic(self) -> Result<Payload, Self> {
+        match self.kind {
+            Kind::Task { source } => source.try_into_panic().map_err(|source| Self {
+                kind: Kind::Task { source },
+                ..self
+            }),
+            _ => Err(self),
+        }
+    }
+
+    /// The call that was refused when it was submitted.
+    ///
+    /// # Errors
+    /// The error, when it is another one.
+    pub fn into_call(self) -> Result<Call, Self> {
+        match self.kind {
+            Kind::Refused { refusal } => Ok(refusal.into_inner()),
+            _ => Err(self),
+        }
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(item) = self.item {
+            write!(f, "value {item}: ")?;
+        }
+        let function = &self.function;
+        match &self.kind {
+            Kind::Unknown { suggestion } => {
+                write!(f, "no function is called {function:?}; {suggestion}")
+            }
+            Kind::Arguments { takes, got, source } => {
+                write!(f, "{function} takes {takes}, not {got}: {source}")
+            }
+            Kind::Unwritable { source } => write!(
+                f,
+                "the arguments for {function} cannot be written as JSON: {source}"
+            ),
+            Kind::Result {
+                wanted,
+                got,
+                source,
+            } => write!(
+                f,
+                "{function} gave {got}, where {wanted} was wanted: {source}"
+            ),
+            Kind::UnwritableResult { gives, source } => write!(
+                f,
+                "the {gives} that {function} gave cannot be written as JSON: {source}"
+            ),
+            Kind::Failed { source } => write!(f, "{function} failed: {source}"),
+            Kind::Task { source } => write!(f, "{source}"),
+            Kind::Refused { refusal } if refusal.is_full() => write!(
+                f,
+                "the pool has no room for a call of {function}; take it back with into_call and try again later"
+            ),
+            Kind::Refused { refusal } if refusal.is_closed() => write!(
+                f,
+                "the pool takes no more tasks; take the call of {function} back with into_call"
+            ),
+            Kind::Refused { refusal } => write!(f, "{function} cannot be called: {refusal}"),
+            Kind::Stopped => write!(f, "{function} was cancelled before it had seen all values"),
+            Kind::Text { source } => write!(f, "this is no call: {source}"),
+        }
+    }
+}
+
+impl Error for CallError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.kind {
+            Kind::Unknown { .. } | Kind::Stopped => None,
+            Kind::Arguments { source, .. }
+            | Kind::Unwritable { source }
+            | Kind::Result { source, .. }
+            | Kind::UnwritableResult { source, .. }
+            | Kind::Text { source } => Some(source),
+            Kind::Failed { source } => Some(&**source),
+            Kind::Task { source } => Some(source),
+            Kind::Refused { refusal } => Some(refusal),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The handle of a call.
+
+use super::{CallError, Raw, names, registry::Function};
+use crate::submit::{Priority, TaskError, TaskHandle, TaskId};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::{
+    fmt,
+    future::Future,
+    marker::PhantomData,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+/// A submitted call, and the way to its result: a [`TaskHandle`] that reads what the function gave as an `R`.
+///
+/// Dropping it *detaches* the call. It is a future too.
+///
+/// ```
+/// use filch::{Pool, calls::Registry};
+///
+/// let registry = Registry::builder()
+///     .function("Words", |text: String| text.split(' ').map(str::to_owned).collect::<Vec<_>>())
+///     .build()?;
+/// let pool = Pool::builder().workers(1).build()?;
+/// let words = registry.call::<Vec<String>>(&pool, "Words", "to be")?;
+/// assert_eq!(words.join()?, ["to", "be"]);
+///
+/// let wrong = registry.call::<u64>(&pool, "Words", "to be")?.join().unwrap_err();
+/// assert!(wrong.is_result());
+/// assert_eq!(
+///     wrong.to_string(),
+///     r#"Words gave ["to","be"], where u64 was wanted: invalid type: sequence, expected u64"#
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "dropping the handle detaches the call; say so with `detach`"]
+pub struct CallHandle<R> {
+    task: TaskHandle<Raw>,
+    function: Arc<Function>,
+    result: PhantomData<fn() -> R>,
+}
+
+impl<R> CallHandle<R> {
+    pub(super) fn new(task: TaskHandle<Raw>, function: Arc<Function>) -> Self {
+        Self {
+            task,
+            function,
+            result: PhantomData,
+        }
+    }
+
+    /// Whether the call is done: it has a result, has failed or panicked, or was cancelled.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// The function that is called.
+    #[must_use]
+    pub fn function(&self) -> &str {
+        self.function.name()
+    }
+
+    /// The number of the task.
+    #[must_use]
+    pub fn id(&self) -> TaskId {
+        self.task.id()
+    }
+
+    /// The name of the task; that of the function, if it was not given another one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.task.name()
+    }
+
+    /// How urgent the call is.
+    #[must_use]
+    pub fn priority(&self) -> Priority {
+        self.task.priority()
+    }
+
+    /// Cancels the call. True when it had not started, and never will. The function that runs can see it by
+    /// [`is_cancelled`](crate::is_cancelled).
+    ///
+    /// ```
+    /// use filch::{Pool, calls::Registry};
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(0).build()?;
+    /// let handle = registry.call::<i64>(&pool, "Square", &7)?;
+    /// assert!(handle.cancel());
+    /// let error = handle.join().unwrap_err();
+    /// assert!(error.is_cancelled());
+    /// assert_eq!(error.to_string(), "task `Square` was cancelled before it started");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[allow(clippy::must_use_candidate, reason = "most callers don't care")]
+    pub fn cancel(&self) -> bool {
+        self.task.cancel()
+    }
+
+    /// Changes how urgent the call is. False when it does not wait any more.
+    #[allow(clippy::must_use_candidate, reason = "most callers don't care")]
+    pub fn set_priority(&self, priority: Priority) -> bool {
+        self.task.set_priority(priority)
+    }
+
+    /// Lets the call run without anybody waiting for it; the same as dropping the handle.
+    pub fn detach(self) {}
+}
+
+impl<R: DeserializeOwned> CallHandle<R> {
+    /// Waits for the call, as [`TaskHandle::join`] does, and gives its result.
+    ///
+    /// # Errors
+    /// When the arguments are not what the function takes, when it fails or panics, when its result does not
+    /// read as an `R`, and when the call was cancelled.
+    pub fn join(self) -> Result<R, CallError> {
+        let raw = self.task.join();
+        read(&self.function, raw)
+    }
+
+    /// The result, if the call is done; else the handle itself.
+    ///
+    /// ```
+    /// # use filch::{Pool, calls::Registry};
+    /// # let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// # let alone = Pool::builder().workers(0).build()?;
+    /// let square = registry.call::<i64>(&alone, "Square", &7)?;
+    /// let square = square.try_join().unwrap_err(); // nobody has run it
+    /// assert_eq!(square.join()?, 49);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The handle, when the call is not done.
+    pub fn try_join(self) -> Result<Result<R, CallError>, Self> {
+        match self.task.try_join() {
+            Ok(raw) => Ok(read(&self.function, raw)),
+            Err(task) => Err(Self { task, ..self }),
+        }
+    }
+
+    /// [`join`](Self::join) that waits no longer than `limit`, as [`TaskHandle::join_timeout`] does.
+    ///
+    /// # Errors
+    /// The handle, when the time is up.
+    pub fn join_timeout(self, limit: Duration) -> Result<Result<R, CallError>, Self> {
+        match self.task.join_timeout(limit) {
+            Ok(raw) => Ok(read(&self.function, raw)),
+            Err(task) => Err(Self { task, ..self }),
+        }
+    }
+}
+
+/// Done when the call is.
+impl<R: DeserializeOwned> Future for CallHandle<R> {
+    type Output = Result<R, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        Pin::new(&mut this.task)
+            .poll(cx)
+            .map(|raw| read(&this.function, raw))
+    }
+}
+
+impl<R> fmt::Debug for CallHandle<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallHandle")
+            .field("function", &self.function())
+            .field("task", &self.task)
+            .finish()
+    }
+}
+
+/// What a task came to, as an `R`.
+fn read<R: DeserializeOwned>(
+    function: &Function,
+    raw: Result<Raw, TaskError>,
+) -> Result<R, CallError> {
+    match raw {
+        Ok(raw) => value(function, &raw?),
+        Err(error) => Err(CallError::task(function.name(), error)),
+    }
+}
+
+/// What a function gave, as an `R`.
+pub(super) fn value<R: DeserializeOwned>(
+    function: &Function,
+    value: &Value,
+) -> Result<R, CallError> {
+    R::deserialize(value)
+        .map_err(|error| CallError::result(function.name(), names::type_name::<R>(), value, error))
+}

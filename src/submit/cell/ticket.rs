@@ -1,0 +1,194 @@
+//! Who may run a task: whoever has claimed it, most often with a ticket from a queue.
+#![expect(unsafe_code, reason = "turns counted references into jobs and back")]
+
+use super::{Cause, Header, Ref, state::Finished};
+use crate::{
+    engine::Level,
+    ground::{
+        canary::{Canary, broken},
+        unwind::{self, Payload},
+    },
+    pool::{job::Job, site::Site, task},
+    submit::run,
+};
+use std::{
+    mem::{self, ManuallyDrop},
+    ptr::NonNull,
+};
+
+/// Where the level of a ticket is in its pointer.
+const TAG: usize = 0b11;
+const _: () = assert!(align_of::<Header>() > TAG);
+
+/// A reference in a queue of the pool. Whoever takes it out may run the task, unless the ticket is stale.
+#[must_use = "a task without a ticket is never run"]
+pub(in crate::submit) struct Ticket {
+    pub(super) cell: Ref,
+    pub(super) level: Level,
+}
+
+impl Ticket {
+    /// The level at which it belongs.
+    pub(in crate::submit) fn level(&self) -> Level {
+        self.level
+    }
+
+    pub(in crate::submit) fn cell(&self) -> &Ref {
+        &self.cell
+    }
+
+    /// The task, if it still waits at the level of the ticket.
+    #[inline]
+    pub(in crate::submit) fn claim(self) -> Option<Claim> {
+        let Self { cell, level } = self;
+        // Lazily: a claim that is dropped refuses the task.
+        cell.state.claim_at(level).then(|| Claim { cell })
+    }
+
+    /// The job for a queue.
+    #[inline]
+    pub(in crate::submit) fn into_job(self) -> Job {
+        let cell = ManuallyDrop::new(self.cell).cell;
+        let tagged = cell.as_ptr().map_addr(|at| at | self.level as usize);
+        // SAFETY: `run_ticket` takes over the reference that was just given up; a reference may go to any
+        // thread, and keeps the cell until then.
+        unsafe { Job::new(tagged.cast_const().cast(), run_ticket) }
+    }
+
+    /// The ticket in a job that came back.
+    pub(in crate::submit) fn from_job(job: Job) -> Option<Self> {
+        let data = job.take_data(run_ticket).ok()?;
+        // SAFETY: the job was a ticket, and will not be run any more.
+        Some(unsafe { Self::from_data(data) })
+    }
+
+    /// # Safety
+    /// `data` comes from a job of `into_job`, whose reference nobody else takes.
+    unsafe fn from_data(data: *const ()) -> Self {
+        let level = Level::ALL[data.addr() & TAG];
+        let cell = data.map_addr(|at| at & !TAG).cast_mut().cast::<Header>();
+        let cell = NonNull::new(cell).expect("cells are not at zero");
+        Self {
+            cell: Ref { cell },
+            level,
+        }
+    }
+}
+
+/// # Safety
+/// As [`Ticket::from_data`].
+#[inline(never)]
+unsafe fn run_ticket(data: *const (), site: &Site<'_, '_>) {
+    // SAFETY: the caller's duty.
+    let ticket = unsafe { Ticket::from_data(data) };
+    run::ticket(ticket, site);
+}
+
+/// Whether `job` is a ticket that has become useless.
+pub(in crate::submit) fn is_stale(job: &Job) -> bool {
+    let Some(data) = job.data(run_ticket) else {
+        return false;
+    };
+    // SAFETY: the job is a ticket, and still has its reference, which is only borrowed here.
+    let ticket = ManuallyDrop::new(unsafe { Ticket::from_data(data) });
+    let now = ticket.cell.snapshot();
+    !now.is_queued() || now.level() != ticket.level
+}
+
+/// A task that is the caller's alone: its closure is in the cell and will be called, dropped or taken back by nobody
+/// else.
+#[must_use = "a claimed task must be run or refused"]
+pub(in crate::submit) struct Claim {
+    pub(super) cell: Ref,
+}
+
+/// A claimed task that has its outcome, and must be finished.
+#[must_use = "somebody may wait for it"]
+pub(in crate::submit) struct Ended {
+    pub(super) cell: Ref,
+    pub(super) panicked: bool,
+}
+
+impl Claim {
+    pub(in crate::submit) fn cell(&self) -> &Ref {
+        &self.cell
+    }
+
+    /// Calls the closure, as the task that this thread is in.
+    #[inline]
+    pub(in crate::submit) fn call(self) -> Ended {
+        let cell = self.disarm();
+        let panicked = {
+            let _current = task::enter(cell.cell.as_ptr().cast_const().cast());
+            // SAFETY: it is claimed, by the one value of this type that there is for it.
+            unsafe { (cell.actions.call)(cell.cell) }
+        };
+        Ended { cell, panicked }
+    }
+
+    /// Drops the closure. What that panics with comes back as well.
+    pub(in crate::submit) fn refuse(self, cause: Cause) -> (Ended, Option<Payload>) {
+        let cell = self.disarm();
+        // SAFETY: as in `call`.
+        let payload = unsafe { (cell.actions.refuse)(cell.cell, cause) };
+        let ended = Ended {
+            cell,
+            panicked: false,
+        };
+        (ended, payload)
+    }
+
+    pub(super) fn disarm(self) -> Ref {
+        let this = ManuallyDrop::new(self);
+        // The reference goes over to the caller.
+        Ref {
+            cell: this.cell.cell,
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // Only a panic in our own code gets here. Whoever waits must not wait for ever.
+        let claim = Self {
+            cell: self.cell.clone(),
+        };
+        let (ended, payload) = claim.refuse(Cause::Asked);
+        run::tell_all(ended.cell.about.pool, [payload, ended.finish()]);
+    }
+}
+
+impl Ended {
+    /// Whether the closure panicked.
+    pub(in crate::submit) fn panicked(&self) -> bool {
+        self.panicked
+    }
+
+    /// Hands the outcome over. What nobody waits for, a panic or that of a drop, comes back.
+    #[inline]
+    pub(in crate::submit) fn finish(self) -> Option<Payload> {
+        let cell = self.cell;
+        // SAFETY: the reference keeps the memory; only the word is borrowed, since with `Finished::Handed`
+        // somebody else may free the cell at once.
+        let state = unsafe { &(*cell.cell.as_ptr()).state };
+        match state.finish() {
+            Finished::Handed => {
+                mem::forget(cell);
+                None
+            }
+            Finished::Wake => {
+                // SAFETY: the waker is the claimer's now, as the field says.
+                let waker = cell.waker.with_mut(|waker| unsafe { (*waker).take() });
+                if let Some(waker) = waker
+                    && !broken(Canary::TaskWake)
+                    && let Err(payload) = unwind::contain(|| waker.wake())
+                {
+                    unwind::discard(payload);
+                }
+                None
+            }
+            // SAFETY: the outcome is the claimer's.
+            Finished::Orphaned => unsafe { (cell.actions.drop_outcome)(cell.cell) },
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What a task can ask about itself.
+
+use super::{
+    Priority, TaskId,
+    cell::{self, Ref},
+};
+use crate::{cancel::CancelToken, pool::site::Site};
+use std::fmt;
+
+/// The submitted task that this thread is in, if it is in one.
+///
+/// It is the task whose closure is being called, on the thread that calls it: parts of it that other workers take
+/// over, halves of a [`join`](crate::join()) or tasks of a [`scope`](crate::scope()), are in no task. They can be
+/// given its [token](TaskInfo::token).
+///
+/// ```
+/// assert!(filch::current_task().is_none());
+/// let task = filch::submit(|| filch::current_task().map(|task| task.id()));
+/// let id = task.id();
+/// assert_eq!(task.join().unwrap(), Some(id));
+/// ```
+#[must_use]
+pub fn current_task() -> Option<TaskInfo> {
+    cell::current().map(|cell| TaskInfo { cell })
+}
+
+/// Whether the submitted task that this thread is in should stop: somebody has [cancelled](super::TaskHandle::cancel) it
+/// or its token, its deadline has passed, or its pool is being [shut down](crate::Pool::shutdown_now). False outside of
+/// tasks. A few nanoseconds, so a loop may ask often.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let pool = filch::Pool::builder().workers(1).build()?;
+/// let task = pool
+///     .task(|| {
+///         let mut rounds = 0_u64;
+///         while !filch::is_cancelled() {
+///             rounds += 1;
+///         }
+///         rounds
+///     })
+///     .timeout(Duration::from_millis(20));
+/// match task.submit().unwrap().join() {
+///     Ok(rounds) => println!("{rounds} rounds until the time was up"),
+///     Err(error) => assert!(error.is_deadline(), "a slow start"),
+/// }
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[must_use]
+pub fn is_cancelled() -> bool {
+    cell::with_current(|cell| {
+        let Some(cell) = cell else {
+            return false;
+        };
+        let about = cell.about();
+        cell.is_cancelled()
+            || about.token().is_some_and(CancelToken::is_cancelled)
+            || Site::with(|site| {
+                site.is_some_and(|site| {
+                    let pool = site.pool();
+                    pool.number() == about.pool && pool.tasks().are_abandoned()
+                })
+            })
+    })
+}
+
+/// What is known about a task from inside: [`current_task`].
+///
+/// ```
+/// use filch::{Pool, Priority};
+///
+/// let pool = Pool::builder().workers(1).build()?;
+/// let task = pool.task(|| {
+///     let task = filch::current_task().unwrap();
+///     (task.name().map(str::to_owned), task.priority())
+/// });
+/// let seen = task.name("report").priority(Priority::High).submit().unwrap().join().unwrap();
+/// assert_eq!(seen, (Some("report".into()), Priority::High));
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[derive(Clone)]
+pub struct TaskInfo {
+    cell: Ref,
+}
+
+impl TaskInfo {
+    /// The number of the task.
+    #[must_use]
+    pub fn id(&self) -> TaskId {
+        self.cell.about().id
+    }
+
+    /// The name of the task, if it has one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.cell.about().name().map(|name| &**name)
+    }
+
+    /// How urgent the task is.
+    #[must_use]
+    pub fn priority(&self) -> Priority {
+        self.cell.snapshot().level()
+    }
+
+    /// The token of this task alone: cancelled with it, and with the token that it was
+    /// [submitted with](super::Task::token). For parts of the task that run elsewhere, and as the parent of tasks that
+    /// should end with this one.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let (send, receive) = std::sync::mpsc::channel();
+    /// let task = pool.submit(move || {
+    ///     let token = filch::current_task().unwrap().token();
+    ///     send.send(token.child()).unwrap();
+    ///     token.wait(); // until somebody cancels the task
+    /// });
+    /// let child = receive.recv().unwrap();
+    /// task.cancel();
+    /// assert!(child.is_cancelled());
+    /// task.join().unwrap();
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn token(&self) -> CancelToken {
+        let (token, new) = self.cell.about().token_or_new();
+        if new && self.cell.publish_token() {
+            // Somebody asked the task to stop before there was a token to tell.
+            token.cancel();
+        }
+        token.clone()
+    }
+
+    /// Whether the task should stop; see [`is_cancelled`].
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        let token = self.cell.about().token();
+        self.cell.is_cancelled() || token.is_some_and(CancelToken::is_cancelled)
+    }
+}
+
+impl fmt::Debug for TaskInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskInfo")
+            .field("id", &self.id())
+            .field("name", &self.name())
+            .field("state", &self.cell.snapshot())
+            .finish()
+    }
+}

@@ -1,0 +1,409 @@
+//! Tasks that belong together.
+
+use super::{
+    TaskError, TaskHandle, TaskId,
+    cell::Body,
+    launch,
+    options::{Options, task_options},
+    room::Room,
+    wait::{Never, Source},
+};
+use crate::{
+    ground::{error::Refused, unwind},
+    pool::{Inner, Pool},
+};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Waker,
+    time::{Duration, Instant},
+};
+
+/// Tasks that are waited for, cancelled and collected together: from [`Pool::group`].
+///
+/// Dropping it cancels what has not started and asks the rest to stop, without waiting;
+/// [`detach`](Self::detach) lets everything run.
+///
+/// ```
+/// use filch::Pool;
+///
+/// let pool = Pool::builder().workers(2).build()?;
+/// let mut group = pool.group();
+/// for n in 0..5 {
+///     group.submit(move || n * n);
+/// }
+/// assert_eq!(group.try_join_all().unwrap(), [0, 1, 4, 9, 16]); // in the order of submission
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+///
+/// Errors can be had one by one, all together, or as soon as there is one:
+///
+/// ```
+/// use filch::{Pool, TaskGroup};
+///
+/// let pool = Pool::builder().workers(1).build()?;
+/// let risky = || -> TaskGroup<u32> {
+///     let mut group = pool.group();
+///     group.submit(|| 1);
+///     group.submit(|| panic!("no luck"));
+///     group.submit(|| 3);
+///     group
+/// };
+/// let each: Vec<_> = risky().join_all().into_iter().map(|result| result.ok()).collect();
+/// assert_eq!(each, [Some(1), None, Some(3)]);
+/// assert_eq!(risky().gather().unwrap_err().len(), 1);
+/// assert!(risky().try_join_all().unwrap_err().is_panic()); // the rest was cancelled
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[must_use = "dropping a group cancels what has not started"]
+pub struct TaskGroup<T> {
+    pool: Arc<Inner>,
+    members: Vec<TaskHandle<T>>,
+    shared: Arc<Shared>,
+}
+
+/// What a group and its tasks share.
+#[derive(Default)]
+struct Shared {
+    failure: Mutex<Failure>,
+}
+
+#[derive(Default)]
+struct Failure {
+    /// Which task failed first.
+    first: Option<usize>,
+    /// Who wants to know.
+    waker: Option<Waker>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Failure> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fail(&self, member: usize) {
+        let mut failure = self.lock();
+        if failure.first.is_none() {
+            failure.first = Some(member);
+            let waker = failure.waker.take();
+            drop(failure);
+            // One of our own, which unparks a thread.
+            waker.into_iter().for_each(Waker::wake);
+        }
+    }
+}
+
+/// Ready when a task of the group has failed.
+impl Source for &Shared {
+    fn ready(&mut self) -> bool {
+        self.lock().first.is_some()
+    }
+
+    fn arm(&mut self, waker: &Waker) -> bool {
+        let mut failure = self.lock();
+        failure.waker = Some(waker.clone());
+        failure.first.is_none()
+    }
+}
+
+/// A closure whose end the group hears of: also when it is dropped without having been called.
+struct Member<F> {
+    func: F,
+    end: End,
+}
+
+struct End {
+    shared: Arc<Shared>,
+    member: usize,
+    good: bool,
+}
+
+impl<F, T> Body<T> for Member<F>
+where
+    F: FnOnce() -> T + Send + 'static,
+{
+    fn call(self) -> T {
+        let Self { func, mut end } = self;
+        let value = func();
+        end.good = true;
+        value
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if !self.good {
+            self.shared.fail(self.member);
+        }
+    }
+}
+
+impl<F> Member<F> {
+    /// The closure of a task that never became one of the group.
+    fn into_func(self) -> F {
+        let Self { func, mut end } = self;
+        end.good = true;
+        func
+    }
+}
+
+impl Pool {
+    /// A group of tasks, which is empty yet.
+    pub fn group<T: Send + 'static>(&self) -> TaskGroup<T> {
+        TaskGroup {
+            pool: self.inner().clone(),
+            members: Vec::new(),
+            shared: Arc::default(),
+        }
+    }
+}
+
+impl<T: Send + 'static> TaskGroup<T> {
+    /// Submits a task into the group, as [`Pool::submit`].
+    #[allow(clippy::must_use_candidate, reason = "for its effect")]
+    pub fn submit(&mut self, func: impl FnOnce() -> T + Send + 'static) -> TaskId {
+        match self.launch(func, Options::default(), Room::ByPolicy) {
+            Ok(id) => id,
+            // Its error is the group's to report.
+            Err(refusal) => {
+                let member = refusal.map(|func| self.member(func));
+                let handle = launch::refused(&self.pool, member);
+                self.add(handle)
+            }
+        }
+    }
+
+    /// A task that can be given a name, a priority and so on before it is submitted into the group.
+    ///
+    /// ```
+    /// use filch::{Pool, Priority};
+    ///
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let mut group = pool.group();
+    /// group.task(|| 1).name("first").submit().unwrap();
+    /// group.task(|| 2).priority(Priority::Low).submit().unwrap();
+    /// assert_eq!(group.try_join_all().unwrap(), [1, 2]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn task<F>(&mut self, func: F) -> GroupTask<'_, T, F>
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
+        GroupTask {
+            group: self,
+            func,
+            options: Options::default(),
+        }
+    }
+
+    /// Waits until every task is done. The results stay where they are.
+    pub fn wait(&mut self) {
+        for member in &mut self.members {
+            member.wait_or(Never);
+        }
+    }
+
+    /// Cancels every task of the group, as [`TaskHandle::cancel`], and says how many had not started. Those that are
+    /// submitted later are not concerned.
+    ///
+    /// ```
+    /// use filch::Pool;
+    ///
+    /// let pool = Pool::builder().workers(0).build()?;
+    /// let mut group = pool.group();
+    /// group.submit(|| unreachable!());
+    /// assert_eq!(group.cancel_all(), 1);
+    /// group.submit(|| 2);
+    /// let results = group.join_all();
+    /// assert!(results[0].as_ref().unwrap_err().is_cancelled());
+    /// assert_eq!(*results[1].as_ref().unwrap(), 2);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[allow(clippy::must_use_candidate, reason = "for its effect")]
+    pub fn cancel_all(&self) -> usize {
+        let cancelled = self.members.iter().filter(|member| member.cancel());
+        cancelled.count()
+    }
+
+    /// Waits for all tasks, and gives what came of each, in the order of their submission.
+    pub fn join_all(mut self) -> Vec<Result<T, TaskError>> {
+        let members = std::mem::take(&mut self.members);
+        members.into_iter().map(TaskHandle::join).collect()
+    }
+
+    /// All results, in the order of submission; or the first error, as soon as there is one: then the other tasks
+    /// are cancelled, and those that run are waited for.
+    ///
+    /// # Errors
+    /// That of the task that failed first.
+    pub fn try_join_all(mut self) -> Result<Vec<T>, TaskError> {
+        for member in &mut self.members {
+            member.wait_or(&*self.shared);
+            if (&*self.shared).ready() {
+                break;
+            }
+        }
+        let first = self.shared.lock().first;
+        if first.is_some() {
+            self.cancel_all();
+        }
+        let mut values = Vec::with_capacity(self.members.len());
+        let mut failure = None;
+        let members = std::mem::take(&mut self.members);
+        for (at, member) in members.into_iter().enumerate() {
+            match member.join() {
+                // The destructor is the user's code, and there may be an error to report.
+                Ok(value) if first.is_some() => unwind::discard(value),
+                Ok(value) => values.push(value),
+                // A deadlock is known to nobody but us.
+                Err(error) if first.is_none_or(|first| first == at) && failure.is_none() => {
+                    failure = Some(error);
+                }
+                Err(error) => unwind::discard(error),
+            }
+        }
+        match failure {
+            None => Ok(values),
+            Some(error) => {
+                unwind::discard(values);
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits for all tasks: all results, or all errors, in the order of submission.
+    ///
+    /// # Errors
+    /// Those of all tasks that failed.
+    pub fn gather(self) -> Result<Vec<T>, Vec<TaskError>> {
+        let (mut values, mut errors) = (Vec::with_capacity(self.len()), Vec::new());
+        for result in self.join_all() {
+            match result {
+                Ok(value) => values.push(value),
+                Err(error) => errors.push(error),
+            }
+        }
+        match errors.is_empty() {
+            true => Ok(values),
+            false => {
+                unwind::discard(values);
+                Err(errors)
+            }
+        }
+    }
+
+    /// How many tasks were submitted into the group.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether nothing was submitted into the group.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// The handles of the tasks, in the order of their submission.
+    pub fn into_handles(mut self) -> Vec<TaskHandle<T>> {
+        std::mem::take(&mut self.members)
+    }
+
+    /// Lets all tasks run without anybody waiting for them.
+    pub fn detach(self) {
+        drop(self.into_handles());
+    }
+
+    fn member<F>(&self, func: F) -> Member<F> {
+        let end = End {
+            shared: self.shared.clone(),
+            member: self.members.len(),
+            good: false,
+        };
+        Member { func, end }
+    }
+
+    fn add(&mut self, handle: TaskHandle<T>) -> TaskId {
+        let id = handle.id();
+        self.members.push(handle);
+        id
+    }
+
+    fn launch<F>(&mut self, func: F, options: Options, room: Room) -> Result<TaskId, Refused<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let (pool, member) = (&self.pool, self.member(func));
+        let launched = launch::at_place(pool, |site| {
+            launch::launch(pool, site, member, options, room)
+        });
+        match launched {
+            Ok(handle) => Ok(self.add(handle)),
+            Err(refusal) => Err(refusal.map(Member::into_func)),
+        }
+    }
+}
+
+impl<T> Drop for TaskGroup<T> {
+    fn drop(&mut self) {
+        for member in &self.members {
+            member.cancel();
+        }
+    }
+}
+
+impl<T> fmt::Debug for TaskGroup<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.members).finish()
+    }
+}
+
+/// A closure that is about to be submitted into a group: from [`TaskGroup::task`].
+#[must_use = "a task does nothing before it is submitted"]
+pub struct GroupTask<'g, T, F> {
+    group: &'g mut TaskGroup<T>,
+    func: F,
+    options: Options,
+}
+
+impl<T, F> GroupTask<'_, T, F>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    task_options!();
+
+    /// Submits the task, as [`Task::submit`](super::Task::submit).
+    ///
+    /// # Errors
+    /// The closure, when it is refused. Then the group has nothing to do with it.
+    pub fn submit(self) -> Result<TaskId, Refused<F>> {
+        self.group.launch(self.func, self.options, Room::ByPolicy)
+    }
+
+    /// Submits the task if there is room, as [`Task::try_submit`](super::Task::try_submit).
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn try_submit(self) -> Result<TaskId, Refused<F>> {
+        self.group.launch(self.func, self.options, Room::Now)
+    }
+
+    /// Submits the task when there is room in time, as [`Task::submit_timeout`](super::Task::submit_timeout).
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn submit_timeout(self, limit: Duration) -> Result<TaskId, Refused<F>> {
+        let deadline = Instant::now().checked_add(limit);
+        let room = Room::Until(deadline);
+        self.group.launch(self.func, self.options, room)
+    }
+}
+
+impl<T, F> fmt::Debug for GroupTask<'_, T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupTask")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

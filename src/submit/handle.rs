@@ -1,0 +1,250 @@
+//! The handle of a task.
+
+use super::{
+    Priority, TaskError, TaskId,
+    about::{ALONE, About},
+    cell::{Cause, Hold, Outcome},
+    launch, run, wait,
+};
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+/// A submitted task, and the way to its result.
+///
+/// Dropping it *detaches* the task: it runs all the same, and if it panics, the pool's
+/// [`on_panic`](crate::PoolBuilder::on_panic) is told. The handle may outlive the pool.
+///
+/// It is a future too: `handle.await` gives what [`join`](Self::join) gives, on any runtime.
+///
+/// ```
+/// let mut squares: Vec<_> = (0..4).map(|n| filch::submit(move || n * n)).collect();
+/// let last = squares.pop().unwrap();
+/// assert_eq!(last.join().unwrap(), 9);
+/// ```
+#[must_use = "dropping the handle detaches the task; say so with `detach`"]
+pub struct TaskHandle<T> {
+    hold: Hold<T>,
+}
+
+impl<T> TaskHandle<T> {
+    pub(super) fn new(hold: Hold<T>) -> Self {
+        Self { hold }
+    }
+
+    fn about(&self) -> &About {
+        self.hold.cell().about()
+    }
+
+    /// Waits for the task, and gives its result.
+    ///
+    /// A task that nobody has begun runs right here, so this works in every pool, with one worker and with none, and
+    /// a task that somebody waits for does not wait behind others. (Not one that is meant for
+    /// [another worker](super::Affinity).) A worker that waits runs other tasks meanwhile, as in
+    /// [`filch::join`](crate::join()).
+    ///
+    /// ```
+    /// fn fibonacci(n: u64) -> u64 {
+    ///     if n < 2 {
+    ///         return n;
+    ///     }
+    ///     let (a, b) = (
+    ///         filch::submit(move || fibonacci(n - 1)),
+    ///         filch::submit(move || fibonacci(n - 2)),
+    ///     );
+    ///     a.join().unwrap() + b.join().unwrap()
+    /// }
+    /// assert_eq!(fibonacci(15), 610);
+    /// ```
+    ///
+    /// # Errors
+    /// When the task panicked, or was cancelled before it started; and when it waits for itself.
+    pub fn join(mut self) -> Result<T, TaskError> {
+        wait::run_here(&self.hold);
+        if let Some(result) = self.result() {
+            return result;
+        }
+        if self.about().is_here() {
+            // Below us on this very stack: it cannot go on before we return.
+            return Err(TaskError::deadlock(self.about()));
+        }
+        wait::until_done(&mut self.hold, None);
+        self.result().expect("it has been waited for")
+    }
+
+    /// The result, if the task is done; else the handle itself.
+    ///
+    /// ```
+    /// let mut task = filch::submit(|| 42);
+    /// let result = loop {
+    ///     match task.try_join() {
+    ///         Ok(result) => break result,
+    ///         Err(not_yet) => task = not_yet,
+    ///     }
+    ///     std::thread::yield_now();
+    /// };
+    /// assert_eq!(result.unwrap(), 42);
+    /// ```
+    ///
+    /// # Errors
+    /// The handle, when the task is not done.
+    pub fn try_join(mut self) -> Result<Result<T, TaskError>, Self> {
+        match self.result() {
+            Some(result) => Ok(result),
+            None => Err(self),
+        }
+    }
+
+    /// [`join`](Self::join) that waits no longer than `limit`. A task that nobody has begun is not begun here,
+    /// since it might take longer, unless the pool has no workers. A worker that runs another task when the
+    /// time is up ends that first.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let quick = filch::submit(|| 1);
+    /// match quick.join_timeout(Duration::from_secs(10)) {
+    ///     Ok(result) => assert_eq!(result.unwrap(), 1),
+    ///     Err(handle) => handle.detach(),
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// The handle, when the time is up.
+    pub fn join_timeout(mut self, limit: Duration) -> Result<Result<T, TaskError>, Self> {
+        if self.about().is(ALONE) {
+            wait::run_here(&self.hold);
+        }
+        // A time beyond what the clock can say is no limit.
+        wait::until_done(&mut self.hold, Instant::now().checked_add(limit));
+        self.try_join()
+    }
+
+    /// Whether the task is done: it has a result, has panicked, or was cancelled.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.hold.cell().snapshot().is_done()
+    }
+
+    /// The number of the task.
+    #[must_use]
+    pub fn id(&self) -> TaskId {
+        self.about().id
+    }
+
+    /// The name of the task, if it has one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.about().name().map(|name| &**name)
+    }
+
+    /// How urgent the task is.
+    #[must_use]
+    pub fn priority(&self) -> Priority {
+        self.hold.cell().snapshot().level()
+    }
+
+    /// Cancels the task. True when it had not started: it never will, and its closure has been dropped. One that runs
+    /// is asked to stop: [`is_cancelled`](super::is_cancelled) turns true in it, and so does its token.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let endless = pool.submit(|| while !filch::is_cancelled() {});
+    /// let behind = pool.submit(|| unreachable!());
+    /// assert!(behind.cancel());
+    /// endless.cancel();
+    /// assert!(endless.join().is_ok() || pool.task_metrics().total().cancelled == 2);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[allow(clippy::must_use_candidate, reason = "most callers don't care")]
+    pub fn cancel(&self) -> bool {
+        run::cancel(self.hold.cell(), Cause::Asked)
+    }
+
+    /// Changes how urgent the task is. False when it does not wait any more.
+    ///
+    /// ```
+    /// use filch::{Pool, Priority};
+    ///
+    /// let pool = Pool::builder().workers(0).build()?;
+    /// let task = pool.submit(|| ());
+    /// assert!(task.set_priority(Priority::Critical));
+    /// assert_eq!(task.priority(), Priority::Critical);
+    /// task.join().unwrap();
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[allow(clippy::must_use_candidate, reason = "most callers don't care")]
+    pub fn set_priority(&self, priority: Priority) -> bool {
+        launch::move_to(&self.hold, priority)
+    }
+
+    /// Lets the task run without anybody waiting for it; the same as dropping the handle.
+    pub fn detach(self) {}
+
+    /// Waits until the task is done, or `or` is ready. Not for one that is below us on this stack, as in
+    /// [`join`](Self::join).
+    pub(super) fn wait_or(&mut self, or: impl wait::Source) {
+        wait::run_here(&self.hold);
+        if !self.is_finished() && !self.about().is_here() {
+            wait::until(wait::Either(&mut self.hold, or), None);
+        }
+    }
+
+    /// The result, once, if the task is done.
+    fn result(&mut self) -> Option<Result<T, TaskError>> {
+        let outcome = self.hold.take()?;
+        Some(match outcome {
+            Outcome::Value(value) => Ok(value),
+            Outcome::Panic(payload) => Err(TaskError::panic(self.about(), payload)),
+            Outcome::Cancelled(cause) => Err(TaskError::cancelled(self.about(), cause)),
+        })
+    }
+}
+
+/// Done when the task is.
+///
+/// In a pool [without workers](crate::PoolBuilder::workers) whoever polls runs the task.
+///
+/// ```
+/// use std::{future::Future, pin::pin, task::{Context, Poll, Waker}};
+///
+/// let alone = filch::Pool::builder().workers(0).build()?;
+/// let mut task = pin!(alone.submit(|| 42));
+/// match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+///     Poll::Ready(result) => assert_eq!(result.unwrap(), 42),
+///     Poll::Pending => unreachable!("nobody else is there to run it"),
+/// }
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+impl<T> Future for TaskHandle<T> {
+    type Output = Result<T, TaskError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        assert!(
+            !this.hold.is_taken(),
+            "the handle of a task was polled after it had given the result"
+        );
+        if this.about().is(ALONE) {
+            wait::run_here(&this.hold);
+        }
+        if this.hold.watch(cx.waker()) {
+            return Poll::Pending;
+        }
+        Poll::Ready(this.result().expect("it is done"))
+    }
+}
+
+impl<T> fmt::Debug for TaskHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskHandle")
+            .field("id", &self.id())
+            .field("name", &self.name())
+            .field("state", &self.hold.cell().snapshot())
+            .finish()
+    }
+}

@@ -1,0 +1,148 @@
+//! Submitted tasks: closures with a handle to their result.
+//!
+//! ```
+//! use filch::{Pool, Priority};
+//! use std::time::Duration;
+//!
+//! let pool = Pool::builder().workers(2).build()?;
+//! let sum = pool.submit(|| (1..=100).sum::<u32>());
+//! let urgent = pool
+//!     .task(|| "done")
+//!     .priority(Priority::High)
+//!     .timeout(Duration::from_secs(60))
+//!     .submit()
+//!     .unwrap();
+//! assert_eq!(sum.join().unwrap(), 5050);
+//! assert_eq!(urgent.join().unwrap(), "done");
+//! # Ok::<(), filch::BuildError>(())
+//! ```
+//!
+//! # Which call when
+//!
+//! | you want | take |
+//! |---|---|
+//! | a result, some time | [`submit`], [`Pool::submit`], then [`join`](TaskHandle::join) or `.await` |
+//! | to look without waiting, or to wait for a while | [`try_join`](TaskHandle::try_join), [`join_timeout`](TaskHandle::join_timeout), [`is_finished`](TaskHandle::is_finished) |
+//! | a name, a priority, a place, a deadline, a token | [`Pool::task`] or [`task()`], then `submit` |
+//! | not to wait when the pool is full | [`Task::try_submit`], [`submit_timeout`](Task::submit_timeout), [`submit_async`](Task::submit_async) |
+//! | to take it back | [`TaskHandle::cancel`], or a [`CancelToken`](crate::CancelToken) for many |
+//! | to know inside of a task that it is not wanted any more | [`is_cancelled()`], [`current_task()`] |
+//! | many results, in their order, or the first error | [`Pool::group`] |
+//! | nobody to wait for it | [`TaskHandle::detach`], or [`spawn`](crate::spawn()), which cannot be refused |
+//! | to borrow from the stack | [`join`](crate::join()) and [`scope`](crate::scope()) |
+//!
+//! # What is promised
+//!
+//! - **A task that was let in ran once, or says that it was cancelled**, whatever is cancelled, panics or is shut down
+//!   meanwhile; nobody waits for ever. One that is not let in is given back.
+//! - **A cancelled task never starts**, and its closure is dropped by the time in which its handle says so. One that
+//!   runs already is only asked.
+//! - **A panic is the task's own.** It reaches whoever joins, or else the pool's
+//!   [`on_panic`](crate::PoolBuilder::on_panic). That goes for destructors of closures and results that nobody took as well.
+//! - **Priorities** are honoured wherever a worker chooses, and can be changed while a task waits; less urgent tasks get
+//!   their turns all the same. **Affinity** is kept if the worker is free soon.
+//!
+//! # Waiting inside of tasks
+//!
+//! [`join`](TaskHandle::join) runs a task that nobody has begun right there. If it runs already, a worker that waits runs
+//! other tasks meanwhile, as in [`fork`](mod@crate::fork#waiting). So tasks may submit and join tasks to any depth, on one
+//! worker and on none.
+//!
+//! What runs meanwhile runs *on top of* the waiting task, which goes on only when that is done. If the one on top in turn
+//! waits for the one below it, [`join`](TaskHandle::join) says [so](TaskError::is_deadlock) instead of waiting for ever.
+//! Two such pairs on two workers can wait for each other crosswise without anybody noticing. That takes tasks
+//! that join what others have submitted: who joins only what it has submitted itself, as in a recursion, is safe, and so is
+//! who waits outside of the pool or awaits.
+//!
+//! # Cost
+//!
+//! A task is one block of memory, from a cache of the thread's own, so that in the steady state nothing is allocated for
+//! closures and results of up to 56 bytes (larger ones up to 184 come from larger blocks, and the largest from the
+//! allocator; names, deadlines and tokens take an allocation or two). Claiming it is one compare-and-swap, and
+//! finishing it another. Handles share no counter. What is not used costs nothing: no clock is read without
+//! [`task_latencies`](crate::PoolBuilder::task_latencies), and no limit is counted without
+//! [`task_capacity`](crate::PoolBuilder::task_capacity).
+
+mod about;
+mod builder;
+#[cfg(feature = "calls")]
+pub mod calls;
+mod cell;
+mod current;
+mod error;
+mod group;
+mod handle;
+mod launch;
+#[cfg(filch_loom)]
+#[doc(hidden)]
+pub mod model;
+mod options;
+mod room;
+mod run;
+mod wait;
+
+/// How urgent a task is.
+pub use crate::engine::Level as Priority;
+pub use about::TaskId;
+pub use builder::{SubmitAsync, Task, task};
+pub use current::{TaskInfo, current_task, is_cancelled};
+pub use error::TaskError;
+pub use group::{GroupTask, TaskGroup};
+pub use handle::TaskHandle;
+pub use options::Affinity;
+
+use crate::pool::{Inner, Pool, site::Site};
+use options::Options;
+use room::Room;
+
+/// Submits `task` to the pool that the caller works for, else to the global one. The [module](mod@crate::submit) has the
+/// rest.
+///
+/// ```
+/// let sum = filch::submit(|| (1..=100).sum::<u32>());
+/// assert_eq!(sum.join().unwrap(), 5050);
+/// ```
+pub fn submit<F, T>(task: F) -> TaskHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    Site::with(|site| match site {
+        Some(here) => submit_at(here.pool(), site, task),
+        None => submit_at(Pool::global().inner(), None, task),
+    })
+}
+
+impl Pool {
+    /// Submits `task`: the handle has its result. See [`submit`](mod@crate::submit).
+    ///
+    /// When the pool takes no more tasks, or is full and refuses, the closure is dropped, and the handle says
+    /// [so](TaskError::is_refused). [`task`](Self::task) gives it back instead.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(2).build()?;
+    /// let task = pool.submit(|| 6 * 7);
+    /// assert_eq!(task.join().unwrap(), 42);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[inline]
+    pub fn submit<F, T>(&self, task: F) -> TaskHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let pool = &**self.inner();
+        launch::at_place(pool, |site| submit_at(pool, site, task))
+    }
+}
+
+#[inline]
+fn submit_at<F, T>(pool: &Inner, site: Option<&Site<'_, '_>>, task: F) -> TaskHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let options = Options::default();
+    launch::launch(pool, site, task, options, Room::ByPolicy)
+        .unwrap_or_else(|refusal| launch::refused(pool, refusal))
+}

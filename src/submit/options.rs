@@ -1,0 +1,135 @@
+//! What can be said about a task before it is submitted.
+
+use super::{about::Extras, cell::Ref, run};
+use crate::{cancel::CancelToken, engine::Level, ground::error::Refused, pool::Inner};
+use std::{sync::Arc, time::Instant};
+
+/// Where a task should run.
+///
+/// It is a wish: the task waits for that worker for a bounded time, and then goes to whoever is free.
+///
+/// ```
+/// use filch::{Affinity, Pool};
+///
+/// let pool = Pool::builder().workers(2).build()?;
+/// let task = pool.task(|| filch::current_worker()).affinity(Affinity::Worker(1));
+/// println!("ran on {:?}", task.submit().unwrap().join().unwrap());
+///
+/// let refused = pool.task(|| ()).affinity(Affinity::Worker(2)).submit().unwrap_err();
+/// assert!(refused.is_misplaced());
+/// assert_eq!(refused.to_string(), "there is no worker 2; the workers are 0 to 1");
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Affinity {
+    /// On any worker.
+    #[default]
+    Any,
+    /// On this worker, as [`current_worker`](crate::current_worker) counts them.
+    Worker(usize),
+    /// On a worker of this node of the machine. Until pools read what the machine is made of, there is one,
+    /// number 0.
+    Node(usize),
+}
+
+/// How many nodes there are, until pools read what the machine is made of.
+const NODES: usize = 1;
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Options {
+    pub(super) level: Level,
+    pub(super) affinity: Affinity,
+    pub(super) name: Option<Arc<str>>,
+    pub(super) deadline: Option<Instant>,
+    pub(super) token: Option<CancelToken>,
+}
+
+impl Options {
+    /// The worker that should run the task.
+    pub(super) fn worker(&self, pool: &Inner) -> Result<Option<u16>, Refused<()>> {
+        match self.affinity {
+            Affinity::Any | Affinity::Node(0) => Ok(None),
+            Affinity::Node(node) => Err(Refused::no_node((), node, NODES)),
+            Affinity::Worker(worker) => match u16::try_from(worker) {
+                Ok(small) if worker < pool.threads() => Ok(Some(small)),
+                _ => Err(Refused::no_worker((), worker, pool.threads())),
+            },
+        }
+    }
+
+    #[inline]
+    pub(super) fn has_extras(&self) -> bool {
+        self.name.is_some() || self.deadline.is_some() || self.token.is_some()
+    }
+
+    /// Gives a task that is not queued yet its name and its token.
+    #[cold]
+    pub(super) fn attach(self, cell: &Ref) -> Result<(), Refused<()>> {
+        // A token of its own, since cancelling the task must not cancel what it shares its token with.
+        let mut token = self.token.map(|token| token.child());
+        if let Some(deadline) = self.deadline {
+            let token = token.get_or_insert_default();
+            if token.cancel_at(deadline).is_err() {
+                return Err(Refused::no_timer(()));
+            }
+        }
+        let extras = Arc::new(Extras::new(self.name, token));
+        cell.about().add(extras.clone());
+        if let Some(reason) = extras.watch_for(cell.clone()) {
+            run::cancel(cell, reason.into());
+        }
+        Ok(())
+    }
+}
+
+/// The settings of a task, as methods of a builder with a field `options: Options`.
+macro_rules! task_options {
+    () => {
+        /// A name, for errors and for [`current_task`](super::current_task).
+        #[must_use = "a task does nothing before it is submitted"]
+        pub fn name(mut self, name: impl Into<std::sync::Arc<str>>) -> Self {
+            self.options.name = Some(name.into());
+            self
+        }
+
+        /// How urgent it is; [`Normal`](super::Priority::Normal) by default.
+        #[must_use = "a task does nothing before it is submitted"]
+        pub fn priority(mut self, priority: super::Priority) -> Self {
+            self.options.level = priority;
+            self
+        }
+
+        /// Where it should run; anywhere by default.
+        #[must_use = "a task does nothing before it is submitted"]
+        pub fn affinity(mut self, affinity: super::Affinity) -> Self {
+            self.options.affinity = affinity;
+            self
+        }
+
+        /// If it has not started by then, it is cancelled; if it runs, [`is_cancelled`](super::is_cancelled) turns
+        /// true. Of several deadlines the last one set counts.
+        #[must_use = "a task does nothing before it is submitted"]
+        pub fn deadline(mut self, at: std::time::Instant) -> Self {
+            self.options.deadline = Some(at);
+            self
+        }
+
+        /// A [`deadline`](Self::deadline) so far from now. A time that no clock reaches is none.
+        #[must_use = "a task does nothing before it is submitted"]
+        pub fn timeout(mut self, time: std::time::Duration) -> Self {
+            self.options.deadline = std::time::Instant::now().checked_add(time);
+            self
+        }
+
+        /// Cancelled when `token` is. The task gets a [child](crate::CancelToken::child) of it, so cancelling the
+        /// task alone cancels nothing else.
+        #[must_use = "a task does nothing before it is submitted"]
+        pub fn token(mut self, token: &crate::cancel::CancelToken) -> Self {
+            self.options.token = Some(token.clone());
+            self
+        }
+    };
+}
+pub(super) use task_options;

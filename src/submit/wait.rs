@@ -1,0 +1,229 @@
+//! Waiting for a task.
+
+use super::{
+    cell::{self, Cause, Hold},
+    run,
+};
+use crate::{
+    crew::timer::Timer,
+    pool::{Inner, latch::Awaited, site::Site},
+};
+use std::{
+    cell::RefCell,
+    hint,
+    sync::Arc,
+    task::{Wake, Waker},
+    thread::{self, Thread},
+    time::{Duration, Instant},
+};
+
+/// How often a thread from outside looks, with eight pauses in between, before it sleeps: some 10 µs, about
+/// what falling asleep and being woken costs.
+const LINGER: u32 = 64;
+
+/// Wakes a thread.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Calls `f` with a waker that unparks this thread. Nothing is concluded from being unparked, so one that comes
+/// late does no harm.
+pub(super) fn with_waker<R>(f: impl FnOnce(&Waker) -> R) -> R {
+    thread_local! {
+        static WAKER: Waker = this_thread();
+    }
+    fn this_thread() -> Waker {
+        Waker::from(Arc::new(Unpark(thread::current())))
+    }
+    let mut f = Some(f);
+    let mut call = |waker: &Waker| f.take().map(|f| f(waker));
+    let called = WAKER.try_with(&mut call).unwrap_or_else(|_| {
+        // The thread is ending, and its own waker is gone.
+        call(&this_thread())
+    });
+    called.expect("it is called once")
+}
+
+/// Runs the task here, if nobody has begun it and it may run here.
+pub(super) fn run_here<T>(hold: &Hold<T>) {
+    if !hold.cell().snapshot().is_queued() {
+        return;
+    }
+    let about = hold.cell().about();
+    Site::with(|site| match site {
+        Some(site) if site.pool().number() == about.pool => {
+            let pool = site.pool();
+            if may_run(about.worker(), pool, Some(site.worker()))
+                && let Some(claim) = hold.claim()
+            {
+                run::staled(pool, Some(site.worker()));
+                run::execute(claim, pool, site, true);
+                // Its ticket is useless now, as are those of the tasks that were joined in it.
+                site.sweep(cell::is_stale);
+            }
+        }
+        _ => match Inner::find(about.pool) {
+            Some(pool) => {
+                if may_run(about.worker(), &pool, None)
+                    && let Some(claim) = hold.claim()
+                {
+                    run::staled(&pool, None);
+                    pool.on_site(|site| run::execute(claim, &pool, site, true));
+                }
+            }
+            // Nobody is left to run it.
+            None => {
+                run::cancel(hold.cell(), Cause::Closed);
+            }
+        },
+    });
+}
+
+/// Whether a task for `worker` may run at `place`, or outside.
+fn may_run(worker: Option<usize>, pool: &Inner, place: Option<usize>) -> bool {
+    worker.is_none_or(|worker| place == Some(worker)) || pool.threads() == 0
+}
+
+/// Waits until the task is done, or the time is up: a worker runs other tasks meanwhile. False when it is not
+/// done.
+pub(super) fn until_done<T>(hold: &mut Hold<T>, deadline: Option<Instant>) -> bool {
+    if !hold.cell().snapshot().is_done() {
+        until(&mut *hold, deadline);
+    }
+    hold.cell().snapshot().is_done()
+}
+
+/// Waits until `source` is ready, or the time is up.
+pub(super) fn until(source: impl Source, deadline: Option<Instant>) {
+    Site::with(|site| match site {
+        Some(site) => help_until(site, source, deadline),
+        None => sleep_until(source, deadline),
+    });
+}
+
+/// Something to wait for.
+pub(super) trait Source {
+    /// Whether it is ready.
+    fn ready(&mut self) -> bool;
+
+    /// Has `waker` called when it becomes ready. False when it is.
+    fn arm(&mut self, waker: &Waker) -> bool;
+}
+
+impl<T> Source for &mut Hold<T> {
+    fn ready(&mut self) -> bool {
+        self.cell().snapshot().is_done()
+    }
+
+    fn arm(&mut self, waker: &Waker) -> bool {
+        self.watch(waker)
+    }
+}
+
+/// Ready when one of the two is.
+pub(super) struct Either<A, B>(pub(super) A, pub(super) B);
+
+impl<A: Source, B: Source> Source for Either<A, B> {
+    fn ready(&mut self) -> bool {
+        self.0.ready() || self.1.ready()
+    }
+
+    fn arm(&mut self, waker: &Waker) -> bool {
+        self.0.arm(waker) && self.1.arm(waker)
+    }
+}
+
+/// Never ready.
+pub(super) struct Never;
+
+impl Source for Never {
+    fn ready(&mut self) -> bool {
+        false
+    }
+
+    fn arm(&mut self, _waker: &Waker) -> bool {
+        true
+    }
+}
+
+/// A source as a worker waits for it, and the time.
+struct Event<S> {
+    /// Not borrowed twice: a source does not wait itself.
+    source: RefCell<S>,
+    deadline: Option<Instant>,
+}
+
+impl<S> Event<S> {
+    fn is_late(&self) -> bool {
+        self.deadline
+            .is_some_and(|deadline| deadline <= Instant::now())
+    }
+}
+
+impl<S: Source> Awaited for Event<S> {
+    fn happened(&self) -> bool {
+        self.source.borrow_mut().ready() || self.is_late()
+    }
+
+    fn sleep(&self, _worker: usize) -> bool {
+        let mut source = self.source.borrow_mut();
+        with_waker(|waker| source.arm(waker)) && !self.is_late()
+    }
+
+    fn awake(&self) {
+        // A waker that is called later unparks this thread for nothing, and does no harm.
+    }
+}
+
+/// Runs other jobs on `site` until `source` is ready, or the time is up.
+pub(super) fn help_until(site: &Site<'_, '_>, source: impl Source, deadline: Option<Instant>) {
+    let source = RefCell::new(source);
+    let event = Event { source, deadline };
+    let thread = thread::current();
+    // A worker that sleeps must get up when the time is up.
+    let alarm = deadline.map(|deadline| Timer::global().at(deadline, move || thread.unpark()));
+    if let Some(Err(_)) = alarm {
+        // The timer has no thread: then without sleep.
+        while !event.happened() {
+            if !site.help_once() {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        return;
+    }
+    site.wait(&event, site.mark());
+}
+
+/// Sleeps until `source` is ready, or the time is up.
+pub(super) fn sleep_until(mut source: impl Source, deadline: Option<Instant>) {
+    for round in 1..=LINGER {
+        if source.ready() {
+            return;
+        }
+        if round % 16 == 0 {
+            thread::yield_now();
+        }
+        (0..8).for_each(|_| hint::spin_loop());
+    }
+    if !with_waker(|waker| source.arm(waker)) {
+        return;
+    }
+    while !source.ready() {
+        let Some(deadline) = deadline else {
+            thread::park();
+            continue;
+        };
+        match deadline.checked_duration_since(Instant::now()) {
+            Some(left) if !left.is_zero() => thread::park_timeout(left),
+            _ => return,
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Tokens: whoever comes while somebody cancels is cancelled too, and told exactly once.
+
+use super::{caught, model};
+use filch::{CancelReason, CancelToken, ground::canary::Canary};
+use loom::thread;
+use std::{
+    future::Future,
+    pin::pin,
+    // Counters only, which are no part of the protocol. loom runs one thread at a time.
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Wake, Waker},
+};
+
+/// How often something happened.
+#[derive(Clone, Default)]
+struct Count(Arc<AtomicUsize>);
+
+impl Count {
+    fn add(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn get(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn callback(&self) -> impl FnOnce() + Send + 'static {
+        let count = self.clone();
+        move || count.add()
+    }
+}
+
+/// Another thread cancels.
+fn canceller(token: &CancelToken) -> thread::JoinHandle<bool> {
+    let token = token.clone();
+    thread::spawn(move || token.cancel())
+}
+
+/// A callback comes while the token is cancelled: it runs, once, here or there.
+fn cancel_against_register() {
+    let (token, ran) = (CancelToken::new(), Count::default());
+    let other = canceller(&token);
+    let registration = token.on_cancel(ran.callback());
+    assert!(other.join().unwrap());
+    assert_eq!(ran.get(), 1, "the callback ran {} times", ran.get());
+    assert!(!registration.remove());
+}
+
+#[test]
+fn a_callback_that_comes_meanwhile_runs_once() {
+    model(None, cancel_against_register);
+}
+
+#[test]
+fn canary_register_that_looks_too_early() {
+    caught(Canary::CancelMissesListener, None, cancel_against_register);
+}
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.add();
+    }
+}
+
+/// A future is polled `polls` times while the token is cancelled: it is ready, or is woken and ready then.
+fn cancel_against_poll(polls: usize) {
+    let (token, woken) = (CancelToken::new(), Count::default());
+    let waker = Waker::from(Arc::new(woken.clone()));
+    let mut cx = Context::from_waker(&waker);
+    let other = canceller(&token);
+    let mut future = pin!(token.cancelled());
+    let ready = (0..polls).any(|_| future.as_mut().poll(&mut cx).is_ready());
+    other.join().unwrap();
+    assert!(ready || woken.get() == 1, "nobody polls it again");
+    assert!(future.as_mut().poll(&mut cx).is_ready());
+}
+
+#[test]
+fn a_future_that_is_polled_meanwhile_is_ready_or_woken() {
+    model(None, || cancel_against_poll(1));
+    model(None, || cancel_against_poll(2));
+}
+
+#[test]
+fn canary_poll_that_looks_too_early() {
+    caught(Canary::CancelMissesListener, None, || {
+        cancel_against_poll(1)
+    });
+}
+
+/// A child is made while the token is cancelled, and one of that child: both are cancelled.
+fn cancel_against_child() {
+    let (token, ran) = (CancelToken::new(), Count::default());
+    let other = canceller(&token);
+    let child = token.child();
+    let registration = child.on_cancel(ran.callback());
+    let below = child.child();
+    other.join().unwrap();
+    assert!(
+        child.is_cancelled() && below.is_cancelled(),
+        "a child was missed"
+    );
+    assert_eq!(ran.get(), 1);
+    drop(registration);
+}
+
+#[test]
+fn a_child_that_comes_meanwhile_is_cancelled() {
+    model(None, cancel_against_child);
+}
+
+#[test]
+fn canary_child_that_looks_too_early() {
+    caught(Canary::CancelMissesChild, None, cancel_against_child);
+}
+
+/// A callback is removed while the token is cancelled: it is told whether it runs, and if not, it is gone.
+fn cancel_against_remove() {
+    let (token, ran, dropped) = (CancelToken::new(), Count::default(), Count::default());
+    struct Dropped(Count);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.add();
+        }
+    }
+    let (value, callback) = (Dropped(dropped.clone()), ran.callback());
+    let registration = token.on_cancel(move || {
+        let _value = value;
+        callback();
+    });
+    let other = canceller(&token);
+    let removed = registration.remove();
+    assert!(!removed || ran.get() == 0 && dropped.get() == 1);
+    other.join().unwrap();
+    assert_eq!(ran.get(), usize::from(!removed), "removed: {removed}");
+    assert_eq!(dropped.get(), 1);
+}
+
+#[test]
+fn a_callback_that_is_removed_meanwhile_runs_once_or_never() {
+    model(None, cancel_against_remove);
+}
+
+#[test]
+fn canary_remove_that_goes_by_the_state() {
+    caught(Canary::RemoveByState, None, cancel_against_remove);
+}
+
+/// Two cancel the same token: when a call returns, everything below is cancelled, whoever was first.
+///
+/// loom does not try out a load before a store of another thread which has loaded the same word in between. So this
+/// looks through the locks: a registration before, and one after, which must run at once.
+fn cancel_against_cancel() {
+    let (root, ran) = (CancelToken::new(), Count::default());
+    let child = root.child();
+    let other = canceller(&root);
+    drop(root.on_cancel(|| ()));
+    let won = root.cancel();
+    drop(child.on_cancel(ran.callback()));
+    assert_eq!(ran.get(), 1, "it returned too early");
+    assert!(won ^ other.join().unwrap(), "one of them was first");
+}
+
+#[test]
+fn a_cancel_that_comes_second_leaves_nothing_below() {
+    model(Some(3), cancel_against_cancel);
+}
+
+#[test]
+fn canary_second_cancel_that_does_not_help() {
+    caught(Canary::CancelLeavesMarking, Some(3), cancel_against_cancel);
+}
+
+/// A token is cancelled while another one cancels its parent: each callback runs once.
+#[test]
+fn cancels_in_one_tree_share_the_callbacks() {
+    model(Some(3), || {
+        let (root, ran) = (CancelToken::new(), Count::default());
+        let middle = root.child();
+        let below = middle.child();
+        let registration = below.on_cancel(ran.callback());
+        let other = canceller(&middle);
+        assert!(root.cancel());
+        assert!(below.is_cancelled());
+        other.join().unwrap();
+        assert_eq!(ran.get(), 1);
+        drop(registration);
+    });
+}
+
+/// Whoever sees the cancellation, by asking, sees what was done before it. The turns order nothing: they make loom try
+/// out the other thread before this one, which a load alone does not.
+fn cancel_against_ask() {
+    let token = CancelToken::new();
+    let [data, turns] = [(); 2].map(|()| Arc::new(loom::sync::atomic::AtomicUsize::new(0)));
+    let other = {
+        let (token, data, turns) = (token.clone(), data.clone(), turns.clone());
+        thread::spawn(move || {
+            data.store(1, Ordering::Relaxed);
+            token.cancel();
+            turns.fetch_add(1, Ordering::Relaxed);
+        })
+    };
+    turns.fetch_add(1, Ordering::Relaxed);
+    if token.is_cancelled() {
+        assert_eq!(data.load(Ordering::Relaxed), 1, "the past is not visible");
+    }
+    other.join().unwrap();
+}
+
+#[test]
+fn what_was_done_before_is_visible() {
+    model(None, cancel_against_ask);
+}
+
+#[test]
+fn canary_cancel_that_publishes_nothing() {
+    caught(Canary::CancelUnordered, None, cancel_against_ask);
+}
+
+/// A thread waits while another one cancels.
+fn cancel_against_wait() {
+    let token = CancelToken::new();
+    let other = canceller(&token.clone());
+    assert_eq!(token.child().wait(), CancelReason::Asked);
+    other.join().unwrap();
+}
+
+#[test]
+fn a_thread_that_waits_is_told() {
+    model(None, cancel_against_wait);
+}
+
+#[test]
+fn canary_cancel_that_wakes_nobody() {
+    caught(Canary::CancelWakesNobody, None, cancel_against_wait);
+}
+
+/// The last token of a child goes while its parent is cancelled.
+#[test]
+fn a_child_may_go_meanwhile() {
+    model(None, || {
+        let root = CancelToken::new();
+        let child = root.child();
+        let below = child.child();
+        let other = canceller(&root);
+        drop(child);
+        drop(below);
+        assert!(other.join().unwrap());
+        assert!(root.child().is_cancelled());
+    });
+}

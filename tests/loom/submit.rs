@@ -1,0 +1,261 @@
+//! The cell of a submitted task: one of those who want it gets it, the outcome is had or dropped once, and whoever
+//! waits is told.
+
+use super::{caught, long_run, model};
+use filch::{
+    engine::Level,
+    ground::canary::Canary,
+    submit::model::{Hold, Ticket, make},
+};
+use loom::{
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, Thread},
+};
+// Not loom's: counts of what happened, and what must not be dropped after loom has reported a defect.
+use std::{
+    mem::ManuallyDrop,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    task::{Wake, Waker},
+};
+
+/// What a closure or a result was put through.
+#[derive(Default)]
+struct Fate {
+    ran: AtomicUsize,
+    dropped: AtomicUsize,
+}
+
+/// Something whose end is counted.
+struct Thing(Arc<Fate>);
+
+impl Drop for Thing {
+    fn drop(&mut self) {
+        self.0.dropped.fetch_add(1, SeqCst);
+    }
+}
+
+impl Fate {
+    fn ran(&self) -> usize {
+        self.ran.load(SeqCst)
+    }
+
+    fn dropped(&self) -> usize {
+        self.dropped.load(SeqCst)
+    }
+}
+
+/// A closure that counts its calls and its end.
+fn counted(fate: &Arc<Fate>) -> impl FnOnce() -> usize + Send + 'static {
+    let thing = Thing(fate.clone());
+    move || thing.0.ran.fetch_add(1, SeqCst) + 7
+}
+
+/// A worker with the ticket, the handle's owner and somebody who cancels all want the task.
+fn three_want_it() {
+    let fate = Arc::<Fate>::default();
+    let (mut hold, canceller, ticket) = make(counted(&fate));
+    let worker = thread::spawn(move || {
+        let claim = ticket.claim();
+        let won = claim.is_some();
+        claim.into_iter().for_each(|claim| claim.run());
+        won
+    });
+    let other = thread::spawn(move || canceller.cancel() == Some(true));
+    let here = hold.claim().map(|claim| claim.run()).is_some();
+    let (by_worker, cancelled) = (worker.join().unwrap(), other.join().unwrap());
+    let winners = [here, by_worker, cancelled];
+    assert_eq!(winners.iter().filter(|won| **won).count(), 1, "{winners:?}");
+    let outcome = hold.take().expect("everybody is gone, so it is done");
+    assert_eq!(outcome, (!cancelled).then_some(7));
+    assert_eq!(fate.ran(), usize::from(!cancelled));
+    assert_eq!(fate.dropped(), 1, "the closure is dropped once");
+}
+
+#[test]
+fn a_task_is_claimed_once() {
+    model(long_run(2, 3), three_want_it);
+}
+
+#[test]
+fn canary_claim_in_two_steps() {
+    caught(Canary::TaskClaim, long_run(2, 3), three_want_it);
+}
+
+/// Unparks a thread of the model.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn waker() -> Waker {
+    Waker::from(Arc::new(Unpark(thread::current())))
+}
+
+/// Waits as a future does: it leaves a waker, and does not look again before that is called. With `again` it is
+/// polled by somebody else in between.
+fn wait(hold: &mut Hold<usize>, again: bool) -> usize {
+    while hold.watch(&waker()) {
+        if again && !hold.watch(&waker()) {
+            break;
+        }
+        thread::park();
+    }
+    hold.take().expect("it is done").expect("it ran")
+}
+
+/// The task ends while its handle falls asleep.
+fn end_against_sleep(again: bool) {
+    let (hold, canceller, ticket) = make(|| 7);
+    drop(canceller);
+    // When loom has reported a sleep without an end, nothing of its own may be used any more.
+    let mut hold = ManuallyDrop::new(hold);
+    let worker = thread::spawn(move || ticket.claim().unwrap().run());
+    assert_eq!(wait(&mut hold, again), 7);
+    worker.join().unwrap();
+    drop(ManuallyDrop::into_inner(hold));
+}
+
+#[test]
+fn whoever_waits_for_a_task_is_told() {
+    model(None, || end_against_sleep(false));
+}
+
+#[test]
+fn another_waker_loses_nothing() {
+    model(Some(3), || end_against_sleep(true));
+}
+
+#[test]
+fn canary_task_that_wakes_nobody() {
+    caught(Canary::TaskWake, None, || end_against_sleep(false));
+    caught(Canary::TaskWake, Some(3), || end_against_sleep(true));
+}
+
+#[test]
+fn canary_sleep_without_a_look() {
+    caught(Canary::TaskWatch, None, || end_against_sleep(false));
+    caught(Canary::TaskWatch, Some(3), || end_against_sleep(true));
+}
+
+/// The task ends while its handle is dropped, with a waker in it if it was `watched`.
+fn end_against_drop(watched: bool) {
+    let fate = Arc::<Fate>::default();
+    let result = Thing(fate.clone());
+    let (mut hold, canceller, ticket) = make(move || result);
+    drop(canceller);
+    let signal = Arc::new(Unpark(thread::current()));
+    if watched {
+        assert!(hold.watch(&Waker::from(signal.clone())));
+    }
+    let worker = thread::spawn(move || ticket.claim().unwrap().run());
+    drop(hold);
+    worker.join().unwrap();
+    assert_eq!(fate.dropped(), 1, "the result is dropped once");
+    assert_eq!(Arc::strong_count(&signal), 1, "the waker is dropped");
+}
+
+#[test]
+fn a_result_that_nobody_wants_is_dropped_once() {
+    model(None, || end_against_drop(false));
+    model(None, || end_against_drop(true));
+}
+
+#[test]
+fn canary_look_for_the_handle_before_the_handover() {
+    caught(Canary::TaskOrphan, None, || end_against_drop(false));
+}
+
+/// Tickets by level, as a pool queues them.
+#[derive(Default)]
+struct Queue(Mutex<Vec<Ticket>>);
+
+impl Queue {
+    fn push(&self, ticket: Ticket) {
+        let mut queue = self.0.lock().unwrap();
+        queue.push(ticket);
+        queue.sort_by_key(Ticket::level);
+    }
+
+    /// Takes the most urgent ticket, and runs its task if it is not stale.
+    fn step(&self) -> bool {
+        let ticket = self.0.lock().unwrap().pop();
+        let found = ticket.is_some();
+        if let Some(claim) = ticket.and_then(Ticket::claim) {
+            claim.run();
+        }
+        found
+    }
+}
+
+/// The task gets more urgent while a worker takes a ticket.
+fn move_against_claim() {
+    let fate = Arc::<Fate>::default();
+    let (mut hold, canceller, ticket) = make(counted(&fate));
+    drop(canceller);
+    let queue = Arc::new(Queue::default());
+    queue.push(ticket);
+    let worker = {
+        let queue = queue.clone();
+        thread::spawn(move || queue.step())
+    };
+    hold.move_to(Level::High, |ticket| queue.push(ticket));
+    worker.join().unwrap();
+    while queue.step() {}
+    assert_eq!(hold.take(), Some(Some(7)), "it is not lost");
+    assert_eq!((fate.ran(), fate.dropped()), (1, 1));
+}
+
+#[test]
+fn a_task_that_changes_its_priority_is_not_lost() {
+    model(None, move_against_claim);
+}
+
+#[test]
+fn canary_new_ticket_before_the_new_priority() {
+    caught(Canary::TaskMove, None, move_against_claim);
+}
+
+/// A running task gets a token while somebody cancels it.
+fn token_against_cancel() {
+    let (hold, canceller, ticket) = make(|| 0);
+    let token = Arc::new(AtomicBool::new(false));
+    let told = Arc::new(AtomicUsize::new(0));
+    let claim = ticket.claim().unwrap();
+    let other = {
+        let (token, told) = (token.clone(), told.clone());
+        thread::spawn(move || {
+            assert_eq!(canceller.cancel(), Some(false));
+            // Relaxed: the word of the task orders it.
+            if token.load(Ordering::Relaxed) {
+                told.fetch_add(1, SeqCst);
+            }
+        })
+    };
+    // The task itself, in the middle of its closure.
+    token.store(true, Ordering::Relaxed);
+    if hold.publish_token() {
+        told.fetch_add(1, SeqCst);
+    }
+    other.join().unwrap();
+    claim.run();
+    assert!(told.load(SeqCst) > 0, "somebody tells the token");
+}
+
+#[test]
+fn a_token_that_comes_late_is_told() {
+    model(None, token_against_cancel);
+}
+
+#[test]
+fn canary_token_without_a_mark() {
+    caught(Canary::TaskToken, None, token_against_cancel);
+}
