@@ -3,6 +3,7 @@
 mod alloc;
 mod args;
 mod busy;
+mod countdown;
 mod cpu_time;
 mod forks;
 mod harness;
@@ -13,6 +14,7 @@ mod seed003;
 mod stack;
 mod stats;
 mod stopwatch;
+mod submits;
 mod suites;
 mod tally;
 

@@ -9,6 +9,9 @@ const REFERENCE: &str = "filch";
 /// The system that does without a scheduler.
 const BASE: &str = "seq";
 
+/// The system whose workers share a queue, as pools did before work was stolen.
+const SHARED: &str = "single-queue";
+
 /// Prints the results of one suite as they come.
 pub(crate) struct Report<W> {
     out: W,
@@ -57,6 +60,7 @@ impl<W: Write> Report<W> {
         };
         let base = median(BASE).filter(|_| case.is_over_seq());
         let reference = median(REFERENCE);
+        let shared = median(SHARED);
         let lines = rows.iter().map(|row| {
             let own = row.summary.median;
             let key = (case.name(), row.system);
@@ -71,6 +75,7 @@ impl<W: Write> Report<W> {
                 speed_up: alone.and_then(|&alone| ratio(alone, own)),
                 overhead,
                 overhead_ratio: overhead.and_then(|own| ratio(own, reference? - base?)),
+                to_shared: shared.and_then(|shared| ratio(own, shared)),
             }
         });
         lines.collect()
@@ -98,6 +103,8 @@ struct Line<'r> {
     overhead: Option<f64>,
     /// The overhead compared with that of [`REFERENCE`].
     overhead_ratio: Option<f64>,
+    /// To [`SHARED`].
+    to_shared: Option<f64>,
 }
 
 /// `a / b`, where that means something.
@@ -111,6 +118,7 @@ fn json(suite: &str, case: &Case, line: &Line<'_>) -> String {
         row,
         speed_up,
         overhead,
+        to_shared,
         ..
     } = line;
     let summary = &row.summary;
@@ -136,6 +144,9 @@ fn json(suite: &str, case: &Case, line: &Line<'_>) -> String {
     }
     if let Some(overhead) = overhead {
         line += &format!(",\"overhead_ns\":{overhead:.4}");
+    }
+    if let Some(to_shared) = to_shared {
+        line += &format!(",\"to_single_queue\":{to_shared:.4}");
     }
     if let Some(ideal) = case.ideal_nanos() {
         line += &format!(",\"ideal_ns\":{ideal:.4}");
@@ -165,7 +176,7 @@ fn table(suite: &str, case: &Case, lines: &[Line<'_>]) -> String {
     let times = |ratio: Option<f64>| ratio.map(|ratio| format!("{ratio:.2}"));
     // Those that have no entry at all are left out.
     type Entry<'a> = &'a dyn Fn(&Line<'_>) -> Option<String>;
-    let optional: [(&str, usize, Entry<'_>); 5] = [
+    let optional: [(&str, usize, Entry<'_>); 6] = [
         ("p99", 14, &p99),
         ("allocs/op", 10, &allocs),
         ("speed-up", 8, &|line| times(line.speed_up)),
@@ -173,6 +184,7 @@ fn table(suite: &str, case: &Case, lines: &[Line<'_>]) -> String {
             line.overhead.map(|overhead| number(overhead * scale))
         }),
         ("ratio", 7, &|line| times(line.overhead_ratio)),
+        ("to queue", 8, &|line| times(line.to_shared)),
     ];
     let shown = optional.iter();
     let shown: Vec<_> = shown
@@ -304,6 +316,18 @@ mod tests {
         assert!(line(true, case().over_seq()).contains("\"overhead_ns\":4.0000"));
         let row = line(false, case().over_seq().ideal(1.0));
         assert!(row.ends_with("4.00    4.00"), "{row}");
+    }
+
+    #[test]
+    fn where_there_is_a_single_queue_all_are_compared_with_it() {
+        let case =
+            || case(2, 20, 60).system("single-queue", || Sample::new(Duration::from_nanos(40), 10));
+        let lines = reported(true, [case()]);
+        let first = lines.lines().next().unwrap();
+        assert!(first.contains("\"to_single_queue\":0.5000"), "{first}");
+        let table = reported(false, [case()]);
+        let rayon = table.lines().rev().nth(1).unwrap();
+        assert!(rayon.ends_with("1.50"), "{table}");
     }
 
     #[test]

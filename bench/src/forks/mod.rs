@@ -13,7 +13,7 @@ use crate::{pin::Placement, pools, stopwatch::Sample};
 use std::{thread, time::Duration};
 
 /// Before each sample, so that everybody starts from sleep and nobody is disturbed by the system before.
-const REST: Duration = Duration::from_millis(1);
+pub(crate) const REST: Duration = Duration::from_millis(1);
 
 /// Something with workers.
 pub(crate) trait System: 'static {

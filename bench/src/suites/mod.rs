@@ -1,5 +1,6 @@
 //! What is measured: a suite is a list of cases.
 
+mod balance;
 mod board;
 mod executor;
 mod idle;
@@ -8,6 +9,7 @@ mod queue;
 mod small;
 mod sort;
 mod spawn;
+mod submit;
 mod traps;
 mod wake;
 mod work;
@@ -68,5 +70,15 @@ pub(crate) const ALL: &[Suite] = &[
         name: "sort",
         about: "sorting numbers by joins",
         cases: sort::cases,
+    },
+    Suite {
+        name: "submit",
+        about: "empty tasks whose results are wanted, submitted from outside and by tasks",
+        cases: submit::cases,
+    },
+    Suite {
+        name: "balance",
+        about: "tasks of equal and unequal lengths, beside one queue for all workers",
+        cases: balance::cases,
     },
 ];

@@ -4,19 +4,15 @@
 
 use super::{board::Board, work::fork_case};
 use crate::{
-    forks::{Filch, Rayon, Seq, Spawns, sampler},
+    countdown::Countdown,
+    forks::{Filch, REST, Rayon, Seq, Spawns, sampler},
     harness::{Case, Config},
     pin::Placement,
     pools,
     stopwatch::{Sample, Stopwatch},
     tally,
 };
-use std::{
-    hint::black_box,
-    sync::atomic::{AtomicU64, Ordering},
-    thread::{self, Thread},
-    time::Duration,
-};
+use std::{hint::black_box, thread};
 
 pub(super) fn cases(config: &Config) -> Vec<Case> {
     let tasks = config.pick(200_000, 1_000_000);
@@ -130,7 +126,7 @@ fn detached(workers: usize, tasks: u64, config: &Config) -> Case {
         let mut pool = None;
         move || {
             let pool = pool.get_or_insert_with(|| pools::filch(workers, 0));
-            Countdown::run(tasks, |countdown| pool.spawn(move || countdown.one()))
+            count_down(tasks, |countdown| pool.spawn(move || countdown.one()))
         }
     };
     let rayon = {
@@ -138,52 +134,25 @@ fn detached(workers: usize, tasks: u64, config: &Config) -> Case {
         move || {
             let start = || pools::build_rayon(pools::rayon(workers, Placement::Pinned));
             let pool = pool.get_or_insert_with(start);
-            Countdown::run(tasks, |countdown| pool.spawn(move || countdown.one()))
+            count_down(tasks, |countdown| pool.spawn(move || countdown.one()))
         }
     };
     Case::new("outside_spawn", workers, config)
         .system("filch", filch)
         .system("rayon", rayon)
-        .system("seq", move || Countdown::run(tasks, Countdown::one))
+        .system("seq", move || count_down(tasks, Countdown::one))
 }
 
-/// Between two samples, as in other cases.
-const REST: Duration = Duration::from_millis(1);
-
-/// Counts tasks down, and wakes whoever waits for the last one.
-struct Countdown {
-    left: AtomicU64,
-    waiter: Thread,
-}
-
-impl Countdown {
-    /// Spawns so many tasks, and waits for them.
-    fn run(tasks: u64, mut spawn: impl FnMut(&'static Self)) -> Sample {
-        thread::sleep(REST);
-        // Tasks that nobody waits for cannot borrow: let a few bytes a sample go.
-        let countdown: &'static Self = Box::leak(Box::new(Self {
-            left: AtomicU64::new(tasks),
-            waiter: thread::current(),
-        }));
-        let mut watch = Stopwatch::default();
-        watch.time(|| {
-            (0..tasks).for_each(|_| spawn(countdown));
-            // Acquire: what the tasks did is visible here.
-            while countdown.left.load(Ordering::Acquire) > 0 {
-                thread::park();
-            }
-        });
-        watch.sample(tasks)
-    }
-
-    /// A task.
-    #[inline(always)]
-    fn one(&self) {
-        // AcqRel: pairs with the load above, by way of all tasks between.
-        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.waiter.unpark();
-        }
-    }
+/// Spawns so many tasks, and waits for them.
+fn count_down(tasks: u64, mut spawn: impl FnMut(&'static Countdown)) -> Sample {
+    thread::sleep(REST);
+    let countdown = Countdown::new(tasks);
+    let mut watch = Stopwatch::default();
+    watch.time(|| {
+        (0..tasks).for_each(|_| spawn(countdown));
+        countdown.wait();
+    });
+    watch.sample(tasks)
 }
 
 #[cfg(test)]

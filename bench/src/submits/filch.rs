@@ -1,0 +1,178 @@
+//! filch, in all the ways to submit.
+
+use super::{Pending, Submits};
+use crate::{countdown::Countdown, pin::Placement};
+use filch::{CancelToken, Pool, PoolBuilder, Priority, TaskHandle};
+use std::{collections::VecDeque, marker::PhantomData};
+
+/// How a task is submitted.
+pub(crate) trait Way: 'static {
+    fn settings(builder: PoolBuilder) -> PoolBuilder {
+        builder
+    }
+
+    /// Submits the `nth` task of a thread.
+    fn submit<F>(shared: &Shared, nth: usize, task: F) -> TaskHandle<u64>
+    where
+        F: FnOnce() -> u64 + Send + 'static;
+}
+
+/// What all submitting threads have.
+pub(crate) struct Shared {
+    pub(crate) pool: Pool,
+    token: CancelToken,
+}
+
+pub(crate) struct Filch<W>(PhantomData<W>);
+
+impl<W: Way> Submits for Filch<W> {
+    type Pool = Shared;
+    type Pending<'p> = Handles<'p, W>;
+
+    fn pool(workers: usize) -> Shared {
+        let builder = Pool::builder()
+            .workers(workers)
+            .on_start(|worker| Placement::Pinned.place_worker(worker));
+        Shared {
+            pool: W::settings(builder).build().expect("the settings are fine"),
+            token: CancelToken::new(),
+        }
+    }
+
+    fn pending(shared: &Shared) -> Handles<'_, W> {
+        Handles {
+            shared,
+            submitted: 0,
+            handles: VecDeque::new(),
+            way: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    fn detach(shared: &Shared, task: impl FnOnce() + Send + 'static) {
+        shared.pool.submit(task).detach();
+    }
+
+    /// A task that was run by whoever joined it has left a ticket in a queue, for a worker to throw away.
+    fn settle(shared: &Shared) {
+        let last = Countdown::new(1);
+        let task = shared.pool.task(|| last.one()).priority(Priority::Low);
+        task.submit().expect("the pool is open").detach();
+        last.wait();
+    }
+}
+
+pub(crate) struct Handles<'p, W> {
+    shared: &'p Shared,
+    submitted: usize,
+    handles: VecDeque<TaskHandle<u64>>,
+    way: PhantomData<W>,
+}
+
+impl<W: Way> Pending for Handles<'_, W> {
+    #[inline(always)]
+    fn submit(&mut self, task: impl FnOnce() -> u64 + Send + 'static) {
+        let handle = W::submit(self.shared, self.submitted, task);
+        self.handles.push_back(handle);
+        self.submitted += 1;
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> u64 {
+        joined(self.handles.pop_front().expect("a task is pending"))
+    }
+
+    #[inline(always)]
+    fn finish(self) -> u64 {
+        self.handles.into_iter().map(joined).sum()
+    }
+}
+
+#[inline(always)]
+fn joined(handle: TaskHandle<u64>) -> u64 {
+    handle.join().expect("no task panics or is cancelled")
+}
+
+/// A way that is described by a task's settings.
+macro_rules! way {
+    ($(#[$doc:meta])* $name:ident, |$shared:ident, $nth:ident, $task:ident| $submit:expr) => {
+        $(#[$doc])*
+        pub(crate) struct $name;
+
+        impl Way for $name {
+            #[inline(always)]
+            fn submit<F>($shared: &Shared, $nth: usize, $task: F) -> TaskHandle<u64>
+            where
+                F: FnOnce() -> u64 + Send + 'static,
+            {
+                let _ = $nth;
+                $submit.submit().expect("the pool is open")
+            }
+        }
+    };
+}
+
+way!(
+    /// All priorities, in turns.
+    Turns,
+    |shared, nth, task| shared.pool.task(task).priority(turn(nth))
+);
+way!(
+    /// One priority, which is not the normal one.
+    Prioritised,
+    |shared, nth, task| shared.pool.task(task).priority(Priority::High)
+);
+way!(
+    /// A name.
+    Named,
+    |shared, nth, task| shared.pool.task(task).name("task")
+);
+way!(
+    /// A token that all tasks share.
+    WithToken,
+    |shared, nth, task| shared.pool.task(task).token(&shared.token)
+);
+way!(
+    /// All three.
+    Everything,
+    |shared, nth, task| shared
+        .pool
+        .task(task)
+        .name("task")
+        .priority(Priority::High)
+        .token(&shared.token)
+);
+
+fn turn(nth: usize) -> Priority {
+    Priority::ALL[nth % Priority::ALL.len()]
+}
+
+/// No settings.
+pub(crate) struct Plain;
+
+impl Way for Plain {
+    #[inline(always)]
+    fn submit<F>(shared: &Shared, _nth: usize, task: F) -> TaskHandle<u64>
+    where
+        F: FnOnce() -> u64 + Send + 'static,
+    {
+        shared.pool.submit(task)
+    }
+}
+
+/// No settings, and room for `CAPACITY` tasks: who comes when there is none has to wait.
+pub(crate) struct Bounded<const CAPACITY: usize>;
+
+impl<const CAPACITY: usize> Way for Bounded<CAPACITY> {
+    fn settings(builder: PoolBuilder) -> PoolBuilder {
+        builder.task_capacity(CAPACITY)
+    }
+
+    #[inline(always)]
+    fn submit<F>(shared: &Shared, nth: usize, task: F) -> TaskHandle<u64>
+    where
+        F: FnOnce() -> u64 + Send + 'static,
+    {
+        Plain::submit(shared, nth, task)
+    }
+}

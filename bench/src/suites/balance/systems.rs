@@ -1,0 +1,116 @@
+//! The systems, each as its users would use it.
+
+use super::single_queue::{Crew, Queue, Set};
+use crate::{
+    busy::Busy,
+    forks::{Filch, Rayon, System},
+};
+use filch::TaskHandle;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+pub(super) trait Balances: System {
+    /// Runs the tasks, submitted in this order; how many have run.
+    fn flat(pool: &Self::Pool, tasks: &[Busy]) -> u64;
+
+    /// Runs the tree of a number; how many leaves have run.
+    fn tree(pool: &Self::Pool, number: u32, leaf: Busy) -> u64;
+}
+
+/// Submitted tasks, and handles to join them by.
+impl Balances for Filch {
+    fn flat(pool: &filch::Pool, tasks: &[Busy]) -> u64 {
+        pool.install(|| {
+            let submit = |&task: &Busy| filch::submit(move || one(task));
+            let handles: Vec<_> = tasks.iter().map(submit).collect();
+            handles.into_iter().map(joined).sum()
+        })
+    }
+
+    fn tree(pool: &filch::Pool, number: u32, leaf: Busy) -> u64 {
+        fn node(number: u32, leaf: Busy) -> u64 {
+            if number < 2 {
+                return one(leaf);
+            }
+            let a = filch::submit(move || node(number - 1, leaf));
+            let b = filch::submit(move || node(number - 2, leaf));
+            joined(a) + joined(b)
+        }
+        pool.install(|| node(number, leaf))
+    }
+}
+
+fn joined(handle: TaskHandle<u64>) -> u64 {
+    handle.join().expect("no task panics")
+}
+
+fn one(task: Busy) -> u64 {
+    task.run();
+    1
+}
+
+/// Scopes: the only way in rayon to wait for spawned tasks, and to work meanwhile.
+impl Balances for Rayon {
+    fn flat(pool: &rayon::ThreadPool, tasks: &[Busy]) -> u64 {
+        let done = AtomicU64::new(0);
+        pool.scope(|scope| {
+            for &task in tasks {
+                let done = &done;
+                // Relaxed: the scope's end comes after all.
+                scope.spawn(move |_| _ = done.fetch_add(one(task), Ordering::Relaxed));
+            }
+        });
+        done.into_inner()
+    }
+
+    fn tree(pool: &rayon::ThreadPool, number: u32, leaf: Busy) -> u64 {
+        fn node(number: u32, leaf: Busy) -> u64 {
+            if number < 2 {
+                return one(leaf);
+            }
+            let (mut a, mut b) = (0, 0);
+            rayon::scope(|scope| {
+                scope.spawn(|_| a = node(number - 1, leaf));
+                scope.spawn(|_| b = node(number - 2, leaf));
+            });
+            a + b
+        }
+        pool.install(|| node(number, leaf))
+    }
+}
+
+/// The traditional pool: one queue with a lock. Whoever waits takes part.
+pub(super) struct SingleQueue;
+
+impl System for SingleQueue {
+    type Pool = Crew;
+
+    fn pool(workers: usize) -> Crew {
+        Crew::start(workers)
+    }
+}
+
+impl Balances for SingleQueue {
+    fn flat(crew: &Crew, tasks: &[Busy]) -> u64 {
+        let set = Arc::new(Set::default());
+        for &task in tasks {
+            crew.queue.submit(&set, move |_| one(task));
+        }
+        crew.queue.wait(&set)
+    }
+
+    fn tree(crew: &Crew, number: u32, leaf: Busy) -> u64 {
+        fn node(queue: &Queue, number: u32, leaf: Busy) -> u64 {
+            if number < 2 {
+                return one(leaf);
+            }
+            let set = Arc::new(Set::default());
+            queue.submit(&set, move |queue| node(queue, number - 1, leaf));
+            queue.submit(&set, move |queue| node(queue, number - 2, leaf));
+            queue.wait(&set)
+        }
+        node(&crew.queue, number, leaf)
+    }
+}

@@ -1,0 +1,302 @@
+//! Empty tasks, submitted one by one.
+//!
+//! The clock runs from the first submission until the last result is there, or, where nobody waits for each
+//! task, until a count says that all have run. Each system has run the same once before anything is counted:
+//! what it keeps for later it has by then.
+
+mod inside;
+
+use crate::{
+    countdown::Countdown,
+    forks::REST,
+    harness::{Case, Config},
+    pin::{self, Placement},
+    stopwatch::{Sample, Stopwatch},
+    submits::{
+        AsyncExecutor, Bounded, Everything, Filch, Named, Pending, Plain, Prioritised, RayonMpsc,
+        RayonOneshot, Submits, Threadpool, Tokio, Turns, WithToken,
+    },
+};
+use std::{sync::Barrier, thread};
+
+/// So many tasks may be pending in the case `bounded`.
+const CAPACITY: usize = 1024;
+
+pub(super) fn cases(config: &Config) -> Vec<Case> {
+    let tasks = config.pick(100_000, 1_000_000);
+    let (one, four) = (Load::new(1, tasks), Load::new(4, tasks));
+    let mut cases = Vec::new();
+    let mut add = |name, build: &dyn Fn(Case, usize) -> Case| {
+        for workers in config.workers(&[1, 2]) {
+            cases.push(build(Case::new(name, workers, config), workers));
+        }
+    };
+    add("results_1", &|case, workers| results(case, workers, one));
+    add("results_4", &|case, workers| results(case, workers, four));
+    add("detached_1", &|case, workers| detached(case, workers, one));
+    add("detached_4", &|case, workers| detached(case, workers, four));
+    add("priorities", &|case, workers| {
+        case.system("filch", sampler::<Filch<Turns>>(workers, one))
+            .system("filch-plain", sampler::<Filch<Plain>>(workers, one))
+            .system("rayon-mpsc", sampler::<RayonMpsc>(workers, one))
+            .system("rayon-oneshot", sampler::<RayonOneshot>(workers, one))
+    });
+    add("inside", &|case, workers| {
+        inside::systems(case, workers, tasks)
+    });
+    add("builder", &|case, workers| {
+        case.system("filch", sampler::<Filch<Everything>>(workers, one))
+            .system("filch-name", sampler::<Filch<Named>>(workers, one))
+            .system(
+                "filch-priority",
+                sampler::<Filch<Prioritised>>(workers, one),
+            )
+            .system("filch-token", sampler::<Filch<WithToken>>(workers, one))
+            .system("filch-plain", sampler::<Filch<Plain>>(workers, one))
+            .system("rayon-mpsc", sampler::<RayonMpsc>(workers, one))
+    });
+    add("bounded", &|case, workers| bounded(case, workers, one));
+    cases
+}
+
+fn results(case: Case, workers: usize, load: Load) -> Case {
+    case.system("filch", sampler::<Filch<Plain>>(workers, load))
+        .system("rayon-mpsc", sampler::<RayonMpsc>(workers, load))
+        .system("rayon-oneshot", sampler::<RayonOneshot>(workers, load))
+        .system("threadpool", sampler::<Threadpool>(workers, load))
+        .system("tokio", sampler::<Tokio>(workers, load))
+        .system("async-executor", sampler::<AsyncExecutor>(workers, load))
+}
+
+fn detached(case: Case, workers: usize, load: Load) -> Case {
+    let load = load.wait(Wait::ForTheCount);
+    case.system("filch", sampler::<Filch<Plain>>(workers, load))
+        .system("rayon", sampler::<RayonMpsc>(workers, load))
+        .system("threadpool", sampler::<Threadpool>(workers, load))
+        .system("tokio", sampler::<Tokio>(workers, load))
+        .system("async-executor", sampler::<AsyncExecutor>(workers, load))
+}
+
+/// Other systems have no bound: whoever submits waits for a result first when many are pending.
+fn bounded(case: Case, workers: usize, load: Load) -> Case {
+    let window = load.wait(Wait::Window(CAPACITY as u64));
+    case.system("filch", sampler::<Filch<Bounded<CAPACITY>>>(workers, load))
+        .system("filch-window", sampler::<Filch<Plain>>(workers, window))
+        .system("rayon-mpsc", sampler::<RayonMpsc>(workers, window))
+        .system("rayon-oneshot", sampler::<RayonOneshot>(workers, window))
+        .system("threadpool", sampler::<Threadpool>(workers, window))
+        .system("tokio", sampler::<Tokio>(workers, window))
+        .system("async-executor", sampler::<AsyncExecutor>(workers, window))
+}
+
+/// How many submit how much.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    /// One is the main thread; more are threads of their own.
+    submitters: u64,
+    /// In all.
+    tasks: u64,
+    wait: Wait,
+}
+
+/// How a submitting thread learns that its tasks are done.
+#[derive(Clone, Copy, Debug)]
+enum Wait {
+    /// By their results, when all have been submitted.
+    ForEach,
+    /// By their results, with at most so many pending at the same time.
+    Window(u64),
+    /// It does not; a count tells the main thread.
+    ForTheCount,
+}
+
+impl Load {
+    fn new(submitters: u64, tasks: u64) -> Self {
+        Self {
+            submitters,
+            tasks,
+            wait: Wait::ForEach,
+        }
+    }
+
+    fn wait(self, wait: Wait) -> Self {
+        Self { wait, ..self }
+    }
+
+    /// As much as a slow system gets.
+    fn of<S: Submits>(self) -> Self {
+        let tasks = self.tasks / S::FEWER;
+        Self { tasks, ..self }
+    }
+
+    /// How many each thread submits.
+    fn share(self) -> u64 {
+        self.tasks / self.submitters
+    }
+
+    fn sample<S: Submits>(self, pool: &S::Pool) -> Sample {
+        let mut watch = Stopwatch::default();
+        let done = match self.wait {
+            Wait::ForEach => crowd(&mut watch, self.submitters, || {
+                submit_all::<S>(pool, self.share())
+            }),
+            Wait::Window(width) => crowd(&mut watch, self.submitters, || {
+                submit_some::<S>(pool, self.share(), width)
+            }),
+            Wait::ForTheCount => count_down::<S>(&mut watch, pool, self),
+        };
+        assert_eq!(done, self.tasks, "not every task ran once");
+        watch.sample(self.tasks)
+    }
+}
+
+/// Takes samples with a pool that is started, and used once, at the first of them.
+fn sampler<S: Submits>(workers: usize, load: Load) -> impl FnMut() -> Sample {
+    let load = load.of::<S>();
+    sampling::<S>(workers, move |pool| load.sample::<S>(pool))
+}
+
+fn sampling<S: Submits>(
+    workers: usize,
+    sample: impl Fn(&S::Pool) -> Sample,
+) -> impl FnMut() -> Sample {
+    let mut pool = None;
+    move || {
+        let pool = pool.get_or_insert_with(|| {
+            let pool = S::pool(workers);
+            let _ = sample(&pool);
+            S::settle(&pool);
+            pool
+        });
+        thread::sleep(REST);
+        let sample = sample(pool);
+        S::settle(pool);
+        sample
+    }
+}
+
+/// An empty task; its result says that it ran.
+#[inline(always)]
+fn empty() -> u64 {
+    1
+}
+
+fn submit_all<S: Submits>(pool: &S::Pool, tasks: u64) -> u64 {
+    let mut pending = S::pending(pool);
+    (0..tasks).for_each(|_| pending.submit(empty));
+    pending.finish()
+}
+
+fn submit_some<S: Submits>(pool: &S::Pool, tasks: u64, width: u64) -> u64 {
+    let mut pending = S::pending(pool);
+    let mut done = 0;
+    for task in 0..tasks {
+        if task >= width {
+            done += pending.next();
+        }
+        pending.submit(empty);
+    }
+    done + pending.finish()
+}
+
+fn count_down<S: Submits>(watch: &mut Stopwatch, pool: &S::Pool, load: Load) -> u64 {
+    let countdown = Countdown::new(load.tasks);
+    let submit = || {
+        (0..load.share()).for_each(|_| S::detach(pool, || countdown.one()));
+        load.share()
+    };
+    if load.submitters == 1 {
+        return watch.time(|| {
+            let submitted = submit();
+            countdown.wait();
+            submitted
+        });
+    }
+    let submitted = crowd(watch, load.submitters, submit);
+    watch.time(|| countdown.wait());
+    submitted
+}
+
+/// Times the same on so many threads at once, and adds up what they return. One is the caller itself; the
+/// `n`-th of several is on the `n`-th core after that of the main thread.
+fn crowd(watch: &mut Stopwatch, threads: u64, each: impl Fn() -> u64 + Sync) -> u64 {
+    if threads == 1 {
+        return watch.time(each);
+    }
+    let (gate, each) = (Barrier::new(threads as usize + 1), &each);
+    thread::scope(|scope| {
+        let start = |n| {
+            let gate = &gate;
+            scope.spawn(move || {
+                Placement::Pinned.place_worker(pin::cores().len() + n);
+                gate.wait();
+                gate.wait();
+                each()
+            })
+        };
+        let crowd: Vec<_> = (0..threads as usize).map(start).collect();
+        // Once when all are there, and once to let them go.
+        gate.wait();
+        watch.time(|| {
+            gate.wait();
+            let results = crowd.into_iter().map(|thread| thread.join());
+            results.map(|result| result.expect("checked there")).sum()
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CAPACITY, Load, Wait};
+    use crate::submits::{
+        AsyncExecutor, Bounded, Everything, Filch, Named, Pending, Plain, Prioritised, RayonMpsc,
+        RayonOneshot, Submits, Threadpool, Tokio, Turns, WithToken,
+    };
+
+    /// Every number is submitted, and its square comes back once.
+    fn squares<S: Submits>(pool: &S::Pool) {
+        let mut pending = S::pending(pool);
+        let mut sum = 0;
+        for n in 0..1000_u64 {
+            pending.submit(move || n * n);
+            if n >= 700 {
+                sum += pending.next();
+            }
+        }
+        assert_eq!(sum + pending.finish(), 332_833_500);
+    }
+
+    fn on<S: Submits>() {
+        for workers in [1, 2] {
+            let pool = S::pool(workers);
+            squares::<S>(&pool);
+            for submitters in [1, 4] {
+                for wait in [Wait::ForEach, Wait::Window(30), Wait::ForTheCount] {
+                    let _ = Load::new(submitters, 1000).wait(wait).sample::<S>(&pool);
+                    S::settle(&pool);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_task_runs_once_on_filch() {
+        on::<Filch<Plain>>();
+        on::<Filch<Turns>>();
+        on::<Filch<Named>>();
+        on::<Filch<Prioritised>>();
+        on::<Filch<WithToken>>();
+        on::<Filch<Everything>>();
+        on::<Filch<Bounded<CAPACITY>>>();
+        on::<Filch<Bounded<10>>>();
+    }
+
+    #[test]
+    fn every_task_runs_once_on_the_others() {
+        on::<RayonMpsc>();
+        on::<RayonOneshot>();
+        on::<Threadpool>();
+        on::<Tokio>();
+        on::<AsyncExecutor>();
+    }
+}
