@@ -216,6 +216,48 @@ fn a_task_whose_worker_is_stuck_runs_elsewhere() {
 }
 
 #[test]
+fn tasks_that_are_cancelled_behind_a_jam_leave_the_others_in_order() {
+    // So many that their tickets are weeded out of all queues, while one in each stays.
+    let jam = Jam::new();
+    let home = |task| Pool::task(&jam.pool, task).affinity(Affinity::Worker(0));
+    let ran = Flag::default();
+    for round in 0..2_000 {
+        if round == 1_000 {
+            Priority::ALL
+                .into_iter()
+                .enumerate()
+                .for_each(|(n, priority)| {
+                    jam.submit(n as u32, priority).detach();
+                });
+        }
+        for priority in Priority::ALL {
+            assert!(jam.submit(9, priority).cancel());
+        }
+        assert!(
+            home(|| unreachable!("it is cancelled"))
+                .submit()
+                .unwrap()
+                .cancel()
+        );
+    }
+    let ran_too = ran.clone();
+    let last = jam.pool.task(move || ran_too.set());
+    last.affinity(Affinity::Worker(0))
+        .submit()
+        .unwrap()
+        .detach();
+    let pool = jam.pool.clone();
+    assert_eq!(jam.order(), [3, 2, 1, 0]);
+    assert!(ran.is_set());
+    let total = pool.task_metrics().total();
+    assert_eq!((total.cancelled, total.finished), (10_000, 5));
+    assert!(
+        pool.metrics().total().executed < 9_000,
+        "most tickets were taken out before a worker came across them"
+    );
+}
+
+#[test]
 fn a_place_that_does_not_exist_is_an_error() {
     let drops = Drops::default();
     let pool = pool(2);

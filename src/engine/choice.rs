@@ -146,15 +146,13 @@ impl Choice {
         Some(turn)
     }
 
+    /// Whether a turn is due, also if nobody more urgent is there at the moment: a turn of the Low ones would
+    /// come first all the same.
     fn is_due(&self, turn: Turn, raised: Raised) -> bool {
         let reached = |count, every| every != 0 && count >= every;
         match turn {
-            Turn::High => {
-                reached(self.over_high, self.ageing.high)
-                    && raised.has(Level::High)
-                    && raised.has(Level::Critical)
-            }
-            Turn::Normal => reached(self.over_normal, self.ageing.normal) && raised.urgent(),
+            Turn::High => reached(self.over_high, self.ageing.high) && raised.has(Level::High),
+            Turn::Normal => reached(self.over_normal, self.ageing.normal),
             Turn::Low => self.turns.low.is_due(),
         }
     }
@@ -284,7 +282,9 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         if raised.boxes()
             && let found @ Some(_) = self.take_stuck()
         {
-            return found; // and the Low ones are still due
+            // The Low ones are still due, and next in the circle.
+            self.choice.last = Turn::Normal;
+            return found;
         }
         self.choice.turns.low.restart();
         self.take_low()

@@ -305,7 +305,7 @@ impl<'scope> Scope<'scope> {
         task: impl FnOnce(&Scope<'scope>) + Send + 'scope,
     ) {
         // SAFETY: as in `spawn`. Every job of the list is run: by its turn, or by the owner before.
-        let job = unsafe { heap::boxed(self.wrap(task)) };
+        let job = unsafe { heap::shared(self.wrap(task)) };
         let list = self.state.list.clone();
         let turn = move |site: &Site<'_, '_>| {
             if let Some(oldest) = list.pop() {
@@ -323,7 +323,7 @@ impl<'scope> Scope<'scope> {
                 // has borrowed the scope, is over.
                 let pool = unsafe { &*self.state.pool };
                 // SAFETY: a turn borrows nothing.
-                pool.submit(unsafe { heap::boxed(turn) });
+                pool.submit(unsafe { heap::shared(turn) });
                 // The owner may be asleep, and alone.
                 pool.unpark(self.state.owner);
             }
@@ -362,7 +362,7 @@ impl<'scope> Scope<'scope> {
     ) {
         self.state.add(Some(site));
         // SAFETY: as in `spawn`.
-        let job = unsafe { heap::boxed(self.wrap(task)) };
+        let job = unsafe { heap::shared(self.wrap(task)) };
         site.send(worker, job);
     }
 

@@ -140,7 +140,7 @@ fn spawn_on(site: &Site<'_, '_>, task: impl FnOnce() + Send + 'static) {
 impl Inner {
     fn spawn_from_outside(&self, task: impl FnOnce() + Send + 'static) {
         // SAFETY: as in `spawn_on`.
-        self.submit(unsafe { heap::boxed(detached(task)) });
+        self.submit(unsafe { heap::shared(detached(task)) });
     }
 
     /// Queues a job from a thread that is no worker of this pool.
@@ -250,7 +250,7 @@ fn broadcast_from_outside<R: Send>(pool: &Inner, f: impl Fn(usize) -> R + Sync) 
         };
         // SAFETY: `f` and the answers live in this frame, which does not end before `done` has been
         // counted down by every job: nothing in between unwinds, and every job that is sent is run.
-        let job = unsafe { heap::boxed(ask) };
+        let job = unsafe { heap::shared(ask) };
         if let Err(refused) = unwind::or_abort(|| pool.core().send(worker, job)) {
             // Shut down: nobody else is there.
             unwind::or_abort(|| pool.as_guest(|site| refused.into_inner().run(site)));

@@ -20,8 +20,9 @@ use std::{
 };
 
 /// The sizes of blocks, in bytes: whole cache lines, so that a block that one core writes has none in common with
-/// another's. The smallest holds a closure of seven words with what a task needs besides.
-const SIZES: [usize; 3] = [128, 192, 256];
+/// another's. The smallest is for closures that nobody waits for; the second holds one of seven words with what a
+/// submitted task needs besides.
+const SIZES: [usize; 4] = [64, 128, 192, 256];
 
 /// Where a block begins: at a cache line.
 const ALIGN: usize = 64;
@@ -225,7 +226,7 @@ fn system(layout: Layout) -> NonNull<u8> {
 
 thread_local! {
     static MAGAZINES: [Magazine; SIZES.len()] =
-        const { [Magazine::new(0), Magazine::new(1), Magazine::new(2)] };
+        const { [Magazine::new(0), Magazine::new(1), Magazine::new(2), Magazine::new(3)] };
 }
 
 /// Which of [`SIZES`] it is, if there is one.

@@ -1,10 +1,10 @@
 //! A job of its own, that nobody's stack frame holds.
-#![expect(unsafe_code, reason = "a closure in a raw block, or in a box")]
+#![expect(unsafe_code, reason = "a closure in a raw block")]
 
-use super::{job::Job, site::Site, slab::Slab};
-use std::ptr::NonNull;
+use super::{blocks, job::Job, site::Site, slab::Slab};
+use std::{alloc::Layout, ptr::NonNull};
 
-/// Makes a job of `func`: in a block of the worker's slab if it fits, in a box otherwise.
+/// Makes a job of `func`: in a block of the worker's slab if it fits, in a shared one otherwise.
 ///
 /// # Safety
 /// What `func` borrows must live until it has run. The job must be run: a job that is dropped leaks.
@@ -15,7 +15,7 @@ where
 {
     if !Slab::fits::<F>() {
         // SAFETY: the caller's duty.
-        return unsafe { boxed(func) };
+        return unsafe { shared(func) };
     }
     // SAFETY: the site's worker is this thread, and `F` fits.
     let block: NonNull<F> = unsafe { site.slab().alloc(site.pool().reserve()) };
@@ -25,17 +25,19 @@ where
     unsafe { Job::new(block.as_ptr().cast(), run_block::<F>) }
 }
 
-/// Makes a job of `func` on a thread that is no worker.
+/// Makes a job of `func` on a thread that is no worker: in a block that any thread may free.
 ///
 /// # Safety
 /// As [`job_on`].
-pub(crate) unsafe fn boxed<F>(func: F) -> Job
+pub(crate) unsafe fn shared<F>(func: F) -> Job
 where
     F: FnOnce(&Site<'_, '_>) + Send,
 {
-    let data = Box::into_raw(Box::new(func));
-    // SAFETY: the box stays until `run_box` has taken it; `F` is `Send`.
-    unsafe { Job::new(data.cast_const().cast(), run_box::<F>) }
+    let block: NonNull<F> = blocks::alloc(Layout::new::<F>()).cast();
+    // SAFETY: the block is ours and of this layout.
+    unsafe { block.write(func) };
+    // SAFETY: the block stays until `run_shared` has moved the closure out of it; `F` is `Send`.
+    unsafe { Job::new(block.as_ptr().cast_const().cast(), run_shared::<F>) }
 }
 
 /// # Safety
@@ -50,9 +52,12 @@ unsafe fn run_block<F: FnOnce(&Site<'_, '_>)>(data: *const (), site: &Site<'_, '
 }
 
 /// # Safety
-/// `data` came from `boxed::<F>`, and nobody else uses it.
-unsafe fn run_box<F: FnOnce(&Site<'_, '_>)>(data: *const (), site: &Site<'_, '_>) {
-    // SAFETY: `boxed` leaked it for us.
-    let func = unsafe { Box::from_raw(data.cast_mut().cast::<F>()) };
+/// `data` came from `shared::<F>`, and nobody else uses it.
+unsafe fn run_shared<F: FnOnce(&Site<'_, '_>)>(data: *const (), site: &Site<'_, '_>) {
+    let block = NonNull::new(data.cast_mut().cast::<F>()).expect("blocks are not at zero");
+    // SAFETY: the closure is in the block, and moves out of it here, once.
+    let func = unsafe { block.read() };
+    // SAFETY: `shared` got it with this layout, and it is empty now.
+    unsafe { blocks::free(block.cast(), Layout::new::<F>()) };
     func(site);
 }

@@ -167,7 +167,6 @@ impl<'w, 'c> Site<'w, 'c> {
     }
 
     /// Queues a job of some level. Where waits run only what was queued here, it is queued here.
-    #[allow(dead_code, reason = "for the faces to come")]
     pub(crate) fn push_at(&self, level: Level, job: Job) {
         let level = if self.waits_alone() {
             Level::Normal
@@ -182,7 +181,6 @@ impl<'w, 'c> Site<'w, 'c> {
 
     /// Queues a job that `worker` should run if it is free soon, and else anybody. Where waits run only what was
     /// queued here, it is queued here.
-    #[allow(dead_code, reason = "for the faces to come")]
     pub(crate) fn push_for(&self, worker: usize, job: Job) {
         if self.waits_alone() || worker >= self.pool.threads() {
             self.push(job); // a guest would be gone before long

@@ -340,9 +340,10 @@ impl Config {
     }
 
     /// How many looks in vain in a row a worker may have while a task waits and nobody else does
-    /// anything: a few rounds of everybody, and some hesitation at each.
+    /// anything: a thief hesitates 16 times at a deque with a single task, and with one try a step, a round of
+    /// everybody takes as many looks as there are workers.
     pub(super) fn blindness(&self) -> u64 {
-        16 * (self.workers as u64 + 2)
+        (16 + 4) * (self.workers as u64 + 2)
     }
 }
 

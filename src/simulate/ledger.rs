@@ -56,6 +56,8 @@ pub(super) struct Ledger {
     pub(super) deeds: Vec<Deeds>,
     /// Tasks accepted and neither done nor abandoned.
     pub(super) live: u64,
+    /// Those of them that have not started.
+    pub(super) unstarted: u64,
     pub(super) executed: u64,
     pub(super) panicked: u64,
     pub(super) refused: u64,
@@ -96,6 +98,7 @@ impl Ledger {
             since: u64::MAX,
         });
         self.live += 1;
+        self.unstarted += 1;
         task
     }
 
@@ -197,6 +200,7 @@ impl Ledger {
             ));
         }
         record.fate = to;
+        self.unstarted -= u64::from(from == Fate::Queued);
         Ok(())
     }
 }

@@ -30,7 +30,7 @@ pub enum Oracle {
     /// not everybody may sleep while a task is queued.
     SleepsOnWork,
     /// A worker that searches for long enough finds the work that is there, also while its owner is in
-    /// the middle of a long task.
+    /// the middle of a long task; but for what is in the box of a worker that sleeps, which that one comes for.
     Visible,
     /// No worker starts two less urgent tasks while one and the same Critical task waits in its lane.
     Priority,

@@ -140,15 +140,16 @@ where
 
     fn spawn_for(&self, worker: usize, body: u32, active: &mut ActiveTask<'_, 'c, Q>) {
         self.pay(self.plan.case.config.costs.spawn);
-        let owner = Some(worker);
-        let task = self
-            .state()
-            .ledger
-            .create_for(body, 0, Level::Normal, owner);
+        let (stay, task) = {
+            let mut state = self.state();
+            let (ledger, owner) = (&mut state.ledger, Some(worker));
+            let task = ledger.create_for(body, 0, Level::Normal, owner);
+            (state.waiting.stay(worker), task)
+        };
         active.spawn_for(worker, task);
         let mut state = self.state();
         state.ledger.deeds[active.id()].spawned_affine += 1;
-        state.queued(task);
+        state.queued_for(worker, stay, task);
     }
 
     fn spawn_local(&self, task: Task, active: &mut ActiveTask<'_, 'c, Q>, depth: u32) {

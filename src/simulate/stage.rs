@@ -303,12 +303,16 @@ where
     /// A task that is not normal, or for a certain worker.
     fn inject_one(&self, body: u32, level: Level, worker: Option<usize>) {
         let task = self.state().ledger.create_for(body, 0, level, worker);
+        let stay = worker.map(|worker| self.state().waiting.stay(worker));
         let result = match worker {
             Some(worker) => self.core().inject_for(worker, task),
             None => self.core().inject_at(level, task),
         };
         let refused = result.map_err(|refused| (refused.is_closed(), vec![refused.into_inner()]));
-        self.injected(&[task], refused);
+        match (worker.zip(stay), &refused) {
+            (Some((worker, stay)), Ok(())) => self.state().queued_for(worker, stay, task),
+            _ => self.injected(&[task], refused),
+        }
     }
 
     /// What became of `all` tasks from outside: whether they were refused because the gate is closed.

@@ -7,7 +7,7 @@ use super::{
     oracle::{Facts, Oracle, Violation},
     outcome::{Trace, What},
     schedule::{Candidate, Move, Picker, Preempt},
-    waiting::{Start, Waiting},
+    waiting::{Start, Stay, Waiting},
 };
 use crate::engine::{IdleAction, Source, Ticket};
 
@@ -163,6 +163,13 @@ impl State {
         let moves = self.recorded.len() as u64;
         if let Some(label) = self.ledger.queued(task, moves) {
             self.waiting.add(label);
+        }
+    }
+
+    /// The call that queued the task for `worker` is over; when it began, the worker stood like this.
+    pub(super) fn queued_for(&mut self, worker: usize, before: Stay, task: Task) {
+        if self.waiting.stay(worker) == before {
+            self.queued(task);
         }
     }
 
@@ -362,8 +369,18 @@ impl State {
         *called = Some(called.map_or(at, |earlier| earlier.min(at)));
     }
 
+    /// Whether everything that has not started waits for workers that sleep: they are on the way, however long
+    /// that takes, and the others leave it to them.
+    fn is_left_to_sleepers(&self) -> bool {
+        let asleep = |slot: &Slot| matches!(slot.stand, Stand::Asleep { .. });
+        let sleepers = (0..self.slots.len()).filter(|&worker| asleep(&self.slots[worker]));
+        let boxed: u64 = sleepers.map(|worker| self.waiting.boxed(worker)).sum();
+        boxed == self.ledger.unstarted
+    }
+
     /// `worker` has looked for work; `there` says whether there is some. It must find it in the end.
     pub(super) fn looked(&mut self, plan: &Plan, worker: usize, there: bool) {
+        let there = there && !self.is_left_to_sleepers();
         let (looks, since) = &mut self.slots[worker].in_vain;
         if !there || *since != self.changes {
             (*looks, *since) = (0, self.changes);

@@ -13,6 +13,13 @@ const SLACK: u64 = 1 + 2 * 3;
 /// A task that is queued, by the number of moves that had begun when it was.
 type Waiter = (u64, u32);
 
+/// How often a worker has come or gone, and whether it has left: what is for such a worker is for anybody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stay {
+    changes: u64,
+    gone: bool,
+}
+
 /// A task, and where it was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Label {
@@ -54,8 +61,8 @@ pub(super) struct Waiting {
     ageing: Ageing,
     lanes: [BTreeSet<Waiter>; 4],
     boxes: Vec<BTreeSet<Waiter>>,
-    /// Who has left: what is for such a worker is for anybody.
-    gone: Vec<bool>,
+    /// Where each worker stands.
+    stays: Vec<Stay>,
     passes: Vec<Passes>,
 }
 
@@ -65,7 +72,7 @@ impl Waiting {
             ageing,
             lanes: Default::default(),
             boxes: vec![BTreeSet::new(); workers],
-            gone: vec![false; workers],
+            stays: vec![Stay::default(); workers],
             passes: vec![Passes::default(); workers],
         }
     }
@@ -81,7 +88,7 @@ impl Waiting {
     /// The task is queued.
     pub(super) fn add(&mut self, label: Label) {
         let waiter = (label.since, label.task);
-        match label.owner.filter(|&owner| !self.gone[owner]) {
+        match label.owner.filter(|&owner| !self.stays[owner].gone) {
             Some(owner) => self.boxes[owner].insert(waiter),
             // Where there are several workers, normal tasks may be out of a worker's reach.
             None if label.level == Level::Normal && !self.is_single() => false,
@@ -100,13 +107,26 @@ impl Waiting {
         }
     }
 
+    /// Where `worker` stands. Who queues a task for it asks before and after: if the worker comes or goes in
+    /// between, nobody knows where the task is.
+    pub(super) fn stay(&self, worker: usize) -> Stay {
+        self.stays[worker]
+    }
+
+    /// How many tasks are in the box of `worker`.
+    pub(super) fn boxed(&self, worker: usize) -> u64 {
+        self.boxes[worker].len() as u64
+    }
+
     pub(super) fn entered(&mut self, worker: usize) {
-        self.gone[worker] = false;
+        self.stays[worker].gone = false;
+        self.stays[worker].changes += 1;
     }
 
     /// The worker has left: what waited for it is for anybody.
     pub(super) fn left(&mut self, worker: usize) {
-        self.gone[worker] = true;
+        self.stays[worker].gone = true;
+        self.stays[worker].changes += 1;
         let mut boxed = std::mem::take(&mut self.boxes[worker]);
         if self.is_single() {
             self.lane(Level::Normal).append(&mut boxed);

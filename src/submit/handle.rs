@@ -153,11 +153,16 @@ impl<T> TaskHandle<T> {
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(1).build()?;
-    /// let endless = pool.submit(|| while !filch::is_cancelled() {});
+    /// let (begun, has_begun) = std::sync::mpsc::channel();
+    /// let endless = pool.submit(move || {
+    ///     begun.send(()).unwrap();
+    ///     while !filch::is_cancelled() {}
+    /// });
+    /// has_begun.recv().unwrap();
     /// let behind = pool.submit(|| unreachable!());
-    /// assert!(behind.cancel());
-    /// endless.cancel();
-    /// assert!(endless.join().is_ok() || pool.task_metrics().total().cancelled == 2);
+    /// assert!(behind.cancel()); // it never starts
+    /// assert!(!endless.cancel()); // it is asked
+    /// endless.join().unwrap();
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     #[allow(clippy::must_use_candidate, reason = "most callers don't care")]

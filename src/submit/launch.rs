@@ -41,26 +41,17 @@ where
     T: Send + 'static,
 {
     let level = options.level;
-    let entry = match &pool.tasks().capacity {
-        None => Entry::Queue { counted: false },
-        Some(_) => room::enter(pool, site, room),
-    };
-    if let Entry::Full = entry {
-        count(pool, site, level, TaskEvent::Refused);
-        return Err(Refused::full(func));
-    }
-    let counted = matches!(entry, Entry::Queue { counted: true });
-    let worker = match options.worker(pool) {
-        Ok(worker) => worker,
+    let (worker, entry) = match admit(pool, site, &options, room) {
+        Ok(admitted) => admitted,
         Err(refusal) => {
-            give_room_back(pool, counted);
+            count(pool, site, level, TaskEvent::Refused);
             return Err(refusal.map(|()| func));
         }
     };
     let flags = [
         (ISOLATED, site.is_some_and(|site| site.is_isolated())),
         (ALONE, pool.threads() == 0),
-        (COUNTED, counted),
+        (COUNTED, entry == Entry::Queue { counted: true }),
     ];
     let now = pool.tasks().counters.now();
     let about = About::new(pool.number(), now.nanos()).for_worker(worker, flags);
@@ -88,9 +79,26 @@ fn count(pool: &Inner, site: Option<&Site<'_, '_>>, level: Level, event: TaskEve
     pool.tasks().counters.count(place, level, event);
 }
 
-fn give_room_back(pool: &Inner, counted: bool) {
-    if counted && let Some(capacity) = &pool.tasks().capacity {
-        capacity.give(1);
+/// The worker that should run the task, and the room for it.
+#[inline]
+fn admit(
+    pool: &Inner,
+    site: Option<&Site<'_, '_>>,
+    options: &Options,
+    room: Room,
+) -> Result<(Option<u16>, Entry), Refused<()>> {
+    match (options.worker(pool), &pool.tasks().capacity) {
+        (Ok(worker), None) => Ok((worker, Entry::Queue { counted: false })),
+        (Ok(worker), Some(_)) => match room::enter(pool, site, room) {
+            Entry::Full => Err(Refused::full(())),
+            entry => Ok((worker, entry)),
+        },
+        (Err(refusal), capacity) => {
+            if let (Some(capacity), Room::Taken) = (capacity, room) {
+                capacity.give(1);
+            }
+            Err(refusal)
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Pending, Submits};
 use crate::{countdown::Countdown, pin::Placement};
-use filch::{CancelToken, Pool, PoolBuilder, Priority, TaskHandle};
+use filch::{CancelToken, Pool, PoolBuilder, Priority, TaskHandle, submit::Task};
 use std::{collections::VecDeque, marker::PhantomData};
 
 /// How a task is submitted.
@@ -11,10 +11,22 @@ pub(crate) trait Way: 'static {
         builder
     }
 
-    /// Submits the `nth` task of a thread.
+    /// Says about the `nth` task of a thread what there is to say.
+    fn describe<'p, F>(task: Task<'p, F>, _shared: &Shared, _nth: usize) -> Task<'p, F>
+    where
+        F: FnOnce() -> u64 + Send + 'static,
+    {
+        task
+    }
+
+    #[inline(always)]
     fn submit<F>(shared: &Shared, nth: usize, task: F) -> TaskHandle<u64>
     where
-        F: FnOnce() -> u64 + Send + 'static;
+        F: FnOnce() -> u64 + Send + 'static,
+    {
+        let task = Self::describe(shared.pool.task(task), shared, nth);
+        task.submit().expect("the pool is open")
+    }
 }
 
 /// What all submitting threads have.
@@ -93,58 +105,71 @@ fn joined(handle: TaskHandle<u64>) -> u64 {
     handle.join().expect("no task panics or is cancelled")
 }
 
-/// A way that is described by a task's settings.
-macro_rules! way {
-    ($(#[$doc:meta])* $name:ident, |$shared:ident, $nth:ident, $task:ident| $submit:expr) => {
-        $(#[$doc])*
-        pub(crate) struct $name;
+/// All priorities, in turns.
+pub(crate) struct Turns;
 
-        impl Way for $name {
-            #[inline(always)]
-            fn submit<F>($shared: &Shared, $nth: usize, $task: F) -> TaskHandle<u64>
-            where
-                F: FnOnce() -> u64 + Send + 'static,
-            {
-                let _ = $nth;
-                $submit.submit().expect("the pool is open")
-            }
-        }
-    };
+impl Way for Turns {
+    #[inline(always)]
+    fn describe<'p, F>(task: Task<'p, F>, _shared: &Shared, nth: usize) -> Task<'p, F>
+    where
+        F: FnOnce() -> u64 + Send + 'static,
+    {
+        task.priority(Priority::ALL[nth % Priority::ALL.len()])
+    }
 }
 
-way!(
-    /// All priorities, in turns.
-    Turns,
-    |shared, nth, task| shared.pool.task(task).priority(turn(nth))
-);
-way!(
-    /// One priority, which is not the normal one.
-    Prioritised,
-    |shared, nth, task| shared.pool.task(task).priority(Priority::High)
-);
-way!(
-    /// A name.
-    Named,
-    |shared, nth, task| shared.pool.task(task).name("task")
-);
-way!(
-    /// A token that all tasks share.
-    WithToken,
-    |shared, nth, task| shared.pool.task(task).token(&shared.token)
-);
-way!(
-    /// All three.
-    Everything,
-    |shared, nth, task| shared
-        .pool
-        .task(task)
-        .name("task")
-        .priority(Priority::High)
-        .token(&shared.token)
-);
+/// A priority that is not the normal one.
+pub(crate) struct Prioritised;
 
-fn turn(nth: usize) -> Priority {
-    Priority::ALL[nth % Priority::ALL.len()]
+impl Way for Prioritised {
+    #[inline(always)]
+    fn describe<'p, F>(task: Task<'p, F>, _shared: &Shared, _nth: usize) -> Task<'p, F>
+    where
+        F: FnOnce() -> u64 + Send + 'static,
+    {
+        task.priority(Priority::High)
+    }
+}
+
+/// A name.
+pub(crate) struct Named;
+
+impl Way for Named {
+    #[inline(always)]
+    fn describe<'p, F>(task: Task<'p, F>, _shared: &Shared, _nth: usize) -> Task<'p, F>
+    where
+        F: FnOnce() -> u64 + Send + 'static,
+    {
+        task.name("task")
+    }
+}
+
+/// A token that all tasks share.
+pub(crate) struct WithToken;
+
+impl Way for WithToken {
+    #[inline(always)]
+    fn describe<'p, F>(task: Task<'p, F>, shared: &Shared, _nth: usize) -> Task<'p, F>
+    where
+        F: FnOnce() -> u64 + Send + 'static,
+    {
+        task.token(&shared.token)
+    }
+}
+
+/// All three.
+pub(crate) struct Everything;
+
+impl Way for Everything {
+    #[inline(always)]
+    fn describe<'p, F>(task: Task<'p, F>, shared: &Shared, _nth: usize) -> Task<'p, F>
+    where
+        F: FnOnce() -> u64 + Send + 'static,
+    {
+        task.name("task")
+            .priority(Priority::High)
+            .token(&shared.token)
+    }
 }
 
 /// No settings.

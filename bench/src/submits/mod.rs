@@ -21,9 +21,6 @@ pub(crate) trait Submits: 'static {
     type Pool: Sync + 'static;
     type Pending<'p>: Pending;
 
-    /// How many times fewer tasks a sample has, where the system is slow.
-    const FEWER: u64 = 1;
-
     /// Starts `workers` workers, pinned.
     fn pool(workers: usize) -> Self::Pool;
 

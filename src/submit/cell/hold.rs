@@ -144,11 +144,11 @@ impl<T> Hold<T> {
     /// Wakes `waker` when the task is done. False when it is already.
     pub(in crate::submit) fn watch(&mut self, waker: &Waker) -> bool {
         let header = &**self.cell;
-        if header.snapshot().is_done() || !header.state.unwatch() {
+        let now = header.snapshot();
+        if now.is_done() || now.is_watched() && !header.state.unwatch() {
             return false;
         }
-        // From here to `State::watch` the waker is ours, as the field says.
-        // SAFETY: as above.
+        // SAFETY: from here to `State::watch` the waker is ours, as the field says.
         let known = header
             .waker
             .with(|slot| unsafe { (*slot).as_ref().is_some_and(|known| known.will_wake(waker)) });

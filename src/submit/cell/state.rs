@@ -59,6 +59,11 @@ impl Snapshot {
         self.phase() == DONE
     }
 
+    /// The handle has left a waker.
+    pub(super) const fn is_watched(self) -> bool {
+        self.has(WAITING)
+    }
+
     pub(in crate::submit) fn level(self) -> Level {
         Level::ALL[((self.0 & LEVEL) >> LEVEL_SHIFT) as usize]
     }

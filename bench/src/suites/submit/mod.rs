@@ -28,7 +28,8 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |name, build: &dyn Fn(Case, usize) -> Case| {
         for workers in config.workers(&[1, 2]) {
-            cases.push(build(Case::new(name, workers, config), workers));
+            let case = Case::new(name, workers, config).rounds(1, config.pick(5, 9));
+            cases.push(build(case, workers));
         }
     };
     add("results_1", &|case, workers| results(case, workers, one));
@@ -123,12 +124,6 @@ impl Load {
         Self { wait, ..self }
     }
 
-    /// As much as a slow system gets.
-    fn of<S: Submits>(self) -> Self {
-        let tasks = self.tasks / S::FEWER;
-        Self { tasks, ..self }
-    }
-
     /// How many each thread submits.
     fn share(self) -> u64 {
         self.tasks / self.submitters
@@ -152,7 +147,6 @@ impl Load {
 
 /// Takes samples with a pool that is started, and used once, at the first of them.
 fn sampler<S: Submits>(workers: usize, load: Load) -> impl FnMut() -> Sample {
-    let load = load.of::<S>();
     sampling::<S>(workers, move |pool| load.sample::<S>(pool))
 }
 
