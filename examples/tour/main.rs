@@ -4,7 +4,7 @@
 
 mod timeline;
 
-use filch::{Executor, Pool, engine::WakePolicy};
+use filch::{Executor, Pool, Priority, engine::WakePolicy};
 use std::{
     hint,
     sync::{Arc, mpsc},
@@ -21,6 +21,7 @@ fn main() {
     a_panic_and_a_shutdown();
     asleep();
     fork_and_join(cores);
+    submitted_tasks(cores);
     println!(
         "\nThe same scheduler, step by step, on as many workers as you like:\n  \
          cargo run --release --features simulate --example simulate -- --curve"
@@ -231,4 +232,41 @@ fn fork_and_join(cores: usize) {
     println!(
         "   100,000 squares, written by 10 tasks that borrow their part of one vector: sum {sum}"
     );
+}
+
+/// Tasks with a handle, a priority, and a way to be called off.
+fn submitted_tasks(cores: usize) {
+    println!("\n6. Submitted tasks: a flood of unimportant ones, and one that cannot wait.\n");
+    let pool = Pool::builder()
+        .workers(cores)
+        .task_latencies(true)
+        .build()
+        .expect("the settings are good");
+    let mut flood = pool.group();
+    for n in 0..5_000_u64 {
+        let task = flood.task(move || {
+            work(100);
+            n
+        });
+        task.priority(Priority::Low)
+            .submit()
+            .expect("there is room");
+    }
+    let start = Instant::now();
+    let urgent = pool.task(Instant::now).priority(Priority::Critical);
+    let urgent = urgent.submit().expect("there is room");
+    while !urgent.is_finished() {
+        thread::yield_now(); // joining it would run it right here
+    }
+    let waited = urgent.join().expect("it does not panic") - start;
+    println!("   behind 5,000 Low tasks of 100 µs a Critical one waited {waited:.0?}");
+    flood.cancel_all();
+    let ran = flood.join_all().iter().filter(|task| task.is_ok()).count();
+    println!(
+        "   then the rest was called off: {ran} had run, {} never will\n",
+        5_000 - ran
+    );
+    for line in pool.task_metrics().to_string().lines() {
+        println!("   {line}");
+    }
 }

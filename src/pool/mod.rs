@@ -28,7 +28,7 @@ pub use tasks::TaskOverflow;
 
 use crate::{
     crew::{Crew, Parkers, is_worker_of},
-    engine::{Core, Level, PerWorker, Unpark},
+    engine::{Core, PerWorker, Unpark},
     ground::unwind::{self, Payload},
     observe::{Counters, Metrics},
 };
@@ -250,30 +250,6 @@ impl Inner {
     #[inline(always)]
     pub(crate) fn slab(&self, worker: usize) -> &Slab {
         &self.slabs[worker]
-    }
-
-    /// Queues a job of some level from a thread that is no worker of this pool.
-    #[allow(dead_code, reason = "for the faces to come")]
-    pub(crate) fn submit_at(&self, level: Level, job: Job) {
-        if let Err(refused) = self.core.inject_at(level, job) {
-            // Shut down: there is nobody else to do it.
-            self.as_guest(|site| refused.into_inner().run(site));
-        }
-    }
-
-    /// Queues a job that `worker` should run if it is free soon, and else anybody, from a thread that is no
-    /// worker of this pool.
-    #[allow(dead_code, reason = "for the faces to come")]
-    pub(crate) fn submit_for(&self, worker: usize, job: Job) {
-        let queued = if worker < self.threads {
-            self.core.inject_for(worker, job)
-        } else {
-            self.core.inject(job) // a guest would be gone before long
-        };
-        if let Err(refused) = queued {
-            // As above.
-            self.as_guest(|site| refused.into_inner().run(site));
-        }
     }
 
     /// A task that nobody waits for panicked.
