@@ -21,6 +21,10 @@ use std::{
 /// what falling asleep and being woken costs.
 const LINGER: u32 = 64;
 
+/// How many pauses a thread from outside gives the workers to begin the task that it wants to join: about a
+/// microsecond, some guest's visits.
+const PATIENCE: u32 = 32;
+
 /// Wakes a thread.
 struct Unpark(Thread);
 
@@ -72,6 +76,9 @@ pub(super) fn run_here<T>(hold: &Hold<T>) {
         }
         _ => match Inner::find(about.pool) {
             Some(pool) => {
+                if site.is_none() && pool.threads() > 0 && begins_soon(hold) {
+                    return;
+                }
                 if may_run(about.worker(), &pool, None)
                     && let Some(claim) = hold.claim()
                 {
@@ -85,6 +92,19 @@ pub(super) fn run_here<T>(hold: &Hold<T>) {
             }
         },
     });
+}
+
+/// Whether a worker begins the task within a moment. A thread from outside that joins many tasks in their order soon
+/// catches up with the workers; running the tasks itself it would have to become a guest for each of them, which
+/// takes several times as long (`filch-bench submit`, case `results_1`).
+fn begins_soon<T>(hold: &Hold<T>) -> bool {
+    for _ in 0..PATIENCE {
+        hint::spin_loop();
+        if !hold.cell().snapshot().is_queued() {
+            return true;
+        }
+    }
+    false
 }
 
 /// Whether a task for `worker` may run at `place`, or outside.
