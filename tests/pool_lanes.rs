@@ -3,7 +3,13 @@
 mod support;
 
 use filch::{Pool, Priority};
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
 use support::{Flag, LIMIT, pool, within};
 
 /// What ran, in order: the numbers of the tasks of a scope, and one that comes from outside in the middle.
@@ -87,5 +93,83 @@ fn an_isolated_wait_runs_nothing_from_elsewhere() {
     within(LIMIT, || {
         let (_, left) = visit(&pool(1), true);
         assert_eq!(left, 0, "the visitor came when the scope was done");
+    });
+}
+
+/// The only worker waits for a scope whose tasks follow each other: a Low task and one from outside get their turns.
+#[test]
+fn a_wait_starves_nobody() {
+    fn follow<'s>(s: &filch::Scope<'s>, ran: &'s AtomicUsize, left: usize) {
+        if left > 0 {
+            s.spawn(move |s| {
+                ran.fetch_add(1, Ordering::SeqCst);
+                follow(s, ran, left - 1);
+            });
+        }
+    }
+    within(LIMIT, || {
+        let pool = pool(1);
+        let (begun, queued) = (Flag::default(), Flag::default());
+        let ran = Arc::new(AtomicUsize::new(0));
+        let busy = {
+            let (begun, queued, ran) = (begun.clone(), queued.clone(), ran.clone());
+            pool.submit(move || {
+                begun.set();
+                queued.wait("the others are queued");
+                filch::scope(|s| follow(s, &ran, 10_000));
+            })
+        };
+        begun.wait("the worker begins");
+        let came = Arc::new(Mutex::new(vec![]));
+        let note = || {
+            let (ran, came) = (ran.clone(), came.clone());
+            move || came.lock().unwrap().push(ran.load(Ordering::SeqCst))
+        };
+        pool.spawn(note());
+        let low = pool.task(note()).priority(Priority::Low).submit().unwrap();
+        queued.set();
+        busy.join().unwrap();
+        while !low.is_finished() {
+            thread::yield_now();
+        }
+        let came = came.lock().unwrap().clone();
+        assert!(came.iter().all(|&after| after < 1_000), "{came:?}");
+    });
+}
+
+/// The only worker waits, and has nothing of its own; High tasks that follow each other leave a turn to the one from
+/// outside that it waits for.
+#[test]
+fn urgent_tasks_leave_turns_in_a_wait() {
+    fn follow(pool: &Pool, over: &Flag) {
+        if !over.is_set() {
+            let (again, until) = (pool.clone(), over.clone());
+            let task = pool.task(move || follow(&again, &until));
+            task.priority(Priority::High).submit().unwrap().detach();
+        }
+    }
+    within(LIMIT, || {
+        let (here, there) = (pool(1), pool(1));
+        let (begun, queued, over) = (Flag::default(), Flag::default(), Flag::default());
+        let elsewhere = {
+            let (begun, over) = (begun.clone(), over.clone());
+            there.submit(move || {
+                begun.set();
+                over.wait("the normal task runs");
+            })
+        };
+        begun.wait("what is waited for begins");
+        let busy = {
+            let (queued, over, pool) = (queued.clone(), over.clone(), here.clone());
+            here.submit(move || {
+                queued.wait("the normal task is queued");
+                follow(&pool, &over);
+                elsewhere.join().unwrap();
+            })
+        };
+        let set = over.clone();
+        here.spawn(move || set.set());
+        queued.set();
+        busy.join().unwrap();
     });
 }

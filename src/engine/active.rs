@@ -56,7 +56,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
     /// worker's box. It runs inside of the present task.
     #[inline]
     pub fn take_pressing(&mut self) -> Option<T> {
-        if self.worker.core.flags().read().presses() {
+        let turn = self.worker.choice.turns.tick();
+        if turn || self.worker.core.flags().read().presses() {
             self.worker.take_inside()
         } else {
             None
@@ -82,15 +83,23 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
 
     /// Spawns a task that only `worker` may run, or, if it leaves before, anybody.
     pub fn send(&mut self, worker: usize, task: T) {
+        let core = self.worker.core;
+        assert!(worker < core.workers(), "no worker {worker} in this engine");
         self.worker.count += 1;
-        self.worker.core.deliver(worker, task);
+        core.deliver(worker, task);
+    }
+
+    /// Tells who may sleep that there is something in the worker's own queue.
+    pub fn announce(&mut self) {
+        self.worker.core.notify(self.worker.id);
     }
 
     /// The waiting is over: the worker goes on with its task, whatever it was about to do.
     pub fn settle(&mut self) {
         self.worker.leave_search();
         if self.worker.idle {
-            self.worker.become_busy();
+            // Its task is in flight.
+            let _ = self.worker.become_busy();
         }
     }
 

@@ -214,22 +214,38 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         self.queue.oldest().map(|task| (task, Source::Local))
     }
 
-    /// What should not wait until the own queue is empty, for a worker in the middle of a task.
-    pub(super) fn find_pressing(&mut self) -> Found<T> {
-        let raised = self.core.flags().read();
-        let turn = self.choice.turn(raised);
-        self.take_pressing(raised, turn)
+    /// Takes a normal task from where no search is needed.
+    fn take_normal(&mut self) -> Found<T> {
+        if let Some(task) = self.queue.pop() {
+            return Some((task, Source::Local));
+        }
+        let task = self.take_mail().or_else(|| self.take_injected(1))?;
+        Some((task, Source::Injector))
     }
 
     /// Takes an urgent task, unless it is the turn of the normal ones; or every other time one from the worker's
     /// box.
     fn take_pressing(&mut self, raised: Raised, turn: Option<Turn>) -> Found<T> {
-        if turn == Some(Turn::Normal) || broken(Canary::LaneOrder) {
+        if turn == Some(Turn::Normal) {
             self.choice.over_normal = 0;
-            self.choice.gave_way = true;
-        } else if let found @ Some(_) = self.take_urgent_in_turn(raised, turn) {
+            let found = self
+                .take_own_box_in_turn(raised)
+                .or_else(|| self.take_normal());
+            if found.is_some() {
+                self.choice.gave_way = raised.urgent();
+                return found;
+            }
+        }
+        if !broken(Canary::LaneOrder)
+            && let found @ Some(_) = self.take_urgent_in_turn(raised, turn)
+        {
             return found;
         }
+        self.take_own_box_in_turn(raised)
+    }
+
+    /// Takes a task from the worker's box every other time.
+    fn take_own_box_in_turn(&mut self, raised: Raised) -> Found<T> {
         if raised.boxes() && !std::mem::take(&mut self.choice.boxed_last) {
             return self.take_own_box(raised);
         }

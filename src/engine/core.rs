@@ -246,6 +246,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// # Panics
     /// When there can be no such worker.
     pub fn send(&self, worker: usize, task: T) -> Result<(), Refused<T>> {
+        assert!(worker < self.workers(), "no worker {worker} in this engine");
         if !self.gate.enter(1) {
             return Err(Refused::closed(task));
         }
@@ -335,7 +336,12 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     }
 
     pub(super) fn deliver(&self, worker: usize, task: T) {
-        self.posts[worker].push_mail(task);
+        if let Err(task) = self.posts[worker].push_mail(task) {
+            // It has left: then it is anybody's.
+            self.injector.push_always([task]);
+            self.notify(OUTSIDE);
+            return;
+        }
         // Whether the worker sleeps or is about to: it looks at its mail after it has been unparked.
         self.settings.unpark.unpark(worker);
     }

@@ -19,7 +19,8 @@ const COUNT_SHIFT: u32 = 20;
 pub enum Verdict {
     /// There is, or may yet come, more work.
     Running,
-    /// The gate is closed, everybody rests and nothing is in flight. Said exactly once.
+    /// The gate is closed, everybody rests and nothing is in flight. Said once, but for those who
+    /// take part for a call after the end.
     Finished,
 }
 
@@ -122,11 +123,13 @@ impl Gate {
         self.add((tasks as u64).wrapping_neg() << COUNT_SHIFT)
     }
 
-    /// A worker starts to count privately.
-    pub fn busy(&self) {
+    /// A worker starts to count privately. False when the work was finished before: then whoever finished it is
+    /// about to send everybody home.
+    pub fn busy(&self) -> bool {
         // Relaxed: it only has to come before this worker's own `rest` in the order of the word.
         let before = self.word.fetch_add(BUSY, Ordering::Relaxed);
         debug_assert!(GateState(before).busy() < BUSY_MASK as usize);
+        before != 0
     }
 
     /// A worker flushes its private count (tasks spawned minus tasks finished) and stops counting.

@@ -55,10 +55,15 @@ impl<T> Post<T> {
         self.mail.load(Ordering::Acquire) != 0
     }
 
-    pub(super) fn push_mail(&self, task: T) {
+    /// Adds to the mail, or gives the task back when the worker has left.
+    pub(super) fn push_mail(&self, task: T) -> Result<(), T> {
         let mut inside = self.lock();
+        if !inside.open {
+            return Err(task);
+        }
         inside.mail.push_back(task);
         self.note(&inside);
+        Ok(())
     }
 
     pub(super) fn take_mail(&self) -> Option<T> {
@@ -201,13 +206,12 @@ mod tests {
     #[test]
     fn who_leaves_takes_everything_along_and_gets_no_more() {
         let (flags, post) = (Flags::new(), Post::new());
-        post.push_mail(1);
+        post.push_mail(1).unwrap();
         post.put(&flags, 2).unwrap();
         assert_eq!(post.close(&flags), [1, 2]);
         assert!(!flags.read().boxes() && !post.has_mail());
         assert_eq!(post.put(&flags, 3), Err(3));
-        post.push_mail(4);
-        assert_eq!(post.drain(&flags), [4]);
+        assert_eq!(post.push_mail(4), Err(4));
         post.open();
         assert_eq!(post.put(&flags, 5), Ok(()));
     }

@@ -174,10 +174,20 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     }
 
     /// Runs `f` as a task that came from nowhere: how a thread from outside takes part for one call.
-    pub fn adopt<R>(&mut self, f: impl FnOnce(Active<'_, 'c, T, Q, O>) -> R) -> R {
+    ///
+    /// `wait` is called while somebody who has found all work finished has not yet told the workers to go home:
+    /// what `f` spawns then would be left to workers that leave. Afterwards
+    /// [`is_stopped`](Core::is_stopped) says so.
+    pub fn adopt<R>(
+        &mut self,
+        mut wait: impl FnMut(),
+        f: impl FnOnce(Active<'_, 'c, T, Q, O>) -> R,
+    ) -> R {
         debug_assert_eq!(self.phase, Phase::Active, "not in the middle of a search");
-        if self.idle {
-            self.become_busy();
+        if self.idle && !self.become_busy() {
+            while !self.core.is_stopped() {
+                wait();
+            }
         }
         self.count += 1;
         f(Active { worker: self })
@@ -282,7 +292,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         if self.phase != Phase::Active || self.idle {
             return None; // the next step looks, and knows that the worker has run out
         }
-        let (task, source) = self.find_pressing()?;
+        let (task, source) = self.find_other()?;
         self.count -= 1;
         self.core.observer.event(self.id, Event::Started { source });
         Some(task)
@@ -374,14 +384,18 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
 
     /// The first task after a while without.
     #[cold]
-    pub(super) fn become_busy(&mut self) {
+    ///
+    /// False when everything was finished, and everybody is about to be sent home.
+    pub(super) fn become_busy(&mut self) -> bool {
+        let mut going_on = true;
         if self.resting {
             self.resting = false;
-            self.core.gate.busy();
+            going_on = self.core.gate.busy();
         }
         self.idle = false;
         self.queue.busy();
         self.core.observer.event(self.id, Event::Busy);
+        going_on
     }
 
     fn become_idle(&mut self) {
@@ -395,7 +409,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     #[inline(always)]
     fn run(&mut self, task: T, source: Source, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) {
         if self.idle {
-            self.become_busy();
+            // Its task is in flight, so the work is not finished.
+            let _ = self.become_busy();
         }
         self.core.observer.event(self.id, Event::Started { source });
         self.wake.pop();

@@ -75,7 +75,7 @@ impl Inner {
         let id = self.threads + place.1;
         self.parkers.register(id);
         let mut worker = self.core.enter(id);
-        let result = worker.adopt(|active| {
+        let result = worker.adopt(thread::yield_now, |active| {
             Site::enter(active, self, |site| {
                 // What a guest has taken it runs before it leaves: others may be waiting for it, who
                 // would not look for it where its queue goes then.

@@ -293,6 +293,8 @@ impl<'w, 'c> Site<'w, 'c> {
         if self.active().queue().push(job).is_err() {
             unreachable!("there was room for it a moment ago");
         }
+        // While it was out of the queue, a last look may have missed it.
+        self.active().announce();
     }
 
     /// Runs the newest jobs of this worker as long as they are `stale`, so that they don't pile up under
