@@ -330,6 +330,37 @@ fn a_chain_of_a_hundred_thousand_does_not_recurse() {
 }
 
 #[test]
+fn tokens_linked_by_callbacks_are_dropped_without_recursion() {
+    const DEEP: usize = 100_000;
+    in_a_child(
+        "tokens_linked_by_callbacks_are_dropped_without_recursion",
+        || {
+            let small = thread::Builder::new().stack_size(64 << 10);
+            let test = || {
+                let drops = Drops::default();
+                let first = CancelToken::new();
+                let mut last = first.clone();
+                for _ in 0..DEEP {
+                    let (next, counted) = (CancelToken::new(), drops.value());
+                    let linked = next.clone();
+                    let callback = move || {
+                        linked.cancel();
+                        drop(counted);
+                    };
+                    last.on_cancel(callback).detach();
+                    last = next;
+                }
+                drop(last);
+                assert_eq!(drops.seen(), 0);
+                drop(first);
+                assert_eq!(drops.seen(), DEEP, "all before the drop has returned");
+            };
+            small.spawn(test).unwrap().join().unwrap();
+        },
+    );
+}
+
+#[test]
 fn a_hundred_thousand_children_are_cancelled() {
     const WIDE: usize = 100_000;
     let (ran, count) = counter();

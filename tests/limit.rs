@@ -9,14 +9,16 @@ use filch::{
     limit::{Acquire, AcquireAll, MOST_UNITS},
 };
 use std::{
+    cell::RefCell,
     future::Future,
     panic::{self, AssertUnwindSafe},
     pin::Pin,
+    ptr,
     sync::{
         Arc, Barrier, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker},
     thread,
     time::{Duration, Instant},
 };
@@ -496,6 +498,79 @@ fn a_waker_whose_drop_panics_loses_nothing() {
     drop(held);
     assert!(next.poll().unwrap().is_ok());
     assert_eq!(budgets.available("a"), Some(2));
+}
+
+thread_local! {
+    /// What the next clone of the waker below does.
+    static ON_CLONE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+}
+
+/// A waker that does what `ON_CLONE` says when it is cloned, and whose clones panic when they are dropped.
+fn fragile() -> Waker {
+    fn clone(_: *const ()) -> RawWaker {
+        let f = ON_CLONE
+            .take()
+            .expect("it is cloned only when it has to wait");
+        f();
+        RawWaker::new(ptr::dangling(), &CALLS)
+    }
+    fn drop(data: *const ()) {
+        if !data.is_null() {
+            quiet_panic("drop of a clone");
+        }
+    }
+    static CALLS: RawWakerVTable = RawWakerVTable::new(clone, |_| (), |_| (), drop);
+    #[expect(unsafe_code, reason = "only so can the clone of a waker run code")]
+    // SAFETY: the pointer is never followed, and all of it may run on any thread.
+    unsafe {
+        Waker::from_raw(RawWaker::new(ptr::null(), &CALLS))
+    }
+}
+
+/// Polls `future` when nothing is free; the clone of its waker gives `held` back, and is dropped unneeded.
+#[track_caller]
+fn poll_late<F: Future + Unpin>(mut future: F, held: impl Sized + 'static) -> F::Output {
+    ON_CLONE.set(Some(Box::new(move || drop(held))));
+    let waker = fragile();
+    match Pin::new(&mut future).poll(&mut Context::from_waker(&waker)) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it has been given back"),
+    }
+}
+
+#[test]
+fn units_are_not_lost_with_a_waker_whose_drop_panics() {
+    let budget = Budget::new(1);
+    let held = budget.acquire(1).unwrap().into_owned();
+    let permit = poll_late(budget.acquire_async(1), held).unwrap();
+    assert_eq!((budget.available(), budget.waiting()), (0, 0));
+    drop(permit);
+    assert_eq!(budget.available(), 1);
+    let budgets = Budgets::new().with("a", 1);
+    let held = budgets.acquire(&[("a", 1)]).unwrap().into_owned();
+    let permits = poll_late(budgets.acquire_async(&[("a", 1)]), held).unwrap();
+    assert_eq!(budgets.available("a"), Some(0));
+    drop(permits);
+    assert_eq!(budgets.available("a"), Some(1));
+    // What is free at once needs no clone.
+    let waker = fragile();
+    let mut future = budgets.acquire_async(&[("a", 1)]);
+    let polled = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_ready());
+}
+
+#[test]
+fn a_refusal_survives_a_waker_whose_drop_panics() {
+    struct Close(Budget);
+    impl Drop for Close {
+        fn drop(&mut self) {
+            self.0.close();
+        }
+    }
+    let budget = Budget::new(1);
+    let _held = budget.acquire(1).unwrap();
+    let late = poll_late(budget.acquire_async(1), Close(budget.clone()));
+    assert!(late.unwrap_err().is_closed());
 }
 
 #[test]

@@ -84,6 +84,10 @@ impl<V> List<V> {
         Some(value)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first == NONE
+    }
+
     /// Takes out the value that has been in for the longest time.
     pub(crate) fn pop_first(&mut self) -> Option<V> {
         self.remove(Key(self.first))

@@ -1,5 +1,6 @@
 #![doc = include_str!("cancel.md")]
 
+mod drops;
 mod future;
 mod list;
 mod listener;

@@ -1,7 +1,7 @@
 //! What the clones of a token share; the protocol is told in the module above.
 
 use super::{
-    CancelReason,
+    CancelReason, drops,
     list::{Key, List},
     listener::Listener,
     state::State,
@@ -232,8 +232,12 @@ impl Node {
             self.cancel(CancelReason::Deadline);
             return Ok(());
         }
-        if self.is_cancelled() || self.has_deadline_before(at) {
+        if self.is_cancelled() {
             return Ok(());
+        }
+        if self.has_deadline_before(at) {
+            // In a forked child it may be an inherited one, which nobody serves yet.
+            return Timer::global().ensure_thread();
         }
         let node = Arc::downgrade(self);
         let entry = Timer::global().at(at, move || {
@@ -321,8 +325,6 @@ impl Drop for Node {
         }
         let links = self.links.get_mut();
         let links = links.unwrap_or_else(PoisonError::into_inner);
-        while let Some(listener) = links.listeners.pop_first() {
-            unwind::discard(listener);
-        }
+        drops::drop_all(std::mem::replace(&mut links.listeners, List::new()));
     }
 }

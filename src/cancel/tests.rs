@@ -1,4 +1,5 @@
 use super::{CancelReason, CancelToken, OnCancel};
+use crate::crew::timer::Timer;
 use std::{
     sync::{
         Arc, Mutex, Weak,
@@ -69,6 +70,16 @@ fn of_several_deadlines_the_earliest_stays() {
     let second = witness(&token);
     drop(token);
     assert!(!second());
+}
+
+#[test]
+fn a_later_deadline_starts_the_timer_for_an_inherited_one() {
+    let token = CancelToken::new();
+    let now = Instant::now();
+    token.cancel_at(now + HOUR).unwrap();
+    Timer::global().lose_thread();
+    token.cancel_at(now + 2 * HOUR).unwrap();
+    assert!(Timer::global().has_thread());
 }
 
 #[test]

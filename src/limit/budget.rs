@@ -331,21 +331,23 @@ impl Limit for Budget {
             Take::Closed => return Entry::Settled(Err(AcquireError::CLOSED)),
             Take::Wait => {}
         }
-        // Before the lock, since it is the user's code; and dropped after it, if it is not needed.
+        // Before the lock, since it is the user's code.
         let waker = waker.clone();
         let mut queue = self.lock();
         // Under the lock, so that whoever queues up is not too large, or is found by `shrink`.
-        if let Err(error) = self.fits(n) {
-            return Entry::Settled(Err(match self.is_closed() {
-                true => AcquireError::CLOSED,
-                false => error,
-            }));
-        }
-        match self.shared.units.take_or_wait(n) {
-            Take::Taken => Entry::Settled(Ok(())),
-            Take::Closed => Entry::Settled(Err(AcquireError::CLOSED)),
-            Take::Wait => Entry::Queued(queue.push(n, waker)),
-        }
+        let outcome = match self.fits(n) {
+            Err(_) if self.is_closed() => Err(AcquireError::CLOSED),
+            Err(error) => Err(error),
+            Ok(()) => match self.shared.units.take_or_wait(n) {
+                Take::Taken => Ok(()),
+                Take::Closed => Err(AcquireError::CLOSED),
+                Take::Wait => return Entry::Queued(queue.push(n, waker)),
+            },
+        };
+        // After the lock; and its panic must not take the units with it.
+        drop(queue);
+        release(waker);
+        Entry::Settled(outcome)
     }
 
     fn look(&self, ticket: u64, waker: &Waker) -> Option<Outcome> {

@@ -249,16 +249,23 @@ impl Limit for Budgets {
     type Ask = Ask;
 
     fn enter(&self, ask: &Ask, waker: &Waker) -> Entry {
-        // Before the lock, since it is the user's code; and dropped after it, if it is not needed.
+        let is_full = |outcome: &Outcome| outcome.as_ref().is_err_and(AcquireError::is_full);
+        let outcome = self.lock().take(ask);
+        if !is_full(&outcome) {
+            return Entry::Settled(outcome);
+        }
+        // Without the lock, since it is the user's code. So what was not free may be free by now.
         let waker = waker.clone();
         let mut set = self.lock();
-        match set.take(ask) {
-            Err(error) if error.is_full() => {
-                set.joined(ask);
-                Entry::Queued(set.queue.push(ask.clone(), waker))
-            }
-            outcome => Entry::Settled(outcome),
+        let outcome = set.take(ask);
+        if is_full(&outcome) {
+            set.joined(ask);
+            return Entry::Queued(set.queue.push(ask.clone(), waker));
         }
+        // After the lock; and its panic must not take the units with it.
+        drop(set);
+        release(waker);
+        Entry::Settled(outcome)
     }
 
     fn look(&self, ticket: u64, waker: &Waker) -> Option<Outcome> {

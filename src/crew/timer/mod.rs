@@ -10,7 +10,8 @@
 //! decided once, and told by [`Timer::at`] as a [`TimerError`]; the next entry tries again.
 //!
 //! Nobody joins it, so it never keeps a process from its end. It does not survive a `fork`, as no thread does;
-//! the first new entry in the child starts another one, which also serves the entries that the child inherited.
+//! the first deadline that is set in the child starts another one, which also serves the entries that the child
+//! inherited; also a deadline that needs no entry, since an inherited one comes before: [`Timer::ensure_thread`].
 //! (As with any lock, a fork in the very moment in which another thread is inside of the timer leaves the lock
 //! taken in the child.)
 //!
@@ -108,12 +109,8 @@ impl Timer {
         start: impl FnOnce(&'static Self) -> io::Result<()>,
     ) -> Result<TimerHandle, TimerError> {
         let mut state = self.lock();
-        let here = process::id();
-        if state.process != Some(here) {
-            // If this fails, the callback is dropped after the guard, as every parameter is.
-            start(self).map_err(|source| TimerError { source })?;
-            state.process = Some(here);
-        }
+        // If this fails, the callback is dropped after the guard, as every parameter is.
+        self.start_if_none(&mut state, start)?;
         let wake = match state.rest {
             Rest::Awake => false,
             Rest::Until(time) => at < time,
@@ -132,6 +129,28 @@ impl Timer {
             timer: self,
             ticket: Some(ticket),
         })
+    }
+
+    /// Starts the thread if there is none in this process. For those who rely on an entry that is there already: it
+    /// may have been inherited by a `fork`, and the thread was not.
+    ///
+    /// # Errors
+    /// When the thread is not there and cannot be started.
+    pub(crate) fn ensure_thread(&'static self) -> Result<(), TimerError> {
+        self.start_if_none(&mut self.lock(), start)
+    }
+
+    fn start_if_none(
+        &'static self,
+        state: &mut State,
+        start: impl FnOnce(&'static Self) -> io::Result<()>,
+    ) -> Result<(), TimerError> {
+        let here = process::id();
+        if state.process != Some(here) {
+            start(self).map_err(|source| TimerError { source })?;
+            state.process = Some(here);
+        }
+        Ok(())
     }
 
     /// What the thread does, for ever.

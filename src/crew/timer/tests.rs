@@ -54,6 +54,17 @@ fn pending(timer: &Timer) -> usize {
     timer.lock().queue.len()
 }
 
+impl Timer {
+    /// What a child process sees after a fork: a thread that runs somewhere else.
+    pub(crate) fn lose_thread(&self) {
+        self.lock().process = Some(0);
+    }
+
+    pub(crate) fn has_thread(&self) -> bool {
+        self.lock().process == Some(std::process::id())
+    }
+}
+
 impl TimerHandle {
     pub(crate) fn is_pending(&self) -> bool {
         let queue = &self.timer.lock().queue;
@@ -205,11 +216,24 @@ fn the_thread_is_started_once_and_again_after_a_fork() {
     (0..3).for_each(|n| insert(Box::new(send(&to, n))));
     (0..3).for_each(|n| assert_eq!(receive(&from), n));
     assert_eq!(starts.load(Ordering::SeqCst), 1);
-    // What a child process sees: a thread that runs somewhere else.
-    timer.lock().process = Some(0);
+    timer.lose_thread();
     insert(Box::new(send(&to, 3)));
     assert_eq!(receive(&from), 3);
     assert_eq!(starts.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn an_inherited_entry_is_served_without_a_new_one() {
+    let (to, from) = mpsc::channel();
+    let timer = timer();
+    // Into a queue that no thread serves yet.
+    let nobody = |_| Ok(());
+    let entry = timer.at_with(soon(), Box::new(send(&to, ())), nobody);
+    entry.unwrap().detach();
+    timer.lose_thread();
+    timer.ensure_thread().unwrap();
+    assert!(timer.has_thread());
+    receive(&from);
 }
 
 #[test]

@@ -1,0 +1,63 @@
+//! Dropping the listeners of a node that is dropped, without recursion.
+//!
+//! A callback may own the last token of another node, whose callbacks own the next one, and so on. So a node that is
+//! dropped while this thread drops the listeners of another one leaves its own to that outermost drop.
+
+use super::{list::List, listener::Listener};
+use crate::ground::unwind;
+use std::cell::RefCell;
+
+type Lists = Vec<List<Listener>>;
+
+thread_local! {
+    /// What is left to the outermost drop on this thread; `None` while there is none.
+    static LATER: RefCell<Option<Lists>> = const { RefCell::new(None) };
+}
+
+/// Drops `listeners`: now, or before the outermost drop on this thread returns.
+pub(crate) fn drop_all(listeners: List<Listener>) {
+    if listeners.is_empty() {
+        return;
+    }
+    let mut now = leave(listeners);
+    while let Some(mut listeners) = now {
+        // The user's code, which may come back here: nothing is borrowed meanwhile. No panic leaves this loop, so
+        // its end is always told by `next`.
+        while let Some(listener) = listeners.pop_first() {
+            unwind::discard(listener);
+        }
+        now = next();
+    }
+}
+
+/// Leaves `listeners` to the outermost drop; gives them back when this is it. So it is at the end of the thread as
+/// well, when there is no list any more.
+fn leave(listeners: List<Listener>) -> Option<List<Listener>> {
+    let mut mine = Some(listeners);
+    with(|later| match later {
+        Some(lists) => lists.extend(mine.take()),
+        None => *later = Some(Lists::new()),
+    });
+    mine
+}
+
+/// The next ones for the outermost drop, which is over when there are none.
+fn next() -> Option<List<Listener>> {
+    with(|later| {
+        let next = later.as_mut().and_then(Lists::pop);
+        if next.is_none() {
+            *later = None;
+        }
+        next
+    })
+    .flatten()
+}
+
+/// `None` when the thread has given the list up. In model checks too: their threads share one thread of the system,
+/// and would leave their listeners to each other.
+fn with<R>(f: impl FnOnce(&mut Option<Lists>) -> R) -> Option<R> {
+    if cfg!(filch_loom) {
+        return None;
+    }
+    LATER.try_with(|later| f(&mut later.borrow_mut())).ok()
+}
