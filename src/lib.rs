@@ -9,6 +9,7 @@
 //! | two or more things to do at once, that may borrow local data | [`join`], [`scope`], on a [`Pool`] or the global one |
 //! | closures with a result, a priority, a deadline | [`submit()`], [`task()`], [`Pool::group`] |
 //! | closures that nobody waits for | [`spawn`] |
+//! | tasks that wait for others, run once or again and again | [`Graph`], see [`graph`] |
 //! | many tasks of one type, that spawn more of them | [`Executor`] |
 //! | a limit on how much is in use at the same time: a count, bytes, several things at once | [`Budget`], [`Budgets`] |
 //! | a scheduler of your own to build, or a queue strategy | [`engine`] |
@@ -48,7 +49,7 @@
 //!
 //! # The layers
 //!
-//! Each uses only what is below it: faces ([`executor`], [`fork`](mod@fork), [`submit`](mod@submit)) · [`pool`] · aids ([`limit`],
+//! Each uses only what is below it: faces ([`executor`], [`fork`](mod@fork), [`graph`], [`submit`](mod@submit)) · [`pool`] · aids ([`limit`],
 //! [`cancel`]) · drivers ([`crew`]: threads, `simulate`: virtual
 //! workers) · [`observe`] · [`engine`] · [`ground`]. `ARCHITECTURE.md` in the repository walks through
 //! them.
@@ -58,6 +59,7 @@ pub mod crew;
 pub mod engine;
 pub mod executor;
 pub mod fork;
+pub mod graph;
 pub mod ground;
 pub mod limit;
 pub mod observe;
@@ -72,6 +74,7 @@ pub use executor::Executor;
 pub use fork::{
     JoinContext, Scope, broadcast, isolate, join, join_context, scope, spawn, yield_now,
 };
+pub use graph::{Graph, Plan};
 pub use ground::{
     error::{BuildError, Refused},
     rng::Rng,

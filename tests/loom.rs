@@ -22,12 +22,16 @@ mod cancel;
 mod deque;
 #[path = "loom/gate.rs"]
 mod gate;
+#[path = "loom/graph.rs"]
+mod graph;
 #[path = "loom/lanes.rs"]
 mod lanes;
 #[path = "loom/latch.rs"]
 mod latch;
 #[path = "loom/limit.rs"]
 mod limit;
+#[path = "loom/pipeline.rs"]
+mod pipeline;
 #[path = "loom/pool.rs"]
 mod pool;
 #[path = "loom/sleep.rs"]

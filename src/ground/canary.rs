@@ -89,6 +89,14 @@ pub enum Canary {
     TaskToken = 65,
     /// A worker that takes a batch without having announced a search tells nobody.
     Glance = 88,
+    /// The predecessors of a task in a graph leave without handing over what they did.
+    GraphArrive = 90,
+    /// A future in a graph that is woken while it is polled falls asleep all the same.
+    GraphWake = 91,
+    /// A wake that finds the future woken already does not hand over what was done before it.
+    GraphWakeAgain = 92,
+    /// A token and its turn arrive with a look and a separate write.
+    PipelineArrive = 93,
 }
 
 #[cfg(any(filch_loom, filch_canary))]

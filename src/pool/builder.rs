@@ -173,7 +173,7 @@ impl PoolBuilder {
             ..PerWorkerSpec::default()
         };
         let core = Core::new(self.settings, &spec, Counters::new(places))?;
-        let inner = Arc::new(Inner {
+        let inner = Arc::new_cyclic(|this| Inner {
             core: Arc::new(core),
             parkers,
             guests: Guests::new(),
@@ -188,6 +188,7 @@ impl PoolBuilder {
             number: registry::Number::new(),
             on_panic: self.on_panic,
             handle: OnceLock::new(),
+            this: this.clone(),
         });
         inner.publish();
         let work = Arc::new(Jobs(inner.clone()));

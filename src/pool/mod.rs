@@ -57,6 +57,8 @@ pub(crate) struct Inner {
     on_panic: Option<PanicHandler>,
     /// The handles, for `Pool::current`.
     handle: OnceLock<Weak<Owned>>,
+    /// Itself, for those who only have a reference.
+    this: Weak<Inner>,
 }
 
 type PanicHandler = Arc<dyn Fn(&Payload) + Send + Sync>;
@@ -215,6 +217,13 @@ pub(crate) fn on_current<R>(f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
 }
 
 impl Inner {
+    /// A share of it.
+    pub(crate) fn share(&self) -> Arc<Self> {
+        self.this
+            .upgrade()
+            .expect("it is alive while it is borrowed")
+    }
+
     pub(crate) fn core(&self) -> &Core<Job, PerWorker, Counters> {
         &self.core
     }

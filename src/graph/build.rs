@@ -1,0 +1,451 @@
+//! Building a graph.
+
+use super::{
+    check,
+    error::GraphError,
+    flow::Place,
+    node::{Env, Kind, Node, Then},
+    order::Order,
+    plan::Plan,
+    run::Context,
+    semaphore::Semaphore,
+    value::Values,
+};
+use std::{
+    borrow::Cow,
+    cell::{RefCell, RefMut},
+    fmt, iter,
+    sync::Arc,
+};
+
+/// A graph of tasks under construction.
+///
+/// Tasks are added with closures, which may borrow everything that outlives the graph; edges say what must be
+/// done before what. [`plan`](Self::plan) checks it all once and makes it ready to be run, again and again.
+///
+/// ```
+/// use filch::Graph;
+/// use std::sync::atomic::{AtomicU32, Ordering};
+///
+/// let eggs = AtomicU32::new(0);
+/// let graph = Graph::new();
+/// let buy = graph.task("buy", || eggs.store(6, Ordering::Relaxed));
+/// let boil = graph.task("boil", || assert_eq!(eggs.load(Ordering::Relaxed), 6));
+/// let toast = graph.task("toast", || ());
+/// let eat = graph.task("eat", || ());
+/// buy.precede(boil);
+/// eat.succeed([boil, toast]);
+///
+/// let mut breakfast = graph.plan()?;
+/// breakfast.run()?;
+/// breakfast.run()?; // tomorrow
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Graph<'env> {
+    parts: RefCell<Parts>,
+    /// The closures may borrow what lives as long as this, and no shorter.
+    _env: Env<'env>,
+}
+
+/// What a graph is made of.
+#[derive(Default)]
+pub(super) struct Parts {
+    /// The first one is no task.
+    pub(super) nodes: Vec<Node>,
+    pub(super) kinds: Vec<Kind>,
+    pub(super) edges: Vec<(u32, u32)>,
+    pub(super) names: Names,
+    /// Where the graphs inside of tasks are kept between runs.
+    pub(super) places: Vec<(u32, Place)>,
+    pub(super) semaphores: Vec<(u32, Semaphore)>,
+    pub(super) order: Order,
+    pub(super) values: Values,
+}
+
+type Named = Vec<(u32, Cow<'static, str>)>;
+
+/// The names of tasks, by number: those that have one.
+#[derive(Clone)]
+pub(super) enum Names {
+    Own(Named),
+    /// Those of a template.
+    Shared(Arc<Named>),
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self::Own(Vec::new())
+    }
+}
+
+impl Names {
+    fn push(&mut self, index: u32, name: Cow<'static, str>) {
+        if name.is_empty() {
+            return;
+        }
+        if let Self::Shared(shared) = self {
+            *self = Self::Own(Named::clone(shared));
+        }
+        if let Self::Own(names) = self {
+            names.push((index, name));
+        }
+    }
+
+    /// Lets others have them too.
+    pub(super) fn share(&mut self) -> Self {
+        let shared = match std::mem::take(self) {
+            Self::Own(names) => Arc::new(names),
+            Self::Shared(shared) => shared,
+        };
+        *self = Self::Shared(shared.clone());
+        Self::Shared(shared)
+    }
+
+    pub(super) fn get(&self, index: u32) -> Option<&str> {
+        let names = match self {
+            Self::Own(names) => names,
+            Self::Shared(shared) => &**shared,
+        };
+        let found = names.binary_search_by_key(&index, |(index, _)| *index);
+        found.ok().map(|at| &*names[at].1)
+    }
+
+    /// The name, or the number.
+    pub(super) fn of(&self, index: u32) -> String {
+        match self.get(index) {
+            Some(name) => name.to_owned(),
+            None => format!("task {index}"),
+        }
+    }
+}
+
+impl<'env> Graph<'env> {
+    /// An empty graph.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_capacity(0)
+    }
+
+    /// An empty graph with room for `tasks`.
+    #[must_use]
+    pub fn with_capacity(tasks: usize) -> Self {
+        let mut parts = Parts {
+            nodes: Vec::with_capacity(tasks + 1),
+            kinds: Vec::with_capacity(tasks + 1),
+            ..Parts::default()
+        };
+        parts.nodes.push(Node::empty(0));
+        parts.kinds.push(Kind::Empty);
+        Self {
+            parts: RefCell::new(parts),
+            _env: Env::new(),
+        }
+    }
+
+    pub(super) fn add(&self, name: Cow<'static, str>) -> Task<'_, 'env> {
+        let mut parts = self.parts.borrow_mut();
+        let index = u32::try_from(parts.nodes.len()).expect("a graph has room for 2^32 tasks");
+        parts.nodes.push(Node::empty(index));
+        parts.kinds.push(Kind::Empty);
+        parts.names.push(index, name);
+        Task { graph: self, index }
+    }
+
+    #[inline(always)]
+    fn add_with<F>(&self, name: Cow<'static, str>, kind: Kind, func: F) -> Task<'_, 'env>
+    where
+        F: FnMut(&Context<'_, '_, '_>) -> Then + Send + 'env,
+    {
+        let mut parts = self.parts.borrow_mut();
+        let index = u32::try_from(parts.nodes.len()).expect("a graph has room for 2^32 tasks");
+        parts.nodes.push(Node::new(index, func));
+        parts.kinds.push(kind);
+        parts.names.push(index, name);
+        Task { graph: self, index }
+    }
+
+    pub(super) fn set<F>(&self, index: u32, kind: Kind, func: F)
+    where
+        F: FnMut(&Context<'_, '_, '_>) -> Then + Send + 'env,
+    {
+        let mut parts = self.parts.borrow_mut();
+        let had = std::mem::replace(&mut parts.kinds[index as usize], kind);
+        let node = &mut parts.nodes[index as usize];
+        let old = (had != Kind::Empty).then(|| node.take());
+        node.set(func);
+        // The destructor of the old closure is the user's code.
+        drop(parts);
+        drop(old);
+    }
+
+    pub(super) fn parts(&self) -> RefMut<'_, Parts> {
+        self.parts.borrow_mut()
+    }
+
+    /// Adds a task. An empty name means none.
+    #[inline]
+    pub fn task(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        mut work: impl FnMut() + Send + 'env,
+    ) -> Task<'_, 'env> {
+        self.add_with(name.into(), Kind::Plain, move |_| {
+            work();
+            Then::All
+        })
+    }
+
+    /// Adds a task whose work comes later, by [`Task::work`] or [`Task::choose`]; until then it does nothing.
+    ///
+    /// ```
+    /// use filch::Graph;
+    ///
+    /// let graph = Graph::new();
+    /// let later = graph.placeholder("later");
+    /// graph.task("first", || ()).precede(later);
+    /// later.work(|| println!("now"));
+    /// # graph.plan()?.run()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn placeholder(&self, name: impl Into<Cow<'static, str>>) -> Task<'_, 'env> {
+        self.add(name.into())
+    }
+
+    /// Adds a task that chooses which of its successors comes next, by the number in the order in which they were
+    /// added: 0 is the first one. A number that is too large means none. Its successors do not wait for it; the chosen
+    /// one runs at once. So a graph may go back: a loop needs a condition in it.
+    ///
+    /// ```
+    /// use filch::Graph;
+    ///
+    /// let mut laps = 0;
+    /// let graph = Graph::new();
+    /// let start = graph.task("start", || ());
+    /// let lap = graph.task("lap", || ());
+    /// let again = graph.condition("again?", || {
+    ///     laps += 1;
+    ///     if laps < 10 { 0 } else { 1 }
+    /// });
+    /// let end = graph.task("end", || ());
+    /// start.precede(lap);
+    /// lap.precede(again);
+    /// again.precede([lap, end]);
+    /// graph.plan()?.run()?;
+    /// assert_eq!(laps, 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn condition(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        choose: impl FnMut() -> usize + Send + 'env,
+    ) -> Task<'_, 'env> {
+        let task = self.add(name.into());
+        task.choose(choose);
+        task
+    }
+
+    /// [`condition`](Self::condition) that chooses any number of its successors, which run at the same time. Numbers that are
+    /// too large mean none.
+    ///
+    /// ```
+    /// use filch::Graph;
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    ///
+    /// let sum = AtomicU32::new(0);
+    /// let graph = Graph::new();
+    /// let choose = graph.multi_condition("which?", || [0, 2, 7]);
+    /// for n in [1, 10, 100] {
+    ///     let sum = &sum;
+    ///     choose.precede(graph.task("", move || { sum.fetch_add(n, Ordering::Relaxed); }));
+    /// }
+    /// graph.plan()?.run()?;
+    /// assert_eq!(sum.load(Ordering::Relaxed), 101);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn multi_condition<I>(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        mut choose: impl FnMut() -> I + Send + 'env,
+    ) -> Task<'_, 'env>
+    where
+        I: IntoIterator<Item = usize>,
+    {
+        let task = self.add(name.into());
+        self.set(task.index, Kind::MultiCondition, move |cx| {
+            let numbers = choose().into_iter().collect();
+            if let Some(chosen) = cx.chosen {
+                chosen.set(numbers);
+            }
+            Then::Many
+        });
+        task
+    }
+
+    /// Makes each of the tasks wait for the one before it.
+    ///
+    /// ```
+    /// use filch::Graph;
+    ///
+    /// let graph = Graph::new();
+    /// let tasks: Vec<_> = (0..5).map(|_| graph.task("", || ())).collect();
+    /// graph.linearize(tasks);
+    /// ```
+    pub fn linearize<'g>(&'g self, tasks: impl IntoIterator<Item = Task<'g, 'env>>)
+    where
+        'env: 'g,
+    {
+        let mut last: Option<Task<'g, 'env>> = None;
+        for task in tasks {
+            if let Some(last) = last.replace(task) {
+                last.precede(task);
+            }
+        }
+    }
+
+    /// How many tasks there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.parts.borrow().nodes.len() - 1
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Checks the graph and makes it ready to run.
+    ///
+    /// # Errors
+    /// When tasks wait for each other in a circle: the error names them. When there is nothing to start with.
+    pub fn plan(self) -> Result<Plan<'env>, GraphError> {
+        let parts = self.parts.into_inner();
+        check::plan(parts)
+    }
+
+    pub(super) fn from_parts(parts: Parts) -> Self {
+        Self {
+            parts: RefCell::new(parts),
+            _env: Env::new(),
+        }
+    }
+
+    /// The task with this number, as [`Task::index`] has told.
+    #[must_use]
+    pub fn get(&self, index: u32) -> Option<Task<'_, 'env>> {
+        let known = index > 0 && (index as usize) < self.parts.borrow().nodes.len();
+        known.then_some(Task { graph: self, index })
+    }
+}
+
+impl Default for Graph<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Graph<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Graph").field("tasks", &self.len()).finish()
+    }
+}
+
+/// A task of a graph under construction: a number, to be copied freely.
+#[derive(Clone, Copy)]
+pub struct Task<'g, 'env> {
+    pub(super) graph: &'g Graph<'env>,
+    index: u32,
+}
+
+impl<'g, 'env> Task<'g, 'env> {
+    /// The task's number in its graph.
+    #[must_use]
+    pub fn index(self) -> u32 {
+        self.index
+    }
+
+    /// What it is called: its name, or its number.
+    #[must_use]
+    pub fn name(self) -> String {
+        self.graph.parts.borrow().names.of(self.index)
+    }
+
+    /// Runs before `others`, one or many.
+    ///
+    /// # Panics
+    /// When one of them is of another graph.
+    #[inline]
+    pub fn precede(self, others: impl IntoIterator<Item = Task<'g, 'env>>) -> Self {
+        for other in others {
+            self.graph.edge(self, other);
+        }
+        self
+    }
+
+    /// Runs after `others`, one or many.
+    ///
+    /// # Panics
+    /// As [`precede`](Self::precede).
+    #[inline]
+    pub fn succeed(self, others: impl IntoIterator<Item = Task<'g, 'env>>) -> Self {
+        for other in others {
+            self.graph.edge(other, self);
+        }
+        self
+    }
+
+    /// Gives the task its work; what it had before is dropped.
+    #[inline]
+    pub fn work(self, mut work: impl FnMut() + Send + 'env) -> Self {
+        self.graph.set(self.index, Kind::Plain, move |_| {
+            work();
+            Then::All
+        });
+        self
+    }
+
+    /// Makes it a [`condition`](Graph::condition).
+    pub fn choose(self, mut choose: impl FnMut() -> usize + Send + 'env) -> Self {
+        self.graph
+            .set(self.index, Kind::Condition, move |_| Then::One(choose()));
+        self
+    }
+}
+
+impl Graph<'_> {
+    #[inline]
+    pub(super) fn check_own(&self, task: Task<'_, '_>) {
+        let here = (&raw const *self).cast::<()>();
+        assert!(
+            std::ptr::eq(here, (&raw const *task.graph).cast()),
+            "a task of another graph"
+        );
+    }
+
+    #[inline]
+    fn edge(&self, from: Task<'_, '_>, to: Task<'_, '_>) {
+        let here = (&raw const *self).cast::<()>();
+        assert!(
+            std::ptr::eq(here, (&raw const *from.graph).cast())
+                && std::ptr::eq(here, (&raw const *to.graph).cast()),
+            "a task of another graph"
+        );
+        self.parts.borrow_mut().edges.push((from.index, to.index));
+    }
+}
+
+/// A single task stands for a list of one.
+impl<'g, 'env> IntoIterator for Task<'g, 'env> {
+    type Item = Self;
+    type IntoIter = iter::Once<Self>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        iter::once(self)
+    }
+}
+
+impl fmt::Debug for Task<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Task").field(&self.name()).finish()
+    }
+}

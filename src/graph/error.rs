@@ -1,0 +1,265 @@
+//! What can be wrong with a graph, and with a run of it.
+
+use super::plan::RunReport;
+use crate::ground::unwind::{self, Payload};
+use std::{error::Error, fmt};
+
+/// Why a graph cannot be run.
+///
+/// ```
+/// use filch::Graph;
+///
+/// let graph = Graph::new();
+/// let hen = graph.task("hen", || ());
+/// let egg = graph.task("egg", || ());
+/// hen.precede(egg);
+/// egg.precede(hen);
+/// let error = graph.plan().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "these tasks wait for each other: hen → egg → hen; take one of the edges away, or let a condition decide"
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GraphError {
+    kind: GraphErrorKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum GraphErrorKind {
+    Cycle(Vec<String>),
+    NoSource,
+    Moved(String),
+    Permits(String),
+}
+
+impl GraphError {
+    pub(super) fn cycle(tasks: Vec<String>) -> Self {
+        let kind = GraphErrorKind::Cycle(tasks);
+        Self { kind }
+    }
+
+    pub(super) fn no_source() -> Self {
+        let kind = GraphErrorKind::NoSource;
+        Self { kind }
+    }
+
+    pub(super) fn moved(task: String) -> Self {
+        let kind = GraphErrorKind::Moved(task);
+        Self { kind }
+    }
+
+    pub(super) fn permits(task: String) -> Self {
+        let kind = GraphErrorKind::Permits(task);
+        Self { kind }
+    }
+
+    /// The tasks that wait for each other, in a circle; empty if that is not what is wrong.
+    #[must_use]
+    pub fn cycle_tasks(&self) -> &[String] {
+        match &self.kind {
+            GraphErrorKind::Cycle(tasks) => tasks,
+            _ => &[],
+        }
+    }
+}
+
+impl fmt::Display for GraphError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            GraphErrorKind::Cycle(tasks) => {
+                f.write_str("these tasks wait for each other: ")?;
+                for task in tasks {
+                    write!(f, "{task} → ")?;
+                }
+                let first = tasks.first().map_or("", |task| task);
+                write!(
+                    f,
+                    "{first}; take one of the edges away, or let a condition decide"
+                )
+            }
+            GraphErrorKind::NoSource => f.write_str(
+                "there is no task to start with: every one has a predecessor; add one that has none",
+            ),
+            GraphErrorKind::Permits(task) => write!(
+                f,
+                "{task} needs more permits of a semaphore than there are; give the semaphore more"
+            ),
+            GraphErrorKind::Moved(task) => write!(
+                f,
+                "the value of {task} is moved to one task and used by another; let all of them borrow it"
+            ),
+        }
+    }
+}
+
+impl Error for GraphError {}
+
+/// What a run came to, as it is told.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub(super) ran: u64,
+    pub(super) skipped: u64,
+    /// It was told to stop.
+    pub(super) stopped: bool,
+    /// Something was left out for that.
+    pub(super) cut: bool,
+    pub(super) panics: Vec<TaskPanic>,
+    pub(super) broken: Option<(String, Broken)>,
+}
+
+/// What else can be wrong with a task.
+#[derive(Clone, Debug)]
+pub(super) enum Broken {
+    /// It was released while it was running.
+    Overlap,
+    /// The graph that it has built cannot be run.
+    Graph(GraphError),
+}
+
+impl Outcome {
+    pub(super) fn has_failed(&self) -> bool {
+        !self.panics.is_empty() || self.broken.is_some()
+    }
+
+    /// Adds what a run inside of `task` came to.
+    pub(super) fn add(&mut self, task: &str, inner: Self) {
+        self.ran += inner.ran;
+        self.skipped += inner.skipped;
+        self.cut |= inner.cut;
+        let within = |name: &str| format!("{task}/{name}");
+        let panics = inner.panics.into_iter().map(|panic| TaskPanic {
+            task: within(&panic.task),
+            payload: panic.payload,
+        });
+        self.panics.extend(panics);
+        if let Some((name, broken)) = inner.broken {
+            self.broken = Some((within(&name), broken));
+        }
+    }
+
+    pub(super) fn into_result(self) -> Result<RunReport, RunError> {
+        if !self.has_failed() && !self.cut {
+            return Ok(RunReport { ran: self.ran });
+        }
+        Err(RunError {
+            panics: self.panics,
+            broken: self.broken,
+            ran: self.ran,
+            skipped: self.skipped as usize,
+        })
+    }
+}
+
+/// Why a run of a graph did not come to its end.
+///
+/// It failed, because tasks panicked or the graph is wrong in a way that only a run can show; or it was
+/// cancelled.
+pub struct RunError {
+    pub(super) panics: Vec<TaskPanic>,
+    pub(super) broken: Option<(String, Broken)>,
+    pub(super) ran: u64,
+    pub(super) skipped: usize,
+}
+
+/// The panic of one task.
+pub struct TaskPanic {
+    pub(super) task: String,
+    pub(super) payload: Payload,
+}
+
+impl TaskPanic {
+    /// The name of the task, or its number.
+    #[must_use]
+    pub fn task(&self) -> &str {
+        &self.task
+    }
+
+    /// What the panic carried.
+    #[must_use]
+    pub fn into_payload(self) -> Payload {
+        self.payload
+    }
+}
+
+impl RunError {
+    /// All panics of the run, the first one first.
+    #[must_use]
+    pub fn panics(&self) -> &[TaskPanic] {
+        &self.panics
+    }
+
+    /// All panics of the run, the first one first.
+    #[must_use]
+    pub fn into_panics(self) -> Vec<TaskPanic> {
+        self.panics
+    }
+
+    /// Whether nothing failed: the run was told to stop.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.panics.is_empty() && self.broken.is_none()
+    }
+
+    /// How many tasks did not come to their end. Those that ran several times, in a loop, count several times among
+    /// those that [`ran`](Self::ran), so with loops this number may be too small.
+    #[must_use]
+    pub fn skipped(&self) -> usize {
+        self.skipped
+    }
+
+    /// How many tasks ran; one that ran twice counts twice.
+    #[must_use]
+    pub fn ran(&self) -> u64 {
+        self.ran
+    }
+}
+
+impl fmt::Display for TaskPanic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} panicked: {}",
+            self.task,
+            unwind::message(&self.payload)
+        )
+    }
+}
+
+impl fmt::Debug for TaskPanic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, panic) in self.panics.iter().enumerate() {
+            let comma = if number == 0 { "" } else { ", " };
+            write!(f, "{comma}{panic}")?;
+        }
+        if !self.panics.is_empty() && self.broken.is_some() {
+            f.write_str(", ")?;
+        }
+        match &self.broken {
+            None if self.panics.is_empty() => f.write_str("cancelled")?,
+            None => {}
+            Some((task, Broken::Overlap)) => write!(
+                f,
+                "{task} was released again while it was running; a loop must wait for all that it repeats"
+            )?,
+            Some((task, Broken::Graph(error))) => {
+                write!(f, "the graph that {task} has built: {error}")?;
+            }
+        }
+        write!(f, " ({} tasks skipped)", self.skipped)
+    }
+}
+
+impl fmt::Debug for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Error for RunError {}

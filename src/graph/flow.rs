@@ -1,0 +1,204 @@
+//! Graphs inside of tasks: subflows, that a task builds while it runs, and modules, that are there before.
+
+use super::{
+    build::{Graph, Task},
+    error::{Broken, GraphError, Outcome},
+    node::{Kind, Then},
+    plan::Plan,
+    run::Context,
+    start::run_inside,
+};
+use crate::ground::unwind;
+use std::{
+    borrow::Cow,
+    cell::Cell,
+    fmt,
+    ops::Deref,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// Where the graph of a task is kept while it does not run.
+#[derive(Clone, Default)]
+pub(super) struct Place(Arc<Mutex<Option<Plan<'static>>>>);
+
+impl Place {
+    fn lock(&self) -> MutexGuard<'_, Option<Plan<'static>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a plan there; what was there comes back.
+    pub(super) fn put(&self, plan: Plan<'static>) -> Option<Plan<'static>> {
+        self.lock().replace(plan)
+    }
+
+    pub(super) fn take(&self) -> Option<Plan<'static>> {
+        self.lock().take()
+    }
+}
+
+/// A graph that a task builds while it runs: what a [`Graph`] can do, plus two choices.
+///
+/// Made by [`Graph::subflow`].
+pub struct Subflow<'env> {
+    graph: Graph<'env>,
+    detached: Cell<bool>,
+    retained: Cell<bool>,
+}
+
+impl Subflow<'_> {
+    /// The successors of the task do not wait for this subflow; only the whole run does.
+    pub fn detach(&self) {
+        self.detached.set(true);
+    }
+
+    /// The subflow is kept until the task runs again, for [`Plan::with_inner`], instead of being dropped when it is
+    /// done.
+    pub fn retain(&self) {
+        self.retained.set(true);
+    }
+}
+
+impl<'env> Deref for Subflow<'env> {
+    type Target = Graph<'env>;
+
+    fn deref(&self) -> &Graph<'env> {
+        &self.graph
+    }
+}
+
+impl fmt::Debug for Subflow<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subflow")
+            .field("tasks", &self.graph.len())
+            .field("detached", &self.detached.get())
+            .field("retained", &self.retained.get())
+            .finish()
+    }
+}
+
+impl<'env> Graph<'env> {
+    /// Adds a task that builds a graph while it runs. What it builds runs when `build` returns, and the task's
+    /// successors wait for it, unless it is [detached](Subflow::detach). No worker waits.
+    ///
+    /// ```
+    /// use filch::Graph;
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    ///
+    /// let sum = AtomicU32::new(0);
+    /// let graph = Graph::new();
+    /// let parts = graph.subflow("parts", |sub| {
+    ///     for n in 1..=4 {
+    ///         sub.task("part", || { sum.fetch_add(1, Ordering::Relaxed); });
+    ///     }
+    /// });
+    /// parts.precede(graph.task("whole", || assert_eq!(sum.load(Ordering::Relaxed), 4)));
+    /// graph.plan()?.run()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// When what it builds cannot be run, the whole run fails, with that error. Panics inside are told with the names of
+    /// both: `parts/part`.
+    pub fn subflow(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        mut build: impl FnMut(&Subflow<'env>) + Send + 'env,
+    ) -> Task<'_, 'env> {
+        let name = name.into();
+        let task = self.add(name.clone());
+        let name = task.name();
+        let place = Place::default();
+        self.parts().places.push((task.index(), place.clone()));
+        self.set(task.index(), Kind::Subflow, move |cx| {
+            let old = place.take();
+            drop(old);
+            let flow = Subflow {
+                graph: Graph::new(),
+                detached: Cell::new(false),
+                retained: Cell::new(false),
+            };
+            build(&flow);
+            let joined = !flow.detached.get();
+            let place = flow.retained.get().then(|| place.clone());
+            match flow.graph.plan() {
+                Ok(plan) => run_inside(cx, plan, joined, name.clone(), place),
+                Err(error) => fail(cx, &name, error),
+            }
+        });
+        task
+    }
+
+    /// Adds a task that is a whole graph: its sources run when the task's predecessors are done, and the task's successors
+    /// wait for all of it. No worker waits.
+    ///
+    /// A plan is a module once; to have the same one several times, with different data, make it from a
+    /// [`Template`](super::Template).
+    ///
+    /// ```
+    /// use filch::Graph;
+    ///
+    /// let wash = Graph::new();
+    /// wash.linearize([wash.task("soap", || ()), wash.task("rinse", || ())]);
+    ///
+    /// let day = Graph::new();
+    /// let dishes = day.module("dishes", wash.plan()?);
+    /// dishes.succeed(day.task("eat", || ()));
+    /// assert_eq!(day.plan()?.run()?.ran(), 4); // the module counts as well
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn module(&self, name: impl Into<Cow<'static, str>>, plan: Plan<'env>) -> Task<'_, 'env> {
+        let task = self.add(name.into());
+        let name = task.name();
+        let place = Place::default();
+        // It borrows what outlives this graph, which it becomes a part of.
+        place.put(plan.forget_env());
+        self.parts().places.push((task.index(), place.clone()));
+        self.set(task.index(), Kind::Module, move |cx| {
+            let plan = place.take().expect("a module is not run twice at once");
+            run_inside(cx, plan, true, name.clone(), Some(place.clone()))
+        });
+        task
+    }
+}
+
+/// What a subflow has built cannot be run.
+fn fail(cx: &Context<'_, '_, '_>, name: &str, error: GraphError) -> Then {
+    let outcome = Outcome {
+        broken: Some((name.to_owned(), Broken::Graph(error))),
+        ..Outcome::default()
+    };
+    cx.run.fail(outcome);
+    Then::All
+}
+
+impl Plan<'_> {
+    /// Shows the graph inside of a task, by the task's number: that of a module, or a subflow that was
+    /// [retained](Subflow::retain) in the last run.
+    ///
+    /// ```
+    /// use filch::Graph;
+    ///
+    /// let graph = Graph::new();
+    /// let task = graph.subflow("sub", |sub| {
+    ///     sub.task("a", || ());
+    ///     sub.retain();
+    /// });
+    /// let number = task.index();
+    /// let mut plan = graph.plan()?;
+    /// assert_eq!(plan.with_inner(number, |inner| inner.len()), None);
+    /// plan.run()?;
+    /// assert_eq!(plan.with_inner(number, |inner| inner.len()), Some(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with_inner<R>(&self, task: u32, f: impl FnOnce(&Plan<'_>) -> R) -> Option<R> {
+        let places = &self.parts.places;
+        let (_, place) = places.iter().rev().find(|(index, _)| *index == task)?;
+        // Out of the lock: `f` is the user's code. Nobody else uses it, because the plan does not run.
+        let plan = place.take()?;
+        let result = unwind::contain(|| f(&plan));
+        place.put(plan);
+        match result {
+            Ok(result) => Some(result),
+            Err(payload) => unwind::resume(payload),
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! Runs that nobody waits for in a frame: launched, joined later, awaited, or told about.
+
+use super::{
+    cancel::Cancel,
+    error::{Outcome, RunError},
+    plan::{Plan, RunReport},
+    remote::{NOBODY, Remote, on_pool},
+    start::start,
+};
+use crate::{
+    ground::{
+        sync::{AtomicBool, Ordering},
+        unwind,
+    },
+    pool::{Pool, latch::Awaited, site::Site},
+};
+use std::{
+    collections::VecDeque,
+    fmt, mem,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+};
+
+type Result<T = RunReport, E = RunError> = std::result::Result<T, E>;
+type Callback = Box<dyn FnOnce(&Result) + Send>;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A plan that several can launch. Its runs queue up: one at a time, in the order in which they were launched.
+///
+/// ```
+/// use filch::{Graph, Pool, graph::SharedPlan};
+/// use std::sync::{Arc, atomic::{AtomicU32, Ordering}};
+///
+/// let count = Arc::new(AtomicU32::new(0));
+/// let graph = Graph::new();
+/// let inside = count.clone();
+/// graph.task("count", move || { inside.fetch_add(1, Ordering::Relaxed); });
+/// let plan = SharedPlan::from(graph.plan()?);
+///
+/// let pool = Pool::builder().workers(2).build()?;
+/// let runs: Vec<_> = (0..5).map(|_| pool.launch(&plan)).collect();
+/// for run in runs {
+///     run.join()?;
+/// }
+/// assert_eq!(count.load(Ordering::Relaxed), 5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct SharedPlan {
+    shared: Arc<Mutex<Line>>,
+}
+
+/// The runs of a plan.
+struct Line {
+    /// None while it runs.
+    plan: Option<Plan<'static>>,
+    waiting: VecDeque<Arc<Launched>>,
+}
+
+impl From<Plan<'static>> for SharedPlan {
+    fn from(plan: Plan<'static>) -> Self {
+        let line = Line {
+            plan: Some(plan),
+            waiting: VecDeque::new(),
+        };
+        Self {
+            shared: Arc::new(Mutex::new(line)),
+        }
+    }
+}
+
+impl From<&Self> for SharedPlan {
+    fn from(plan: &Self) -> Self {
+        plan.clone()
+    }
+}
+
+impl SharedPlan {
+    /// The plan, if nobody else has a share of it and it is not running.
+    #[must_use]
+    pub fn into_plan(self) -> Option<Plan<'static>> {
+        let line = Arc::into_inner(self.shared)?;
+        line.into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+            .plan
+    }
+
+    /// Launches a run on the pool that the caller works for, else on the global one, and waits for it, helping.
+    ///
+    /// # Errors
+    /// As [`Plan::run`].
+    pub fn run(&self) -> Result {
+        let pool = Pool::current();
+        pool.as_ref()
+            .unwrap_or_else(|| Pool::global())
+            .launch(self)
+            .join()
+    }
+
+    fn add(&self, launched: Arc<Launched>) {
+        let mut line = lock(&self.shared);
+        match line.plan.take() {
+            Some(plan) => {
+                drop(line);
+                self.begin(plan, launched);
+            }
+            None => line.waiting.push_back(launched),
+        }
+    }
+
+    fn begin(&self, plan: Plan<'static>, launched: Arc<Launched>) {
+        let (this, remote) = (self.clone(), launched.remote.clone());
+        let then = move |plan: Plan<'static>, outcome: Outcome| {
+            this.next(plan);
+            launched.finish(outcome);
+        };
+        if plan.is_empty() {
+            return then(plan, Outcome::default());
+        }
+        let then = move |plan, outcome, _: &Site<'_, '_>| then(plan, outcome);
+        start(plan, &remote, None, false, then);
+    }
+
+    /// A run is over: the next one may begin.
+    fn next(&self, plan: Plan<'static>) {
+        let mut line = lock(&self.shared);
+        match line.waiting.pop_front() {
+            Some(launched) => {
+                drop(line);
+                self.begin(plan, launched);
+            }
+            None => line.plan = Some(plan),
+        }
+    }
+}
+
+impl fmt::Debug for SharedPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = lock(&self.shared);
+        f.debug_struct("SharedPlan")
+            .field("plan", &line.plan)
+            .field("waiting", &line.waiting.len())
+            .finish()
+    }
+}
+
+/// A run that was launched.
+struct Launched {
+    remote: Arc<Remote>,
+    cancel: Option<Cancel>,
+    done: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    result: Option<Result>,
+    callbacks: Vec<Callback>,
+    wakers: Vec<Waker>,
+    /// Workers that sleep until it is done.
+    sleepers: Vec<usize>,
+}
+
+impl Launched {
+    fn is_done(&self) -> bool {
+        // Acquire: pairs with the release in `finish`.
+        self.done.load(Ordering::Acquire)
+    }
+
+    fn finish(self: &Arc<Self>, outcome: Outcome) {
+        if let Some(cancel) = &self.cancel {
+            cancel.unwatch(&self.remote);
+        }
+        let result = outcome.into_result();
+        let mut state = lock(&self.state);
+        // Callbacks come first, without the lock; while they run there may come more.
+        while !state.callbacks.is_empty() {
+            let callbacks = mem::take(&mut state.callbacks);
+            drop(state);
+            callbacks
+                .into_iter()
+                .for_each(|call| self.tell(call, &result));
+            state = lock(&self.state);
+        }
+        state.result = Some(result);
+        // Release: pairs with the acquire in `is_done`.
+        self.done.store(true, Ordering::Release);
+        let (wakers, sleepers) = (mem::take(&mut state.wakers), mem::take(&mut state.sleepers));
+        drop(state);
+        for worker in sleepers {
+            self.remote.pool().unpark(worker);
+        }
+        for waker in wakers {
+            self.contain(|| waker.wake());
+        }
+    }
+
+    fn tell(&self, callback: Callback, result: &Result) {
+        self.contain(|| callback(result));
+    }
+
+    /// Calls what is the user's.
+    fn contain(&self, f: impl FnOnce()) {
+        if let Err(payload) = unwind::contain(f) {
+            self.remote.pool().panicked(payload);
+        }
+    }
+}
+
+impl Awaited for Launched {
+    fn happened(&self) -> bool {
+        self.is_done()
+    }
+
+    fn sleep(&self, worker: usize) -> bool {
+        let mut state = lock(&self.state);
+        if self.is_done() {
+            return false;
+        }
+        state.sleepers.push(worker);
+        true
+    }
+
+    fn awake(&self) {}
+}
+
+/// A run that was [launched](Pool::launch). Dropping it leaves the run alone.
+///
+/// It is a future, too: of what [`join`](Self::join) returns.
+#[must_use = "it tells what the run comes to"]
+pub struct RunHandle {
+    launched: Arc<Launched>,
+}
+
+impl Pool {
+    /// Starts a run of a graph that borrows nothing, and returns at once. Many may run at the same time; runs of one
+    /// [`SharedPlan`] wait for each other. No worker waits for them.
+    ///
+    /// ```
+    /// use filch::{Graph, Pool};
+    ///
+    /// let pool = Pool::builder().workers(2).build()?;
+    /// let graph = Graph::new();
+    /// graph.linearize([graph.task("a", || ()), graph.task("b", || ())]);
+    /// let run = pool.launch(graph.plan()?);
+    /// run.on_done(|result| println!("{result:?}"));
+    /// assert_eq!(run.join()?.ran(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn launch(&self, plan: impl Into<SharedPlan>) -> RunHandle {
+        self.launch_as(plan.into(), None)
+    }
+
+    /// [`launch`](Self::launch) of a run that can be stopped with `cancel`, while it waits for its turn, too.
+    pub fn launch_with(&self, plan: impl Into<SharedPlan>, cancel: &Cancel) -> RunHandle {
+        self.launch_as(plan.into(), Some(cancel.clone()))
+    }
+
+    fn launch_as(&self, plan: SharedPlan, cancel: Option<Cancel>) -> RunHandle {
+        let remote = Remote::new(self.inner(), NOBODY);
+        if let Some(cancel) = &cancel {
+            cancel.watch(&remote);
+        }
+        let launched = Arc::new(Launched {
+            remote,
+            cancel,
+            done: AtomicBool::new(false),
+            state: Mutex::default(),
+        });
+        plan.add(launched.clone());
+        RunHandle { launched }
+    }
+}
+
+impl RunHandle {
+    /// Whether it is over.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.launched.is_done()
+    }
+
+    /// Stops it: no more tasks are released.
+    pub fn cancel(&self) {
+        self.launched.remote.stop();
+    }
+
+    /// Waits until it is over; the calling thread helps. Says what it came to.
+    ///
+    /// # Errors
+    /// As [`Plan::run`]; also when it was cancelled before all tasks had run.
+    ///
+    /// # Panics
+    /// When the handle has been awaited to its end before.
+    pub fn join(self) -> Result {
+        if !self.is_finished() {
+            on_pool(self.launched.remote.pool(), |site| {
+                let began = site.mark();
+                unwind::or_abort(|| site.wait(&*self.launched, began));
+            });
+        }
+        let result = lock(&self.launched.state).result.take();
+        result.expect("the result has been taken")
+    }
+
+    /// Calls `f` when it is over: on the worker that ends it, or at once if that has happened. Before [`join`](Self::join)
+    /// returns, unless that has taken the result already.
+    pub fn on_done(&self, f: impl FnOnce(&Result<RunReport, RunError>) + Send + 'static) {
+        let mut state = lock(&self.launched.state);
+        if !self.launched.is_done() {
+            return state.callbacks.push(Box::new(f));
+        }
+        let Some(result) = state.result.take() else {
+            return;
+        };
+        drop(state);
+        // The handle is here, so nobody else takes the result meanwhile.
+        self.launched.tell(Box::new(f), &result);
+        lock(&self.launched.state).result = Some(result);
+    }
+}
+
+impl Future for RunHandle {
+    type Output = Result<RunReport, RunError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = lock(&self.launched.state);
+        if !self.launched.is_done() {
+            if !state.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
+                state.wakers.push(cx.waker().clone());
+            }
+            return Poll::Pending;
+        }
+        Poll::Ready(state.result.take().expect("the result has been taken"))
+    }
+}
+
+impl fmt::Debug for RunHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunHandle")
+            .field("finished", &self.is_finished())
+            .finish()
+    }
+}

@@ -1,0 +1,127 @@
+//! Where a future is: one word, so that there is one poll at a time and no wake is missed.
+
+use crate::ground::{
+    canary::{Canary, broken},
+    sync::{AtomicU8, Ordering},
+};
+
+/// It waits to be woken.
+const ASLEEP: u8 = 0;
+/// A poll is queued.
+const QUEUED: u8 = 1;
+/// It is polled.
+const POLLED: u8 = 2;
+/// It is polled, and was woken meanwhile.
+const WOKEN: u8 = 3;
+/// Nothing more will happen to it.
+const DONE: u8 = 4;
+
+/// The state of a future.
+pub(super) struct Nap(AtomicU8);
+
+impl Nap {
+    /// One that is being polled.
+    pub(super) fn polled() -> Self {
+        Self(AtomicU8::new(POLLED))
+    }
+
+    /// A poll that was queued begins. What was done before the wakes so far is visible to it; those from now on are
+    /// noted.
+    pub(super) fn begin(&self) {
+        // Acquire: pairs with the release in `fall_asleep` and `wake`; what the last poll did is visible to this one.
+        // Relaxed on failure: there is none; while it is queued nobody else changes it.
+        let began = self
+            .0
+            .compare_exchange(QUEUED, POLLED, Ordering::Acquire, Ordering::Relaxed);
+        debug_assert!(began.is_ok(), "only a queued poll begins");
+    }
+
+    /// A poll is over, and the future is not ready. False when it was woken meanwhile: the caller queues the next poll.
+    #[must_use]
+    pub(super) fn fall_asleep(&self) -> bool {
+        // AcqRel: the release is for the acquire in `begin`, the acquire for the one who queues.
+        // Acquire on failure: it was woken.
+        let slept = self
+            .0
+            .compare_exchange(POLLED, ASLEEP, Ordering::AcqRel, Ordering::Acquire);
+        if slept.is_err() {
+            // AcqRel: the release is for the acquire in `begin`; the acquire is for the wakes that have seen it woken
+            // already, and count on the next poll to see what they did.
+            self.0.swap(QUEUED, Ordering::AcqRel);
+        }
+        slept.is_ok()
+    }
+
+    /// Wakes it. True when the caller has to queue a poll.
+    #[must_use]
+    pub(super) fn wake(&self) -> bool {
+        // Relaxed: the compare-and-swap decides.
+        let mut state = self.0.load(Ordering::Relaxed);
+        loop {
+            let next = match state {
+                ASLEEP => QUEUED,
+                POLLED if broken(Canary::GraphWake) => return false,
+                POLLED => WOKEN,
+                QUEUED | WOKEN if broken(Canary::GraphWakeAgain) => return false,
+                // Written all the same: a poll that begins after this must see what was done before the wake.
+                QUEUED | WOKEN => state,
+                _ => return false,
+            };
+            // AcqRel: what was done before the wake is visible to the poll, by the acquire in `begin` or `fall_asleep`; and
+            // the last poll to the one who queues. Relaxed on failure: tried again.
+            match self
+                .0
+                .compare_exchange(state, next, Ordering::AcqRel, Ordering::Relaxed)
+            {
+                Ok(before) => return before == ASLEEP,
+                Err(other) => state = other,
+            }
+        }
+    }
+
+    /// It is done; wakes do nothing any more.
+    pub(super) fn end(&self) {
+        // Relaxed: whoever is told by this does nothing.
+        self.0.store(DONE, Ordering::Relaxed);
+    }
+}
+
+/// The word as it is, for the model checker.
+#[cfg(filch_loom)]
+pub(super) mod model {
+    use std::fmt;
+
+    /// See the state of a future.
+    pub struct Nap(super::Nap);
+
+    #[expect(missing_docs, reason = "a shim for tests")]
+    impl Nap {
+        pub fn polled() -> Self {
+            Self(super::Nap::polled())
+        }
+
+        pub fn begin(&self) {
+            self.0.begin();
+        }
+
+        #[must_use]
+        pub fn fall_asleep(&self) -> bool {
+            self.0.fall_asleep()
+        }
+
+        #[must_use]
+        pub fn wake(&self) -> bool {
+            self.0.wake()
+        }
+
+        pub fn end(&self) {
+            self.0.end();
+        }
+    }
+
+    impl fmt::Debug for Nap {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("Nap")
+        }
+    }
+}

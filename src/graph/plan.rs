@@ -1,0 +1,219 @@
+//! A graph that has been checked and can be run.
+
+use super::{
+    build::{Graph, Parts},
+    cancel::RunOptions,
+    error::RunError,
+    node::{Env, Node},
+    semaphore::Needs,
+    start,
+    timeline::Recorder,
+};
+use crate::pool::{Pool, on_current};
+use std::{fmt, sync::Arc};
+
+/// A graph that has been checked, ready to be run as often as you like.
+///
+/// Made by [`Graph::plan`].
+pub struct Plan<'env> {
+    pub(super) parts: Parts,
+    pub(super) shape: Shape,
+    _env: Env<'env>,
+}
+
+/// What the check has found out. The instances of a template share it.
+#[derive(Clone)]
+pub(super) struct Shape {
+    /// The successors of all tasks, one after the other.
+    pub(super) successors: Arc<[u32]>,
+    /// The tasks that wait for nobody.
+    pub(super) sources: Arc<[u32]>,
+    /// Whether there are conditions.
+    pub(super) conditions: bool,
+    /// Whether there is more to it than closures that are called once a run.
+    pub(super) special: bool,
+    /// What takes runs down, while they are recorded. Such a plan is special.
+    pub(super) recorder: Option<Arc<Recorder>>,
+    pub(super) unreachable: Arc<[u32]>,
+    /// The semaphores of the tasks that have some, sorted by the tasks' numbers.
+    pub(super) needs: Arc<[(u32, Needs)]>,
+}
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunReport {
+    pub(super) ran: u64,
+}
+
+impl RunReport {
+    /// How many tasks ran; one that ran twice counts twice.
+    #[must_use]
+    pub fn ran(&self) -> u64 {
+        self.ran
+    }
+}
+
+impl<'env> Plan<'env> {
+    pub(super) fn new(mut parts: Parts, shape: Shape) -> Self {
+        parts.edges = Vec::new();
+        parts.nodes.shrink_to_fit();
+        Self {
+            parts,
+            shape,
+            _env: Env::new(),
+        }
+    }
+
+    /// Runs the graph on the pool that the caller works for, else on the global one, and returns when all
+    /// of it is done. The calling thread works on it too.
+    ///
+    /// # Errors
+    /// When tasks panic: no more tasks are released then, and the error tells all the panics once the running ones
+    /// are done. The plan can be run again.
+    pub fn run(&mut self) -> Result<RunReport, RunError> {
+        on_current(|site| start::run(self, site))
+    }
+
+    /// [`run`](Self::run) on a certain pool.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_on(&mut self, pool: &Pool) -> Result<RunReport, RunError> {
+        pool.on_site(|site| start::run(self, site))
+    }
+
+    /// Runs it `times` times, one after the other.
+    ///
+    /// ```
+    /// use filch::Graph;
+    ///
+    /// let mut runs = 0;
+    /// let graph = Graph::new();
+    /// graph.task("count", || runs += 1);
+    /// graph.plan()?.run_n(10)?;
+    /// assert_eq!(runs, 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); it ends with the first run that fails.
+    pub fn run_n(&mut self, times: u64) -> Result<RunReport, RunError> {
+        on_current(|site| {
+            let mut ran = 0;
+            for _ in 0..times {
+                ran += start::run(self, site)?.ran;
+            }
+            Ok(RunReport { ran })
+        })
+    }
+
+    /// Runs it until `stop` says so, which is asked after every run.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); it ends with the first run that fails.
+    pub fn run_until(&mut self, mut stop: impl FnMut() -> bool) -> Result<RunReport, RunError> {
+        on_current(|site| {
+            let mut ran = 0;
+            loop {
+                ran += start::run(self, site)?.ran;
+                if stop() {
+                    return Ok(RunReport { ran });
+                }
+            }
+        })
+    }
+
+    /// [`run`](Self::run) with everything that can be chosen about it: the pool, how often, who may stop it.
+    ///
+    /// ```
+    /// use filch::{Graph, graph::{Cancel, RunOptions}};
+    ///
+    /// let cancel = Cancel::new();
+    /// let graph = Graph::new();
+    /// let first = graph.task("first", || cancel.cancel());
+    /// first.precede(graph.task("second", || unreachable!()));
+    /// let mut plan = graph.plan()?;
+    ///
+    /// let error = plan.run_with(&RunOptions::new().cancel(&cancel)).unwrap_err();
+    /// assert!(error.is_cancelled());
+    /// assert_eq!(error.skipped(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); also when it was cancelled before all tasks had run.
+    pub fn run_with(&mut self, options: &RunOptions) -> Result<RunReport, RunError> {
+        options.run(self)
+    }
+
+    /// The tasks that no run can reach: those that only unreachable conditions lead to.
+    pub fn unreachable(&self) -> impl Iterator<Item = String> {
+        let unreachable = self.shape.unreachable.iter();
+        unreachable.map(|&index| self.parts.names.of(index))
+    }
+
+    /// How many tasks there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.parts.nodes.len() - 1
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The graph again, to be changed.
+    ///
+    /// ```
+    /// use filch::Graph;
+    ///
+    /// let graph = Graph::new();
+    /// let first = graph.task("first", || ()).index();
+    /// let mut plan = graph.plan()?;
+    /// plan.run()?;
+    ///
+    /// let graph = plan.edit();
+    /// let more = graph.task("more", || ());
+    /// graph.get(first).unwrap().precede(more);
+    /// graph.plan()?.run()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn edit(self) -> Graph<'env> {
+        let mut parts = self.parts;
+        for node in &parts.nodes {
+            let (first, count) = (node.first as usize, node.successors as usize);
+            let next = &self.shape.successors[first..][..count];
+            parts
+                .edges
+                .extend(next.iter().map(|&to| (node.index(), to)));
+        }
+        Graph::from_parts(parts)
+    }
+
+    /// The same plan without what it borrows; the caller sees to it that it is gone before that.
+    pub(super) fn forget_env(self) -> Plan<'static> {
+        Plan {
+            parts: self.parts,
+            shape: self.shape,
+            _env: Env::new(),
+        }
+    }
+
+    pub(super) fn nodes(&self) -> &[Node] {
+        &self.parts.nodes
+    }
+
+    /// Puts the counters back after a run that was stopped.
+    pub(super) fn reset(&mut self) {
+        self.parts.nodes.iter_mut().for_each(Node::reset);
+    }
+}
+
+impl fmt::Debug for Plan<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plan").field("tasks", &self.len()).finish()
+    }
+}

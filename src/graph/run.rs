@@ -1,0 +1,604 @@
+//! One run of a plan.
+//!
+//! # The protocol
+//!
+//! A *strand* is a job of the pool: it runs a task, releases the successors for which that was the last one missing, goes on
+//! with one of them and queues the others, a strand each; when there is none it ends. A run is over when all of its strands
+//! have ended, which [`Pending`] counts: a chain costs nothing to count, and the thread that waits counts its own
+//! strands in a plain cell.
+//!
+//! Sources are handed out from a cursor, some at a time: a *feeder* takes the next few, runs their strands itself, and comes back;
+//! when it starts it queues another feeder, for whoever is idle, until there are no sources left.
+//!
+//! When a task panics its strand ends, and the others end at their next task: nothing more is released.
+//!
+//! # Special plans
+//!
+//! Plans of nothing but closures go through `follow`, all others through `follow_special`. There a task may be *held*: it has
+//! been begun, and its strand has ended, but it is not done. The run counts it as pending until somebody calls `complete`
+//! for it: the last strand of the run inside of it, or the one that polls its future. A strand may also be parked in a
+//! semaphore; it is pending too.
+//!
+//! A run lives in the frame of somebody who waits for it, or in the heap (`start`): then whoever ends the last strand
+//! finishes it.
+#![expect(
+    unsafe_code,
+    reason = "jobs that point to the records of a graph, and to runs in frames and in the heap"
+)]
+
+use super::{
+    node::{Node, Then},
+    plan::{Plan, Shape},
+    remote::{NOBODY, Remote},
+    start::{self, End},
+    tally::Tally,
+};
+use crate::{
+    ground::{
+        padded::Padded,
+        sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        unwind,
+    },
+    pool::{
+        Inner,
+        job::Job,
+        latch::Awaited,
+        pending::{self, Pending},
+        site::Site,
+    },
+};
+use std::{
+    cell::Cell,
+    iter, ptr,
+    sync::{Arc, Mutex},
+};
+
+/// The most sources that a feeder takes at once: 256 empty tasks take a microsecond, so the cursor is no crowded place.
+const MOST_FED: usize = 256;
+
+/// A run: what its strands share. It outlives them.
+pub(super) struct Run<'p> {
+    pub(super) pool: *const Inner,
+    /// The worker that waits, or [`NOBODY`].
+    pub(super) owner: usize,
+    pub(super) nodes: &'p [Node],
+    successors: &'p [u32],
+    sources: &'p [u32],
+    /// Whether there is more to it than closures.
+    special: bool,
+    pub(super) shape: &'p Shape,
+    /// The tasks run isolated, wherever they run.
+    pub(super) isolated: bool,
+    /// The next source.
+    cursor: Padded<AtomicUsize>,
+    pub(super) pending: Pending,
+    /// How many tasks the owner has run, and the others.
+    pub(super) ran_here: Cell<u64>,
+    pub(super) ran_elsewhere: Padded<AtomicU64>,
+    pub(super) stop: &'p AtomicBool,
+    /// None while there is nothing to tell.
+    pub(super) tally: Mutex<Option<Box<Tally>>>,
+    /// What special plans need; that of the outermost run.
+    pub(super) remote: Option<Arc<Remote>>,
+    /// What is to be done when it is over, if it is in the heap.
+    pub(super) end: Option<End>,
+}
+
+// SAFETY: the cells are used by the thread that is worker `owner` of the pool, which `is_owner` checks; `pool`
+// points to a pool that lives as long as its worker waits, or that `remote` has a share of; the closures in the nodes
+// are `Send`, and used by one thread at a time, as `Node::room` says; `end` is used by the one who finishes the run.
+unsafe impl Sync for Run<'_> {}
+
+/// What a task can reach while it runs.
+pub(super) struct Context<'a, 'w, 'c> {
+    pub(super) run: &'a Run<'a>,
+    pub(super) site: &'a Site<'w, 'c>,
+    /// The task.
+    at: Cell<u32>,
+    /// How many the strand has run.
+    ran: Cell<u64>,
+    /// Where a condition leaves its choices; in special plans.
+    pub(super) chosen: Option<&'a Cell<Vec<usize>>>,
+}
+
+impl Context<'_, '_, '_> {
+    /// The number of the task.
+    pub(super) fn index(&self) -> u32 {
+        self.at.get()
+    }
+
+    /// What special plans have.
+    pub(super) fn remote(&self) -> &Arc<Remote> {
+        self.run.remote()
+    }
+}
+
+/// A strand that begins with a task.
+///
+/// # Safety
+/// `data` points to a node of a run that is not over.
+unsafe fn run_strand(data: *const (), site: &Site<'_, '_>) {
+    // SAFETY: the caller's duty.
+    let (run, index) = unsafe { run_of(data) };
+    // SAFETY: the strand is pending, so the run is alive.
+    let over = unsafe { Run::as_job(run, site, |run, site| run.strand(site, index, false)) };
+    if over {
+        // SAFETY: it was the last one.
+        unsafe { start::finish(run, site) };
+    }
+}
+
+/// A strand that begins with a task whose semaphores have been acquired.
+///
+/// # Safety
+/// As [`run_strand`].
+unsafe fn run_admitted(data: *const (), site: &Site<'_, '_>) {
+    // SAFETY: the caller's duty.
+    let (run, index) = unsafe { run_of(data) };
+    // SAFETY: as in `run_strand`.
+    let over = unsafe { Run::as_job(run, site, |run, site| run.strand(site, index, true)) };
+    if over {
+        // SAFETY: it was the last one.
+        unsafe { start::finish(run, site) };
+    }
+}
+
+/// The run that a node belongs to, and its number.
+///
+/// # Safety
+/// As [`run_strand`].
+unsafe fn run_of(data: *const ()) -> (*const Run<'static>, u32) {
+    let node = data.cast::<Node>();
+    // SAFETY: the caller's duty.
+    let index = unsafe { (*node).index() };
+    // SAFETY: the nodes of a run are one array, and this is number `index` of it.
+    let first = unsafe { node.sub(index as usize) };
+    // SAFETY: it is the first one, and leads to the run.
+    let first = unsafe { &*first };
+    (first.leads_to().cast(), index)
+}
+
+/// A feeder.
+///
+/// # Safety
+/// `data` points to a run that is not over.
+unsafe fn run_feeder(data: *const (), site: &Site<'_, '_>) {
+    let run = data.cast::<Run<'static>>();
+    // SAFETY: the caller's duty.
+    let over = unsafe { Run::as_job(run, site, Run::feed) };
+    if over {
+        // SAFETY: it was the last one.
+        unsafe { start::finish(run, site) };
+    }
+}
+
+impl<'p> Run<'p> {
+    pub(super) fn new(
+        pool: *const Inner,
+        owner: usize,
+        plan: &'p Plan<'_>,
+        stop: &'p AtomicBool,
+    ) -> Self {
+        if let Some(to) = &plan.shape.recorder {
+            to.run();
+        }
+        Self {
+            pool,
+            owner,
+            nodes: plan.nodes(),
+            successors: &plan.shape.successors,
+            sources: &plan.shape.sources,
+            special: plan.shape.special,
+            shape: &plan.shape,
+            isolated: false,
+            cursor: Padded::new(AtomicUsize::new(0)),
+            pending: Pending::new(),
+            ran_here: Cell::new(0),
+            ran_elsewhere: Padded::new(AtomicU64::new(0)),
+            stop,
+            tally: Mutex::default(),
+            remote: None,
+            end: None,
+        }
+    }
+}
+
+impl Run<'_> {
+    #[inline(always)]
+    pub(super) fn is_owner(&self, site: &Site<'_, '_>) -> bool {
+        site.worker() == self.owner && ptr::eq(site.pool(), self.pool)
+    }
+
+    /// What special plans have.
+    pub(super) fn remote(&self) -> &Arc<Remote> {
+        self.remote.as_ref().expect("a special plan has it")
+    }
+
+    #[inline(always)]
+    pub(super) fn stopped(&self) -> bool {
+        // Relaxed: the sooner the better, but nothing depends on it.
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Does something as a job of the pool. True when the run is in the heap, and this was the last of it.
+    #[inline(always)]
+    ///
+    /// # Safety
+    /// The job is pending, so that `this` lives. When it is done the run may be gone, so it comes as a pointer.
+    unsafe fn as_job(
+        this: *const Self,
+        site: &Site<'_, '_>,
+        f: impl FnOnce(&Self, &Site<'_, '_>),
+    ) -> bool {
+        // SAFETY: the caller's duty.
+        let run = unsafe { &*this };
+        if run.isolated {
+            site.isolate(|| f(run, site));
+        } else {
+            f(run, site);
+        }
+        // SAFETY: as above.
+        unsafe { Self::done(this, site) }
+    }
+
+    /// A job is done, or a task that was held: the last touch of the run by whoever ran it. When true is returned
+    /// the caller has to finish it, with `start::finish`.
+    #[inline(always)]
+    #[must_use]
+    ///
+    /// # Safety
+    /// It was counted, so that `this` lives; see `as_job`.
+    pub(super) unsafe fn done(this: *const Self, site: &Site<'_, '_>) -> bool {
+        // SAFETY: the caller's duty.
+        let run = unsafe { &*this };
+        if run.is_owner(site) {
+            run.pending.done_here();
+            return false;
+        }
+        let (owner, mut last, word) = (run.owner, false, run.pending.elsewhere());
+        pending::done_elsewhere(word, || {
+            if owner == NOBODY {
+                last = true;
+            } else {
+                site.pool().unpark(owner);
+            }
+        });
+        last
+    }
+
+    /// One more thing is pending, which is counted by the caller's strand being pending too.
+    #[inline(always)]
+    pub(super) fn hold(&self, site: &Site<'_, '_>) {
+        if self.is_owner(site) {
+            self.pending.add_here();
+        } else {
+            self.pending.add_elsewhere();
+        }
+    }
+
+    /// Takes a `hold` back, while the caller's strand is pending.
+    pub(super) fn unhold(&self, site: &Site<'_, '_>) {
+        // SAFETY: the strand is pending.
+        let last = unsafe { Self::done(ptr::from_ref(self), site) };
+        debug_assert!(!last, "the strand is pending");
+    }
+
+    /// Whether this worker, if it is a guest, stays until the run is over.
+    #[cold]
+    pub(super) fn keeps(&self, site: &Site<'_, '_>) -> bool {
+        let home = self
+            .remote
+            .as_ref()
+            .map_or(self.owner, |remote| remote.owner());
+        home == NOBODY || home == site.worker() && ptr::eq(site.pool(), self.pool)
+    }
+
+    /// Queues a job, unless this worker is a guest that may leave before it is taken: false then.
+    #[inline(always)]
+    fn push(&self, site: &Site<'_, '_>, job: Job) -> bool {
+        if self.is_owner(site) {
+            self.pending.add_here();
+        } else if site.is_guest() && !self.keeps(site) {
+            return false;
+        } else {
+            self.pending.add_elsewhere();
+        }
+        site.push(job);
+        true
+    }
+
+    /// Queues a task, in a special plan.
+    pub(super) fn queue(&self, site: &Site<'_, '_>, index: u32) {
+        if !self.push(site, self.strand_job(index)) {
+            self.pending.add_elsewhere();
+            self.remote().send(self.strand_job(index));
+        }
+    }
+
+    pub(super) fn feeder_job(&self) -> Job {
+        // SAFETY: the job is pending, so the run is not over before it has run; the run may be shared.
+        unsafe { Job::new(ptr::from_ref(self).cast(), run_feeder) }
+    }
+
+    /// Takes the next few sources and runs their strands.
+    pub(super) fn feed(&self, site: &Site<'_, '_>) {
+        let workers = site.pool().threads().max(1);
+        let all = self.sources.len();
+        let few = (all / (8 * workers)).clamp(1, MOST_FED);
+        loop {
+            // Relaxed: the sources are there since before the first feeder was queued.
+            let begin = self.cursor.fetch_add(few, Ordering::Relaxed);
+            if begin >= all {
+                return;
+            }
+            let end = (begin + few).min(all);
+            // First of all, so that it is the oldest, which thieves take.
+            let passed_on = end == all || self.push(site, self.feeder_job());
+            let sources = &self.sources[begin..end];
+            if self.special {
+                sources
+                    .iter()
+                    .for_each(|&source| self.strand_special(site, source, false));
+            } else {
+                self.strands(site, sources.iter().copied());
+            }
+            if passed_on {
+                return;
+            }
+        }
+    }
+
+    /// Runs a task and what it leads to. `admitted` says that it has its semaphores already.
+    #[inline(always)]
+    fn strand(&self, site: &Site<'_, '_>, first: u32, admitted: bool) {
+        if self.special {
+            self.strand_special(site, first, admitted);
+        } else {
+            self.strands(site, iter::once(first));
+        }
+    }
+
+    /// Runs some tasks, and what each of them leads to, one after the other.
+    #[inline(always)]
+    fn strands(&self, site: &Site<'_, '_>, all: impl Iterator<Item = u32>) {
+        let cx = Context {
+            run: self,
+            site,
+            at: Cell::new(0),
+            ran: Cell::new(0),
+            chosen: None,
+        };
+        for first in all {
+            cx.at.set(first);
+            let mut kept = Vec::new();
+            if let Err(payload) = unwind::contain(|| self.follow(&cx, &mut kept)) {
+                self.panicked(cx.index(), payload);
+            }
+        }
+        self.count(site, cx.ran.get());
+    }
+
+    #[inline(always)]
+    fn count(&self, site: &Site<'_, '_>, ran: u64) {
+        if self.is_owner(site) {
+            self.ran_here.set(self.ran_here.get() + ran);
+        } else {
+            // Relaxed: read after everybody is done.
+            self.ran_elsewhere.fetch_add(ran, Ordering::Relaxed);
+        }
+    }
+
+    /// `kept` are the tasks that could not be queued.
+    #[inline(always)]
+    fn follow(&self, cx: &Context<'_, '_, '_>, kept: &mut Vec<u32>) {
+        let mut next = Some(cx.at.get());
+        while let Some(index) = next.or_else(|| kept.pop()) {
+            if self.stopped() {
+                return self.cut();
+            }
+            cx.at.set(index);
+            let node = &self.nodes[index as usize];
+            node.rearm();
+            // SAFETY: this task is ours: the last of its predecessors has released it, once.
+            let then = unsafe { node.call(cx) };
+            debug_assert_eq!(then, Then::All);
+            cx.ran.set(cx.ran.get() + 1);
+            next = self.release(cx.site, self.successors(node), kept);
+        }
+    }
+
+    #[inline(always)]
+    fn successors(&self, node: &Node) -> &[u32] {
+        &self.successors[node.first as usize..][..node.successors as usize]
+    }
+
+    /// A task is done: queues those of its successors for which it was the last one missing, but for one, to go on
+    /// with.
+    #[inline(always)]
+    fn release(&self, site: &Site<'_, '_>, successors: &[u32], kept: &mut Vec<u32>) -> Option<u32> {
+        let mut next = None;
+        for &successor in successors {
+            let node = &self.nodes[successor as usize];
+            if !node.arrive() {
+                continue;
+            }
+            if let Some(other) = next.replace(successor)
+                && !self.push(site, self.strand_job(other))
+            {
+                kept.push(other);
+            }
+        }
+        next
+    }
+
+    /// The job that runs the strand of a task.
+    #[inline(always)]
+    pub(super) fn strand_job(&self, index: u32) -> Job {
+        // SAFETY: the job is pending, so the run is not over before it has run; it may run anywhere.
+        unsafe { Job::new(self.node_at(index).cast(), run_strand) }
+    }
+
+    /// The same for a task that has got its semaphores.
+    pub(super) fn admitted_job(&self, index: u32) -> Job {
+        // SAFETY: as in `strand_job`.
+        unsafe { Job::new(self.node_at(index).cast(), run_admitted) }
+    }
+
+    #[inline(always)]
+    fn node_at(&self, index: u32) -> *const Node {
+        debug_assert!((index as usize) < self.nodes.len());
+        // SAFETY: the plan knows only numbers of its own tasks. Derived from the whole array, which `run_of` goes
+        // back in.
+        unsafe { self.nodes.as_ptr().add(index as usize) }
+    }
+
+    /// A strand of a special plan.
+    #[inline(never)]
+    fn strand_special(&self, site: &Site<'_, '_>, first: u32, admitted: bool) {
+        let chosen = Cell::new(Vec::new());
+        let cx = Context {
+            run: self,
+            site,
+            at: Cell::new(first),
+            ran: Cell::new(0),
+            chosen: Some(&chosen),
+        };
+        // Loops of conditions are worth a copy that does not ask for the rest.
+        let followed = if self.shape.needs.is_empty() && self.shape.recorder.is_none() {
+            unwind::contain(|| self.follow_special::<false>(&cx, admitted))
+        } else {
+            unwind::contain(|| self.follow_special::<true>(&cx, admitted))
+        };
+        if let Err(payload) = followed {
+            self.leave(site, cx.index());
+            self.panicked(cx.index(), payload);
+        }
+        self.count(site, cx.ran.get());
+    }
+
+    /// `ALL`: there are semaphores, or a record is kept.
+    fn follow_special<const ALL: bool>(&self, cx: &Context<'_, '_, '_>, mut admitted: bool) {
+        let (site, conditions) = (cx.site, self.shape.conditions);
+        let needs = ALL && !self.shape.needs.is_empty();
+        let recorder = self.shape.recorder.as_ref().filter(|_| ALL);
+        let mut next = Some(cx.at.get());
+        while let Some(index) = next {
+            let has_permits = std::mem::take(&mut admitted);
+            cx.at.set(index);
+            if self.stopped() {
+                if has_permits {
+                    self.give_back(site, index);
+                }
+                return self.cut();
+            }
+            if needs && !has_permits && !self.acquire(site, index) {
+                return;
+            }
+            let node = &self.nodes[index as usize];
+            node.rearm();
+            if conditions && !node.claim() {
+                self.give_back(site, index);
+                return self.overlapped(index);
+            }
+            let running = recorder.map(|to| to.begin(site, index));
+            // SAFETY: this task is ours: the last of its predecessors has released it, once; where there are
+            // conditions it has just been claimed.
+            let then = unsafe { node.call(cx) };
+            drop(running);
+            if then == Then::Later {
+                return;
+            }
+            if conditions {
+                node.unclaim();
+            }
+            if needs {
+                self.give_back(site, index);
+            }
+            cx.ran.set(cx.ran.get() + 1);
+            let successors = self.successors(node);
+            next = match then {
+                Then::All => self.release_special(site, successors),
+                Then::One(number) => successors.get(number).copied(),
+                Then::Many => self.lead(cx, successors),
+                Then::Later => None,
+            };
+        }
+    }
+
+    /// Gives back what the running task has.
+    #[inline(always)]
+    fn leave(&self, site: &Site<'_, '_>, index: u32) {
+        if self.shape.conditions {
+            self.nodes[index as usize].unclaim();
+        }
+        self.give_back(site, index);
+    }
+
+    /// The same as `release`.
+    fn release_special(&self, site: &Site<'_, '_>, successors: &[u32]) -> Option<u32> {
+        let mut next = None;
+        for &successor in successors {
+            if self.nodes[successor as usize].arrive()
+                && let Some(other) = next.replace(successor)
+            {
+                self.queue(site, other);
+            }
+        }
+        next
+    }
+
+    /// A condition has chosen some of its successors.
+    fn lead(&self, cx: &Context<'_, '_, '_>, successors: &[u32]) -> Option<u32> {
+        let chosen = cx.chosen.map(Cell::take).unwrap_or_default();
+        let mut next = None;
+        for number in chosen {
+            if let Some(&successor) = successors.get(number)
+                && let Some(other) = next.replace(successor)
+            {
+                self.queue(cx.site, other);
+            }
+        }
+        next
+    }
+
+    /// A task that was held is done; `done` comes next.
+    pub(super) fn complete(&self, site: &Site<'_, '_>, index: u32) {
+        self.leave(site, index);
+        if let Some(to) = &self.shape.recorder {
+            to.complete(index);
+        }
+        self.count(site, 1);
+        let successors = self.successors(&self.nodes[index as usize]);
+        if let Some(last) = self.release_special(site, successors) {
+            self.queue(site, last);
+        }
+    }
+
+    /// A task that was held will not be done: its future was dropped.
+    pub(super) fn abandon(&self, site: &Site<'_, '_>, index: u32) {
+        self.leave(site, index);
+        self.cut();
+    }
+}
+
+impl Awaited for Run<'_> {
+    fn happened(&self) -> bool {
+        self.pending.happened()
+    }
+
+    fn sleep(&self, worker: usize) -> bool {
+        self.pending.sleep(worker)
+    }
+
+    fn awake(&self) {
+        self.pending.awake();
+    }
+
+    fn take_job(&self) -> Option<Job> {
+        self.remote().take_job()
+    }
+
+    fn has_job(&self) -> bool {
+        self.remote().has_job()
+    }
+}

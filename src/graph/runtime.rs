@@ -1,0 +1,184 @@
+//! Tasks that spawn more work into the run that they belong to.
+#![expect(unsafe_code, reason = "jobs that point into the frame of a task")]
+
+use super::{
+    build::{Graph, Task},
+    node::{Kind, Then},
+    remote::on_pool,
+    run::Run,
+};
+use crate::{
+    engine::Mark,
+    ground::unwind,
+    pool::{
+        heap,
+        pending::{self, Pending},
+        site::Site,
+    },
+};
+use std::{borrow::Cow, fmt, marker::PhantomData, ptr};
+
+/// What a running task can do with the run that it belongs to.
+///
+/// Made by [`Graph::runtime`].
+pub struct Runtime<'env> {
+    run: *const Run<'static>,
+    /// The task that panics belong to.
+    index: u32,
+    /// The worker that the task runs on.
+    owner: usize,
+    began: Mark,
+    pending: Pending,
+    env: PhantomData<fn(&'env ()) -> &'env ()>,
+}
+
+/// A runtime's address, in the hands of what it has spawned.
+struct Parent<'env>(*const Runtime<'env>);
+
+// SAFETY: those who have it use `run`, `index` and the shared side of `pending`, which may be shared.
+unsafe impl Send for Parent<'_> {}
+
+impl<'env> Parent<'env> {
+    fn get(&self) -> *const Runtime<'env> {
+        self.0
+    }
+}
+
+impl<'env> Graph<'env> {
+    /// Adds a task that can spawn closures into the run, and wait for them while it helps. When `work` returns, the
+    /// task waits for all that are left before its successors run.
+    ///
+    /// ```
+    /// use filch::{Graph, graph::Runtime};
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    ///
+    /// let seen = AtomicU32::new(0);
+    /// let graph = Graph::new();
+    /// graph.runtime("search", |rt| {
+    ///     for _ in 0..3 {
+    ///         rt.spawn(|rt| {
+    ///             seen.fetch_add(1, Ordering::Relaxed);
+    ///             rt.spawn(|_| { seen.fetch_add(1, Ordering::Relaxed); });
+    ///         });
+    ///     }
+    ///     rt.wait();
+    ///     assert_eq!(seen.load(Ordering::Relaxed), 6);
+    /// });
+    /// graph.plan()?.run()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn runtime(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        mut work: impl FnMut(&Runtime<'env>) + Send + 'env,
+    ) -> Task<'_, 'env> {
+        let task = self.add(name.into());
+        self.set(task.index(), Kind::Runtime, move |cx| {
+            let run = ptr::from_ref(cx.run).cast();
+            Runtime::enter(run, cx.index(), cx.site, |runtime| work(runtime));
+            Then::All
+        });
+        task
+    }
+}
+
+impl<'env> Runtime<'env> {
+    /// Calls `f` with a runtime, and waits for what it has spawned.
+    fn enter(
+        run: *const Run<'static>,
+        index: u32,
+        site: &Site<'_, '_>,
+        f: impl FnOnce(&Runtime<'env>),
+    ) {
+        let runtime = Runtime {
+            run,
+            index,
+            owner: site.worker(),
+            began: site.mark(),
+            pending: Pending::new(),
+            env: PhantomData,
+        };
+        let result = unwind::contain(|| f(&runtime));
+        // Whatever happened, what was spawned points into this frame.
+        unwind::or_abort(|| site.wait(&runtime.pending, runtime.began));
+        if let Err(payload) = result {
+            unwind::resume(payload);
+        }
+    }
+
+    /// The run, the task and the worker that it belongs to.
+    fn place(&self) -> (*const Run<'static>, u32, usize) {
+        (self.run, self.index, self.owner)
+    }
+
+    fn run(&self) -> &Run<'static> {
+        // SAFETY: the task is running, so its run is not over.
+        unsafe { &*self.run }
+    }
+
+    /// Spawns a closure: it is a part of this task. It gets a runtime of its own, and waits for what it spawns in the
+    /// same way. When it panics, that is a panic of the task. When the run has been stopped, it is dropped.
+    pub fn spawn(&self, work: impl FnOnce(&Runtime<'env>) + Send + 'env) {
+        let parent = Parent(ptr::from_ref(self));
+        let job = move |site: &Site<'_, '_>| {
+            let parent = parent.get();
+            // SAFETY: `enter` does not return before this closure has counted itself as done.
+            let (run, index, owner) = unsafe { &*parent }.place();
+            // SAFETY: the task is running, so its run is not over.
+            let running = unsafe { &*run };
+            let result = if running.stopped() {
+                running.cut();
+                unwind::contain(|| drop(work))
+            } else {
+                let enter = || Runtime::enter(run, index, site, work);
+                unwind::contain(|| match running.isolated {
+                    true => site.isolate(enter),
+                    false => enter(),
+                })
+            };
+            if let Err(payload) = result {
+                running.panicked(index, payload);
+            }
+            // SAFETY: as above.
+            let pending = unsafe { &(*parent).pending };
+            if site.worker() == owner && ptr::eq(site.pool(), running.pool) {
+                pending.done_here();
+            } else {
+                pending::done_elsewhere(pending.elsewhere(), || site.pool().unpark(owner));
+            }
+        };
+        self.on_site(|site| {
+            self.pending.add_here();
+            // SAFETY: `enter` does not return before the job is done, and what it borrows outlives the graph; the
+            // pool runs every job.
+            site.push(unsafe { heap::job_on(site, job) });
+        });
+    }
+
+    /// Waits until everything that this one has spawned is done, and helps.
+    pub fn wait(&self) {
+        self.on_site(|site| unwind::or_abort(|| site.wait(&self.pending, self.began)));
+    }
+
+    /// Whether the run has been stopped, by a panic or because it was cancelled.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.run().stopped()
+    }
+
+    /// Calls `f` where the task stands in its pool.
+    fn on_site<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+        // SAFETY: the task is running, so its pool is alive.
+        let pool = unsafe { &*self.run().pool };
+        on_pool(pool, |site| {
+            debug_assert_eq!(site.worker(), self.owner);
+            f(site)
+        })
+    }
+}
+
+impl fmt::Debug for Runtime<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,352 @@
+//! Semaphores: how many tasks of some kind may run at the same time.
+//!
+//! # The protocol
+//!
+//! A task takes all of its permits or none, with the locks of all its semaphores, in the order of their addresses. When
+//! one is short it is parked there, under that lock, and its strand ends. Whoever gives permits back then goes through
+//! those who are parked at these semaphores: each takes all of its permits and is queued, or is parked where it is short
+//! now. So whoever is parked at a semaphore was short there the last time something was given back to it.
+
+use super::{
+    build::{Graph, Parts, Task},
+    error::GraphError,
+    remote::{Halt, Remote},
+    run::Run,
+};
+use crate::{
+    ground::sync::{AtomicBool, Ordering},
+    pool::{job::Job, site::Site},
+};
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// Lets so many tasks run at the same time: of one graph, or of all that use a clone of it.
+///
+/// A task that has to wait for a permit holds no worker. It may need several semaphores; it takes all permits at once, so
+/// the order in which they are named does not matter. They are given back when the task is done, also by a panic. Those
+/// that wait come in no promised order.
+///
+/// ```
+/// use filch::{Graph, graph::Semaphore};
+/// use std::sync::atomic::{AtomicU32, Ordering};
+///
+/// let (tools, running) = (Semaphore::new(2), AtomicU32::new(0));
+/// let graph = Graph::new();
+/// for _ in 0..10 {
+///     let task = graph.task("use a tool", || {
+///         assert!(running.fetch_add(1, Ordering::SeqCst) < 2);
+///         running.fetch_sub(1, Ordering::SeqCst);
+///     });
+///     task.acquire([&tools]);
+/// }
+/// graph.plan()?.run()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Semaphore {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    permits: usize,
+    state: Mutex<State>,
+}
+
+struct State {
+    free: usize,
+    parked: VecDeque<Arc<Parked>>,
+}
+
+/// The permits that a task needs: semaphores in the order of their addresses.
+pub(super) type Needs = Arc<[(Semaphore, usize)]>;
+
+/// A task that waits.
+struct Parked {
+    needs: Needs,
+    remote: Arc<Remote>,
+    /// Somebody has queued it.
+    gone: AtomicBool,
+    /// How it goes on: with its permits, and without, when the run has been stopped.
+    jobs: Mutex<Option<(Job, Job)>>,
+    key: Mutex<Option<u64>>,
+}
+
+impl Parked {
+    /// Whether the caller is the one to queue it.
+    fn claim(&self) -> bool {
+        // Relaxed: the jobs are handed over by a lock.
+        !self.gone.swap(true, Ordering::Relaxed)
+    }
+
+    fn take_jobs(&self) -> Option<(Job, Job)> {
+        lock(&self.jobs).take()
+    }
+}
+
+impl Halt for Parked {
+    fn halt(self: Arc<Self>) {
+        if self.claim()
+            && let Some((_, stopped)) = self.take_jobs()
+        {
+            self.remote.send(stopped);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Semaphore {
+    /// One with so many permits.
+    ///
+    /// # Panics
+    /// When that is zero: nobody could ever run.
+    #[must_use]
+    pub fn new(permits: usize) -> Self {
+        assert!(permits > 0, "a semaphore needs a permit");
+        let state = State {
+            free: permits,
+            parked: VecDeque::new(),
+        };
+        let shared = Shared {
+            permits,
+            state: Mutex::new(state),
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.shared.state)
+    }
+
+    fn address(&self) -> usize {
+        Arc::as_ptr(&self.shared) as usize
+    }
+
+    /// How many permits nobody has at present.
+    #[must_use]
+    pub fn available(&self) -> usize {
+        self.lock().free
+    }
+}
+
+impl Semaphore {
+    /// What tells it from others, and how many permits it has.
+    pub(super) fn drawn(&self) -> (usize, usize) {
+        (Arc::as_ptr(&self.shared).addr(), self.shared.permits)
+    }
+}
+
+impl fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Semaphore")
+            .field("permits", &self.shared.permits)
+            .field("available", &self.available())
+            .finish()
+    }
+}
+
+impl<'env> Graph<'env> {
+    /// At most `n` of `tasks` run at the same time.
+    ///
+    /// ```
+    /// use filch::Graph;
+    ///
+    /// let graph = Graph::new();
+    /// let tasks: Vec<_> = (0..10).map(|_| graph.task("", || ())).collect();
+    /// graph.limit(tasks, 3);
+    /// # graph.plan()?.run()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// When `n` is zero, or a task is of another graph.
+    pub fn limit<'g>(&'g self, tasks: impl IntoIterator<Item = Task<'g, 'env>>, n: usize)
+    where
+        'env: 'g,
+    {
+        let semaphore = Semaphore::new(n);
+        for task in tasks {
+            self.check_own(task);
+            task.acquire([&semaphore]);
+        }
+    }
+}
+
+impl Task<'_, '_> {
+    /// The task runs with a permit of each of these semaphores; with two when one is named twice. One that needs more than
+    /// a semaphore has is an error of [`Graph::plan`].
+    pub fn acquire<'s>(self, semaphores: impl IntoIterator<Item = &'s Semaphore>) -> Self {
+        let index = self.index();
+        let mut parts = self.graph.parts();
+        for semaphore in semaphores {
+            parts.semaphores.push((index, semaphore.clone()));
+        }
+        drop(parts);
+        self
+    }
+}
+
+/// The permits of each task, sorted by the tasks' numbers.
+pub(super) fn needs(parts: &Parts) -> Result<Vec<(u32, Needs)>, GraphError> {
+    let mut sorted = parts.semaphores.clone();
+    sorted.sort_by_key(|(index, semaphore)| (*index, semaphore.address()));
+    let mut all = Vec::new();
+    for task in sorted.chunk_by(|(a, _), (b, _)| a == b) {
+        let mut needs: Vec<(Semaphore, usize)> = Vec::new();
+        for (_, semaphore) in task {
+            match needs.last_mut() {
+                Some((last, permits)) if last.address() == semaphore.address() => *permits += 1,
+                _ => needs.push((semaphore.clone(), 1)),
+            }
+        }
+        let index = task[0].0;
+        if needs
+            .iter()
+            .any(|(semaphore, permits)| *permits > semaphore.shared.permits)
+        {
+            return Err(GraphError::permits(parts.names.of(index)));
+        }
+        all.push((index, needs.into()));
+    }
+    Ok(all)
+}
+
+/// Takes all permits, or none. When one is short, parks `task` there, if there is one; says at which.
+fn take_all(needs: &Needs, task: Option<&Arc<Parked>>) -> Result<(), usize> {
+    let mut states: Vec<_> = needs
+        .iter()
+        .map(|(semaphore, _)| semaphore.lock())
+        .collect();
+    let short = (0..needs.len()).find(|&at| states[at].free < needs[at].1);
+    if let Some(short) = short {
+        if let Some(task) = task {
+            states[short].parked.push_back(task.clone());
+        }
+        return Err(needs[short].0.address());
+    }
+    for (state, (_, permits)) in states.iter_mut().zip(needs.iter()) {
+        state.free -= permits;
+    }
+    Ok(())
+}
+
+/// Gives permits back, and queues those who waited for them.
+fn give_back(needs: &Needs, from: &Arc<Remote>, site: &Site<'_, '_>) {
+    let mut given = vec![needs.clone()];
+    while let Some(needs) = given.pop() {
+        for (semaphore, permits) in needs.iter() {
+            semaphore.lock().free += permits;
+        }
+        for (semaphore, _) in needs.iter() {
+            let waiting = semaphore.lock().parked.len();
+            // Each one that is there, once: one that is short here again goes to the end.
+            for _ in 0..waiting {
+                let mut state = semaphore.lock();
+                if state.free == 0 {
+                    break;
+                }
+                let Some(task) = state.parked.pop_front() else {
+                    break;
+                };
+                drop(state);
+                if let Some(back) = offer(&task, from, site) {
+                    given.push(back);
+                }
+            }
+        }
+    }
+}
+
+/// Lets a parked task go on if all of its permits are there. Returns those that it does not need any more.
+fn offer(task: &Arc<Parked>, from: &Arc<Remote>, site: &Site<'_, '_>) -> Option<Needs> {
+    // Relaxed: a hint; `claim` decides.
+    if task.gone.load(Ordering::Relaxed) || take_all(&task.needs, Some(task)).is_err() {
+        return None;
+    }
+    if !task.claim() {
+        return Some(task.needs.clone());
+    }
+    if let Some(key) = lock(&task.key).take() {
+        task.remote.forget(key);
+    }
+    if let Some((admitted, _)) = task.take_jobs() {
+        if Arc::ptr_eq(&task.remote, from) && !site.is_guest() {
+            site.push(admitted);
+        } else {
+            task.remote.send(admitted);
+        }
+    }
+    None
+}
+
+impl Run<'_> {
+    fn needs(&self, index: u32) -> Option<&Needs> {
+        let all = &self.shape.needs;
+        let found = all.binary_search_by_key(&index, |(index, _)| *index);
+        found.ok().map(|at| &all[at].1)
+    }
+
+    /// Takes the permits of a task. False when it has been parked: it will be queued.
+    #[inline(always)]
+    pub(super) fn acquire(&self, site: &Site<'_, '_>, index: u32) -> bool {
+        self.shape.needs.is_empty() || self.acquire_all(site, index)
+    }
+
+    fn acquire_all(&self, site: &Site<'_, '_>, index: u32) -> bool {
+        let Some(needs) = self.needs(index) else {
+            return true;
+        };
+        if take_all(needs, None).is_ok() {
+            return true;
+        }
+        self.hold(site);
+        let remote = self.remote();
+        let task = Arc::new(Parked {
+            needs: needs.clone(),
+            remote: remote.clone(),
+            gone: AtomicBool::new(false),
+            jobs: Mutex::new(Some((self.admitted_job(index), self.strand_job(index)))),
+            key: Mutex::new(None),
+        });
+        // The lock keeps whoever queues it from looking before the key is there.
+        let mut key = lock(&task.key);
+        *key = remote.suspend(task.clone());
+        let stopped = key.is_none();
+        drop(key);
+        if stopped {
+            self.unhold(site);
+            self.cut();
+            return false;
+        }
+        if take_all(needs, Some(&task)).is_err() {
+            return false;
+        }
+        // There they are after all.
+        if task.claim() {
+            if let Some(key) = lock(&task.key).take() {
+                remote.forget(key);
+            }
+            self.unhold(site);
+            return true;
+        }
+        give_back(needs, remote, site);
+        false
+    }
+
+    /// Gives back the permits of a task.
+    #[inline(always)]
+    pub(super) fn give_back(&self, site: &Site<'_, '_>, index: u32) {
+        if !self.shape.needs.is_empty()
+            && let Some(needs) = self.needs(index)
+        {
+            give_back(needs, self.remote(), site);
+        }
+    }
+}

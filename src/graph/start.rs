@@ -1,0 +1,194 @@
+//! How a run begins and ends: in the frame of somebody who waits, or in the heap.
+#![expect(unsafe_code, reason = "runs in the heap, that end themselves")]
+
+use super::{
+    error::{Outcome, RunError},
+    flow::Place,
+    node::Then,
+    plan::{Plan, RunReport},
+    remote::{NOBODY, Remote},
+    run::{Context, Run},
+};
+use crate::{
+    ground::{padded::Padded, sync::AtomicBool, unwind},
+    pool::{latch::Awaited, site::Site},
+};
+use std::{ptr, sync::Arc};
+
+/// What is done when a run in the heap is over. The plan comes back, ready to be run again.
+pub(super) struct End {
+    plan: *mut Plan<'static>,
+    then: Ending,
+}
+
+type Ending = Box<dyn FnOnce(Plan<'static>, Outcome, &Site<'_, '_>) + Send>;
+
+/// Runs `plan` as a worker of a pool, and returns when it is done.
+pub(super) fn run(plan: &mut Plan<'_>, site: &Site<'_, '_>) -> Result<RunReport, RunError> {
+    if plan.shape.special {
+        let remote = Remote::new(site.pool(), site.worker());
+        return run_with(plan, site, &remote).into_result();
+    }
+    let stop = Padded::new(AtomicBool::new(false));
+    let mut run = Run::new(site.pool(), site.worker(), plan, &stop);
+    run.isolated = site.is_isolated();
+    let began = site.mark();
+    // The strands point into this frame.
+    unwind::or_abort(|| {
+        run.nodes[0].lead_to(ptr::from_ref(&run).cast());
+        run.pending.add_here();
+        run.feed(site);
+        run.unhold(site);
+        site.wait(&run.pending, began);
+    });
+    if let Some(ran) = run.success() {
+        return Ok(RunReport { ran });
+    }
+    let outcome = run.outcome(plan);
+    plan.reset();
+    outcome.into_result()
+}
+
+/// The same with `remote`, whose owner is the worker.
+pub(super) fn run_with(plan: &mut Plan<'_>, site: &Site<'_, '_>, remote: &Arc<Remote>) -> Outcome {
+    let mut run = Run::new(site.pool(), site.worker(), plan, &remote.stop);
+    run.isolated = site.is_isolated();
+    run.remote = Some(remote.clone());
+    let began = site.mark();
+    // As above.
+    unwind::or_abort(|| {
+        run.nodes[0].lead_to(ptr::from_ref(&run).cast());
+        run.pending.add_here();
+        run.feed(site);
+        run.unhold(site);
+        site.wait(&run, began);
+    });
+    let outcome = run.outcome(plan);
+    if outcome.stopped {
+        plan.reset();
+    }
+    outcome
+}
+
+/// Starts a run that nobody waits for in a frame: `then` is called when it is over, with the plan. On a worker, which is
+/// `site`, or from outside.
+///
+/// What the plan borrows must live until then: for runs inside of tasks that is so because the outer run is held, all
+/// others are of plans that borrow nothing.
+pub(super) fn start(
+    plan: Plan<'static>,
+    remote: &Arc<Remote>,
+    site: Option<&Site<'_, '_>>,
+    isolated: bool,
+    then: impl FnOnce(Plan<'static>, Outcome, &Site<'_, '_>) + Send + 'static,
+) {
+    let plan = Box::into_raw(Box::new(plan));
+    let stop = &raw const remote.stop;
+    // SAFETY: the run has a share of the remote, and lives no longer.
+    let stop = unsafe { &*stop };
+    // SAFETY: the box is freed by `finish`, after the run.
+    let borrowed = unsafe { &*plan };
+    let mut run = Run::new(remote.pool(), NOBODY, borrowed, stop);
+    run.isolated = isolated;
+    run.remote = Some(remote.clone());
+    run.end = Some(End {
+        plan,
+        then: Box::new(then),
+    });
+    run.pending.add_elsewhere();
+    // As if the owner slept: whoever ends the last strand is told.
+    let asleep = run.pending.sleep(NOBODY);
+    debug_assert!(asleep);
+    let run = Box::into_raw(Box::new(run));
+    // SAFETY: it has one pending job, the feeder, which is not queued yet.
+    let run = unsafe { &*run };
+    run.nodes[0].lead_to(ptr::from_ref(run).cast());
+    let feeder = run.feeder_job();
+    match site {
+        Some(site) if !site.is_guest() || run.keeps(site) => site.push(feeder),
+        _ => remote.send(feeder),
+    }
+}
+
+/// Ends a run in the heap.
+///
+/// # Safety
+/// It was made by `start`, and `Run::done` has told that it is over: to the caller alone.
+pub(super) unsafe fn finish(run: *const Run<'static>, site: &Site<'_, '_>) {
+    unwind::or_abort(|| {
+        // SAFETY: `start` leaked it, and the caller is the only one left.
+        let mut run = unsafe { Box::from_raw(run.cast_mut()) };
+        let end = run.end.take().expect("runs in the heap have an end");
+        // SAFETY: `start` leaked it.
+        let mut plan = unsafe { Box::from_raw(end.plan) };
+        let outcome = run.outcome(&plan);
+        drop(run);
+        if outcome.stopped {
+            plan.reset();
+        }
+        (end.then)(*plan, outcome, site);
+    });
+}
+
+/// A run, in the hands of one inside of it.
+struct Outer(*const Run<'static>);
+
+// SAFETY: `Run` is `Sync`.
+unsafe impl Send for Outer {}
+
+impl Outer {
+    fn get(&self) -> *const Run<'static> {
+        self.0
+    }
+}
+
+/// Runs `plan` inside of the task that is running; the task is done when the plan is, if it is `joined`; otherwise
+/// only the whole run waits for it. Then the plan goes to `place`, or is dropped.
+pub(super) fn run_inside<'env>(
+    cx: &Context<'_, '_, '_>,
+    plan: Plan<'env>,
+    joined: bool,
+    name: String,
+    place: Option<Place>,
+) -> Then {
+    // What it borrows outlives the outer plan, whose run is held until it is over.
+    let plan = plan.forget_env();
+    if plan.is_empty() {
+        put(place, plan, cx.site);
+        return Then::All;
+    }
+    let index = cx.index();
+    cx.run.hold(cx.site);
+    let outer = Outer(ptr::from_ref(cx.run).cast());
+    let then = move |plan: Plan<'static>, outcome: Outcome, site: &Site<'_, '_>| {
+        put(place, plan, site);
+        let pointer = outer.get();
+        // SAFETY: the outer run is held, so it is alive.
+        let outer = unsafe { &*pointer };
+        let unfinished = outcome.cut || outcome.has_failed();
+        outer.absorb(&name, outcome);
+        if joined && unfinished {
+            outer.abandon(site, index);
+        } else if joined {
+            outer.complete(site, index);
+        }
+        // SAFETY: as above.
+        if unsafe { Run::done(pointer, site) } {
+            // SAFETY: it was the last one.
+            unsafe { finish(pointer, site) };
+        }
+    };
+    start(plan, cx.remote(), Some(cx.site), cx.run.isolated, then);
+    if joined { Then::Later } else { Then::All }
+}
+
+/// Puts a plan back, or drops it, which is the user's code.
+fn put(place: Option<Place>, plan: Plan<'static>, site: &Site<'_, '_>) {
+    let old = match place {
+        Some(place) => place.put(plan),
+        None => Some(plan),
+    };
+    if let Err(payload) = unwind::contain(|| drop(old)) {
+        site.pool().panicked(payload);
+    }
+}

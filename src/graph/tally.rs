@@ -1,0 +1,111 @@
+//! What there is to tell after a run: nothing, most often.
+
+use super::{
+    error::{Broken, Outcome, TaskPanic},
+    plan::Plan,
+    run::Run,
+};
+use crate::ground::{sync::Ordering, unwind::Payload};
+use std::sync::{MutexGuard, PoisonError};
+
+/// What there is to tell after a run.
+#[derive(Default)]
+pub(super) struct Tally {
+    panics: Vec<(u32, Payload)>,
+    overlap: Option<u32>,
+    /// Something was left out.
+    cut: bool,
+    /// What the runs inside of tasks have to tell.
+    inner: Outcome,
+}
+
+impl Run<'_> {
+    /// What it came to, when it is over.
+    pub(super) fn outcome(&self, plan: &Plan<'_>) -> Outcome {
+        // Relaxed: everybody is done, which the caller has seen.
+        let ran = self.ran_here.get() + self.ran_elsewhere.load(Ordering::Relaxed);
+        let tally = self.lock().take();
+        let tally = *tally.unwrap_or_default();
+        let named = |index| plan.parts.names.of(index);
+        let mut outcome = tally.inner;
+        outcome.stopped = self.stopped();
+        outcome.cut |= tally.cut;
+        outcome.ran += ran;
+        if outcome.stopped {
+            outcome.skipped += (plan.len() as u64).saturating_sub(ran);
+        }
+        let panics = tally.panics.into_iter().map(|(index, payload)| TaskPanic {
+            task: named(index),
+            payload,
+        });
+        outcome.panics.extend(panics);
+        if let Some(index) = tally.overlap {
+            outcome.broken = Some((named(index), Broken::Overlap));
+        }
+        outcome
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Box<Tally>>> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what there is to tell.
+    fn note<R>(&self, f: impl FnOnce(&mut Tally) -> R) -> R {
+        f(self.lock().get_or_insert_default())
+    }
+
+    /// How many tasks ran, when there is nothing else to tell, and it is over.
+    pub(super) fn success(&mut self) -> Option<u64> {
+        let tally = self.tally.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if tally.is_some() || self.stopped() {
+            return None;
+        }
+        // Relaxed: everybody is done, which the caller has seen.
+        Some(self.ran_here.get() + self.ran_elsewhere.load(Ordering::Relaxed))
+    }
+
+    /// Something is left out, because the run has been stopped.
+    #[cold]
+    pub(super) fn cut(&self) {
+        self.note(|tally| tally.cut = true);
+    }
+
+    #[cold]
+    fn stop_all(&self) {
+        if let Some(remote) = &self.remote {
+            remote.stop();
+        }
+        // Relaxed: as in `stopped`.
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// A task has panicked.
+    #[cold]
+    pub(super) fn panicked(&self, index: u32, payload: Payload) {
+        self.note(|tally| tally.panics.push((index, payload)));
+        self.stop_all();
+    }
+
+    /// A task was released while it was running.
+    #[cold]
+    pub(super) fn overlapped(&self, index: u32) {
+        self.note(|tally| tally.overlap = Some(index));
+        self.stop_all();
+    }
+
+    /// Something about a task is wrong.
+    #[cold]
+    pub(super) fn fail(&self, what: Outcome) {
+        self.note(|tally| tally.inner.broken = what.broken);
+        self.stop_all();
+    }
+
+    /// A run inside of a task is over.
+    pub(super) fn absorb(&self, task: &str, inner: Outcome) {
+        let failed = inner.has_failed();
+        self.note(|tally| tally.inner.add(task, inner));
+        if failed {
+            self.stop_all();
+        }
+    }
+}

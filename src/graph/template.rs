@@ -1,0 +1,167 @@
+//! One graph for many sets of data.
+
+use super::{
+    build::{Graph, Names, Parts, Task},
+    error::GraphError,
+    node::{Kind, Node, Then},
+    plan::{Plan, Shape},
+};
+use std::{borrow::Cow, cell::RefCell, fmt, sync::Arc};
+
+type Work<'env, D> = Arc<dyn Fn(&D) -> Then + Send + Sync + 'env>;
+
+/// A [`Template`] under construction: like a [`Graph`], but its tasks get the data of the instance that they run for.
+pub struct TemplateGraph<'env, D> {
+    graph: Graph<'env>,
+    works: RefCell<Vec<Work<'env, D>>>,
+}
+
+impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            graph: Graph::new(),
+            works: RefCell::default(),
+        }
+    }
+
+    fn add(&self, name: Cow<'static, str>, kind: Kind, work: Work<'env, D>) -> Task<'_, 'env> {
+        let task = self.graph.add(name);
+        self.works.borrow_mut().push(work);
+        self.graph.set(task.index(), kind, |_| Then::All);
+        task
+    }
+
+    /// Adds a task. (What [`Task::work`] and [`Task::choose`] would give it is of no use here.)
+    pub fn task(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        work: impl Fn(&D) + Send + Sync + 'env,
+    ) -> Task<'_, 'env> {
+        let work = move |data: &D| {
+            work(data);
+            Then::All
+        };
+        self.add(name.into(), Kind::Plain, Arc::new(work))
+    }
+
+    /// Adds a [`condition`](Graph::condition).
+    pub fn condition(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        choose: impl Fn(&D) -> usize + Send + Sync + 'env,
+    ) -> Task<'_, 'env> {
+        let choose = move |data: &D| Then::One(choose(data));
+        self.add(name.into(), Kind::Condition, Arc::new(choose))
+    }
+
+    /// Checks it.
+    ///
+    /// # Errors
+    /// As [`Graph::plan`].
+    pub fn template(self) -> Result<Template<'env, D>, GraphError> {
+        let mut plan = self.graph.plan()?;
+        let records = plan.parts.nodes.iter();
+        Ok(Template {
+            works: self.works.into_inner(),
+            records: records
+                .map(|node| (node.first, node.successors, node.waits_for()))
+                .collect(),
+            kinds: plan.parts.kinds.clone(),
+            names: plan.parts.names.share(),
+            shape: plan.shape.clone(),
+        })
+    }
+}
+
+impl<'env, D: Send + Sync + 'env> Default for TemplateGraph<'env, D> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<D> fmt::Debug for TemplateGraph<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TemplateGraph")
+            .field("tasks", &self.graph.len())
+            .finish()
+    }
+}
+
+/// A graph that can be run for several sets of data at the same time.
+///
+/// Its tasks are shared; an [instance](Self::instance) is a [`Plan`] with its own counters and data. It can be run, be launched, and be
+/// a [module](Graph::module) of another graph: then the data are its parameters.
+///
+/// ```
+/// use filch::graph::TemplateGraph;
+/// use std::sync::{Arc, Mutex};
+///
+/// let graph = TemplateGraph::new();
+/// let double = graph.task("double", |n: &Mutex<i32>| *n.lock().unwrap() *= 2);
+/// let add = graph.task("add", |n: &Mutex<i32>| *n.lock().unwrap() += 1);
+/// double.precede(add);
+/// let template = graph.template()?;
+///
+/// let (a, b) = (Arc::new(Mutex::new(3)), Arc::new(Mutex::new(5)));
+/// let (mut first, mut second) = (template.instance(a.clone()), template.instance(b.clone()));
+/// filch::join(|| first.run().unwrap(), || second.run().unwrap());
+/// assert_eq!((*a.lock().unwrap(), *b.lock().unwrap()), (7, 11));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Template<'env, D> {
+    works: Vec<Work<'env, D>>,
+    /// Of each record: where its successors begin, how many there are, and for how many it waits.
+    records: Vec<(u32, u32, u32)>,
+    kinds: Vec<Kind>,
+    names: Names,
+    shape: Shape,
+}
+
+impl<'env, D: Send + Sync + 'env> Template<'env, D> {
+    /// A plan that runs for `data`.
+    #[must_use]
+    pub fn instance(&self, data: impl Into<Arc<D>>) -> Plan<'env> {
+        let data = data.into();
+        let mut nodes = Vec::with_capacity(self.records.len());
+        for (index, &(first, successors, waits_for)) in (0..).zip(&self.records) {
+            let mut node = Node::empty(index);
+            (node.first, node.successors) = (first, successors);
+            node.set_waits_for(waits_for);
+            // The first record is no task.
+            if let Some(number) = (index as usize).checked_sub(1) {
+                let (work, data) = (self.works[number].clone(), data.clone());
+                node.set(move |_| work(&data));
+            }
+            nodes.push(node);
+        }
+        let parts = Parts {
+            nodes,
+            kinds: self.kinds.clone(),
+            names: self.names.clone(),
+            ..Parts::default()
+        };
+        Plan::new(parts, self.shape.clone())
+    }
+
+    /// How many tasks an instance has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.works.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.works.is_empty()
+    }
+}
+
+impl<D> fmt::Debug for Template<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Template")
+            .field("tasks", &self.works.len())
+            .finish()
+    }
+}

@@ -1,0 +1,416 @@
+//! Typed values along edges: a task's inputs are its predecessors' outputs.
+
+use super::{
+    build::{Graph, Names, Task},
+    error::GraphError,
+    plan::Plan,
+};
+use std::{
+    any::Any,
+    borrow::Cow,
+    fmt,
+    marker::PhantomData,
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
+};
+
+/// The output of a task, to be used by others as input: a number, to be copied freely.
+///
+/// Made by [`Graph::value`] and [`Graph::map`].
+pub struct Value<T> {
+    graph: u64,
+    index: u32,
+    kind: PhantomData<fn() -> T>,
+}
+
+/// A [`Value`] that its only user takes.
+pub struct Moved<T>(Value<T>);
+
+impl<T> Value<T> {
+    /// The value moves to the task that uses it, which has to be the only one.
+    #[must_use]
+    pub fn moved(self) -> Moved<T> {
+        Moved(self)
+    }
+
+    /// The number of the task that it comes from, for [`Graph::get`].
+    #[must_use]
+    pub fn index(self) -> u32 {
+        self.index
+    }
+}
+
+impl<T> Clone for Value<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Value<T> {}
+
+impl<T> Clone for Moved<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Moved<T> {}
+
+impl<T> fmt::Debug for Value<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Value").field(&self.index).finish()
+    }
+}
+
+impl<T> fmt::Debug for Moved<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Moved").field(&self.0.index).finish()
+    }
+}
+
+/// Where a value is between the task that makes it and those that use it. The edges order them; where conditions make
+/// a mess of that, the lock does.
+pub struct Slot<T> {
+    name: String,
+    value: RwLock<Option<T>>,
+}
+
+impl<T> Slot<T> {
+    fn replace(&self, value: Option<T>) -> Option<T> {
+        let mut slot = self.value.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *slot, value)
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Option<T>> {
+        self.value.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn missing(&self) -> ! {
+        panic!("the value of {} is not there", self.name)
+    }
+}
+
+impl<T> fmt::Debug for Slot<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Slot").field(&self.name).finish()
+    }
+}
+
+/// The values of a graph.
+#[derive(Default)]
+pub(super) struct Values {
+    /// The number of the graph, when it has values.
+    graph: u64,
+    slots: Vec<(u32, Arc<dyn Any + Send + Sync>)>,
+    /// Who is used, and whether it is moved.
+    uses: Vec<(u32, bool)>,
+}
+
+/// The number of the last graph that has values.
+static GRAPHS: Mutex<u64> = Mutex::new(0);
+
+impl Values {
+    fn graph(&mut self) -> u64 {
+        if self.graph == 0 {
+            let mut last = GRAPHS.lock().unwrap_or_else(PoisonError::into_inner);
+            *last += 1;
+            self.graph = *last;
+        }
+        self.graph
+    }
+
+    fn slot<T: Send + Sync + 'static>(&self, value: Value<T>) -> Arc<Slot<T>> {
+        assert!(value.graph == self.graph, "a value of another graph");
+        let found = self
+            .slots
+            .binary_search_by_key(&value.index, |(index, _)| *index);
+        let slot = found.ok().map(|at| self.slots[at].1.clone());
+        slot.and_then(|slot| slot.downcast().ok())
+            .expect("a value has a slot of its type")
+    }
+
+    /// What is moved has one user.
+    pub(super) fn check(&self, names: &Names) -> Result<(), GraphError> {
+        let mut uses = self.uses.clone();
+        uses.sort_unstable();
+        let uses = uses.chunk_by(|(a, _), (b, _)| a == b);
+        let mut wrong = uses.filter(|uses| uses.len() > 1 && uses.iter().any(|(_, moved)| *moved));
+        match wrong.next() {
+            Some(uses) => Err(GraphError::moved(names.of(uses[0].0))),
+            None => Ok(()),
+        }
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<T> Sealed for super::Value<T> {}
+    impl<T> Sealed for super::Moved<T> {}
+}
+
+/// One input of a task: a [`Value`], which it borrows, or a [`Moved`] one, which it takes.
+pub trait Input: sealed::Sealed + Copy {
+    /// What the value is.
+    type Item: Send + Sync + 'static;
+    /// What the task's closure gets.
+    type Arg<'a>;
+    /// What keeps it there meanwhile.
+    #[doc(hidden)]
+    type Held<'a>;
+    #[doc(hidden)]
+    const MOVES: bool;
+    #[doc(hidden)]
+    fn value(self) -> Value<Self::Item>;
+    #[doc(hidden)]
+    fn hold(slot: &Slot<Self::Item>) -> Self::Held<'_>;
+    #[doc(hidden)]
+    fn arg<'a>(held: &'a mut Self::Held<'_>, slot: &Slot<Self::Item>) -> Self::Arg<'a>;
+}
+
+impl<T: Send + Sync + 'static> Input for Value<T> {
+    type Item = T;
+    type Arg<'a> = &'a T;
+    type Held<'a> = RwLockReadGuard<'a, Option<T>>;
+    const MOVES: bool = false;
+
+    fn value(self) -> Self {
+        self
+    }
+
+    fn hold(slot: &Slot<T>) -> Self::Held<'_> {
+        slot.read()
+    }
+
+    fn arg<'a>(held: &'a mut Self::Held<'_>, slot: &Slot<T>) -> &'a T {
+        (**held).as_ref().unwrap_or_else(|| slot.missing())
+    }
+}
+
+impl<T: Send + Sync + 'static> Input for Moved<T> {
+    type Item = T;
+    type Arg<'a> = T;
+    type Held<'a> = Option<T>;
+    const MOVES: bool = true;
+
+    fn value(self) -> Value<T> {
+        self.0
+    }
+
+    fn hold(slot: &Slot<T>) -> Option<T> {
+        slot.replace(None)
+    }
+
+    fn arg(held: &mut Option<T>, slot: &Slot<T>) -> T {
+        held.take().unwrap_or_else(|| slot.missing())
+    }
+}
+
+/// The inputs of a task: an [`Input`] or a tuple of up to eight, for a closure of as many arguments.
+pub trait Inputs<F, R> {
+    #[doc(hidden)]
+    type Slots: Send + 'static;
+    #[doc(hidden)]
+    fn bind(self, graph: &Graph<'_>, task: Task<'_, '_>) -> Self::Slots;
+    #[doc(hidden)]
+    fn call(func: &mut F, slots: &Self::Slots) -> R;
+}
+
+fn bind<I: Input>(input: I, graph: &Graph<'_>, task: Task<'_, '_>) -> Arc<Slot<I::Item>> {
+    let value = input.value();
+    let mut parts = graph.parts();
+    let slot = parts.values.slot(value);
+    parts.values.uses.push((value.index, I::MOVES));
+    parts.edges.push((value.index, task.index()));
+    slot
+}
+
+impl<I: Input, F, R> Inputs<F, R> for I
+where
+    F: for<'a> FnMut(I::Arg<'a>) -> R,
+{
+    type Slots = Arc<Slot<I::Item>>;
+
+    fn bind(self, graph: &Graph<'_>, task: Task<'_, '_>) -> Self::Slots {
+        bind(self, graph, task)
+    }
+
+    fn call(func: &mut F, slots: &Self::Slots) -> R {
+        let mut held = I::hold(slots);
+        func(I::arg(&mut held, slots))
+    }
+}
+
+macro_rules! inputs {
+    ($($input:ident $place:tt $held:ident),+) => {
+        impl<FUNC, R, $($input: Input),+> Inputs<FUNC, R> for ($($input,)+)
+        where
+            FUNC: for<'a> FnMut($($input::Arg<'a>),+) -> R,
+        {
+            type Slots = ($(Arc<Slot<$input::Item>>,)+);
+
+            fn bind(self, graph: &Graph<'_>, task: Task<'_, '_>) -> Self::Slots {
+                ($(bind(self.$place, graph, task),)+)
+            }
+
+            fn call(func: &mut FUNC, slots: &Self::Slots) -> R {
+                $(let mut $held = $input::hold(&slots.$place);)+
+                func($($input::arg(&mut $held, &slots.$place)),+)
+            }
+        }
+    };
+}
+
+inputs!(A 0 a);
+inputs!(A 0 a, B 1 b);
+inputs!(A 0 a, B 1 b, C 2 c);
+inputs!(A 0 a, B 1 b, C 2 c, D 3 d);
+inputs!(A 0 a, B 1 b, C 2 c, D 3 d, E 4 e);
+inputs!(A 0 a, B 1 b, C 2 c, D 3 d, E 4 e, F 5 f);
+inputs!(A 0 a, B 1 b, C 2 c, D 3 d, E 4 e, F 5 f, G 6 g);
+inputs!(A 0 a, B 1 b, C 2 c, D 3 d, E 4 e, F 5 f, G 6 g, H 7 h);
+
+impl<'env> Graph<'env> {
+    /// Adds a task that makes a value, for [`map`](Self::map) and [`Plan::take`].
+    ///
+    /// ```
+    /// use filch::Graph;
+    ///
+    /// let graph = Graph::new();
+    /// let a = graph.value("a", || 6);
+    /// let b = graph.value("b", || 7);
+    /// let c = graph.map("c", (a, b), |a: &i32, b: &i32| a * b);
+    /// let text = graph.map("text", c, |c: &i32| format!("it is {c}"));
+    ///
+    /// let mut plan = graph.plan()?;
+    /// plan.run()?;
+    /// assert_eq!(plan.take(c), Some(42));
+    /// assert_eq!(plan.take(text).unwrap(), "it is 42");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The next run makes new values.
+    pub fn value<T: Send + Sync + 'static>(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        mut make: impl FnMut() -> T + Send + 'env,
+    ) -> Value<T> {
+        let task = self.add(name.into());
+        let (value, slot) = self.output(task);
+        task.work(move || {
+            let made = make();
+            drop(slot.replace(Some(made)));
+        });
+        value
+    }
+
+    /// Adds a task that makes a value from those of others, which are its predecessors. It borrows them, or takes those
+    /// that are [moved](Value::moved). The types of the closure's arguments have to be written down.
+    ///
+    /// ```
+    /// use filch::Graph;
+    ///
+    /// let graph = Graph::new();
+    /// let list = graph.value("list", || vec![3, 1, 2]);
+    /// let sorted = graph.map("sorted", list.moved(), |mut list: Vec<i32>| {
+    ///     list.sort();
+    ///     list
+    /// });
+    /// let mut plan = graph.plan()?;
+    /// plan.run()?;
+    /// assert_eq!(plan.take(sorted), Some(vec![1, 2, 3]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Values of other types do not fit:
+    ///
+    /// ```compile_fail,E0277
+    /// let graph = filch::Graph::new();
+    /// let a = graph.value("a", || 6_i32);
+    /// graph.map("b", (a,), |a: &String| a.len());
+    /// ```
+    ///
+    /// # Panics
+    /// When a value is of another graph.
+    pub fn map<R, F, I>(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        inputs: I,
+        mut func: F,
+    ) -> Value<R>
+    where
+        R: Send + Sync + 'static,
+        F: Send + 'env,
+        I: Inputs<F, R>,
+    {
+        let task = self.add(name.into());
+        let slots = inputs.bind(self, task);
+        let (value, slot) = self.output(task);
+        task.work(move || {
+            let made = I::call(&mut func, &slots);
+            drop(slot.replace(Some(made)));
+        });
+        value
+    }
+
+    fn output<T: Send + Sync + 'static>(&self, task: Task<'_, '_>) -> (Value<T>, Arc<Slot<T>>) {
+        let slot = Arc::new(Slot {
+            name: task.name(),
+            value: RwLock::new(None),
+        });
+        let mut parts = self.parts();
+        let index = task.index();
+        parts.values.slots.push((index, slot.clone()));
+        let graph = parts.values.graph();
+        let value = Value {
+            graph,
+            index,
+            kind: PhantomData,
+        };
+        (value, slot)
+    }
+
+    /// The task that a value comes from, for more edges.
+    ///
+    /// # Panics
+    /// When it is of another graph.
+    pub fn task_of<T: Send + Sync + 'static>(&self, value: Value<T>) -> Task<'_, 'env> {
+        let graph = self.parts().values.graph;
+        assert!(value.graph == graph, "a value of another graph");
+        self.get(value.index).expect("a value has a task")
+    }
+}
+
+impl Plan<'_> {
+    /// Takes what a task has made in the last run; none when it did not run, or the value has been moved.
+    ///
+    /// # Panics
+    /// When it is of another graph.
+    pub fn take<T: Send + Sync + 'static>(&mut self, value: Value<T>) -> Option<T> {
+        self.parts.values.slot(value).replace(None)
+    }
+
+    /// Shows what a task has made in the last run.
+    ///
+    /// ```
+    /// use filch::Graph;
+    ///
+    /// let graph = Graph::new();
+    /// let words = graph.value("words", || vec!["a", "b"]);
+    /// let mut plan = graph.plan()?;
+    /// assert_eq!(plan.peek(words, |words| words.len()), None);
+    /// plan.run()?;
+    /// assert_eq!(plan.peek(words, |words| words.len()), Some(2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// When it is of another graph.
+    pub fn peek<T: Send + Sync + 'static, R>(
+        &self,
+        value: Value<T>,
+        f: impl FnOnce(&T) -> R,
+    ) -> Option<R> {
+        let slot = self.parts.values.slot(value);
+        let held = slot.read();
+        held.as_ref().map(f)
+    }
+}

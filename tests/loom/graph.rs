@@ -1,0 +1,222 @@
+//! The counters of graphs: a task runs once, after all that it waits for; a run in the heap ends once; a future misses no
+//! wake.
+
+use super::{caught, model};
+use filch::{
+    graph::model::{Nap, Node},
+    ground::canary::Canary,
+    pool::model::Pending,
+};
+use loom::{
+    cell::UnsafeCell,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
+use std::sync::Arc;
+
+/// What a task does: a plain cell, so that loom reports an access that nothing orders.
+#[derive(Default)]
+struct Data(UnsafeCell<usize>);
+
+// SAFETY: the models order the accesses, which is what loom checks.
+#[expect(unsafe_code, reason = "a cell whose accesses loom watches")]
+unsafe impl Sync for Data {}
+
+impl Data {
+    #[expect(unsafe_code, reason = "loom watches")]
+    fn add(&self, n: usize) {
+        // SAFETY: as above.
+        self.0.with_mut(|data| unsafe { *data += n });
+    }
+
+    #[expect(unsafe_code, reason = "loom watches")]
+    fn get(&self) -> usize {
+        // SAFETY: as above.
+        self.0.with(|data| unsafe { *data })
+    }
+}
+
+/// Two tasks lead to a third one, which leads back to both, once: each may run on either worker.
+struct Diamond {
+    work: [Data; 2],
+    last: Node,
+    sum: Data,
+    laps: Data,
+}
+
+impl Diamond {
+    /// One of the two tasks, and whatever it releases. In the second lap the worker that runs the last task runs both.
+    fn task(&self, number: usize) {
+        self.work[number].add(1);
+        if !self.last.arrive() {
+            return;
+        }
+        self.last.rearm();
+        let done = self.work[0].get() + self.work[1].get();
+        self.sum.add(done);
+        self.laps.add(1);
+        if self.laps.get() == 1 {
+            self.work[0].add(1);
+            assert!(!self.last.arrive(), "released too early");
+            self.task(1);
+        }
+    }
+}
+
+fn diamond() {
+    let graph = Arc::new(Diamond {
+        work: [Data::default(), Data::default()],
+        last: Node::new(2),
+        sum: Data::default(),
+        laps: Data::default(),
+    });
+    let other = {
+        let graph = graph.clone();
+        thread::spawn(move || graph.task(1))
+    };
+    graph.task(0);
+    other.join().unwrap();
+    assert_eq!((graph.laps.get(), graph.sum.get()), (2, 2 + 4));
+}
+
+#[test]
+fn a_task_runs_once_after_all_that_it_waits_for() {
+    model(None, diamond);
+}
+
+#[test]
+fn canary_predecessors_that_hand_nothing_over() {
+    caught(Canary::GraphArrive, None, diamond);
+}
+
+/// Two workers want to run one task that is not well ordered: one at a time, or not at all.
+fn claims() {
+    let (node, data) = (Arc::new(Node::new(0)), Arc::new(Data::default()));
+    let run = |node: &Node, data: &Data| {
+        if node.claim() {
+            data.add(1);
+            node.unclaim();
+        }
+    };
+    let other = {
+        let (node, data) = (node.clone(), data.clone());
+        thread::spawn(move || run(&node, &data))
+    };
+    run(&node, &data);
+    other.join().unwrap();
+    assert!((1..=2).contains(&data.get()));
+}
+
+#[test]
+fn a_claimed_task_is_not_run_twice_at_once() {
+    model(None, claims);
+}
+
+/// A run that nobody waits for: it counts as if its owner slept, and whoever ends its last job finishes it.
+fn run_in_the_heap() {
+    let pending = Arc::new(Pending::new());
+    let (ended, data) = (
+        Arc::new(AtomicUsize::new(0)),
+        [(); 3].map(|()| Arc::new(Data::default())),
+    );
+    pending.add_elsewhere();
+    assert!(pending.sleep());
+    let end = {
+        let (ended, data) = (ended.clone(), data.clone());
+        Arc::new(move || {
+            ended.fetch_add(1, Ordering::Relaxed);
+            assert_eq!(
+                data.iter().map(|data| data.get()).sum::<usize>(),
+                3,
+                "over too early"
+            );
+        })
+    };
+    // The first job queues two more.
+    let others: Vec<_> = (1..3)
+        .map(|number| {
+            pending.add_elsewhere();
+            let (pending, data, end) = (pending.clone(), data[number].clone(), end.clone());
+            thread::spawn(move || {
+                data.add(1);
+                pending.done_elsewhere(|| end());
+            })
+        })
+        .collect();
+    data[0].add(1);
+    pending.done_elsewhere(|| end());
+    others.into_iter().for_each(|other| other.join().unwrap());
+    assert_eq!(ended.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_run_in_the_heap_ends_once() {
+    model(Some(3), run_in_the_heap);
+}
+
+#[test]
+fn canary_run_in_the_heap_that_does_not_end() {
+    caught(Canary::ScopeWake, Some(3), run_in_the_heap);
+}
+
+/// A future that is ready when two events have happened, each of which wakes it.
+struct Sleeper {
+    nap: Nap,
+    events: AtomicUsize,
+    polls: Data,
+    done: AtomicUsize,
+}
+
+impl Sleeper {
+    /// Polls it until it is asleep or done. A queued poll is run by whoever queues it.
+    fn go_on(&self) {
+        loop {
+            self.polls.add(1);
+            if self.events.load(Ordering::Acquire) == 2 {
+                self.nap.end();
+                self.done.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            if self.nap.fall_asleep() {
+                return;
+            }
+            self.nap.begin();
+        }
+    }
+
+    fn event(&self) {
+        self.events.fetch_add(1, Ordering::AcqRel);
+        if self.nap.wake() {
+            self.nap.begin();
+            self.go_on();
+        }
+    }
+}
+
+fn future() {
+    let sleeper = Arc::new(Sleeper {
+        nap: Nap::polled(),
+        events: AtomicUsize::new(0),
+        polls: Data::default(),
+        done: AtomicUsize::new(0),
+    });
+    let others = [(); 2].map(|()| {
+        let sleeper = sleeper.clone();
+        thread::spawn(move || sleeper.event())
+    });
+    sleeper.go_on();
+    others.into_iter().for_each(|other| other.join().unwrap());
+    assert_eq!(sleeper.done.load(Ordering::Relaxed), 1, "a wake was missed");
+    assert!(sleeper.polls.get() <= 3);
+}
+
+#[test]
+fn a_future_misses_no_wake() {
+    model(Some(3), future);
+}
+
+#[test]
+fn canary_future_that_misses_a_wake() {
+    caught(Canary::GraphWake, Some(3), future);
+    caught(Canary::GraphWakeAgain, Some(3), future);
+}
