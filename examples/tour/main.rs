@@ -4,7 +4,7 @@
 
 mod timeline;
 
-use filch::{Executor, Pool, Priority, engine::WakePolicy};
+use filch::{Executor, Graph, Pool, Priority, engine::WakePolicy};
 use std::{
     hint,
     sync::{Arc, mpsc},
@@ -22,6 +22,7 @@ fn main() {
     asleep();
     fork_and_join(cores);
     submitted_tasks(cores);
+    a_graph(cores);
     println!(
         "\nThe same scheduler, step by step, on as many workers as you like:\n  \
          cargo run --release --features simulate --example simulate -- --curve"
@@ -267,6 +268,34 @@ fn submitted_tasks(cores: usize) {
         5_000 - ran
     );
     for line in pool.task_metrics().to_string().lines() {
+        println!("   {line}");
+    }
+}
+
+/// Tasks that wait for others, and a look at how a run of them went.
+fn a_graph(cores: usize) {
+    println!("\n7. A graph: what must be done before what.\n");
+    let pool = Pool::builder()
+        .workers(cores.saturating_sub(1).max(1))
+        .build()
+        .expect("the settings are good");
+    let graph = Graph::new();
+    let fetch = graph.task("fetch", || work(300));
+    let unpack = graph.task("unpack", || work(200));
+    let parts: Vec<_> = (1..=4_u64)
+        .map(|n| graph.task(format!("compile {n}"), move || work(200 * n)))
+        .collect();
+    let link = graph.task("link", || work(300));
+    let check = graph.task("check", || work(400));
+    fetch.precede(unpack);
+    unpack.precede(parts.iter().copied());
+    unpack.precede(check);
+    link.succeed(parts);
+    let mut plan = graph.plan().expect("no circles");
+    plan.run_on(&pool).expect("nothing panics"); // once to warm up
+    plan.record(true);
+    plan.run_on(&pool).expect("nothing panics");
+    for line in plan.timeline().to_string().lines() {
         println!("   {line}");
     }
 }

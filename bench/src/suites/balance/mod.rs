@@ -19,10 +19,10 @@ use systems::{Balances, SingleQueue};
 
 pub(super) fn cases(config: &Config) -> Vec<Case> {
     let loads = [
-        ("uniform", Load::uniform(config.pick(1_000, 5_000))),
-        ("mixed", Load::mixed(config.pick(300, 1_000))),
-        ("irregular", Load::irregular(config.pick(1_000, 5_000))),
-        ("recursive", Load::Tree(config.pick(17, 20))),
+        ("uniform", Load::uniform(5_000)),
+        ("mixed", Load::mixed(1_000)),
+        ("irregular", Load::irregular(5_000)),
+        ("recursive", Load::Tree(20)),
     ];
     let mut cases = Vec::new();
     for (name, load) in loads {
