@@ -693,3 +693,47 @@ fn debug_shows_the_pool() {
     assert!(text.contains("workers: 2"), "{text}");
     assert!(format!("{:?}", Pool::builder()).contains("PoolBuilder"));
 }
+
+#[test]
+fn a_closure_of_no_size_may_be_aligned_as_it_likes() {
+    #[repr(align(128))]
+    struct Aligned;
+    let (ran, count) = counter();
+    let pool = pool(1);
+    for inside in [false, true] {
+        let (aligned, count) = (Aligned, count.clone());
+        let task = move || {
+            let _aligned = &aligned;
+        };
+        assert_eq!((size_of_val(&task), align_of_val(&task)), (0, 128));
+        match inside {
+            true => pool.install(|| pool.spawn(task)),
+            false => pool.spawn(task),
+        }
+        pool.spawn(count);
+    }
+    drop(pool);
+    assert_eq!(read(&ran), 2);
+}
+
+#[test]
+fn a_pool_without_workers_that_ends_inside_runs_what_is_queued() {
+    within(LIMIT, || {
+        for panics in [false, true] {
+            let (ran, count) = counter();
+            let pool = pool(0);
+            (0..5).for_each(|_| pool.spawn(count.clone()));
+            let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                pool.install(|| {
+                    pool.clone().shutdown();
+                    if panics {
+                        quiet_panic("on the way out");
+                    }
+                });
+            }));
+            assert_eq!(ended.is_err(), panics);
+            drop(pool);
+            assert_eq!(read(&ran), 5);
+        }
+    });
+}

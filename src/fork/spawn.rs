@@ -6,7 +6,7 @@ use crate::{
         latch::Latch,
         unwind::{self, Payload},
     },
-    pool::{Inner, Pool, heap, job::Job, latch::Awaited, site::Site},
+    pool::{Inner, Pool, heap, job::Job, latch::Awaited, site::Site, task},
 };
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -146,6 +146,8 @@ impl Inner {
     /// Queues a job from a thread that is no worker of this pool.
     pub(crate) fn submit(&self, job: Job) {
         if let Err(refused) = self.core().inject(job) {
+            // Not part of the task that the caller is in.
+            let _aside = task::set_aside();
             // Shut down: there is nobody else to do it.
             self.as_guest(|site| refused.into_inner().run(site));
         }

@@ -4,7 +4,7 @@
 //! thread takes one of the spare places, works like everybody else until its call is done, and leaves; what
 //! is left in its queue goes to the others. When all places are taken, the caller does its work alone.
 
-use super::{Inner, Pool, builder::Jobs, site::Site};
+use super::{Inner, Pool, builder::Jobs, site::Site, task};
 use crate::{
     crew::drive,
     engine::Step,
@@ -83,8 +83,9 @@ impl Inner {
                 f(site)
             })
         });
-        if self.core.is_stopped() {
-            // There is nobody left to hand things on to.
+        if self.core.is_stopped() || self.threads == 0 && !self.core.is_open() {
+            // There is nobody left to hand things on to. They are not part of the task that the caller is in.
+            let _aside = task::set_aside();
             while let Step::Ran =
                 worker.step_late(|job, active| Site::enter(active, self, |site| job.run(site)))
             {
@@ -106,6 +107,8 @@ impl Inner {
 
     /// The calling thread runs whatever there is until the pool is finished: for a pool without threads.
     pub(super) fn run_out(self: &Arc<Self>) {
+        // What runs here is not part of the task that the caller is in.
+        let _aside = task::set_aside();
         let place = self.place();
         let id = self.threads + place;
         self.parkers.register(id);

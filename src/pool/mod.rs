@@ -288,6 +288,11 @@ impl Owned {
         // A thread that is in the middle of a task of this pool cannot wait for it.
         let inside = is_worker_of(Arc::as_ptr(&inner.core) as usize)
             || Site::with(|site| site.is_some_and(|site| site.is_inside(inner)));
+        if inside && inner.threads == 0 {
+            // There are no threads to end. Whoever is in the middle of a task runs what is queued when it leaves
+            // (`at_place`), and what comes up after that is left for the last handle.
+            return;
+        }
         if let Some(crew) = self.take_crew()
             && !inside
         {

@@ -116,6 +116,15 @@ impl<'w, 'c> Site<'w, 'c> {
         unsafe { self.outer.as_ref() }.is_some_and(|outer| outer.is_inside(pool))
     }
 
+    /// The pool of that number, if this thread is in the middle of a task of it.
+    pub(crate) fn find_pool(&self, number: u32) -> Option<&Inner> {
+        if self.pool.number() == number {
+            return Some(self.pool);
+        }
+        // SAFETY: as in `on_outer`.
+        unsafe { self.outer.as_ref() }?.find_pool(number)
+    }
+
     /// Calls `f` with the innermost site of this thread, if it is a worker.
     #[inline(always)]
     pub(crate) fn with<R>(f: impl FnOnce(Option<&Site<'_, '_>>) -> R) -> R {
@@ -190,7 +199,7 @@ impl<'w, 'c> Site<'w, 'c> {
     }
 
     /// Whether waits here leave alone what others have queued, lanes and boxes included.
-    fn waits_alone(&self) -> bool {
+    pub(crate) fn waits_alone(&self) -> bool {
         self.is_isolated() || !stack::is_ample()
     }
 

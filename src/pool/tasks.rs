@@ -114,8 +114,8 @@ impl Inner {
     /// join and cancel, such tickets would pile up: then they are taken out, `useless` telling which, and given to
     /// `end`.
     ///
-    /// That costs a look at every job in the queues that all share, at least half of which are stale, or
-    /// in the queue of a worker, where they end soon.
+    /// That costs a look at every job in the queues that all share. About half as many tickets as there are jobs are stale
+    /// then; some of them may be in the queue of a worker, which takes them out itself.
     #[inline]
     pub(crate) fn staled(
         &self,

@@ -127,8 +127,8 @@ where
         self.launch(Room::Now)
     }
 
-    /// Submits the task; waits for room, but no longer than `limit`, whatever the pool's policy. A worker of a pool
-    /// runs other tasks meanwhile.
+    /// Submits the task; waits for room, but no longer than `limit`, whatever the pool's policy. A worker of the
+    /// pool first runs other tasks to make room; when there is none that it may run, it sleeps.
     ///
     /// # Errors
     /// The closure, when there is no room in time, and otherwise as [`submit`](Self::submit).

@@ -2,9 +2,12 @@
 
 use super::{
     Priority, TaskId,
-    cell::{self, Ref},
+    cell::{self, Header, Ref},
 };
-use crate::{cancel::CancelToken, pool::site::Site};
+use crate::{
+    cancel::CancelToken,
+    pool::{Inner, site::Site},
+};
 use std::fmt;
 
 /// The submitted task that this thread is in, if it is in one.
@@ -53,15 +56,23 @@ pub fn is_cancelled() -> bool {
         let Some(cell) = cell else {
             return false;
         };
-        let about = cell.about();
-        cell.is_cancelled()
-            || about.token().is_some_and(CancelToken::is_cancelled)
-            || Site::with(|site| {
-                site.is_some_and(|site| {
-                    let pool = site.pool();
-                    pool.number() == about.pool && pool.tasks().are_abandoned()
-                })
-            })
+        should_stop(cell)
+    })
+}
+
+fn should_stop(cell: &Header) -> bool {
+    let about = cell.about();
+    cell.is_cancelled()
+        || about.token().is_some_and(CancelToken::is_cancelled)
+        || is_abandoned(about.pool)
+}
+
+/// Whether tasks of the pool of that number should end.
+fn is_abandoned(number: u32) -> bool {
+    Site::with(|site| match site.and_then(|site| site.find_pool(number)) {
+        Some(pool) => pool.tasks().are_abandoned(),
+        // Asked elsewhere, or there was no place for a guest.
+        None => Inner::find(number).is_some_and(|pool| pool.tasks().are_abandoned()),
     })
 }
 
@@ -131,11 +142,11 @@ impl TaskInfo {
         token.clone()
     }
 
-    /// Whether the task should stop; see [`is_cancelled`].
+    /// Whether the task should stop; see [`is_cancelled`]. On a thread that is not in the task it takes a lock for a
+    /// moment.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        let token = self.cell.about().token();
-        self.cell.is_cancelled() || token.is_some_and(CancelToken::is_cancelled)
+        should_stop(&self.cell)
     }
 }
 

@@ -63,8 +63,12 @@ impl<T> TaskHandle<T> {
     ///
     /// # Errors
     /// When the task panicked, or was cancelled before it started; and when it waits for itself.
+    ///
+    /// # Panics
+    /// When the handle has given the result before, as a future.
     pub fn join(mut self) -> Result<T, TaskError> {
-        wait::run_here(&self.hold);
+        self.assert_not_taken();
+        wait::run_here(&mut self.hold);
         if let Some(result) = self.result() {
             return result;
         }
@@ -92,7 +96,11 @@ impl<T> TaskHandle<T> {
     ///
     /// # Errors
     /// The handle, when the task is not done.
+    ///
+    /// # Panics
+    /// As [`join`](Self::join).
     pub fn try_join(mut self) -> Result<Result<T, TaskError>, Self> {
+        self.assert_not_taken();
         match self.result() {
             Some(result) => Ok(result),
             None => Err(self),
@@ -100,8 +108,9 @@ impl<T> TaskHandle<T> {
     }
 
     /// [`join`](Self::join) that waits no longer than `limit`. A task that nobody has begun is not begun here,
-    /// since it might take longer, unless the pool has no workers. A worker that runs another task when the
-    /// time is up ends that first.
+    /// since it might take longer, unless the pool has no workers, or the caller is a worker that leaves alone what others
+    /// have queued: in an [`isolate`](crate::isolate), or deep in its stack. A worker that runs another task when
+    /// the time is up ends that first.
     ///
     /// ```
     /// use std::time::Duration;
@@ -115,9 +124,13 @@ impl<T> TaskHandle<T> {
     ///
     /// # Errors
     /// The handle, when the time is up.
+    ///
+    /// # Panics
+    /// As [`join`](Self::join).
     pub fn join_timeout(mut self, limit: Duration) -> Result<Result<T, TaskError>, Self> {
-        if self.about().is(ALONE) {
-            wait::run_here(&self.hold);
+        self.assert_not_taken();
+        if self.about().is(ALONE) || wait::waits_alone(&self.hold) {
+            wait::run_here(&mut self.hold);
         }
         // A time beyond what the clock can say is no limit.
         wait::until_done(&mut self.hold, Instant::now().checked_add(limit));
@@ -170,7 +183,8 @@ impl<T> TaskHandle<T> {
         run::cancel(self.hold.cell(), Cause::Asked)
     }
 
-    /// Changes how urgent the task is. False when it does not wait any more.
+    /// Changes how urgent the task is. False when it does not wait any more; and when its pool takes no more tasks,
+    /// unless the caller is one of its workers.
     ///
     /// ```
     /// use filch::{Pool, Priority};
@@ -193,10 +207,18 @@ impl<T> TaskHandle<T> {
     /// Waits until the task is done, or `or` is ready. Not for one that is below us on this stack, as in
     /// [`join`](Self::join).
     pub(super) fn wait_or(&mut self, or: impl wait::Source) {
-        wait::run_here(&self.hold);
+        wait::run_here(&mut self.hold);
         if !self.is_finished() && !self.about().is_here() {
             wait::until(wait::Either(&mut self.hold, or), None);
         }
+    }
+
+    #[track_caller]
+    fn assert_not_taken(&self) {
+        assert!(
+            !self.hold.is_taken(),
+            "the handle of a task was joined or polled after it had given the result"
+        );
     }
 
     /// The result, once, if the task is done.
@@ -230,12 +252,9 @@ impl<T> Future for TaskHandle<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        assert!(
-            !this.hold.is_taken(),
-            "the handle of a task was polled after it had given the result"
-        );
+        this.assert_not_taken();
         if this.about().is(ALONE) {
-            wait::run_here(&this.hold);
+            wait::run_here(&mut this.hold);
         }
         if this.hold.watch(cx.waker()) {
             return Poll::Pending;

@@ -204,22 +204,20 @@ fn met_stale(pool: &Inner, site: Option<&Site<'_, '_>>) {
 
 /// Makes a task wait at another level. False when it does not wait any more.
 pub(super) fn move_to<T>(hold: &Hold<T>, level: Priority) -> bool {
-    let number = hold.cell().about().pool;
-    Site::with(|site| match site {
-        Some(here) if here.pool().number() == number => {
-            hold.move_to(level, |ticket| requeue(here.pool(), site, ticket))
+    run::with_pool(hold.cell().about().pool, |pool, site| match pool {
+        Some(pool) if site.is_some() || pool.core().is_open() => {
+            hold.move_to(level, |ticket| requeue(pool, site, ticket))
         }
-        _ => match Inner::find(number) {
-            Some(pool) if pool.core().is_open() => {
-                hold.move_to(level, |ticket| requeue(&pool, None, ticket))
-            }
-            _ => false,
-        },
+        _ => false,
     })
 }
 
 fn requeue(pool: &Inner, site: Option<&Site<'_, '_>>, ticket: Ticket) {
     run::staled(pool, site.map(|site| site.worker()));
+    if let Some(site) = site {
+        // The older ticket may be the newest one here: they would pile up.
+        site.sweep(cell::is_stale);
+    }
     if let Err(ticket) = queue(pool, site, ticket) {
         // Closed in this very moment; the older ticket may be gone already.
         pool.on_site(|site| run::ticket(ticket, site));

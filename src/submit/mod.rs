@@ -45,8 +45,12 @@
 //! # Waiting inside of tasks
 //!
 //! [`join`](TaskHandle::join) runs a task that nobody has begun right there. If it runs already, a worker that waits runs
-//! other tasks meanwhile, as in [`fork`](mod@crate::fork#waiting). So tasks may submit and join tasks to any depth, on one
-//! worker and on none.
+//! other tasks meanwhile, as in [`fork`](mod@crate::fork#waiting). So tasks may submit and join tasks, on one worker and on
+//! none.
+//!
+//! Every such join takes some stack, as a call does: a chain of tasks, each of which joins the next one that nobody has
+//! begun, must fit into the [stack](crate::PoolBuilder::stack_size) of the worker that runs it. A thread from outside stops
+//! at half of its stack and leaves the rest to the workers, as long as they get on with it.
 //!
 //! What runs meanwhile runs *on top of* the waiting task, which goes on only when that is done. If the one on top in turn
 //! waits for the one below it, [`join`](TaskHandle::join) says [so](TaskError::is_deadlock) instead of waiting for ever.
@@ -58,7 +62,7 @@
 //!
 //! A task is one block of memory, from a cache of the thread's own, so that in the steady state nothing is allocated for
 //! closures and results of up to 56 bytes (larger ones up to 184 come from larger blocks, and the largest from the
-//! allocator; names, deadlines and tokens take an allocation or two). Claiming it is one compare-and-swap, and
+//! allocator; of results without a niche, such as arrays of numbers, up to 48 and 176 bytes; names, deadlines and tokens take an allocation or two). Claiming it is one compare-and-swap, and
 //! finishing it another. Handles share no counter. What is not used costs nothing: no clock is read without
 //! [`task_latencies`](crate::PoolBuilder::task_latencies), and no limit is counted without
 //! [`task_capacity`](crate::PoolBuilder::task_capacity).

@@ -6,7 +6,9 @@ use std::{sync::Arc, time::Instant};
 
 /// Where a task should run.
 ///
-/// It is a wish: the task waits for that worker for a bounded time, and then goes to whoever is free.
+/// It is a wish: the task waits for that worker for a bounded time, and then goes to whoever is free. A worker that
+/// submits or joins it in an [`isolate`](crate::isolate), or deep in its stack, where it leaves alone what others have
+/// queued, may run it itself. With a place the [priority](super::Priority) does not matter.
 ///
 /// ```
 /// use filch::{Affinity, Pool};
@@ -109,7 +111,8 @@ macro_rules! task_options {
         }
 
         /// If it has not started by then, it is cancelled; if it runs, [`is_cancelled`](super::is_cancelled) turns
-        /// true. Of several deadlines the last one set counts.
+        /// true. Of several deadlines the last one set counts. The closure of a task that is cancelled so is dropped on
+        /// the thread that looks after all deadlines: its destructor should be short.
         #[must_use = "a task does nothing before it is submitted"]
         pub fn deadline(mut self, at: std::time::Instant) -> Self {
             self.options.deadline = Some(at);

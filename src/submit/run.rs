@@ -3,6 +3,7 @@
 use super::{
     about::{COUNTED, ISOLATED},
     cell::{self, Cancel, Cause, Claim, Ref, Ticket},
+    launch,
 };
 use crate::{
     ground::unwind::{self, Payload},
@@ -107,10 +108,15 @@ fn refuse(claim: Claim, pool: Option<&Inner>, place: Option<usize>, cause: Cause
 pub(super) fn cancel(cell: &Ref, cause: Cause) -> bool {
     match cell.cancel() {
         Cancel::Claimed(claim) => {
-            with_pool(cell.about().pool, |pool, place| {
+            with_pool(cell.about().pool, |pool, site| {
+                let place = site.map(|site| site.worker());
                 refuse(claim, pool, place, cause);
                 if let Some(pool) = pool {
                     staled(pool, place);
+                }
+                if let Some(site) = site {
+                    // Most often the newest one here, and others may follow.
+                    site.sweep(cell::is_stale);
                 }
             });
             true
@@ -126,10 +132,16 @@ pub(super) fn cancel(cell: &Ref, cause: Cause) -> bool {
 }
 
 /// Calls `f` with the pool of that number, if it lives, and the place that this thread has in it, if it has one.
-pub(super) fn with_pool<R>(number: u32, f: impl FnOnce(Option<&Inner>, Option<usize>) -> R) -> R {
+pub(super) fn with_pool<R>(
+    number: u32,
+    f: impl FnOnce(Option<&Inner>, Option<&Site<'_, '_>>) -> R,
+) -> R {
     Site::with(|site| match site {
-        Some(site) if site.pool().number() == number => f(Some(site.pool()), Some(site.worker())),
-        _ => f(Inner::find(number).as_deref(), None),
+        Some(here) if here.pool().number() == number => f(Some(here.pool()), site),
+        _ => match site.and_then(|site| site.find_pool(number)) {
+            Some(pool) => launch::at_place(pool, |site| f(Some(pool), site)),
+            None => f(Inner::find(number).as_deref(), None),
+        },
     })
 }
 

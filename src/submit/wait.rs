@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     crew::timer::Timer,
+    ground::sys::stack,
     pool::{Inner, latch::Awaited, site::Site},
 };
 use std::{
@@ -24,6 +25,9 @@ const LINGER: u32 = 64;
 /// How many pauses a thread from outside gives the workers to begin the task that it wants to join: about a
 /// microsecond, some guest's visits.
 const PATIENCE: u32 = 32;
+
+/// How long a thread from outside whose stack is half full leaves a task to the workers.
+const RESPITE: Duration = Duration::from_millis(10);
 
 /// Wakes a thread.
 struct Unpark(Thread);
@@ -57,41 +61,53 @@ pub(super) fn with_waker<R>(f: impl FnOnce(&Waker) -> R) -> R {
 }
 
 /// Runs the task here, if nobody has begun it and it may run here.
-pub(super) fn run_here<T>(hold: &Hold<T>) {
+pub(super) fn run_here<T>(hold: &mut Hold<T>) {
     if !hold.cell().snapshot().is_queued() {
         return;
     }
-    let about = hold.cell().about();
-    Site::with(|site| match site {
-        Some(site) if site.pool().number() == about.pool => {
-            let pool = site.pool();
-            if may_run(about.worker(), pool, Some(site.worker()))
-                && let Some(claim) = hold.claim()
-            {
-                run::staled(pool, Some(site.worker()));
+    run::with_pool(hold.cell().about().pool, |pool, site| {
+        let Some(pool) = pool else {
+            // Nobody is left to run it.
+            run::cancel(hold.cell(), Cause::Closed);
+            return;
+        };
+        if !may_run(hold.cell().about().worker(), pool, site) || leaves_it(pool, site, hold) {
+            return;
+        }
+        let Some(claim) = hold.claim() else {
+            return;
+        };
+        run::staled(pool, site.map(|site| site.worker()));
+        match site {
+            Some(site) => {
                 run::execute(claim, pool, site, true);
                 // Its ticket is useless now, as are those of the tasks that were joined in it.
                 site.sweep(cell::is_stale);
             }
+            None => pool.on_site(|site| run::execute(claim, pool, site, true)),
         }
-        _ => match Inner::find(about.pool) {
-            Some(pool) => {
-                if site.is_none() && pool.threads() > 0 && begins_soon(hold) {
-                    return;
-                }
-                if may_run(about.worker(), &pool, None)
-                    && let Some(claim) = hold.claim()
-                {
-                    run::staled(&pool, None);
-                    pool.on_site(|site| run::execute(claim, &pool, site, true));
-                }
-            }
-            // Nobody is left to run it.
-            None => {
-                run::cancel(hold.cell(), Cause::Closed);
-            }
-        },
     });
+}
+
+/// Whether the workers of `pool` begin the task, so that a thread from outside need not.
+#[inline]
+fn leaves_it<T>(pool: &Inner, site: Option<&Site<'_, '_>>, hold: &mut Hold<T>) -> bool {
+    if site.is_some_and(|site| !site.is_guest()) || pool.threads() == 0 {
+        return false;
+    }
+    if !stack::is_ample() && !pool.core().is_stopped() {
+        return is_begun_elsewhere(hold);
+    }
+    Site::with(|any| any.is_none()) && begins_soon(hold)
+}
+
+/// On a stack that is half full: whether a worker begins the task in a while. A task that joins one that joins one
+/// and so on would use up any stack; the workers, who take the oldest first, get along without. But they may
+/// be waiting for this thread, so that it must not wait for them for ever.
+#[cold]
+fn is_begun_elsewhere<T>(hold: &mut Hold<T>) -> bool {
+    until_done(hold, Instant::now().checked_add(RESPITE));
+    !hold.cell().snapshot().is_queued()
 }
 
 /// Whether a worker begins the task within a moment. A thread from outside that joins many tasks in their order soon
@@ -107,9 +123,20 @@ fn begins_soon<T>(hold: &Hold<T>) -> bool {
     false
 }
 
-/// Whether a task for `worker` may run at `place`, or outside.
-fn may_run(worker: Option<usize>, pool: &Inner, place: Option<usize>) -> bool {
-    worker.is_none_or(|worker| place == Some(worker)) || pool.threads() == 0
+/// Whether a task for `worker` may run at `site`, or outside. Where waits run only what was queued there, what
+/// is queued there is for nobody else (`Site::push_for`).
+fn may_run(worker: Option<usize>, pool: &Inner, site: Option<&Site<'_, '_>>) -> bool {
+    let here = |site: &Site<'_, '_>, worker| site.worker() == worker || site.waits_alone();
+    worker.is_none_or(|worker| site.is_some_and(|site| here(site, worker))) || pool.threads() == 0
+}
+
+/// Whether a wait on this thread would not run the task, although it may be queued here and nobody else there: see
+/// [`Site::waits_alone`].
+pub(super) fn waits_alone<T>(hold: &Hold<T>) -> bool {
+    let number = hold.cell().about().pool;
+    run::with_pool(number, |_, site| {
+        site.is_some_and(|site| site.waits_alone())
+    })
 }
 
 /// Waits until the task is done, or the time is up: a worker runs other tasks meanwhile. False when it is not

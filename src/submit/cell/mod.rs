@@ -74,7 +74,7 @@ pub(super) struct Header {
     about: About,
 }
 
-/// Closures and outcomes of seven words fit into the smallest block, which has 16 of them.
+/// Closures and outcomes of seven words fit into a block of the second size, which has 16 of them.
 #[cfg(all(target_pointer_width = "64", not(filch_loom)))]
 const _: () = assert!(size_of::<Header>() <= 9 * size_of::<usize>());
 

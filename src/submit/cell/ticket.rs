@@ -129,6 +129,8 @@ impl Claim {
     /// Drops the closure. What that panics with comes back as well.
     pub(in crate::submit) fn refuse(self, cause: Cause) -> (Ended, Option<Payload>) {
         let cell = self.disarm();
+        // The closure's destructor may join the very task: then it learns that this cannot be.
+        cell.about.start_here();
         // SAFETY: as in `call`.
         let payload = unsafe { (cell.actions.refuse)(cell.cell, cause) };
         let ended = Ended {
