@@ -36,8 +36,8 @@ pub(crate) struct Site<'w, 'c> {
     /// task has its own site, so nobody uses this one meanwhile: never borrowed twice.
     active: UnsafeCell<Active<'w, 'c, Job, PerWorker, Counters>>,
     pool: &'w Inner,
-    /// The site that was current before.
-    outer: *const Site<'static, 'static>,
+    /// Of the sites that were current before, the innermost one of another pool: waits may be thousands deep, pools rarely more than two.
+    other: *const Site<'static, 'static>,
     /// Waits run nothing from elsewhere, and of the own queue only what is above the mark.
     isolated: Cell<Option<Mark>>,
 }
@@ -69,10 +69,16 @@ impl<'w, 'c> Site<'w, 'c> {
         pool: &'w Inner,
         f: impl FnOnce(&Site<'w, 'c>) -> R,
     ) -> R {
+        let outer = CURRENT.get();
+        // SAFETY: as in `with`.
+        let other = match unsafe { outer.as_ref() } {
+            Some(same) if ptr::eq(same.pool, pool) => same.other,
+            _ => outer,
+        };
         let site = Site {
             active: UnsafeCell::new(active),
             pool,
-            outer: CURRENT.get(),
+            other,
             isolated: Cell::new(None),
         };
         site.as_current(f)
@@ -93,16 +99,16 @@ impl<'w, 'c> Site<'w, 'c> {
     /// Calls `f` on the innermost site of `pool` that this thread is in, or as a guest of it.
     #[cold]
     pub(crate) fn on_outer<R>(&self, pool: &Inner, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
-        let mut outer = self.outer;
-        // SAFETY: `outer` is null or points to a site further down on this stack, which outlives this
+        let mut other = self.other;
+        // SAFETY: `other` is null or points to a site further down on this stack, which outlives this
         // one, as does what it points to in turn.
-        while let Some(site) = unsafe { outer.as_ref() } {
+        while let Some(site) = unsafe { other.as_ref() } {
             if ptr::eq(site.pool, pool) {
                 // The innermost site of its pool: nobody has borrowed it, because the thread is in a call
                 // to another pool, in the middle of its task.
                 return site.as_current(f);
             }
-            outer = site.outer;
+            other = site.other;
         }
         pool.as_guest(f)
     }
@@ -113,7 +119,7 @@ impl<'w, 'c> Site<'w, 'c> {
             return true;
         }
         // SAFETY: as in `on_outer`.
-        unsafe { self.outer.as_ref() }.is_some_and(|outer| outer.is_inside(pool))
+        unsafe { self.other.as_ref() }.is_some_and(|other| other.is_inside(pool))
     }
 
     /// The pool of that number, if this thread is in the middle of a task of it.
@@ -122,7 +128,7 @@ impl<'w, 'c> Site<'w, 'c> {
             return Some(self.pool);
         }
         // SAFETY: as in `on_outer`.
-        unsafe { self.outer.as_ref() }?.find_pool(number)
+        unsafe { self.other.as_ref() }?.find_pool(number)
     }
 
     /// Calls `f` with the innermost site of this thread, if it is a worker.
@@ -387,7 +393,7 @@ impl<'w, 'c> Site<'w, 'c> {
     fn below(&self) -> impl Iterator<Item = &Site<'static, 'static>> {
         // SAFETY: as in `on_outer`.
         let next = |at: *const Site<'static, 'static>| unsafe { at.as_ref() };
-        let all = move || successors(next(self.outer), move |site| next(site.outer));
+        let all = move || successors(next(self.other), move |site| next(site.other));
         all().enumerate().filter_map(move |(depth, site)| {
             let above = |other: &Site<'_, '_>| ptr::eq(other.pool, site.pool);
             (!above(self) && !all().take(depth).any(above)).then_some(site)
@@ -397,7 +403,7 @@ impl<'w, 'c> Site<'w, 'c> {
     /// Runs a task that only this thread may run, as the worker of another pool that it is too: who sent it may be what
     /// this wait is for, in the end.
     fn run_mail_below(&self) -> bool {
-        if self.outer.is_null() {
+        if self.other.is_null() {
             return false;
         }
         let mail = self.below().find_map(|site| {
