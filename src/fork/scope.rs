@@ -2,24 +2,21 @@
 #![expect(unsafe_code, reason = "tasks that point into the frame of `scope`")]
 
 use crate::{
-    ground::{
-        sync::{AtomicUsize, Ordering},
-        unwind::{self, Payload},
-    },
+    ground::unwind::{self, Payload},
     pool::{
         Inner, Pool, heap,
         job::Job,
         latch::Awaited,
+        list::List,
         on_current,
         pending::{self, Pending},
         site::Site,
     },
 };
 use std::{
-    collections::VecDeque,
     fmt,
     marker::PhantomData,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 /// Spawns tasks that may borrow everything that outlives the scope.
@@ -146,41 +143,6 @@ pub(super) fn scope_on<'scope, R>(site: &Site<'_, '_>, f: impl FnOnce(&Scope<'sc
             }
             unwind::resume(payload)
         }
-    }
-}
-
-#[derive(Default)]
-struct List {
-    jobs: Mutex<VecDeque<Job>>,
-    length: AtomicUsize,
-}
-
-impl List {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Job>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn push(&self, job: Job) {
-        let mut jobs = self.lock();
-        jobs.push_back(job);
-        // Release: pairs with the acquire in `is_empty`.
-        self.length.store(jobs.len(), Ordering::Release);
-    }
-
-    fn pop(&self) -> Option<Job> {
-        if self.is_empty() {
-            return None;
-        }
-        let mut jobs = self.lock();
-        let job = jobs.pop_front();
-        // Release: as above.
-        self.length.store(jobs.len(), Ordering::Release);
-        job
-    }
-
-    fn is_empty(&self) -> bool {
-        // Acquire: pairs with the release in `push`.
-        self.length.load(Ordering::Acquire) == 0
     }
 }
 

@@ -2,11 +2,11 @@
 #![expect(unsafe_code, reason = "makes a job of a turn")]
 
 use crate::{
-    ground::sync::{AtomicBool, AtomicUsize, Ordering},
-    pool::{Inner, heap, job::Job, site::Site},
+    ground::sync::{AtomicBool, Ordering},
+    pool::{Inner, heap, job::Job, list::List, site::Site},
 };
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     ptr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -28,8 +28,7 @@ pub(super) struct Remote {
     pub(super) stop: AtomicBool,
     /// Jobs that come from outside. What is in the pool's queues for them is a *turn*: whoever gets it runs the oldest
     /// of these, if the owner has not done so while it waited.
-    jobs: Mutex<VecDeque<Job>>,
-    length: AtomicUsize,
+    jobs: List,
     sleepers: Mutex<Sleepers>,
 }
 
@@ -58,8 +57,7 @@ impl Remote {
             pool: pool.share(),
             owner,
             stop: AtomicBool::new(false),
-            jobs: Mutex::default(),
-            length: AtomicUsize::new(0),
+            jobs: List::default(),
             sleepers: Mutex::default(),
         })
     }
@@ -112,12 +110,7 @@ impl Remote {
         }
         // Once the job is on the list the run may be over at any time.
         let remote = self.clone();
-        {
-            let mut jobs = lock(&self.jobs);
-            jobs.push_back(job);
-            // Release: pairs with the acquire in `has_job`.
-            self.length.store(jobs.len(), Ordering::Release);
-        }
+        self.jobs.push(job);
         let turn = move |site: &Site<'_, '_>| {
             if let Some(job) = remote.take_job() {
                 job.run(site);
@@ -145,18 +138,10 @@ impl Remote {
     }
 
     pub(super) fn take_job(&self) -> Option<Job> {
-        if !self.has_job() {
-            return None;
-        }
-        let mut jobs = lock(&self.jobs);
-        let job = jobs.pop_front();
-        // Release: pairs with the acquire in `has_job`.
-        self.length.store(jobs.len(), Ordering::Release);
-        job
+        self.jobs.pop()
     }
 
     pub(super) fn has_job(&self) -> bool {
-        // Acquire: pairs with the release in `send` and `take_job`.
-        self.length.load(Ordering::Acquire) > 0
+        !self.jobs.is_empty()
     }
 }

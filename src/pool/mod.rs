@@ -9,6 +9,7 @@ mod guest;
 pub(crate) mod heap;
 pub(crate) mod job;
 pub(crate) mod latch;
+pub(crate) mod list;
 pub(crate) mod pending;
 mod registry;
 pub(crate) mod site;

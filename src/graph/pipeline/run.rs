@@ -32,21 +32,18 @@ use super::{
     station::Station,
 };
 use crate::{
-    ground::{
-        sync::{AtomicUsize, Ordering},
-        unwind::{self, Payload},
-    },
+    ground::unwind::{self, Payload},
     pool::{
         Inner,
         job::Job,
         latch::Awaited,
+        list::List,
         pending::{self, Pending},
         site::Site,
     },
 };
 use std::{
     cell::Cell,
-    collections::VecDeque,
     ptr,
     sync::{Mutex, PoisonError},
 };
@@ -75,8 +72,7 @@ struct Run<'p, 'env> {
     halt: &'p Halt,
     pending: Pending,
     /// What guests have left to the owner, since they may leave before their queue is empty.
-    left: Mutex<VecDeque<Job>>,
-    left_length: AtomicUsize,
+    left: List,
     failures: Mutex<Failures>,
 }
 
@@ -206,8 +202,7 @@ impl<'p, 'env> Run<'p, 'env> {
             stations: stations.collect(),
             halt: parts.halt,
             pending: Pending::new(),
-            left: Mutex::default(),
-            left_length: AtomicUsize::new(0),
+            left: List::default(),
             failures: Mutex::default(),
         })
     }
@@ -293,11 +288,7 @@ impl<'p, 'env> Run<'p, 'env> {
     /// Leaves a job to the owner. The caller is a strand, so the run is not over.
     #[cold]
     fn leave(&self, site: &Site<'_, '_>, job: Job) {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        left.push_back(job);
-        // Release: pairs with the acquire in `has_job`.
-        self.left_length.store(left.len(), Ordering::Release);
-        drop(left);
+        self.left.push(job);
         site.pool().unpark(self.owner);
     }
 
@@ -445,18 +436,10 @@ impl Awaited for Run<'_, '_> {
     }
 
     fn take_job(&self) -> Option<Job> {
-        if !self.has_job() {
-            return None;
-        }
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        let job = left.pop_front();
-        // Release: as in `leave`.
-        self.left_length.store(left.len(), Ordering::Release);
-        job
+        self.left.pop()
     }
 
     fn has_job(&self) -> bool {
-        // Acquire: pairs with the release in `leave`.
-        self.left_length.load(Ordering::Acquire) > 0
+        !self.left.is_empty()
     }
 }
