@@ -206,7 +206,15 @@ impl<'env> Plan<'env> {
         &self.parts.nodes
     }
 
-    /// Puts the counters back after a run that was stopped.
+    /// Makes it ready for the next run. A run that was stopped leaves tasks behind that still miss some of their
+    /// predecessors only, and so does one in which a condition has led past the others.
+    pub(super) fn settle(&mut self, stopped: bool) {
+        if stopped || self.shape.conditions {
+            self.reset();
+        }
+    }
+
+    /// Puts the counters back.
     pub(super) fn reset(&mut self) {
         self.parts.nodes.iter_mut().for_each(Node::reset);
     }

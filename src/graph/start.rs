@@ -64,9 +64,7 @@ pub(super) fn run_with(plan: &mut Plan<'_>, site: &Site<'_, '_>, remote: &Arc<Re
         site.wait(&run, began);
     });
     let outcome = run.outcome(plan);
-    if outcome.stopped {
-        plan.reset();
-    }
+    plan.settle(outcome.stopped);
     outcome
 }
 
@@ -123,9 +121,7 @@ pub(super) unsafe fn finish(run: *const Run<'static>, site: &Site<'_, '_>) {
         let mut plan = unsafe { Box::from_raw(end.plan) };
         let outcome = run.outcome(&plan);
         drop(run);
-        if outcome.stopped {
-            plan.reset();
-        }
+        plan.settle(outcome.stopped);
         (end.then)(*plan, outcome, site);
     });
 }
