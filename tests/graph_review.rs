@@ -47,4 +47,26 @@ mod runs {
             assert_eq!(both.load(Ordering::SeqCst), 1);
         }
     }
+
+    #[test]
+    fn nested_subflows_need_no_stack() {
+        fn nest<'env>(sub: &Graph<'env>, depth: usize, leaves: &'env AtomicUsize) {
+            if depth == 0 {
+                sub.task("leaf", || {
+                    leaves.fetch_add(1, Ordering::SeqCst);
+                });
+            } else {
+                sub.subflow("nest", move |sub| nest(sub, depth - 1, leaves));
+            }
+        }
+        within(LIMIT, || {
+            for pool in [pool(0), pool(1), pool(2)] {
+                let leaves = AtomicUsize::new(0);
+                let graph = Graph::new();
+                nest(&graph, 30_000, &leaves);
+                assert_eq!(graph.plan().unwrap().run_on(&pool).unwrap().ran(), 30_001);
+                assert_eq!(leaves.load(Ordering::SeqCst), 1);
+            }
+        });
+    }
 }

@@ -121,7 +121,10 @@ impl SharedPlan {
         if plan.is_empty() {
             return then(plan, Outcome::default());
         }
-        let then = move |plan, outcome, _: &Site<'_, '_>| then(plan, outcome);
+        let then = move |plan, outcome, _: &Site<'_, '_>| {
+            then(plan, outcome);
+            None
+        };
         start(plan, &remote, None, false, then);
     }
 

@@ -21,7 +21,8 @@ pub(super) struct End {
     then: Ending,
 }
 
-type Ending = Box<dyn FnOnce(Plan<'static>, Outcome, &Site<'_, '_>) + Send>;
+/// Gives back the run around it, when that is over too.
+type Ending = Box<dyn FnOnce(Plan<'static>, Outcome, &Site<'_, '_>) -> Option<Outer> + Send>;
 
 /// Runs `plan` as a worker of a pool, and returns when it is done.
 pub(super) fn run(plan: &mut Plan<'_>, site: &Site<'_, '_>) -> Result<RunReport, RunError> {
@@ -78,7 +79,7 @@ pub(super) fn start(
     remote: &Arc<Remote>,
     site: Option<&Site<'_, '_>>,
     isolated: bool,
-    then: impl FnOnce(Plan<'static>, Outcome, &Site<'_, '_>) + Send + 'static,
+    then: impl FnOnce(Plan<'static>, Outcome, &Site<'_, '_>) -> Option<Outer> + Send + 'static,
 ) {
     let plan = Box::into_raw(Box::new(plan));
     let stop = &raw const remote.stop;
@@ -108,26 +109,30 @@ pub(super) fn start(
     }
 }
 
-/// Ends a run in the heap.
+/// Ends a run in the heap, and the one around it if this was the last of it, and so on: runs inside of runs may be
+/// thousands deep, so the stack is not for them.
 ///
 /// # Safety
 /// It was made by `start`, and `Run::done` has told that it is over: to the caller alone.
 pub(super) unsafe fn finish(run: *const Run<'static>, site: &Site<'_, '_>) {
     unwind::or_abort(|| {
-        // SAFETY: `start` leaked it, and the caller is the only one left.
-        let mut run = unsafe { Box::from_raw(run.cast_mut()) };
-        let end = run.end.take().expect("runs in the heap have an end");
-        // SAFETY: `start` leaked it.
-        let mut plan = unsafe { Box::from_raw(end.plan) };
-        let outcome = run.outcome(&plan);
-        drop(run);
-        plan.settle(outcome.stopped);
-        (end.then)(*plan, outcome, site);
+        let mut over = Some(Outer(run));
+        while let Some(Outer(run)) = over {
+            // SAFETY: `start` leaked it, and the caller is the only one left, as is this loop for those around it.
+            let mut run = unsafe { Box::from_raw(run.cast_mut()) };
+            let end = run.end.take().expect("runs in the heap have an end");
+            // SAFETY: `start` leaked it.
+            let mut plan = unsafe { Box::from_raw(end.plan) };
+            let outcome = run.outcome(&plan);
+            drop(run);
+            plan.settle(outcome.stopped);
+            over = (end.then)(*plan, outcome, site);
+        }
     });
 }
 
 /// A run, in the hands of one inside of it.
-struct Outer(*const Run<'static>);
+pub(super) struct Outer(*const Run<'static>);
 
 // SAFETY: `Run` is `Sync`.
 unsafe impl Send for Outer {}
@@ -169,10 +174,8 @@ pub(super) fn run_inside<'env>(
             outer.complete(site, index);
         }
         // SAFETY: as above.
-        if unsafe { Run::done(pointer, site) } {
-            // SAFETY: it was the last one.
-            unsafe { finish(pointer, site) };
-        }
+        let over = unsafe { Run::done(pointer, site) };
+        over.then_some(Outer(pointer))
     };
     start(plan, cx.remote(), Some(cx.site), cx.run.isolated, then);
     if joined { Then::Later } else { Then::All }
