@@ -70,3 +70,79 @@ mod runs {
         });
     }
 }
+
+mod launched {
+    use super::*;
+
+    #[test]
+    fn closures_that_panic_when_they_are_dropped() {
+        within(LIMIT, || {
+            for workers in [0, 1, 2] {
+                let (told, drops) = (Told::default(), Drops::default());
+                let pool = told.pool(workers);
+                let graph = Graph::new();
+                let bomb = drops.bomb("dropped");
+                graph.task("", move || {
+                    let _ = &bomb;
+                });
+                assert_eq!(pool.launch(graph.plan().unwrap()).join().unwrap().ran(), 1);
+                assert_eq!(told.take(), ["dropped"]);
+            }
+        });
+    }
+
+    #[test]
+    fn payloads_that_panic_when_nobody_wants_them() {
+        within(LIMIT, || {
+            for workers in [1, 2] {
+                let (told, drops) = (Told::default(), Drops::default());
+                let pool = told.pool(workers);
+                let plan = || {
+                    let graph = Graph::new();
+                    let begun = Arc::new(AtomicUsize::new(0));
+                    for _ in 0..2 {
+                        let (drops, begun) = (drops.clone(), begun.clone());
+                        graph.task("", move || {
+                            begun.fetch_add(1, Ordering::SeqCst);
+                            let both = || workers == 1 || begun.load(Ordering::SeqCst) == 2;
+                            until("both have begun", both);
+                            std::panic::resume_unwind(Box::new(drops.bomb("payload")))
+                        });
+                    }
+                    graph.plan().unwrap()
+                };
+                // Dropped before the end, after it, and when somebody else was told.
+                drop(pool.launch(plan()));
+                until("the first end", || drops.seen() == workers);
+                let late = pool.launch(plan());
+                until("the end", || late.is_finished());
+                drop(late);
+                assert_eq!(told.take().len(), drops.seen());
+                let seen = pool.launch(plan());
+                seen.on_done(|result| assert!(result.is_err()));
+                drop(seen);
+                pool.shutdown();
+                assert_eq!((told.take().len(), drops.seen()), (0, 3 * workers));
+            }
+        });
+    }
+
+    #[test]
+    fn when_it_is_joined_the_plan_is_back() {
+        within(LIMIT, || {
+            let pool = pool(2);
+            for _ in 0..2000 {
+                let share = Arc::new(());
+                let (graph, inside) = (Graph::new(), share.clone());
+                graph.task("", move || {
+                    let _ = &inside;
+                });
+                let plan = SharedPlan::from(graph.plan().unwrap());
+                pool.launch(&plan).join().unwrap();
+                let plan = plan.into_plan().expect("nobody else has a share of it");
+                pool.launch(plan).join().unwrap();
+                assert_eq!(Arc::strong_count(&share), 1);
+            }
+        });
+    }
+}

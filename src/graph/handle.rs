@@ -116,6 +116,8 @@ impl SharedPlan {
         let (this, remote) = (self.clone(), launched.remote.clone());
         let then = move |plan: Plan<'static>, outcome: Outcome| {
             this.next(plan);
+            // If nobody else has a share of it, it is gone before anybody is told. That is the user's code.
+            launched.contain(move || drop(this));
             launched.finish(outcome);
         };
         if plan.is_empty() {
@@ -162,6 +164,8 @@ struct Launched {
 #[derive(Default)]
 struct State {
     result: Option<Result>,
+    /// A callback has seen it.
+    told: bool,
     callbacks: Vec<Callback>,
     wakers: Vec<Waker>,
     /// Workers that sleep until it is done.
@@ -183,6 +187,7 @@ impl Launched {
         // Callbacks come first, without the lock; while they run there may come more.
         while !state.callbacks.is_empty() {
             let callbacks = mem::take(&mut state.callbacks);
+            state.told = true;
             drop(state);
             callbacks
                 .into_iter()
@@ -214,6 +219,23 @@ impl Launched {
     }
 }
 
+/// Panics that nobody has asked for are told as those of spawned tasks are. One by one: what they carried is the
+/// user's, and so are its destructors.
+impl Drop for Launched {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(Err(error)) = state.result.take() else {
+            return;
+        };
+        for panic in error.into_panics() {
+            match state.told {
+                true => unwind::discard(panic.into_payload()),
+                false => self.remote.pool().panicked(panic.into_payload()),
+            }
+        }
+    }
+}
+
 impl Awaited for Launched {
     fn happened(&self) -> bool {
         self.is_done()
@@ -231,7 +253,8 @@ impl Awaited for Launched {
     fn awake(&self) {}
 }
 
-/// A run that was [launched](Pool::launch). Dropping it leaves the run alone.
+/// A run that was [launched](Pool::launch). Dropping it leaves the run alone; its panics go to
+/// [`on_panic`](crate::PoolBuilder::on_panic) then, unless a [callback](Self::on_done) has seen them.
 ///
 /// It is a future, too: of what [`join`](Self::join) returns.
 #[must_use = "it tells what the run comes to"]
@@ -319,6 +342,7 @@ impl RunHandle {
         let Some(result) = state.result.take() else {
             return;
         };
+        state.told = true;
         drop(state);
         // The handle is here, so nobody else takes the result meanwhile.
         self.launched.tell(Box::new(f), &result);
