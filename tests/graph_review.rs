@@ -75,6 +75,41 @@ mod launched {
     use super::*;
 
     #[test]
+    fn more_threads_join_than_there_are_places() {
+        within(2 * LIMIT, || {
+            let (pool, go) = (pool(2), Flag::default());
+            let joins: Vec<_> = (0..48)
+                .map(|_| {
+                    let (graph, go) = (Graph::new(), go.clone());
+                    graph.future("wait", move || {
+                        let go = go.clone();
+                        future::poll_fn(move |cx| {
+                            if go.is_set() {
+                                return Poll::Ready(());
+                            }
+                            let waker = cx.waker().clone();
+                            let go = go.clone();
+                            thread::spawn(move || {
+                                go.wait("go");
+                                waker.wake();
+                            });
+                            Poll::Pending
+                        })
+                    });
+                    let run = pool.launch(graph.plan().unwrap());
+                    thread::spawn(move || run.join().unwrap())
+                })
+                .collect();
+            // They are asleep by then, most likely; whether they are or not, they must come back.
+            thread::sleep(std::time::Duration::from_millis(100));
+            go.set();
+            for join in joins {
+                assert_eq!(join.join().unwrap().ran(), 1);
+            }
+        });
+    }
+
+    #[test]
     fn closures_that_panic_when_they_are_dropped() {
         within(LIMIT, || {
             for workers in [0, 1, 2] {
@@ -143,6 +178,74 @@ mod launched {
                 pool.launch(plan).join().unwrap();
                 assert_eq!(Arc::strong_count(&share), 1);
             }
+        });
+    }
+
+    #[test]
+    fn joined_where_waits_run_only_what_is_queued_there() {
+        within(LIMIT, || {
+            for workers in [0, 1, 2] {
+                let (pool, count) = (pool(workers), Arc::new(AtomicUsize::new(0)));
+                let plan = || {
+                    let graph = Graph::new();
+                    for _ in 0..20 {
+                        let count = count.clone();
+                        let first = graph.task("", || ());
+                        first.precede(graph.task("", move || {
+                            count.fetch_add(1, Ordering::SeqCst);
+                        }));
+                    }
+                    graph.plan().unwrap()
+                };
+                pool.install(|| {
+                    filch::isolate(|| pool.launch(plan()).join().unwrap());
+                    let run = pool.launch(plan());
+                    filch::isolate(|| run.join().unwrap());
+                });
+                let (inner, other) = (pool.clone(), plan());
+                let task = pool.submit(move || {
+                    let run = inner.launch(other);
+                    filch::isolate(|| run.join().unwrap());
+                });
+                task.join().unwrap();
+                assert_eq!(count.load(Ordering::SeqCst), 60);
+            }
+        });
+    }
+
+    #[test]
+    fn joined_deep_down_in_the_stack() {
+        fn launch(pool: &Pool, depth: usize) {
+            let (graph, inside) = (Graph::new(), pool.clone());
+            graph.task("", move || {
+                if depth > 0 {
+                    launch(&inside, depth - 1);
+                }
+            });
+            assert_eq!(pool.launch(graph.plan().unwrap()).join().unwrap().ran(), 1);
+        }
+        /// Calls `f` so many bytes down the stack, from `top`.
+        #[inline(never)]
+        fn down(top: usize, bytes: usize, f: &dyn Fn()) {
+            let room = std::hint::black_box([0_u8; 1 << 10]);
+            if top.saturating_sub((&raw const room).addr()) < bytes {
+                down(top, bytes, f);
+            } else {
+                f();
+            }
+            std::hint::black_box(&room);
+        }
+        within(LIMIT, || {
+            // From where half of the stack is used on, a wait runs only what was queued in it.
+            let builder = Pool::builder().workers(1).stack_size(8 << 20);
+            let (pool, done) = (builder.build().unwrap(), Flag::default());
+            let (inside, set) = (pool.clone(), done.clone());
+            pool.spawn(move || {
+                let top = (&raw const inside).addr();
+                down(top, 5 << 20, &|| launch(&inside, 3));
+                set.set();
+            });
+            done.wait("the outermost one");
         });
     }
 }

@@ -4,7 +4,7 @@ use super::{
     cancel::Cancel,
     error::{Outcome, RunError},
     plan::{Plan, RunReport},
-    remote::{NOBODY, Remote, on_pool},
+    remote::{Joiner, NOBODY, Remote, on_pool},
     start::start,
 };
 use crate::{
@@ -12,12 +12,13 @@ use crate::{
         sync::{AtomicBool, Ordering},
         unwind,
     },
-    pool::{Pool, latch::Awaited, site::Site},
+    pool::{Inner, Pool, job::Job, latch::Awaited, site::Site},
 };
 use std::{
     collections::VecDeque,
     fmt, mem,
     pin::Pin,
+    ptr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
 };
@@ -168,8 +169,6 @@ struct State {
     told: bool,
     callbacks: Vec<Callback>,
     wakers: Vec<Waker>,
-    /// Workers that sleep until it is done.
-    sleepers: Vec<usize>,
 }
 
 impl Launched {
@@ -197,11 +196,9 @@ impl Launched {
         state.result = Some(result);
         // Release: pairs with the acquire in `is_done`.
         self.done.store(true, Ordering::Release);
-        let (wakers, sleepers) = (mem::take(&mut state.wakers), mem::take(&mut state.sleepers));
+        let wakers = mem::take(&mut state.wakers);
         drop(state);
-        for worker in sleepers {
-            self.remote.pool().unpark(worker);
-        }
+        self.remote.call(|_| true);
         for waker in wakers {
             self.contain(|| waker.wake());
         }
@@ -236,21 +233,43 @@ impl Drop for Launched {
     }
 }
 
-impl Awaited for Launched {
+/// A worker that waits for a run.
+struct Join<'a> {
+    launched: &'a Launched,
+    pool: &'a Inner,
+    worker: usize,
+    /// The worker runs only what was queued there, so it has to take what the run has queued elsewhere.
+    alone: bool,
+}
+
+impl Awaited for Join<'_> {
     fn happened(&self) -> bool {
-        self.is_done()
+        self.launched.is_done()
     }
 
     fn sleep(&self, worker: usize) -> bool {
-        let mut state = lock(&self.state);
-        if self.is_done() {
-            return false;
-        }
-        state.sleepers.push(worker);
-        true
+        let joiner = Joiner {
+            pool: self.pool.share(),
+            worker,
+            alone: self.alone,
+        };
+        let remote = &self.launched.remote;
+        remote.join(joiner, || self.launched.is_done())
     }
 
-    fn awake(&self) {}
+    fn awake(&self) {
+        let remote = &self.launched.remote;
+        remote.unjoin(self.pool, self.worker);
+    }
+
+    fn take_job(&self) -> Option<Job> {
+        // Whoever is not alone gets the turns. They would pile up where there is nobody else.
+        self.alone.then(|| self.launched.remote.take_job())?
+    }
+
+    fn has_job(&self) -> bool {
+        self.alone && self.launched.remote.has_job()
+    }
 }
 
 /// A run that was [launched](Pool::launch). Dropping it leaves the run alone; its panics go to
@@ -323,9 +342,17 @@ impl RunHandle {
     /// When the handle has been awaited to its end before.
     pub fn join(self) -> Result {
         if !self.is_finished() {
-            on_pool(self.launched.remote.pool(), |site| {
+            let pool = self.launched.remote.pool();
+            on_pool(pool, |site| {
                 let began = site.mark();
-                unwind::or_abort(|| site.wait(&*self.launched, began));
+                let join = Join {
+                    launched: &self.launched,
+                    pool: site.pool(),
+                    worker: site.worker(),
+                    // A pool of its own, because this one has no place left, has none of its jobs.
+                    alone: site.waits_alone() && ptr::eq(site.pool(), pool),
+                };
+                unwind::or_abort(|| site.wait(&join, began));
             });
         }
         let result = lock(&self.launched.state).result.take();

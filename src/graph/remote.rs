@@ -27,9 +27,20 @@ pub(super) struct Remote {
     /// Nothing more is released.
     pub(super) stop: AtomicBool,
     /// Jobs that come from outside. What is in the pool's queues for them is a *turn*: whoever gets it runs the oldest
-    /// of these, if the owner has not done so while it waited.
+    /// of these, if the owner, or a joiner that is alone, has not done so while it waited.
     jobs: List,
     sleepers: Mutex<Sleepers>,
+    /// Workers that sleep until it is over, when no worker is its owner.
+    joiners: Mutex<Vec<Joiner>>,
+}
+
+/// A worker that sleeps until a run is over.
+pub(super) struct Joiner {
+    /// Its pool, which is another one than the run's when that had no place for it.
+    pub(super) pool: Arc<Inner>,
+    pub(super) worker: usize,
+    /// It runs nothing from elsewhere, so it has to look at the run's jobs itself.
+    pub(super) alone: bool,
 }
 
 #[derive(Default)]
@@ -59,6 +70,7 @@ impl Remote {
             stop: AtomicBool::new(false),
             jobs: List::default(),
             sleepers: Mutex::default(),
+            joiners: Mutex::default(),
         })
     }
 
@@ -105,9 +117,6 @@ impl Remote {
 
     /// Queues a job of the run, which counts it as pending, on any thread.
     pub(super) fn send(self: &Arc<Self>, job: Job) {
-        if self.owner == NOBODY {
-            return self.inject(job);
-        }
         // Once the job is on the list the run may be over at any time.
         let remote = self.clone();
         self.jobs.push(job);
@@ -119,8 +128,36 @@ impl Remote {
         let this = self.clone();
         // SAFETY: a turn borrows nothing.
         this.inject(unsafe { heap::shared(turn) });
-        // It may be asleep, and isolated or alone.
-        this.pool.unpark(this.owner);
+        // Who waits for the run may be asleep, and isolated or alone.
+        match this.owner {
+            NOBODY => this.call(|joiner| joiner.alone),
+            owner => this.pool.unpark(owner),
+        }
+    }
+
+    /// Wakes those who sleep until it is over.
+    pub(super) fn call(&self, who: impl Fn(&Joiner) -> bool) {
+        for joiner in lock(&self.joiners).iter().filter(|joiner| who(joiner)) {
+            joiner.pool.unpark(joiner.worker);
+        }
+    }
+
+    /// Somebody is about to sleep until it is over, unless `is_over`.
+    pub(super) fn join(&self, joiner: Joiner, is_over: impl FnOnce() -> bool) -> bool {
+        let mut joiners = lock(&self.joiners);
+        // Whoever ends it, or sends a job, does so before it looks for joiners: one of both is seen.
+        if is_over() {
+            return false;
+        }
+        joiners.push(joiner);
+        true
+    }
+
+    /// That one does not sleep any more.
+    pub(super) fn unjoin(&self, pool: &Inner, worker: usize) {
+        let same =
+            |joiner: &Joiner| joiner.worker == worker && ptr::eq(&raw const *joiner.pool, pool);
+        lock(&self.joiners).retain(|joiner| !same(joiner));
     }
 
     fn inject(&self, job: Job) {
