@@ -248,4 +248,37 @@ mod launched {
             done.wait("the outermost one");
         });
     }
+
+    #[test]
+    fn no_callback_is_lost() {
+        let pool = pool(1);
+        for _ in 0..200 {
+            let graph = Graph::new();
+            graph.task("", || ());
+            let run = Arc::new(pool.launch(graph.plan().unwrap()));
+            until("done", || run.is_finished());
+            let told = Arc::new(AtomicUsize::new(0));
+            let inside = (run.clone(), told.clone());
+            run.on_done(move |_| {
+                let (run, told) = inside;
+                told.fetch_add(1, Ordering::SeqCst);
+                run.on_done(move |_| {
+                    told.fetch_add(1, Ordering::SeqCst);
+                });
+            });
+            let more: Vec<_> = (0..4)
+                .map(|_| {
+                    let (run, told) = (run.clone(), told.clone());
+                    thread::spawn(move || {
+                        run.on_done(move |result| {
+                            assert!(result.is_ok());
+                            told.fetch_add(1, Ordering::SeqCst);
+                        });
+                    })
+                })
+                .collect();
+            more.into_iter().for_each(|thread| thread.join().unwrap());
+            until("all are told", || told.load(Ordering::SeqCst) == 6);
+        }
+    }
 }

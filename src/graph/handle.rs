@@ -167,8 +167,10 @@ struct State {
     result: Option<Result>,
     /// A callback has seen it.
     told: bool,
+    /// Callbacks are being called, and whoever does so has the result.
+    telling: bool,
     callbacks: Vec<Callback>,
-    wakers: Vec<Waker>,
+    waker: Option<Waker>,
 }
 
 impl Launched {
@@ -182,30 +184,35 @@ impl Launched {
             cancel.unwatch(&self.remote);
         }
         let result = outcome.into_result();
-        let mut state = lock(&self.state);
-        // Callbacks come first, without the lock; while they run there may come more.
-        while !state.callbacks.is_empty() {
-            let callbacks = mem::take(&mut state.callbacks);
-            state.told = true;
-            drop(state);
-            callbacks
-                .into_iter()
-                .for_each(|call| self.tell(call, &result));
-            state = lock(&self.state);
-        }
+        let mut state = self.tell(lock(&self.state), &result);
         state.result = Some(result);
         // Release: pairs with the acquire in `is_done`.
         self.done.store(true, Ordering::Release);
-        let wakers = mem::take(&mut state.wakers);
+        let waker = state.waker.take();
         drop(state);
         self.remote.call(|_| true);
-        for waker in wakers {
+        if let Some(waker) = waker {
             self.contain(|| waker.wake());
         }
     }
 
-    fn tell(&self, callback: Callback, result: &Result) {
-        self.contain(|| callback(result));
+    /// Calls the callbacks, without the lock; while they run there may come more.
+    fn tell<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        result: &Result,
+    ) -> MutexGuard<'a, State> {
+        while !state.callbacks.is_empty() {
+            let callbacks = mem::take(&mut state.callbacks);
+            (state.told, state.telling) = (true, true);
+            drop(state);
+            for callback in callbacks {
+                self.contain(|| callback(result));
+            }
+            state = lock(&self.state);
+        }
+        state.telling = false;
+        state
     }
 
     /// Calls what is the user's.
@@ -363,17 +370,15 @@ impl RunHandle {
     /// returns, unless that has taken the result already.
     pub fn on_done(&self, f: impl FnOnce(&Result<RunReport, RunError>) + Send + 'static) {
         let mut state = lock(&self.launched.state);
-        if !self.launched.is_done() {
+        if !self.launched.is_done() || state.telling {
+            // Whoever ends the run, or is at the callbacks, comes to this one too.
             return state.callbacks.push(Box::new(f));
         }
-        let Some(result) = state.result.take() else {
-            return;
-        };
-        state.told = true;
-        drop(state);
-        // The handle is here, so nobody else takes the result meanwhile.
-        self.launched.tell(Box::new(f), &result);
-        lock(&self.launched.state).result = Some(result);
+        if let Some(result) = state.result.take() {
+            state.callbacks.push(Box::new(f));
+            let mut state = self.launched.tell(state, &result);
+            state.result = Some(result);
+        }
     }
 }
 
@@ -381,14 +386,22 @@ impl Future for RunHandle {
     type Output = Result<RunReport, RunError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = lock(&self.launched.state);
         if !self.launched.is_done() {
-            if !state.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-                state.wakers.push(cx.waker().clone());
+            // To clone and to drop them is the user's code, so not under the lock.
+            let mut waker = Some(cx.waker().clone());
+            let mut state = lock(&self.launched.state);
+            let waits = !self.launched.is_done();
+            if waits {
+                mem::swap(&mut state.waker, &mut waker);
             }
-            return Poll::Pending;
+            drop(state);
+            drop(waker);
+            if waits {
+                return Poll::Pending;
+            }
         }
-        Poll::Ready(state.result.take().expect("the result has been taken"))
+        let result = lock(&self.launched.state).result.take();
+        Poll::Ready(result.expect("the result has been taken"))
     }
 }
 
