@@ -282,3 +282,66 @@ mod launched {
         }
     }
 }
+
+mod futures {
+    use super::*;
+
+    #[test]
+    fn one_that_wakes_itself_lets_others_run() {
+        within(2 * LIMIT, || {
+            let (alone, done) = (pool(1), Arc::new(AtomicBool::new(false)));
+            let plan = || {
+                let graph = Graph::new();
+                let seen = done.clone();
+                graph.future("ask again", move || {
+                    let seen = seen.clone();
+                    future::poll_fn(move |cx| {
+                        if seen.load(Ordering::SeqCst) {
+                            return Poll::Ready(());
+                        }
+                        cx.waker().wake_by_ref();
+                        Poll::Pending
+                    })
+                });
+                let set = done.clone();
+                graph.task("answer", move || set.store(true, Ordering::SeqCst));
+                graph.plan().unwrap()
+            };
+            plan().run_on(&pool(0)).unwrap();
+            // This thread must not help.
+            done.store(false, Ordering::SeqCst);
+            let run = alone.launch(plan());
+            until("a launched run", || run.is_finished());
+            done.store(false, Ordering::SeqCst);
+            let (mut plan, over) = (plan(), Flag::default());
+            let inside = over.clone();
+            alone.spawn(move || {
+                plan.run().unwrap();
+                inside.set();
+            });
+            over.wait("a run inside of a task");
+        });
+    }
+
+    #[test]
+    fn one_that_panics_and_panics_again_when_it_is_dropped() {
+        struct Twice;
+        impl Drop for Twice {
+            fn drop(&mut self) {
+                quiet_panic("dropped");
+            }
+        }
+        impl Future for Twice {
+            type Output = ();
+            fn poll(self: std::pin::Pin<&mut Self>, _: &mut std::task::Context<'_>) -> Poll<()> {
+                quiet_panic("polled")
+            }
+        }
+        for pool in pools() {
+            let graph = Graph::new();
+            graph.future("twice", || Twice);
+            let error = graph.plan().unwrap().run_on(&pool).unwrap_err();
+            assert_eq!(error.panics()[0].to_string(), "twice panicked: polled");
+        }
+    }
+}

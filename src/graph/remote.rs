@@ -7,7 +7,7 @@ use crate::{
 };
 use std::{
     collections::HashMap,
-    ptr,
+    mem, ptr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -27,8 +27,11 @@ pub(super) struct Remote {
     /// Nothing more is released.
     pub(super) stop: AtomicBool,
     /// Jobs that come from outside. What is in the pool's queues for them is a *turn*: whoever gets it runs the oldest
-    /// of these, if the owner, or a joiner that is alone, has not done so while it waited.
+    /// of these, if who waits for the run, where waits run only what was queued there, has not done so. There is one
+    /// turn at a time, so that they don't pile up where nobody takes them.
     jobs: List,
+    /// Whether a turn is queued.
+    turn: Mutex<bool>,
     sleepers: Mutex<Sleepers>,
     /// Workers that sleep until it is over, when no worker is its owner.
     joiners: Mutex<Vec<Joiner>>,
@@ -69,6 +72,7 @@ impl Remote {
             owner,
             stop: AtomicBool::new(false),
             jobs: List::default(),
+            turn: Mutex::new(false),
             sleepers: Mutex::default(),
             joiners: Mutex::default(),
         })
@@ -91,7 +95,7 @@ impl Remote {
     pub(super) fn stop(&self) {
         // Relaxed: as in `is_stopped`; `suspend` looks at it with the lock that is taken next.
         self.stop.store(true, Ordering::Relaxed);
-        let sleepers = std::mem::take(&mut lock(&self.sleepers).all);
+        let sleepers = mem::take(&mut lock(&self.sleepers).all);
         for sleeper in sleepers.into_values() {
             sleeper.halt();
         }
@@ -115,23 +119,43 @@ impl Remote {
         drop(sleeper);
     }
 
-    /// Queues a job of the run, which counts it as pending, on any thread.
-    pub(super) fn send(self: &Arc<Self>, job: Job) {
+    /// Queues a job of the run, which counts it as pending, on any thread. When it comes `last`, everything that waits
+    /// here comes before it: so a future that wakes itself, or two that wake each other, keep nobody from running.
+    pub(super) fn send(self: &Arc<Self>, job: Job, last: bool) {
         // Once the job is on the list the run may be over at any time.
-        let remote = self.clone();
-        self.jobs.push(job);
-        let turn = move |site: &Site<'_, '_>| {
-            if let Some(job) = remote.take_job() {
-                job.run(site);
-            }
-        };
         let this = self.clone();
-        // SAFETY: a turn borrows nothing.
-        this.inject(unsafe { heap::shared(turn) });
+        let mut queued = lock(&this.turn);
+        this.jobs.push(job);
+        let there_is_one = mem::replace(&mut *queued, true);
+        drop(queued);
+        if !there_is_one {
+            this.queue_turn(last);
+        }
         // Who waits for the run may be asleep, and isolated or alone.
         match this.owner {
             NOBODY => this.call(|joiner| joiner.alone),
             owner => this.pool.unpark(owner),
+        }
+    }
+
+    fn queue_turn(self: &Arc<Self>, last: bool) {
+        let remote = self.clone();
+        let turn = move |site: &Site<'_, '_>| remote.take_turn(site);
+        // SAFETY: a turn borrows nothing.
+        self.inject(unsafe { heap::shared(turn) }, last);
+    }
+
+    fn take_turn(self: &Arc<Self>, site: &Site<'_, '_>) {
+        let mut queued = lock(&self.turn);
+        let job = self.take_job();
+        let more = self.has_job();
+        *queued = more;
+        drop(queued);
+        if more {
+            self.queue_turn(false);
+        }
+        if let Some(job) = job {
+            job.run(site);
         }
     }
 
@@ -160,7 +184,7 @@ impl Remote {
         lock(&self.joiners).retain(|joiner| !same(joiner));
     }
 
-    fn inject(&self, job: Job) {
+    fn inject(&self, job: Job, last: bool) {
         Site::with(|site| match site {
             // A guest may leave before it is taken; but when the pool is closed it is better off here than with a guest
             // inside of a guest.
@@ -168,7 +192,10 @@ impl Remote {
                 if ptr::eq(site.pool(), &raw const *self.pool)
                     && (!site.is_guest() || !self.pool.core().is_open()) =>
             {
-                site.push(job);
+                match last {
+                    true => site.push_last(job),
+                    false => site.push(job),
+                }
             }
             _ => self.pool.submit(job),
         });

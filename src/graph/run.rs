@@ -69,6 +69,8 @@ pub(super) struct Run<'p> {
     pub(super) shape: &'p Shape,
     /// The tasks run isolated, wherever they run.
     pub(super) isolated: bool,
+    /// Who waits for it runs only what was queued there, so it has to take what was sent from elsewhere.
+    pub(super) alone: bool,
     /// The next source.
     cursor: Padded<AtomicUsize>,
     pub(super) pending: Pending,
@@ -191,6 +193,7 @@ impl<'p> Run<'p> {
             special: plan.shape.special,
             shape: &plan.shape,
             isolated: false,
+            alone: false,
             cursor: Padded::new(AtomicUsize::new(0)),
             pending: Pending::new(),
             ran_here: Cell::new(0),
@@ -311,7 +314,7 @@ impl Run<'_> {
     pub(super) fn queue(&self, site: &Site<'_, '_>, index: u32) {
         if !self.push(site, self.strand_job(index)) {
             self.pending.add_elsewhere();
-            self.remote().send(self.strand_job(index));
+            self.remote().send(self.strand_job(index), false);
         }
     }
 
@@ -595,10 +598,11 @@ impl Awaited for Run<'_> {
     }
 
     fn take_job(&self) -> Option<Job> {
-        self.remote().take_job()
+        // Others get the turns, among all else that waits.
+        self.alone.then(|| self.remote().take_job())?
     }
 
     fn has_job(&self) -> bool {
-        self.remote().has_job()
+        self.alone && self.remote().has_job()
     }
 }

@@ -91,7 +91,7 @@ impl Halt for Parked {
         if self.claim()
             && let Some((_, stopped)) = self.take_jobs()
         {
-            self.remote.send(stopped);
+            self.remote.send(stopped, false);
         }
     }
 }
@@ -280,7 +280,7 @@ fn offer(task: &Arc<Parked>, from: &Arc<Remote>, site: &Site<'_, '_>) -> Option<
         if Arc::ptr_eq(&task.remote, from) && !site.is_guest() {
             site.push(admitted);
         } else {
-            task.remote.send(admitted);
+            task.remote.send(admitted, false);
         }
     }
     None

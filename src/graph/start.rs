@@ -54,6 +54,7 @@ pub(super) fn run(plan: &mut Plan<'_>, site: &Site<'_, '_>) -> Result<RunReport,
 pub(super) fn run_with(plan: &mut Plan<'_>, site: &Site<'_, '_>, remote: &Arc<Remote>) -> Outcome {
     let mut run = Run::new(site.pool(), site.worker(), plan, &remote.stop);
     run.isolated = site.is_isolated();
+    run.alone = site.waits_alone();
     run.remote = Some(remote.clone());
     let began = site.mark();
     // As above.
@@ -105,7 +106,7 @@ pub(super) fn start(
     let feeder = run.feeder_job();
     match site {
         Some(site) if !site.is_guest() || run.keeps(site) => site.push(feeder),
-        _ => remote.send(feeder),
+        _ => remote.send(feeder, false),
     }
 }
 

@@ -181,6 +181,16 @@ impl<'w, 'c> Site<'w, 'c> {
         }
     }
 
+    /// Queues a job behind everything that came to the pool from outside before, so that what is queued on this
+    /// worker comes first. Where waits run only what was queued here, it is queued here.
+    pub(crate) fn push_last(&self, job: Job) {
+        if self.waits_alone() {
+            self.push(job);
+        } else {
+            self.active().spawn_global(job);
+        }
+    }
+
     /// Queues a job of some level. Where waits run only what was queued here, it is queued here.
     pub(crate) fn push_at(&self, level: Level, job: Job) {
         let level = if self.waits_alone() {
