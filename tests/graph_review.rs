@@ -345,3 +345,56 @@ mod futures {
         }
     }
 }
+
+mod semaphores {
+    use super::*;
+
+    #[test]
+    fn a_template_keeps_them_when_an_instance_is_edited() {
+        let (one, running) = (Semaphore::new(1), AtomicUsize::new(0));
+        let graph = TemplateGraph::new();
+        for _ in 0..20 {
+            let task = graph.task("", |running: &&AtomicUsize| {
+                assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0);
+                thread::yield_now();
+                running.fetch_sub(1, Ordering::SeqCst);
+            });
+            task.acquire([&one]);
+        }
+        let template = graph.template().unwrap();
+        let instance = template.instance(&running);
+        assert!(instance.to_dot().contains("at most 1"));
+        let mut edited = instance.edit().plan().unwrap();
+        for _ in 0..20 {
+            edited.run_on(&pool(4)).unwrap();
+        }
+    }
+}
+
+mod templates {
+    use super::*;
+
+    #[test]
+    fn work_and_choices_from_elsewhere_are_of_no_use() {
+        for pool in pools() {
+            let graph = TemplateGraph::new();
+            let first = graph.task("first", |_: &AtomicUsize| ());
+            first.choose(|| 7);
+            first.precede(graph.task("after", |count: &AtomicUsize| {
+                count.fetch_add(1, Ordering::SeqCst);
+            }));
+            let choose = graph.condition("choose", |_| 1);
+            choose.work(|| unreachable!());
+            choose.precede(graph.task("not chosen", |_| unreachable!()));
+            let template = graph.template().unwrap();
+            let count = Arc::new(AtomicUsize::new(0));
+            let mut plan = template.instance(count.clone());
+            for _ in 0..3 {
+                assert_eq!(plan.run_on(&pool).unwrap().ran(), 3);
+            }
+            plan.record(true);
+            assert_eq!(plan.run_on(&pool).unwrap().ran(), 3);
+            assert_eq!(count.load(Ordering::SeqCst), 4);
+        }
+    }
+}
