@@ -398,3 +398,65 @@ mod templates {
         }
     }
 }
+
+mod values {
+    use super::*;
+
+    #[test]
+    fn values_of_the_run_before_are_gone() {
+        for pool in pools() {
+            let (fails, chosen) = (AtomicBool::new(false), AtomicUsize::new(0));
+            let graph = Graph::new();
+            let before = graph.task("before", || {
+                if fails.load(Ordering::SeqCst) {
+                    quiet_panic("before");
+                }
+            });
+            let choose = graph.condition("choose", || chosen.load(Ordering::SeqCst));
+            choose.succeed(before);
+            let value = graph.value("value", || 7);
+            choose.precede(graph.task_of(value));
+            let mut plan = graph.plan().unwrap();
+            plan.run_on(&pool).unwrap();
+            assert_eq!(plan.peek(value, |n| *n), Some(7));
+            chosen.store(9, Ordering::SeqCst);
+            plan.run_on(&pool).unwrap();
+            assert_eq!(plan.take(value), None, "it was not chosen");
+            chosen.store(0, Ordering::SeqCst);
+            plan.run_on(&pool).unwrap();
+            fails.store(true, Ordering::SeqCst);
+            plan.run_on(&pool).unwrap_err();
+            assert_eq!(plan.take(value), None, "the run had failed before");
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_made_anew_while_it_is_used_is_an_error() {
+        within(LIMIT, || {
+            for pool in [pool(0), pool(1)] {
+                let laps = Mutex::new(0);
+                let graph = Graph::new();
+                let start = graph.task("start", || ());
+                let value = graph.value("value", || 1);
+                let task = graph.task_of(value);
+                task.succeed(start);
+                let again = graph.condition("again?", || {
+                    let mut laps = laps.lock().unwrap();
+                    *laps += 1;
+                    usize::from(*laps > 3)
+                });
+                again.succeed(task);
+                again.precede(task);
+                // It helps while it waits, and so comes to the loop, which makes the value anew.
+                graph.map("use", value, |n: &i32| {
+                    for _ in 0..10 {
+                        filch::join(|| thread::yield_now(), || thread::yield_now());
+                        filch::yield_now();
+                    }
+                    *n
+                });
+                let _ = graph.plan().unwrap().run_on(&pool);
+            }
+        });
+    }
+}

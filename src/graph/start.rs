@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     ground::{padded::Padded, sync::AtomicBool, unwind},
-    pool::{latch::Awaited, site::Site},
+    pool::{Inner, latch::Awaited, site::Site},
 };
 use std::{ptr, sync::Arc};
 
@@ -30,6 +30,7 @@ pub(super) fn run(plan: &mut Plan<'_>, site: &Site<'_, '_>) -> Result<RunReport,
         let remote = Remote::new(site.pool(), site.worker());
         return run_with(plan, site, &remote).into_result();
     }
+    forget_values(plan, site.pool());
     let stop = Padded::new(AtomicBool::new(false));
     let mut run = Run::new(site.pool(), site.worker(), plan, &stop);
     run.isolated = site.is_isolated();
@@ -50,8 +51,15 @@ pub(super) fn run(plan: &mut Plan<'_>, site: &Site<'_, '_>) -> Result<RunReport,
     outcome.into_result()
 }
 
+/// What the tasks make is of one run: a task that does not come to its turn has made nothing.
+#[inline]
+fn forget_values(plan: &Plan<'_>, pool: &Inner) {
+    plan.parts.values.clear(|payload| pool.panicked(payload));
+}
+
 /// The same with `remote`, whose owner is the worker.
 pub(super) fn run_with(plan: &mut Plan<'_>, site: &Site<'_, '_>, remote: &Arc<Remote>) -> Outcome {
+    forget_values(plan, site.pool());
     let mut run = Run::new(site.pool(), site.worker(), plan, &remote.stop);
     run.isolated = site.is_isolated();
     run.alone = site.waits_alone();
@@ -82,6 +90,7 @@ pub(super) fn start(
     isolated: bool,
     then: impl FnOnce(Plan<'static>, Outcome, &Site<'_, '_>) -> Option<Outer> + Send + 'static,
 ) {
+    forget_values(&plan, remote.pool());
     let plan = Box::into_raw(Box::new(plan));
     let stop = &raw const remote.stop;
     // SAFETY: the run has a share of the remote, and lives no longer.
