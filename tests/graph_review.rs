@@ -455,8 +455,29 @@ mod values {
                     }
                     *n
                 });
-                let _ = graph.plan().unwrap().run_on(&pool);
+                let result = graph.plan().unwrap().run_on(&pool);
+                if pool.workers() == 0 {
+                    let told = result.unwrap_err().to_string();
+                    assert!(told.contains("made anew while it is used"), "{told}");
+                }
             }
         });
+    }
+}
+
+mod checks {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_one_out_of_reach_is_out_of_reach() {
+        let graph = Graph::new();
+        let (start, never) = (graph.task("start", || ()), graph.condition("never", || 0));
+        never.precede(never);
+        let left = graph.task("left", || ());
+        never.precede(left);
+        graph.task("join", || ()).succeed([start, left]);
+        let plan = graph.plan().unwrap();
+        let told: Vec<_> = plan.unreachable().collect();
+        assert_eq!(told, ["never", "left", "join"]);
     }
 }

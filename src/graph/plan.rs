@@ -146,7 +146,8 @@ impl<'env> Plan<'env> {
         options.run(self)
     }
 
-    /// The tasks that no run can reach: those that only unreachable conditions lead to.
+    /// The tasks that no run can reach: those that only unreachable conditions lead to, and those that wait for one of
+    /// them.
     pub fn unreachable(&self) -> impl Iterator<Item = String> {
         let unreachable = self.shape.unreachable.iter();
         unreachable.map(|&index| self.parts.names.of(index))
