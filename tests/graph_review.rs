@@ -480,4 +480,21 @@ mod checks {
         let told: Vec<_> = plan.unreachable().collect();
         assert_eq!(told, ["never", "left", "join"]);
     }
+
+    #[test]
+    fn a_module_that_got_other_work_is_gone() {
+        let inner = Graph::new();
+        let drops = Drops::default();
+        let value = drops.value();
+        inner.task("inner", move || {
+            let _ = &value;
+        });
+        let graph = Graph::new();
+        let task = graph.module("module", inner.plan().unwrap());
+        task.work(|| ());
+        assert_eq!(drops.seen(), 1);
+        let number = task.index();
+        let plan = graph.plan().unwrap();
+        assert_eq!(plan.with_inner(number, |inner| inner.len()), None);
+    }
 }
