@@ -69,6 +69,32 @@ mod runs {
             }
         });
     }
+
+    #[test]
+    fn all_subflows_that_cannot_run_are_told() {
+        for pool in pools() {
+            let (one, two) = (AtomicBool::new(false), AtomicBool::new(false));
+            let meet = |mine: &AtomicBool, other: &AtomicBool| {
+                mine.store(true, Ordering::SeqCst);
+                let both = || pool.workers() < 2 || other.load(Ordering::SeqCst);
+                until("both build", both);
+            };
+            let graph = Graph::new();
+            for (name, mine, other) in [("one", &one, &two), ("two", &two, &one)] {
+                let meet = &meet;
+                graph.subflow(name, move |sub| {
+                    meet(mine, other);
+                    let task = sub.task("self", || ());
+                    task.precede(task);
+                });
+            }
+            let told = graph.plan().unwrap().run_on(&pool).unwrap_err().to_string();
+            assert!(told.contains("one") || told.contains("two"), "{told}");
+            if pool.workers() >= 2 {
+                assert!(told.contains("one") && told.contains("two"), "{told}");
+            }
+        }
+    }
 }
 
 mod launched {
