@@ -71,6 +71,21 @@ mod runs {
     }
 
     #[test]
+    fn runs_before_one_that_fails_count() {
+        let runs = AtomicUsize::new(0);
+        let graph = Graph::new();
+        graph.task("third time", || {
+            if runs.fetch_add(1, Ordering::SeqCst) == 2 {
+                quiet_panic("three");
+            }
+        });
+        let mut plan = graph.plan().unwrap();
+        assert_eq!(plan.run_n(9).unwrap_err().ran(), 2);
+        runs.store(0, Ordering::SeqCst);
+        assert_eq!(plan.run_until(|| false).unwrap_err().ran(), 2);
+    }
+
+    #[test]
     fn all_subflows_that_cannot_run_are_told() {
         for pool in pools() {
             let (one, two) = (AtomicBool::new(false), AtomicBool::new(false));

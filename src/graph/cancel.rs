@@ -2,7 +2,7 @@
 
 use super::{
     error::RunError,
-    plan::{Plan, RunReport},
+    plan::{Plan, Plus, RunReport},
     remote::Remote,
     start,
 };
@@ -203,13 +203,7 @@ impl RunOptions {
     fn run_at(&self, plan: &mut Plan<'_>, site: &Site<'_, '_>) -> Result<RunReport, RunError> {
         let mut ran = 0;
         for _ in 0..self.times.unwrap_or(1) {
-            match self.run_once(plan, site) {
-                Ok(report) => ran += report.ran,
-                Err(mut error) => {
-                    error.ran += ran;
-                    return Err(error);
-                }
-            }
+            ran = self.run_once(plan, site).plus(ran)?.ran;
         }
         Ok(RunReport { ran })
     }

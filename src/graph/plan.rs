@@ -53,6 +53,23 @@ impl RunReport {
     }
 }
 
+/// What one of several runs came to.
+pub(super) trait Plus {
+    /// The same, when so many tasks have run before.
+    fn plus(self, ran: u64) -> Self;
+}
+
+impl Plus for Result<RunReport, RunError> {
+    #[inline]
+    fn plus(mut self, before: u64) -> Self {
+        match &mut self {
+            Ok(report) => report.ran += before,
+            Err(error) => error.ran += before,
+        }
+        self
+    }
+}
+
 impl<'env> Plan<'env> {
     pub(super) fn new(mut parts: Parts, shape: Shape) -> Self {
         parts.edges = Vec::new();
@@ -101,7 +118,7 @@ impl<'env> Plan<'env> {
         on_current(|site| {
             let mut ran = 0;
             for _ in 0..times {
-                ran += start::run(self, site)?.ran;
+                ran = start::run(self, site).plus(ran)?.ran;
             }
             Ok(RunReport { ran })
         })
@@ -115,7 +132,7 @@ impl<'env> Plan<'env> {
         on_current(|site| {
             let mut ran = 0;
             loop {
-                ran += start::run(self, site)?.ran;
+                ran = start::run(self, site).plus(ran)?.ran;
                 if stop() {
                     return Ok(RunReport { ran });
                 }
