@@ -71,6 +71,48 @@ mod runs {
     }
 
     #[test]
+    fn a_closure_has_returned_before_it_is_called_again() {
+        // What is inside of the task ends elsewhere while its closure is still on its way out: only a checker of
+        // aliases would see it, but then the laps go wrong too, if they can.
+        for pool in [pool(1), pool(2), pool(4)] {
+            let (laps, inside, polls) = (
+                AtomicUsize::new(0),
+                AtomicUsize::new(0),
+                AtomicUsize::new(0),
+            );
+            let (mut own, mut polled) = (0, 0);
+            let graph = Graph::new();
+            let start = graph.task("start", || ());
+            let flow = graph.subflow("flow", |sub| {
+                own += 1;
+                inside.store(own, Ordering::SeqCst);
+                sub.task("", || thread::yield_now());
+                sub.task("", || ());
+            });
+            let future = graph.future("future", || {
+                polled += 1;
+                polls.store(polled, Ordering::SeqCst);
+                let mut first = true;
+                future::poll_fn(move |cx| {
+                    if std::mem::take(&mut first) {
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(())
+                })
+            });
+            let again = graph.condition("again?", || {
+                usize::from(laps.fetch_add(1, Ordering::SeqCst) == 999)
+            });
+            graph.linearize([start, flow, future, again]);
+            again.precede(flow);
+            graph.plan().unwrap().run_on(&pool).unwrap();
+            assert_eq!(inside.load(Ordering::SeqCst), 1000);
+            assert_eq!(polls.load(Ordering::SeqCst), 1000);
+        }
+    }
+
+    #[test]
     fn runs_before_one_that_fails_count() {
         let runs = AtomicUsize::new(0);
         let graph = Graph::new();

@@ -283,8 +283,8 @@ impl<'env> Graph<'env> {
         let task = self.add(name.into());
         self.set(task.index, Kind::MultiCondition, move |cx| {
             let numbers = choose().into_iter().collect();
-            if let Some(chosen) = cx.chosen {
-                chosen.set(numbers);
+            if let Some(left) = cx.left {
+                left.chosen.set(numbers);
             }
             Then::Many
         });

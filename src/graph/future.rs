@@ -118,23 +118,20 @@ fn begin<'env>(
     });
     cx.run.hold(cx.site);
     match sleeper.poll() {
-        Ok(Poll::Pending) => {
-            // From here on others may poll it.
-            sleeper.fall_asleep();
-            Then::Later
-        }
         Ok(Poll::Ready(())) => {
             cx.run.unhold(cx.site);
             sleeper.end();
-            Then::All
+            return Then::All;
         }
-        Err(payload) => {
+        // From then on others may poll it.
+        Ok(Poll::Pending) => cx.later(move |_| sleeper.fall_asleep()),
+        Err(payload) => cx.later(move |cx| {
             cx.run.panicked(sleeper.index, payload);
             sleeper.give_up(cx.site, cx.run);
             cx.run.unhold(cx.site);
-            Then::Later
-        }
+        }),
     }
+    Then::Later
 }
 
 /// # Safety

@@ -99,9 +99,21 @@ pub(super) struct Context<'a, 'w, 'c> {
     at: Cell<u32>,
     /// How many the strand has run.
     ran: Cell<u64>,
-    /// Where a condition leaves its choices; in special plans.
-    pub(super) chosen: Option<&'a Cell<Vec<usize>>>,
+    /// What it leaves to its strand; in special plans.
+    pub(super) left: Option<&'a Left>,
 }
+
+/// What a task leaves to its strand.
+#[derive(Default)]
+pub(super) struct Left {
+    /// The choices of a condition.
+    pub(super) chosen: Cell<Vec<usize>>,
+    /// How a task that is held comes into the hands of others. That has to wait until its closure has returned: they
+    /// may finish the task at once, and in a loop call the same closure again.
+    later: Cell<Option<Later>>,
+}
+
+type Later = Box<dyn FnOnce(&Context<'_, '_, '_>)>;
 
 impl Context<'_, '_, '_> {
     /// The number of the task.
@@ -112,6 +124,12 @@ impl Context<'_, '_, '_> {
     /// What special plans have.
     pub(super) fn remote(&self) -> &Arc<Remote> {
         self.run.remote()
+    }
+
+    /// Calls `f` when the closure of the task, which is held, has returned.
+    pub(super) fn later(&self, f: impl FnOnce(&Context<'_, '_, '_>) + 'static) {
+        let left = self.left.expect("a special plan has it");
+        left.later.set(Some(Box::new(f)));
     }
 }
 
@@ -369,7 +387,7 @@ impl Run<'_> {
             site,
             at: Cell::new(0),
             ran: Cell::new(0),
-            chosen: None,
+            left: None,
         };
         for first in all {
             cx.at.set(first);
@@ -458,13 +476,13 @@ impl Run<'_> {
     /// A strand of a special plan.
     #[inline(never)]
     fn strand_special(&self, site: &Site<'_, '_>, first: u32, admitted: bool) {
-        let chosen = Cell::new(Vec::new());
+        let left = Left::default();
         let cx = Context {
             run: self,
             site,
             at: Cell::new(first),
             ran: Cell::new(0),
-            chosen: Some(&chosen),
+            left: Some(&left),
         };
         // Loops of conditions are worth a copy that does not ask for the rest.
         let followed = if self.shape.needs.is_empty() && self.shape.recorder.is_none() {
@@ -509,6 +527,9 @@ impl Run<'_> {
             let then = unsafe { node.call(cx) };
             drop(running);
             if then == Then::Later {
+                if let Some(later) = cx.left.and_then(|left| left.later.take()) {
+                    later(cx);
+                }
                 return;
             }
             if conditions {
@@ -552,7 +573,7 @@ impl Run<'_> {
 
     /// A condition has chosen some of its successors.
     fn lead(&self, cx: &Context<'_, '_, '_>, successors: &[u32]) -> Option<u32> {
-        let chosen = cx.chosen.map(Cell::take).unwrap_or_default();
+        let chosen = cx.left.map(|left| left.chosen.take()).unwrap_or_default();
         let mut next = None;
         for number in chosen {
             if let Some(&successor) = successors.get(number)

@@ -187,8 +187,15 @@ pub(super) fn run_inside<'env>(
         let over = unsafe { Run::done(pointer, site) };
         over.then_some(Outer(pointer))
     };
-    start(plan, cx.remote(), Some(cx.site), cx.run.isolated, then);
-    if joined { Then::Later } else { Then::All }
+    let go = move |cx: &Context<'_, '_, '_>| {
+        start(plan, cx.remote(), Some(cx.site), cx.run.isolated, then);
+    };
+    if joined {
+        cx.later(go);
+        return Then::Later;
+    }
+    go(cx);
+    Then::All
 }
 
 /// Puts a plan back, or drops it, which is the user's code.
