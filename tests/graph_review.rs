@@ -433,6 +433,36 @@ mod semaphores {
     use super::*;
 
     #[test]
+    fn runs_that_are_cancelled_while_they_wait_leave_nothing_there() {
+        within(LIMIT, || {
+            let (pool, one, go) = (pool(2), Semaphore::new(1), Flag::default());
+            let plan = |work: Box<dyn FnMut() + Send>| {
+                let graph = Graph::new();
+                graph.task("", work).acquire([&one]);
+                graph.plan().unwrap()
+            };
+            let waits = go.clone();
+            let holder = pool.launch(plan(Box::new(move || waits.wait("the end"))));
+            until("it is held", || one.available() == 0);
+            let waiting = || -> usize {
+                let shown = format!("{one:?}");
+                let number = shown.split("waiting: ").nth(1).unwrap();
+                number.trim_end_matches(" }").parse().unwrap()
+            };
+            for _ in 0..1000 {
+                let before = waiting();
+                let run = pool.launch(plan(Box::new(|| unreachable!())));
+                until("it waits", || waiting() != before);
+                run.cancel();
+                assert!(run.join().unwrap_err().is_cancelled());
+            }
+            assert!(waiting() < 100, "{one:?}");
+            go.set();
+            holder.join().unwrap();
+        });
+    }
+
+    #[test]
     fn a_template_keeps_them_when_an_instance_is_edited() {
         let (one, running) = (Semaphore::new(1), AtomicUsize::new(0));
         let graph = TemplateGraph::new();

@@ -58,6 +58,26 @@ struct Shared {
 struct State {
     free: usize,
     parked: VecDeque<Arc<Parked>>,
+    /// When there are so many, those whose runs have been stopped are taken out.
+    many: usize,
+}
+
+/// Fewer are not worth a look.
+const FEW: usize = 16;
+
+impl State {
+    /// Adds a task. Those that need not wait any more come back: nobody else might take them out for long, while runs
+    /// come and are cancelled. All in all each one is looked at twice or so.
+    fn park(&mut self, task: &Arc<Parked>) -> VecDeque<Arc<Parked>> {
+        let mut gone = VecDeque::new();
+        if self.parked.len() >= self.many {
+            let all = std::mem::take(&mut self.parked).into_iter();
+            (gone, self.parked) = all.partition(|task| task.is_gone());
+            self.many = (2 * self.parked.len()).max(FEW);
+        }
+        self.parked.push_back(task.clone());
+        gone
+    }
 }
 
 /// The permits that a task needs: semaphores in the order of their addresses.
@@ -79,6 +99,12 @@ impl Parked {
     fn claim(&self) -> bool {
         // Relaxed: the jobs are handed over by a lock.
         !self.gone.swap(true, Ordering::Relaxed)
+    }
+
+    /// A hint: `claim` decides.
+    fn is_gone(&self) -> bool {
+        // Relaxed: as above.
+        self.gone.load(Ordering::Relaxed)
     }
 
     fn take_jobs(&self) -> Option<(Job, Job)> {
@@ -111,6 +137,7 @@ impl Semaphore {
         let state = State {
             free: permits,
             parked: VecDeque::new(),
+            many: FEW,
         };
         let shared = Shared {
             permits,
@@ -148,6 +175,7 @@ impl fmt::Debug for Semaphore {
         f.debug_struct("Semaphore")
             .field("permits", &self.shared.permits)
             .field("available", &self.available())
+            .field("waiting", &self.lock().parked.len())
             .finish()
     }
 }
@@ -220,6 +248,8 @@ pub(super) fn needs(parts: &Parts) -> Result<Vec<(u32, Needs)>, GraphError> {
 
 /// Takes all permits, or none. When one is short, parks `task` there, if there is one; says at which.
 fn take_all(needs: &Needs, task: Option<&Arc<Parked>>) -> Result<(), usize> {
+    // Dropped after the locks: it may be the last that is left of a pool.
+    let mut _gone = VecDeque::new();
     let mut states: Vec<_> = needs
         .iter()
         .map(|(semaphore, _)| semaphore.lock())
@@ -227,7 +257,7 @@ fn take_all(needs: &Needs, task: Option<&Arc<Parked>>) -> Result<(), usize> {
     let short = (0..needs.len()).find(|&at| states[at].free < needs[at].1);
     if let Some(short) = short {
         if let Some(task) = task {
-            states[short].parked.push_back(task.clone());
+            _gone = states[short].park(task);
         }
         return Err(needs[short].0.address());
     }
@@ -266,8 +296,7 @@ fn give_back(needs: &Needs, from: &Arc<Remote>, site: &Site<'_, '_>) {
 
 /// Lets a parked task go on if all of its permits are there. Returns those that it does not need any more.
 fn offer(task: &Arc<Parked>, from: &Arc<Remote>, site: &Site<'_, '_>) -> Option<Needs> {
-    // Relaxed: a hint; `claim` decides.
-    if task.gone.load(Ordering::Relaxed) || take_all(&task.needs, Some(task)).is_err() {
+    if task.is_gone() || take_all(&task.needs, Some(task)).is_err() {
         return None;
     }
     if !task.claim() {
