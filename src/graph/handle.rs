@@ -1,13 +1,14 @@
 //! Runs that nobody waits for in a frame: launched, joined later, awaited, or told about.
 
 use super::{
-    cancel::Cancel,
     error::{Outcome, RunError},
+    options::Obeys,
     plan::{Plan, RunReport},
     remote::{Joiner, NOBODY, Remote, on_pool},
     start::start,
 };
 use crate::{
+    cancel::CancelToken,
     ground::{
         sync::{AtomicBool, Ordering},
         unwind,
@@ -157,7 +158,8 @@ impl fmt::Debug for SharedPlan {
 /// A run that was launched.
 struct Launched {
     remote: Arc<Remote>,
-    cancel: Option<Cancel>,
+    /// Gone with it.
+    _obeys: Option<Obeys>,
     done: AtomicBool,
     state: Mutex<State>,
 }
@@ -180,9 +182,6 @@ impl Launched {
     }
 
     fn finish(self: &Arc<Self>, outcome: Outcome) {
-        if let Some(cancel) = &self.cancel {
-            cancel.unwatch(&self.remote);
-        }
         let result = outcome.into_result();
         let mut state = self.tell(lock(&self.state), &result);
         state.result = Some(result);
@@ -307,19 +306,29 @@ impl Pool {
         self.launch_as(plan.into(), None)
     }
 
-    /// [`launch`](Self::launch) of a run that can be stopped with `cancel`, while it waits for its turn, too.
-    pub fn launch_with(&self, plan: impl Into<SharedPlan>, cancel: &Cancel) -> RunHandle {
-        self.launch_as(plan.into(), Some(cancel.clone()))
+    /// [`launch`](Self::launch) of a run that is stopped when `token` is cancelled, while it waits for its turn, too.
+    ///
+    /// ```
+    /// use filch::{CancelToken, Graph, Pool};
+    ///
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let token = CancelToken::new();
+    /// token.cancel();
+    /// let graph = Graph::new();
+    /// graph.task("never", || unreachable!());
+    /// let run = pool.launch_with(graph.plan()?, &token);
+    /// assert!(run.join().unwrap_err().is_cancelled());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn launch_with(&self, plan: impl Into<SharedPlan>, token: &CancelToken) -> RunHandle {
+        self.launch_as(plan.into(), Some(token))
     }
 
-    fn launch_as(&self, plan: SharedPlan, cancel: Option<Cancel>) -> RunHandle {
+    fn launch_as(&self, plan: SharedPlan, token: Option<&CancelToken>) -> RunHandle {
         let remote = Remote::new(self.inner(), NOBODY);
-        if let Some(cancel) = &cancel {
-            cancel.watch(&remote);
-        }
         let launched = Arc::new(Launched {
+            _obeys: token.map(|token| Obeys::new(token, &remote)),
             remote,
-            cancel,
             done: AtomicBool::new(false),
             state: Mutex::default(),
         });

@@ -2,9 +2,9 @@
 
 use super::{
     build::{Graph, Parts},
-    cancel::RunOptions,
     error::RunError,
     node::{Env, Node},
+    options::RunOptions,
     semaphore::Needs,
     start,
     timeline::Recorder,
@@ -143,15 +143,15 @@ impl<'env> Plan<'env> {
     /// [`run`](Self::run) with everything that can be chosen about it: the pool, how often, who may stop it.
     ///
     /// ```
-    /// use filch::{Graph, graph::{Cancel, RunOptions}};
+    /// use filch::{CancelToken, Graph, graph::RunOptions};
     ///
-    /// let cancel = Cancel::new();
+    /// let token = CancelToken::new();
     /// let graph = Graph::new();
-    /// let first = graph.task("first", || cancel.cancel());
+    /// let first = graph.task("first", || { token.cancel(); });
     /// first.precede(graph.task("second", || unreachable!()));
     /// let mut plan = graph.plan()?;
     ///
-    /// let error = plan.run_with(&RunOptions::new().cancel(&cancel)).unwrap_err();
+    /// let error = plan.run_with(&RunOptions::new().cancel(&token)).unwrap_err();
     /// assert!(error.is_cancelled());
     /// assert_eq!(error.skipped(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

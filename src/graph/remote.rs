@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "makes a job of a turn")]
 
 use crate::{
+    cancel::{CancelReason, OnCancel},
     ground::sync::{AtomicBool, Ordering},
     pool::{Inner, heap, job::Job, list::List, site::Site},
 };
@@ -50,6 +51,13 @@ pub(super) struct Joiner {
 struct Sleepers {
     next: u64,
     all: HashMap<u64, Arc<dyn Halt>>,
+}
+
+/// A token that the run obeys has been cancelled.
+impl OnCancel for Remote {
+    fn on_cancel(self: Arc<Self>, _: CancelReason) {
+        self.stop();
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
