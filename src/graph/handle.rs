@@ -351,6 +351,11 @@ impl RunHandle {
 
     /// Waits until it is over; the calling thread helps. Says what it came to.
     ///
+    /// In an [`isolate`](crate::isolate()) it runs what the run has not begun yet. What the run has queued outside of
+    /// that before is for others: if this is the only worker, join it outside. A task that joins the run that
+    /// it is a part of waits for itself, for ever; so does one that a worker picks up while it waits inside of such a
+    /// task.
+    ///
     /// # Errors
     /// As [`Plan::run`]; also when it was cancelled before all tasks had run.
     ///

@@ -16,7 +16,8 @@
 //!
 //! Plans of nothing but closures go through `follow`, all others through `follow_special`. There a task may be *held*: it has
 //! been begun, and its strand has ended, but it is not done. The run counts it as pending until somebody calls `complete`
-//! for it: the last strand of the run inside of it, or the one that polls its future. A strand may also be parked in a
+//! for it: the last strand of the run inside of it, or the one that polls its future. They get it when its closure has
+//! returned (`Context::later`), since in a loop they may call that again at once. A strand may also be parked in a
 //! semaphore; it is pending too.
 //!
 //! A run lives in the frame of somebody who waits for it, or in the heap (`start`): then whoever ends the last strand
