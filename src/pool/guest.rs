@@ -54,6 +54,11 @@ impl Inner {
         }
     }
 
+    /// Calls `f` as a worker of this pool, if there is a place.
+    pub(super) fn try_as_guest<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> Option<R> {
+        Some(self.at_place(self.guests.take()?, f))
+    }
+
     /// Waits for a place.
     fn place(&self) -> usize {
         loop {

@@ -17,6 +17,7 @@ mod slab;
 pub(crate) mod stack;
 pub(crate) mod task;
 mod tasks;
+mod tick;
 
 pub use builder::PoolBuilder;
 /// What the model checker gets to see.
