@@ -64,6 +64,8 @@ pub mod ground;
 pub mod limit;
 pub mod observe;
 pub mod pool;
+#[cfg(all(feature = "simulate", not(filch_loom)))]
+pub mod rehearse;
 #[cfg(feature = "simulate")]
 pub mod simulate;
 pub mod submit;

@@ -19,7 +19,9 @@ const LAYERS: &[&[&str]] = &[
     &["crew", "simulate"],
     &["limit", "cancel"],
     &["pool"],
-    &["executor", "fork", "submit", "graph", "future", "fold"],
+    &[
+        "executor", "fork", "submit", "graph", "future", "fold", "rehearse",
+    ],
 ];
 
 /// What the engine does without: time, waiting and the outside world come in as parameters.

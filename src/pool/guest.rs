@@ -8,9 +8,12 @@ use super::{Inner, Pool, builder::Jobs, site::Site, task};
 use crate::{
     crew::drive,
     engine::Step,
-    ground::sync::{AtomicU64, Ordering},
+    ground::{
+        sync::{AtomicU64, Ordering},
+        thread,
+    },
 };
-use std::{sync::Arc, thread};
+use std::sync::Arc;
 
 /// Places for threads from outside, at the same time.
 pub(super) const GUESTS: usize = 32;
