@@ -53,8 +53,8 @@ struct Slot {
 enum Style {
     /// One in so many points anybody.
     Anybody(usize),
-    /// Always the same as long as it can, but one in so many points it becomes the last of all: what happens when one is
-    /// late by very much (Burckhardt, Kothari, Musuvathi and Nagarakatte, *A Randomized Scheduler with Probabilistic
+    /// Always the one of the highest rank that can, but one in so many points it becomes the last of all: what happens when
+    /// one is late by very much (Burckhardt, Kothari, Musuvathi and Nagarakatte, *A Randomized Scheduler with Probabilistic
     /// Guarantees of Finding Bugs*, 2010).
     Favourites(usize),
 }
@@ -120,19 +120,22 @@ impl State {
         if able.is_empty() {
             return self.let_time_pass();
         }
-        if self.rng.one_in(SPURIOUS) {
-            let asleep = |slot: &Slot| matches!(slot.stand, Stand::Parked(_));
-            let sleepers: Vec<usize> = (0..self.slots.len())
-                .filter(|&actor| asleep(&self.slots[actor]))
-                .collect();
-            if !sleepers.is_empty() {
-                return Some(sleepers[self.rng.below(sleepers.len())]);
-            }
-        }
         match self.style {
             Style::Anybody(_) => Some(able[self.rng.below(able.len())]),
             Style::Favourites(_) => able.into_iter().max_by_key(|&a| self.slots[a].rank),
         }
+    }
+
+    /// Somebody who sleeps, now and then.
+    fn choose_sleeper(&mut self) -> Option<usize> {
+        if !self.rng.one_in(SPURIOUS) {
+            return None;
+        }
+        let asleep = |slot: &Slot| matches!(slot.stand, Stand::Parked(_));
+        let sleepers: Vec<usize> = (0..self.slots.len())
+            .filter(|&actor| asleep(&self.slots[actor]))
+            .collect();
+        sleepers.get(self.rng.below(sleepers.len())).copied()
     }
 
     /// Nobody can go on before some time has passed: sleeps until the first one is due. Virtual time would be moved on
@@ -149,18 +152,26 @@ impl State {
         Some(actor)
     }
 
-    /// Whether it is time for somebody else, at a point.
-    fn is_time(&mut self, actor: usize, how: Point) -> bool {
-        let rare = if how == Point::Spin { 8 } else { 1 };
-        let due = match self.style {
-            Style::Anybody(one_in) => self.rng.one_in(one_in * rare),
-            Style::Favourites(one_in) => self.rng.one_in(one_in.div_ceil(rare)),
+    /// Who goes on when `actor` has come to a point.
+    fn after(&mut self, actor: usize, how: Point) -> usize {
+        let due = match (self.style, how) {
+            (_, Point::Yield) => true,
+            (Style::Anybody(one_in), Point::Event) => self.rng.one_in(one_in),
+            (Style::Anybody(one_in), Point::Spin) => self.rng.one_in(8 * one_in),
+            (Style::Favourites(one_in), Point::Event) => self.rng.one_in(one_in),
+            // Whom it waits for may be far behind.
+            (Style::Favourites(_), Point::Spin) => self.rng.one_in(8),
         };
-        let due = due || how == Point::Yield;
         if due {
+            if let Some(sleeper) = self.choose_sleeper() {
+                return sleeper;
+            }
             self.demote(actor);
+        } else if let Style::Anybody(_) = self.style {
+            return actor;
         }
-        due
+        let but = (how == Point::Yield).then_some(actor);
+        self.choose(but).unwrap_or(actor)
     }
 
     /// Everybody else comes first.
@@ -391,11 +402,7 @@ impl Director for Rehearsing {
             let scene = state.scene();
             return self.fail(state, Some(actor), Kind::Livelock(scene));
         }
-        if !state.is_time(actor, how) {
-            return;
-        }
-        let but = (how == Point::Yield).then_some(actor);
-        let next = state.choose(but).unwrap_or(actor);
+        let next = state.after(actor, how);
         self.pass_to(state, Some(actor), next);
     }
 

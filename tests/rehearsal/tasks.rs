@@ -1,0 +1,1 @@
+//! Submitted tasks in random trees.
