@@ -259,6 +259,53 @@ impl Maker<'_> {
             _ => Kind::Plain(self.part(name, 1, needs)),
         }
     }
+
+    /// The graph, and which closures end before which others begin.
+    fn pieces(
+        &mut self,
+        size: usize,
+        density: usize,
+        special: bool,
+        semaphores: usize,
+    ) -> (Vec<Piece>, Vec<(usize, usize)>) {
+        let mut pieces: Vec<Piece> = Vec::new();
+        let mut before = Vec::new();
+        for number in 0..size {
+            let wants = |rng: &mut Rng| special && percent(rng, 30);
+            let needs: Vec<usize> = (0..semaphores).filter(|_| wants(self.rng)).collect();
+            let kind = match special {
+                true => self.kind(number, &needs),
+                false => Kind::Plain(self.part(format!("n{number}"), 1, &needs)),
+            };
+            let mut after: Vec<usize> =
+                (0..number).filter(|_| percent(self.rng, density)).collect();
+            after.retain(|&other| pieces[other].kind.last().is_some());
+            for &other in &after {
+                for end in pieces[other].kind.last().unwrap_or_default() {
+                    before.extend(kind.first().into_iter().map(|begin| (end, begin)));
+                }
+            }
+            if let Kind::Loop([entry, body, again, end], _) = kind {
+                before.extend([(entry, body), (again, end)]);
+            }
+            if let Kind::Branch(which, options, _) = &kind {
+                before.extend(options.iter().map(|&option| (*which, option)));
+            }
+            let priority = percent(self.rng, 20).then(|| self.rng.below(5) as i32);
+            // A module runs no closure of its own while it has its permits.
+            let needs = match kind {
+                Kind::Module(_) => Vec::new(),
+                _ => needs,
+            };
+            pieces.push(Piece {
+                kind,
+                after,
+                priority,
+                needs,
+            });
+        }
+        (pieces, before)
+    }
 }
 
 impl Kind {
@@ -330,47 +377,7 @@ impl Case {
             parts: Vec::new(),
             trouble,
         };
-        let mut pieces: Vec<Piece> = Vec::new();
-        let mut before = Vec::new();
-        for number in 0..size {
-            let wants = |rng: &mut Rng| special && percent(rng, 30);
-            let all = 0..permits.len();
-            let needs: Vec<usize> = all.filter(|_| wants(maker.rng)).collect();
-            let kind = match special {
-                true => maker.kind(number, &needs),
-                false => Kind::Plain(maker.part(format!("n{number}"), 1, &needs)),
-            };
-            let mut after: Vec<usize> = (0..number)
-                .filter(|_| percent(maker.rng, density))
-                .collect();
-            after.retain(|&other| pieces[other].kind.last().is_some());
-            for &other in &after {
-                let ends = pieces[other].kind.last().unwrap_or_default();
-                let begins = kind.first();
-                before.extend(
-                    ends.iter()
-                        .flat_map(|&end| begins.iter().map(move |&begin| (end, begin))),
-                );
-            }
-            if let Kind::Loop([entry, body, again, end], _) = kind {
-                before.extend([(entry, body), (again, end)]);
-            }
-            if let Kind::Branch(which, options, _) = &kind {
-                before.extend(options.iter().map(|&option| (*which, option)));
-            }
-            let priority = percent(maker.rng, 20).then(|| maker.rng.below(5) as i32);
-            // A module runs no closure of its own while it has its permits.
-            let needs = match kind {
-                Kind::Module(_) => Vec::new(),
-                _ => needs,
-            };
-            pieces.push(Piece {
-                kind,
-                after,
-                priority,
-                needs,
-            });
-        }
+        let (pieces, before) = maker.pieces(size, density, special, permits.len());
         let parts = maker.parts;
         let world = World {
             held: permits.iter().map(|_| AtomicUsize::new(0)).collect(),
@@ -517,7 +524,7 @@ impl Case {
             let begun = log.iter().position(|e| *e == (second, What::Started));
             let ended = log.iter().rposition(|e| *e == (first, What::Ended));
             if let Some(begun) = begun
-                && !ended.is_some_and(|ended| ended < begun)
+                && ended.is_none_or(|ended| ended > begun)
             {
                 let (first, second) = (&parts[first].name, &parts[second].name);
                 return Err(format!("{second} began before {first} had ended"));
@@ -581,14 +588,7 @@ fn ran(counted: &Counted, log: &Log) -> u64 {
 fn add(graph: &Graph<'static>, kind: &Kind, world: &Arc<World>) -> (u32, Option<u32>) {
     let shared = || world.clone();
     let name = |part: usize| world.parts[part].name.clone();
-    let short = |part: usize| match name(part).rsplit_once('/') {
-        Some((_, inner)) => inner.to_owned(),
-        None => name(part),
-    };
-    let plain = |graph: &Graph<'static>, part: usize| {
-        let world = shared();
-        graph.task(short(part), move || world.act(part)).index()
-    };
+    let plain = |graph: &Graph<'static>, part| add_plain(graph, part, world);
     match kind {
         Kind::Plain(part) => {
             let task = plain(graph, *part);
@@ -599,9 +599,7 @@ fn add(graph: &Graph<'static>, kind: &Kind, world: &Arc<World>) -> (u32, Option<
             let task = graph.subflow(name(part), move |flow| {
                 world.act(part);
                 for &part in &inner {
-                    let (name, world) = (world.parts[part].name.clone(), world.clone());
-                    let inner = name.rsplit_once('/').expect("it is inside").1.to_owned();
-                    flow.task(inner, move || world.act(part));
+                    add_plain(flow, part, &world);
                 }
                 if detached {
                     flow.detach();
@@ -635,25 +633,7 @@ fn add(graph: &Graph<'static>, kind: &Kind, world: &Arc<World>) -> (u32, Option<
             let task = graph.future(name(part), move || wait_some(world.clone(), part, pending));
             (task.index(), Some(task.index()))
         }
-        Kind::Loop([entry, body, again, end], laps) => {
-            let (world, condition, laps) = (shared(), *again, *laps);
-            let lap = Arc::new(AtomicUsize::new(0));
-            let (entry, first, reset) = (*entry, shared(), lap.clone());
-            let entry = graph.task(name(entry), move || {
-                // The run before may have been stopped in the middle.
-                reset.store(0, Ordering::SeqCst);
-                first.act(entry);
-            });
-            let [body, end] = [body, end].map(|&part| graph.get(plain(graph, part)).expect("new"));
-            let again = graph.condition(name(condition), move || {
-                world.act(condition);
-                usize::from(lap.fetch_add(1, Ordering::SeqCst) + 1 == laps)
-            });
-            entry.precede(body);
-            body.precede(again);
-            again.precede([body, end]);
-            (entry.index(), Some(end.index()))
-        }
+        Kind::Loop(parts, laps) => add_loop(graph, *parts, *laps, world),
         Kind::Branch(which, options, chosen) => {
             let (world, part, chosen) = (shared(), *which, *chosen);
             let condition = graph.condition(name(part), move || {
@@ -665,6 +645,41 @@ fn add(graph: &Graph<'static>, kind: &Kind, world: &Arc<World>) -> (u32, Option<
             (condition.index(), options.get(chosen).copied())
         }
     }
+}
+
+/// One task.
+fn add_plain(graph: &Graph<'static>, part: usize, world: &Arc<World>) -> u32 {
+    let name = &world.parts[part].name;
+    let own = name.rsplit_once('/').map_or(&**name, |(_, inner)| inner);
+    let world = world.clone();
+    graph.task(own.to_owned(), move || world.act(part)).index()
+}
+
+/// A loop.
+fn add_loop(
+    graph: &Graph<'static>,
+    [entry, body, again, end]: [usize; 4],
+    laps: usize,
+    world: &Arc<World>,
+) -> (u32, Option<u32>) {
+    let name = |part: usize| world.parts[part].name.clone();
+    let lap = Arc::new(AtomicUsize::new(0));
+    let (first, reset) = (world.clone(), lap.clone());
+    let entry = graph.task(name(entry), move || {
+        // The run before may have been stopped in the middle.
+        reset.store(0, Ordering::SeqCst);
+        first.act(entry);
+    });
+    let plain = |part| graph.get(add_plain(graph, part, world)).expect("new");
+    let (body, end, laps_of) = (plain(body), plain(end), world.clone());
+    let again = graph.condition(name(again), move || {
+        laps_of.act(again);
+        usize::from(lap.fetch_add(1, Ordering::SeqCst) + 1 == laps)
+    });
+    entry.precede(body);
+    body.precede(again);
+    again.precede([body, end]);
+    (entry.index(), Some(end.index()))
 }
 
 /// A future that is not ready some times, and is woken in one way or another.
