@@ -1,0 +1,199 @@
+//! Graphs of several shapes. An operation is a task.
+
+use super::{check_places, places};
+use crate::{
+    alloc,
+    forks::{Filch, Rayon, Seq, sampler},
+    graphs::{Graphs, InOrder, Shape, Task},
+    harness::{Case, Config, ToSeq},
+    stopwatch::{Sample, Stopwatch},
+    suites::work::fork_case,
+};
+use std::{cell::OnceCell, rc::Rc};
+
+/// Small graphs are built and run several times in a sample, so that it has about so many tasks.
+const TASKS_A_SAMPLE: usize = 1_000_000;
+const QUICK_TASKS_A_SAMPLE: usize = 50_000;
+
+/// A shape, in three cases.
+struct Kind {
+    build: &'static str,
+    first: &'static str,
+    rerun: &'static str,
+    tasks: usize,
+    quick_tasks: usize,
+    /// One with about so many tasks.
+    make: fn(usize) -> Shape,
+}
+
+const KINDS: [Kind; 6] = [
+    Kind {
+        build: "independent_build",
+        first: "independent_first",
+        rerun: "independent",
+        tasks: 1_000_000,
+        quick_tasks: 100_000,
+        make: Shape::independent,
+    },
+    Kind {
+        build: "chain_build",
+        first: "chain_first",
+        rerun: "chain",
+        tasks: 1_000_000,
+        quick_tasks: 100_000,
+        make: Shape::chain,
+    },
+    Kind {
+        build: "tree_build",
+        first: "tree_first",
+        rerun: "tree",
+        tasks: 1 << 20,
+        quick_tasks: 1 << 17,
+        make: |tasks| Shape::tree(tasks.ilog2()),
+    },
+    Kind {
+        build: "dag_build",
+        first: "dag_first",
+        rerun: "dag",
+        tasks: 100_000,
+        quick_tasks: 20_000,
+        make: Shape::dag,
+    },
+    Kind {
+        build: "wavefront_build",
+        first: "wavefront_first",
+        rerun: "wavefront",
+        tasks: 512 * 512,
+        quick_tasks: 128 * 128,
+        make: |tasks| Shape::wavefront(tasks.isqrt() as u32),
+    },
+    Kind {
+        build: "stages_build",
+        first: "stages_first",
+        rerun: "stages",
+        tasks: 1000,
+        quick_tasks: 1000,
+        make: |tasks| Shape::stages(tasks as u32 / 10, 10),
+    },
+];
+
+pub(super) fn cases(config: &Config) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for kind in &KINDS {
+        let tasks = config.pick(kind.quick_tasks, kind.tasks);
+        let load = Load {
+            shape: Rc::default(),
+            make: kind.make,
+            tasks,
+            times: (config.pick(QUICK_TASKS_A_SAMPLE, TASKS_A_SAMPLE) / tasks).max(1),
+        };
+        let case = |name, workers| {
+            let case = fork_case(name, workers, config).rounds(1, config.pick(3, 9));
+            case.to_seq(ToSeq::Time)
+        };
+        // One thread builds, however many workers there are.
+        cases.push(systems(case(kind.build, 1), 1, &load, Part::Build));
+        for (name, part) in [(kind.first, Part::First), (kind.rerun, Part::Again)] {
+            for workers in config.workers(&[1, 2]) {
+                cases.push(systems(case(name, workers), workers, &load, part));
+            }
+        }
+    }
+    cases
+}
+
+fn systems(case: Case, workers: usize, load: &Load, part: Part) -> Case {
+    case.system("filch", load.sampler::<Filch>(workers, part))
+        .system("rayon", load.sampler::<Rayon>(workers, part))
+        .system("seq", load.sampler::<Seq>(workers, part))
+        .system("seq-order", load.sampler::<InOrder>(workers, part))
+}
+
+/// What is timed.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Build,
+    /// The first run of each graph that is built.
+    First,
+    /// Runs of one graph that has been run before.
+    Again,
+}
+
+/// Graphs of one shape.
+#[derive(Clone)]
+struct Load {
+    /// Made when it is first needed.
+    shape: Rc<OnceCell<Shape>>,
+    make: fn(usize) -> Shape,
+    tasks: usize,
+    /// How often it is built or run in a sample.
+    times: usize,
+}
+
+impl Load {
+    fn shape(&self) -> &Shape {
+        self.shape.get_or_init(|| (self.make)(self.tasks))
+    }
+
+    fn sampler<S: Graphs>(&self, workers: usize, part: Part) -> impl FnMut() -> Sample + use<S> {
+        let (load, mut graph) = (self.clone(), None);
+        sampler::<S>(workers, move |pool| match part {
+            Part::Build => load.build::<S>(),
+            Part::First => load.first::<S>(pool),
+            Part::Again => {
+                let graph = graph.get_or_insert_with(|| load.run_once::<S>(pool));
+                load.again::<S>(pool, graph)
+            }
+        })
+    }
+
+    fn build<S: Graphs>(&self) -> Sample {
+        let shape = self.shape();
+        let (mut watch, mut left) = (Stopwatch::default(), 0);
+        for _ in 0..self.times {
+            let before = alloc::held();
+            let graph = watch.time(|| S::build(shape, task));
+            left += alloc::held() - before;
+            drop(graph);
+        }
+        self.sample(watch).leaving(left)
+    }
+
+    fn first<S: Graphs>(&self, pool: &S::Pool) -> Sample {
+        let shape = self.shape();
+        let mut watch = Stopwatch::default();
+        for _ in 0..self.times {
+            let mut graph = S::build(shape, task);
+            watch.time(|| S::run(pool, &mut graph));
+        }
+        check_places(shape.tasks(), self.times as u64);
+        self.sample(watch)
+    }
+
+    /// A graph that has been run.
+    fn run_once<S: Graphs>(&self, pool: &S::Pool) -> S::Graph {
+        let shape = self.shape();
+        let mut graph = S::build(shape, task);
+        S::run(pool, &mut graph);
+        check_places(shape.tasks(), 1);
+        graph
+    }
+
+    /// Runs it once more before the clock starts: the caches are full of what the systems before have done.
+    fn again<S: Graphs>(&self, pool: &S::Pool, graph: &mut S::Graph) -> Sample {
+        S::run(pool, graph);
+        let mut watch = Stopwatch::default();
+        watch.time(|| (0..self.times).for_each(|_| S::run(pool, graph)));
+        check_places(self.shape().tasks(), self.times as u64 + 1);
+        self.sample(watch)
+    }
+
+    fn sample(&self, watch: Stopwatch) -> Sample {
+        watch.sample((self.shape().tasks() * self.times) as u64)
+    }
+}
+
+fn task(number: usize) -> impl Task {
+    let place = &places()[number];
+    move || place.mark()
+}
