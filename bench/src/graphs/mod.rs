@@ -8,9 +8,12 @@ mod filch;
 mod rayon;
 mod seq;
 mod shape;
+mod taskflowrs;
 
+pub(crate) use filch::FilchThreads;
 pub(crate) use seq::InOrder;
 pub(crate) use shape::Shape;
+pub(crate) use taskflowrs::Taskflowrs;
 
 use crate::forks::System;
 
@@ -25,6 +28,9 @@ pub(crate) trait Graphs: System {
 
     /// Builds a graph of this shape; `task` makes what a task does, by its number.
     fn build<F: Task>(shape: &Shape, task: impl Fn(usize) -> F) -> Self::Graph;
+
+    /// Whether a graph can be run once only.
+    const ONCE: bool = false;
 
     /// Runs it, called from outside of the pool, and returns when it is done.
     fn run(pool: &Self::Pool, graph: &mut Self::Graph);
@@ -41,20 +47,18 @@ impl Successors {
     fn of(shape: &Shape) -> Self {
         let tasks = shape.tasks();
         let mut begins = vec![0; tasks + 1];
-        for &before in shape.all_predecessors() {
+        for &(before, _) in shape.edges() {
             begins[before as usize + 1] += 1;
         }
         for task in 0..tasks {
             begins[task + 1] += begins[task];
         }
-        let mut all = vec![0; shape.all_predecessors().len()];
+        let mut all = vec![0; shape.edges().len()];
         // Each beginning moves on as its list is filled, to where the next one begins.
-        for task in 0..tasks {
-            for &before in shape.predecessors(task) {
-                let place = &mut begins[before as usize];
-                all[*place as usize] = task as u32;
-                *place += 1;
-            }
+        for &(before, after) in shape.edges() {
+            let place = &mut begins[before as usize];
+            all[*place as usize] = after;
+            *place += 1;
         }
         begins.rotate_right(1);
         begins[0] = 0;
@@ -70,8 +74,10 @@ impl Successors {
 
 /// How many predecessors each task has, and the tasks that have none.
 fn waits(shape: &Shape) -> (Vec<u32>, Vec<u32>) {
-    let count = |task| shape.predecessors(task).len() as u32;
-    let waits: Vec<_> = (0..shape.tasks()).map(count).collect();
+    let mut waits = vec![0; shape.tasks()];
+    for &(_, after) in shape.edges() {
+        waits[after as usize] += 1;
+    }
     let sources = (0..shape.tasks() as u32).filter(|&task| waits[task as usize] == 0);
     let sources = sources.collect();
     (waits, sources)
@@ -79,7 +85,7 @@ fn waits(shape: &Shape) -> (Vec<u32>, Vec<u32>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Graphs, InOrder, Shape, Successors};
+    use super::{FilchThreads, Graphs, InOrder, Shape, Successors, Taskflowrs};
     use crate::forks::{Filch, Rayon, Seq};
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -96,7 +102,7 @@ mod tests {
     }
 
     /// Tells when each task ran: it is the `n`-th, counted from one; zero while it has not run.
-    fn runs<S: Graphs>(workers: usize, shape: &Shape, times: usize) {
+    fn runs<S: Graphs>(workers: usize, shape: &Shape) {
         let clock: &'static AtomicU32 = Box::leak(Box::default());
         let ran: &'static [AtomicU32] =
             Box::leak((0..shape.tasks()).map(|_| AtomicU32::new(0)).collect());
@@ -108,59 +114,62 @@ mod tests {
                 assert_eq!(ran[task].swap(now, Ordering::Relaxed), 0, "twice");
             }
         });
-        for _ in 0..times {
+        for _ in 0..if S::ONCE { 1 } else { 3 } {
             S::run(&pool, &mut graph);
             let when = |task: usize| ran[task].load(Ordering::Relaxed);
             for task in 0..shape.tasks() {
                 assert_ne!(when(task), 0, "task {task} did not run");
-                for &before in shape.predecessors(task) {
-                    assert!(when(before as usize) < when(task), "{before}, {task}");
-                }
+            }
+            for &(before, after) in shape.edges() {
+                assert!(
+                    when(before as usize) < when(after as usize),
+                    "{before}, {after}"
+                );
             }
             ran.iter().for_each(|ran| ran.store(0, Ordering::Relaxed));
             clock.store(0, Ordering::Relaxed);
         }
     }
 
-    fn every_shape<S: Graphs>(times: usize) {
+    fn every_shape<S: Graphs>() {
         for workers in [1, 2, 5] {
             for shape in shapes() {
-                runs::<S>(workers, &shape, times);
+                runs::<S>(workers, &shape);
             }
         }
     }
 
     #[test]
     fn filch_runs_every_task_once_and_in_order() {
-        every_shape::<Filch>(3);
+        every_shape::<Filch>();
+        every_shape::<FilchThreads>();
+    }
+
+    #[test]
+    fn taskflowrs_runs_every_task_once_and_in_order() {
+        every_shape::<Taskflowrs>();
     }
 
     #[test]
     fn rayon_runs_every_task_once_and_in_order() {
-        every_shape::<Rayon>(3);
+        every_shape::<Rayon>();
     }
 
     #[test]
     fn loops_run_every_task_once_and_in_order() {
-        every_shape::<Seq>(3);
-        every_shape::<InOrder>(3);
+        every_shape::<Seq>();
+        every_shape::<InOrder>();
     }
 
     #[test]
-    fn successors_are_the_predecessors_turned_round() {
+    fn successors_are_the_edges_in_their_order() {
         for shape in shapes() {
             let successors = Successors::of(&shape);
-            let mut turned = vec![Vec::new(); shape.tasks()];
             for task in 0..shape.tasks() as u32 {
-                for &after in successors.after(task) {
-                    turned[after as usize].push(task);
-                }
-            }
-            for (task, mut before) in turned.into_iter().enumerate() {
-                before.sort_unstable();
-                let mut expected = shape.predecessors(task).to_vec();
-                expected.sort_unstable();
-                assert_eq!(before, expected);
+                let edges = shape.edges().iter();
+                let after = edges.filter(|(before, _)| *before == task);
+                let after: Vec<_> = after.map(|(_, after)| *after).collect();
+                assert_eq!(successors.after(task), after);
             }
         }
     }

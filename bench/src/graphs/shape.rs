@@ -2,30 +2,23 @@
 
 use filch::Rng;
 
-/// A graph without its tasks: the predecessors of each, which always come before it.
+/// A graph without its tasks, which are numbers.
 #[derive(Debug)]
 pub(crate) struct Shape {
-    /// Where the predecessors of a task begin; and where the last ones end.
-    begins: Vec<u32>,
-    predecessors: Vec<u32>,
+    tasks: usize,
+    /// Which runs before which, in the order in which it is said. The number of the first one is always less.
+    edges: Vec<(u32, u32)>,
 }
 
 /// Where the random graphs start, so that they are always the same.
 const SEED: u64 = 5;
 
 impl Shape {
-    /// `tasks` tasks; `predecessors` adds those of one to a list.
-    fn new(tasks: usize, mut predecessors: impl FnMut(u32, &mut Vec<u32>)) -> Self {
-        let mut shape = Self {
-            begins: Vec::with_capacity(tasks + 1),
-            predecessors: Vec::new(),
-        };
-        for task in 0..tasks as u32 {
-            shape.begins.push(shape.predecessors.len() as u32);
-            predecessors(task, &mut shape.predecessors);
-        }
-        shape.begins.push(shape.predecessors.len() as u32);
-        shape
+    /// `tasks` tasks; `connect` adds edges, for one task after the other.
+    fn new(tasks: usize, mut connect: impl FnMut(u32, &mut Vec<(u32, u32)>)) -> Self {
+        let mut edges = Vec::new();
+        (0..tasks as u32).for_each(|task| connect(task, &mut edges));
+        Self { tasks, edges }
     }
 
     pub(crate) fn independent(tasks: usize) -> Self {
@@ -34,13 +27,15 @@ impl Shape {
 
     /// Each waits for the one before.
     pub(crate) fn chain(tasks: usize) -> Self {
-        Self::new(tasks, |task, before| before.extend(task.checked_sub(1)))
+        Self::new(tasks, |task, edges| {
+            edges.extend(task.checked_sub(1).map(|before| (before, task)));
+        })
     }
 
     /// Each waits for its parent in a binary tree of 2^`depth` - 1 tasks.
     pub(crate) fn tree(depth: u32) -> Self {
-        Self::new((1 << depth) - 1, |task, before| {
-            before.extend(task.checked_sub(1).map(|above| above / 2));
+        Self::new((1 << depth) - 1, |task, edges| {
+            edges.extend(task.checked_sub(1).map(|above| (above / 2, task)));
         })
     }
 
@@ -48,52 +43,47 @@ impl Shape {
     pub(crate) fn dag(tasks: usize) -> Self {
         const PREDECESSORS: usize = 4;
         let mut rng = Rng::for_worker(SEED, 0);
-        Self::new(tasks, |task, before| {
-            let first = before.len();
-            while before.len() - first < PREDECESSORS.min(task as usize) {
-                let one = rng.below(task as usize) as u32;
-                if !before[first..].contains(&one) {
-                    before.push(one);
+        Self::new(tasks, |task, edges| {
+            let first = edges.len();
+            while edges.len() - first < PREDECESSORS.min(task as usize) {
+                let edge = (rng.below(task as usize) as u32, task);
+                if !edges[first..].contains(&edge) {
+                    edges.push(edge);
                 }
             }
         })
     }
 
-    /// Each waits for those above it and to the left of it, in a square.
+    /// In a square, those below and to the right of each wait for it. The one to the right comes last: systems that
+    /// go on with the last of several then go along the rows, which are together in memory.
     pub(crate) fn wavefront(side: u32) -> Self {
-        Self::new((side * side) as usize, |task, before| {
+        Self::new((side * side) as usize, |task, edges| {
             let (row, column) = (task / side, task % side);
-            if row > 0 {
-                before.push(task - side);
+            if row + 1 < side {
+                edges.push((task, task + side));
             }
-            if column > 0 {
-                before.push(task - 1);
+            if column + 1 < side {
+                edges.push((task, task + 1));
             }
         })
     }
 
     /// Each of a stage waits for all of the stage before.
     pub(crate) fn stages(stages: u32, width: u32) -> Self {
-        Self::new((stages * width) as usize, |task, before| {
+        Self::new((stages * width) as usize, |task, edges| {
             let stage = task / width * width;
             if stage > 0 {
-                before.extend(stage - width..stage);
+                edges.extend((stage - width..stage).map(|before| (before, task)));
             }
         })
     }
 
     pub(crate) fn tasks(&self) -> usize {
-        self.begins.len() - 1
+        self.tasks
     }
 
-    #[inline(always)]
-    pub(crate) fn predecessors(&self, task: usize) -> &[u32] {
-        &self.predecessors[self.begins[task] as usize..self.begins[task + 1] as usize]
-    }
-
-    /// Those of all tasks, one after the other.
-    pub(crate) fn all_predecessors(&self) -> &[u32] {
-        &self.predecessors
+    pub(crate) fn edges(&self) -> &[(u32, u32)] {
+        &self.edges
     }
 }
 
@@ -103,14 +93,14 @@ mod tests {
 
     #[test]
     fn shapes_have_the_edges_that_they_should_have() {
-        let edges = |shape: Shape| (shape.tasks(), shape.all_predecessors().len());
-        assert_eq!(edges(Shape::independent(10)), (10, 0));
-        assert_eq!(edges(Shape::chain(10)), (10, 9));
-        assert_eq!(edges(Shape::tree(4)), (15, 14));
-        assert_eq!(edges(Shape::dag(10)), (10, 1 + 2 + 3 + 6 * 4));
-        assert_eq!(edges(Shape::wavefront(4)), (16, 24));
-        assert_eq!(edges(Shape::stages(3, 10)), (30, 200));
-        assert_eq!(Shape::tree(4).predecessors(14), [6]);
-        assert_eq!(Shape::wavefront(4).predecessors(5), [1, 4]);
+        let size = |shape: Shape| (shape.tasks(), shape.edges().len());
+        assert_eq!(size(Shape::independent(10)), (10, 0));
+        assert_eq!(size(Shape::chain(10)), (10, 9));
+        assert_eq!(size(Shape::tree(4)), (15, 14));
+        assert_eq!(size(Shape::dag(10)), (10, 1 + 2 + 3 + 6 * 4));
+        assert_eq!(size(Shape::wavefront(4)), (16, 24));
+        assert_eq!(size(Shape::stages(3, 10)), (30, 200));
+        assert_eq!(Shape::tree(4).edges().last(), Some(&(6, 14)));
+        assert_eq!(Shape::wavefront(4).edges()[..2], [(0, 4), (0, 1)]);
     }
 }

@@ -2,7 +2,10 @@
 //!
 //! The main thread is one of the workers, as in the suites of the fork-join pool.
 
+mod dynamic;
+mod round_trip;
 mod shapes;
+mod tables;
 
 use crate::harness::{Case, Config};
 use std::sync::{
@@ -11,7 +14,11 @@ use std::sync::{
 };
 
 pub(super) fn cases(config: &Config) -> Vec<Case> {
-    shapes::cases(config)
+    let mut cases = round_trip::cases(config);
+    cases.extend(shapes::cases(config));
+    cases.extend(dynamic::cases(config));
+    cases.extend(tables::cases(config));
+    cases
 }
 
 /// As many tasks as the largest graph has.
@@ -46,5 +53,32 @@ fn check_places(tasks: usize, times: u64) {
         // Relaxed: whoever ran the graph has waited for it.
         let runs = place.0.swap(0, Ordering::Relaxed);
         assert_eq!(u64::from(runs), times, "runs of task {task}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{dynamic, round_trip, shapes, tables};
+    use crate::{harness::Config, suites::work::fork_case};
+
+    /// One test, because the places are there once.
+    #[test]
+    fn every_system_runs_every_task_once() {
+        let config = Config {
+            quick: true,
+            workers: Some(vec![1, 2, 3]),
+            ..Config::default()
+        };
+        let mut cases = shapes::cases_of(&config, 200, |_| 100);
+        cases.extend(dynamic::cases_of(&config, 50, 100));
+        cases.extend(tables::cases_of(&config, 1000));
+        for workers in [1, 2, 3] {
+            let case = fork_case("round_trip", workers, &config);
+            cases.push(round_trip::systems(case, workers, 3));
+        }
+        for case in cases {
+            // What a sample checks it checks itself.
+            case.rounds(1, 1).run();
+        }
     }
 }

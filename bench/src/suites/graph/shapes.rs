@@ -4,7 +4,7 @@ use super::{check_places, places};
 use crate::{
     alloc,
     forks::{Filch, Rayon, Seq, sampler},
-    graphs::{Graphs, InOrder, Shape, Task},
+    graphs::{Graphs, InOrder, Shape, Task, Taskflowrs},
     harness::{Case, Config, ToSeq},
     stopwatch::{Sample, Stopwatch},
     suites::work::fork_case,
@@ -15,8 +15,12 @@ use std::{cell::OnceCell, rc::Rc};
 const TASKS_A_SAMPLE: usize = 1_000_000;
 const QUICK_TASKS_A_SAMPLE: usize = 50_000;
 
+/// taskflowrs looks for every task, and for both ends of every edge, from the beginning of a list: with a million tasks
+/// it would take hours.
+const MOST_SMALL_TASKS: usize = 4096;
+
 /// A shape, in three cases.
-struct Kind {
+pub(super) struct Kind {
     build: &'static str,
     first: &'static str,
     rerun: &'static str,
@@ -78,14 +82,25 @@ const KINDS: [Kind; 6] = [
 ];
 
 pub(super) fn cases(config: &Config) -> Vec<Case> {
+    let a_sample = config.pick(QUICK_TASKS_A_SAMPLE, TASKS_A_SAMPLE);
+    cases_of(config, a_sample, |kind| {
+        config.pick(kind.quick_tasks, kind.tasks)
+    })
+}
+
+/// Graphs of about so many tasks.
+pub(super) fn cases_of(
+    config: &Config,
+    tasks_a_sample: usize,
+    tasks: impl Fn(&Kind) -> usize,
+) -> Vec<Case> {
     let mut cases = Vec::new();
     for kind in &KINDS {
-        let tasks = config.pick(kind.quick_tasks, kind.tasks);
         let load = Load {
             shape: Rc::default(),
             make: kind.make,
-            tasks,
-            times: (config.pick(QUICK_TASKS_A_SAMPLE, TASKS_A_SAMPLE) / tasks).max(1),
+            tasks: tasks(kind),
+            times: (tasks_a_sample / tasks(kind)).max(1),
         };
         let case = |name, workers| {
             let case = fork_case(name, workers, config).rounds(1, config.pick(3, 9));
@@ -105,6 +120,10 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
 fn systems(case: Case, workers: usize, load: &Load, part: Part) -> Case {
     case.system("filch", load.sampler::<Filch>(workers, part))
         .system("rayon", load.sampler::<Rayon>(workers, part))
+        .system(
+            "taskflowrs",
+            load.small().sampler::<Taskflowrs>(workers, part),
+        )
         .system("seq", load.sampler::<Seq>(workers, part))
         .system("seq-order", load.sampler::<InOrder>(workers, part))
 }
@@ -131,6 +150,16 @@ struct Load {
 }
 
 impl Load {
+    /// A smaller graph of the same shape, for a system whose tasks take the longer the more there are.
+    fn small(&self) -> Self {
+        Self {
+            shape: Rc::default(),
+            tasks: self.tasks.min(MOST_SMALL_TASKS),
+            times: 1,
+            ..*self
+        }
+    }
+
     fn shape(&self) -> &Shape {
         self.shape.get_or_init(|| (self.make)(self.tasks))
     }
@@ -140,10 +169,7 @@ impl Load {
         sampler::<S>(workers, move |pool| match part {
             Part::Build => load.build::<S>(),
             Part::First => load.first::<S>(pool),
-            Part::Again => {
-                let graph = graph.get_or_insert_with(|| load.run_once::<S>(pool));
-                load.again::<S>(pool, graph)
-            }
+            Part::Again => load.again::<S>(pool, &mut graph),
         })
     }
 
@@ -170,21 +196,21 @@ impl Load {
         self.sample(watch)
     }
 
-    /// A graph that has been run.
-    fn run_once<S: Graphs>(&self, pool: &S::Pool) -> S::Graph {
+    /// Runs it once more before the clock starts: the caches are full of what the systems before have done. One that can
+    /// be run once only has to be built again, as its users have to.
+    fn again<S: Graphs>(&self, pool: &S::Pool, graph: &mut Option<S::Graph>) -> Sample {
         let shape = self.shape();
-        let mut graph = S::build(shape, task);
-        S::run(pool, &mut graph);
-        check_places(shape.tasks(), 1);
-        graph
-    }
-
-    /// Runs it once more before the clock starts: the caches are full of what the systems before have done.
-    fn again<S: Graphs>(&self, pool: &S::Pool, graph: &mut S::Graph) -> Sample {
-        S::run(pool, graph);
+        let mut run = || {
+            let graph = match graph {
+                Some(graph) if !S::ONCE => graph,
+                _ => graph.insert(S::build(shape, task)),
+            };
+            S::run(pool, graph);
+        };
+        run();
         let mut watch = Stopwatch::default();
-        watch.time(|| (0..self.times).for_each(|_| S::run(pool, graph)));
-        check_places(self.shape().tasks(), self.times as u64 + 1);
+        watch.time(|| (0..self.times).for_each(|_| run()));
+        check_places(shape.tasks(), self.times as u64 + 1);
         self.sample(watch)
     }
 
