@@ -17,7 +17,8 @@ const QUICK_TASKS_A_SAMPLE: usize = 50_000;
 
 /// taskflowrs looks for every task, and for both ends of every edge, from the beginning of a list: with a million tasks
 /// it would take hours.
-const MOST_SMALL_TASKS: usize = 4096;
+const SMALL_TASKS: usize = 4096;
+const QUICK_SMALL_TASKS: usize = 1024;
 
 /// A shape, in three cases.
 pub(super) struct Kind {
@@ -100,6 +101,7 @@ pub(super) fn cases_of(
             shape: Rc::default(),
             make: kind.make,
             tasks: tasks(kind),
+            small_tasks: config.pick(QUICK_SMALL_TASKS, SMALL_TASKS),
             times: (tasks_a_sample / tasks(kind)).max(1),
         };
         let case = |name, workers| {
@@ -145,6 +147,8 @@ struct Load {
     shape: Rc<OnceCell<Shape>>,
     make: fn(usize) -> Shape,
     tasks: usize,
+    /// At most, in the [`small`](Self::small) ones.
+    small_tasks: usize,
     /// How often it is built or run in a sample.
     times: usize,
 }
@@ -154,7 +158,7 @@ impl Load {
     fn small(&self) -> Self {
         Self {
             shape: Rc::default(),
-            tasks: self.tasks.min(MOST_SMALL_TASKS),
+            tasks: self.tasks.min(self.small_tasks),
             times: 1,
             ..*self
         }

@@ -17,7 +17,7 @@ const TASKS: u32 = 1000;
 const WIDTH: u32 = 10;
 
 pub(super) fn cases(config: &Config) -> Vec<Case> {
-    cases_of(config, config.pick(10, 1))
+    cases_of(config, config.pick(20, 1))
 }
 
 /// With tasks that are so many times shorter.
