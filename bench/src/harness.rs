@@ -132,7 +132,7 @@ impl Case {
     }
 
     /// Shows each system's figure compared with that of `seq`.
-    pub(crate) fn to_seq(mut self, how: ToSeq) -> Self {
+    pub(crate) fn beside_seq(mut self, how: ToSeq) -> Self {
         self.to_seq = Some(how);
         self
     }

@@ -360,7 +360,7 @@ mod tests {
         let case = |how| {
             let case = case(2, 20, 60).system("seq", || Sample::new(Duration::from_nanos(30), 10));
             match how {
-                Some(how) => case.to_seq(how),
+                Some(how) => case.beside_seq(how),
                 None => case,
             }
         };

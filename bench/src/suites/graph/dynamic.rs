@@ -31,7 +31,7 @@ pub(super) fn cases_of(config: &Config, laps: u64, tasks: usize) -> Vec<Case> {
     let mut add = |name, systems: &dyn Fn(Case, usize) -> Case| {
         for workers in config.workers(&[1, 2]) {
             let case = fork_case(name, workers, config).rounds(1, config.pick(3, 9));
-            cases.push(systems(case.to_seq(ToSeq::Time), workers));
+            cases.push(systems(case.beside_seq(ToSeq::Time), workers));
         }
     };
     add("condition", &|case, workers| {

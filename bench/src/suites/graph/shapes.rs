@@ -106,7 +106,7 @@ pub(super) fn cases_of(
         };
         let case = |name, workers| {
             let case = fork_case(name, workers, config).rounds(1, config.pick(3, 9));
-            case.to_seq(ToSeq::Time)
+            case.beside_seq(ToSeq::Time)
         };
         // One thread builds, however many workers there are.
         cases.push(systems(case(kind.build, 1), 1, &load, Part::Build));

@@ -59,7 +59,7 @@ impl Table {
             .rounds(0, config.pick(3, 5))
             .unit(Unit::Millis)
             .ideal((self.work * TASKS).as_secs_f64() * 1e9 / parallel as f64)
-            .to_seq(ToSeq::Speed)
+            .beside_seq(ToSeq::Speed)
             .system("filch", self.sampler::<Filch>(workers))
             .system("rayon", self.sampler::<Rayon>(workers))
             .system("taskflowrs", self.sampler::<Taskflowrs>(workers))
