@@ -3,11 +3,14 @@
 
 use crate::{
     cancel::{CancelReason, OnCancel},
-    ground::sync::{AtomicBool, Ordering},
+    ground::{
+        sync::{AtomicBool, Ordering},
+        thread,
+    },
     pool::{Inner, heap, job::Job, list::List, site::Site},
 };
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     mem, ptr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -50,7 +53,8 @@ pub(super) struct Joiner {
 #[derive(Default)]
 struct Sleepers {
     next: u64,
-    all: HashMap<u64, Arc<dyn Halt>>,
+    /// In their order, so that a rehearsal takes the same way again.
+    all: BTreeMap<u64, Arc<dyn Halt>>,
 }
 
 /// A token that the run obeys has been cancelled.
@@ -103,6 +107,7 @@ impl Remote {
     pub(super) fn stop(&self) {
         // Relaxed: as in `is_stopped`; `suspend` looks at it with the lock that is taken next.
         self.stop.store(true, Ordering::Relaxed);
+        thread::point();
         let sleepers = mem::take(&mut lock(&self.sleepers).all);
         for sleeper in sleepers.into_values() {
             sleeper.halt();
@@ -132,6 +137,7 @@ impl Remote {
     pub(super) fn send(self: &Arc<Self>, job: Job, last: bool) {
         // Once the job is on the list the run may be over at any time.
         let this = self.clone();
+        thread::point();
         let mut queued = lock(&this.turn);
         this.jobs.push(job);
         let there_is_one = mem::replace(&mut *queued, true);
@@ -139,6 +145,7 @@ impl Remote {
         if !there_is_one {
             this.queue_turn(last);
         }
+        thread::point();
         // Who waits for the run may be asleep, and isolated or alone.
         match this.owner {
             NOBODY => this.call(|joiner| joiner.alone),
@@ -154,6 +161,7 @@ impl Remote {
     }
 
     fn take_turn(self: &Arc<Self>, site: &Site<'_, '_>) {
+        thread::point();
         let mut queued = lock(&self.turn);
         let job = self.take_job();
         let more = self.has_job();
@@ -176,6 +184,7 @@ impl Remote {
 
     /// Somebody is about to sleep until it is over, unless `is_over`.
     pub(super) fn join(&self, joiner: Joiner, is_over: impl FnOnce() -> bool) -> bool {
+        thread::point();
         let mut joiners = lock(&self.joiners);
         // Whoever ends it, or sends a job, does so before it looks for joiners: one of both is seen.
         if is_over() {
