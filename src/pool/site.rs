@@ -456,6 +456,25 @@ impl<'w, 'c> Site<'w, 'c> {
         }
     }
 
+    /// Runs `f`, while thieves leave what is queued here to this worker, as long as it [gets on](Self::get_on) with it.
+    pub(crate) fn left_alone<R>(&self, f: impl FnOnce() -> R) -> R {
+        struct Back<'a, 'w, 'c>(&'a Site<'w, 'c>, bool);
+        impl Drop for Back<'_, '_, '_> {
+            fn drop(&mut self) {
+                self.0.active().queue().set_leave_me(self.1);
+            }
+        }
+        let before = self.active().queue().set_leave_me(true);
+        let _back = Back(self, before);
+        f()
+    }
+
+    /// A task of `left_alone` is done.
+    #[inline(always)]
+    pub(crate) fn get_on(&self) {
+        self.active().queue().get_on();
+    }
+
     /// Runs `f`; waits inside of it run only tasks that were queued in it.
     pub(crate) fn isolate<R>(&self, f: impl FnOnce() -> R) -> R {
         struct Back<'a, 'w, 'c>(&'a Site<'w, 'c>, Option<Mark>, bool);
