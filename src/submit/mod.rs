@@ -68,11 +68,13 @@
 //! [`task_capacity`](crate::PoolBuilder::task_capacity).
 
 mod about;
+mod after;
 mod builder;
 #[cfg(feature = "calls")]
 pub mod calls;
 mod cell;
 mod current;
+mod dependency;
 mod error;
 mod group;
 mod handle;
@@ -90,7 +92,8 @@ pub use crate::engine::Level as Priority;
 pub use about::TaskId;
 pub use builder::{SubmitAsync, Task, task};
 pub use current::{TaskInfo, current_task, is_cancelled};
-pub use error::TaskError;
+pub use dependency::{Dependencies, Dependency, submit_after};
+pub use error::{FailedTask, TaskError};
 pub use group::{GroupTask, TaskGroup};
 pub use handle::TaskHandle;
 pub use options::Affinity;
@@ -111,10 +114,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    Site::with(|site| match site {
-        Some(here) => submit_at(here.pool(), site, task),
-        None => submit_at(Pool::global().inner(), None, task),
-    })
+    on_current(|pool, site| submit_at(pool, site, Options::default(), task))
 }
 
 impl Pool {
@@ -136,17 +136,30 @@ impl Pool {
         T: Send + 'static,
     {
         let pool = &**self.inner();
-        launch::at_place(pool, |site| submit_at(pool, site, task))
+        launch::at_place(pool, |site| submit_at(pool, site, Options::default(), task))
     }
 }
 
+/// Calls `f` with the pool that the caller works for and its place in it, else with the global one.
 #[inline]
-fn submit_at<F, T>(pool: &Inner, site: Option<&Site<'_, '_>>, task: F) -> TaskHandle<T>
+fn on_current<R>(f: impl FnOnce(&Inner, Option<&Site<'_, '_>>) -> R) -> R {
+    Site::with(|site| match site {
+        Some(here) => f(here.pool(), site),
+        None => f(Pool::global().inner(), None),
+    })
+}
+
+#[inline]
+fn submit_at<F, T>(
+    pool: &Inner,
+    site: Option<&Site<'_, '_>>,
+    options: Options,
+    task: F,
+) -> TaskHandle<T>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let options = Options::default();
     launch::launch(pool, site, task, options, Room::ByPolicy)
         .unwrap_or_else(|refusal| launch::refused(pool, refusal))
 }
