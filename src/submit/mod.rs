@@ -28,6 +28,7 @@
 //! | to take it back | [`TaskHandle::cancel`], or a [`CancelToken`](crate::CancelToken) for many |
 //! | to know inside of a task that it is not wanted any more | [`is_cancelled()`], [`current_task()`] |
 //! | many results, in their order, or the first error | [`Pool::group`] |
+//! | to begin when others have ended | [`submit_after`], [`Pool::submit_after`], [`Task::after`] |
 //! | nobody to wait for it | [`TaskHandle::detach`], or [`spawn`](crate::spawn()), which cannot be refused |
 //! | to borrow from the stack | [`join`](crate::join()) and [`scope`](crate::scope()) |
 //!
@@ -57,6 +58,43 @@
 //! Two such pairs on two workers can wait for each other crosswise without anybody noticing. That takes tasks
 //! that join what others have submitted: who joins only what it has submitted itself, as in a recursion, is safe, and so is
 //! who waits outside of the pool or awaits.
+//!
+//! # Tasks that wait for others
+//!
+//! Dependencies need no [graph](mod@crate::graph) if the tasks come up as the program goes along: submit each behind the
+//! handles of those that it needs. No worker waits meanwhile, and nobody has to know the whole.
+//!
+//! ```
+//! use filch::Pool;
+//!
+//! let pool = Pool::builder().workers(2).build()?;
+//! let fetch: Vec<_> = ["a", "b"].map(|name| pool.submit(move || println!("fetch {name}"))).into();
+//! let build = pool.task(|| println!("build")).name("build").after(&fetch).submit().unwrap();
+//! let test = pool.submit_after((&build, &fetch[0]), || "tested");
+//! let clean = pool.task(|| "cleaned").after_any_outcome(&test).submit().unwrap();
+//! assert_eq!(test.join().unwrap(), "tested");
+//! assert_eq!(clean.join().unwrap(), "cleaned");
+//! # Ok::<(), filch::BuildError>(())
+//! ```
+//!
+//! - A task is accepted at once, and is counted and holds its [room](crate::PoolBuilder::task_capacity) from then on. It is
+//!   queued when the last of the others has *ended*, at the priority that it has then. What they did is visible to it. The
+//!   time that it waits counts as time in the queue.
+//! - If one of the others panics, is cancelled or refused, or does not start in time, the task is cancelled right
+//!   then, with all that wait for it: [`failed_dependency`](TaskError::failed_dependency) says because of whom. After
+//!   [`after_any_outcome`](Task::after_any_outcome) it runs all the same.
+//! - The others may have ended before, or belong to other pools; their handles may be joined or dropped. One
+//!   [`Dependency`] stands for a task of any type; handles, groups, tuples and lists of them are
+//!   [accepted](Dependencies) as they are.
+//! - While it waits it can be cancelled, which drops its closure at once, get another priority, and miss its deadline.
+//! - [`join`](TaskHandle::join) runs what the task waits for, near and far, as far as nobody else has begun it, and then
+//!   the task: on one worker, on none, and in any length of chain.
+//! - Since tasks that wait hold their room, whoever waits for room must not be what they wait for: the thread that would
+//!   send them something next, a task of another pool, or the only one to run tasks of a pool without workers.
+//! - A pool that is full and makes the caller run its tasks has the caller run what it can of the others. If the task still has to
+//!   wait, it is accepted beyond the limit.
+//! - A pool that is shut down runs the tasks that wait for its own. It does not wait for those of other pools: what waits
+//!   for them is [refused](TaskError::is_refused) when they end.
 //!
 //! # Cost
 //!

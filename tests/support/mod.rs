@@ -97,6 +97,26 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
+/// A number that tasks share.
+pub(crate) fn counter() -> AtomicUsize {
+    AtomicUsize::new(0)
+}
+
+pub(crate) fn add(count: &AtomicUsize) {
+    count.fetch_add(1, Ordering::SeqCst);
+}
+
+pub(crate) fn get(count: &AtomicUsize) -> usize {
+    count.load(Ordering::SeqCst)
+}
+
+/// A number, and a closure that adds to it.
+pub(crate) fn counting() -> (Arc<AtomicUsize>, impl Fn() + Clone + Send + 'static) {
+    let count = Arc::new(counter());
+    let shared = count.clone();
+    (count, move || add(&shared))
+}
+
 /// Something that happens once.
 #[derive(Clone, Default)]
 pub(crate) struct Flag(Arc<AtomicBool>);

@@ -128,8 +128,9 @@ impl Link {
             return cell.fail(failed.clone());
         }
         let order = match broken(Canary::TaskArrive) {
+            // Relaxed: the defect.
             true => Ordering::Relaxed,
-            // AcqRel: what each of them did before its end is visible to the last one, which hands all of it on to
+            // AcqRel, with the other arrivals: what each of them did before its end is visible to the last one, which hands all of it on to
             // whoever claims the follower, in `State::make_ready`.
             false => Ordering::AcqRel,
         };
