@@ -17,7 +17,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use support::{Drops, Flag, LIMIT, Told, pool, quiet_panic, until, within};
+use support::{Drops, Flag, LIMIT, Told, message, pool, quiet_panic, until, within};
 
 /// Notes in which order things happen.
 #[derive(Clone, Default)]
@@ -829,6 +829,7 @@ mod random {
 
     const TASKS: usize = 600;
     const THREADS: usize = 2;
+    const PANIC: &str = "one of the panics";
 
     /// What is known of all tasks of a round.
     struct Ledger {
@@ -893,6 +894,10 @@ mod random {
             let Err(error) = result else { return };
             let called = self.called[n].load(SeqCst);
             assert_eq!(called, u8::from(error.is_panic()), "{error}");
+            if error.is_panic() {
+                assert_eq!(message(&*error.into_panic()), PANIC);
+                return;
+            }
             if let Some(failed) = error.failed_dependency() {
                 let known: HashMap<_, _> = (self.known.lock().unwrap().iter())
                     .map(|(n, task)| (task.id(), *n))
@@ -915,7 +920,7 @@ mod random {
             let task = pools[rng.below(pools.len())].task(move || {
                 entry.0.check(entry.1);
                 match kind {
-                    0 => quiet_panic("one of the panics"),
+                    0 => quiet_panic(PANIC),
                     1 => thread::yield_now(),
                     2 => {
                         let inner = filch::submit(|| ());
@@ -972,6 +977,7 @@ mod random {
 
     fn round(seed: u64) -> [usize; 2] {
         let mut rng = Rng::new(seed);
+        let told = Told::default();
         // Whoever waits for room cannot do the work of a pool without workers, which may be what makes room.
         let (least, policies) = match rng.one_in(2) {
             true => (0, 2),
@@ -991,7 +997,7 @@ mod random {
                     builder = builder.task_capacity(capacity);
                     builder = builder.overflow(all[rng.below(policies)]);
                 }
-                builder.build().unwrap()
+                told.listen(builder).build().unwrap()
             })
             .collect();
         let ledger = Ledger::new();
@@ -1021,6 +1027,7 @@ mod random {
         pools.into_iter().for_each(Pool::shutdown);
         metrics.iter().for_each(|pool| adds_up(pool));
         assert!(ledger.dropped.iter().all(|n| n.load(SeqCst) == 1));
+        assert!(told.take().into_iter().all(|what| what == PANIC));
         let ends: Vec<_> = ledger.ends.iter().map(|end| *end.lock().unwrap()).collect();
         [true, false].map(|good| ends.iter().filter(|end| **end == Some(good)).count())
     }

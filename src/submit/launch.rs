@@ -17,6 +17,7 @@ use crate::{
     observe::TaskEvent,
     pool::{Inner, site::Site},
 };
+use std::mem;
 
 /// Calls `f` with the place that this thread has in `pool`, if it has one.
 #[inline(always)]
@@ -69,6 +70,9 @@ where
             count(pool, site, level, TaskEvent::Submitted);
             return Ok(after::launch(fresh.hold, ticket, entry));
         }
+    } else {
+        // There is nothing in it, and the compiler need not look.
+        mem::forget(options);
     }
     let queued = match entry {
         Entry::RunHere => run_here(pool, site, ticket),

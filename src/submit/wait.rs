@@ -105,6 +105,7 @@ pub(super) fn run_other(cell: &Ref) {
 }
 
 /// Runs a task that was claimed without its ticket.
+#[inline]
 fn run_claimed(claim: Claim, pool: &Inner, site: Option<&Site<'_, '_>>) {
     run::staled(pool, site.map(|site| site.worker()));
     match site {

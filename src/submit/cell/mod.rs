@@ -84,7 +84,7 @@ pub(super) struct Header {
     state: State,
     actions: &'static Actions,
     /// The handle's, which there is one of: only `Hold::watch` writes it, while `WAITING` is not set. From
-    /// `Finished::Tell` with a waker on it belongs to the claimer, and after `unwatch` or `Abandoned::LeftWaker` to the handle
+    /// `Finished::Wake` on, or `Followed` if it is set, it belongs to the claimer, and after `unwatch` or `Abandoned::LeftWaker` to the handle
     /// again.
     waker: UnsafeCell<Option<Waker>>,
     about: About,
@@ -343,6 +343,7 @@ impl Ref {
     }
 
     /// Claims the task, if it is queued and nobody has.
+    #[inline]
     pub(super) fn claim(&self) -> Option<Claim> {
         let claimed = self.state.claim();
         // The transition has counted the claim. Lazily: a claim that is dropped refuses the task.

@@ -107,6 +107,11 @@ impl Snapshot {
         self.phase() == DONE
     }
 
+    /// The outcome is for a handle.
+    pub(super) const fn has_handle(self) -> bool {
+        self.has(HANDLE)
+    }
+
     /// The handle has left a waker.
     pub(super) const fn is_watched(self) -> bool {
         self.has(WAITING)
@@ -147,11 +152,13 @@ impl fmt::Debug for Snapshot {
 pub(super) enum Finished {
     /// The outcome is the handle's, and the reference has been given up: hands off.
     Handed,
-    /// The same, but the waker is ours to call first, if there is one, and those who follow to be told; and the
-    /// reference to give up then.
-    Tell { waker: bool, followers: bool },
-    /// Nobody wants the outcome: it is ours to drop, those who follow to be told, and the reference to give up then.
-    Orphaned { followers: bool },
+    /// The same, but the waker is ours to call first, and the reference to give up then.
+    Wake,
+    /// Nobody wants the outcome: it is ours to drop, and the reference to give up then.
+    Orphaned,
+    /// As one of the others: the word says which, and does not change in that any more. But those who follow are to be told
+    /// too, and the reference is ours in any case.
+    Followed,
 }
 
 /// What became of a handle that lets go.
@@ -286,14 +293,13 @@ impl State {
         self.change(|now| {
             debug_assert_eq!(now.phase(), RUNNING, "only what was claimed is finished");
             let done = now.at(DONE) | (fate as u64) << FATE_SHIFT;
-            let (handle, followers) = (looked.unwrap_or(now.has(HANDLE)), now.has(FOLLOWED));
-            match (handle, now.has(WAITING | FOLLOWED)) {
+            if now.has(FOLLOWED) {
+                return (Some(done), Finished::Followed);
+            }
+            match (looked.unwrap_or(now.has(HANDLE)), now.has(WAITING)) {
                 (true, false) => (Some(done - REFERENCE), Finished::Handed),
-                (true, true) => {
-                    let waker = now.has(WAITING);
-                    (Some(done), Finished::Tell { waker, followers })
-                }
-                (false, _) => (Some(done), Finished::Orphaned { followers }),
+                (true, true) => (Some(done), Finished::Wake),
+                (false, _) => (Some(done), Finished::Orphaned),
             }
         })
     }

@@ -193,36 +193,51 @@ impl Ended {
                 mem::forget(cell);
                 None
             }
-            Finished::Tell { waker, followers } => {
-                if waker {
-                    // SAFETY: the waker is the claimer's now, as the field says.
-                    let waker = cell.waker.with_mut(|waker| unsafe { (*waker).take() });
-                    if !broken(Canary::TaskWake) {
-                        wake(waker);
-                    }
-                }
-                if followers {
-                    settle(&cell);
-                }
+            Finished::Wake => {
+                // SAFETY: the waker is the claimer's now.
+                wake(unsafe { take_waker(&cell) });
                 None
             }
-            Finished::Orphaned { followers } => {
-                // SAFETY: the outcome is the claimer's.
-                let payload = unsafe { (cell.actions.drop_outcome)(cell.cell) };
-                if followers {
-                    settle(&cell);
-                }
-                payload
-            }
+            // SAFETY: the outcome is the claimer's.
+            Finished::Orphaned => unsafe { (cell.actions.drop_outcome)(cell.cell) },
+            // SAFETY: it has just been finished so.
+            Finished::Followed => unsafe { finish_followed(cell, settle) },
         }
     }
 }
 
-/// Calls wakers, which may be the user's.
-pub(super) fn wake(wakers: impl IntoIterator<Item = Waker>) {
-    for waker in wakers {
-        if let Err(payload) = unwind::contain(|| waker.wake()) {
-            unwind::discard(payload);
-        }
+/// # Safety
+/// The waker is the caller's.
+unsafe fn take_waker(cell: &Ref) -> Option<Waker> {
+    // SAFETY: the caller's duty, as the field says.
+    let waker = cell.waker.with_mut(|waker| unsafe { (*waker).take() });
+    waker.filter(|_| !broken(Canary::TaskWake))
+}
+
+/// Others follow a task that is done.
+///
+/// # Safety
+/// The caller has claimed the task and finished it, as `Finished::Followed`, and this is the first call after that.
+#[cold]
+#[inline(never)]
+unsafe fn finish_followed(cell: Ref, settle: impl FnOnce(&Ref)) -> Option<Payload> {
+    let (now, mut payload) = (cell.snapshot(), None);
+    if !now.has_handle() {
+        // SAFETY: nobody wants the outcome, so it is the claimer's.
+        payload = unsafe { (cell.actions.drop_outcome)(cell.cell) };
+    } else if now.is_watched() {
+        // SAFETY: the waker is the claimer's now.
+        wake(unsafe { take_waker(&cell) });
+    }
+    settle(&cell);
+    payload
+}
+
+/// Calls a waker, which may be the user's.
+pub(super) fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker
+        && let Err(payload) = unwind::contain(|| waker.wake())
+    {
+        unwind::discard(payload);
     }
 }
