@@ -49,9 +49,18 @@ fn running(pool: &Pool, end: &Flag) -> TaskHandle<()> {
     task
 }
 
-/// A thread from outside that runs a task of a pool without workers until the flag is set.
-fn run_by_another(task: TaskHandle<()>) -> thread::JoinHandle<()> {
-    thread::spawn(move || task.join().unwrap())
+/// A task of a pool without workers that a thread of its own runs until the flag is set; returns when it has begun.
+fn running_elsewhere(pool: &Pool, end: &Flag) -> (Dependency, thread::JoinHandle<()>) {
+    let (begun, end) = (Flag::default(), end.clone());
+    let has_begun = begun.clone();
+    let task = pool.submit(move || {
+        begun.set();
+        end.wait("the end of a long task");
+    });
+    let dependency = task.dependency();
+    let thread = thread::spawn(move || task.join().unwrap());
+    has_begun.wait("another thread");
+    (dependency, thread)
 }
 
 /// What became of the tasks of a pool adds up.
@@ -519,20 +528,11 @@ mod waiting {
         within(LIMIT, || {
             let (one, none) = (pool(1), pool(0));
             let (end, joins) = (Flag::default(), Flag::default());
-            let (begun, has_begun) = (Flag::default(), Flag::default());
-            let (begin, hold) = (has_begun.clone(), end.clone());
-            let long = none.submit(move || {
-                begin.set();
-                hold.wait("the end");
-            });
-            let token = long.dependency();
-            let other = run_by_another(long);
-            has_begun.wait("another thread");
-            let (is_joining, starts) = (joins.clone(), begun.clone());
+            let (long, other) = running_elsewhere(&none, &end);
+            let is_joining = joins.clone();
             let sum = one.submit(move || {
-                let a = filch::submit_after(&token, || 1);
+                let a = filch::submit_after(&long, || 1);
                 let b = filch::submit_after(&a, || 2);
-                starts.set();
                 is_joining.set();
                 filch::isolate(|| b.join().unwrap()) + a.join().unwrap()
             });
@@ -549,18 +549,12 @@ mod waiting {
     fn a_thread_from_outside_hears_of_it_too() {
         within(LIMIT, || {
             let pool = pool(0);
-            let (end, begun) = (Flag::default(), Flag::default());
-            let (hold, begin) = (end.clone(), begun.clone());
-            let long = pool.submit(move || {
-                begin.set();
-                hold.wait("the end");
-            });
+            let end = Flag::default();
+            let (long, other) = running_elsewhere(&pool, &end);
             let mut chain = vec![pool.submit_after(&long, || 0)];
             for n in 1..5 {
                 chain.push(pool.submit_after(chain.last(), move || n));
             }
-            let other = run_by_another(long);
-            begun.wait("another thread");
             let last = chain.pop().unwrap();
             let waiting = thread::spawn(move || last.join().unwrap());
             thread::sleep(Duration::from_millis(5)); // so that it most likely sleeps
@@ -585,16 +579,10 @@ mod waiting {
             };
             assert_eq!(result.unwrap(), 3);
             // One of them runs elsewhere: then it is woken when its turn comes.
-            let (end, begun) = (Flag::default(), Flag::default());
-            let (hold, begin) = (end.clone(), begun.clone());
-            let long = pool.submit(move || {
-                begin.set();
-                hold.wait("the end");
-            });
+            let end = Flag::default();
+            let (long, other) = running_elsewhere(&pool, &end);
             let middle = pool.submit_after(&long, || 4);
             let last = pool.submit_after(&middle, || 5);
-            let other = run_by_another(long);
-            begun.wait("another thread");
             let waiting = thread::spawn(move || support::block_on(last).unwrap());
             thread::sleep(Duration::from_millis(5)); // so that it most likely sleeps
             end.set();
@@ -833,6 +821,8 @@ mod random {
 
     /// What is known of all tasks of a round.
     struct Ledger {
+        /// How many submissions have begun.
+        begun: AtomicUsize,
         called: Vec<AtomicU8>,
         dropped: Vec<AtomicU8>,
         /// Those that can be waited for: the number of a task, and the task.
@@ -855,6 +845,7 @@ mod random {
     impl Ledger {
         fn new() -> Arc<Self> {
             Arc::new(Self {
+                begun: AtomicUsize::new(0),
                 called: (0..TASKS).map(|_| AtomicU8::new(0)).collect(),
                 dropped: (0..TASKS).map(|_| AtomicU8::new(0)).collect(),
                 known: Mutex::default(),
@@ -916,6 +907,7 @@ mod random {
         let token = CancelToken::new();
         let mut handles = Vec::new();
         for n in tasks {
+            ledger.begun.fetch_add(1, SeqCst);
             let (kind, entry) = (rng.below(20), Entry(ledger.clone(), n));
             let task = pools[rng.below(pools.len())].task(move || {
                 entry.0.check(entry.1);
@@ -1010,12 +1002,9 @@ mod random {
             }
             if rng.one_in(2) {
                 let (pool, ledger) = (pools[rng.below(2)].clone(), &ledger);
-                let (middle, now) = (rng.below(TASKS / 2), rng.one_in(2));
+                let (middle, now) = (rng.below(TASKS), rng.one_in(2));
                 s.spawn(move || {
-                    until("the middle", || {
-                        ledger.known.lock().unwrap().len() >= middle
-                            || ledger.dropped.iter().all(|n| n.load(SeqCst) > 0)
-                    });
+                    until("the middle", || ledger.begun.load(SeqCst) >= middle);
                     match now {
                         true => pool.shutdown_now(),
                         false => pool.shutdown(),

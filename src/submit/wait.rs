@@ -204,9 +204,7 @@ pub(super) fn drive_until_done<T>(
     mut or: impl Source + Copy,
     deadline: Option<Instant>,
 ) {
-    while hold.cell().snapshot().is_held()
-        && let Some(inbox) = hold.cell().about().after().and_then(|after| after.inbox())
-    {
+    while let Some(inbox) = inbox_of(hold) {
         let hold = &mut *hold;
         let inbox = &*inbox;
         until(Either(Turn { hold, inbox }, or), deadline);
@@ -214,11 +212,18 @@ pub(super) fn drive_until_done<T>(
             return;
         }
         after::run_ready(inbox, hold.cell());
-        run_if_ready(hold);
     }
+    // It does not wait for others any more, and perhaps nobody else is there to run it.
+    run_if_ready(hold);
     if !hold.cell().snapshot().is_done() {
         until(Either(hold, or), deadline);
     }
+}
+
+/// Where whoever waits for the task hears of what can be run before it, as long as it waits for others.
+fn inbox_of<T>(hold: &Hold<T>) -> Option<Arc<Inbox>> {
+    let after = hold.cell().about().after()?;
+    after.inbox().filter(|_| hold.cell().snapshot().is_held())
 }
 
 /// Runs the task here, if it is queued.
@@ -250,13 +255,10 @@ impl<T> Source for Turn<'_, T> {
 
 /// In a pool without threads: whoever polls runs the task and what it waits for.
 pub(super) fn poll_alone<T>(hold: &mut Hold<T>, waker: &Waker) {
-    let inbox = hold.cell().about().after().and_then(|after| after.inbox());
-    if inbox.is_none() {
+    if inbox_of(hold).is_none() {
         run_here(hold);
     }
-    while hold.cell().snapshot().is_held()
-        && let Some(inbox) = hold.cell().about().after().and_then(|after| after.inbox())
-    {
+    while let Some(inbox) = inbox_of(hold) {
         after::run_ready(&inbox, hold.cell());
         if inbox.arm(waker) {
             break;
