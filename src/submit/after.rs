@@ -7,6 +7,7 @@ use super::{
     room::Entry,
     run, wait,
 };
+use crate::ground::thread;
 use std::{collections::HashSet, sync::Arc};
 
 /// Those who follow a task that has ended, and why they cannot run, if it failed.
@@ -81,6 +82,7 @@ pub(super) fn help(target: &Ref) -> bool {
     let mut seen = HashSet::<TaskId>::new();
     let mut path = vec![target.clone()];
     while let Some(top) = path.last() {
+        thread::point();
         if top.snapshot().is_held()
             && seen.insert(top.about().id)
             && let Some(unfinished) = top.want(&inbox)

@@ -206,6 +206,7 @@ pub(super) fn drive_until_done<T>(
     mut or: impl Source + Copy,
     deadline: Option<Instant>,
 ) {
+    thread::point();
     while let Some(inbox) = inbox_of(hold) {
         let hold = &mut *hold;
         let inbox = &*inbox;
@@ -215,6 +216,7 @@ pub(super) fn drive_until_done<T>(
         }
         after::run_ready(inbox, hold.cell());
     }
+    thread::point();
     // It does not wait for others any more, and perhaps nobody else is there to run it.
     run_if_ready(hold);
     if !hold.cell().snapshot().is_done() {

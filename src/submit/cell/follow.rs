@@ -5,7 +5,7 @@ use crate::{
     ground::{
         canary::{Canary, broken},
         sync::{AtomicUsize, Mutex, MutexGuard, Ordering},
-        unwind,
+        thread, unwind,
     },
     submit::FailedTask,
 };
@@ -178,6 +178,7 @@ impl Ref {
             return Err(follower);
         }
         let followers = &self.about.extras_or_new().followers;
+        thread::point();
         let mut list = lock(&followers.0);
         if !self.state.follow() {
             return Err(follower);
@@ -222,6 +223,7 @@ impl Ref {
         let Some(level) = self.state.make_ready() else {
             return Arrived::Waits;
         };
+        thread::point();
         // Who wants it from now on sees that it does not wait any more.
         let wanted_by = match self.about.after() {
             Some(after) => mem::take(&mut lock(&after.waits).wanted_by),
@@ -254,6 +256,7 @@ impl Ref {
     /// The tasks that this one waits for and that are not done, if it waits; whoever has `inbox` is told when it does not.
     pub(in crate::submit) fn want(&self, inbox: &Arc<Inbox>) -> Option<Vec<Ref>> {
         let looked = broken(Canary::TaskWant).then(|| self.snapshot().is_held());
+        thread::point();
         let mut waits = lock(&self.about.after()?.waits);
         // With the lock: whoever makes it ready looks there after that.
         if !looked.unwrap_or_else(|| self.snapshot().is_held()) {

@@ -232,6 +232,12 @@ impl State {
     #[inline(always)]
     fn change<R>(&self, next: impl Fn(Snapshot) -> (Option<u64>, R)) -> R {
         thread::point();
+        self.change_now(next)
+    }
+
+    /// The same with a lock held, when nobody else must go on in a rehearsal.
+    #[inline(always)]
+    fn change_now<R>(&self, next: impl Fn(Snapshot) -> (Option<u64>, R)) -> R {
         // Acquire, as on failure below: whoever gives up may conclude from what it saw.
         let mut now = self.word.load(Ordering::Acquire);
         loop {
@@ -409,7 +415,7 @@ impl State {
     /// and so has whoever tells them, later.
     #[must_use]
     pub(super) fn follow(&self) -> bool {
-        self.change(|now| match now.is_done() && !broken(Canary::TaskFollow) {
+        self.change_now(|now| match now.is_done() && !broken(Canary::TaskFollow) {
             true => (None, false),
             // Who finishes it comes later than this look, and sees the mark.
             false if now.has(FOLLOWED) => (None, true),
