@@ -456,6 +456,18 @@ impl<'w, 'c> Site<'w, 'c> {
         true
     }
 
+    /// Whether this thread is in the middle of tasks of other pools too.
+    pub(crate) fn is_in_several(&self) -> bool {
+        self.below().next().is_some()
+    }
+
+    /// Runs one job of one of those pools, if there is one that this thread may run now.
+    pub(crate) fn help_below(&self) -> bool {
+        // Nobody has borrowed them, as in `on_outer`.
+        self.below()
+            .any(|site| site.as_current(|site| site.help_once()))
+    }
+
     /// Whether the worker has a reason to get up.
     fn is_called(&self) -> bool {
         self.active().is_called() || self.below().any(|site| site.active().has_mail())
