@@ -233,7 +233,6 @@ fn scope_on<'env, R>(
 }
 
 /// A future of a [scope]: await it, or join it. Dropping the handle detaches the future from it, but not from the scope.
-#[must_use = "dropping the handle detaches the future"]
 pub struct ScopedHandle<'scope, T> {
     handle: FutureHandle<()>,
     slot: Slot<T>,

@@ -190,6 +190,18 @@ impl<'w, 'c> Site<'w, 'c> {
         }
     }
 
+    /// All jobs that this worker has queued come before those that it will.
+    #[inline]
+    pub(crate) fn serve_older(&self) {
+        self.active().serve_older();
+    }
+
+    /// Whether some of them are still to come.
+    #[inline(always)]
+    pub(crate) fn serves_older(&self) -> bool {
+        self.active().serves_older()
+    }
+
     /// Whether all workers of the pool are awake, so that what is queued here may wait for the end of this task.
     pub(crate) fn is_crowded(&self) -> bool {
         self.active().is_crowded()
