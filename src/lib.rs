@@ -9,6 +9,7 @@
 //! | two or more things to do at once, that may borrow local data | [`join`], [`scope`], on a [`Pool`] or the global one |
 //! | closures with a result, a priority, a deadline | [`submit()`], [`task()`], [`Pool::group`] |
 //! | closures that nobody waits for | [`spawn`] |
+//! | futures | [`spawn_future`], [`block_on`], see [`future`] |
 //! | tasks that wait for others, run once or again and again | [`Graph`], see [`graph`] |
 //! | many tasks of one type, that spawn more of them | [`Executor`] |
 //! | a limit on how much is in use at the same time: a count, bytes, several things at once | [`Budget`], [`Budgets`] |
@@ -50,7 +51,7 @@
 //!
 //! # The layers
 //!
-//! Each uses only what is below it: faces ([`executor`], [`fork`](mod@fork), [`graph`], [`submit`](mod@submit)) · [`pool`] · aids ([`limit`],
+//! Each uses only what is below it: faces ([`executor`], [`fork`](mod@fork), [`future`], [`graph`], [`submit`](mod@submit)) · [`pool`] · aids ([`limit`],
 //! [`cancel`]) · drivers ([`crew`]: threads, `simulate`: virtual
 //! workers) · [`observe`] · [`engine`] · [`ground`]. `ARCHITECTURE.md` in the repository walks through
 //! them.

@@ -11,6 +11,13 @@ mod spawn;
 mod task_local;
 mod yields;
 
+/// What the model checker gets to see.
+#[cfg(filch_loom)]
+#[doc(hidden)]
+pub mod model {
+    pub use super::cell::model::{Hold, Rest, Ticket, Word, make};
+}
+
 pub use block_on::block_on;
 pub use error::FutureError;
 pub use group::FutureGroup;

@@ -5,6 +5,8 @@
 )]
 
 mod hold;
+#[cfg(filch_loom)]
+pub(super) mod model;
 mod run;
 mod state;
 mod waker;

@@ -255,15 +255,22 @@ unsafe fn finish(cell: NonNull<Header>, pool: &Inner, end: End, payload: Option<
         unsafe { shard.unlink(cell.cast()) };
     }
     // SAFETY: it is not linked any more.
-    unsafe { hand_over(cell, pool, end, payload) };
+    unsafe { hand_over(cell, |payload| pool.panicked(payload), end, payload) };
 }
 
+/// Hands over the outcome of a future that is gone, and `tell`s of panics that nobody waits for.
+///
 /// # Safety
 /// As [`finish`]; and it is not linked.
 #[inline]
-unsafe fn hand_over(cell: NonNull<Header>, pool: &Inner, end: End, payload: Option<Payload>) {
+pub(super) unsafe fn hand_over(
+    cell: NonNull<Header>,
+    tell: impl Fn(Payload),
+    end: End,
+    payload: Option<Payload>,
+) {
     if let Some(payload) = payload {
-        pool.panicked(payload);
+        tell(payload);
     }
     // SAFETY: the reference of the future itself keeps the memory; only the word is borrowed, since with
     // `Finished::Handed` somebody else may free the cell at once.
@@ -289,7 +296,7 @@ unsafe fn hand_over(cell: NonNull<Header>, pool: &Inner, end: End, payload: Opti
             let actions = unsafe { cell.as_ref() }.actions;
             // SAFETY: the outcome is ours.
             if let Some(payload) = unsafe { (actions.drop_outcome)(cell, end) } {
-                pool.panicked(payload);
+                tell(payload);
             }
             // SAFETY: as above.
             unsafe { release(cell) };
@@ -327,5 +334,12 @@ unsafe fn end_evicted(link: NonNull<Link>) {
     // SAFETY: `evict` has started it.
     let payload = unsafe { (header.actions.drop_future)(cell) };
     // SAFETY: it is gone, and not linked.
-    unsafe { hand_over(cell, pool, End::Cancelled, payload) };
+    unsafe {
+        hand_over(
+            cell,
+            |payload| pool.panicked(payload),
+            End::Cancelled,
+            payload,
+        )
+    };
 }
