@@ -92,6 +92,7 @@ fn what_yields_for_ever_ends_too() {
         }
         // And one that spawns for ever.
         fn again(once: Once) {
+            assert!(!once.1, "it is alive");
             filch::spawn_future(async move { again(once) }).detach();
         }
         let once = Once::new(&count);
@@ -162,7 +163,8 @@ fn wakes_and_aborts_after_the_end_do_nothing() {
         abort.abort();
         assert!(handle.is_finished() && abort.is_finished());
         drop(handle);
-        waker.clone().wake();
+        let another = waker.clone();
+        another.wake();
         drop(abort);
         waker.wake();
     });

@@ -234,7 +234,10 @@ fn a_storm_of_wakes() {
                     for _ in 0..rounds {
                         match n % 2 {
                             0 => waker.wake_by_ref(),
-                            _ => waker.clone().wake(),
+                            _ => {
+                                let another = waker.clone();
+                                another.wake();
+                            }
                         }
                     }
                 })

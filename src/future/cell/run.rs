@@ -328,8 +328,10 @@ unsafe fn end_evicted(link: NonNull<Link>) {
     let home = header.home.with(|home| unsafe { *home });
     // SAFETY: who evicts has the pool.
     let shard = unsafe { &*home };
+    // SAFETY: who evicts has the pool, so it is there.
+    let pool = unsafe { shard.pool() };
     // SAFETY: as above.
-    let pool = unsafe { &*shard.pool() };
+    let pool = unsafe { &*pool };
     let _ending = Ending::new();
     // SAFETY: `evict` has started it.
     let payload = unsafe { (header.actions.drop_future)(cell) };
@@ -340,6 +342,6 @@ unsafe fn end_evicted(link: NonNull<Link>) {
             |payload| pool.panicked(payload),
             End::Cancelled,
             payload,
-        )
+        );
     };
 }
