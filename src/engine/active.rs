@@ -33,6 +33,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
 
     /// Something taken from [`queue`](Self::queue) runs inside of the present task.
     pub fn took(&mut self) {
+        self.worker.quiet = false;
         self.worker.count -= 1;
         let source = Source::Local;
         self.worker
@@ -105,6 +106,14 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
     /// Tells who may sleep that there is something in the worker's own queue.
     pub fn announce(&mut self) {
         self.worker.core.notify(self.worker.id);
+    }
+
+    /// Tells who may sleep of the task that was [spawned quietly](Self::spawn_quietly), if it may still be there.
+    #[inline]
+    pub fn speak_up(&mut self) {
+        if self.worker.quiet {
+            self.worker.speak_up();
+        }
     }
 
     /// The waiting is over: the worker goes on with its task, whatever it was about to do.
@@ -252,6 +261,25 @@ impl<T: Send, O: Observer> Active<'_, '_, T, PerWorker, O> {
     pub fn spawn_behind(&mut self, task: T) -> Result<(), T> {
         self.spawn_local(task)?;
         self.serve_older();
+        Ok(())
+    }
+
+    /// [`spawn_local`](Self::spawn_local) of a task that this worker takes next. If it is alone in the queue nobody is woken
+    /// for it: those who look for work see it, and before the worker starts another task, or sleeps, it tells the others.
+    /// Until then the one that runs now keeps it waiting; [`speak_up`](Self::speak_up) ends that.
+    ///
+    /// # Errors
+    /// The task, when the queue is full.
+    #[inline]
+    pub fn spawn_quietly(&mut self, task: T) -> Result<(), T> {
+        let worker = &mut *self.worker;
+        if !worker.queue.owner().is_empty() {
+            return self.spawn_local(task);
+        }
+        worker.queue.push(task)?;
+        worker.count += 1;
+        worker.core.observer.event(worker.id, Event::SpawnedLocal);
+        worker.quiet = true;
         Ok(())
     }
 

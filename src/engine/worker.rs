@@ -104,6 +104,8 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) yielded: bool,
     /// So many tasks of the own queue are taken from its old end: those ahead of one that wants to be behind all.
     pub(super) behind: usize,
+    /// The newest task of the own queue, which was the only one, is to be run next, and nobody was told of it.
+    pub(super) quiet: bool,
     /// Looks in vain in a row.
     rounds: u32,
     gather: Gather,
@@ -133,6 +135,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             idle: true,
             yielded: false,
             behind: 0,
+            quiet: false,
             rounds: 0,
             gather: Gather::new(),
             victims: None,
@@ -188,6 +191,22 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             return task;
         }
         self.queue.pop()
+    }
+
+    /// A task is started, most likely the one that nobody was told of.
+    #[inline]
+    fn start_after_quiet(&mut self, source: Source) {
+        self.quiet = false;
+        if source != Source::Local {
+            self.speak_up();
+        }
+    }
+
+    /// Something else comes before the task that nobody was told of.
+    #[cold]
+    pub(super) fn speak_up(&mut self) {
+        self.quiet = false;
+        self.core.notify(self.id);
     }
 
     fn take_oldest(&mut self) -> Option<T> {
@@ -319,6 +338,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             return None; // the next step looks, and knows that the worker has run out
         }
         let (task, source) = self.find_other()?;
+        if self.quiet {
+            self.speak_up();
+        }
         self.count -= 1;
         self.core.observer.event(self.id, Event::Started { source });
         Some(task)
@@ -330,6 +352,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             return None; // as above
         }
         let (task, source) = self.take_urgent(self.core.flags().read())?;
+        if self.quiet {
+            self.speak_up();
+        }
         self.count -= 1;
         self.core.observer.event(self.id, Event::Started { source });
         Some(task)
@@ -449,6 +474,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         if self.idle {
             // Its task is in flight, so the work is not finished.
             let _ = self.become_busy();
+        }
+        if self.quiet {
+            self.start_after_quiet(source);
         }
         self.core.observer.event(self.id, Event::Started { source });
         self.wake.pop();

@@ -10,8 +10,9 @@ use crate::{
 use std::{
     cell::Cell,
     pin::{Pin, pin},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     task::{Context, Poll, Wake, Waker},
+    thread::available_parallelism,
     time::Duration,
 };
 
@@ -56,8 +57,8 @@ impl Signal {
     }
 
     /// Sleeps until it is up.
-    fn rest(&self) {
-        for round in 1..=thread::patience(LINGER) {
+    fn rest(&self, rounds: u32) {
+        for round in 1..=thread::patience(rounds) {
             if self.is_up() {
                 return;
             }
@@ -156,8 +157,16 @@ fn wait_in_several(site: &Site<'_, '_>, signal: &Signal) {
 }
 
 /// On a thread that is no worker.
-fn drive_here<F: Future>(future: Pin<&mut F>) -> F::Output {
-    drive(future, |signal| signal.rest(), thread::yield_now)
+fn drive_here<F: Future>(future: Pin<&mut F>, rounds: u32) -> F::Output {
+    drive(future, |signal| signal.rest(rounds), thread::yield_now)
+}
+
+/// How often to look before a sleep when `threads` others work: where they fill the machine, a thread that looks keeps one
+/// of them from its work.
+fn patience(threads: usize) -> u32 {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    let cores = CORES.get_or_init(|| available_parallelism().map_or(1, usize::from));
+    if threads < *cores { LINGER } else { 0 }
 }
 
 /// Runs a future on this thread until it is done, and returns what came of it.
@@ -176,7 +185,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     let future = pin!(future);
     Site::with(|site| match site {
         Some(site) => drive_on(site, future),
-        None => drive_here(future),
+        None => drive_here(future, LINGER),
     })
 }
 
@@ -197,7 +206,7 @@ impl Pool {
         let future = pin!(future);
         let outside = Site::with(|site| site.is_none());
         if outside && self.workers() > 0 {
-            self.enter(|| drive_here(future))
+            self.enter(|| drive_here(future, patience(self.workers())))
         } else {
             self.on_site(|site| drive_on(site, future))
         }
@@ -211,9 +220,9 @@ pub(super) fn block_on_for<F: Future>(pool: u32, future: F) -> F::Output {
         Some(site) if site.pool().number() == pool => drive_on(site, future),
         _ => match Inner::find(pool) {
             Some(pool) if pool.threads() == 0 => pool.on_site(|site| drive_on(site, future)),
-            _ => match site {
+            pool => match site {
                 Some(site) => drive_on(site, future),
-                None => drive_here(future),
+                None => drive_here(future, pool.map_or(0, |pool| patience(pool.threads()))),
             },
         },
     })

@@ -85,7 +85,9 @@ impl Drop for Inside {
 pub fn checkpoint() {
     Site::with(|site| {
         if let Some(site) = site {
-            cell::poll_is_long();
+            if cell::poll_is_long() {
+                site.speak_up();
+            }
             if site.pool().core().is_pressed() {
                 relieve(site);
             }

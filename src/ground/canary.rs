@@ -115,6 +115,8 @@ pub enum Canary {
     GraphRearm = 101,
     /// A task in a graph that panics keeps its permits.
     GraphPermits = 102,
+    /// The owner of a run counts as if it were alone when another worker has come.
+    GraphBias = 103,
 }
 
 #[cfg(any(filch_loom, filch_canary))]

@@ -181,6 +181,16 @@ impl<'w, 'c> Site<'w, 'c> {
         }
     }
 
+    /// Queues a job behind everything that came to the pool from outside before, so that what is queued on this
+    /// worker comes first. Where waits run only what was queued here, it is queued here.
+    pub(crate) fn push_last(&self, job: Job) {
+        if self.waits_alone() {
+            self.push(job);
+        } else {
+            self.active().spawn_global(job);
+        }
+    }
+
     /// Queues a job on this worker, behind all that are there.
     #[inline]
     pub(crate) fn push_behind(&self, job: Job) {
@@ -188,6 +198,21 @@ impl<'w, 'c> Site<'w, 'c> {
             // As in `push`.
             self.active().spawn_global(job);
         }
+    }
+
+    /// Queues a job that this worker takes next: if it is the only one, nobody is woken for it, as long as this worker
+    /// starts nothing else before.
+    #[inline]
+    pub(crate) fn push_next(&self, job: Job) {
+        if let Err(job) = self.active().spawn_quietly(job) {
+            // As in `push`.
+            self.active().spawn_global(job);
+        }
+    }
+
+    /// This worker will not take that job soon: others may.
+    pub(crate) fn speak_up(&self) {
+        self.active().speak_up();
     }
 
     /// All jobs that this worker has queued come before those that it will.
@@ -486,6 +511,8 @@ impl<'w, 'c> Site<'w, 'c> {
     }
 
     fn sleep_until(&self, event: &impl Awaited) {
+        // What it may not run now others should.
+        self.active().speak_up();
         let or = || self.is_called();
         // What a task waits for is running already and most often short: when a chain of waits unwinds,
         // each link is set a moment after the one before, and being woken for each would cost a
@@ -504,6 +531,25 @@ impl<'w, 'c> Site<'w, 'c> {
                 .park(|| event.happened() || event.has_job() || or());
             event.awake();
         }
+    }
+
+    /// Runs `f`, while thieves leave what is queued here to this worker, as long as it [gets on](Self::get_on) with it.
+    pub(crate) fn left_alone<R>(&self, f: impl FnOnce() -> R) -> R {
+        struct Back<'a, 'w, 'c>(&'a Site<'w, 'c>, bool);
+        impl Drop for Back<'_, '_, '_> {
+            fn drop(&mut self) {
+                self.0.active().queue().set_leave_me(self.1);
+            }
+        }
+        let before = self.active().queue().set_leave_me(true);
+        let _back = Back(self, before);
+        f()
+    }
+
+    /// A task of `left_alone` is done.
+    #[inline(always)]
+    pub(crate) fn get_on(&self) {
+        self.active().queue().get_on();
     }
 
     /// Runs `f`; waits inside of it run only tasks that were queued in it.

@@ -6,7 +6,7 @@ use crate::{
     ground::{
         error::BuildError,
         padded::Padded,
-        sync::{AtomicBool, AtomicU64, Ordering, hint},
+        sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, hint},
     },
 };
 use std::fmt;
@@ -63,6 +63,10 @@ impl Default for PerWorkerSpec {
     }
 }
 
+/// How long a step may take of a worker that asks to be left alone, in spin-loop hints: some microseconds. Stealing costs
+/// both sides about one; and each look costs the worker a miss, so there should be many steps between two.
+const LONG_STEP: u32 = 200;
+
 /// Half of a deque, but at most so many: what a thief copies it also has to run. At 5 ns a task these keep it
 /// busy for 20 µs, as long as a knock may take (`filch-bench executor`, case `local_fanout`).
 const STEAL_BATCH: usize = 4096;
@@ -79,8 +83,19 @@ pub struct PerWorkerStore<T> {
     busy: Box<[Padded<AtomicU64>]>,
     steal_batch: usize,
     batch_from: usize,
-    /// Whose tasks are to be taken one at a time.
-    one_by_one: Box<[Padded<AtomicBool>]>,
+    /// What each worker asks of thieves.
+    wishes: Box<[Padded<Wishes>]>,
+}
+
+/// What a worker asks of thieves.
+#[derive(Debug, Default)]
+struct Wishes {
+    /// To take its tasks one at a time.
+    one_by_one: AtomicBool,
+    /// To leave its tasks to it as long as it gets on with them.
+    leave_me: AtomicBool,
+    /// Tells that it gets on.
+    steps: AtomicU32,
 }
 
 impl<T> PerWorkerStore<T> {
@@ -113,7 +128,7 @@ impl Strategy for PerWorker {
                 .collect(),
             steal_batch: spec.steal_batch,
             batch_from: spec.batch_from,
-            one_by_one: (0..workers).map(|_| Padded::default()).collect(),
+            wishes: (0..workers).map(|_| Padded::default()).collect(),
         })
     }
 
@@ -167,7 +182,47 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
     /// Whether thieves should take this worker's tasks one at a time. Returns what was set before.
     pub fn set_one_by_one(&mut self, one_by_one: bool) -> bool {
         // Relaxed: see `try_acquire`.
-        self.store.one_by_one[self.worker].swap(one_by_one, Ordering::Relaxed)
+        self.store.wishes[self.worker]
+            .one_by_one
+            .swap(one_by_one, Ordering::Relaxed)
+    }
+
+    /// Whether thieves should leave this worker's tasks to it as long as it [gets on](Self::get_on) with them: where
+    /// tasks are few and tiny, they are done sooner than stolen. A thief looks for some microseconds whether
+    /// the worker has made a step; if not, it is in the middle of something long, and the thief takes what it finds and
+    /// takes back the wish. Returns what was set before.
+    pub fn set_leave_me(&mut self, leave_me: bool) -> bool {
+        let wish = &self.store.wishes[self.worker].leave_me;
+        // Relaxed, here and below: see `try_acquire`. In two steps: a thief that takes the wish back in between
+        // is a steal that nobody minds.
+        let before = wish.load(Ordering::Relaxed);
+        wish.store(leave_me, Ordering::Relaxed);
+        before
+    }
+
+    /// One step more, for [`set_leave_me`](Self::set_leave_me).
+    #[inline(always)]
+    pub fn get_on(&mut self) {
+        let steps = &self.store.wishes[self.worker].steps;
+        // Relaxed, here and below: only this worker writes it, and it is only compared with itself.
+        let next = steps.load(Ordering::Relaxed).wrapping_add(1);
+        steps.store(next, Ordering::Relaxed);
+    }
+
+    /// Whether `victim`, which asks to be left alone, gets on with its tasks.
+    #[cold]
+    fn gets_on(&self, victim: usize) -> bool {
+        let wishes = &self.store.wishes[victim];
+        // Relaxed: as in `get_on`.
+        let before = wishes.steps.load(Ordering::Relaxed);
+        (0..LONG_STEP).for_each(|_| hint::spin_loop());
+        // Relaxed: as in `get_on`.
+        if wishes.steps.load(Ordering::Relaxed) != before {
+            return true;
+        }
+        // Relaxed: a wish.
+        wishes.leave_me.store(false, Ordering::Relaxed);
+        false
     }
 
     /// Takes on from a victim that has plenty, until `most` tasks or half of what it had have been taken:
@@ -233,11 +288,17 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
                 hesitated = true;
                 continue;
             }
+            let wishes = &self.store.wishes[victim];
+            // Relaxed: a wish.
+            if wishes.leave_me.load(Ordering::Relaxed) && self.gets_on(victim) {
+                hesitated = true;
+                continue;
+            }
             let more = hunt.attempt();
             let mut lost = true;
             let deque = &self.store.deques[victim];
             // Relaxed: a wish; who batches all the same has looked before it was uttered.
-            let one = self.store.one_by_one[victim].load(Ordering::Relaxed);
+            let one = wishes.one_by_one.load(Ordering::Relaxed);
             let most = if one || !self.greedy || deque.len() < self.store.batch_from {
                 1
             } else {

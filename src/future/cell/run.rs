@@ -51,10 +51,10 @@ fn in_poll() -> bool {
     IN_POLL.get()
 }
 
-/// The poll that this thread is in, if it is in one, is long.
+/// The poll that this thread is in, if it is in one, is long. True when nobody knew.
 #[inline(always)]
-pub(in crate::future) fn poll_is_long() {
-    IN_POLL.set(false);
+pub(in crate::future) fn poll_is_long() -> bool {
+    IN_POLL.replace(false)
 }
 
 /// A future that is scheduled, and nobody else's: the one job that there is for it.
@@ -133,8 +133,11 @@ pub(super) unsafe fn schedule(cell: NonNull<Header>) {
     let ticket = Ticket { cell };
     Site::with(|site| match site {
         Some(site) if ptr::eq(site.pool(), pool) => {
-            if in_poll() || !site.is_crowded() {
-                // It is next on this worker, or somebody else comes for it.
+            if in_poll() {
+                // It is next on this worker.
+                site.push_next(ticket.into_job());
+            } else if !site.is_crowded() {
+                // Somebody else comes for it.
                 site.push(ticket.into_job());
             } else {
                 // Who knows how long this task is.
