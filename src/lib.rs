@@ -9,6 +9,7 @@
 //! | two or more things to do at once, that may borrow local data | [`join`], [`scope`], on a [`Pool`] or the global one |
 //! | closures with a result, a priority, a deadline | [`submit()`], [`task()`], [`Pool::group`] |
 //! | closures that nobody waits for | [`spawn`] |
+//! | futures | [`spawn_future`], [`block_on`], see [`future`] |
 //! | tasks that wait for others, run once or again and again | [`Graph`], see [`graph`] |
 //! | many tasks of one type, that spawn more of them | [`Executor`] |
 //! | a limit on how much is in use at the same time: a count, bytes, several things at once | [`Budget`], [`Budgets`] |
@@ -50,7 +51,7 @@
 //!
 //! # The layers
 //!
-//! Each uses only what is below it: faces ([`executor`], [`fork`](mod@fork), [`graph`], [`submit`](mod@submit)) · [`pool`] · aids ([`limit`],
+//! Each uses only what is below it: faces ([`executor`], [`fork`](mod@fork), [`future`], [`graph`], [`submit`](mod@submit)) · [`pool`] · aids ([`limit`],
 //! [`cancel`]) · drivers ([`crew`]: threads, `simulate`: virtual
 //! workers) · [`observe`] · [`engine`] · [`ground`]. `ARCHITECTURE.md` in the repository walks through
 //! them.
@@ -60,6 +61,7 @@ pub mod crew;
 pub mod engine;
 pub mod executor;
 pub mod fork;
+pub mod future;
 pub mod graph;
 pub mod ground;
 pub mod limit;
@@ -77,6 +79,7 @@ pub use executor::Executor;
 pub use fork::{
     JoinContext, Scope, broadcast, isolate, join, join_context, scope, spawn, yield_now,
 };
+pub use future::{FutureHandle, block_on, checkpoint, spawn_future};
 pub use graph::{Graph, Plan};
 pub use ground::{
     error::{BuildError, Refused},

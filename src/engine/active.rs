@@ -33,6 +33,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
 
     /// Something taken from [`queue`](Self::queue) runs inside of the present task.
     pub fn took(&mut self) {
+        self.worker.quiet = false;
         self.worker.count -= 1;
         let source = Source::Local;
         self.worker
@@ -45,6 +46,19 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
     /// [`Worker::step_late`]. When the waiting is over, [`settle`](Self::settle).
     pub fn step(&mut self, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) -> Step {
         self.worker.step_late(run)
+    }
+
+    /// Takes a task of the worker's own queue: the newest, or the oldest while one [waits behind
+    /// all](Self::spawn_behind). It runs inside of the present task, see [`took`](Self::took).
+    #[inline(always)]
+    pub fn take_own(&mut self) -> Option<T> {
+        self.worker.take_own()
+    }
+
+    /// Takes an urgent task, if there is one. It runs inside of the present task.
+    #[cold]
+    pub fn take_urgent(&mut self) -> Option<T> {
+        self.worker.take_urgent_inside()
     }
 
     /// Takes a task that is for this worker alone.
@@ -92,6 +106,14 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
     /// Tells who may sleep that there is something in the worker's own queue.
     pub fn announce(&mut self) {
         self.worker.core.notify(self.worker.id);
+    }
+
+    /// Tells who may sleep of the task that was [spawned quietly](Self::spawn_quietly), if it may still be there.
+    #[inline]
+    pub fn speak_up(&mut self) {
+        if self.worker.quiet {
+            self.worker.speak_up();
+        }
     }
 
     /// The waiting is over: the worker goes on with its task, whatever it was about to do.
@@ -179,6 +201,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         worker.core.notify(worker.id);
     }
 
+    /// Whether everybody is at work: nobody sleeps who could be woken for another task.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.worker.core.is_crowded()
+    }
+
     /// Moves the older half of the worker's own queue to the injector.
     pub fn spill(&mut self) {
         let worker = &mut *self.worker;
@@ -224,6 +252,50 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
 }
 
 impl<T: Send, O: Observer> Active<'_, '_, T, PerWorker, O> {
+    /// [`spawn_local`](Self::spawn_local) of a task that comes behind all others in the worker's own queue: until its
+    /// turn comes, the worker takes the oldest first.
+    ///
+    /// # Errors
+    /// The task, when the queue is full.
+    #[inline]
+    pub fn spawn_behind(&mut self, task: T) -> Result<(), T> {
+        self.spawn_local(task)?;
+        self.serve_older();
+        Ok(())
+    }
+
+    /// [`spawn_local`](Self::spawn_local) of a task that this worker takes next. If it is alone in the queue nobody is woken
+    /// for it: those who look for work see it, and before the worker starts another task, or sleeps, it tells the others.
+    /// Until then the one that runs now keeps it waiting; [`speak_up`](Self::speak_up) ends that.
+    ///
+    /// # Errors
+    /// The task, when the queue is full.
+    #[inline]
+    pub fn spawn_quietly(&mut self, task: T) -> Result<(), T> {
+        let worker = &mut *self.worker;
+        if !worker.queue.owner().is_empty() {
+            return self.spawn_local(task);
+        }
+        worker.queue.push(task)?;
+        worker.count += 1;
+        worker.core.observer.event(worker.id, Event::SpawnedLocal);
+        worker.quiet = true;
+        Ok(())
+    }
+
+    /// All tasks that are in the worker's own queue now come before those that will be, the oldest first.
+    #[inline]
+    pub fn serve_older(&mut self) {
+        self.worker.behind = self.worker.queue.owner().len();
+    }
+
+    /// Whether some of them are still to come.
+    #[inline(always)]
+    #[must_use]
+    pub fn serves_older(&self) -> bool {
+        self.worker.behind > 0
+    }
+
     /// Queues a *part* of the present task: something that the task will not finish without. Parts are
     /// not counted; whoever runs one says [`is_part`](Self::is_part). The mark is for
     /// [`Owner::retract`](super::Owner::retract).

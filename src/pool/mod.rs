@@ -5,6 +5,7 @@
 
 pub(crate) mod blocks;
 mod builder;
+mod entered;
 mod guest;
 pub(crate) mod heap;
 pub(crate) mod job;
@@ -12,6 +13,7 @@ pub(crate) mod latch;
 pub(crate) mod list;
 pub(crate) mod pending;
 mod registry;
+pub(crate) mod residents;
 pub(crate) mod site;
 mod slab;
 pub(crate) mod stack;
@@ -39,6 +41,7 @@ use crate::{
 };
 use guest::Guests;
 use job::Job;
+use residents::Residents;
 use site::Site;
 use slab::{Reserve, Slab};
 use std::{
@@ -59,6 +62,8 @@ pub(crate) struct Inner {
     threads: usize,
     tasks: Tasks,
     number: registry::Number,
+    /// Futures that wait.
+    residents: Residents<Inner>,
     on_panic: Option<PanicHandler>,
     /// The handles, for `Pool::current`.
     handle: OnceLock<Weak<Owned>>,
@@ -126,7 +131,10 @@ impl Pool {
     #[must_use]
     pub fn current() -> Option<Self> {
         Site::with(|site| {
-            let owned = site?.pool().handle.get()?.upgrade()?;
+            let Some(site) = site else {
+                return Self::with_entered(|pool| pool.cloned());
+            };
+            let owned = site.pool().handle.get()?.upgrade()?;
             Some(Self { owned })
         })
     }
@@ -198,7 +206,7 @@ impl Pool {
             self.owned.finish();
             return true;
         }
-        self.inner().core.close();
+        self.inner().close();
         let start = Instant::now();
         while !self.inner().core.is_stopped() {
             if start.elapsed() >= limit {
@@ -228,7 +236,7 @@ impl Pool {
 pub(crate) fn on_current<R>(f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
     Site::with(|site| match site {
         Some(site) => f(site),
-        None => Pool::global().on_site(f),
+        None => Pool::with_default(|pool| pool.on_site(f)),
     })
 }
 
@@ -238,6 +246,16 @@ impl Inner {
         self.this
             .upgrade()
             .expect("it is alive while it is borrowed")
+    }
+
+    /// Lets nothing in any more. Futures end; what else is queued will run.
+    fn close(&self) {
+        self.residents.close();
+        self.core.close();
+    }
+
+    pub(crate) fn residents(&self) -> &Residents<Self> {
+        &self.residents
     }
 
     pub(crate) fn core(&self) -> &Core<Job, PerWorker, Counters> {
@@ -300,7 +318,7 @@ impl Owned {
     /// Runs everything that is queued and joins the threads.
     fn finish(&self) {
         let inner = &self.inner;
-        inner.core.close();
+        inner.close();
         // A thread that is in the middle of a task of this pool cannot wait for it.
         let inside = is_worker_of(Arc::as_ptr(&inner.core) as usize)
             || Site::with(|site| site.is_some_and(|site| site.is_inside(inner)));
@@ -316,6 +334,7 @@ impl Owned {
                 inner.run_out();
             }
             drop(crew.join());
+            inner.residents.wait();
         }
     }
 }

@@ -191,6 +191,47 @@ impl<'w, 'c> Site<'w, 'c> {
         }
     }
 
+    /// Queues a job on this worker, behind all that are there.
+    #[inline]
+    pub(crate) fn push_behind(&self, job: Job) {
+        if let Err(job) = self.active().spawn_behind(job) {
+            // As in `push`.
+            self.active().spawn_global(job);
+        }
+    }
+
+    /// Queues a job that this worker takes next: if it is the only one, nobody is woken for it, as long as this worker
+    /// starts nothing else before.
+    #[inline]
+    pub(crate) fn push_next(&self, job: Job) {
+        if let Err(job) = self.active().spawn_quietly(job) {
+            // As in `push`.
+            self.active().spawn_global(job);
+        }
+    }
+
+    /// This worker will not take that job soon: others may.
+    pub(crate) fn speak_up(&self) {
+        self.active().speak_up();
+    }
+
+    /// All jobs that this worker has queued come before those that it will.
+    #[inline]
+    pub(crate) fn serve_older(&self) {
+        self.active().serve_older();
+    }
+
+    /// Whether some of them are still to come.
+    #[inline(always)]
+    pub(crate) fn serves_older(&self) -> bool {
+        self.active().serves_older()
+    }
+
+    /// Whether all workers of the pool are awake, so that what is queued here may wait for the end of this task.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.active().is_crowded()
+    }
+
     /// Queues a job of some level. Where waits run only what was queued here, it is queued here.
     pub(crate) fn push_at(&self, level: Level, job: Job) {
         let level = if self.waits_alone() {
@@ -319,6 +360,28 @@ impl<'w, 'c> Site<'w, 'c> {
         ran
     }
 
+    /// Runs urgent jobs, and what they queue here, in the middle of this task: at most `most`, and none where a wait
+    /// would run none of others.
+    #[cold]
+    pub(crate) fn relieve(&self, most: usize) {
+        if self.waits_alone() {
+            return;
+        }
+        let _aside = task::set_aside();
+        let mark = self.mark();
+        for _ in 0..most {
+            if let Some(job) = self.active().take_urgent() {
+                job.run(self);
+            } else if self.active().queue().owner().is_above(mark)
+                && let Some(job) = self.pop()
+            {
+                self.run(job);
+            } else {
+                return;
+            }
+        }
+    }
+
     /// Whether waits here run only what was queued inside.
     pub(crate) fn is_isolated(&self) -> bool {
         self.isolated.get().is_some()
@@ -378,7 +441,7 @@ impl<'w, 'c> Site<'w, 'c> {
                     job.run(self);
                     continue;
                 }
-                self.pop()
+                self.active().take_own()
             } else {
                 self.pop_above(self.isolated.get().unwrap_or(began))
             };
@@ -446,12 +509,26 @@ impl<'w, 'c> Site<'w, 'c> {
         true
     }
 
+    /// Whether this thread is in the middle of tasks of other pools too.
+    pub(crate) fn is_in_several(&self) -> bool {
+        self.below().next().is_some()
+    }
+
+    /// Runs one job of one of those pools, if there is one that this thread may run now.
+    pub(crate) fn help_below(&self) -> bool {
+        // Nobody has borrowed them, as in `on_outer`.
+        self.below()
+            .any(|site| site.as_current(|site| site.help_once()))
+    }
+
     /// Whether the worker has a reason to get up.
     fn is_called(&self) -> bool {
         self.active().is_called() || self.below().any(|site| site.active().has_mail())
     }
 
     fn sleep_until(&self, event: &impl Awaited) {
+        // What it may not run now others should.
+        self.active().speak_up();
         let or = || self.is_called();
         // What a task waits for is running already and most often short: when a chain of waits unwinds,
         // each link is set a moment after the one before, and being woken for each would cost a
