@@ -2,11 +2,14 @@
 #![expect(unsafe_code, reason = "makes a job of a turn")]
 
 use crate::{
-    ground::sync::{AtomicBool, Ordering},
+    ground::{
+        sync::{AtomicBool, Ordering},
+        thread,
+    },
     pool::{Inner, heap, job::Job, list::List, site::Site},
 };
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     ptr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -35,7 +38,8 @@ pub(super) struct Remote {
 #[derive(Default)]
 struct Sleepers {
     next: u64,
-    all: HashMap<u64, Arc<dyn Halt>>,
+    /// In their order, so that a rehearsal takes the same way again.
+    all: BTreeMap<u64, Arc<dyn Halt>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -79,6 +83,7 @@ impl Remote {
     pub(super) fn stop(&self) {
         // Relaxed: as in `is_stopped`; `suspend` looks at it with the lock that is taken next.
         self.stop.store(true, Ordering::Relaxed);
+        thread::point();
         let sleepers = std::mem::take(&mut lock(&self.sleepers).all);
         for sleeper in sleepers.into_values() {
             sleeper.halt();

@@ -35,9 +35,10 @@ use super::{
 };
 use crate::{
     ground::{
+        canary::{Canary, broken},
         padded::Padded,
         sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-        unwind,
+        thread, unwind,
     },
     pool::{
         Inner,
@@ -249,6 +250,7 @@ impl Run<'_> {
     /// # Safety
     /// It was counted, so that `this` lives; see `as_job`.
     pub(super) unsafe fn done(this: *const Self, site: &Site<'_, '_>) -> bool {
+        thread::point();
         // SAFETY: the caller's duty.
         let run = unsafe { &*this };
         if run.is_owner(site) {
@@ -326,6 +328,7 @@ impl Run<'_> {
         let all = self.sources.len();
         let few = (all / (8 * workers)).clamp(1, MOST_FED);
         loop {
+            thread::point();
             // Relaxed: the sources are there since before the first feeder was queued.
             let begin = self.cursor.fetch_add(few, Ordering::Relaxed);
             if begin >= all {
@@ -470,7 +473,9 @@ impl Run<'_> {
             unwind::contain(|| self.follow_special::<true>(&cx, admitted))
         };
         if let Err(payload) = followed {
-            self.leave(site, cx.index());
+            if !broken(Canary::GraphPermits) {
+                self.leave(site, cx.index());
+            }
             self.panicked(cx.index(), payload);
         }
         self.count(site, cx.ran.get());
