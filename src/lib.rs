@@ -11,6 +11,7 @@
 //! | closures that nobody waits for | [`spawn`] |
 //! | tasks that wait for others, run once or again and again | [`Graph`], see [`graph`] |
 //! | many tasks of one type, that spawn more of them | [`Executor`] |
+//! | to wait for a time in a future: sleeps, timeouts, intervals | [`time`] |
 //! | a limit on how much is in use at the same time: a count, bytes, several things at once | [`Budget`], [`Budgets`] |
 //! | a scheduler of your own to build, or a queue strategy | [`engine`] |
 //! | functions to call by name, and calls to keep or to send | `calls` (feature `calls`) |
@@ -56,6 +57,7 @@
 //! them.
 
 pub mod cancel;
+mod clock;
 pub mod crew;
 pub mod engine;
 pub mod executor;
@@ -70,6 +72,7 @@ pub mod rehearse;
 #[cfg(feature = "simulate")]
 pub mod simulate;
 pub mod submit;
+pub mod time;
 
 pub use cancel::{CancelReason, CancelToken};
 pub use crew::{TimerError, current_worker};

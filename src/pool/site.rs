@@ -380,7 +380,9 @@ impl<'w, 'c> Site<'w, 'c> {
                 Step::Idle(IdleAction::Spin(pauses)) => pause(pauses, event),
                 Step::Idle(IdleAction::Park(_)) => {}
                 Step::Park(ticket) => {
-                    self.sleep_until(event);
+                    if !self.pool.skip_time() {
+                        self.sleep_until(event);
+                    }
                     self.active().resume(ticket);
                 }
                 // The others have been sent home, so nobody will wake us for what comes in now.
