@@ -253,11 +253,7 @@ fn a_timeout_gives_the_output_or_is_late() {
     assert!(poll(&mut in_time).is_pending() && poll(&mut late).is_pending());
     assert_eq!(clock.pending(), 4);
     clock.advance(ms(10));
-    assert_eq!(
-        poll(&mut in_time),
-        Poll::Ready(Ok(())),
-        "ready is not late"
-    );
+    assert_eq!(poll(&mut in_time), Poll::Ready(Ok(())), "ready is not late");
     let Poll::Ready(Err(elapsed)) = poll(&mut late) else {
         panic!("it is late");
     };

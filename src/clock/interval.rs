@@ -1,6 +1,7 @@
 //! Times that come again and again.
 
 use super::Sleep;
+use crate::ground::canary::{Canary, broken};
 use std::{
     fmt,
     future::poll_fn,
@@ -95,7 +96,10 @@ impl Interval {
     /// [`tick`](Self::tick) for those who write futures by hand.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(self.sleep.poll_elapsed(cx));
-        let due = self.sleep.deadline().expect("only a time that comes has come");
+        let due = self
+            .sleep
+            .deadline()
+            .expect("only a time that comes has come");
         let next = self.next(due);
         self.sleep.move_to(next);
         Poll::Ready(due)
@@ -116,6 +120,7 @@ impl Interval {
         let now = self.sleep.clock().now();
         match self.missed {
             MissedTicks::Burst => due.checked_add(self.period),
+            MissedTicks::Skip if broken(Canary::TickSkip) => now.checked_add(self.period),
             MissedTicks::Delay => now.checked_add(self.period),
             MissedTicks::Skip => {
                 // The first multiple of the period that is after now.

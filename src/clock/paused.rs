@@ -1,7 +1,10 @@
 //! A clock that stands still until it is told to move.
 
 use super::Clock;
-use crate::crew::timer::{Alarm, Alarms, Ticket, renew};
+use crate::{
+    crew::timer::{Alarm, Alarms, Ticket, renew},
+    ground::canary::{Canary, broken},
+};
 use std::{
     fmt,
     ops::Deref,
@@ -293,7 +296,12 @@ impl Paused {
             return false;
         };
         state.now = state.now.max(next);
-        while let Some(alarm) = state.queue.pop_due(next) {
+        let due = if broken(Canary::SleepEarly) {
+            end
+        } else {
+            next
+        };
+        while let Some(alarm) = state.queue.pop_due(due) {
             drop(state);
             alarm.ring();
             state = self.lock();

@@ -2,7 +2,9 @@
 #![allow(dead_code, reason = "every test file uses some of it")]
 
 pub(crate) mod graphs;
+pub(crate) mod sleeps;
 pub(crate) mod tasks;
+pub(crate) mod timers;
 
 use filch::Rng;
 use std::env;

@@ -42,7 +42,8 @@ use serve::{Rest, Service};
 use std::{
     error::Error,
     fmt,
-    io, process,
+    io,
+    process,
     // Not through the door to loom's: a lock around plain data, whose users model checks leave out.
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     task::Waker,
