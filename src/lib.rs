@@ -62,6 +62,7 @@ pub mod crew;
 pub mod engine;
 pub mod executor;
 pub mod fork;
+pub mod future;
 pub mod graph;
 pub mod ground;
 pub mod limit;
@@ -80,6 +81,7 @@ pub use executor::Executor;
 pub use fork::{
     JoinContext, Scope, broadcast, isolate, join, join_context, scope, spawn, yield_now,
 };
+pub use future::{FutureHandle, block_on, checkpoint, spawn_future};
 pub use graph::{Graph, Plan};
 pub use ground::{
     error::{BuildError, Refused},

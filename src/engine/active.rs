@@ -47,6 +47,19 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         self.worker.step_late(run)
     }
 
+    /// Takes a task of the worker's own queue: the newest, or the oldest while one [waits behind
+    /// all](Self::spawn_behind). It runs inside of the present task, see [`took`](Self::took).
+    #[inline(always)]
+    pub fn take_own(&mut self) -> Option<T> {
+        self.worker.take_own()
+    }
+
+    /// Takes an urgent task, if there is one. It runs inside of the present task.
+    #[cold]
+    pub fn take_urgent(&mut self) -> Option<T> {
+        self.worker.take_urgent_inside()
+    }
+
     /// Takes a task that is for this worker alone.
     pub fn take_mail(&mut self) -> Option<T> {
         self.worker.take_mail()
@@ -179,6 +192,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         worker.core.notify(worker.id);
     }
 
+    /// Whether everybody is at work: nobody sleeps who could be woken for another task.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.worker.core.is_crowded()
+    }
+
     /// Moves the older half of the worker's own queue to the injector.
     pub fn spill(&mut self) {
         let worker = &mut *self.worker;
@@ -224,6 +243,19 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
 }
 
 impl<T: Send, O: Observer> Active<'_, '_, T, PerWorker, O> {
+    /// [`spawn_local`](Self::spawn_local) of a task that comes behind all others in the worker's own queue: until its
+    /// turn comes, the worker takes the oldest first.
+    ///
+    /// # Errors
+    /// The task, when the queue is full.
+    #[inline]
+    pub fn spawn_behind(&mut self, task: T) -> Result<(), T> {
+        self.spawn_local(task)?;
+        let behind = self.worker.queue.owner().len();
+        self.worker.behind = behind;
+        Ok(())
+    }
+
     /// Queues a *part* of the present task: something that the task will not finish without. Parts are
     /// not counted; whoever runs one says [`is_part`](Self::is_part). The mark is for
     /// [`Owner::retract`](super::Owner::retract).

@@ -102,6 +102,8 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) idle: bool,
     /// The task that ran last asked to let older ones run.
     pub(super) yielded: bool,
+    /// So many tasks of the own queue are taken from its old end: those ahead of one that wants to be behind all.
+    pub(super) behind: usize,
     /// Looks in vain in a row.
     rounds: u32,
     gather: Gather,
@@ -130,6 +132,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             resting: true,
             idle: true,
             yielded: false,
+            behind: 0,
             rounds: 0,
             gather: Gather::new(),
             victims: None,
@@ -168,12 +171,32 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
                 self.run(task, source, run);
                 return Step::Ran;
             }
-            if let Some(task) = self.queue.pop() {
+            if let Some(task) = self.take_own() {
                 self.run(task, Source::Local, run);
                 return Step::Ran;
             }
         }
         self.step_idle(run)
+    }
+
+    /// Takes the newest task of the own queue, or the oldest while somebody wants to be behind all that are there.
+    #[inline(always)]
+    pub(super) fn take_own(&mut self) -> Option<T> {
+        if self.behind > 0
+            && let task @ Some(_) = self.take_oldest()
+        {
+            return task;
+        }
+        self.queue.pop()
+    }
+
+    fn take_oldest(&mut self) -> Option<T> {
+        self.behind -= 1;
+        let task = self.queue.oldest();
+        if task.is_none() {
+            self.behind = 0;
+        }
+        task
     }
 
     /// Runs `f` as a task that came from nowhere: how a thread from outside takes part for one call.
@@ -296,6 +319,17 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             return None; // the next step looks, and knows that the worker has run out
         }
         let (task, source) = self.find_other()?;
+        self.count -= 1;
+        self.core.observer.event(self.id, Event::Started { source });
+        Some(task)
+    }
+
+    /// [`Active::take_urgent`].
+    pub(super) fn take_urgent_inside(&mut self) -> Option<T> {
+        if self.phase != Phase::Active || self.idle {
+            return None; // as above
+        }
+        let (task, source) = self.take_urgent(self.core.flags().read())?;
         self.count -= 1;
         self.core.observer.event(self.id, Event::Started { source });
         Some(task)

@@ -142,7 +142,7 @@ where
 {
     Site::with(|site| match site {
         Some(site) => join_on(site, a, b),
-        None => Pool::global().join_from_outside(a, b),
+        None => Pool::with_default(|pool| pool.join_from_outside(a, b)),
     })
 }
 

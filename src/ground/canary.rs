@@ -97,6 +97,18 @@ pub enum Canary {
     GraphWakeAgain = 92,
     /// A token and its turn arrive with a look and a separate write.
     PipelineArrive = 93,
+    /// A future that is woken while it is polled falls asleep all the same.
+    FutureRest = 110,
+    /// A wake that finds the future woken already does not hand over what was done before it.
+    FutureWakeAgain = 111,
+    /// A pool that ends looks whether a future waits, and then takes it.
+    FutureEvict = 112,
+    /// Whoever ends a future looks for a handle before the step that hands the outcome over.
+    FutureOrphan = 113,
+    /// A handle goes to sleep without looking whether its future is done.
+    FutureWatch = 114,
+    /// Whoever ends a future wakes nobody.
+    FutureTell = 115,
     /// A predecessor of a task in a graph leaves, and then looks whether it was the last one.
     GraphLast = 100,
     /// A task in a graph does not wait for its predecessors again.

@@ -5,6 +5,7 @@ use super::{
     guest::{GUESTS, Guests},
     job::Job,
     registry,
+    residents::Residents,
     site::Site,
     slab::{Reserve, Slab},
 };
@@ -215,6 +216,7 @@ impl PoolBuilder {
                 TaskCounters::new(places, threads, self.task_latencies),
             ),
             number: registry::Number::new(),
+            residents: Residents::new(threads),
             on_panic: self.on_panic,
             clock: self.clock,
             handle: OnceLock::new(),

@@ -5,6 +5,7 @@
 
 pub(crate) mod blocks;
 mod builder;
+mod entered;
 mod guest;
 pub(crate) mod heap;
 pub(crate) mod job;
@@ -12,6 +13,7 @@ pub(crate) mod latch;
 pub(crate) mod list;
 pub(crate) mod pending;
 mod registry;
+pub(crate) mod residents;
 pub(crate) mod site;
 mod slab;
 pub(crate) mod stack;
@@ -40,6 +42,7 @@ use crate::{
 };
 use guest::Guests;
 use job::Job;
+use residents::Residents;
 use site::Site;
 use slab::{Reserve, Slab};
 use std::{
@@ -60,6 +63,8 @@ pub(crate) struct Inner {
     threads: usize,
     tasks: Tasks,
     number: registry::Number,
+    /// Futures that wait.
+    residents: Residents<Inner>,
     on_panic: Option<PanicHandler>,
     clock: Clock,
     /// The handles, for `Pool::current`.
@@ -128,7 +133,10 @@ impl Pool {
     #[must_use]
     pub fn current() -> Option<Self> {
         Site::with(|site| {
-            let owned = site?.pool().handle.get()?.upgrade()?;
+            let Some(site) = site else {
+                return Self::with_entered(|pool| pool.cloned());
+            };
+            let owned = site.pool().handle.get()?.upgrade()?;
             Some(Self { owned })
         })
     }
@@ -189,7 +197,7 @@ impl Pool {
             self.owned.finish();
             return true;
         }
-        self.inner().core.close();
+        self.inner().close();
         let start = Instant::now();
         while !self.inner().core.is_stopped() {
             if start.elapsed() >= limit {
@@ -219,7 +227,7 @@ impl Pool {
 pub(crate) fn on_current<R>(f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
     Site::with(|site| match site {
         Some(site) => f(site),
-        None => Pool::global().on_site(f),
+        None => Pool::with_default(|pool| pool.on_site(f)),
     })
 }
 
@@ -229,6 +237,16 @@ impl Inner {
         self.this
             .upgrade()
             .expect("it is alive while it is borrowed")
+    }
+
+    /// Lets nothing in any more. Futures end; what else is queued will run.
+    fn close(&self) {
+        self.residents.close();
+        self.core.close();
+    }
+
+    pub(crate) fn residents(&self) -> &Residents<Self> {
+        &self.residents
     }
 
     pub(crate) fn core(&self) -> &Core<Job, PerWorker, Counters> {
@@ -301,7 +319,7 @@ impl Owned {
     /// Runs everything that is queued and joins the threads.
     fn finish(&self) {
         let inner = &self.inner;
-        inner.core.close();
+        inner.close();
         // A thread that is in the middle of a task of this pool cannot wait for it.
         let inside = is_worker_of(Arc::as_ptr(&inner.core) as usize)
             || Site::with(|site| site.is_some_and(|site| site.is_inside(inner)));
@@ -317,6 +335,7 @@ impl Owned {
                 inner.run_out();
             }
             drop(crew.join());
+            inner.residents.wait();
         }
     }
 }

@@ -181,6 +181,20 @@ impl<'w, 'c> Site<'w, 'c> {
         }
     }
 
+    /// Queues a job on this worker, behind all that are there.
+    #[inline]
+    pub(crate) fn push_behind(&self, job: Job) {
+        if let Err(job) = self.active().spawn_behind(job) {
+            // As in `push`.
+            self.active().spawn_global(job);
+        }
+    }
+
+    /// Whether all workers of the pool are awake, so that what is queued here may wait for the end of this task.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.active().is_crowded()
+    }
+
     /// Queues a job of some level. Where waits run only what was queued here, it is queued here.
     pub(crate) fn push_at(&self, level: Level, job: Job) {
         let level = if self.waits_alone() {
@@ -293,6 +307,28 @@ impl<'w, 'c> Site<'w, 'c> {
         ran
     }
 
+    /// Runs urgent jobs, and what they queue here, in the middle of this task: at most `most`, and none where a wait
+    /// would run none of others.
+    #[cold]
+    pub(crate) fn relieve(&self, most: usize) {
+        if self.waits_alone() {
+            return;
+        }
+        let _aside = task::set_aside();
+        let mark = self.mark();
+        for _ in 0..most {
+            if let Some(job) = self.active().take_urgent() {
+                job.run(self);
+            } else if self.active().queue().owner().is_above(mark)
+                && let Some(job) = self.pop()
+            {
+                self.run(job);
+            } else {
+                return;
+            }
+        }
+    }
+
     /// Whether waits here run only what was queued inside.
     pub(crate) fn is_isolated(&self) -> bool {
         self.isolated.get().is_some()
@@ -352,7 +388,7 @@ impl<'w, 'c> Site<'w, 'c> {
                     job.run(self);
                     continue;
                 }
-                self.pop()
+                self.active().take_own()
             } else {
                 self.pop_above(self.isolated.get().unwrap_or(began))
             };

@@ -113,7 +113,7 @@ where
 {
     Site::with(|site| match site {
         Some(here) => submit_at(here.pool(), site, task),
-        None => submit_at(Pool::global().inner(), None, task),
+        None => Pool::with_default(|pool| submit_at(pool.inner(), None, task)),
     })
 }
 
