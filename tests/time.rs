@@ -3,7 +3,7 @@
 mod support;
 
 use filch::{
-    Pool,
+    Pool, block_on,
     time::{self, Clock, Elapsed, Interval, MissedTicks, PausedClock, Sleep},
 };
 use std::{
@@ -23,24 +23,6 @@ use support::{Drops, Flag, LIMIT, pool, quiet_panic, until, within};
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
-}
-
-/// Runs a future on this thread, without any pool.
-fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(thread::Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Arc::new(Unpark(thread::current())).into();
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park_timeout(LIMIT),
-        }
-    }
 }
 
 /// Counts its wakes.
@@ -603,6 +585,109 @@ fn what_was_made_on_one_pool_is_awaited_on_another_by_its_own_clock() {
         // The other way round: a real sleep, on a pool whose time stands still.
         let real = elsewhere.install(|| time::sleep(ms(1)));
         virtual_pool.install(|| block_on(real));
+    });
+}
+
+/// What many tasks of a pool do with the clock: sleep in turns, and say when they woke.
+fn rounds(pool: &Pool, tasks: u64) -> Vec<u64> {
+    let tasks: Vec<_> = (0..tasks)
+        .map(|n| {
+            pool.spawn_future(async move {
+                let start = Clock::current().now();
+                for _ in 0..3 {
+                    time::sleep(ms(1 + n % 7)).await;
+                }
+                (Clock::current().now() - start).as_millis() as u64
+            })
+        })
+        .collect();
+    tasks.into_iter().map(|task| task.join().unwrap()).collect()
+}
+
+#[test]
+fn tasks_sleep_on_real_workers() {
+    within(LIMIT, || {
+        for workers in [0, 1, 2] {
+            let slept = rounds(&pool(workers), 100);
+            for (n, slept) in (0..).zip(slept) {
+                assert!(slept >= 3 * (1 + n % 7), "task {n} slept {slept} ms");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_clock_that_moves_by_itself_lets_nobody_wait() {
+    within(LIMIT, || {
+        let clock = PausedClock::auto();
+        let builder = Pool::builder().workers(0).spin_rounds(0);
+        let pool = builder.clock(&clock).build().unwrap();
+        let slept = rounds(&pool, 100);
+        assert_eq!(slept, (0..100).map(|n| 3 * (1 + n % 7)).collect::<Vec<_>>());
+        assert_eq!(clock.elapsed(), ms(21));
+        // Days in no time; and others go on meanwhile.
+        let day = Duration::from_secs(86_400);
+        let ticks = pool.spawn_future(async {
+            let mut interval = time::interval(Duration::from_secs(3600));
+            let mut ticks = 0;
+            while interval.tick().await < Clock::current().now() + ms(1) && ticks < 1000 {
+                ticks += 1;
+            }
+            ticks
+        });
+        pool.block_on(time_of(&clock, day));
+        assert!(!ticks.is_finished());
+        assert_eq!(ticks.join().unwrap(), 1000);
+    });
+}
+
+/// Sleeps by the clock of the pool that polls it first.
+async fn time_of(clock: &PausedClock, time: Duration) {
+    let before = clock.elapsed();
+    time::sleep(time).await;
+    assert_eq!(clock.elapsed(), before + time);
+}
+
+#[test]
+fn the_clock_of_a_block_on_is_that_of_its_pool() {
+    within(LIMIT, || {
+        let clock = PausedClock::new();
+        let pool = Pool::builder().workers(1).clock(&clock).build().unwrap();
+        pool.block_on(async {
+            assert!(Clock::current().is_paused());
+            let sleeps = filch::spawn_future(time::sleep(Duration::from_secs(60)));
+            until("it waits", || clock.pending() == 1);
+            clock.advance(Duration::from_secs(60));
+            sleeps.await.unwrap();
+        });
+        assert!(!Clock::current().is_paused());
+    });
+}
+
+#[test]
+fn an_aborted_task_leaves_nothing_at_the_clock() {
+    within(LIMIT, || {
+        let clock = PausedClock::new();
+        let pool = Pool::builder().workers(0).clock(&clock).build().unwrap();
+        let spawn = || pool.spawn_future(async { time::sleep(ms(10)).await });
+        let (aborted, woken, left) = (spawn(), spawn(), spawn());
+        pool.run_until_stalled();
+        assert_eq!(clock.pending(), 3);
+        aborted.abort();
+        pool.run_until_stalled();
+        assert_eq!(clock.pending(), 2);
+        assert!(aborted.join().unwrap_err().is_cancelled());
+        // Woken, and aborted before it is polled again.
+        drop(left);
+        clock.advance(ms(10));
+        woken.abort();
+        assert!(woken.join().unwrap_err().is_cancelled());
+        let never = spawn();
+        pool.run_until_stalled();
+        assert_eq!(clock.pending(), 1);
+        drop(pool);
+        assert_eq!(clock.pending(), 0, "the pool has dropped its futures");
+        assert!(never.join().unwrap_err().is_cancelled());
     });
 }
 

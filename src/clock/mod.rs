@@ -146,10 +146,11 @@ impl Clock {
         }
     }
 
-    /// Nothing can happen before something wakes: a clock that moves by itself jumps to the next time that somebody waits
-    /// for. False when it does not, or nobody waits.
-    pub(crate) fn skip(&self) -> bool {
-        self.paused.as_ref().is_some_and(|paused| paused.skip())
+    /// A clock that moves by itself jumps to the next time that somebody waits for, if `idle`: if nothing can happen before
+    /// somebody is woken. False when it does not, or nobody waits.
+    pub(crate) fn skip(&self, idle: impl FnOnce() -> bool) -> bool {
+        let paused = self.paused.as_ref();
+        paused.is_some_and(|paused| paused.is_auto() && idle() && paused.advance_to_next())
     }
 }
 

@@ -27,26 +27,10 @@ use std::{
 /// let clock = PausedClock::new();
 /// let pool = Pool::builder().workers(0).clock(&clock).build()?;
 /// let (send, receive) = mpsc::channel();
-/// # struct Poll(std::pin::Pin<Box<dyn Future<Output = ()> + Send>>, Pool);
-/// # impl std::task::Wake for Again { fn wake(self: std::sync::Arc<Self>) { run(self.0.clone()) } }
-/// # struct Again(std::sync::Arc<std::sync::Mutex<Poll>>);
-/// # fn run(poll: std::sync::Arc<std::sync::Mutex<Poll>>) {
-/// #     let pool = poll.lock().unwrap().1.clone();
-/// #     pool.spawn(move || {
-/// #         let waker = std::sync::Arc::new(Again(poll.clone())).into();
-/// #         let _ = poll.lock().unwrap().0.as_mut().poll(&mut std::task::Context::from_waker(&waker));
-/// #     });
-/// # }
-/// # trait SpawnFuture { fn spawn_future(&self, f: impl Future<Output = ()> + Send + 'static); }
-/// # impl SpawnFuture for Pool {
-/// #     fn spawn_future(&self, f: impl Future<Output = ()> + Send + 'static) {
-/// #         run(std::sync::Arc::new(std::sync::Mutex::new(Poll(Box::pin(f), self.clone()))));
-/// #     }
-/// # }
 /// pool.spawn_future(async move {
 ///     time::sleep(Duration::from_secs(3600)).await;
 ///     send.send("an hour later").unwrap();
-/// });
+/// }).detach();
 /// pool.run_until_stalled();
 /// assert!(receive.try_recv().is_err());
 /// clock.advance(Duration::from_secs(3600)); // takes no time
@@ -78,6 +62,24 @@ impl PausedClock {
     /// program of sleeps runs to its end by itself, without waiting.
     ///
     /// What comes from outside of the pool, from other threads or from the system, is not waited for first.
+    ///
+    /// ```
+    /// use filch::{Pool, time::{self, PausedClock}};
+    /// use std::time::Duration;
+    ///
+    /// let clock = PausedClock::auto();
+    /// let pool = Pool::builder().workers(0).clock(&clock).build()?;
+    /// let hours = pool.block_on(async {
+    ///     let mut hours = 0;
+    ///     while clock.elapsed() < Duration::from_secs(86_400) {
+    ///         time::sleep(Duration::from_secs(3600)).await;
+    ///         hours += 1;
+    ///     }
+    ///     hours
+    /// });
+    /// assert_eq!(hours, 24);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn auto() -> Self {
         Self::with(true)
@@ -173,16 +175,23 @@ impl PausedClock {
     /// and after each: to let run what was woken. Then everything has happened at its time.
     ///
     /// ```
-    /// use filch::{Pool, time::PausedClock};
+    /// use filch::{Pool, time::{self, PausedClock}};
     /// use std::time::Duration;
     ///
     /// let clock = PausedClock::new();
     /// let pool = Pool::builder().workers(0).clock(&clock).build()?;
-    /// // … spawn futures that sleep …
+    /// let clock_of_task = clock.clone();
+    /// let task = pool.spawn_future(async move {
+    ///     for _ in 0..3 {
+    ///         time::sleep(Duration::from_secs(1)).await;
+    ///     }
+    ///     clock_of_task.elapsed()
+    /// });
     /// clock.run_for(Duration::from_secs(60), || {
     ///     pool.run_until_stalled();
     /// });
     /// assert_eq!(clock.elapsed(), Duration::from_secs(60));
+    /// assert_eq!(task.join().unwrap(), Duration::from_secs(3));
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     ///
@@ -269,8 +278,8 @@ impl Paused {
         self.lock().queue.remove(ticket)
     }
 
-    pub(super) fn skip(&self) -> bool {
-        self.auto && self.advance_to_next()
+    pub(super) fn is_auto(&self) -> bool {
+        self.auto
     }
 
     fn advance(&self, time: Duration, mut run: impl FnMut()) {
@@ -283,7 +292,7 @@ impl Paused {
         state.now = state.now.max(end);
     }
 
-    fn advance_to_next(&self) -> bool {
+    pub(super) fn advance_to_next(&self) -> bool {
         let next = self.lock().queue.next_at();
         next.is_some_and(|next| self.step(next))
     }

@@ -275,7 +275,7 @@ impl Inner {
 
     /// The only worker has nothing to run. True when the clock has moved for that, and it should look again.
     pub(crate) fn skip_time(&self) -> bool {
-        self.threads == 0 && self.clock.skip()
+        self.threads == 0 && self.clock.skip(|| !self.core.has_work())
     }
 
     pub(crate) fn unpark(&self, worker: usize) {

@@ -412,6 +412,7 @@ impl<'w, 'c> Site<'w, 'c> {
             }
             match self.step() {
                 Step::Ran => {}
+                Step::Idle(_) if self.pool.skip_time() => {}
                 Step::Idle(IdleAction::Yield) => thread::yield_now(),
                 Step::Idle(IdleAction::Spin(pauses)) => pause(pauses, event),
                 Step::Idle(IdleAction::Park(_)) => {}

@@ -10,13 +10,7 @@
 //!     time::sleep(Duration::from_millis(1)).await;
 //!     time::timeout(Duration::from_secs(5), fetch()).await
 //! }
-//! # let mut future = std::pin::pin!(in_time());
-//! # let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-//! # loop {
-//! #     if let std::task::Poll::Ready(answer) = future.as_mut().poll(&mut cx) {
-//! #         break assert_eq!(answer, Ok(42));
-//! #     }
-//! # }
+//! assert_eq!(filch::block_on(in_time()), Ok(42));
 //! ```
 //!
 //! They are plain futures. They may be made on one pool and awaited on another, on a foreign executor, or in a
@@ -39,14 +33,15 @@
 //!
 //! # Which clock
 //!
-//! The functions here ask the clock of the pool whose worker calls them, which is that of the system unless the pool was
-//! [built with another](crate::PoolBuilder::clock); and outside of pools that of the system. What was made with a clock stays
+//! The functions here ask the clock of the pool whose worker calls them, or in whose
+//! [`block_on`](crate::Pool::block_on) they are called. It is that of the system unless the pool was
+//! [built with another](crate::PoolBuilder::clock). Outside of pools it is that of the system. What was made with a clock stays
 //! with it. For tests there is a [`PausedClock`], which stands still until it is moved, so that nothing waits for real
 //! and every run is the same.
 
 pub use crate::clock::{Clock, Elapsed, Interval, MissedTicks, PausedClock, Sleep, Timeout};
 
-use crate::pool::site::Site;
+use crate::pool::{Pool, site::Site};
 use std::{
     future::IntoFuture,
     time::{Duration, Instant},
@@ -55,11 +50,7 @@ use std::{
 /// A future that is ready after this time.
 ///
 /// ```
-/// # fn block_on(future: impl Future<Output = ()>) {
-/// #     let mut future = std::pin::pin!(future);
-/// #     while future.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_pending() {}
-/// # }
-/// use filch::time;
+/// use filch::{block_on, time};
 /// use std::time::{Duration, Instant};
 ///
 /// let start = Instant::now();
@@ -76,11 +67,7 @@ pub fn sleep(time: Duration) -> Sleep {
 /// A future that is ready at `at`, or at once if that has passed.
 ///
 /// ```
-/// # fn block_on(future: impl Future<Output = ()>) {
-/// #     let mut future = std::pin::pin!(future);
-/// #     while future.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_pending() {}
-/// # }
-/// use filch::time;
+/// use filch::{block_on, time};
 /// use std::time::{Duration, Instant};
 ///
 /// let at = Instant::now() + Duration::from_millis(2);
@@ -94,15 +81,14 @@ pub fn sleep_until(at: Instant) -> Sleep {
 /// Gives `future` so much time, from now: its output, or [`Elapsed`].
 ///
 /// ```
-/// use filch::time::{self, Elapsed};
-/// use std::{future::{pending, ready}, pin::pin, task::{Context, Poll, Waker}, time::Duration};
+/// use filch::{block_on, time};
+/// use std::{future::pending, time::Duration};
 ///
-/// let mut cx = Context::from_waker(Waker::noop());
-/// let mut quick = pin!(time::timeout(Duration::from_secs(5), ready(42)));
-/// assert_eq!(quick.as_mut().poll(&mut cx), Poll::Ready(Ok(42)));
+/// let quick = time::timeout(Duration::from_secs(5), async { 42 });
+/// assert_eq!(block_on(quick), Ok(42));
 ///
-/// let mut never = pin!(time::timeout(Duration::ZERO, pending::<()>()));
-/// assert!(matches!(never.as_mut().poll(&mut cx), Poll::Ready(Err(Elapsed { .. }))));
+/// let never = time::timeout(Duration::from_millis(1), pending::<()>());
+/// assert!(block_on(never).is_err());
 /// ```
 pub fn timeout<F: IntoFuture>(time: Duration, future: F) -> Timeout<F::IntoFuture> {
     Clock::current().timeout(time, future)
@@ -111,13 +97,11 @@ pub fn timeout<F: IntoFuture>(time: Duration, future: F) -> Timeout<F::IntoFutur
 /// Gives `future` time until `at`: its output, or [`Elapsed`].
 ///
 /// ```
-/// use filch::time;
-/// use std::{future::ready, pin::pin, task::{Context, Poll, Waker}, time::Instant};
+/// use filch::{block_on, time};
+/// use std::time::Instant;
 ///
-/// let mut cx = Context::from_waker(Waker::noop());
 /// // What is ready is not late.
-/// let mut quick = pin!(time::timeout_at(Instant::now(), ready(42)));
-/// assert_eq!(quick.as_mut().poll(&mut cx), Poll::Ready(Ok(42)));
+/// assert_eq!(block_on(time::timeout_at(Instant::now(), async { 42 })), Ok(42));
 /// ```
 pub fn timeout_at<F: IntoFuture>(at: Instant, future: F) -> Timeout<F::IntoFuture> {
     Clock::current().timeout_at(at, future)
@@ -166,7 +150,8 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 }
 
 impl Clock {
-    /// The clock of the pool whose worker calls this; that of the system if there is none.
+    /// The clock of the pool whose worker calls this, or in whose [`block_on`](crate::Pool::block_on) it is called; that
+    /// of the system if there is none.
     ///
     /// ```
     /// use filch::{Pool, time::{Clock, PausedClock}};
@@ -178,6 +163,12 @@ impl Clock {
     /// ```
     #[must_use]
     pub fn current() -> Self {
-        Site::with(|site| site.map_or(Self::real(), |site| site.pool().clock().clone()))
+        Site::with(|site| match site {
+            Some(site) => site.pool().clock().clone(),
+            None => Pool::with_entered(|pool| match pool {
+                Some(pool) => pool.inner().clock().clone(),
+                None => Self::real(),
+            }),
+        })
     }
 }

@@ -13,7 +13,7 @@ use std::{
     future::{Future, poll_fn},
     pin::{Pin, pin},
     sync::{Arc, Mutex},
-    task::{Context, Poll, Wake, Waker},
+    task::Poll,
     time::Duration,
 };
 
@@ -146,7 +146,8 @@ impl Stage {
 
     fn spawn(&self, program: Program) {
         let stage = self.clone();
-        spawn(&self.pool, async move { stage.run(&program).await });
+        let task = async move { stage.run(&program).await };
+        self.pool.spawn_future(task).detach();
     }
 
     fn run<'a>(&'a self, program: &'a Program) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
@@ -328,42 +329,33 @@ fn walk_op(mark: u32, op: &Op, now: Time, cut: Cut, marks: &mut Marks) -> Time {
     }
 }
 
-/// Polls a future on the pool, again after each wake.
-fn spawn(pool: &Pool, future: impl Future<Output = ()> + Send + 'static) {
-    struct Task(Pool, Mutex<Pin<Box<dyn Future<Output = ()> + Send>>>);
-    impl Wake for Task {
-        fn wake(self: Arc<Self>) {
-            self.0.clone().spawn(move || {
-                let waker = Waker::from(self.clone());
-                let _ = self
-                    .1
-                    .lock()
-                    .unwrap()
-                    .as_mut()
-                    .poll(&mut Context::from_waker(&waker));
-            });
-        }
-    }
-    Arc::new(Task(pool.clone(), Mutex::new(Box::pin(future)))).wake();
+/// How time goes on.
+#[derive(Clone, Copy, Debug)]
+enum Drive {
+    Jumps,
+    Ticks,
+    Pieces,
+    /// By itself.
+    Auto,
 }
 
 /// Lets everything happen that ever happens.
-fn drive(stage: &Stage, rng: &mut Rng) {
+fn drive(stage: &Stage, how: Drive, rng: &mut Rng) {
     let Stage { pool, clock, .. } = stage;
-    match rng.below(3) {
-        0 => loop {
+    match how {
+        Drive::Jumps => loop {
             pool.run_until_stalled();
             if !clock.advance_to_next() {
                 break;
             }
         },
-        1 => loop {
+        Drive::Ticks => loop {
             while pool.tick() {}
             if !clock.advance_to_next() {
                 break;
             }
         },
-        _ => {
+        Drive::Pieces => {
             pool.run_until_stalled();
             while clock.pending() > 0 {
                 let time = 1 + rng.below(500_000) as Time;
@@ -372,6 +364,8 @@ fn drive(stage: &Stage, rng: &mut Rng) {
                 });
             }
         }
+        // Longer than any program, but for those that never end.
+        Drive::Auto => pool.block_on(clock.sleep(ms(1 << 40))),
     }
 }
 
@@ -382,7 +376,12 @@ pub(crate) fn check(seed: u64) -> Result<(), String> {
         marks: 0,
     };
     let programs: Vec<Program> = (0..4).map(|_| author.program(4)).collect();
-    let clock = PausedClock::new();
+    let drives = [Drive::Jumps, Drive::Ticks, Drive::Pieces, Drive::Auto];
+    let how = drives[author.rng.below(drives.len())];
+    let clock = match how {
+        Drive::Auto => PausedClock::auto(),
+        _ => PausedClock::new(),
+    };
     let built = Pool::builder().workers(0).clock(&clock).build();
     let stage = Stage {
         pool: built.map_err(|error| error.to_string())?,
@@ -393,7 +392,7 @@ pub(crate) fn check(seed: u64) -> Result<(), String> {
     for program in &programs {
         stage.spawn(program.clone());
     }
-    drive(&stage, &mut author.rng);
+    drive(&stage, how, &mut author.rng);
     let mut expected = Marks::new();
     for program in &programs {
         walk(program, 0, NO_CUT, &mut expected);
