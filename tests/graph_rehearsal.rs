@@ -33,7 +33,7 @@ fn the_same_seed_runs_a_graph_in_the_same_way() {
 #[test]
 fn the_seeds_show_everything() {
     let mut seen = BTreeMap::new();
-    for seed in 0..150 {
+    for seed in 0..300 {
         for feature in graphs::perform(seed).unwrap().features() {
             *seen.entry(feature).or_insert(0) += 1;
         }

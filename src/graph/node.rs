@@ -16,7 +16,7 @@ pub(super) enum Then {
     All,
     /// The successor with this number, whatever else it waits for; none if there is no such successor.
     One(usize),
-    /// The successors with the numbers in [`Context::chosen`], in the same way.
+    /// The successors with the numbers in [`Context::left`], in the same way.
     Many,
     /// The task is not done yet. It has been held, and whoever finishes it calls `complete`.
     Later,

@@ -63,6 +63,26 @@ struct Shared {
 struct State {
     free: usize,
     parked: VecDeque<Arc<Parked>>,
+    /// When there are so many, those whose runs have been stopped are taken out.
+    many: usize,
+}
+
+/// Fewer are not worth a look.
+const FEW: usize = 16;
+
+impl State {
+    /// Adds a task. Those that need not wait any more come back: nobody else might take them out for long, while runs
+    /// come and are cancelled. All in all each one is looked at twice or so.
+    fn park(&mut self, task: &Arc<Parked>) -> VecDeque<Arc<Parked>> {
+        let mut gone = VecDeque::new();
+        if self.parked.len() >= self.many {
+            let all = std::mem::take(&mut self.parked).into_iter();
+            (gone, self.parked) = all.partition(|task| task.is_gone());
+            self.many = (2 * self.parked.len()).max(FEW);
+        }
+        self.parked.push_back(task.clone());
+        gone
+    }
 }
 
 /// The number of the newest semaphore. Not its address, so that a rehearsal takes the same way again.
@@ -89,6 +109,12 @@ impl Parked {
         !self.gone.swap(true, Ordering::Relaxed)
     }
 
+    /// A hint: `claim` decides.
+    fn is_gone(&self) -> bool {
+        // Relaxed: as above.
+        self.gone.load(Ordering::Relaxed)
+    }
+
     fn take_jobs(&self) -> Option<(Job, Job)> {
         lock(&self.jobs).take()
     }
@@ -99,7 +125,7 @@ impl Halt for Parked {
         if self.claim()
             && let Some((_, stopped)) = self.take_jobs()
         {
-            self.remote.send(stopped);
+            self.remote.send(stopped, false);
         }
     }
 }
@@ -119,6 +145,7 @@ impl Semaphore {
         let state = State {
             free: permits,
             parked: VecDeque::new(),
+            many: FEW,
         };
         let number = {
             let mut next = lock(&NEXT);
@@ -162,6 +189,7 @@ impl fmt::Debug for Semaphore {
         f.debug_struct("Semaphore")
             .field("permits", &self.shared.permits)
             .field("available", &self.available())
+            .field("waiting", &self.lock().parked.len())
             .finish()
     }
 }
@@ -234,6 +262,8 @@ pub(super) fn needs(parts: &Parts) -> Result<Vec<(u32, Needs)>, GraphError> {
 
 /// Takes all permits, or none. When one is short, parks `task` there, if there is one; says at which.
 fn take_all(needs: &Needs, task: Option<&Arc<Parked>>) -> Result<(), u64> {
+    // Dropped after the locks: it may be the last that is left of a pool.
+    let mut _gone = VecDeque::new();
     thread::point();
     let mut states: Vec<_> = needs
         .iter()
@@ -242,7 +272,7 @@ fn take_all(needs: &Needs, task: Option<&Arc<Parked>>) -> Result<(), u64> {
     let short = (0..needs.len()).find(|&at| states[at].free < needs[at].1);
     if let Some(short) = short {
         if let Some(task) = task {
-            states[short].parked.push_back(task.clone());
+            _gone = states[short].park(task);
         }
         return Err(needs[short].0.number());
     }
@@ -282,8 +312,7 @@ fn give_back(needs: &Needs, from: &Arc<Remote>, site: &Site<'_, '_>) {
 
 /// Lets a parked task go on if all of its permits are there. Returns those that it does not need any more.
 fn offer(task: &Arc<Parked>, from: &Arc<Remote>, site: &Site<'_, '_>) -> Option<Needs> {
-    // Relaxed: a hint; `claim` decides.
-    if task.gone.load(Ordering::Relaxed) || take_all(&task.needs, Some(task)).is_err() {
+    if task.is_gone() || take_all(&task.needs, Some(task)).is_err() {
         return None;
     }
     thread::point();
@@ -297,7 +326,7 @@ fn offer(task: &Arc<Parked>, from: &Arc<Remote>, site: &Site<'_, '_>) -> Option<
         if Arc::ptr_eq(&task.remote, from) && !site.is_guest() {
             site.push(admitted);
         } else {
-            task.remote.send(admitted);
+            task.remote.send(admitted, false);
         }
     }
     None

@@ -190,6 +190,16 @@ impl<'w, 'c> Site<'w, 'c> {
         }
     }
 
+    /// Queues a job behind everything that came to the pool from outside before, so that what is queued on this
+    /// worker comes first. Where waits run only what was queued here, it is queued here.
+    pub(crate) fn push_last(&self, job: Job) {
+        if self.waits_alone() {
+            self.push(job);
+        } else {
+            self.active().spawn_global(job);
+        }
+    }
+
     /// Whether all workers of the pool are awake, so that what is queued here may wait for the end of this task.
     pub(crate) fn is_crowded(&self) -> bool {
         self.active().is_crowded()

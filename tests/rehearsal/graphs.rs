@@ -3,8 +3,8 @@
 use super::percent;
 use crate::support::quiet_panic;
 use filch::{
-    Graph, Plan, Pool, Rng,
-    graph::{Cancel, RunError, RunOptions, RunReport, Semaphore, SharedPlan},
+    CancelToken, Graph, Plan, Pool, Rng,
+    graph::{RunError, RunOptions, RunReport, Semaphore, SharedPlan},
     rehearse::{self, Rehearsal},
 };
 use std::{
@@ -54,7 +54,7 @@ struct World {
     held: Vec<AtomicUsize>,
     /// Panics and cancellations happen in this run.
     trouble: AtomicBool,
-    cancel: Cancel,
+    cancel: CancelToken,
     log: Mutex<Vec<(usize, What)>>,
     wrong: Mutex<Vec<String>>,
 }
@@ -382,7 +382,7 @@ impl Case {
         let world = World {
             held: permits.iter().map(|_| AtomicUsize::new(0)).collect(),
             trouble: AtomicBool::new(false),
-            cancel: Cancel::new(),
+            cancel: CancelToken::new(),
             log: Mutex::default(),
             wrong: Mutex::default(),
             parts,
@@ -709,7 +709,7 @@ fn run_once(
     pool: &Pool,
     mut plan: Plan<'static>,
     how: How,
-    cancel: Option<Cancel>,
+    cancel: Option<CancelToken>,
 ) -> (Results, Plan<'static>) {
     let options = match &cancel {
         Some(cancel) => RunOptions::new().cancel(cancel),
