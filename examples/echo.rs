@@ -1,6 +1,6 @@
 //! An echo server and its clients on the same workers, over real sockets of this machine, through `async-io`.
 //!
-//! Shows futures with I/O on a pool: connections as spawned futures, a bound on how many are served at the same time, a
+//! Shows futures with I/O on a pool: connections as spawned futures, a bound on how many are open at the same time, a
 //! time limit for those who keep silent, and an end that is asked for by a token.
 //!
 //! `cargo run --release --example echo -- 200 100 64`
@@ -33,8 +33,8 @@ Usage: echo [CLIENTS [MESSAGES [BYTES]]]
 
 All from 1 to 100000. FILCH_WORKERS sets the number of workers.";
 
-/// Connections that are served at the same time; more wait for their turn. Each needs two open files.
-const SERVED: u64 = 128;
+/// Connections at the same time; more wait for their turn. Each needs two open files.
+const OPEN: u64 = 128;
 
 /// A client that keeps silent for so long is sent away.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -80,7 +80,7 @@ fn talk(clients: usize, messages: usize, bytes: usize) -> Result<(), Failure> {
     let server = pool.spawn_future(serve(listener, end.clone()));
 
     let start = Instant::now();
-    let crowd = Budget::new(SERVED);
+    let crowd = Budget::new(OPEN);
     let clients: Vec<_> = (0..clients)
         .map(|n| pool.spawn_future(client(address, crowd.clone(), n, messages, bytes)))
         .collect();
@@ -102,7 +102,7 @@ fn talk(clients: usize, messages: usize, bytes: usize) -> Result<(), Failure> {
         served.bytes
     );
     println!(
-        "latency: p50 {:?}, p99 {:?}, longest {:?}",
+        "latency: p50 {:.1?}, p99 {:.1?}, longest {:.1?}",
         latencies.p50(),
         latencies.p99(),
         latencies.max()

@@ -51,7 +51,7 @@
 //!
 //! # The layers
 //!
-//! Each uses only what is below it: faces ([`executor`], [`fork`](mod@fork), [`graph`], [`submit`](mod@submit)) · [`pool`] · aids ([`limit`],
+//! Each uses only what is below it: faces ([`executor`], [`fork`](mod@fork), [`graph`], [`submit`](mod@submit), [`time`]) · [`pool`] · aids ([`limit`],
 //! [`cancel`]) · drivers ([`crew`]: threads, `simulate`: virtual
 //! workers) · [`observe`] · [`engine`] · [`ground`]. `ARCHITECTURE.md` in the repository walks through
 //! them.

@@ -82,7 +82,7 @@ impl PoolBuilder {
     thread_settings!();
 
     /// Tells panics to whom another pool tells them, and has its clock.
-    pub(super) fn as_of(mut self, other: &Inner) -> Self {
+    pub(super) fn like(mut self, other: &Inner) -> Self {
         self.on_panic.clone_from(&other.on_panic);
         self.clock.clone_from(&other.clock);
         self
