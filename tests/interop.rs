@@ -69,7 +69,7 @@ fn async_channel_between_tasks() {
             })
             .collect();
         let sum: u32 = receivers.into_iter().map(|task| task.join().unwrap()).sum();
-        assert_eq!(sum, (0..400).sum());
+        assert_eq!(sum, (0..400).sum::<u32>());
         senders.into_iter().for_each(|task| task.join().unwrap());
     });
 }
@@ -94,7 +94,7 @@ fn async_channel_between_tasks_and_threads() {
         });
         // On a pool without threads this works for the client.
         server.join().unwrap();
-        assert_eq!(client.join().unwrap(), (0..50).map(|n| n * n).sum());
+        assert_eq!(client.join().unwrap(), (0..50).map(|n| n * n).sum::<u32>());
     });
 }
 
@@ -193,13 +193,13 @@ fn futures_combinators() {
             while let Some(n) = unordered.next().await {
                 sum += n.unwrap();
             }
-            assert_eq!(sum, (0..100).map(|n| n * n).sum());
+            assert_eq!(sum, (0..100).map(|n| n * n).sum::<u64>());
 
             let buffered = stream::iter(0..100).map(square).buffered(7);
             let sum = buffered
                 .fold(0, |sum, n| future::ready(sum + n.unwrap()))
                 .await;
-            assert_eq!(sum, (0..100).map(|n| n * n).sum());
+            assert_eq!(sum, (0..100).map(|n| n * n).sum::<u64>());
         });
     });
 }
@@ -440,7 +440,7 @@ fn work_for_the_cores_inside_of_a_future_between_io() {
                 .unwrap();
             u64::from_le_bytes(number)
         });
-        assert_eq!(answer, (0..1000).sum());
+        assert_eq!(answer, (0..1000).sum::<u64>());
         server.join().unwrap();
     });
 }

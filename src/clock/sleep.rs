@@ -68,7 +68,7 @@ impl Sleep {
     ///
     /// ```
     /// use filch::time::PausedClock;
-    /// use std::{pin::Pin, task::{Context, Poll}, time::Duration};
+    /// use std::{pin::Pin, task::{Context, Poll, Waker}, time::Duration};
     ///
     /// let clock = PausedClock::new();
     /// let mut cx = Context::from_waker(Waker::noop());
