@@ -18,11 +18,12 @@ use std::{
 };
 
 /// How long a callback may take before another thread takes over, at least; twice as long at most. Long compared with
-/// what the system makes a thread wait on a busy machine; short for people.
-pub(super) const GRACE: Duration = Duration::from_millis(50);
+/// what the system makes a thread wait on a busy machine, where it would be relieved for nothing; short for people.
+pub(super) const GRACE: Duration = Duration::from_millis(100);
 
-/// How many threads there are at most, those that are stuck in callbacks included. If all are, deadlines wait.
-pub(super) const THREADS: usize = 16;
+/// How many threads there are at most, those that are stuck in callbacks included. If all are, deadlines wait for the first
+/// that comes back.
+pub(super) const THREADS: usize = 8;
 
 /// When a thread will look at the queue.
 #[derive(Clone, Copy, Debug)]

@@ -346,12 +346,17 @@ fn callbacks_that_block_hold_nobody_up_for_long() {
     let timer = timer();
     let (to, from) = mpsc::channel();
     // One fewer than there may be threads: the last one serves.
-    let blocked: Vec<_> = (1..THREADS).map(|_| stuck(timer)).collect();
+    let mut blocked: Vec<_> = (1..THREADS).map(|_| stuck(timer)).collect();
     for n in 0..3 {
         timer.at(soon(), send(&to, n)).unwrap().detach();
         assert_eq!(receive(&from), n);
     }
     assert_eq!(timer.lock().service.threads(), THREADS);
+    // All of them: then it is served when the first one comes back.
+    blocked.push(stuck(timer));
+    timer.at(soon(), send(&to, 9)).unwrap().detach();
+    drop(blocked.swap_remove(0));
+    assert_eq!(receive(&from), 9);
     drop(blocked);
     // Those that come back end, but for one that watches.
     let start = Instant::now();
@@ -372,7 +377,7 @@ fn short_callbacks_are_left_to_one_thread() {
     let start = Instant::now();
     let mut seen = Vec::new();
     // For as long as it takes the watcher to look many times.
-    while start.elapsed() < 20 * GRACE {
+    while start.elapsed() < 10 * GRACE {
         let to = to.clone();
         let tell = move || to.send(thread::current().id()).unwrap();
         timer.at(Instant::now(), tell).unwrap().detach();
@@ -380,5 +385,5 @@ fn short_callbacks_are_left_to_one_thread() {
     }
     seen.dedup();
     // A busy machine may well keep a thread from its short callback for a grace, but not each time.
-    assert!(seen.len() < 5, "{} threads served", seen.len());
+    assert!(seen.len() < 4, "{} threads served", seen.len());
 }
