@@ -251,9 +251,21 @@ impl<T: Send, O: Observer> Active<'_, '_, T, PerWorker, O> {
     #[inline]
     pub fn spawn_behind(&mut self, task: T) -> Result<(), T> {
         self.spawn_local(task)?;
-        let behind = self.worker.queue.owner().len();
-        self.worker.behind = behind;
+        self.serve_older();
         Ok(())
+    }
+
+    /// All tasks that are in the worker's own queue now come before those that will be, the oldest first.
+    #[inline]
+    pub fn serve_older(&mut self) {
+        self.worker.behind = self.worker.queue.owner().len();
+    }
+
+    /// Whether some of them are still to come.
+    #[inline(always)]
+    #[must_use]
+    pub fn serves_older(&self) -> bool {
+        self.worker.behind > 0
     }
 
     /// Queues a *part* of the present task: something that the task will not finish without. Parts are

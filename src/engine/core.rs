@@ -495,10 +495,10 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         !self.sleep.state().has_sleepers()
     }
 
-    /// How many tasks of `level`, which is not normal, there seem to be.
+    /// How many normal tasks from outside there seem to be.
     #[must_use]
-    pub fn waiting_at(&self, level: Level) -> usize {
-        self.lanes.len_of(level)
+    pub fn injected(&self) -> usize {
+        self.injector.len()
     }
 
     /// The sleep word's present state.

@@ -252,11 +252,6 @@ impl<T> Lanes<T> {
         task
     }
 
-    /// How many tasks of `level` there seem to be.
-    pub(super) fn len_of(&self, level: Level) -> usize {
-        self.lane(level).len()
-    }
-
     /// How many tasks there seem to be.
     pub(super) fn len(&self) -> usize {
         self.low.len() + self.high.len() + self.critical.len()

@@ -12,6 +12,7 @@ use std::{
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Wake, Waker},
+    time::Duration,
 };
 
 /// How often a thread that is no worker looks, with eight pauses in between, before it sleeps: some 10 µs, about what
@@ -20,6 +21,9 @@ const LINGER: u32 = 64;
 
 /// The most jobs that a worker runs when its future has yielded, before it polls it again.
 const MANNERS: usize = 61;
+
+/// How long a thread in several pools sleeps at a time.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Whether a future on this thread's stack has been woken.
 struct Signal {
@@ -129,13 +133,26 @@ fn drive<F: Future>(
 fn drive_on<F: Future>(site: &Site<'_, '_>, future: Pin<&mut F>) -> F::Output {
     drive(
         future,
-        |signal| site.wait(signal, site.mark()),
+        |signal| match site.is_in_several() {
+            true => wait_in_several(site, signal),
+            false => site.wait(signal, site.mark()),
+        },
         || {
             site.yield_to_older();
             // As many as there may be ahead of it, but others are ahead of it again and again.
             (0..MANNERS).take_while(|_| site.help_once()).for_each(drop);
         },
     )
+}
+
+/// On a thread that is in the middle of tasks of several pools: it works for all of them, since what it waits for may
+/// need any. It can be woken for work of one of them only, so it looks for the others' from time to time.
+fn wait_in_several(site: &Site<'_, '_>, signal: &Signal) {
+    while !signal.is_up() {
+        if !site.help_once() && !site.help_below() && !signal.is_up() {
+            thread::park_timeout(LOOK_AGAIN);
+        }
+    }
 }
 
 /// On a thread that is no worker.

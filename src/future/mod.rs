@@ -3,12 +3,20 @@
 mod block_on;
 mod cell;
 mod error;
+mod group;
 mod handle;
+mod local;
+mod scope;
 mod spawn;
+mod task_local;
 mod yields;
 
 pub use block_on::block_on;
 pub use error::FutureError;
+pub use group::FutureGroup;
 pub use handle::{AbortHandle, FutureHandle};
+pub use local::{LocalHandle, LocalSet, spawn_local};
+pub use scope::{FutureScope, ScopedHandle, scope};
 pub use spawn::spawn_future;
+pub use task_local::TaskLocal;
 pub use yields::{YieldNow, checkpoint, yield_now};

@@ -3,6 +3,7 @@
 
 use super::{FutureHandle, cell};
 use crate::pool::{Inner, Pool, site::Site};
+use std::ptr;
 
 /// Runs `future` on the pool that the caller works for, else on the global one. It is polled by the pool's workers,
 /// whenever it has been woken.
@@ -51,9 +52,7 @@ where
     F::Output: Send + 'static,
 {
     // SAFETY: both are `Send` and borrow nothing.
-    let (hold, ticket) = unsafe { cell::make(future) };
-    ticket.queue_on(site);
-    FutureHandle::new(hold, site.pool().number())
+    unsafe { launch_on(site, future) }
 }
 
 fn spawn_outside<F>(pool: &Inner, future: F) -> FutureHandle<F::Output>
@@ -62,6 +61,36 @@ where
     F::Output: Send + 'static,
 {
     // SAFETY: as in `spawn_on`.
+    unsafe { launch_outside(pool, future) }
+}
+
+/// Spawns a future on `pool`.
+///
+/// # Safety
+/// As [`cell::make`].
+pub(super) unsafe fn launch<F: Future>(pool: &Inner, future: F) -> FutureHandle<F::Output> {
+    Site::with(|site| match site {
+        // SAFETY: the caller's duty.
+        Some(site) if ptr::eq(site.pool(), pool) => unsafe { launch_on(site, future) },
+        // SAFETY: as above.
+        _ => unsafe { launch_outside(pool, future) },
+    })
+}
+
+/// # Safety
+/// As [`cell::make`].
+#[inline]
+unsafe fn launch_on<F: Future>(site: &Site<'_, '_>, future: F) -> FutureHandle<F::Output> {
+    // SAFETY: the caller's duty.
+    let (hold, ticket) = unsafe { cell::make(future) };
+    ticket.queue_on(site);
+    FutureHandle::new(hold, site.pool().number())
+}
+
+/// # Safety
+/// As [`cell::make`].
+unsafe fn launch_outside<F: Future>(pool: &Inner, future: F) -> FutureHandle<F::Output> {
+    // SAFETY: the caller's duty.
     let (hold, ticket) = unsafe { cell::make(future) };
     ticket.queue_outside(pool);
     FutureHandle::new(hold, pool.number())

@@ -200,6 +200,18 @@ impl<'w, 'c> Site<'w, 'c> {
         }
     }
 
+    /// All jobs that this worker has queued come before those that it will.
+    #[inline]
+    pub(crate) fn serve_older(&self) {
+        self.active().serve_older();
+    }
+
+    /// Whether some of them are still to come.
+    #[inline(always)]
+    pub(crate) fn serves_older(&self) -> bool {
+        self.active().serves_older()
+    }
+
     /// Whether all workers of the pool are awake, so that what is queued here may wait for the end of this task.
     pub(crate) fn is_crowded(&self) -> bool {
         self.active().is_crowded()
@@ -467,6 +479,18 @@ impl<'w, 'c> Site<'w, 'c> {
         self.active().settle();
         site.as_current(|site| site.run(job));
         true
+    }
+
+    /// Whether this thread is in the middle of tasks of other pools too.
+    pub(crate) fn is_in_several(&self) -> bool {
+        self.below().next().is_some()
+    }
+
+    /// Runs one job of one of those pools, if there is one that this thread may run now.
+    pub(crate) fn help_below(&self) -> bool {
+        // Nobody has borrowed them, as in `on_outer`.
+        self.below()
+            .any(|site| site.as_current(|site| site.help_once()))
     }
 
     /// Whether the worker has a reason to get up.

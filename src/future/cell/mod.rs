@@ -248,11 +248,6 @@ impl Ref {
             unsafe { run::schedule(self.cell) };
         }
     }
-
-    /// Whether both are of one future.
-    pub(super) fn is(&self, other: &Self) -> bool {
-        self.cell == other.cell
-    }
 }
 
 impl Clone for Ref {

@@ -25,13 +25,9 @@ use std::{
     task::Context,
 };
 
-/// How many futures a worker polls in a row as they come, the newest first, before an older task gets its turn: tokio's
-/// number for the slot that serves the same purpose.
+/// How many futures a worker polls in a row as they come, the newest first, before all older tasks that it has queued
+/// get their turn: tokio's number for the slot that serves the same purpose.
 const IN_A_ROW: u32 = 3;
-
-/// How many futures that are spawned from outside may wait among the urgent; more than that come in bulk, and
-/// are served in bulk.
-const FEW: usize = 32;
 
 thread_local! {
     /// This thread is in a poll that has not said that it is long.
@@ -84,8 +80,9 @@ impl Ticket {
     /// Queues it from outside. If the pool takes nothing any more it is ended.
     pub(in crate::future) fn queue_outside(self, pool: &Inner) {
         // While all are at work, where they look at the end of the task that they are in, or earlier.
+        // Those that come in bulk are served in bulk: once the injector holds some, the others follow.
         let core = pool.core();
-        let level = match core.is_crowded() && core.waiting_at(Level::High) < FEW {
+        let level = match core.is_crowded() && core.injected() == 0 {
             true => Level::High,
             false => Level::Normal,
         };
@@ -176,10 +173,12 @@ unsafe fn run(data: *const (), site: &Site<'_, '_>) {
         // SAFETY: it is started.
         unsafe { (header.actions.poll)(cell, &mut Context::from_waker(&waker)) }
     };
-    let row = ROW.get() + 1;
-    ROW.set(if row < IN_A_ROW { row } else { 0 });
-    if row >= IN_A_ROW {
-        site.yield_to_older();
+    if !site.serves_older() {
+        let row = ROW.get() + 1;
+        ROW.set(if row < IN_A_ROW { row } else { 0 });
+        if row >= IN_A_ROW {
+            site.serve_older();
+        }
     }
     match polled {
         // SAFETY: it is started, and was polled.

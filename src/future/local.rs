@@ -1,0 +1,461 @@
+//! Futures that stay on one thread.
+//!
+//! A [`LocalSet`] is a future that polls others, which it owns: wherever it is polled, they are, and with it they are
+//! dropped. So they need not be `Send`, and no promise about threads has to be believed. Their wakers, which may go
+//! anywhere, know nothing but a number and the list of those that were woken.
+
+use super::{FutureError, block_on, cell::Taken};
+use crate::ground::{
+    sync::{AtomicBool, Mutex, MutexGuard, Ordering},
+    unwind,
+};
+use std::{
+    cell::{Cell, RefCell},
+    collections::{HashMap, VecDeque},
+    fmt,
+    future::poll_fn,
+    pin::{Pin, pin},
+    rc::{Rc, Weak},
+    sync::{Arc, PoisonError},
+    task::{Context, Poll, Wake, Waker},
+};
+
+/// How many of its futures a set polls before it lets others run.
+const AT_ONCE: usize = 61;
+
+/// The number of the future that drives the set.
+const ROOT: u64 = 0;
+
+type Work = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Which futures of a set have been woken.
+struct Queue {
+    woken: Mutex<Woken>,
+}
+
+#[derive(Default)]
+struct Woken {
+    keys: VecDeque<u64>,
+    /// Who polls the set.
+    waker: Option<Waker>,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Woken> {
+        self.woken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, key: u64) {
+        let waker = {
+            let mut woken = self.lock();
+            woken.keys.push_back(key);
+            woken.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// The waker of one future of a set.
+struct Call {
+    key: u64,
+    /// It is in the list.
+    listed: AtomicBool,
+    queue: Arc<Queue>,
+}
+
+impl Wake for Call {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // AcqRel: what was done before the wake is visible to the poll, also if the future is listed already.
+        if !self.listed.swap(true, Ordering::AcqRel) {
+            self.queue.push(self.key);
+        }
+    }
+}
+
+/// One future of a set.
+struct Member {
+    call: Arc<Call>,
+    /// Nothing while it is polled.
+    work: RefCell<Option<Work>>,
+}
+
+struct Inside {
+    members: RefCell<HashMap<u64, Rc<Member>>>,
+    next: Cell<u64>,
+    closed: Cell<bool>,
+    queue: Arc<Queue>,
+}
+
+thread_local! {
+    /// The set that this thread polls.
+    static CURRENT: RefCell<Option<Rc<Inside>>> = const { RefCell::new(None) };
+}
+
+/// Puts back the set that was current before.
+struct Restore(Option<Rc<Inside>>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        let before = self.0.take();
+        // Dropped when the cell is free again.
+        let _this = CURRENT.try_with(|current| current.replace(before));
+    }
+}
+
+impl Inside {
+    fn call(&self, key: u64) -> Arc<Call> {
+        Arc::new(Call {
+            key,
+            listed: AtomicBool::new(true),
+            queue: self.queue.clone(),
+        })
+    }
+
+    fn as_current(self: &Rc<Self>) -> Restore {
+        let this = Some(self.clone());
+        let before = CURRENT.try_with(|current| current.replace(this));
+        Restore(before.ok().flatten())
+    }
+
+    fn spawn<F: Future + 'static>(self: &Rc<Self>, future: F) -> LocalHandle<F::Output> {
+        let slot = Rc::new(Slot::default());
+        let key = self.next.replace(self.next.get() + 1);
+        let handle = LocalHandle {
+            slot: slot.clone(),
+            set: Rc::downgrade(self),
+            key,
+        };
+        let report = Report(slot);
+        if self.closed.get() {
+            unwind::discard(future);
+            return handle;
+        }
+        let work = async move {
+            let report = report;
+            let mut future = pin!(future);
+            let taken = poll_fn(|cx| match unwind::contain(|| future.as_mut().poll(cx)) {
+                Ok(Poll::Pending) => Poll::Pending,
+                Ok(Poll::Ready(value)) => Poll::Ready(Taken::Value(value)),
+                Err(payload) => Poll::Ready(Taken::Panic(payload)),
+            });
+            report.0.put(taken.await);
+        };
+        let member = Rc::new(Member {
+            call: self.call(key),
+            work: RefCell::new(Some(Box::pin(work))),
+        });
+        self.members.borrow_mut().insert(key, member);
+        self.queue.push(key);
+        handle
+    }
+
+    /// Polls one future.
+    fn poll(&self, key: u64) {
+        let member = self.members.borrow().get(&key).cloned();
+        let Some(member) = member else {
+            return; // it was woken once more after its end
+        };
+        // AcqRel: as in `Call::wake_by_ref`.
+        member.call.listed.swap(false, Ordering::AcqRel);
+        let Some(mut work) = member.work.borrow_mut().take() else {
+            return; // it polls its own set
+        };
+        let waker = Waker::from(member.call.clone());
+        let polled = unwind::contain(|| work.as_mut().poll(&mut Context::from_waker(&waker)));
+        if let Ok(Poll::Pending) = polled
+            && self.members.borrow().contains_key(&key)
+        {
+            *member.work.borrow_mut() = Some(work);
+            return;
+        }
+        // It is done, or was aborted while it was polled. What it panics with in its destructor is nobody's.
+        if let Err(payload) = polled {
+            unwind::discard(payload);
+        }
+        self.end(key);
+        unwind::discard(work);
+    }
+
+    /// Drops one future.
+    fn end(&self, key: u64) {
+        let member = self.members.borrow_mut().remove(&key);
+        unwind::discard(member);
+    }
+
+    /// Polls those that were woken; `root` when it was.
+    fn turn(&self, cx: &mut Context<'_>, mut root: impl FnMut() -> bool) -> Poll<()> {
+        self.queue.lock().waker = Some(cx.waker().clone());
+        for _ in 0..AT_ONCE {
+            let key = self.queue.lock().keys.pop_front();
+            match key {
+                None => return Poll::Pending,
+                Some(ROOT) if root() => return Poll::Ready(()),
+                Some(ROOT) => {}
+                Some(key) => self.poll(key),
+            }
+        }
+        // There may be more; others come first.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// Futures that stay on one thread, and so need not be `Send`.
+///
+/// They are polled by whoever polls what [`run_until`](Self::run_until) gives, which is most often
+/// [`block_on`](Self::block_on); in between they wait. Dropping the set drops them.
+///
+/// ```
+/// use filch::future::{LocalSet, spawn_local};
+/// use std::{cell::Cell, rc::Rc};
+///
+/// let (set, sum) = (LocalSet::new(), Rc::new(Cell::new(0)));
+/// set.block_on(async {
+///     let handles: Vec<_> = (1..=3)
+///         .map(|n| {
+///             let sum = sum.clone();
+///             spawn_local(async move { sum.set(sum.get() + n) })
+///         })
+///         .collect();
+///     for handle in handles {
+///         handle.await.unwrap();
+///     }
+/// });
+/// assert_eq!(sum.get(), 6);
+/// ```
+pub struct LocalSet {
+    inside: Rc<Inside>,
+}
+
+impl LocalSet {
+    /// A set without futures.
+    #[must_use]
+    pub fn new() -> Self {
+        let queue = Queue {
+            woken: Mutex::new(Woken::default()),
+        };
+        Self {
+            inside: Rc::new(Inside {
+                members: RefCell::default(),
+                next: Cell::new(ROOT + 1),
+                closed: Cell::new(false),
+                queue: Arc::new(queue),
+            }),
+        }
+    }
+
+    /// Adds a future. It is polled when the set is.
+    ///
+    /// ```
+    /// let set = filch::future::LocalSet::new();
+    /// let handle = set.spawn_local(async { "there" });
+    /// assert_eq!(set.block_on(handle).unwrap(), "there");
+    /// ```
+    pub fn spawn_local<F: Future + 'static>(&self, future: F) -> LocalHandle<F::Output> {
+        self.inside.spawn(future)
+    }
+
+    /// Polls `future`, and those of the set, until `future` is done. The others stay where they are, for the next call.
+    ///
+    /// ```
+    /// use filch::future::{LocalSet, spawn_local};
+    ///
+    /// let set = LocalSet::new();
+    /// let answer = filch::block_on(set.run_until(async { spawn_local(async { 42 }).await.unwrap() }));
+    /// assert_eq!(answer, 42);
+    /// ```
+    pub async fn run_until<F: Future>(&self, future: F) -> F::Output {
+        let inside = &self.inside;
+        let call = inside.call(ROOT);
+        let waker = Waker::from(call.clone());
+        inside.queue.push(ROOT);
+        let (mut future, mut value) = (pin!(future), None);
+        poll_fn(|cx| {
+            let _current = inside.as_current();
+            inside.turn(cx, || {
+                // AcqRel: as in `Call::wake_by_ref`.
+                call.listed.swap(false, Ordering::AcqRel);
+                let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+                if let Poll::Ready(ready) = polled {
+                    value = Some(ready);
+                }
+                value.is_some()
+            })
+        })
+        .await;
+        value.expect("it is ready")
+    }
+
+    /// [`block_on`](crate::block_on()) of [`run_until`](Self::run_until).
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        block_on(self.run_until(future))
+    }
+
+    /// How many of its futures are not done.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.inside.members.borrow().len()
+    }
+
+    /// Whether all of its futures are done.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Default for LocalSet {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for LocalSet {
+    fn drop(&mut self) {
+        let inside = &self.inside;
+        inside.closed.set(true);
+        let _current = inside.as_current();
+        let members: Vec<_> = inside.members.borrow_mut().drain().collect();
+        for (_, member) in members {
+            unwind::discard(member);
+        }
+    }
+}
+
+impl fmt::Debug for LocalSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalSet")
+            .field("len", &self.len())
+            .finish()
+    }
+}
+
+/// Adds a future to the [`LocalSet`] that is polled on this thread at present.
+///
+/// ```
+/// use filch::future::{LocalSet, spawn_local};
+/// use std::rc::Rc;
+///
+/// let shared = Rc::new(5);
+/// let seen = LocalSet::new().block_on(async move { spawn_local(async move { *shared }).await });
+/// assert_eq!(seen.unwrap(), 5);
+/// ```
+///
+/// # Panics
+/// When there is none.
+pub fn spawn_local<F: Future + 'static>(future: F) -> LocalHandle<F::Output> {
+    let current = CURRENT.try_with(|current| current.borrow().clone());
+    match current.ok().flatten() {
+        Some(inside) => inside.spawn(future),
+        None => panic!(
+            "`spawn_local` outside of a `LocalSet`: call it in `LocalSet::run_until` or `block_on`"
+        ),
+    }
+}
+
+/// What came of a future, and who waits for it.
+struct Slot<T> {
+    taken: Cell<Option<Taken<T>>>,
+    done: Cell<bool>,
+    waker: Cell<Option<Waker>>,
+}
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Self {
+            taken: Cell::new(None),
+            done: Cell::new(false),
+            waker: Cell::new(None),
+        }
+    }
+}
+
+impl<T> Slot<T> {
+    /// The first one counts.
+    fn put(&self, taken: Taken<T>) {
+        if self.done.replace(true) {
+            return;
+        }
+        self.taken.set(Some(taken));
+        if let Some(waker) = self.waker.take()
+            && let Err(payload) = unwind::contain(|| waker.wake())
+        {
+            unwind::discard(payload);
+        }
+    }
+}
+
+/// Tells the slot when the future is gone.
+struct Report<T>(Rc<Slot<T>>);
+
+impl<T> Drop for Report<T> {
+    fn drop(&mut self) {
+        self.0.put(Taken::Cancelled);
+    }
+}
+
+/// A future of a [`LocalSet`]: await it in the same set. Dropping the handle detaches the future.
+///
+/// ```
+/// use filch::future::{LocalSet, spawn_local};
+///
+/// LocalSet::new().block_on(async {
+///     let never = spawn_local(std::future::pending::<()>());
+///     never.abort();
+///     assert!(never.await.unwrap_err().is_cancelled());
+/// });
+/// ```
+#[must_use = "dropping the handle detaches the future"]
+pub struct LocalHandle<T> {
+    slot: Rc<Slot<T>>,
+    set: Weak<Inside>,
+    key: u64,
+}
+
+impl<T> LocalHandle<T> {
+    /// Drops the future, at once if it is not the one that is being polled.
+    pub fn abort(&self) {
+        if let Some(set) = self.set.upgrade() {
+            set.end(self.key);
+        }
+    }
+
+    /// Whether the future is done, has panicked, or was cancelled.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.slot.done.get()
+    }
+
+    /// Lets the future go on with nobody waiting for it; as dropping the handle does.
+    pub fn detach(self) {}
+}
+
+impl<T> Future for LocalHandle<T> {
+    type Output = Result<T, FutureError>;
+
+    /// # Panics
+    /// When it is polled again after it was ready.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.slot.done.get() {
+            let taken = self.slot.taken.take();
+            let taken = taken.expect("a handle was polled after it had given its result");
+            return Poll::Ready(FutureError::from_taken(taken));
+        }
+        self.slot.waker.set(Some(cx.waker().clone()));
+        Poll::Pending
+    }
+}
+
+impl<T> fmt::Debug for LocalHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalHandle")
+            .field("finished", &self.is_finished())
+            .finish()
+    }
+}
