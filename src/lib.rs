@@ -12,6 +12,7 @@
 //! | futures | [`spawn_future`], [`block_on`], see [`future`] |
 //! | tasks that wait for others, run once or again and again | [`Graph`], see [`graph`] |
 //! | many tasks of one type, that spawn more of them | [`Executor`] |
+//! | to wait for a time in a future: sleeps, timeouts, intervals | [`time`] |
 //! | a limit on how much is in use at the same time: a count, bytes, several things at once | [`Budget`], [`Budgets`] |
 //! | a scheduler of your own to build, or a queue strategy | [`engine`] |
 //! | functions to call by name, and calls to keep or to send | `calls` (feature `calls`) |
@@ -51,12 +52,14 @@
 //!
 //! # The layers
 //!
-//! Each uses only what is below it: faces ([`executor`], [`fork`](mod@fork), [`future`], [`graph`], [`submit`](mod@submit)) · [`pool`] · aids ([`limit`],
+//! Each uses only what is below it: faces ([`executor`], [`fork`](mod@fork), [`future`], [`graph`], [`submit`](mod@submit), [`time`]) ·
+//! [`pool`] · aids ([`limit`],
 //! [`cancel`]) · drivers ([`crew`]: threads, `simulate`: virtual
 //! workers) · [`observe`] · [`engine`] · [`ground`]. `ARCHITECTURE.md` in the repository walks through
 //! them.
 
 pub mod cancel;
+mod clock;
 pub mod crew;
 pub mod engine;
 pub mod executor;
@@ -72,6 +75,7 @@ pub mod rehearse;
 #[cfg(feature = "simulate")]
 pub mod simulate;
 pub mod submit;
+pub mod time;
 
 pub use cancel::{CancelReason, CancelToken};
 pub use crew::{TimerError, current_worker};

@@ -17,10 +17,10 @@ const LAYERS: &[&[&str]] = &[
     &["engine"],
     &["observe"],
     &["crew", "simulate"],
-    &["limit", "cancel"],
+    &["limit", "cancel", "clock"],
     &["pool"],
     &[
-        "executor", "fork", "submit", "graph", "future", "fold", "rehearse",
+        "executor", "fork", "submit", "graph", "future", "fold", "time", "rehearse",
     ],
 ];
 
@@ -44,6 +44,7 @@ const UNSAFE_FILES: &[&str] = &[
     "src/engine/deque/ring.rs",
     "src/engine/deque/mod.rs",
     "src/engine/deque/owner.rs",
+    "src/clock/timeout.rs",
     "src/pool/blocks.rs",
     "src/pool/job.rs",
     "src/pool/site.rs",

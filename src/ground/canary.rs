@@ -123,6 +123,14 @@ pub enum Canary {
     GraphPermits = 102,
     /// The owner of a run counts as if it were alone when another worker has come.
     GraphBias = 103,
+    /// A sleep that is polled with another waker keeps the first one.
+    SleepRenew = 120,
+    /// A sleep that is dropped stays at its clock.
+    SleepLeaves = 121,
+    /// A paused clock that is moved tells everybody at the time of the first.
+    SleepEarly = 122,
+    /// An interval that skips ticks counts from when it was late.
+    TickSkip = 123,
 }
 
 #[cfg(any(filch_loom, filch_canary))]

@@ -10,6 +10,7 @@ use super::{
     slab::{Reserve, Slab},
 };
 use crate::{
+    clock::Clock,
     crew::{Crew, CrewConfig, Parkers, Work, thread_settings},
     engine::{Active, Capacity, Core, PerWorker, PerWorkerSpec, Settings, Tiered, Topology},
     ground::{error::BuildError, unwind::Payload},
@@ -43,6 +44,7 @@ pub struct PoolBuilder {
     overflow: TaskOverflow,
     task_latencies: bool,
     on_panic: Option<PanicHandler>,
+    clock: Clock,
 }
 
 impl PoolBuilder {
@@ -56,6 +58,7 @@ impl PoolBuilder {
             overflow: TaskOverflow::default(),
             task_latencies: false,
             on_panic: None,
+            clock: Clock::real(),
         }
     }
 
@@ -78,9 +81,10 @@ impl PoolBuilder {
 
     thread_settings!();
 
-    /// Tells panics to whom another pool tells them.
-    pub(super) fn panics_as(mut self, other: &Inner) -> Self {
+    /// Tells panics to whom another pool tells them, and has its clock.
+    pub(super) fn like(mut self, other: &Inner) -> Self {
         self.on_panic.clone_from(&other.on_panic);
+        self.clock.clone_from(&other.clock);
         self
     }
 
@@ -135,6 +139,26 @@ impl PoolBuilder {
     #[must_use]
     pub fn task_latencies(mut self, measured: bool) -> Self {
         self.task_latencies = measured;
+        self
+    }
+
+    /// What time it is on this pool, for [`time::sleep`](crate::time::sleep) and its like: a
+    /// [`PausedClock`](crate::time::PausedClock) in tests. That of the system by default.
+    ///
+    /// ```
+    /// use filch::{Pool, time::{Clock, PausedClock}};
+    /// use std::time::Duration;
+    ///
+    /// let clock = PausedClock::new();
+    /// let pool = Pool::builder().workers(0).clock(&clock).build()?;
+    /// let start = clock.now();
+    /// clock.advance(Duration::from_secs(1));
+    /// pool.install(|| assert_eq!(Clock::current().now(), start + Duration::from_secs(1)));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = clock.into();
         self
     }
 
@@ -194,6 +218,7 @@ impl PoolBuilder {
             number: registry::Number::new(),
             residents: Residents::new(threads),
             on_panic: self.on_panic,
+            clock: self.clock,
             handle: OnceLock::new(),
             this: this.clone(),
         });

@@ -25,7 +25,7 @@ impl Pool {
     }
 
     /// Calls `f` with the pool that this thread has entered, if it has.
-    pub(super) fn with_entered<R>(f: impl FnOnce(Option<&Self>) -> R) -> R {
+    pub(crate) fn with_entered<R>(f: impl FnOnce(Option<&Self>) -> R) -> R {
         // SAFETY: `enter` borrows the pool for as long as the pointer is there.
         f(unsafe { ENTERED.get().as_ref() })
     }

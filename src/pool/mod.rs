@@ -31,6 +31,7 @@ pub mod model {
 pub use tasks::TaskOverflow;
 
 use crate::{
+    clock::Clock,
     crew::{Crew, Parkers, is_worker_of},
     engine::{Core, PerWorker, Unpark},
     ground::{
@@ -65,6 +66,7 @@ pub(crate) struct Inner {
     /// Futures that wait.
     residents: Residents<Inner>,
     on_panic: Option<PanicHandler>,
+    clock: Clock,
     /// The handles, for `Pool::current`.
     handle: OnceLock<Weak<Owned>>,
     /// Itself, for those who only have a reference.
@@ -275,6 +277,16 @@ impl Inner {
     /// How many threads the pool has of its own.
     pub(crate) fn threads(&self) -> usize {
         self.threads
+    }
+
+    /// What its futures take for the time.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The only worker has nothing to run. True when the clock has moved for that, and it should look again.
+    pub(crate) fn skip_time(&self) -> bool {
+        self.threads == 0 && self.clock.skip(|| !self.core.has_work())
     }
 
     pub(crate) fn unpark(&self, worker: usize) {

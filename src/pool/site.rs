@@ -465,11 +465,14 @@ impl<'w, 'c> Site<'w, 'c> {
             }
             match self.step() {
                 Step::Ran => {}
+                Step::Idle(_) if self.pool.skip_time() => {}
                 Step::Idle(IdleAction::Yield) => thread::yield_now(),
                 Step::Idle(IdleAction::Spin(pauses)) => pause(pauses, event),
                 Step::Idle(IdleAction::Park(_)) => {}
                 Step::Park(ticket) => {
-                    self.sleep_until(event);
+                    if !self.pool.skip_time() {
+                        self.sleep_until(event);
+                    }
                     self.active().resume(ticket);
                 }
                 // The others have been sent home, so nobody will wake us for what comes in now.

@@ -3,7 +3,9 @@
 
 pub(crate) mod after;
 pub(crate) mod graphs;
+pub(crate) mod sleeps;
 pub(crate) mod tasks;
+pub(crate) mod timers;
 
 use filch::Rng;
 use std::env;
