@@ -31,9 +31,10 @@ pub(super) struct Bias {
 }
 
 impl Bias {
-    pub(super) fn new() -> Self {
+    /// `owned`: there is an owner, who begins alone.
+    pub(super) fn new(owned: bool) -> Self {
         Self {
-            others: Padded::new(AtomicU8::new(ALONE)),
+            others: Padded::new(AtomicU8::new(if owned { ALONE } else { SHARED })),
             counting: Padded::new(AtomicBool::new(false)),
         }
     }
@@ -102,7 +103,7 @@ pub(super) mod model {
     impl Bias {
         #[expect(clippy::new_without_default, reason = "a shim for tests")]
         pub fn new() -> Self {
-            Self(super::Bias::new())
+            Self(super::Bias::new(true))
         }
 
         pub fn begin(&self) -> bool {

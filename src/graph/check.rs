@@ -17,6 +17,13 @@ const NARROW: (usize, usize) = (16_384, 32);
 /// Fewer tasks are done before anybody comes to steal them.
 const FEWEST: usize = 16;
 
+/// Whether so many tasks, of which so many are on the longest way, are narrow. Mere chains are not, since they have
+/// nothing to steal, and neither are those that wait for nobody.
+fn is_narrow(tasks: usize, waves: usize) -> bool {
+    let few = FEWEST < tasks && tasks <= NARROW.0;
+    few && waves > 1 && 2 * waves <= tasks && tasks <= NARROW.1 * waves
+}
+
 /// Checks the parts and puts them into their final form.
 pub(super) fn plan<'env>(mut parts: Parts) -> Result<Plan<'env>, GraphError> {
     let (conditions, special) = kinds_of(&parts.nodes);
@@ -27,7 +34,7 @@ pub(super) fn plan<'env>(mut parts: Parts) -> Result<Plan<'env>, GraphError> {
     let (mut sorted, mut narrow) = (Vec::new(), false);
     if !lined_up.in_order || tasks <= NARROW.0 || parts.order.is_given() {
         match sort(&parts, &successors) {
-            Ok((all, waves)) => (sorted, narrow) = (all, tasks <= NARROW.1 * waves),
+            Ok((all, waves)) => (sorted, narrow) = (all, is_narrow(tasks, waves)),
             Err(missing) => return Err(GraphError::cycle(find_cycle(&parts, &missing))),
         }
     }
@@ -45,7 +52,7 @@ pub(super) fn plan<'env>(mut parts: Parts) -> Result<Plan<'env>, GraphError> {
         successors: successors.into(),
         sources: sources.into(),
         joins: lined_up.joins,
-        narrow: narrow && FEWEST < tasks && tasks <= NARROW.0,
+        narrow,
         conditions,
         recorder: None,
         special: special || !needs.is_empty(),

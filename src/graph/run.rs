@@ -60,6 +60,9 @@ use std::{
 /// The most sources that a feeder takes at once: 256 empty tasks take a microsecond, so the cursor is no crowded place.
 const MOST_FED: usize = 256;
 
+/// The most successors that the owner of a run counts without locked instructions in one go.
+const MOST_AT_ONCE: usize = 64;
+
 /// A run: what its strands share. It outlives them.
 pub(super) struct Run<'p> {
     pub(super) pool: *const Inner,
@@ -176,7 +179,7 @@ impl<'p> Run<'p> {
             shape: &plan.shape,
             isolated: false,
             alone: false,
-            bias: Bias::new(),
+            bias: Bias::new(owner != NOBODY),
             cursor: Padded::new(AtomicUsize::new(0)),
             pending: Pending::new(),
             ran_here: Cell::new(0),
@@ -218,7 +221,7 @@ impl Run<'_> {
     ) -> bool {
         // SAFETY: the caller's duty.
         let run = unsafe { &*this };
-        if !run.special && !run.is_owner(site) {
+        if run.shape.joins && !run.special && !run.is_owner(site) {
             run.bias.join();
         }
         if run.isolated {
@@ -410,7 +413,9 @@ impl Run<'_> {
     /// with.
     #[inline(always)]
     fn release(&self, site: &Site<'_, '_>, successors: &[u32], kept: &mut Vec<u32>) -> Option<u32> {
-        if self.shape.joins && self.is_owner(site) && self.bias.begin() {
+        // Whoever joins waits for the end of it, so it must be near.
+        let few = successors.len() <= MOST_AT_ONCE;
+        if self.shape.joins && few && self.is_owner(site) && self.bias.begin() {
             let next = self.release_by(Node::arrive_alone, site, successors, kept);
             self.bias.end();
             return next;

@@ -255,6 +255,22 @@ impl<'w, 'c> Site<'w, 'c> {
         }
     }
 
+    /// Queues a job of some level, or for `worker`, that is no part of what runs here: waits in an isolated task do
+    /// not run it.
+    pub(crate) fn push_elsewhere(&self, worker: Option<usize>, level: Level, job: Job) {
+        match (worker, level) {
+            (Some(worker), _) if worker < self.pool.threads() => {
+                self.active().spawn_for(worker, job);
+            }
+            (_, Level::Normal) => self.active().spawn_global(job),
+            (_, level) => {
+                if let Err(job) = self.active().spawn_at(level, job) {
+                    self.active().spawn_global(job);
+                }
+            }
+        }
+    }
+
     /// Whether waits here leave alone what others have queued, lanes and boxes included.
     pub(crate) fn waits_alone(&self) -> bool {
         self.is_isolated() || !stack::is_ample()
