@@ -100,8 +100,8 @@ struct Manual {
 impl Manual {
     async fn wait(self) {
         poll_fn(|cx| {
-            self.polls.fetch_add(1, SeqCst);
             *self.waker.lock().unwrap() = Some(cx.waker().clone());
+            self.polls.fetch_add(1, SeqCst);
             if self.ready.is_set() {
                 Poll::Ready(())
             } else {

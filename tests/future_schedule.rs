@@ -346,13 +346,14 @@ fn a_wake_by_a_busy_task_comes_at_its_checkpoint() {
             answer.set();
         })
         .detach();
-        let busy = pool.submit(move || {
+        let end = answered.clone();
+        pool.spawn(move || {
             mail.send();
             while !answered.is_set() {
                 checkpoint();
             }
         });
-        busy.join().unwrap();
+        end.wait("its own checkpoint lets it in");
     });
 }
 
@@ -362,8 +363,10 @@ fn checkpoints_nest_only_once_and_respect_isolation() {
         let pool = pool(1);
         let ran = Flag::default();
         let inside = ran.clone();
-        let other = pool.clone();
-        pool.submit(move || {
+        let (other, done) = (pool.clone(), Flag::default());
+        let end = done.clone();
+        // Not a task that the caller may run itself: the only worker is to be busy.
+        pool.spawn(move || {
             filch::isolate(|| {
                 thread::scope(|s| {
                     s.spawn(|| other.spawn_future(async move { inside.set() }).detach());
@@ -376,9 +379,9 @@ fn checkpoints_nest_only_once_and_respect_isolation() {
             while !ran.is_set() {
                 checkpoint();
             }
-        })
-        .join()
-        .unwrap();
+            end.set();
+        });
+        done.wait("the checkpoint lets it in");
         checkpoint(); // no worker: nothing happens
     });
 }
