@@ -58,10 +58,13 @@ impl PausedClock {
     }
 
     /// A clock that also moves by itself, to the next time that somebody waits for, when a pool
-    /// [without threads](crate::PoolBuilder::workers) that was built with it would have to wait in a `block_on`. So a
-    /// program of sleeps runs to its end by itself, without waiting.
+    /// [without threads](crate::PoolBuilder::workers) that was built with it would have to wait, in a `block_on` or
+    /// a `join`, or has nothing to do in [`tick`](crate::Pool::tick) or
+    /// [`run_until_stalled`](crate::Pool::run_until_stalled). So a program of sleeps runs to its end by itself, without
+    /// waiting.
     ///
-    /// What comes from outside of the pool, from other threads or from the system, is not waited for first.
+    /// What comes from outside of the pool, from other threads or from the system, is not waited for first. In a `block_on`
+    /// outside of the pool it does not move: nobody knows then whether the pool has anything to do.
     ///
     /// ```
     /// use filch::{Pool, time::{self, PausedClock}};
@@ -314,6 +317,9 @@ impl Paused {
             drop(state);
             alarm.ring();
             state = self.lock();
+            if broken(Canary::ClockForgets) && state.queue.next_at() == Some(next) {
+                drop(state.queue.pop_due(due));
+            }
         }
         true
     }

@@ -150,7 +150,7 @@ fn drive_on<F: Future>(site: &Site<'_, '_>, future: Pin<&mut F>) -> F::Output {
 /// need any. It can be woken for work of one of them only, so it looks for the others' from time to time.
 fn wait_in_several(site: &Site<'_, '_>, signal: &Signal) {
     while !signal.is_up() {
-        if !site.help_once() && !site.help_below() && !signal.is_up() {
+        if !site.help_once() && !site.help_below() && !signal.is_up() && !site.skip_time() {
             thread::park_timeout(LOOK_AGAIN);
         }
     }

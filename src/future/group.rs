@@ -2,13 +2,18 @@
 
 use super::{AbortHandle, FutureError, FutureHandle, spawn_future};
 use crate::{
-    ground::sync::{Mutex, MutexGuard},
+    ground::{
+        canary::{Canary, broken},
+        sync::{Mutex, MutexGuard},
+        thread, unwind,
+    },
     pool::Pool,
 };
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
     future::poll_fn,
+    mem,
     pin::Pin,
     sync::{Arc, PoisonError},
     task::{Context, Poll, Waker},
@@ -27,6 +32,39 @@ fn lock(gone: &Mutex<Gone>) -> MutexGuard<'_, Gone> {
     gone.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The next that is gone; else whoever calls this is woken by `waker` when one is. Wakers are cloned and dropped without the
+/// lock: that is other people's code.
+fn next_gone(gone: &Mutex<Gone>, waker: &Waker) -> Option<u64> {
+    let mut fresh = None;
+    loop {
+        let mut gone = lock(gone);
+        let blind = fresh.is_some() && broken(Canary::GroupWatch);
+        let next = (!blind).then(|| gone.keys.pop_front()).flatten();
+        let waits = gone.waker.as_ref().is_some_and(|w| w.will_wake(waker));
+        if next.is_none() && !waits {
+            if fresh.is_none() {
+                drop(gone);
+                fresh = Some(waker.clone());
+                thread::point();
+                continue;
+            }
+            mem::swap(&mut gone.waker, &mut fresh);
+        }
+        drop(gone);
+        unwind::discard(fresh); // or the one from before
+        return next;
+    }
+}
+
+/// Calls the waker of whoever waits. What it panics with is nobody's.
+fn tell(waker: Option<Waker>) {
+    if let Some(waker) = waker
+        && let Err(payload) = unwind::contain(|| waker.wake())
+    {
+        unwind::discard(payload);
+    }
+}
+
 /// Notes that a member is gone, whatever became of it.
 struct Note {
     gone: Shared,
@@ -40,9 +78,8 @@ impl Drop for Note {
             gone.keys.push_back(self.key);
             gone.waker.take()
         };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        // It may be dropped by a panic; another one would end the process.
+        tell(waker);
     }
 }
 
@@ -125,14 +162,7 @@ impl<T: Send + 'static> FutureGroup<T> {
             let next = match self.current {
                 Some(key) => Some(key),
                 None if self.members.is_empty() => return Poll::Ready(None),
-                None => {
-                    let mut gone = lock(&self.gone);
-                    let key = gone.keys.pop_front();
-                    if key.is_none() {
-                        gone.waker = Some(cx.waker().clone());
-                    }
-                    key
-                }
+                None => next_gone(&self.gone, cx.waker()),
             };
             let Some(key) = next else {
                 return Poll::Pending;
@@ -186,7 +216,13 @@ impl<T> FutureGroup<T> {
 
     /// Lets all go on with nobody waiting for them.
     pub fn detach_all(&mut self) {
-        self.members.clear();
+        self.current = None;
+        // What they have noted, and will note, is of no interest.
+        let gone = mem::take(&mut self.gone);
+        let members = mem::take(&mut self.members);
+        let waker = lock(&gone).waker.take();
+        tell(waker);
+        drop(members);
     }
 }
 

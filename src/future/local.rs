@@ -3,17 +3,24 @@
 //! A [`LocalSet`] is a future that polls others, which it owns: wherever it is polled, they are, and with it they are
 //! dropped. So they need not be `Send`, and no promise about threads has to be believed. Their wakers, which may go
 //! anywhere, know nothing but a number and the list of those that were woken.
+//!
+//! Several calls of `run_until` may be under way for one set, side by side or one inside of the other: its *drivers*. Each
+//! polls its own future, and any of them polls those of the set. A driver leaves its waker only when there is nothing to
+//! poll, and whoever adds to the list takes all the wakers that are there. So while something is to be polled, every
+//! driver has been woken for it, and it does no harm if one of them never comes.
 
 use super::{FutureError, block_on, cell::Taken};
 use crate::ground::{
+    canary::{Canary, broken},
     sync::{AtomicBool, Mutex, MutexGuard, Ordering},
-    unwind,
+    thread, unwind,
 };
 use std::{
     cell::{Cell, RefCell},
     collections::{HashMap, VecDeque},
     fmt,
     future::poll_fn,
+    mem,
     pin::{Pin, pin},
     rc::{Rc, Weak},
     sync::{Arc, PoisonError},
@@ -23,37 +30,154 @@ use std::{
 /// How many of its futures a set polls before it lets others run.
 const AT_ONCE: usize = 61;
 
-/// The number of the future that drives the set.
-const ROOT: u64 = 0;
-
 type Work = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Which futures of a set have been woken.
+/// Which futures of a set have been woken, and who polls them.
 struct Queue {
     woken: Mutex<Woken>,
 }
 
 #[derive(Default)]
 struct Woken {
+    /// Of the set's futures, and of those of its drivers.
     keys: VecDeque<u64>,
-    /// Who polls the set.
+    drivers: Vec<Driver>,
+}
+
+/// A `run_until` that is under way.
+struct Driver {
+    key: u64,
+    /// Its own future is to be polled, as another driver has found.
+    due: bool,
+    /// Left when there was nothing to poll.
     waker: Option<Waker>,
 }
 
+/// What a driver finds in the list.
+enum Look {
+    Found(u64),
+    /// The future of another driver, which has been told, and is to be woken.
+    Passed(Option<Waker>),
+    /// Nothing; and the waker that was there before.
+    Nothing(Option<Waker>),
+    /// Nothing; and there is no waker yet.
+    Wanted,
+}
+
+impl Woken {
+    fn driver(&mut self, key: u64) -> Option<&mut Driver> {
+        self.drivers.iter_mut().find(|driver| driver.key == key)
+    }
+
+    /// The waker of a driver that is not woken yet for what is in the list.
+    fn waiting(&mut self) -> Option<Waker> {
+        if self.keys.is_empty() {
+            return None; // somebody has polled it already
+        }
+        let mut drivers = self.drivers.iter_mut();
+        drivers.find_map(|driver| driver.waker.take())
+    }
+
+    /// What driver `me` polls next. If there is nothing, `fresh` is left, which is a clone of `waker`.
+    fn look(&mut self, me: u64, waker: &Waker, fresh: &mut Option<Waker>) -> Look {
+        if self.driver(me).is_some_and(|me| mem::take(&mut me.due)) {
+            return Look::Found(me);
+        }
+        let blind = fresh.is_some() && broken(Canary::LocalWatch);
+        match (!blind).then(|| self.keys.pop_front()).flatten() {
+            Some(key) if key == me => return Look::Found(key),
+            Some(key) => match self.driver(key) {
+                Some(other) => {
+                    other.due = true;
+                    return Look::Passed(other.waker.take());
+                }
+                None => return Look::Found(key),
+            },
+            None => {}
+        }
+        let place = &mut self.driver(me).expect("it drives the set").waker;
+        match place {
+            Some(present) if present.will_wake(waker) => Look::Nothing(None),
+            _ if fresh.is_some() => Look::Nothing(mem::replace(place, fresh.take())),
+            _ => Look::Wanted,
+        }
+    }
+}
+
+/// Calls a waker. What it panics with is nobody's.
+fn rouse(waker: Waker) {
+    if let Err(payload) = unwind::contain(|| waker.wake()) {
+        unwind::discard(payload);
+    }
+}
+
+/// Wakers are other people's code, also where they are cloned and dropped: none of that happens under the lock.
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, Woken> {
         self.woken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn push(&self, key: u64) {
-        let waker = {
+        let mut waiting = {
             let mut woken = self.lock();
             woken.keys.push_back(key);
-            woken.waker.take()
+            woken.waiting()
         };
-        if let Some(waker) = waker {
-            waker.wake();
+        while let Some(waker) = waiting {
+            rouse(waker);
+            waiting = self.lock().waiting();
         }
+    }
+
+    /// What driver `me` polls next; if there is nothing, it leaves its waker.
+    fn next(&self, me: u64, waker: &Waker) -> Option<u64> {
+        let mut fresh = None;
+        loop {
+            let look = self.lock().look(me, waker, &mut fresh);
+            match look {
+                Look::Found(key) => {
+                    unwind::discard(fresh);
+                    return Some(key);
+                }
+                Look::Passed(other) => {
+                    if let Some(other) = other {
+                        rouse(other);
+                    }
+                }
+                Look::Nothing(before) => {
+                    unwind::discard(before);
+                    return None;
+                }
+                Look::Wanted => {
+                    fresh = Some(waker.clone());
+                    thread::point();
+                }
+            }
+        }
+    }
+
+    /// A driver that begins with its own future.
+    fn drive(&self, key: u64) -> Driving<'_> {
+        self.lock().drivers.push(Driver {
+            key,
+            due: true,
+            waker: None,
+        });
+        Driving(self, key)
+    }
+}
+
+/// A driver, while it is there.
+struct Driving<'a>(&'a Queue, u64);
+
+impl Drop for Driving<'_> {
+    fn drop(&mut self) {
+        let gone = {
+            let drivers = &mut self.0.lock().drivers;
+            let at = drivers.iter().position(|driver| driver.key == self.1);
+            at.map(|at| drivers.swap_remove(at))
+        };
+        unwind::discard(gone);
     }
 }
 
@@ -83,6 +207,8 @@ struct Member {
     call: Arc<Call>,
     /// Nothing while it is polled.
     work: RefCell<Option<Work>>,
+    /// It was woken while it was polled, and its turn came before the end of that.
+    again: Cell<bool>,
 }
 
 struct Inside {
@@ -109,6 +235,10 @@ impl Drop for Restore {
 }
 
 impl Inside {
+    fn new_key(&self) -> u64 {
+        self.next.replace(self.next.get() + 1)
+    }
+
     fn call(&self, key: u64) -> Arc<Call> {
         Arc::new(Call {
             key,
@@ -125,7 +255,7 @@ impl Inside {
 
     fn spawn<F: Future + 'static>(self: &Rc<Self>, future: F) -> LocalHandle<F::Output> {
         let slot = Rc::new(Slot::default());
-        let key = self.next.replace(self.next.get() + 1);
+        let key = self.new_key();
         let handle = LocalHandle {
             slot: slot.clone(),
             set: Rc::downgrade(self),
@@ -149,6 +279,7 @@ impl Inside {
         let member = Rc::new(Member {
             call: self.call(key),
             work: RefCell::new(Some(Box::pin(work))),
+            again: Cell::new(false),
         });
         self.members.borrow_mut().insert(key, member);
         self.queue.push(key);
@@ -161,17 +292,22 @@ impl Inside {
         let Some(member) = member else {
             return; // it was woken once more after its end
         };
+        let Some(mut work) = member.work.borrow_mut().take() else {
+            // It polls its own set. It stays listed, and whoever polls it sees to the rest.
+            member.again.set(true);
+            return;
+        };
         // AcqRel: as in `Call::wake_by_ref`.
         member.call.listed.swap(false, Ordering::AcqRel);
-        let Some(mut work) = member.work.borrow_mut().take() else {
-            return; // it polls its own set
-        };
         let waker = Waker::from(member.call.clone());
         let polled = unwind::contain(|| work.as_mut().poll(&mut Context::from_waker(&waker)));
         if let Ok(Poll::Pending) = polled
             && self.members.borrow().contains_key(&key)
         {
             *member.work.borrow_mut() = Some(work);
+            if member.again.take() {
+                self.queue.push(key);
+            }
             return;
         }
         // It is done, or was aborted while it was polled. What it panics with in its destructor is nobody's.
@@ -188,16 +324,14 @@ impl Inside {
         unwind::discard(member);
     }
 
-    /// Polls those that were woken; `root` when it was.
-    fn turn(&self, cx: &mut Context<'_>, mut root: impl FnMut() -> bool) -> Poll<()> {
-        self.queue.lock().waker = Some(cx.waker().clone());
+    /// Polls those that were woken; `own`, which is the future of driver `me`, when that was.
+    fn turn(&self, me: u64, cx: &mut Context<'_>, mut own: impl FnMut() -> bool) -> Poll<()> {
         for _ in 0..AT_ONCE {
-            let key = self.queue.lock().keys.pop_front();
-            match key {
+            match self.queue.next(me, cx.waker()) {
                 None => return Poll::Pending,
-                Some(ROOT) if root() => return Poll::Ready(()),
-                Some(ROOT) => {}
-                Some(key) => self.poll(key),
+                Some(key) if key != me => self.poll(key),
+                Some(_) if own() => return Poll::Ready(()),
+                Some(_) => {}
             }
         }
         // There may be more; others come first.
@@ -243,7 +377,7 @@ impl LocalSet {
         Self {
             inside: Rc::new(Inside {
                 members: RefCell::default(),
-                next: Cell::new(ROOT + 1),
+                next: Cell::new(0),
                 closed: Cell::new(false),
                 queue: Arc::new(queue),
             }),
@@ -272,13 +406,14 @@ impl LocalSet {
     /// ```
     pub async fn run_until<F: Future>(&self, future: F) -> F::Output {
         let inside = &self.inside;
-        let call = inside.call(ROOT);
+        let me = inside.new_key();
+        let call = inside.call(me);
         let waker = Waker::from(call.clone());
-        inside.queue.push(ROOT);
+        let _driving = inside.queue.drive(me);
         let (mut future, mut value) = (pin!(future), None);
         poll_fn(|cx| {
             let _current = inside.as_current();
-            inside.turn(cx, || {
+            inside.turn(me, cx, || {
                 // AcqRel: as in `Call::wake_by_ref`.
                 call.listed.swap(false, Ordering::AcqRel);
                 let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
@@ -321,7 +456,9 @@ impl Drop for LocalSet {
         let inside = &self.inside;
         inside.closed.set(true);
         let _current = inside.as_current();
-        let members: Vec<_> = inside.members.borrow_mut().drain().collect();
+        let mut members: Vec<_> = inside.members.borrow_mut().drain().collect();
+        // The oldest first, so that every run is the same.
+        members.sort_unstable_by_key(|(key, _)| *key);
         for (_, member) in members {
             unwind::discard(member);
         }
@@ -447,7 +584,10 @@ impl<T> Future for LocalHandle<T> {
             let taken = taken.expect("a handle was polled after it had given its result");
             return Poll::Ready(FutureError::from_taken(taken));
         }
-        self.slot.waker.set(Some(cx.waker().clone()));
+        let before = self.slot.waker.take();
+        let same = before.filter(|before| before.will_wake(cx.waker()));
+        let waker = same.unwrap_or_else(|| cx.waker().clone());
+        self.slot.waker.set(Some(waker));
         Poll::Pending
     }
 }

@@ -131,6 +131,12 @@ pub enum Canary {
     SleepEarly = 122,
     /// An interval that skips ticks counts from when it was late.
     TickSkip = 123,
+    /// Whoever waits for a group leaves its waker without looking once more who is gone.
+    GroupWatch = 130,
+    /// A driver of a local set leaves its waker without looking once more who was woken.
+    LocalWatch = 131,
+    /// A paused clock that is moved to a time tells only the first of those that wait for it.
+    ClockForgets = 132,
 }
 
 #[cfg(any(filch_loom, filch_canary))]

@@ -284,9 +284,10 @@ impl Inner {
         &self.clock
     }
 
-    /// The only worker has nothing to run. True when the clock has moved for that, and it should look again.
-    pub(crate) fn skip_time(&self) -> bool {
-        self.threads == 0 && self.clock.skip(|| !self.core.has_work())
+    /// The only worker has nothing to run. True when the clock has moved for that, and it should look again. A worker that
+    /// is `alone` may run nothing of what is queued, and nobody else will: so that holds no clock up.
+    pub(crate) fn skip_time(&self, alone: bool) -> bool {
+        self.threads == 0 && self.clock.skip(|| alone || !self.core.has_work())
     }
 
     pub(crate) fn unpark(&self, worker: usize) {

@@ -460,17 +460,19 @@ impl<'w, 'c> Site<'w, 'c> {
                 continue;
             }
             if !others {
-                self.sleep_until(event);
+                if !self.skip_time() {
+                    self.sleep_until(event);
+                }
                 continue;
             }
             match self.step() {
                 Step::Ran => {}
-                Step::Idle(_) if self.pool.skip_time() => {}
+                Step::Idle(_) if self.skip_time() => {}
                 Step::Idle(IdleAction::Yield) => thread::yield_now(),
                 Step::Idle(IdleAction::Spin(pauses)) => pause(pauses, event),
                 Step::Idle(IdleAction::Park(_)) => {}
                 Step::Park(ticket) => {
-                    if !self.pool.skip_time() {
+                    if !self.skip_time() {
                         self.sleep_until(event);
                     }
                     self.active().resume(ticket);
@@ -522,6 +524,15 @@ impl<'w, 'c> Site<'w, 'c> {
         // Nobody has borrowed them, as in `on_outer`.
         self.below()
             .any(|site| site.as_current(|site| site.help_once()))
+    }
+
+    /// Nothing can be run here. True when a clock that moves by itself has moved for that: the clock of this pool, or of
+    /// another one that this thread is in the middle of.
+    pub(crate) fn skip_time(&self) -> bool {
+        let skip = |site: &Site<'_, '_>| {
+            site.pool.threads() == 0 && site.pool.skip_time(site.waits_alone())
+        };
+        skip(self) || !self.other.is_null() && self.below().any(|site| skip(site))
     }
 
     /// Whether the worker has a reason to get up.
