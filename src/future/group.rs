@@ -10,7 +10,7 @@ use crate::{
     pool::Pool,
 };
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, VecDeque},
     fmt,
     future::poll_fn,
     mem,
@@ -103,7 +103,8 @@ impl Drop for Note {
 /// ```
 pub struct FutureGroup<T> {
     pool: Option<Pool>,
-    members: HashMap<u64, FutureHandle<T>>,
+    /// In the order of their spawns, so that every run is the same.
+    members: BTreeMap<u64, FutureHandle<T>>,
     next: u64,
     gone: Shared,
     /// One that is gone, but not quite done.
@@ -120,7 +121,7 @@ impl<T: Send + 'static> FutureGroup<T> {
     fn on(pool: Option<Pool>) -> Self {
         Self {
             pool,
-            members: HashMap::new(),
+            members: BTreeMap::new(),
             next: 0,
             gone: Shared::default(),
             current: None,

@@ -294,8 +294,8 @@ impl Inner {
         self.parkers.unpark(worker);
     }
 
-    pub(crate) fn park(&self, until: impl Fn() -> bool) {
-        self.parkers.park(None, until);
+    pub(crate) fn park(&self, timeout: Option<Duration>, until: impl Fn() -> bool) {
+        self.parkers.park(timeout, until);
     }
 
     #[inline(always)]

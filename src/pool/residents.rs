@@ -18,7 +18,7 @@ use std::{
     cell::Cell,
     fmt,
     ptr::{self, NonNull},
-    sync::{Arc, PoisonError},
+    sync::{Arc, PoisonError, TryLockError},
 };
 
 /// The place of a resident in its list.
@@ -89,6 +89,9 @@ impl<P> Shard<P> {
     }
 
     fn lock(&self) -> MutexGuard<'_, List<P>> {
+        // In a rehearsal whoever has the lock may have been interrupted: `claim` comes to a point.
+        let is_free = || !matches!(self.list.try_lock(), Err(TryLockError::WouldBlock));
+        thread::wait_until(None, is_free);
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

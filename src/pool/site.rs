@@ -15,11 +15,15 @@ use std::{
     hint,
     iter::successors,
     ptr,
+    time::Duration,
 };
 
 /// How often a wait looks, with eight pauses in between, before it sleeps: some 10 to 20 µs, about what
 /// falling asleep and being woken costs.
 const LINGER: u32 = 64;
+
+/// How long a wait in a pool that has ended sleeps before it looks for late work.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 thread_local! {
     /// The innermost site of this thread, or null.
@@ -478,7 +482,7 @@ impl<'w, 'c> Site<'w, 'c> {
                     self.active().resume(ticket);
                 }
                 // The others have been sent home, so nobody will wake us for what comes in now.
-                Step::Exit => thread::yield_now(),
+                Step::Exit => self.rest(event, Some(LOOK_AGAIN)),
             }
         }
         self.active().settle();
@@ -556,9 +560,13 @@ impl<'w, 'c> Site<'w, 'c> {
             }
             pause(8, event);
         }
+        self.rest(event, None);
+    }
+
+    fn rest(&self, event: &impl Awaited, timeout: Option<Duration>) {
         if event.sleep(self.worker()) {
-            self.pool
-                .park(|| event.happened() || event.has_job() || or());
+            let woken = || event.happened() || event.has_job() || self.is_called();
+            self.pool.park(timeout, woken);
             event.awake();
         }
     }
