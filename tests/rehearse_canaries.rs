@@ -43,7 +43,11 @@ const VISIBLE: [(Canary, Check, &[&str]); 21] = [
         futures::check,
         &["nobody can go on", "on and on"],
     ),
-    (Canary::ClockForgets, futures::check, &["nobody can go on"]),
+    (
+        Canary::ClockForgets,
+        futures::check,
+        &["nobody can go on", "is over at"],
+    ),
     (Canary::FutureRest, futures::check, &["nobody can go on"]),
     (Canary::FutureWatch, futures::check, &["nobody can go on"]),
     (Canary::FutureTell, futures::check, &["nobody can go on"]),

@@ -18,6 +18,16 @@ use std::{
 /// | `Burst` | 0, 35 (that of 10), 35 (of 20), 35 (of 30), 40, 50, … |
 /// | `Delay` | 0, 35 (that of 10), 45, 55, … |
 /// | `Skip` | 0, 35 (that of 10), 40, 50, … |
+///
+/// ```
+/// use filch::time::{MissedTicks, PausedClock};
+///
+/// let clock = PausedClock::new();
+/// let hourly = clock.interval(std::time::Duration::from_secs(3600));
+/// let hourly = hourly.missed_ticks(MissedTicks::Delay);
+/// # drop(hourly);
+/// assert_eq!(MissedTicks::default(), MissedTicks::Burst);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MissedTicks {
     /// Those that were missed come at once, one after the other, until it has caught up: the number of ticks is
@@ -32,6 +42,19 @@ pub enum MissedTicks {
 }
 
 /// Ticks once a period; from [`interval`](crate::time::interval), [`interval_at`](crate::time::interval_at).
+///
+/// ```
+/// use filch::time;
+/// use std::time::Duration;
+///
+/// let (first, third) = filch::block_on(async {
+///     let mut interval = time::interval(Duration::from_millis(1));
+///     let first = interval.tick().await;
+///     interval.tick().await;
+///     (first, interval.tick().await)
+/// });
+/// assert_eq!(third - first, Duration::from_millis(2)); // what they were meant for
+/// ```
 pub struct Interval {
     /// Waits for the next tick.
     sleep: Sleep,
@@ -61,6 +84,14 @@ impl Interval {
     }
 
     /// The time from one tick to the next.
+    ///
+    /// ```
+    /// use filch::time;
+    /// use std::time::Duration;
+    ///
+    /// let second = Duration::from_secs(1);
+    /// assert_eq!(time::interval(second).period(), second);
+    /// ```
     #[must_use]
     pub fn period(&self) -> Duration {
         self.period
@@ -106,6 +137,21 @@ impl Interval {
     }
 
     /// The next tick is a period from now.
+    ///
+    /// ```
+    /// use filch::time::PausedClock;
+    /// use std::{task::{Context, Poll, Waker}, time::Duration};
+    ///
+    /// let (clock, second) = (PausedClock::new(), Duration::from_secs(1));
+    /// let mut interval = clock.interval(second);
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// interval.reset();
+    /// assert_eq!(interval.poll_tick(&mut cx), Poll::Pending);
+    /// clock.advance(second);
+    /// assert_eq!(interval.poll_tick(&mut cx), Poll::Ready(clock.now()));
+    /// interval.reset_at(clock.now());
+    /// assert!(interval.poll_tick(&mut cx).is_ready());
+    /// ```
     pub fn reset(&mut self) {
         self.sleep.reset_after(self.period);
     }

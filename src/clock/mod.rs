@@ -53,6 +53,11 @@ pub struct Clock {
 
 impl Clock {
     /// The clock of the system, as [`Instant::now`] tells it.
+    ///
+    /// ```
+    /// let clock = filch::time::Clock::real();
+    /// assert!(!clock.is_paused() && clock.now() <= std::time::Instant::now());
+    /// ```
     #[must_use]
     pub const fn real() -> Self {
         Self { paused: None }
@@ -74,6 +79,25 @@ impl Clock {
     }
 
     /// As [`time::sleep`](crate::time::sleep), with this clock.
+    ///
+    /// ```
+    /// use filch::{Pool, time::PausedClock};
+    /// use std::{future::pending, time::Duration};
+    ///
+    /// let clock = PausedClock::auto();
+    /// let pool = Pool::builder().workers(0).clock(&clock).build()?;
+    /// pool.block_on(async {
+    ///     let second = Duration::from_secs(1);
+    ///     clock.sleep(second).await;
+    ///     clock.sleep_until(clock.now() + second).await;
+    ///     assert!(clock.timeout(second, pending::<()>()).await.is_err());
+    ///     assert!(clock.timeout_at(clock.now() + second, pending::<()>()).await.is_err());
+    ///     let mut interval = clock.interval_at(clock.now() + second, second);
+    ///     interval.tick().await;
+    ///     assert_eq!(clock.elapsed(), 5 * second);
+    /// });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn sleep(&self, time: Duration) -> Sleep {
         Sleep::new(self.clone(), self.after(time))
     }

@@ -52,6 +52,13 @@ pub struct PausedClock {
 
 impl PausedClock {
     /// A clock that moves only when it is told to.
+    ///
+    /// ```
+    /// let clock = filch::time::PausedClock::new();
+    /// let before = clock.now();
+    /// std::thread::sleep(std::time::Duration::from_millis(2));
+    /// assert_eq!(clock.now(), before);
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::with(false)

@@ -21,6 +21,19 @@ use std::{
 /// It costs nothing before it is polled the first time, and may be polled again after it was ready. Dropped early it
 /// leaves nothing behind.
 ///
+/// ```
+/// use filch::time;
+/// use std::time::Duration;
+///
+/// filch::block_on(async {
+///     let mut sleep = time::sleep(Duration::from_millis(1));
+///     (&mut sleep).await;
+///     assert!(sleep.is_elapsed());
+///     sleep.reset_after(Duration::from_millis(1)); // and once more
+///     sleep.await;
+/// });
+/// ```
+///
 /// # Panics
 /// When it is polled, has to wait for the real clock, and the [thread of the timer](crate::TimerError) cannot be
 /// started.

@@ -20,6 +20,17 @@ use std::{
 ///
 /// A future that is ready when it is polled has not been late, whatever the clock says: what it has made is not thrown
 /// away. One that is late stays, and is dropped with this; [`into_inner`](Self::into_inner) takes it back.
+///
+/// ```
+/// use filch::time;
+/// use std::{future::ready, time::{Duration, Instant}};
+///
+/// let mut timeout = time::timeout(Duration::from_secs(1), ready(7));
+/// assert!(timeout.deadline() > Some(Instant::now()));
+/// *timeout.get_mut() = ready(8);
+/// assert_eq!(timeout.get_ref().clone().into_inner(), 8);
+/// assert_eq!(filch::block_on(timeout), Ok(8));
+/// ```
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Timeout<F> {
     /// Pinned with the timeout: nothing here moves it, and there is no `Drop` that could.

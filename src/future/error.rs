@@ -37,6 +37,11 @@ impl FutureError {
     }
 
     /// The future panicked; [`into_panic`](Self::into_panic) has with what.
+    ///
+    /// ```
+    /// let error = filch::spawn_future(async { panic!("no luck") }).join().unwrap_err();
+    /// assert!(error.is_panic());
+    /// ```
     #[must_use]
     pub fn is_panic(&self) -> bool {
         self.panic.is_some()
@@ -56,6 +61,11 @@ impl FutureError {
 
     /// What the future panicked with.
     ///
+    /// ```
+    /// let error = filch::spawn_future(async { panic!("no luck") }).join().unwrap_err();
+    /// assert_eq!(error.into_panic().downcast_ref(), Some(&"no luck"));
+    /// ```
+    ///
     /// # Panics
     /// When it did not panic; [`try_into_panic`](Self::try_into_panic) does not.
     #[must_use]
@@ -68,6 +78,13 @@ impl FutureError {
 
     /// What the future panicked with, or the error itself.
     ///
+    /// ```
+    /// let never = filch::spawn_future(std::future::pending::<()>());
+    /// never.abort();
+    /// let error = never.join().unwrap_err().try_into_panic().unwrap_err();
+    /// assert!(error.is_cancelled());
+    /// ```
+    ///
     /// # Errors
     /// The error, when it is no panic.
     pub fn try_into_panic(self) -> Result<Payload, Self> {
@@ -78,6 +95,11 @@ impl FutureError {
     }
 
     /// Goes on with the panic of the future, as if it had been polled right here.
+    ///
+    /// ```should_panic
+    /// let handle = filch::spawn_future(async { panic!("no luck") });
+    /// let () = handle.join().unwrap_or_else(|error| error.resume());
+    /// ```
     ///
     /// # Panics
     /// Always: with what the future panicked with, or with this error.

@@ -112,7 +112,14 @@ pub struct FutureGroup<T> {
 }
 
 impl<T: Send + 'static> FutureGroup<T> {
-    /// A group without futures. They run on the pool that whoever spawns them works for, else on the global one.
+    /// A group without futures. They run on the pool that whoever spawns them works for, else on the global one;
+    /// [`Pool::future_group`] makes one of a certain pool.
+    ///
+    /// ```
+    /// let mut group = filch::future::FutureGroup::new();
+    /// group.spawn(async { "anywhere" });
+    /// assert_eq!(filch::block_on(group.join_next()).unwrap().unwrap(), "anywhere");
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::on(None)
@@ -128,7 +135,14 @@ impl<T: Send + 'static> FutureGroup<T> {
         }
     }
 
-    /// Spawns a future.
+    /// Spawns a future. What is returned can abort it alone.
+    ///
+    /// ```
+    /// let mut group = filch::future::FutureGroup::new();
+    /// let stuck = group.spawn(std::future::pending::<()>());
+    /// stuck.abort();
+    /// assert!(filch::block_on(group.join_next()).unwrap().unwrap_err().is_cancelled());
+    /// ```
     pub fn spawn<F>(&mut self, future: F) -> AbortHandle
     where
         F: Future<Output = T> + Send + 'static,
@@ -153,11 +167,35 @@ impl<T: Send + 'static> FutureGroup<T> {
     }
 
     /// Waits for the next future to end; `None` when there are none. May be dropped while it waits: nothing is lost.
+    ///
+    /// ```
+    /// use filch::{future::FutureGroup, time};
+    /// use std::time::Duration;
+    ///
+    /// let mut group = FutureGroup::new();
+    /// for ms in [20, 1] {
+    ///     group.spawn(async move {
+    ///         time::sleep(Duration::from_millis(ms)).await;
+    ///         ms
+    ///     });
+    /// }
+    /// assert_eq!(filch::block_on(group.join_next()).unwrap().unwrap(), 1);
+    /// // The other one is aborted with the group.
+    /// ```
     pub async fn join_next(&mut self) -> Option<Result<T, FutureError>> {
         poll_fn(|cx| self.poll_join_next(cx)).await
     }
 
-    /// [`join_next`](Self::join_next) for those who poll.
+    /// [`join_next`](Self::join_next) for those who poll. Whoever polled last is woken.
+    ///
+    /// ```
+    /// use filch::future::FutureGroup;
+    /// use std::{future::poll_fn, task::Poll};
+    ///
+    /// let mut group = FutureGroup::<u8>::new();
+    /// let none = filch::block_on(poll_fn(|cx| group.poll_join_next(cx)));
+    /// assert!(none.is_none());
+    /// ```
     pub fn poll_join_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, FutureError>>> {
         loop {
             let next = match self.current {
@@ -199,6 +237,13 @@ impl<T: Send + 'static> FutureGroup<T> {
 
 impl<T> FutureGroup<T> {
     /// How many futures there are whose end has not been awaited.
+    ///
+    /// ```
+    /// let mut group = filch::future::FutureGroup::new();
+    /// assert!(group.is_empty());
+    /// group.spawn(async {});
+    /// assert_eq!(group.len(), 1); // also when it is done
+    /// ```
     #[must_use]
     pub fn len(&self) -> usize {
         self.members.len()
@@ -211,11 +256,27 @@ impl<T> FutureGroup<T> {
     }
 
     /// Aborts all; they can be awaited still.
+    ///
+    /// ```
+    /// let mut group = filch::future::FutureGroup::new();
+    /// group.spawn(std::future::pending::<()>());
+    /// group.abort_all();
+    /// assert!(filch::block_on(group.join_all())[0].is_err());
+    /// ```
     pub fn abort_all(&self) {
         self.members.values().for_each(FutureHandle::abort);
     }
 
     /// Lets all go on with nobody waiting for them.
+    ///
+    /// ```
+    /// let mut group = filch::future::FutureGroup::new();
+    /// let (send, receive) = std::sync::mpsc::channel();
+    /// group.spawn(async move { send.send("done").unwrap() });
+    /// group.detach_all();
+    /// drop(group); // aborts nothing
+    /// assert_eq!(receive.recv(), Ok("done"));
+    /// ```
     pub fn detach_all(&mut self) {
         self.current = None;
         // What they have noted, and will note, is of no interest.

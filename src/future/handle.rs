@@ -83,6 +83,12 @@ impl<T> FutureHandle<T> {
     pub fn detach(self) {}
 
     /// Whether the future is done, has panicked, or was cancelled.
+    ///
+    /// ```
+    /// let handle = filch::spawn_future(std::future::pending::<()>());
+    /// assert!(!handle.is_finished());
+    /// # handle.abort();
+    /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.hold.cell().snapshot().is_done()
@@ -132,6 +138,15 @@ impl<T> fmt::Debug for FutureHandle<T> {
 }
 
 /// Ends a spawned future from elsewhere: [`FutureHandle::abort_handle`].
+///
+/// ```
+/// let handle = filch::spawn_future(std::future::pending::<()>());
+/// let abort = handle.abort_handle();
+/// assert!(!abort.is_finished());
+/// abort.clone().abort();
+/// assert!(handle.join().unwrap_err().is_cancelled());
+/// assert!(abort.is_finished());
+/// ```
 #[derive(Clone)]
 pub struct AbortHandle {
     cell: Ref,

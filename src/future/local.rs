@@ -343,7 +343,7 @@ impl Inside {
 /// Futures that stay on one thread, and so need not be `Send`.
 ///
 /// They are polled by whoever polls what [`run_until`](Self::run_until) gives, which is most often
-/// [`block_on`](Self::block_on); in between they wait. Dropping the set drops them.
+/// [`block_on`](Self::block_on); in between they wait. Dropping the set drops them, the oldest first.
 ///
 /// ```
 /// use filch::future::{LocalSet, spawn_local};
@@ -363,12 +363,23 @@ impl Inside {
 /// });
 /// assert_eq!(sum.get(), 6);
 /// ```
+///
+/// A set cannot leave its thread, so its futures are polled and dropped where they were made:
+///
+/// ```compile_fail
+/// let set = filch::future::LocalSet::new();
+/// std::thread::spawn(move || drop(set)); // `Rc<..>` cannot be sent between threads
+/// ```
 pub struct LocalSet {
     inside: Rc<Inside>,
 }
 
 impl LocalSet {
     /// A set without futures.
+    ///
+    /// ```
+    /// assert!(filch::future::LocalSet::new().is_empty());
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         let queue = Queue {
@@ -396,6 +407,9 @@ impl LocalSet {
     }
 
     /// Polls `future`, and those of the set, until `future` is done. The others stay where they are, for the next call.
+    ///
+    /// Several of these may be under way for one set, side by side or one in the other; each polls its own future, and
+    /// all of them those of the set.
     ///
     /// ```
     /// use filch::future::{LocalSet, spawn_local};
@@ -428,11 +442,25 @@ impl LocalSet {
     }
 
     /// [`block_on`](crate::block_on()) of [`run_until`](Self::run_until).
+    ///
+    /// ```
+    /// let set = filch::future::LocalSet::new();
+    /// let local = std::rc::Rc::new(3);
+    /// assert_eq!(set.block_on(async { *local + 4 }), 7);
+    /// ```
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         block_on(self.run_until(future))
     }
 
     /// How many of its futures are not done.
+    ///
+    /// ```
+    /// let set = filch::future::LocalSet::new();
+    /// set.spawn_local(async {}).detach();
+    /// assert_eq!(set.len(), 1); // nobody has polled it yet
+    /// set.block_on(filch::future::yield_now());
+    /// assert!(set.is_empty());
+    /// ```
     #[must_use]
     pub fn len(&self) -> usize {
         self.inside.members.borrow().len()
@@ -556,7 +584,14 @@ pub struct LocalHandle<T> {
 }
 
 impl<T> LocalHandle<T> {
-    /// Drops the future, at once if it is not the one that is being polled.
+    /// Drops the future, at once if it is not the one that is being polled. Without effect if it is done.
+    ///
+    /// ```
+    /// let set = filch::future::LocalSet::new();
+    /// let never = set.spawn_local(std::future::pending::<()>());
+    /// never.abort();
+    /// assert!(never.is_finished() && set.is_empty());
+    /// ```
     pub fn abort(&self) {
         if let Some(set) = self.set.upgrade() {
             set.end(self.key);
@@ -570,6 +605,11 @@ impl<T> LocalHandle<T> {
     }
 
     /// Lets the future go on with nobody waiting for it; as dropping the handle does.
+    ///
+    /// ```
+    /// let set = filch::future::LocalSet::new();
+    /// set.spawn_local(async { println!("when the set is polled") }).detach();
+    /// ```
     pub fn detach(self) {}
 }
 

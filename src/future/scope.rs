@@ -91,6 +91,15 @@ impl<F: Future> Future for Scoped<F> {
 }
 
 /// Where futures that borrow are spawned: [`scope`].
+///
+/// ```
+/// let words = ["one", "two"];
+/// let letters = filch::future::scope(|s| {
+///     let handles = words.map(|word| s.spawn(async { word.len() }));
+///     handles.map(|handle| handle.join().unwrap())
+/// });
+/// assert_eq!(letters, [3, 3]);
+/// ```
 pub struct FutureScope<'scope, 'env: 'scope> {
     pool: Arc<Inner>,
     members: Shared,
@@ -101,6 +110,16 @@ pub struct FutureScope<'scope, 'env: 'scope> {
 
 impl<'scope> FutureScope<'scope, '_> {
     /// Spawns a future that may borrow what lives longer than the scope.
+    ///
+    /// ```
+    /// let mut numbers = [1, 2, 3];
+    /// filch::future::scope(|s| {
+    ///     for n in &mut numbers {
+    ///         s.spawn(async move { *n *= 2 });
+    ///     }
+    /// });
+    /// assert_eq!(numbers, [2, 4, 6]);
+    /// ```
     pub fn spawn<F>(&'scope self, future: F) -> ScopedHandle<'scope, F::Output>
     where
         F: Future + Send + 'scope,
@@ -233,6 +252,15 @@ fn scope_on<'env, R>(
 }
 
 /// A future of a [scope]: await it, or join it. Dropping the handle detaches the future from it, but not from the scope.
+///
+/// ```
+/// filch::future::scope(|s| {
+///     let stuck = s.spawn(std::future::pending::<()>());
+///     assert!(!stuck.is_finished());
+///     stuck.abort(); // else the scope would not end
+///     assert!(stuck.join().unwrap_err().is_cancelled());
+/// });
+/// ```
 pub struct ScopedHandle<'scope, T> {
     handle: FutureHandle<()>,
     slot: Slot<T>,

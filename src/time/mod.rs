@@ -36,7 +36,12 @@
 //! The functions here ask the clock of the pool whose worker calls them, or in whose
 //! [`block_on`](crate::Pool::block_on) they are called. It is that of the system unless the pool was
 //! [built with another](crate::PoolBuilder::clock). Outside of pools it is that of the system. What was made with a clock stays
-//! with it. For tests there is a [`PausedClock`], which stands still until it is moved, so that nothing waits for real
+//! with it.
+//!
+//! It is the call that counts, not the poll: `pool.spawn_future(time::sleep(day))` on a thread of your own asks the clock of
+//! the system. Call them inside, as in `pool.spawn_future(async { time::sleep(day).await })`, or on a certain [`Clock`].
+//!
+//! For tests there is a [`PausedClock`], which stands still until it is moved, so that nothing waits for real
 //! and every run is the same.
 
 pub use crate::clock::{Clock, Elapsed, Interval, MissedTicks, PausedClock, Sleep, Timeout};
