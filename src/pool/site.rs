@@ -536,7 +536,7 @@ impl<'w, 'c> Site<'w, 'c> {
         let skip = |site: &Site<'_, '_>| {
             site.pool.threads() == 0 && site.pool.skip_time(site.waits_alone())
         };
-        skip(self) || !self.other.is_null() && self.below().any(|site| skip(site))
+        skip(self) || !self.other.is_null() && self.below().any(skip)
     }
 
     /// Whether the worker has a reason to get up.
