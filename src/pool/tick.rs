@@ -67,7 +67,7 @@ impl Pool {
 impl Inner {
     /// Runs at most so many jobs on this thread, and says how many it ran.
     fn help(&self, most: usize) -> usize {
-        let help = |site: &Site<'_, '_>| (0..most).take_while(|_| site.help_once()).count();
+        let help = |site: &Site<'_, '_>| site.help(most);
         Site::with(|site| match site {
             Some(site) if site.is_inside(self) => self.on_site(help),
             // A place costs more than a look, and a loop of ticks looks often.
