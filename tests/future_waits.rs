@@ -186,13 +186,13 @@ fn what_a_helped_closure_wakes_in_a_poll_is_told() {
 #[test]
 fn what_is_woken_is_told_before_a_call_to_another_pool() {
     beside_a_sleeper(|_, last, heard, _| {
-        let other = support::pool(1);
+        let other = pool(1);
         last.ring();
         other.join(|| heard.wait("somebody comes for it"), || ());
     });
     // And what the call wakes.
     beside_a_sleeper(|own, last, heard, _| {
-        support::pool(1).install(|| {
+        pool(1).install(|| {
             own.install(|| {
                 last.ring();
                 heard.wait("somebody comes for it");
