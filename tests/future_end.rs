@@ -320,6 +320,71 @@ fn who_waits_for_a_future_of_a_pool_that_ends_is_told() {
 }
 
 #[test]
+fn a_shutdown_waits_for_what_another_one_ends() {
+    struct Slow(Flag, Flag, Arc<AtomicUsize>);
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            self.0.set();
+            self.1.wait("told to go on");
+            thread::sleep(Duration::from_millis(20));
+            self.2.fetch_add(1, SeqCst);
+        }
+    }
+    within(LIMIT, || {
+        let (pool, count) = (pool(1), Arc::new(AtomicUsize::new(0)));
+        let (began, go, waits) = (Flag::default(), Flag::default(), Flag::default());
+        let (slow, set) = (
+            Slow(began.clone(), go.clone(), count.clone()),
+            waits.clone(),
+        );
+        pool.spawn_future(async move {
+            set.set();
+            hold(slow).await;
+        })
+        .detach();
+        waits.wait("it is polled");
+        let other = pool.clone();
+        let first = thread::spawn(move || other.shutdown());
+        began.wait("one of them drops it");
+        let second = thread::spawn(move || pool.shutdown());
+        go.set();
+        second.join().unwrap();
+        assert_eq!(count.load(SeqCst), 1, "whoever returns, it is gone");
+        first.join().unwrap();
+    });
+}
+
+#[test]
+fn the_last_handle_of_a_pool_without_threads_in_a_future() {
+    within(LIMIT, || {
+        let alive = Arc::new(());
+        // Done, aborted, and dropped with others that wait.
+        for end in 0..3 {
+            let pool = pool(0);
+            let (own, kept) = (pool.clone(), alive.clone());
+            pool.spawn_future(hold(alive.clone())).detach();
+            let handle = pool.spawn_future(async move {
+                let _kept = kept;
+                filch::spawn_future(hold(_kept.clone())).detach();
+                if end > 0 {
+                    pending::<()>().await;
+                }
+                drop(own);
+            });
+            if end == 2 {
+                pool.run_until_stalled();
+            }
+            drop(pool);
+            if end > 0 {
+                handle.abort();
+            }
+            assert_eq!(handle.join().is_err(), end > 0);
+            assert_eq!(Arc::strong_count(&alive), 1, "of {end}");
+        }
+    });
+}
+
+#[test]
 fn handles_that_outlive_everything_keep_only_their_cell() {
     within(LIMIT, || {
         let value = Arc::new(());

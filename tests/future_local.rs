@@ -468,7 +468,7 @@ fn a_group_that_lets_all_go_starts_anew() {
         let (seen, waker) = wakes();
         let mut cx = Context::from_waker(&waker);
         let sleep = clock.sleep(Duration::from_secs(1));
-        group.spawn(async move { sleep.await });
+        group.spawn(sleep);
         pool.run_until_stalled();
         assert!(group.poll_join_next(&mut cx).is_pending());
         group.detach_all();

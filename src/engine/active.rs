@@ -61,9 +61,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         self.worker.take_urgent_inside()
     }
 
-    /// Takes a task that is for this worker alone.
+    /// Takes a task that is for this worker alone. It runs inside of the present task, see [`took`](Self::took).
     pub fn take_mail(&mut self) -> Option<T> {
-        self.worker.take_mail()
+        let task = self.worker.take_mail()?;
+        // It comes before the one that nobody was told of.
+        self.speak_up();
+        Some(task)
     }
 
     /// Takes a task that should not wait for what is in the worker's own queue: an urgent one, or one from the
@@ -116,8 +119,15 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         }
     }
 
-    /// The waiting is over: the worker goes on with its task, whatever it was about to do.
+    /// The waiting is over: the worker goes on with its task, whatever it was about to do. What it has queued without a
+    /// word may lie there for long now, so others are told.
     pub fn settle(&mut self) {
+        self.stop_search();
+        self.speak_up();
+    }
+
+    /// The worker goes on with a task that it has just taken, whatever it was about to do.
+    pub fn stop_search(&mut self) {
         self.worker.leave_search();
         if self.worker.idle {
             // Its task is in flight.
@@ -300,6 +310,32 @@ impl<T: Send, O: Observer> Active<'_, '_, T, PerWorker, O> {
         self.worker.behind > 0
     }
 
+    /// The newest of those that were queued since `mark` goes behind the others, which is all that
+    /// [`serve_older`](Self::serve_older) can mean to a worker that takes nothing from below the mark.
+    #[cold]
+    pub fn serve_above(&mut self, mark: Mark) {
+        self.worker.behind = 0;
+        let owner = self.worker.queue.owner();
+        let mut taken = Vec::new();
+        while owner.is_above(mark)
+            && let Some(task) = owner.pop()
+        {
+            taken.push(task);
+        }
+        if taken.is_empty() {
+            return;
+        }
+        // They came newest first.
+        taken[1..].reverse();
+        for task in taken {
+            if owner.push(task).is_err() {
+                unreachable!("there was room for it a moment ago");
+            }
+        }
+        // While they were out of the queue, a last look may have missed them.
+        self.announce();
+    }
+
     /// Queues a *part* of the present task: something that the task will not finish without. Parts are
     /// not counted; whoever runs one says [`is_part`](Self::is_part). The mark is for
     /// [`Owner::retract`](super::Owner::retract).
@@ -343,5 +379,95 @@ impl<T: Send, Q: Strategy, O: Observer> Drop for Active<'_, '_, T, Q, O> {
 impl<T: Send, Q: Strategy, O: Observer> fmt::Debug for Active<'_, '_, T, Q, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Active").field(&self.worker).finish()
+    }
+}
+
+#[cfg(all(test, not(filch_loom)))]
+mod tests {
+    use crate::engine::{Core, PerWorker, Settings, Silent, Step, Unpark};
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    };
+
+    struct Wakes(Arc<AtomicUsize>);
+
+    impl Unpark for Wakes {
+        fn unpark(&self, _worker: usize) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    type TestCore = Core<&'static str, PerWorker, Silent>;
+    type TestActive<'w, 'c> = super::Active<'w, 'c, &'static str, PerWorker, Silent>;
+
+    /// A worker spawns a task quietly beside another worker that sleeps, and does `then`. Says how many wakes each of the
+    /// two steps led to.
+    fn beside_a_sleeper(then: impl FnOnce(&TestCore, &mut TestActive<'_, '_>)) -> [usize; 2] {
+        let wakes = Arc::new(AtomicUsize::new(0));
+        let mut settings = Settings::new(2);
+        settings.unpark = Box::new(Wakes(wakes.clone()));
+        let core = TestCore::new(settings, &Default::default(), Silent).unwrap();
+        let (mut busy, mut sleeper) = (core.enter(0), core.enter(1));
+        core.inject("busy").unwrap();
+        let mut told = [0; 2];
+        let step = busy.step(|_, mut active| {
+            while !matches!(sleeper.step(|_, _| ()), Step::Park(_)) {}
+            let count = || wakes.swap(0, Relaxed);
+            count();
+            active.spawn_quietly("next").unwrap();
+            told[0] = count();
+            then(&core, &mut active);
+            told[1] = count();
+        });
+        assert!(matches!(step, Step::Ran));
+        told
+    }
+
+    #[test]
+    fn a_quiet_task_is_told_when_something_else_comes_first() {
+        assert_eq!(beside_a_sleeper(|_, _| ()), [0, 0], "it is next");
+        let own = beside_a_sleeper(|_, active| {
+            assert_eq!(active.take_own(), Some("next"));
+            active.took();
+            active.settle();
+        });
+        assert_eq!(own, [0, 0], "it has been taken");
+        let settled = beside_a_sleeper(|_, active| active.settle());
+        assert_eq!(settled, [0, 1], "the task that runs goes on");
+        let mail = beside_a_sleeper(|core, active| {
+            core.send(0, "letter").unwrap();
+            assert_eq!(active.take_mail(), Some("letter"));
+            active.took();
+        });
+        // One for the letter.
+        assert_eq!(mail, [0, 2], "mail comes first");
+        let urgent = beside_a_sleeper(|_, active| assert_eq!(active.take_mail(), None));
+        assert_eq!(urgent, [0, 0], "there was no mail");
+    }
+
+    #[test]
+    fn above_a_mark_the_newest_goes_behind_the_others() {
+        let core = TestCore::new(Settings::new(1), &Default::default(), Silent).unwrap();
+        let mut worker = core.enter(0);
+        core.inject("").unwrap();
+        let _step = worker.step(|_, mut active| {
+            active.spawn_local("below").unwrap();
+            let mark = active.queue().owner().mark();
+            active.serve_above(mark);
+            for task in ["a", "b"] {
+                active.spawn_local(task).unwrap();
+            }
+            active.spawn_behind("c").unwrap();
+            assert!(active.serves_older());
+            active.serve_above(mark);
+            assert!(!active.serves_older());
+            let mut order = Vec::new();
+            while let Some(task) = active.take_own() {
+                active.took();
+                order.push(task);
+            }
+            assert_eq!(order, ["b", "a", "c", "below"]);
+        });
     }
 }

@@ -136,12 +136,17 @@ fn drive_on<F: Future>(site: &Site<'_, '_>, future: Pin<&mut F>) -> F::Output {
         future,
         |signal| match site.is_in_several() {
             true => wait_in_several(site, signal),
-            false => site.wait(signal, site.mark()),
+            // What it waits for this task may have queued long ago.
+            false => site.wait(signal, site.began()),
         },
         || {
             site.yield_to_older();
             // As many as there may be ahead of it, but others are ahead of it again and again.
-            (0..MANNERS).take_while(|_| site.help_once()).for_each(drop);
+            let ran = site.help_in_wait(MANNERS);
+            if !site.help_below() && ran == 0 && site.waits_alone() {
+                // Others may have to run what it waits for.
+                thread::yield_now();
+            }
         },
     )
 }
@@ -150,7 +155,8 @@ fn drive_on<F: Future>(site: &Site<'_, '_>, future: Pin<&mut F>) -> F::Output {
 /// need any. It can be woken for work of one of them only, so it looks for the others' from time to time.
 fn wait_in_several(site: &Site<'_, '_>, signal: &Signal) {
     while !signal.is_up() {
-        if !site.help_once() && !site.help_below() && !signal.is_up() && !site.skip_time() {
+        let idle = site.help_in_wait(1) == 0 && !site.help_below() && !signal.is_up();
+        if idle && !site.skip_time() {
             thread::park_timeout(LOOK_AGAIN);
         }
     }

@@ -81,6 +81,10 @@ pub(super) unsafe fn launch<F: Future>(pool: &Inner, future: F) -> FutureHandle<
 /// As [`cell::make`].
 #[inline]
 unsafe fn launch_on<F: Future>(site: &Site<'_, '_>, future: F) -> FutureHandle<F::Output> {
+    if let Some(pool) = site.pool().elsewhere() {
+        // SAFETY: the caller's duty.
+        return unsafe { launch_outside(pool, future) };
+    }
     // SAFETY: the caller's duty.
     let (hold, ticket) = unsafe { cell::make(future) };
     ticket.queue_on(site);

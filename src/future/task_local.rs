@@ -1,5 +1,6 @@
 //! Values that go with a future from thread to thread.
 
+use crate::pool::task;
 use std::{cell::RefCell, fmt, future::poll_fn, mem, pin::pin, thread::LocalKey};
 
 /// A value that a future, and what it awaits, can see wherever it is polled: declared with
@@ -23,18 +24,22 @@ use std::{cell::RefCell, fmt, future::poll_fn, mem, pin::pin, thread::LocalKey};
 /// assert!(REQUEST.try_with(|_| ()).is_none());
 /// ```
 pub struct TaskLocal<T: 'static> {
-    key: LocalKey<RefCell<Option<T>>>,
+    key: LocalKey<Place<T>>,
 }
+
+/// A value, and how deep in tasks the thread was when it was set: a worker that waits runs other tasks in the middle of
+/// this one, and those are deeper and do not see it.
+type Place<T> = RefCell<Option<(usize, T)>>;
 
 impl<T: 'static> TaskLocal<T> {
     /// For the macro.
     #[doc(hidden)]
-    pub const fn new(key: LocalKey<RefCell<Option<T>>>) -> Self {
+    pub const fn new(key: LocalKey<Place<T>>) -> Self {
         Self { key }
     }
 
     /// Exchanges the value in place with `value`.
-    fn swap(&'static self, value: &mut Option<T>) {
+    fn swap(&'static self, value: &mut Option<(usize, T)>) {
         self.key.with(|place| {
             let mut place = place
                 .try_borrow_mut()
@@ -49,16 +54,19 @@ impl<T: 'static> TaskLocal<T> {
         value: T,
         future: F,
     ) -> impl Future<Output = F::Output> + use<T, F> {
-        struct Set<'a, T: 'static>(&'static TaskLocal<T>, &'a mut Option<T>);
+        struct Set<'a, T: 'static>(&'static TaskLocal<T>, &'a mut Option<(usize, T)>);
         impl<T> Drop for Set<'_, T> {
             fn drop(&mut self) {
                 self.0.swap(self.1);
             }
         }
-        let mut value = Some(value);
+        let mut value = Some((0, value));
         async move {
             let mut future = pin!(future);
             poll_fn(|cx| {
+                if let Some((depth, _)) = &mut value {
+                    *depth = task::depth();
+                }
                 self.swap(&mut value);
                 let _back = Set(self, &mut value);
                 future.as_mut().poll(cx)
@@ -74,13 +82,13 @@ impl<T: 'static> TaskLocal<T> {
     /// assert_eq!(DEPTH.sync_scope(3, || DEPTH.get()), 3);
     /// ```
     pub fn sync_scope<R>(&'static self, value: T, f: impl FnOnce() -> R) -> R {
-        struct Set<T: 'static>(&'static TaskLocal<T>, Option<T>);
+        struct Set<T: 'static>(&'static TaskLocal<T>, Option<(usize, T)>);
         impl<T> Drop for Set<T> {
             fn drop(&mut self) {
                 self.0.swap(&mut self.1);
             }
         }
-        let mut set = Set(self, Some(value));
+        let mut set = Set(self, Some((task::depth(), value)));
         self.swap(&mut set.1);
         f()
     }
@@ -98,7 +106,10 @@ impl<T: 'static> TaskLocal<T> {
 
     /// Calls `f` with the value, if it is set here.
     pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Option<R> {
-        self.key.with(|place| place.borrow().as_ref().map(f))
+        self.key.with(|place| match &*place.borrow() {
+            Some((depth, value)) if *depth == task::depth() => Some(f(value)),
+            _ => None,
+        })
     }
 
     /// A clone of the value.
@@ -136,7 +147,7 @@ macro_rules! task_local {
             $(#[$attribute])*
             $visibility static $name: $crate::future::TaskLocal<$type> = {
                 ::std::thread_local! {
-                    static KEY: ::std::cell::RefCell<::std::option::Option<$type>> =
+                    static KEY: ::std::cell::RefCell<::std::option::Option<(usize, $type)>> =
                         const { ::std::cell::RefCell::new(::std::option::Option::None) };
                 }
                 $crate::future::TaskLocal::new(KEY)

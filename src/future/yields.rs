@@ -1,6 +1,5 @@
 //! Manners of long futures and tasks.
 
-use super::cell;
 use crate::pool::site::Site;
 use std::{
     cell::Cell,
@@ -85,7 +84,7 @@ impl Drop for Inside {
 pub fn checkpoint() {
     Site::with(|site| {
         if let Some(site) = site {
-            if cell::poll_is_long() {
+            if site.poll_is_long() {
                 site.speak_up();
             }
             if site.pool().core().is_pressed() {

@@ -45,6 +45,7 @@ pub struct PoolBuilder {
     task_latencies: bool,
     on_panic: Option<PanicHandler>,
     clock: Clock,
+    stands_for: Option<Arc<Inner>>,
 }
 
 impl PoolBuilder {
@@ -59,6 +60,7 @@ impl PoolBuilder {
             task_latencies: false,
             on_panic: None,
             clock: Clock::real(),
+            stands_for: None,
         }
     }
 
@@ -81,8 +83,9 @@ impl PoolBuilder {
 
     thread_settings!();
 
-    /// Tells panics to whom another pool tells them, and has its clock.
-    pub(super) fn like(mut self, other: &Inner) -> Self {
+    /// For a caller that finds no place in `other`, which is told of panics, and has the clock.
+    pub(super) fn instead_of(mut self, other: &Inner) -> Self {
+        self.stands_for = Some(other.share());
         self.on_panic.clone_from(&other.on_panic);
         self.clock.clone_from(&other.clock);
         self
@@ -219,6 +222,7 @@ impl PoolBuilder {
             residents: Residents::new(threads),
             on_panic: self.on_panic,
             clock: self.clock,
+            stands_for: self.stands_for,
             handle: OnceLock::new(),
             this: this.clone(),
         });

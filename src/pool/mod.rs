@@ -8,6 +8,7 @@ mod builder;
 mod entered;
 mod guest;
 pub(crate) mod heap;
+mod help;
 pub(crate) mod job;
 pub(crate) mod latch;
 pub(crate) mod list;
@@ -67,6 +68,8 @@ pub(crate) struct Inner {
     residents: Residents<Inner>,
     on_panic: Option<PanicHandler>,
     clock: Clock,
+    /// The pool that a caller is in which found no place there, and has this one to itself for a while.
+    stands_for: Option<Arc<Inner>>,
     /// The handles, for `Pool::current`.
     handle: OnceLock<Weak<Owned>>,
     /// Itself, for those who only have a reference.
@@ -274,6 +277,16 @@ impl Inner {
         })
     }
 
+    /// Where futures go that are spawned here, if not here: they may outlive this pool. One without threads has no use
+    /// for them, since nobody might come to poll them.
+    #[inline(always)]
+    pub(crate) fn elsewhere(&self) -> Option<&Self> {
+        match &self.stands_for {
+            Some(pool) if pool.threads > 0 => Some(pool),
+            _ => None,
+        }
+    }
+
     /// How many threads the pool has of its own.
     pub(crate) fn threads(&self) -> usize {
         self.threads
@@ -294,8 +307,13 @@ impl Inner {
         self.parkers.unpark(worker);
     }
 
-    pub(crate) fn park(&self, timeout: Option<Duration>, until: impl Fn() -> bool) {
-        self.parkers.park(timeout, until);
+    pub(crate) fn park(&self, until: impl Fn() -> bool) {
+        self.parkers.park(None, until);
+    }
+
+    /// [`park`](Self::park) for no longer than `limit`.
+    pub(crate) fn park_for(&self, limit: Duration, until: impl Fn() -> bool) {
+        self.parkers.park(Some(limit), until);
     }
 
     #[inline(always)]

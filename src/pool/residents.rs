@@ -59,6 +59,8 @@ pub(crate) struct Eviction {
 struct List<P> {
     head: Option<NonNull<Link>>,
     closed: bool,
+    /// How many have been evicted, and are not ended yet.
+    evicted: usize,
     /// The pool, while it is needed.
     keep: Option<Arc<P>>,
     /// How those who are here are ended: told by the first, and the same for all.
@@ -81,6 +83,7 @@ impl<P> Shard<P> {
             list: Mutex::new(List {
                 head: None,
                 closed: false,
+                evicted: 0,
                 keep: None,
                 eviction: None,
             }),
@@ -172,6 +175,7 @@ impl<P> Shard<P> {
             if unsafe { (eviction.claim)(link) } {
                 // SAFETY: as above.
                 unsafe { list.remove(link) };
+                list.evicted += 1;
                 let (before, after) = (None, evicted.replace(link));
                 // SAFETY: it has been taken over.
                 unsafe { set(link, Neighbours { before, after }) };
@@ -184,6 +188,7 @@ impl<P> Shard<P> {
             evicted = unsafe { get(link) }.after;
             // SAFETY: as above, and this is the only time.
             unsafe { (eviction.end)(link) };
+            self.lock().evicted -= 1;
         }
         drop(keep);
     }
@@ -204,6 +209,10 @@ impl<P> List<P> {
             // SAFETY: as above.
             unsafe { change(after, |at| at.before = before) };
         }
+    }
+
+    fn has_anybody(&self) -> bool {
+        self.head.is_some() || self.evicted > 0
     }
 
     /// The share of the pool, if it is needed no longer. It must be dropped without the lock.
@@ -302,10 +311,10 @@ impl<P> Residents<P> {
     }
 
     /// Waits until everybody has gone. Those who are still there are about to be ended by threads that tried to wake
-    /// them and found the pool closed. Where this thread is in the middle of that itself it does not wait.
+    /// them and found the pool closed, or that have evicted them. Where this thread is in the middle of that itself it does not wait.
     pub(crate) fn wait(&self) {
         for shard in &self.shards {
-            while ENDING.get() == 0 && shard.lock().head.is_some() {
+            while ENDING.get() == 0 && shard.lock().has_anybody() {
                 thread::yield_now();
             }
         }

@@ -22,8 +22,13 @@ use std::{
 /// falling asleep and being woken costs.
 const LINGER: u32 = 64;
 
-/// How long a wait in a pool that has ended sleeps before it looks for late work.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// How long a wait sleeps at a time where nobody would wake it for work: at first, and after so many times in vain at most
+/// so many times as long. A look around costs some hundred microseconds.
+const DOZE: Duration = Duration::from_millis(1);
+const LONGEST_DOZE: u32 = 16;
+
+/// How often it looks around before that: most such waits are over in no time.
+const SOON: u32 = 8;
 
 thread_local! {
     /// The innermost site of this thread, or null.
@@ -44,6 +49,11 @@ pub(crate) struct Site<'w, 'c> {
     other: *const Site<'static, 'static>,
     /// Waits run nothing from elsewhere, and of the own queue only what is above the mark.
     isolated: Cell<Option<Mark>>,
+    /// Where the worker's queue ended when the job began that runs here: what is above it the job has queued, or others in
+    /// the middle of it.
+    began: Cell<Mark>,
+    /// The job polls a future, and has not said that this takes long.
+    in_poll: Cell<bool>,
 }
 
 /// Pauses, but looks for the event every time: a pause takes up to 50 ns, and this word is the waiter's own.
@@ -69,7 +79,7 @@ impl<'w, 'c> Site<'w, 'c> {
     /// Runs `f` on the worker `active` of `pool`.
     #[inline(always)]
     pub(crate) fn enter<R>(
-        active: Active<'w, 'c, Job, PerWorker, Counters>,
+        mut active: Active<'w, 'c, Job, PerWorker, Counters>,
         pool: &'w Inner,
         f: impl FnOnce(&Site<'w, 'c>) -> R,
     ) -> R {
@@ -77,13 +87,20 @@ impl<'w, 'c> Site<'w, 'c> {
         // SAFETY: as in `with`.
         let other = match unsafe { outer.as_ref() } {
             Some(same) if ptr::eq(same.pool, pool) => same.other,
-            _ => outer,
+            Some(other) => {
+                other.turn_away();
+                outer
+            }
+            None => outer,
         };
+        let began = Cell::new(active.queue().owner().mark());
         let site = Site {
             active: UnsafeCell::new(active),
             pool,
             other,
             isolated: Cell::new(None),
+            began,
+            in_poll: Cell::new(false),
         };
         site.as_current(f)
     }
@@ -103,6 +120,7 @@ impl<'w, 'c> Site<'w, 'c> {
     /// Calls `f` on the innermost site of `pool` that this thread is in, or as a guest of it.
     #[cold]
     pub(crate) fn on_outer<R>(&self, pool: &Inner, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+        self.turn_away();
         let mut other = self.other;
         // SAFETY: `other` is null or points to a site further down on this stack, which outlives this
         // one, as does what it points to in turn.
@@ -147,10 +165,10 @@ impl<'w, 'c> Site<'w, 'c> {
 
     #[expect(clippy::mut_from_ref, reason = "see the field")]
     #[inline(always)]
-    fn active(&self) -> &mut Active<'w, 'c, Job, PerWorker, Counters> {
+    pub(super) fn active(&self) -> &mut Active<'w, 'c, Job, PerWorker, Counters> {
         // SAFETY: the site belongs to this thread (it is not `Sync`), and is not borrowed twice, as
-        // the field `active` says: every use below ends before anything else runs, but for the nested
-        // step in `wait`, and that runs on a site of its own.
+        // the field `active` says: every use below, and in `help`, ends before anything else runs, but for the
+        // nested `step`, and that runs on a site of its own.
         unsafe { &mut *self.active.get() }
     }
 
@@ -217,6 +235,34 @@ impl<'w, 'c> Site<'w, 'c> {
     /// This worker will not take that job soon: others may.
     pub(crate) fn speak_up(&self) {
         self.active().speak_up();
+    }
+
+    /// This thread goes to work for another pool in the middle of this task: nobody knows for how long.
+    #[cold]
+    fn turn_away(&self) {
+        self.in_poll.set(false);
+        self.speak_up();
+    }
+
+    /// Calls `poll`, which is to be short: what it wakes this worker takes next.
+    #[inline(always)]
+    pub(crate) fn in_poll<R>(&self, poll: impl FnOnce() -> R) -> R {
+        let before = self.in_poll.replace(true);
+        let result = poll();
+        self.in_poll.set(before);
+        result
+    }
+
+    /// Whether the job that runs here is in a poll that is short, as far as one knows.
+    #[inline(always)]
+    pub(crate) fn is_in_poll(&self) -> bool {
+        self.in_poll.get()
+    }
+
+    /// The poll that the job is in, if it is in one, is long. True when nobody knew.
+    #[inline(always)]
+    pub(crate) fn poll_is_long(&self) -> bool {
+        self.in_poll.replace(false)
     }
 
     /// All jobs that this worker has queued come before those that it will.
@@ -329,7 +375,14 @@ impl<'w, 'c> Site<'w, 'c> {
     /// Runs a job that was popped, inside of the present task.
     pub(crate) fn run(&self, job: Job) {
         self.active().took();
+        self.nest(job);
+    }
+
+    /// Runs a job in the middle of the one that runs here.
+    pub(super) fn nest(&self, job: Job) {
+        let began = self.began.replace(self.mark());
         job.run(self);
+        self.began.set(began);
     }
 
     /// The memory for this worker's jobs.
@@ -343,49 +396,6 @@ impl<'w, 'c> Site<'w, 'c> {
         self.active().yield_to_older();
     }
 
-    /// Takes the newest job of this worker that was queued since `mark`, or one that came by mail.
-    fn pop_above(&self, mark: Mark) -> Option<Job> {
-        if self.active().queue().owner().is_above(mark)
-            && let Some(job) = self.pop()
-        {
-            return Some(job);
-        }
-        self.active().take_mail()
-    }
-
-    /// Runs one job, if there is one that this worker may run now.
-    pub(crate) fn help_once(&self) -> bool {
-        if self.is_isolated() || !stack::is_ample() {
-            return false;
-        }
-        let _aside = task::set_aside();
-        let ran = matches!(self.step(), Step::Ran);
-        self.active().settle();
-        ran
-    }
-
-    /// Runs urgent jobs, and what they queue here, in the middle of this task: at most `most`, and none where a wait
-    /// would run none of others.
-    #[cold]
-    pub(crate) fn relieve(&self, most: usize) {
-        if self.waits_alone() {
-            return;
-        }
-        let _aside = task::set_aside();
-        let mark = self.mark();
-        for _ in 0..most {
-            if let Some(job) = self.active().take_urgent() {
-                job.run(self);
-            } else if self.active().queue().owner().is_above(mark)
-                && let Some(job) = self.pop()
-            {
-                self.run(job);
-            } else {
-                return;
-            }
-        }
-    }
-
     /// Whether waits here run only what was queued inside.
     pub(crate) fn is_isolated(&self) -> bool {
         self.isolated.get().is_some()
@@ -394,6 +404,16 @@ impl<'w, 'c> Site<'w, 'c> {
     /// A mark at the young end of the worker's queue.
     pub(crate) fn mark(&self) -> Mark {
         self.active().queue().owner().mark()
+    }
+
+    /// The mark from when the job began that runs here: for waits whose end may depend on anything that it has queued.
+    pub(crate) fn began(&self) -> Mark {
+        self.began.get()
+    }
+
+    /// The mark above which a wait that runs nothing else may run what is queued here, if it began at `began`.
+    pub(super) fn floor(&self, began: Mark) -> Mark {
+        self.isolated.get().unwrap_or(began)
     }
 
     /// Puts back a job that was popped.
@@ -424,7 +444,7 @@ impl<'w, 'c> Site<'w, 'c> {
         }
     }
 
-    fn step(&self) -> Step {
+    pub(super) fn step(&self) -> Step {
         let pool = self.pool;
         self.active()
             .step(|job, nested| Site::enter(nested, pool, |site| job.run(site)))
@@ -436,31 +456,32 @@ impl<'w, 'c> Site<'w, 'c> {
     /// the stack is no longer ample, nothing else is run, but for mail.
     pub(crate) fn wait(&self, event: &impl Awaited, began: Mark) {
         let _aside = task::set_aside();
+        self.poll_is_long();
+        let mut exits = 0;
         while !event.happened() {
             thread::point();
             let others = !self.waits_alone();
+            // Futures that wake themselves may never leave the own queue empty.
+            if self.active().serves_older() && self.run_beside(event) {
+                continue;
+            }
             let job = if others {
                 if let Some(job) = self.active().take_pressing() {
-                    self.active().settle();
-                    job.run(self);
+                    self.active().stop_search();
+                    self.nest(job);
                     continue;
                 }
                 self.active().take_own()
             } else {
-                self.pop_above(self.isolated.get().unwrap_or(began))
+                self.pop_above(self.floor(began))
             };
             if let Some(job) = job {
                 // Who runs a task does not search: others would count on it.
-                self.active().settle();
+                self.active().stop_search();
                 self.run(job);
                 continue;
             }
-            if let Some(job) = event.take_job() {
-                self.active().settle();
-                job.run(self);
-                continue;
-            }
-            if self.run_mail_below() {
+            if self.run_beside(event) {
                 continue;
             }
             if !others {
@@ -470,8 +491,8 @@ impl<'w, 'c> Site<'w, 'c> {
                 continue;
             }
             match self.step() {
-                Step::Ran => {}
-                Step::Idle(_) if self.skip_time() => {}
+                Step::Ran => exits = 0,
+                Step::Idle(_) | Step::Exit if self.skip_time() => {}
                 Step::Idle(IdleAction::Yield) => thread::yield_now(),
                 Step::Idle(IdleAction::Spin(pauses)) => pause(pauses, event),
                 Step::Idle(IdleAction::Park(_)) => {}
@@ -482,14 +503,41 @@ impl<'w, 'c> Site<'w, 'c> {
                     self.active().resume(ticket);
                 }
                 // The others have been sent home, so nobody will wake us for what comes in now.
-                Step::Exit => self.rest(event, Some(LOOK_AGAIN)),
+                Step::Exit => {
+                    exits += 1;
+                    match exits {
+                        ..=SOON => thread::yield_now(),
+                        _ => self.doze(event, exits - SOON),
+                    }
+                }
             }
         }
         self.active().settle();
     }
 
+    /// Runs a job that lies in no queue of this worker, and that the wait for `event` may depend on.
+    fn run_beside(&self, event: &impl Awaited) -> bool {
+        match event.take_job() {
+            Some(job) => {
+                self.active().settle();
+                self.nest(job);
+                true
+            }
+            None => self.run_mail_below(),
+        }
+    }
+
+    /// Sleeps for a moment, or until `event` has happened; for longer if it has been so for some times.
+    fn doze(&self, event: &impl Awaited, times: u32) {
+        if event.sleep(self.worker()) {
+            let called = || event.happened() || event.has_job() || self.is_called();
+            self.pool.park_for(DOZE * times.min(LONGEST_DOZE), called);
+            event.awake();
+        }
+    }
+
     /// The places in other pools that this thread holds too, in the middle of their tasks: the innermost one of each.
-    fn below(&self) -> impl Iterator<Item = &Site<'static, 'static>> {
+    pub(super) fn below(&self) -> impl Iterator<Item = &Site<'static, 'static>> {
         // SAFETY: as in `on_outer`.
         let next = |at: *const Site<'static, 'static>| unsafe { at.as_ref() };
         let all = move || successors(next(self.other), move |site| next(site.other));
@@ -527,16 +575,7 @@ impl<'w, 'c> Site<'w, 'c> {
     pub(crate) fn help_below(&self) -> bool {
         // Nobody has borrowed them, as in `on_outer`.
         self.below()
-            .any(|site| site.as_current(|site| site.help_once()))
-    }
-
-    /// Nothing can be run here. True when a clock that moves by itself has moved for that: the clock of this pool, or of
-    /// another one that this thread is in the middle of.
-    pub(crate) fn skip_time(&self) -> bool {
-        let skip = |site: &Site<'_, '_>| {
-            site.pool.threads() == 0 && site.pool.skip_time(site.waits_alone())
-        };
-        skip(self) || !self.other.is_null() && self.below().any(skip)
+            .any(|site| site.as_current(|site| site.help_in_wait(1) > 0))
     }
 
     /// Whether the worker has a reason to get up.
@@ -560,13 +599,9 @@ impl<'w, 'c> Site<'w, 'c> {
             }
             pause(8, event);
         }
-        self.rest(event, None);
-    }
-
-    fn rest(&self, event: &impl Awaited, timeout: Option<Duration>) {
         if event.sleep(self.worker()) {
-            let woken = || event.happened() || event.has_job() || self.is_called();
-            self.pool.park(timeout, woken);
+            self.pool
+                .park(|| event.happened() || event.has_job() || or());
             event.awake();
         }
     }

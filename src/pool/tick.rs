@@ -70,16 +70,16 @@ impl Pool {
 impl Inner {
     /// Runs at most so many jobs on this thread, and says how many it ran.
     fn help(&self, most: usize) -> usize {
-        let next = |site: &Site<'_, '_>| loop {
-            if site.help_once() {
-                return true;
-            }
-            // Where nothing may run, no time passes either.
-            if site.waits_alone() || !self.skip_time(false) {
-                return false;
+        let help = |site: &Site<'_, '_>| {
+            let mut ran = 0;
+            loop {
+                ran += site.help(most - ran);
+                // Where nothing may run, no time passes either.
+                if ran == most || site.waits_alone() || !self.skip_time(false) {
+                    return ran;
+                }
             }
         };
-        let help = |site: &Site<'_, '_>| (0..most).take_while(|_| next(site)).count();
         Site::with(|site| match site {
             Some(site) if site.is_inside(self) => self.on_site(help),
             // A place costs more than a look, and a loop of ticks looks often.

@@ -12,7 +12,6 @@ mod state;
 mod waker;
 
 pub(super) use hold::{Hold, Taken, make};
-pub(super) use run::poll_is_long;
 pub(crate) use state::End;
 
 use crate::{

@@ -17,6 +17,7 @@ use crate::{
         job::Job,
         residents::{Ending, Eviction, Link},
         site::Site,
+        task,
     },
 };
 use std::{
@@ -30,31 +31,8 @@ use std::{
 const IN_A_ROW: u32 = 3;
 
 thread_local! {
-    /// This thread is in a poll that has not said that it is long.
-    static IN_POLL: Cell<bool> = const { Cell::new(false) };
     /// Futures in a row.
     static ROW: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Puts back what was there before.
-struct InPoll(bool);
-
-impl Drop for InPoll {
-    #[inline(always)]
-    fn drop(&mut self) {
-        IN_POLL.set(self.0);
-    }
-}
-
-/// Whether this thread is in a poll that is short, as far as one knows.
-fn in_poll() -> bool {
-    IN_POLL.get()
-}
-
-/// The poll that this thread is in, if it is in one, is long. True when nobody knew.
-#[inline(always)]
-pub(in crate::future) fn poll_is_long() -> bool {
-    IN_POLL.replace(false)
 }
 
 /// A future that is scheduled, and nobody else's: the one job that there is for it.
@@ -133,7 +111,7 @@ pub(super) unsafe fn schedule(cell: NonNull<Header>) {
     let ticket = Ticket { cell };
     Site::with(|site| match site {
         Some(site) if ptr::eq(site.pool(), pool) => {
-            if in_poll() {
+            if site.is_in_poll() {
                 // It is next on this worker.
                 site.push_next(ticket.into_job());
             } else if !site.is_crowded() {
@@ -170,11 +148,12 @@ unsafe fn run(data: *const (), site: &Site<'_, '_>) {
         return unsafe { end(cell, pool) };
     }
     let polled = {
-        let _in_poll = InPoll(IN_POLL.replace(true));
+        // It may run in the middle of a task, and is no part of it.
+        let _aside = task::set_aside();
         // SAFETY: it is not done before this frame says so.
         let waker = unsafe { waker::borrow(cell) };
         // SAFETY: it is started.
-        unsafe { (header.actions.poll)(cell, &mut Context::from_waker(&waker)) }
+        site.in_poll(|| unsafe { (header.actions.poll)(cell, &mut Context::from_waker(&waker)) })
     };
     if !site.serves_older() {
         let row = ROW.get() + 1;
