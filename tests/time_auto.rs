@@ -109,8 +109,8 @@ fn on_a_thread_that_is_in_several_pools() {
         });
         let three = pool.install(|| other.install(|| block_on(sleeps).unwrap()));
         assert_eq!((three, clock.elapsed()), (3, HOUR));
-        let real = other.install(|| pool.install(|| block_on(time::sleep(HOUR))));
-        assert_eq!((real, clock.elapsed()), ((), 2 * HOUR));
+        other.install(|| pool.install(|| block_on(time::sleep(HOUR))));
+        assert_eq!(clock.elapsed(), 2 * HOUR);
     });
 }
 

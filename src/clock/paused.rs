@@ -165,6 +165,7 @@ impl PausedClock {
     ///
     /// # Panics
     /// When the clock cannot count that far.
+    #[track_caller]
     pub fn advance(&self, time: Duration) {
         self.paused.advance(time, || {});
     }
@@ -207,6 +208,7 @@ impl PausedClock {
     ///
     /// # Panics
     /// When the clock cannot count that far.
+    #[track_caller]
     pub fn run_for(&self, time: Duration, mut run: impl FnMut()) {
         run();
         self.paused.advance(time, run);
@@ -292,9 +294,11 @@ impl Paused {
         self.auto
     }
 
+    #[track_caller]
     fn advance(&self, time: Duration, mut run: impl FnMut()) {
-        let end = self.lock().now.checked_add(time);
-        let end = end.expect("a time that the clock can show; advance it by less");
+        let Some(end) = self.lock().now.checked_add(time) else {
+            panic!("the clock cannot count that far; advance it by less than {time:?}");
+        };
         while self.step(end) {
             run();
         }

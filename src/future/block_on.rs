@@ -180,7 +180,8 @@ fn patience(threads: usize) -> u32 {
 /// On a worker it helps: while the future waits, the worker runs other tasks. So futures, tasks and `join`s may wait for
 /// each other in any order, also on a single worker. Elsewhere the thread sleeps while the future waits.
 ///
-/// The future need not be `Send`, and may borrow.
+/// The future need not be `Send`, and may borrow. If it waits for a pool [without threads](crate::PoolBuilder::workers),
+/// somebody has to do that pool's work: [`Pool::block_on`] does.
 ///
 /// ```
 /// let numbers = [1, 2, 3];

@@ -47,7 +47,8 @@ impl FutureError {
         self.panic.is_some()
     }
 
-    /// The future was [aborted](super::FutureHandle::abort), or its pool was shut down.
+    /// The future was [aborted](super::FutureHandle::abort), or its pool was shut down, or its
+    /// [`LocalSet`](super::LocalSet) dropped.
     ///
     /// ```
     /// let never = filch::spawn_future(std::future::pending::<()>());
@@ -119,7 +120,7 @@ impl fmt::Display for FutureError {
                 write!(f, "the future panicked: {}", unwind::message(&payload))
             }
             None => {
-                f.write_str("the future was aborted, or its pool shut down, before it was done")
+                f.write_str("the future was aborted, or its pool shut down or its set dropped, before it was done")
             }
         }
     }

@@ -103,7 +103,7 @@ impl<T> Future for FutureHandle<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         assert!(
             !self.hold.is_taken(),
-            "a handle was polled after it had given its result"
+            "a handle was polled after it had given its result; await it once"
         );
         if let Some(taken) = self.hold.take() {
             return Poll::Ready(FutureError::from_taken(taken));

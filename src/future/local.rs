@@ -513,13 +513,15 @@ impl fmt::Debug for LocalSet {
 /// ```
 ///
 /// # Panics
-/// When there is none.
+/// When there is none: in a task or a future of a pool, or in a plain [`block_on`](crate::block_on()).
+#[track_caller]
 pub fn spawn_local<F: Future + 'static>(future: F) -> LocalHandle<F::Output> {
     let current = CURRENT.try_with(|current| current.borrow().clone());
     match current.ok().flatten() {
         Some(inside) => inside.spawn(future),
         None => panic!(
-            "`spawn_local` outside of a `LocalSet`: call it in `LocalSet::run_until` or `block_on`"
+            "`spawn_local` outside of a `LocalSet`: call it inside of `LocalSet::run_until` or \
+             `LocalSet::block_on`, or call the method `spawn_local` of a set"
         ),
     }
 }
@@ -621,7 +623,8 @@ impl<T> Future for LocalHandle<T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if self.slot.done.get() {
             let taken = self.slot.taken.take();
-            let taken = taken.expect("a handle was polled after it had given its result");
+            let taken =
+                taken.expect("a handle was polled after it had given its result; await it once");
             return Poll::Ready(FutureError::from_taken(taken));
         }
         let before = self.slot.waker.take();

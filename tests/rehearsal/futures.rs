@@ -689,7 +689,7 @@ impl World {
         rehearse::point();
         match then {
             Then::Detach => drop(handle),
-            Then::Join if spec.id % 2 == 0 => self.check(spec, handle.join()),
+            Then::Join if spec.id.is_multiple_of(2) => self.check(spec, handle.join()),
             Then::Join => self.check(spec, pool.block_on(handle)),
             Then::Abort => self.abort(spec, || handle.abort()),
             Then::AbortAndJoin => {
