@@ -6,7 +6,8 @@ use std::{cell::RefCell, fmt, future::poll_fn, mem, pin::pin, thread::LocalKey};
 /// A value that a future, and what it awaits, can see wherever it is polled: declared with
 /// [`task_local!`](crate::task_local), set with [`scope`](Self::scope).
 ///
-/// What is spawned inside does not inherit it.
+/// What is spawned inside does not inherit it, and what a worker runs while the future waits in the middle of a poll does
+/// not see it.
 ///
 /// ```
 /// filch::task_local! {
