@@ -172,8 +172,9 @@ fn wakes_and_aborts_after_the_end_do_nothing() {
 
 #[test]
 fn wakes_during_the_end() {
-    within(LIMIT, || {
-        for round in 0..200 {
+    // Hundreds of threads start and end one after the other here, which takes long on a busy machine.
+    within(6 * LIMIT, || {
+        for round in 0..100 {
             let pool = pool(1 + round % 2);
             let count = Arc::new(AtomicUsize::new(0));
             let wakers: Arc<Mutex<Vec<Waker>>> = Arc::default();

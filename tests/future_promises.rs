@@ -37,6 +37,12 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
+/// Waits for ever.
+async fn hold<T>(value: T) {
+    let _value = value;
+    pending::<()>().await;
+}
+
 #[test]
 fn a_future_is_gone_before_anybody_hears_of_it() {
     within(LIMIT, || {
@@ -330,16 +336,9 @@ fn futures_of_any_size_and_alignment() {
             }
             // Aborted, dropped with the pool, with an outcome that nobody takes.
             let (page, other, last) = (page.clone(), page.clone(), page);
-            let aborted = pool.spawn_future(async move {
-                pending::<()>().await;
-                drop(page);
-            });
+            let aborted = pool.spawn_future(hold(page));
             aborted.abort();
-            pool.spawn_future(async move {
-                pending::<()>().await;
-                drop(other);
-            })
-            .detach();
+            pool.spawn_future(hold(other)).detach();
             pool.spawn_future(async move { last }).detach();
             assert!(aborted.join().unwrap_err().is_cancelled());
         }

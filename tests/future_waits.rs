@@ -415,7 +415,14 @@ fn helped_tasks_do_not_see_the_locals_of_the_helper() {
             assert_eq!(*closure.lock().unwrap(), None, "a submitted task");
             let other = filch::spawn_future(WHO.scope("inner", async move { look() }));
             assert_eq!(other.join().unwrap(), Some("inner"));
+            // Also while somebody looks at the value.
+            let both = WHO.with(|who| {
+                let other = filch::spawn_future(WHO.scope("inner", async move { look() }));
+                (*who, other.join().unwrap(), look())
+            });
+            assert_eq!(both, ("outer", Some("inner"), Some("outer")));
             assert_eq!(filch::block_on(async { look() }), Some("outer"));
+            WHO.sync_scope("nested", || assert_eq!(look(), Some("nested")));
             yield_now().await;
             look()
         }));

@@ -1,12 +1,13 @@
 //! Values that go with a future from thread to thread.
 
 use crate::pool::task;
-use std::{cell::RefCell, fmt, future::poll_fn, mem, pin::pin, thread::LocalKey};
+use std::{cell::RefCell, fmt, future::poll_fn, pin::pin, rc::Rc, thread::LocalKey};
 
 /// A value that a future, and what it awaits, can see wherever it is polled: declared with
 /// [`task_local!`](crate::task_local), set with [`scope`](Self::scope).
 ///
-/// What is spawned inside does not inherit it.
+/// What is spawned inside does not inherit it, and what a worker runs while the future waits in the middle of a poll does
+/// not see it.
 ///
 /// ```
 /// filch::task_local! {
@@ -27,9 +28,42 @@ pub struct TaskLocal<T: 'static> {
     key: LocalKey<Place<T>>,
 }
 
-/// A value, and how deep in tasks the thread was when it was set: a worker that waits runs other tasks in the middle of
-/// this one, and those are deeper and do not see it.
-type Place<T> = RefCell<Option<(usize, T)>>;
+/// The values that are set on a thread, the innermost last. Locked for no longer than it takes to change it: a worker
+/// that waits while it looks at a value may run another task that sets one.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Place<T>(RefCell<Vec<Rc<Value<T>>>>);
+
+#[derive(Debug)]
+struct Value<T> {
+    /// How deep in tasks the thread was when it was set: what a worker runs in the middle of this task is deeper, and does
+    /// not see it.
+    depth: usize,
+    /// There until it is taken back.
+    value: RefCell<Option<T>>,
+}
+
+impl<T> Place<T> {
+    /// For the macro.
+    #[expect(clippy::new_without_default, reason = "a place in a constant")]
+    pub const fn new() -> Self {
+        Self(RefCell::new(Vec::new()))
+    }
+}
+
+/// A value is set as long as this is there; then it goes back to where it was.
+struct Set<'a, T: 'static> {
+    local: &'static TaskLocal<T>,
+    back: &'a mut Option<T>,
+}
+
+impl<T> Drop for Set<'_, T> {
+    fn drop(&mut self) {
+        let last = self.local.key.with(|place| place.0.borrow_mut().pop());
+        // Those who look at it are further up on the stack, and done.
+        *self.back = last.and_then(|last| last.value.take());
+    }
+}
 
 impl<T: 'static> TaskLocal<T> {
     /// For the macro.
@@ -38,14 +72,17 @@ impl<T: 'static> TaskLocal<T> {
         Self { key }
     }
 
-    /// Exchanges the value in place with `value`.
-    fn swap(&'static self, value: &mut Option<(usize, T)>) {
-        self.key.with(|place| {
-            let mut place = place
-                .try_borrow_mut()
-                .expect("a task-local value cannot change while it is looked at");
-            mem::swap(&mut *place, value);
+    /// Sets the value that is in `value`.
+    fn set<'a>(&'static self, value: &'a mut Option<T>) -> Set<'a, T> {
+        let set = Rc::new(Value {
+            depth: task::depth(),
+            value: RefCell::new(value.take()),
         });
+        self.key.with(|place| place.0.borrow_mut().push(set));
+        Set {
+            local: self,
+            back: value,
+        }
     }
 
     /// `future` with the value set to `value` whenever it is polled.
@@ -54,21 +91,11 @@ impl<T: 'static> TaskLocal<T> {
         value: T,
         future: F,
     ) -> impl Future<Output = F::Output> + use<T, F> {
-        struct Set<'a, T: 'static>(&'static TaskLocal<T>, &'a mut Option<(usize, T)>);
-        impl<T> Drop for Set<'_, T> {
-            fn drop(&mut self) {
-                self.0.swap(self.1);
-            }
-        }
-        let mut value = Some((0, value));
+        let mut value = Some(value);
         async move {
             let mut future = pin!(future);
             poll_fn(|cx| {
-                if let Some((depth, _)) = &mut value {
-                    *depth = task::depth();
-                }
-                self.swap(&mut value);
-                let _back = Set(self, &mut value);
+                let _set = self.set(&mut value);
                 future.as_mut().poll(cx)
             })
             .await
@@ -82,14 +109,8 @@ impl<T: 'static> TaskLocal<T> {
     /// assert_eq!(DEPTH.sync_scope(3, || DEPTH.get()), 3);
     /// ```
     pub fn sync_scope<R>(&'static self, value: T, f: impl FnOnce() -> R) -> R {
-        struct Set<T: 'static>(&'static TaskLocal<T>, Option<(usize, T)>);
-        impl<T> Drop for Set<T> {
-            fn drop(&mut self) {
-                self.0.swap(&mut self.1);
-            }
-        }
-        let mut set = Set(self, Some((task::depth(), value)));
-        self.swap(&mut set.1);
+        let mut value = Some(value);
+        let _set = self.set(&mut value);
         f()
     }
 
@@ -106,10 +127,11 @@ impl<T: 'static> TaskLocal<T> {
 
     /// Calls `f` with the value, if it is set here.
     pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Option<R> {
-        self.key.with(|place| match &*place.borrow() {
-            Some((depth, value)) if *depth == task::depth() => Some(f(value)),
-            _ => None,
-        })
+        let last = self.key.with(|place| place.0.borrow().last().cloned())?;
+        if last.depth != task::depth() {
+            return None;
+        }
+        last.value.borrow().as_ref().map(f)
     }
 
     /// A clone of the value.
@@ -147,8 +169,7 @@ macro_rules! task_local {
             $(#[$attribute])*
             $visibility static $name: $crate::future::TaskLocal<$type> = {
                 ::std::thread_local! {
-                    static KEY: ::std::cell::RefCell<::std::option::Option<(usize, $type)>> =
-                        const { ::std::cell::RefCell::new(::std::option::Option::None) };
+                    static KEY: $crate::future::Place<$type> = const { $crate::future::Place::new() };
                 }
                 $crate::future::TaskLocal::new(KEY)
             };
