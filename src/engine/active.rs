@@ -5,7 +5,7 @@ use super::{
     deque::Mark,
     event::{Event, Observer, Source},
     lanes::Level,
-    queue::{PerWorker, Queue, Strategy},
+    queue::{PerWorker, Queue, STEPS, Strategy},
     worker::{Step, Ticket, Worker},
 };
 use crate::ground::rng::Rng;
@@ -79,6 +79,16 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         } else {
             None
         }
+    }
+
+    /// Whether the worker may go on with the newest task of its own queue: nothing presses, none is behind others, and it is
+    /// nobody's turn. If so it counts as a step.
+    #[inline(always)]
+    pub fn goes_on(&mut self) -> bool {
+        let worker = &mut *self.worker;
+        worker.behind == 0
+            && !worker.core.flags().read().presses()
+            && worker.choice.turns.tick_unless_due()
     }
 
     /// The worker is awake again.
@@ -285,7 +295,7 @@ impl<T: Send, O: Observer> Active<'_, '_, T, PerWorker, O> {
         let worker = &mut *self.worker;
         let alone = worker.queue.owner().is_empty();
         // Thieves leave it to this worker as long as it gets on: two tasks that wake each other run faster on one.
-        worker.queue.set_leave_me(alone);
+        worker.queue.set_leave_me(if alone { STEPS } else { 0 });
         if !alone {
             return self.spawn_local(task);
         }

@@ -52,6 +52,13 @@ impl Site<'_, '_> {
         }
         let _aside = task::set_aside();
         self.poll_is_long();
+        // No aim of others: jobs that run here do not go on with more of their kind.
+        self.aiming_at(self, || self.relieve_with(most));
+        // The task goes on, for who knows how long.
+        self.speak_up();
+    }
+
+    fn relieve_with(&self, most: usize) {
         let mark = self.mark();
         for _ in 0..most {
             if let Some(job) = self.active().take_urgent() {
@@ -64,8 +71,6 @@ impl Site<'_, '_> {
                 break;
             }
         }
-        // The task goes on, for who knows how long.
-        self.speak_up();
     }
 
     /// Nothing can be run here. True when a clock that moves by itself has moved for that: the clock of this pool, or of

@@ -48,12 +48,16 @@ pub(crate) struct Site<'w, 'c> {
     /// Of the sites that were current before, the innermost one of another pool: waits may be thousands deep, pools rarely more than two.
     other: *const Site<'static, 'static>,
     /// Waits run nothing from elsewhere, and of the own queue only what is above the mark.
-    isolated: Cell<Option<Mark>>,
+    pub(super) isolated: Cell<Option<Mark>>,
     /// Where the worker's queue ended when the job began that runs here: what is above it the job has queued, or others in
     /// the middle of it.
     began: Cell<Mark>,
     /// The job polls a future, and has not said that this takes long.
     in_poll: Cell<bool>,
+    /// What the task here waits for, or works on before it waits for it; null if nothing. Only to be compared.
+    pub(super) aim: Cell<*const ()>,
+    /// There is no other site on this thread.
+    pub(super) outermost: bool,
 }
 
 /// Pauses, but looks for the event every time: a pause takes up to 50 ns, and this word is the waiter's own.
@@ -101,6 +105,8 @@ impl<'w, 'c> Site<'w, 'c> {
             isolated: Cell::new(None),
             began,
             in_poll: Cell::new(false),
+            aim: Cell::new(ptr::null()),
+            outermost: outer.is_null(),
         };
         site.as_current(f)
     }
@@ -372,6 +378,33 @@ impl<'w, 'c> Site<'w, 'c> {
         self.active().queue().pop()
     }
 
+    /// Takes the newest job of this worker if it is run with `run` and what it points to is `wanted`, to go on with it in
+    /// place of the one that runs here; not when it is the turn of another. What it points to is the caller's then.
+    /// Not where waits are [alone](Self::waits_alone).
+    #[inline(always)]
+    pub(crate) fn go_on_with(
+        &self,
+        run: unsafe fn(*const (), &Site<'_, '_>),
+        wanted: impl FnOnce(*const ()) -> bool,
+    ) -> Option<*const ()> {
+        debug_assert!(
+            !self.is_isolated(),
+            "what is below the mark is not for those above it"
+        );
+        let newest = self.active().queue().owner().newest()?;
+        // SAFETY: a job is two words, and has no destructor. It may have been stolen, so only its words are looked at.
+        let newest = unsafe { newest.assume_init_ref() };
+        if !newest.data(run).is_some_and(wanted) || !self.active().goes_on() {
+            return None;
+        }
+        let job = self.pop()?;
+        self.active().took();
+        // In place of what has run here: what it queues is above this.
+        self.began.set(self.mark());
+        // Nobody else pushes here, so it is the one that was looked at.
+        job.take_data(run).ok()
+    }
+
     /// Runs a job that was popped, inside of the present task.
     pub(crate) fn run(&self, job: Job) {
         self.active().took();
@@ -455,6 +488,10 @@ impl<'w, 'c> Site<'w, 'c> {
     /// What has been queued since `began` belongs to what is waited for. When the task is isolated, or
     /// the stack is no longer ample, nothing else is run, but for mail.
     pub(crate) fn wait(&self, event: &impl Awaited, began: Mark) {
+        self.aiming_at(event, || self.wait_for(event, began));
+    }
+
+    fn wait_for(&self, event: &impl Awaited, began: Mark) {
         let _aside = task::set_aside();
         self.poll_is_long();
         let mut exits = 0;
@@ -604,40 +641,5 @@ impl<'w, 'c> Site<'w, 'c> {
                 .park(|| event.happened() || event.has_job() || or());
             event.awake();
         }
-    }
-
-    /// Runs `f`, while thieves leave what is queued here to this worker, as long as it [gets on](Self::get_on) with it.
-    pub(crate) fn left_alone<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct Back<'a, 'w, 'c>(&'a Site<'w, 'c>, bool);
-        impl Drop for Back<'_, '_, '_> {
-            fn drop(&mut self) {
-                self.0.active().queue().set_leave_me(self.1);
-            }
-        }
-        let before = self.active().queue().set_leave_me(true);
-        let _back = Back(self, before);
-        f()
-    }
-
-    /// A task of `left_alone` is done.
-    #[inline(always)]
-    pub(crate) fn get_on(&self) {
-        self.active().queue().get_on();
-    }
-
-    /// Runs `f`; waits inside of it run only tasks that were queued in it.
-    pub(crate) fn isolate<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct Back<'a, 'w, 'c>(&'a Site<'w, 'c>, Option<Mark>, bool);
-        impl Drop for Back<'_, '_, '_> {
-            fn drop(&mut self) {
-                self.0.isolated.set(self.1);
-                self.0.active().queue().set_one_by_one(self.2);
-            }
-        }
-        // A thief with a batch of ours might get stuck in a task that wants our lock before it has run
-        // all of them.
-        let batches = self.active().queue().set_one_by_one(true);
-        let _back = Back(self, self.isolated.replace(Some(self.mark())), batches);
-        f()
     }
 }
