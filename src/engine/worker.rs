@@ -2,7 +2,7 @@
 
 use super::{
     active::Active,
-    choice::{Choice, Found},
+    choice::{Choice, Found, source_of},
     core::Core,
     event::{Event, Observer, Source},
     gate::Verdict,
@@ -74,15 +74,6 @@ enum Search<T> {
     Unfinished,
     /// As [`Acquired::LeftAlone`].
     LeftAlone,
-}
-
-/// Where a task was that a hunt brought in.
-fn source_of(victim: usize) -> Source {
-    if victim == super::OUTSIDE {
-        Source::Injector
-    } else {
-        Source::Steal { victim }
-    }
 }
 
 /// A worker: it takes part from [`Core::enter`] until it is dropped.
