@@ -3,6 +3,7 @@
 mod balance;
 mod board;
 mod executor;
+pub(crate) mod future;
 mod graph;
 mod idle;
 mod join;
@@ -86,5 +87,10 @@ pub(crate) const ALL: &[Suite] = &[
         name: "graph",
         about: "graphs of tiny tasks: built, run, and run again",
         cases: graph::cases,
+    },
+    Suite {
+        name: "future",
+        about: "futures: spawned, joined, woken; bytes of those that wait",
+        cases: future::cases,
     },
 ];
