@@ -25,8 +25,8 @@ use std::{
     task::Context,
 };
 
-/// How many futures a worker polls in a row as they come, the newest first, before all older tasks that it has queued
-/// get their turn: tokio's number for the slot that serves the same purpose.
+/// How many futures a worker polls in a row as they come, the newest first, before the oldest task that it has queued
+/// gets its turn: tokio's number for the slot that serves the same purpose.
 const IN_A_ROW: u32 = 3;
 
 thread_local! {
@@ -180,7 +180,7 @@ unsafe fn run(data: *const (), site: &Site<'_, '_>) {
         let row = ROW.get() + 1;
         ROW.set(if row < IN_A_ROW { row } else { 0 });
         if row >= IN_A_ROW {
-            site.serve_older();
+            site.serve_oldest();
         }
     }
     match polled {
