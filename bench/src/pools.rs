@@ -3,7 +3,6 @@
 use crate::{
     forks::REST,
     pin::{self, Placement},
-    stopwatch::Sample,
 };
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::{
@@ -17,11 +16,11 @@ use std::{
 use tokio::runtime::{Builder, Runtime};
 
 /// Takes samples with a pool that is started, and used once, at the first of them.
-pub(crate) fn used<P>(
+pub(crate) fn used<P, R>(
     start: impl Fn() -> P,
-    sample: impl Fn(&P) -> Sample,
+    sample: impl Fn(&P) -> R,
     settle: impl Fn(&P),
-) -> impl FnMut() -> Sample {
+) -> impl FnMut() -> R {
     let mut pool = None;
     move || {
         let pool = pool.get_or_insert_with(|| {

@@ -36,10 +36,7 @@ impl Futures for AsyncExecutor {
     }
 
     #[inline(always)]
-    fn detach_inside(
-        executor: &Self::Spawner,
-        future: impl Future<Output = ()> + Send + 'static,
-    ) {
+    fn detach_inside(executor: &Self::Spawner, future: impl Future<Output = ()> + Send + 'static) {
         executor.spawn(future).detach();
     }
 
@@ -88,10 +85,7 @@ impl Futures for StaticAsyncExecutor {
     }
 
     #[inline(always)]
-    fn detach_inside(
-        executor: &Self::Spawner,
-        future: impl Future<Output = ()> + Send + 'static,
-    ) {
+    fn detach_inside(executor: &Self::Spawner, future: impl Future<Output = ()> + Send + 'static) {
         executor.spawn(future).detach();
     }
 

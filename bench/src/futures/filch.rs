@@ -18,10 +18,7 @@ impl Futures for Filch {
     fn spawner(_pool: &Pool) {}
 
     #[inline(always)]
-    fn spawn(
-        pool: &Pool,
-        future: impl Future<Output = u64> + Send + 'static,
-    ) -> FutureHandle<u64> {
+    fn spawn(pool: &Pool, future: impl Future<Output = u64> + Send + 'static) -> FutureHandle<u64> {
         pool.spawn_future(future)
     }
 

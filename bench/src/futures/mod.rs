@@ -26,19 +26,14 @@ pub(crate) trait Futures: 'static {
     fn spawner(pool: &Self::Pool) -> Self::Spawner;
 
     /// Spawns a future from outside.
-    fn spawn(
-        pool: &Self::Pool,
-        future: impl Future<Output = u64> + Send + 'static,
-    ) -> Self::Handle;
+    fn spawn(pool: &Self::Pool, future: impl Future<Output = u64> + Send + 'static)
+    -> Self::Handle;
 
     /// Spawns a future that nobody waits for, from outside.
     fn detach(pool: &Self::Pool, future: impl Future<Output = ()> + Send + 'static);
 
     /// Spawns a future that nobody waits for, from a future.
-    fn detach_inside(
-        spawner: &Self::Spawner,
-        future: impl Future<Output = ()> + Send + 'static,
-    );
+    fn detach_inside(spawner: &Self::Spawner, future: impl Future<Output = ()> + Send + 'static);
 
     /// What came of a future.
     fn result(handle: Self::Handle) -> impl Future<Output = u64>;

@@ -7,6 +7,7 @@ pub(crate) mod future;
 mod graph;
 mod idle;
 mod join;
+mod mixed;
 mod queue;
 mod small;
 mod sort;
@@ -92,5 +93,10 @@ pub(crate) const ALL: &[Suite] = &[
         name: "future",
         about: "futures: spawned, joined, woken; bytes of those that wait",
         cases: future::cases,
+    },
+    Suite {
+        name: "mixed",
+        about: "how late a future ticks beside computations that fill the machine",
+        cases: mixed::cases,
     },
 ];
