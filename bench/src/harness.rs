@@ -233,28 +233,53 @@ impl Case {
                 *counted = (readings.allocs_per_op, readings.bytes_per_op);
             }
         }
-        let mut taken = vec![(Vec::with_capacity(self.rounds), Vec::new()); self.systems.len()];
+        let mut taken: Vec<_> = self.systems.iter().map(|_| Taken::default()).collect();
         for _ in 0..self.rounds {
-            for (system, (nanos, cores)) in self.systems.iter_mut().zip(&mut taken) {
-                let readings = (system.sample)();
-                nanos.extend(readings.nanos);
-                cores.extend(readings.cores);
+            for (system, taken) in self.systems.iter_mut().zip(&mut taken) {
+                taken.add((system.sample)());
             }
         }
         let names = self.systems.iter().map(|system| system.name);
-        let rows = names.zip(taken).zip(counted).map(
-            |((system, (nanos, cores)), (allocs_per_op, bytes_per_op))| Row {
+        let rows = names.zip(taken).zip(counted);
+        rows.map(|((system, taken), (allocs_per_op, bytes_per_op))| {
+            let cores = middle(taken.cores);
+            Row {
                 system,
-                max: (nanos.len() > self.rounds)
-                    .then(|| nanos.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
-                summary: Summary::of(nanos),
+                max: (taken.nanos.len() > self.rounds)
+                    .then(|| taken.nanos.iter().copied().fold(0.0, f64::max)),
+                summary: Summary::of(taken.nanos).with_p99(middle(taken.p99s)),
                 allocs_per_op,
                 bytes_per_op,
-                cores: (!cores.is_empty()).then(|| Summary::of(cores).median),
-            },
-        );
-        rows.collect()
+                cores,
+            }
+        })
+        .collect()
     }
+}
+
+/// What a system gave in all rounds.
+#[derive(Default)]
+struct Taken {
+    nanos: Vec<f64>,
+    cores: Vec<f64>,
+    /// Of rounds that have many readings. The machine may stand still for some milliseconds, in which case all readings of that
+    /// time are late: that spoils one round, and not the figure.
+    p99s: Vec<f64>,
+}
+
+impl Taken {
+    fn add(&mut self, readings: Readings) {
+        self.cores.extend(readings.cores);
+        let round = readings.nanos.len();
+        self.nanos.extend(readings.nanos);
+        let round = self.nanos[self.nanos.len() - round..].to_vec();
+        self.p99s.extend(Summary::of(round).p99);
+    }
+}
+
+/// The median, if there is one.
+fn middle(readings: Vec<f64>) -> Option<f64> {
+    (!readings.is_empty()).then(|| Summary::of(readings).median)
 }
 
 impl fmt::Debug for Case {

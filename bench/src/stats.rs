@@ -28,6 +28,12 @@ impl Summary {
             p99: (readings.len() >= Self::ENOUGH_FOR_P99).then(|| quantile(&readings, 0.99)),
         }
     }
+
+    /// The same with this 99th percentile, if there is one.
+    pub(crate) fn with_p99(mut self, p99: Option<f64>) -> Self {
+        self.p99 = p99.or(self.p99);
+        self
+    }
 }
 
 /// The value below which a share of `q` of the sorted readings lies, between two of them if need be.

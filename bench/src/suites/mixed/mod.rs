@@ -34,7 +34,7 @@ const PIECE: Duration = Duration::from_micros(20);
 const SETTLE: Duration = Duration::from_millis(10);
 
 pub(super) fn cases(config: &Config) -> Vec<Case> {
-    let window = config.pick(Duration::from_millis(100), Duration::from_millis(500));
+    let window = config.pick(Duration::from_millis(100), Duration::from_millis(300));
     let lengths = [
         ("jobs_500us", Duration::from_micros(500)),
         ("jobs_5ms", Duration::from_millis(5)),
@@ -50,7 +50,7 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
             };
             // Systems warm up by themselves.
             let case = Case::new(name, workers, config)
-                .rounds(0, config.pick(3, 5))
+                .rounds(0, config.pick(3, 11))
                 .unit(Unit::Micros);
             let case = tokio::systems(filch::systems(case, load), load);
             cases.push(case.system_of_many("rayon", rayon(load)));
