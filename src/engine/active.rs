@@ -282,7 +282,7 @@ impl<T: Send, O: Observer> Active<'_, '_, T, PerWorker, O> {
         let worker = &mut *self.worker;
         let alone = worker.queue.owner().is_empty();
         // Thieves leave it to this worker as long as it gets on: two tasks that wake each other run faster on one.
-        worker.queue.set_leave_me(alone);
+        worker.queue.set_leave_me(u32::from(alone));
         if !alone {
             return self.spawn_local(task);
         }
