@@ -79,10 +79,11 @@ impl Ticket {
 
     /// Queues it from outside. If the pool takes nothing any more it is ended.
     pub(in crate::future) fn queue_outside(self, pool: &Inner) {
-        // While all are at work, where they look at the end of the task that they are in, or earlier.
+        // While all are at work, where they look at the end of the task that they are in, or earlier. Whoever looks for work
+        // already finds it in the injector, at half the cost.
         // Those that come in bulk are served in bulk: once the injector holds some, the others follow.
         let core = pool.core();
-        let level = match core.is_crowded() && core.injected() == 0 {
+        let level = match core.is_swamped() && core.injected() == 0 {
             true => Level::High,
             false => Level::Normal,
         };
