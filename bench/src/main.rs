@@ -6,8 +6,10 @@ mod busy;
 mod countdown;
 mod cpu_time;
 mod forks;
+mod futures;
 mod graphs;
 mod harness;
+mod mailbox;
 mod pin;
 mod pools;
 mod report;
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         Command::Run(args) => run(&args),
+        Command::Pending(reading) => reading.print(),
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -313,6 +313,12 @@ impl<T: Send, O: Observer> Active<'_, '_, T, PerWorker, O> {
         self.worker.behind = self.worker.queue.owner().len();
     }
 
+    /// The oldest task of the worker's own queue comes before all others.
+    #[inline]
+    pub fn serve_oldest(&mut self) {
+        self.worker.behind = 1;
+    }
+
     /// Whether some of them are still to come.
     #[inline(always)]
     #[must_use]

@@ -271,10 +271,10 @@ impl<'w, 'c> Site<'w, 'c> {
         self.in_poll.replace(false)
     }
 
-    /// All jobs that this worker has queued come before those that it will.
+    /// The oldest job that this worker has queued comes next.
     #[inline]
-    pub(crate) fn serve_older(&self) {
-        self.active().serve_older();
+    pub(crate) fn serve_oldest(&self) {
+        self.active().serve_oldest();
     }
 
     /// Whether some of them are still to come.

@@ -3,9 +3,11 @@
 mod balance;
 mod board;
 mod executor;
+pub(crate) mod future;
 mod graph;
 mod idle;
 mod join;
+mod mixed;
 mod queue;
 mod small;
 mod sort;
@@ -86,5 +88,15 @@ pub(crate) const ALL: &[Suite] = &[
         name: "graph",
         about: "graphs of tiny tasks: built, run, and run again",
         cases: graph::cases,
+    },
+    Suite {
+        name: "future",
+        about: "futures: spawned, joined, woken; bytes of those that wait",
+        cases: future::cases,
+    },
+    Suite {
+        name: "mixed",
+        about: "how late a future ticks beside computations that fill the machine",
+        cases: mixed::cases,
     },
 ];
