@@ -58,6 +58,7 @@ pub mod cancel;
 pub mod crew;
 pub mod engine;
 pub mod executor;
+pub mod fold;
 pub mod fork;
 pub mod graph;
 pub mod ground;

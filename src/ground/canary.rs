@@ -97,6 +97,8 @@ pub enum Canary {
     GraphWakeAgain = 92,
     /// A token and its turn arrive with a look and a separate write.
     PipelineArrive = 93,
+    /// The children of a fold leave their results without handing them over.
+    FoldArrive = 100,
 }
 
 #[cfg(any(filch_loom, filch_canary))]

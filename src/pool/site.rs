@@ -181,6 +181,24 @@ impl<'w, 'c> Site<'w, 'c> {
         }
     }
 
+    /// Queues a job on this worker, and looks whether somebody should be woken for it if it is to be announced. Says
+    /// where it is, for [`retract_task`](Self::retract_task).
+    pub(crate) fn push_marked(&self, job: Job, announce: bool) -> Option<Mark> {
+        let pushed = if announce {
+            self.active().spawn_local(job)
+        } else {
+            self.active().spawn_quietly(job)
+        };
+        match pushed {
+            Ok(()) => Some(self.mark()),
+            Err(job) => {
+                // As in `push`.
+                self.active().spawn_global(job);
+                None
+            }
+        }
+    }
+
     /// Queues a job of some level. Where waits run only what was queued here, it is queued here.
     pub(crate) fn push_at(&self, level: Level, job: Job) {
         let level = if self.waits_alone() {
@@ -241,6 +259,16 @@ impl<'w, 'c> Site<'w, 'c> {
     #[inline(always)]
     pub(crate) fn retract(&self, mark: Mark) -> bool {
         self.active().queue().owner().retract(mark)
+    }
+
+    /// Takes back the job that was [pushed](Self::push_marked) before `mark`, if it is still there and the newest. The caller
+    /// knows that this worker has not popped it, and does what it was for.
+    pub(crate) fn retract_task(&self, mark: Mark) -> bool {
+        let back = self.retract(mark);
+        if back {
+            self.active().took();
+        }
+        back
     }
 
     /// The job that runs here is a part of a task elsewhere.

@@ -1,0 +1,140 @@
+//! Siblings that were split off, and the place where their results and the one who needs them meet.
+
+use super::{Scheme, Shared, run::Run};
+use crate::{
+    fold::{
+        Fold,
+        team::{Common, Link, Part},
+    },
+    ground::sync::{AtomicBool, Mutex, MutexGuard, Ordering},
+    pool::site::Site,
+};
+use std::{
+    mem,
+    sync::{Arc, PoisonError},
+};
+
+/// Some siblings, in their order, that anybody may fold.
+///
+/// Whoever splits them off, the *giver*, goes on with other nodes. When it comes to the place where the results belong,
+/// they are there, or nobody has begun and it takes the siblings back, or somebody is at it: then the giver's whole
+/// run is left here, and whoever finishes the piece goes on with it. So nobody ever waits.
+pub(super) struct Piece<F: Fold, S: Scheme> {
+    shared: Link<Shared<F, S>>,
+    giver: usize,
+    /// Nobody can take it any more; for the giver, who looks often.
+    taken: AtomicBool,
+    state: Mutex<State<F, S>>,
+}
+
+enum State<F: Fold, S: Scheme> {
+    Queued(Vec<F::Node>),
+    Running,
+    /// It is running, and the giver's run waits for it.
+    Awaited(Run<F, S>),
+    Done(Vec<F::Result>),
+    /// Revoked, or given up after a panic, or its results were had.
+    Over,
+}
+
+/// What the giver finds when it needs the results.
+pub(super) enum Found<R> {
+    Results(Vec<R>),
+    /// Nobody has begun, or somebody has and is at it.
+    Nothing,
+}
+
+impl<F: Fold, S: Scheme> Piece<F, S> {
+    pub(super) fn new(shared: Link<Shared<F, S>>, giver: usize, nodes: Vec<F::Node>) -> Arc<Self> {
+        Arc::new(Self {
+            shared,
+            giver,
+            taken: AtomicBool::new(false),
+            state: Mutex::new(State::Queued(nodes)),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<F, S>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_taken(&self) -> bool {
+        // Relaxed: a hint. Whoever looks after an alarm has acquired what was done before the alarm rang.
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Somebody begins with it, unless it is over.
+    fn begin(&self) -> Option<Vec<F::Node>> {
+        let mut state = self.lock();
+        let State::Queued(nodes) = &mut *state else {
+            return None;
+        };
+        let nodes = mem::take(nodes);
+        *state = State::Running;
+        // Relaxed: published by the alarm, or by the lock for whoever tries to revoke it.
+        self.taken.store(true, Ordering::Relaxed);
+        Some(nodes)
+    }
+
+    /// The giver takes the siblings back, unless somebody has begun.
+    pub(super) fn revoke(&self) -> Option<Vec<F::Node>> {
+        let mut state = self.lock();
+        let State::Queued(nodes) = &mut *state else {
+            return None;
+        };
+        let nodes = mem::take(nodes);
+        *state = State::Over;
+        Some(nodes)
+    }
+
+    /// The results, if they are there.
+    pub(super) fn results(&self) -> Found<F::Result> {
+        let mut state = self.lock();
+        let State::Done(results) = &mut *state else {
+            return Found::Nothing;
+        };
+        let results = mem::take(results);
+        *state = State::Over;
+        Found::Results(results)
+    }
+
+    /// Leaves the giver's run here, unless the piece is not running any more.
+    pub(super) fn park(&self, run: Run<F, S>) -> Result<(), Run<F, S>> {
+        let mut state = self.lock();
+        if matches!(*state, State::Running) {
+            *state = State::Awaited(run);
+            return Ok(());
+        }
+        Err(run)
+    }
+
+    /// The piece is folded. If the giver's run waits for it, it is the caller's now.
+    pub(super) fn complete(&self, results: Vec<F::Result>) -> Option<Run<F, S>> {
+        let mut state = self.lock();
+        match mem::replace(&mut *state, State::Done(results)) {
+            State::Awaited(run) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// The piece will not be folded. If the giver's run waits for it, it is the caller's, to be given up as well.
+    pub(super) fn give_up(&self) -> Option<Run<F, S>> {
+        let mut state = self.lock();
+        match mem::replace(&mut *state, State::Over) {
+            State::Awaited(run) => Some(run),
+            _ => None,
+        }
+    }
+}
+
+impl<F: Fold, S: Scheme> Part for Piece<F, S> {
+    fn start(self: Arc<Self>, site: &Site<'_, '_>) {
+        // Before this it may have been revoked, and the fold be over.
+        let Some(nodes) = self.begin() else { return };
+        let link = self.shared.clone();
+        let shared = link.get();
+        shared.team().ring(self.giver);
+        let run = Run::of_piece(self, nodes);
+        shared.team().enter(site, || run.work(&link, site));
+    }
+}

@@ -1,0 +1,523 @@
+//! One worker's way through a tree, or through a piece of one.
+
+use super::{
+    Scheme, Shared,
+    broken::{Broken, Next, Segment, Sink},
+    piece::Piece,
+};
+use crate::{
+    engine::{Mark, WakeCounter},
+    fold::{
+        Fold,
+        team::{self, Common, Link},
+    },
+    ground::{
+        sync::{AtomicBool, Ordering},
+        unwind,
+    },
+    pool::site::Site,
+};
+use std::{mem, sync::Arc};
+
+/// Nodes until the next look, when there was nothing to give.
+const PATIENCE: u32 = 32;
+
+/// Nodes until the next piece is offered, after one was taken back that nobody wanted: doubled each time, up to the
+/// second number.
+const BACKOFF: (u32, u32) = (8, 256);
+
+/// Pieces that a run keeps in the queue.
+const OFFERS: usize = 1;
+
+/// A node whose children are being folded.
+enum Frame<F: Fold, S: Scheme> {
+    Open(F::Heap, F::Children),
+    Broken(Box<Broken<F, S>>),
+    /// On the way from one to the other.
+    Gone,
+}
+
+/// Where the result goes.
+enum Home<F: Fold, S: Scheme> {
+    /// To the caller.
+    Caller,
+    Piece(Arc<Piece<F, S>>),
+}
+
+/// A piece in the queue of this worker.
+struct Offer<F: Fold, S: Scheme> {
+    piece: Arc<Piece<F, S>>,
+    mark: Option<Mark>,
+}
+
+/// The open nodes of one worker, from the outermost to the innermost. It has no stack frame of its own, so that it can
+/// be left at a piece and taken up by another worker.
+pub(super) struct Run<F: Fold, S: Scheme> {
+    home: Home<F, S>,
+    stack: Vec<Frame<F, S>>,
+    /// The nodes below this one on the stack have no children to give.
+    cursor: usize,
+    /// Oldest first.
+    offers: Vec<Offer<F, S>>,
+    /// Nodes until the alarm is heard.
+    fuel: u32,
+    backoff: u32,
+    wake: WakeCounter,
+}
+
+/// What to do next.
+enum Todo<F: Fold> {
+    Visit(F::Node),
+    /// Go on with an open node.
+    Enter(F::Heap, F::Children, Option<F::Node>),
+    /// Look at the innermost node, which is a broken one.
+    Look,
+}
+
+/// How it ended.
+enum End<F: Fold, S: Scheme> {
+    Result(F::Result),
+    Results(Vec<F::Result>),
+    Wait(Arc<Piece<F, S>>),
+}
+
+/// Somebody has panicked.
+struct Stop;
+
+/// How far a sweep over children came.
+enum Swept<F: Fold> {
+    Done,
+    /// To a child with children of its own, of which this is the first.
+    Inner(F::Heap, F::Children, F::Node),
+    /// To this child, when the alarm went off.
+    Alarm(F::Node),
+}
+
+impl<F: Fold, S: Scheme> Run<F, S> {
+    fn new(home: Home<F, S>, stack: Vec<Frame<F, S>>) -> Self {
+        Self {
+            home,
+            stack,
+            cursor: 0,
+            offers: Vec::new(),
+            fuel: 0,
+            backoff: BACKOFF.0,
+            wake: WakeCounter::new(S::WAKE),
+        }
+    }
+
+    /// Folds all of the tree, or as much as nobody else does.
+    pub(super) fn of_tree(root: F::Node, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
+        let run = Self::new(Home::Caller, Vec::with_capacity(32));
+        run.go_on(Todo::Visit(root), link, site);
+    }
+
+    pub(super) fn of_piece(piece: Arc<Piece<F, S>>, nodes: Vec<F::Node>) -> Self {
+        let mut stack = Vec::with_capacity(32);
+        stack.push(Frame::Broken(Box::new(Broken::of_piece(nodes))));
+        Self::new(Home::Piece(piece), stack)
+    }
+
+    /// Folds it, and goes on with what waits for it.
+    pub(super) fn work(self, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
+        self.go_on(Todo::Look, link, site);
+    }
+
+    fn go_on(mut self, mut todo: Todo<F>, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
+        let shared = link.get();
+        loop {
+            // The alarm may be quiet because of a run on this worker that this one is nested in, or came after.
+            shared.team().ring(site.worker());
+            let end = match unwind::contain(|| self.drive(todo, link, shared, site)) {
+                Ok(Ok(end)) => end,
+                Ok(Err(Stop)) => return self.give_up(link, site),
+                Err(payload) => {
+                    shared.team().fail(site, payload);
+                    return self.give_up(link, site);
+                }
+            };
+            let waiting = match end {
+                End::Wait(piece) => {
+                    // Who takes it up is on another worker, perhaps.
+                    self.offers.clear();
+                    match piece.park(self) {
+                        Ok(()) => break,
+                        Err(run) => {
+                            self = run;
+                            todo = Todo::Look;
+                            continue;
+                        }
+                    }
+                }
+                End::Result(result) => {
+                    shared.keep(result);
+                    None
+                }
+                End::Results(results) => match &self.home {
+                    Home::Piece(piece) => piece.complete(results),
+                    Home::Caller => unreachable!("only pieces have several results"),
+                },
+            };
+            shared.team().ring(site.worker());
+            link.done(site);
+            match waiting {
+                Some(run) => self = run,
+                None => return,
+            }
+            self.fuel = 0;
+            todo = Todo::Look;
+        }
+    }
+
+    /// Drops what there is, here and in all runs that wait for this one.
+    #[cold]
+    fn give_up(mut self, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
+        loop {
+            unwind::discard(mem::take(&mut self.stack));
+            let waiting = match &self.home {
+                Home::Caller => None,
+                Home::Piece(piece) => piece.give_up(),
+            };
+            link.done(site);
+            match waiting {
+                Some(run) => self = run,
+                None => return,
+            }
+        }
+    }
+
+    fn drive(
+        &mut self,
+        mut todo: Todo<F>,
+        link: &Link<Shared<F, S>>,
+        shared: &Shared<F, S>,
+        site: &Site<'_, '_>,
+    ) -> Result<End<F, S>, Stop> {
+        let alarm = shared.team().alarm(site);
+        let fold = &shared.fold;
+        loop {
+            let (heap, children, child) = match todo {
+                Todo::Visit(node) => {
+                    let heap = fold.init(&node);
+                    let mut children = fold.children(node);
+                    let child = children.next();
+                    (heap, children, child)
+                }
+                Todo::Enter(heap, children, child) => (heap, children, child),
+                Todo::Look => match self.look(fold, alarm, link, site)? {
+                    Ok(next) => {
+                        todo = next;
+                        continue;
+                    }
+                    Err(end) => return Ok(end),
+                },
+            };
+            let result = self.descend(fold, alarm, (heap, children, child), link, site)?;
+            match self.stack.last_mut() {
+                None => return Ok(End::Result(result)),
+                Some(Frame::Broken(broken)) => broken.put(fold, result),
+                Some(_) => unreachable!("open nodes are gone on with"),
+            }
+            todo = Todo::Look;
+        }
+    }
+
+    /// Whether the alarm is to be heard.
+    #[inline(always)]
+    fn is_alarmed(&mut self, alarm: &AtomicBool) -> bool {
+        // Relaxed: what it is about is looked up in `consider`.
+        if !alarm.load(Ordering::Relaxed) {
+            return false;
+        }
+        if self.fuel > 0 {
+            self.fuel -= 1;
+            return false;
+        }
+        true
+    }
+
+    /// Folds what is below an open node, and then the nodes that it is in, up to a broken one or the root.
+    fn descend(
+        &mut self,
+        fold: &F,
+        alarm: &AtomicBool,
+        open: (F::Heap, F::Children, Option<F::Node>),
+        link: &Link<Shared<F, S>>,
+        site: &Site<'_, '_>,
+    ) -> Result<F::Result, Stop> {
+        let (mut heap, mut children, mut next) = open;
+        loop {
+            let Some(child) = next else {
+                let result = fold.finalize(heap);
+                match self.stack.pop() {
+                    Some(Frame::Open(above, rest)) => {
+                        self.cursor = self.cursor.min(self.stack.len());
+                        (heap, children) = (above, rest);
+                        fold.accumulate(&mut heap, result);
+                        next = children.next();
+                        continue;
+                    }
+                    None => return Ok(result),
+                    Some(broken) => {
+                        self.stack.push(broken);
+                        return Ok(result);
+                    }
+                }
+            };
+            if self.is_alarmed(alarm) {
+                self.stack.push(Frame::Open(heap, children));
+                self.consider(alarm, link, site)?;
+                heap = fold.init(&child);
+                children = fold.children(child);
+                next = children.next();
+                continue;
+            }
+            let inner = fold.init(&child);
+            let mut below = fold.children(child);
+            match below.next() {
+                // A leaf is not opened.
+                None => {
+                    fold.accumulate(&mut heap, fold.finalize(inner));
+                    next = children.next();
+                }
+                grandchild => {
+                    self.stack.push(Frame::Open(heap, children));
+                    (heap, children) = (inner, below);
+                    next = grandchild;
+                }
+            }
+        }
+    }
+
+    /// Folds leaves until there is something else to do.
+    #[inline(always)]
+    fn sweep(
+        &mut self,
+        fold: &F,
+        alarm: &AtomicBool,
+        nodes: &mut impl Iterator<Item = F::Node>,
+        mut put: impl FnMut(F::Result),
+    ) -> Swept<F> {
+        while let Some(node) = nodes.next() {
+            if self.is_alarmed(alarm) {
+                return Swept::Alarm(node);
+            }
+            let heap = fold.init(&node);
+            let mut children = fold.children(node);
+            match children.next() {
+                None => put(fold.finalize(heap)),
+                Some(first) => return Swept::Inner(heap, children, first),
+            }
+        }
+        Swept::Done
+    }
+
+    /// What to do about the innermost node, which is broken: go on with one of its children, or with the node
+    /// itself, or end.
+    #[expect(clippy::type_complexity, reason = "two ways to go on, and a way out")]
+    fn look(
+        &mut self,
+        fold: &F,
+        alarm: &AtomicBool,
+        link: &Link<Shared<F, S>>,
+        site: &Site<'_, '_>,
+    ) -> Result<Result<Todo<F>, End<F, S>>, Stop> {
+        let place = self.stack.len() - 1;
+        let Frame::Broken(mut broken) = mem::replace(&mut self.stack[place], Frame::Gone) else {
+            unreachable!("a broken one is innermost")
+        };
+        self.cursor = self.cursor.min(place);
+        loop {
+            broken.merge(fold);
+            match broken.next() {
+                Next::Todo(at) => {
+                    let swept = self.sweep_segment(fold, alarm, &mut broken, at);
+                    if let Swept::Done = swept {
+                        continue;
+                    }
+                    self.stack[place] = Frame::Broken(broken);
+                    return Ok(Ok(match swept {
+                        Swept::Inner(heap, children, first) => {
+                            Todo::Enter(heap, children, Some(first))
+                        }
+                        Swept::Alarm(node) => {
+                            self.consider(alarm, link, site)?;
+                            Todo::Visit(node)
+                        }
+                        Swept::Done => unreachable!("see above"),
+                    }));
+                }
+                Next::Queued(at, piece) => {
+                    if let Some(nodes) = piece.revoke() {
+                        self.withdraw(&piece, alarm, link, site);
+                        broken.segments[at] = Segment::Todo(nodes.into_iter());
+                    }
+                }
+                Next::Source if broken.segments.is_empty() && broken.is_node() => {
+                    self.stack.pop();
+                    let (heap, mut children) = broken.into_node();
+                    let child = children.next();
+                    return Ok(Ok(Todo::Enter(heap, children, child)));
+                }
+                Next::Source => {
+                    broken.refill();
+                }
+                Next::Wait(piece) => {
+                    self.stack[place] = Frame::Broken(broken);
+                    return Ok(Err(End::Wait(piece)));
+                }
+                Next::Nothing => {
+                    self.stack.pop();
+                    let result = match broken.sink {
+                        Sink::Results(results) => return Ok(Err(End::Results(results))),
+                        Sink::Heap(heap) => fold.finalize(heap),
+                    };
+                    return Ok(match self.stack.last_mut() {
+                        None => Err(End::Result(result)),
+                        Some(Frame::Broken(broken)) => {
+                            broken.put(fold, result);
+                            Ok(Todo::Look)
+                        }
+                        Some(_) => {
+                            let Some(Frame::Open(mut heap, mut children)) = self.stack.pop() else {
+                                unreachable!("it is open or broken")
+                            };
+                            self.cursor = self.cursor.min(self.stack.len());
+                            fold.accumulate(&mut heap, result);
+                            let child = children.next();
+                            Ok(Todo::Enter(heap, children, child))
+                        }
+                    });
+                }
+            }
+        }
+    }
+
+    /// Folds the leaves of a segment until there is something else to do, and marks where that is.
+    fn sweep_segment(
+        &mut self,
+        fold: &F,
+        alarm: &AtomicBool,
+        broken: &mut Broken<F, S>,
+        at: usize,
+    ) -> Swept<F> {
+        let Segment::Todo(nodes) = &mut broken.segments[at] else {
+            unreachable!("it was found a moment ago")
+        };
+        let mut nodes = mem::take(nodes);
+        let mut at = at;
+        let swept = if at == 0 && !S::AT_THE_END {
+            match &mut broken.sink {
+                Sink::Heap(heap) => {
+                    self.sweep(fold, alarm, &mut nodes, |r| fold.accumulate(heap, r))
+                }
+                Sink::Results(results) => {
+                    self.sweep(fold, alarm, &mut nodes, |r| results.push(r))
+                }
+            }
+        } else {
+            let mut results = broken.take_ready_before(at);
+            let swept = self.sweep(fold, alarm, &mut nodes, |r| results.push(r));
+            at = broken.put_ready_before(at, results);
+            swept
+        };
+        broken.segments[at] = Segment::Todo(nodes);
+        if let Swept::Done = swept {
+            broken.segments.remove(at);
+        } else {
+            broken.segments.insert(at, Segment::Open);
+        }
+        swept
+    }
+
+    /// A piece was revoked: takes it out of the queue, if it is still there.
+    fn withdraw(
+        &mut self,
+        piece: &Arc<Piece<F, S>>,
+        alarm: &AtomicBool,
+        link: &Link<Shared<F, S>>,
+        site: &Site<'_, '_>,
+    ) {
+        let offer = self.offers.iter().rposition(|offer| Arc::ptr_eq(&offer.piece, piece));
+        if let Some(offer) = offer {
+            if let Some(mark) = self.offers.remove(offer).mark {
+                team::take_back(site, piece, mark);
+            }
+        }
+        link.done(site);
+        // There is something to give again, but it seems that nobody wants it.
+        // Relaxed: this worker's own hint to itself.
+        alarm.store(true, Ordering::Relaxed);
+        self.fuel = self.backoff;
+        self.backoff = (2 * self.backoff).min(BACKOFF.1);
+    }
+
+    /// Something was taken, or nothing has been offered yet: offers the outermost children that there are.
+    #[cold]
+    #[inline(never)]
+    fn consider(
+        &mut self,
+        alarm: &AtomicBool,
+        link: &Link<Shared<F, S>>,
+        site: &Site<'_, '_>,
+    ) -> Result<(), Stop> {
+        if link.get().team().has_failed() {
+            return Err(Stop);
+        }
+        let before = self.offers.len();
+        self.offers.retain(|offer| !offer.piece.is_taken());
+        if self.offers.len() < before {
+            self.backoff = BACKOFF.0;
+        }
+        while self.offers.len() < OFFERS {
+            if !self.offer(link, site) {
+                self.fuel = PATIENCE;
+                return Ok(());
+            }
+        }
+        // AcqRel: pairs with the release in `Team::ring`: an alarm that is reset here is about a piece that is seen to
+        // be taken below.
+        alarm.swap(false, Ordering::AcqRel);
+        if self.offers.iter().any(|offer| offer.piece.is_taken()) {
+            // Relaxed: as in `withdraw`.
+            alarm.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Offers some of the outermost children that are left. False when there are none.
+    fn offer(&mut self, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) -> bool {
+        loop {
+            let Some(frame) = self.stack.get_mut(self.cursor) else {
+                return false;
+            };
+            match frame {
+                Frame::Open(_, children) if children.size_hint().1 == Some(0) => {
+                    self.cursor += 1;
+                    continue;
+                }
+                Frame::Open(..) => {
+                    let Frame::Open(heap, children) = mem::replace(frame, Frame::Gone) else {
+                        unreachable!("it is open")
+                    };
+                    *frame = Frame::Broken(Box::new(Broken::of_node(heap, children)));
+                }
+                _ => {}
+            }
+            let Frame::Broken(broken) = frame else {
+                unreachable!("all are open or broken")
+            };
+            let Some((at, far)) = broken.split() else {
+                self.cursor += 1;
+                continue;
+            };
+            let piece = Piece::new(link.clone(), site.worker(), far);
+            broken.give(at, piece.clone());
+            let team = link.get().team();
+            team.add(site);
+            let mark = team.queue(site, piece.clone(), self.wake.push());
+            self.offers.push(Offer { piece, mark });
+            return true;
+        }
+    }
+}
