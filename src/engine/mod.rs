@@ -59,7 +59,6 @@ pub use core::{Core, Settings, Unpark};
 pub use deque::{Capacity, Deque, Mark, Owner, Steal};
 pub use event::{Event, OUTSIDE, Observer, Silent, Source};
 pub use gate::{Gate, Verdict};
-pub(crate) use idle::WakeCounter;
 pub use idle::{IdleAction, IdlePolicy, Tiered, WakePolicy};
 pub use injector::{Injector, Take};
 pub use lanes::{Ageing, Level};

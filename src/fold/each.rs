@@ -6,12 +6,13 @@ use super::{
     team::{Common, Link, Team},
 };
 use crate::{
-    engine::{WakeCounter, WakePolicy},
+    engine::WakePolicy,
     ground::unwind,
     pool::site::Site,
 };
 use std::{
     marker::PhantomData,
+    mem,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -79,8 +80,8 @@ fn walk<F: Fold, S: Scheme>(
     mut node: F::Node,
 ) {
     let shared = link.get();
-    let fold = &shared.fold;
-    let mut wake = WakeCounter::new(S::WAKE);
+    let (fold, team) = (&shared.fold, &shared.team);
+    let mut first_push = true;
     let mut result = loop {
         let heap = fold.init(&node);
         let mut children = fold.children(node);
@@ -89,6 +90,7 @@ fn walk<F: Fold, S: Scheme>(
         };
         let others: Vec<_> = children.collect();
         let family = Arc::new(Family::new(place, heap, 1 + others.len(), S::AT_THE_END));
+        let mut announce = false;
         // The last one first: this worker goes on with the first, and takes the newest then.
         for (at, child) in others.into_iter().enumerate().rev() {
             let place = Family::place(&family, at + 1);
@@ -97,7 +99,12 @@ fn walk<F: Fold, S: Scheme>(
                 let team = &task.get().team;
                 team.enter(site, || visit(&task, site, place, child));
             };
-            shared.team.spawn(site, job, S::SHARED, wake.push());
+            let due = team.is_due(S::WAKE, mem::take(&mut first_push));
+            team.spawn(site, job, S::SHARED, due);
+            announce |= due;
+        }
+        if S::SHARED && announce {
+            team.invite(site);
         }
         place = Family::place(&family, 0);
         node = first;

@@ -5,10 +5,9 @@
 )]
 
 use crate::{
-    engine::Mark,
+    engine::{Mark, WakePolicy},
     ground::{
-        padded::Padded,
-        sync::{AtomicBool, Ordering},
+        sync::{AtomicBool, AtomicU32, Ordering},
         unwind::{self, Payload},
     },
     pool::{
@@ -42,8 +41,8 @@ pub(super) struct Team {
     panic: Mutex<Option<Payload>>,
     /// There was a panic: whatever is left need not be done.
     failed: AtomicBool,
-    /// One for each worker: somebody has taken what the worker had to give.
-    alarms: Box<[Padded<AtomicBool>]>,
+    /// What was queued, for a policy that wakes somebody every so many times.
+    pushes: AtomicU32,
 }
 
 // SAFETY: the owner's side of `pending` is only used by the thread that is worker `owner` of the pool, which `is_owner`
@@ -61,7 +60,6 @@ impl Team {
         make: impl FnOnce(Self) -> S,
         start: impl FnOnce(&S),
     ) -> S {
-        let workers = site.pool().core().workers();
         let shared = make(Self {
             pool: site.pool(),
             owner: site.worker(),
@@ -70,9 +68,7 @@ impl Team {
             pending: Pending::new(),
             panic: Mutex::new(None),
             failed: AtomicBool::new(false),
-            alarms: (0..workers)
-                .map(|_| Padded::new(AtomicBool::new(true)))
-                .collect(),
+            pushes: AtomicU32::new(0),
         });
         let team = shared.team();
         let began = site.mark();
@@ -118,10 +114,6 @@ impl Team {
         }
         // Relaxed: a hint to stop. What matters is under the lock above, and read when no part is left.
         self.failed.store(true, Ordering::Relaxed);
-        for alarm in &self.alarms {
-            // Relaxed: as above.
-            alarm.store(true, Ordering::Relaxed);
-        }
     }
 
     pub(super) fn has_failed(&self) -> bool {
@@ -129,15 +121,18 @@ impl Team {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// The alarm of the site's worker.
-    pub(super) fn alarm(&self, site: &Site<'_, '_>) -> &AtomicBool {
-        &self.alarms[site.worker()]
-    }
-
-    /// Tells `worker` that something it had to give was taken.
-    pub(super) fn ring(&self, worker: usize) {
-        // Release: pairs with the acquire in `Run::consider`, which looks who was taken after it has reset the alarm.
-        self.alarms[worker].store(true, Ordering::Release);
+    /// Whether somebody should be woken for what is queued next; `first` says that it is the first of its batch.
+    #[inline]
+    pub(super) fn is_due(&self, policy: WakePolicy, first: bool) -> bool {
+        match policy {
+            WakePolicy::EveryPush => true,
+            WakePolicy::OncePerBatch => first,
+            WakePolicy::EveryKth(k) | WakePolicy::OnHoard(k) => {
+                // Relaxed: a count, and nothing else.
+                let pushes = self.pushes.fetch_add(1, Ordering::Relaxed);
+                pushes.is_multiple_of(k.max(1))
+            }
+        }
     }
 
     /// Runs `f` as a part is to be run.
@@ -172,8 +167,8 @@ impl Team {
         site.is_guest() && !self.is_owner(site)
     }
 
-    /// Queues a task, and counts it: on this worker, or in the one queue for all. The task counts itself as done, with
-    /// [`Link::done`].
+    /// Queues a task, and counts it: on this worker, or in the one queue for all, which [`invite`](Self::invite) is to
+    /// follow. The task counts itself as done, with [`Link::done`].
     pub(super) fn spawn(
         &self,
         site: &Site<'_, '_>,
@@ -184,33 +179,19 @@ impl Team {
         self.add(site);
         // SAFETY: what the task borrows lives until it counts itself as done; the pool, or the owner, runs every job.
         let job = unsafe { heap::job_on(site, task) };
-        if shared || self.is_passing(site) {
+        if shared {
             self.list.push(job);
-            if announce {
-                self.invite(site);
-            }
+        } else if self.is_passing(site) {
+            self.list.push(job);
+            self.invite(site);
         } else {
             site.push_marked(job, announce);
         }
     }
 
-    /// Queues an invitation: whoever takes it works on what is in the list until that is empty. There is one at a time.
-    fn invite(&self, site: &Site<'_, '_>) {
-        // AcqRel: pairs with that in the invitation, which looks at the list after it has said that it is gone. So what
-        // was put there before this is seen by it, or by the next one.
-        if self.list.invited.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let list = self.list.clone();
-        let turn = move |site: &Site<'_, '_>| {
-            // AcqRel: as above.
-            list.invited.swap(false, Ordering::AcqRel);
-            while let Some(oldest) = list.jobs.pop() {
-                oldest.run(site);
-            }
-        };
-        // SAFETY: an invitation borrows nothing.
-        site.push(unsafe { heap::job_on(site, turn) });
+    /// Asks for help with what is in the list.
+    pub(super) fn invite(&self, site: &Site<'_, '_>) {
+        Commons::invite(&self.list, site);
     }
 }
 
@@ -225,6 +206,30 @@ struct Commons {
 impl Commons {
     fn push(&self, job: Job) {
         self.jobs.push(job);
+    }
+
+    /// Queues an invitation: whoever takes it works on what is in the list until that is empty. There is one at a
+    /// time, and as long as there are jobs whoever takes one sees to it that there is one for the rest.
+    fn invite(list: &Arc<Self>, site: &Site<'_, '_>) {
+        // AcqRel: pairs with that in the invitation, which looks at the list after it has said that it is gone. So what
+        // was put there before this is seen by it, or by the next one.
+        if list.invited.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let list = list.clone();
+        let turn = move |site: &Site<'_, '_>| {
+            // AcqRel: as above.
+            list.invited.swap(false, Ordering::AcqRel);
+            while let Some(oldest) = list.jobs.pop() {
+                // Relaxed: a hint that saves a swap.
+                if !list.jobs.is_empty() && !list.invited.load(Ordering::Relaxed) {
+                    Self::invite(&list, site);
+                }
+                oldest.run(site);
+            }
+        };
+        // SAFETY: an invitation borrows nothing.
+        site.push(unsafe { heap::job_on(site, turn) });
     }
 }
 

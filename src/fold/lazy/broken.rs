@@ -2,15 +2,15 @@
 
 use super::{
     Scheme,
-    piece::{Found, Piece},
+    pace::Weight,
+    piece::{Found, Piece, Siblings},
 };
 use crate::fold::Fold;
 use std::{collections::VecDeque, mem, sync::Arc, vec};
 
-/// How many children are taken out of an iterator at once, to be given away or to be split: enough that what it costs
-/// to give them away is little beside the work, also if each is a leaf of two nanoseconds; few enough that they stay in
-/// the nearest cache.
-const BATCH: usize = 1024;
+/// The most children that are taken out of an iterator to be given away: enough that what it costs to give them away is
+/// little beside the work, also if each is a leaf of two nanoseconds; few enough to be had in some microseconds.
+const BATCH: usize = 4096;
 
 /// Where the results go, in their order.
 pub(super) enum Sink<F: Fold> {
@@ -20,11 +20,18 @@ pub(super) enum Sink<F: Fold> {
 }
 
 impl<F: Fold> Sink<F> {
-    #[inline(always)]
-    pub(super) fn put(&mut self, fold: &F, result: F::Result) {
+    fn put(&mut self, fold: &F, result: F::Result) {
         match self {
             Sink::Heap(heap) => fold.accumulate(heap, result),
             Sink::Results(results) => results.push(result),
+        }
+    }
+
+    fn put_all(&mut self, fold: &F, mut more: Vec<F::Result>) {
+        match self {
+            Sink::Heap(heap) => more.into_iter().for_each(|r| fold.accumulate(heap, r)),
+            Sink::Results(results) if results.is_empty() => *results = more,
+            Sink::Results(results) => results.append(&mut more),
         }
     }
 }
@@ -38,6 +45,12 @@ pub(super) enum Segment<F: Fold, S: Scheme> {
     Given(Arc<Piece<F, S>>),
     /// Nobody has begun.
     Todo(vec::IntoIter<F::Node>),
+}
+
+impl<F: Fold, S: Scheme> Segment<F, S> {
+    fn is_todo(&self) -> bool {
+        matches!(self, Self::Todo(nodes) if nodes.len() > 0)
+    }
 }
 
 /// The children from the first one on whose result is not in the sink: some segments, and what the source has.
@@ -55,7 +68,7 @@ pub(super) enum Next<F: Fold, S: Scheme> {
     Todo(usize),
     /// Nobody has begun with this piece, so far as we know.
     Queued(usize, Arc<Piece<F, S>>),
-    /// Only the source is left.
+    /// Children in the source.
     Source,
     /// Nothing but what others have begun, this piece first.
     Wait(Arc<Piece<F, S>>),
@@ -74,141 +87,169 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
     }
 
     /// A piece.
-    pub(super) fn of_piece(nodes: Vec<F::Node>) -> Self {
+    pub(super) fn of_piece(siblings: Siblings<F>) -> Self {
+        let todo = Segment::Todo(siblings.nodes.into_iter());
         Self {
-            sink: Sink::Results(Vec::with_capacity(nodes.len())),
-            segments: VecDeque::from([Segment::Todo(nodes.into_iter())]),
-            source: None,
+            sink: Sink::Results(Vec::new()),
+            segments: VecDeque::from([todo]),
+            source: siblings.source,
             batch: 1,
         }
     }
 
     /// The open child is done.
     pub(super) fn put(&mut self, fold: &F, result: F::Result) {
-        let open = self
-            .segments
-            .iter()
-            .position(|segment| matches!(segment, Segment::Open))
-            .expect("a child was open");
+        let is_open = |segment: &Segment<F, S>| matches!(segment, Segment::Open);
+        let open = self.segments.iter().position(is_open);
+        let open = open.expect("a child was open");
         if open == 0 && !S::AT_THE_END {
             self.segments.pop_front();
             self.sink.put(fold, result);
             return;
         }
-        if let Some(before) = open.checked_sub(1)
-            && let Segment::Ready(results) = &mut self.segments[before]
-        {
-            results.push(result);
-            self.segments.remove(open);
-        } else {
-            self.segments[open] = Segment::Ready(vec![result]);
-        }
+        let mut results = self.take_ready_before(open);
+        results.push(result);
+        let open = self.put_ready_before(open, results);
+        self.segments.remove(open);
     }
 
     /// Takes in what has come: on arrival, or when there is nothing else to come.
     pub(super) fn merge(&mut self, fold: &F) {
         if S::AT_THE_END {
             for segment in &mut self.segments {
-                if let Segment::Given(piece) = segment {
-                    if let Found::Results(results) = piece.results() {
-                        *segment = Segment::Ready(results);
-                    }
+                if let Segment::Given(piece) = segment
+                    && let Found::Results(results) = piece.results()
+                {
+                    *segment = Segment::Ready(results);
                 }
             }
-            let all = |segment| matches!(segment, &Segment::Ready(_));
-            if self.source.is_some() || !self.segments.iter().all(all) {
+            let is_ready = |segment: &Segment<F, S>| match segment {
+                Segment::Ready(_) => true,
+                Segment::Todo(nodes) => nodes.len() == 0,
+                _ => false,
+            };
+            if self.source.is_some() || !self.segments.iter().all(is_ready) {
                 return;
             }
         }
         while let Some(first) = self.segments.front_mut() {
             let results = match first {
                 Segment::Ready(results) => mem::take(results),
-                Segment::Given(piece) => match piece.results() {
+                Segment::Todo(nodes) if nodes.len() == 0 => Vec::new(),
+                Segment::Given(piece) if piece.is_taken() => match piece.results() {
                     Found::Results(results) => results,
                     Found::Nothing => return,
                 },
                 _ => return,
             };
             self.segments.pop_front();
-            for result in results {
-                self.sink.put(fold, result);
-            }
+            self.sink.put_all(fold, results);
         }
     }
 
-    /// What to do next. The newest piece that nobody has begun is the one at the young end of the queue.
+    /// What to do next. The first piece that nobody has begun with is the one that was offered last.
     pub(super) fn next(&mut self) -> Next<F, S> {
-        let mut wait = None;
-        let mut queued = None;
-        for (at, segment) in self.segments.iter_mut().enumerate() {
+        let (mut wait, mut queued) = (None, None);
+        for (at, segment) in self.segments.iter().enumerate() {
             match segment {
                 Segment::Todo(nodes) if nodes.len() > 0 => return Next::Todo(at),
-                Segment::Given(piece) if !piece.is_taken() && queued.is_none() => {
-                    queued = Some((at, piece.clone()));
+                Segment::Given(piece) if !piece.is_taken() => {
+                    queued.get_or_insert((at, piece));
                 }
-                Segment::Given(piece) if wait.is_none() => wait = Some(piece.clone()),
+                Segment::Given(piece) => {
+                    wait.get_or_insert(piece);
+                }
                 _ => {}
             }
         }
         match (queued, wait) {
-            (Some((at, piece)), _) => Next::Queued(at, piece),
+            (Some((at, piece)), _) => Next::Queued(at, piece.clone()),
             (None, _) if self.source.is_some() => Next::Source,
-            (None, Some(piece)) => Next::Wait(piece),
+            (None, Some(piece)) => Next::Wait(piece.clone()),
             (None, None) => Next::Nothing,
         }
     }
 
-    /// Takes some more from the source into a segment of its own. False when there are none.
-    pub(super) fn refill(&mut self) -> bool {
-        let Some(source) = &mut self.source else {
-            return false;
-        };
-        let wanted = match source.size_hint().0 {
-            0 => {
-                self.batch = BATCH.min(2 * self.batch);
-                self.batch
-            }
-            many => many.min(BATCH),
-        };
-        let nodes: Vec<_> = source.by_ref().take(wanted).collect();
-        if nodes.len() < wanted {
-            self.source = None;
+    /// Takes out some children that others may fold, and says before which segment they belong; none if there are none.
+    ///
+    /// Of light nodes, others get so many that it is worth their while; what stays here is done in no time. Heavy ones are
+    /// all to be had by others: the later half of what is left, as often as this is called. So are those of which nothing
+    /// is known, in one piece: most often it is taken back a moment later.
+    pub(super) fn split(&mut self, weight: Weight) -> Option<(usize, Siblings<F>)> {
+        if let Some(siblings) = self.split_source(weight) {
+            return Some((self.segments.len(), siblings));
         }
-        let some = !nodes.is_empty();
-        if some {
-            self.segments.push_back(Segment::Todo(nodes.into_iter()));
-        }
-        some
-    }
-
-    /// Children to give away: the later half of those that nobody has begun with. Says after which segment they are,
-    /// which has the earlier half, if there is one.
-    pub(super) fn split(&mut self) -> Option<(usize, Vec<F::Node>)> {
-        let todo = |segment: &Segment<F, S>| {
-            matches!(segment, Segment::Todo(nodes) if nodes.len() > 0)
-        };
-        let at = match self.segments.iter().position(todo) {
-            Some(at) => at,
-            None if self.refill() => self.segments.len() - 1,
-            None => return None,
-        };
+        let at = self.segments.iter().position(Segment::is_todo)?;
         let Segment::Todo(nodes) = &mut self.segments[at] else {
             unreachable!("it was found a moment ago")
         };
         let mut near: Vec<_> = mem::take(nodes).collect();
         let far = near.split_off(near.len() / 2);
         *nodes = near.into_iter();
-        Some((at, far))
+        Some((at + 1, Siblings::nodes(far)))
     }
-}
 
-impl<F: Fold, S: Scheme> Broken<F, S> {
-    /// Puts a piece after the segment `at` that it was split off, in place of that if nothing is left there.
+    fn split_source(&mut self, weight: Weight) -> Option<Siblings<F>> {
+        let source = self.source.as_mut()?;
+        let (least, most) = source.size_hint();
+        if most == Some(0) {
+            self.source = None;
+            return None;
+        }
+        let nodes = match (weight, least) {
+            (Weight::Light, 0) => {
+                self.batch = BATCH.min(2 * self.batch);
+                self.take_from_source(self.batch)
+            }
+            (Weight::Light, _) => self.take_from_source(least.div_ceil(2).min(BATCH)),
+            // More than are good to have in one place, or nobody knows how many.
+            (Weight::Unknown, _) | (Weight::Heavy, 0 | BATCH..) => {
+                return Some(Siblings {
+                    nodes: Vec::new(),
+                    source: self.source.take(),
+                });
+            }
+            (Weight::Heavy, _) => {
+                let nodes = self.take_from_source(least);
+                self.segments.push_back(Segment::Todo(nodes.into_iter()));
+                return self.split_source(weight); // if there are more than it said
+            }
+        };
+        (!nodes.is_empty()).then(|| Siblings::nodes(nodes))
+    }
+
+    /// Takes some nodes from the source, which goes when it has no more.
+    fn take_from_source(&mut self, wanted: usize) -> Vec<F::Node> {
+        let Some(source) = &mut self.source else {
+            return Vec::new();
+        };
+        let nodes: Vec<_> = source.by_ref().take(wanted).collect();
+        if nodes.len() < wanted || source.size_hint().1 == Some(0) {
+            self.source = None;
+        }
+        nodes
+    }
+
+    /// Puts a piece where its children belong: before segment `at`, or in place of the one before that if nothing is
+    /// left there.
     pub(super) fn give(&mut self, at: usize, piece: Arc<Piece<F, S>>) {
         let given = Segment::Given(piece);
-        match &self.segments[at] {
-            Segment::Todo(nodes) if nodes.len() == 0 => self.segments[at] = given,
-            _ => self.segments.insert(at + 1, given),
+        match at.checked_sub(1).map(|before| &mut self.segments[before]) {
+            Some(place @ Segment::Todo(_)) if !place.is_todo() => *place = given,
+            _ => self.segments.insert(at, given),
+        }
+    }
+
+    /// A piece was revoked: its children belong where it was.
+    pub(super) fn take_back(&mut self, at: usize, siblings: Siblings<F>) {
+        if siblings.source.is_some() {
+            debug_assert_eq!(at + 1, self.segments.len(), "what has the source is the last");
+            self.source = siblings.source;
+        }
+        if siblings.nodes.is_empty() {
+            self.segments.remove(at);
+        } else {
+            self.segments[at] = Segment::Todo(siblings.nodes.into_iter());
         }
     }
 
@@ -235,11 +276,12 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
         at + 1
     }
 
-    pub(super) fn is_node(&self) -> bool {
-        matches!(self.sink, Sink::Heap(_))
+    /// Whether nothing is left but a heap and a source.
+    pub(super) fn is_whole(&self) -> bool {
+        self.segments.is_empty() && matches!(self.sink, Sink::Heap(_))
     }
 
-    /// It is whole again: what is left is in the source.
+    /// The heap and the source of one that is whole again.
     pub(super) fn into_node(self) -> (F::Heap, F::Children) {
         match (self.sink, self.source) {
             (Sink::Heap(heap), Some(source)) => (heap, source),

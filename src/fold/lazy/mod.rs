@@ -1,6 +1,7 @@
 //! Folds in sequence, and splits off what others ask for.
 
 mod broken;
+mod pace;
 mod piece;
 mod run;
 
@@ -9,6 +10,7 @@ use super::{
     team::{Common, Link, Team},
 };
 use crate::{engine::WakePolicy, pool::site::Site};
+use pace::Pace;
 use run::Run;
 use std::{
     marker::PhantomData,
@@ -26,6 +28,7 @@ pub(super) trait Scheme: Send + Sync {
 pub(super) struct Shared<F: Fold, S> {
     team: Team,
     fold: F,
+    pace: Pace,
     result: Mutex<Option<F::Result>>,
     scheme: PhantomData<S>,
 }
@@ -48,6 +51,7 @@ pub(super) fn fold<F: Fold, S: Scheme>(site: &Site<'_, '_>, fold: F, root: F::No
     let make = |team| Shared::<F, S> {
         team,
         fold,
+        pace: Pace::new(),
         result: Mutex::new(None),
         scheme: PhantomData,
     };

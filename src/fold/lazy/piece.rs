@@ -21,14 +21,28 @@ use std::{
 /// run is left here, and whoever finishes the piece goes on with it. So nobody ever waits.
 pub(super) struct Piece<F: Fold, S: Scheme> {
     shared: Link<Shared<F, S>>,
-    giver: usize,
-    /// Nobody can take it any more; for the giver, who looks often.
+    /// Somebody has begun with it; for the giver, who looks often.
     taken: AtomicBool,
     state: Mutex<State<F, S>>,
 }
 
+/// What a piece consists of: some nodes, and then those that the iterator has.
+pub(super) struct Siblings<F: Fold> {
+    pub(super) nodes: Vec<F::Node>,
+    pub(super) source: Option<F::Children>,
+}
+
+impl<F: Fold> Siblings<F> {
+    pub(super) fn nodes(nodes: Vec<F::Node>) -> Self {
+        Self {
+            nodes,
+            source: None,
+        }
+    }
+}
+
 enum State<F: Fold, S: Scheme> {
-    Queued(Vec<F::Node>),
+    Queued(Siblings<F>),
     Running,
     /// It is running, and the giver's run waits for it.
     Awaited(Run<F, S>),
@@ -45,12 +59,11 @@ pub(super) enum Found<R> {
 }
 
 impl<F: Fold, S: Scheme> Piece<F, S> {
-    pub(super) fn new(shared: Link<Shared<F, S>>, giver: usize, nodes: Vec<F::Node>) -> Arc<Self> {
+    pub(super) fn new(shared: Link<Shared<F, S>>, siblings: Siblings<F>) -> Arc<Self> {
         Arc::new(Self {
             shared,
-            giver,
             taken: AtomicBool::new(false),
-            state: Mutex::new(State::Queued(nodes)),
+            state: Mutex::new(State::Queued(siblings)),
         })
     }
 
@@ -59,32 +72,36 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
     }
 
     pub(super) fn is_taken(&self) -> bool {
-        // Relaxed: a hint. Whoever looks after an alarm has acquired what was done before the alarm rang.
+        // Relaxed: a hint. Whoever acts on it takes the lock.
         self.taken.load(Ordering::Relaxed)
     }
 
     /// Somebody begins with it, unless it is over.
-    fn begin(&self) -> Option<Vec<F::Node>> {
+    fn begin(&self) -> Option<Siblings<F>> {
         let mut state = self.lock();
-        let State::Queued(nodes) = &mut *state else {
-            return None;
-        };
-        let nodes = mem::take(nodes);
-        *state = State::Running;
-        // Relaxed: published by the alarm, or by the lock for whoever tries to revoke it.
-        self.taken.store(true, Ordering::Relaxed);
-        Some(nodes)
+        match mem::replace(&mut *state, State::Running) {
+            State::Queued(siblings) => {
+                // Relaxed: a hint; the lock does the rest.
+                self.taken.store(true, Ordering::Relaxed);
+                Some(siblings)
+            }
+            other => {
+                *state = other;
+                None
+            }
+        }
     }
 
     /// The giver takes the siblings back, unless somebody has begun.
-    pub(super) fn revoke(&self) -> Option<Vec<F::Node>> {
+    pub(super) fn revoke(&self) -> Option<Siblings<F>> {
         let mut state = self.lock();
-        let State::Queued(nodes) = &mut *state else {
-            return None;
-        };
-        let nodes = mem::take(nodes);
-        *state = State::Over;
-        Some(nodes)
+        match mem::replace(&mut *state, State::Over) {
+            State::Queued(siblings) => Some(siblings),
+            other => {
+                *state = other;
+                None
+            }
+        }
     }
 
     /// The results, if they are there.
@@ -130,11 +147,12 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
 impl<F: Fold, S: Scheme> Part for Piece<F, S> {
     fn start(self: Arc<Self>, site: &Site<'_, '_>) {
         // Before this it may have been revoked, and the fold be over.
-        let Some(nodes) = self.begin() else { return };
+        let Some(siblings) = self.begin() else {
+            return;
+        };
         let link = self.shared.clone();
         let shared = link.get();
-        shared.team().ring(self.giver);
-        let run = Run::of_piece(self, nodes);
+        let run = Run::of_piece(self, siblings);
         shared.team().enter(site, || run.work(&link, site));
     }
 }

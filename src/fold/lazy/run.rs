@@ -3,31 +3,19 @@
 use super::{
     Scheme, Shared,
     broken::{Broken, Next, Segment, Sink},
-    piece::Piece,
+    pace::Beat,
+    piece::{Piece, Siblings},
 };
 use crate::{
-    engine::{Mark, WakeCounter},
+    engine::Mark,
     fold::{
         Fold,
         team::{self, Common, Link},
     },
-    ground::{
-        sync::{AtomicBool, Ordering},
-        unwind,
-    },
+    ground::unwind,
     pool::site::Site,
 };
 use std::{mem, sync::Arc};
-
-/// Nodes until the next look, when there was nothing to give.
-const PATIENCE: u32 = 32;
-
-/// Nodes until the next piece is offered, after one was taken back that nobody wanted: doubled each time, up to the
-/// second number.
-const BACKOFF: (u32, u32) = (8, 256);
-
-/// Pieces that a run keeps in the queue.
-const OFFERS: usize = 1;
 
 /// A node whose children are being folded.
 enum Frame<F: Fold, S: Scheme> {
@@ -59,10 +47,9 @@ pub(super) struct Run<F: Fold, S: Scheme> {
     cursor: usize,
     /// Oldest first.
     offers: Vec<Offer<F, S>>,
-    /// Nodes until the alarm is heard.
-    fuel: u32,
-    backoff: u32,
-    wake: WakeCounter,
+    beat: Beat,
+    /// Nothing was offered yet by this worker.
+    first_offer: bool,
 }
 
 /// What to do next.
@@ -89,8 +76,8 @@ enum Swept<F: Fold> {
     Done,
     /// To a child with children of its own, of which this is the first.
     Inner(F::Heap, F::Children, F::Node),
-    /// To this child, when the alarm went off.
-    Alarm(F::Node),
+    /// To this child, when a look was due.
+    Due(F::Node),
 }
 
 impl<F: Fold, S: Scheme> Run<F, S> {
@@ -100,9 +87,8 @@ impl<F: Fold, S: Scheme> Run<F, S> {
             stack,
             cursor: 0,
             offers: Vec::new(),
-            fuel: 0,
-            backoff: BACKOFF.0,
-            wake: WakeCounter::new(S::WAKE),
+            beat: Beat::new(),
+            first_offer: true,
         }
     }
 
@@ -112,9 +98,9 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         run.go_on(Todo::Visit(root), link, site);
     }
 
-    pub(super) fn of_piece(piece: Arc<Piece<F, S>>, nodes: Vec<F::Node>) -> Self {
+    pub(super) fn of_piece(piece: Arc<Piece<F, S>>, siblings: Siblings<F>) -> Self {
         let mut stack = Vec::with_capacity(32);
-        stack.push(Frame::Broken(Box::new(Broken::of_piece(nodes))));
+        stack.push(Frame::Broken(Box::new(Broken::of_piece(siblings))));
         Self::new(Home::Piece(piece), stack)
     }
 
@@ -126,8 +112,6 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     fn go_on(mut self, mut todo: Todo<F>, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
         let shared = link.get();
         loop {
-            // The alarm may be quiet because of a run on this worker that this one is nested in, or came after.
-            shared.team().ring(site.worker());
             let end = match unwind::contain(|| self.drive(todo, link, shared, site)) {
                 Ok(Ok(end)) => end,
                 Ok(Err(Stop)) => return self.give_up(link, site),
@@ -142,6 +126,8 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                     self.offers.clear();
                     match piece.park(self) {
                         Ok(()) => break,
+                        // It is done meanwhile, or never will be.
+                        Err(run) if shared.team.has_failed() => return run.give_up(link, site),
                         Err(run) => {
                             self = run;
                             todo = Todo::Look;
@@ -158,13 +144,13 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                     Home::Caller => unreachable!("only pieces have several results"),
                 },
             };
-            shared.team().ring(site.worker());
             link.done(site);
             match waiting {
                 Some(run) => self = run,
                 None => return,
             }
-            self.fuel = 0;
+            self.beat.restart();
+            self.first_offer = true;
             todo = Todo::Look;
         }
     }
@@ -193,7 +179,6 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         shared: &Shared<F, S>,
         site: &Site<'_, '_>,
     ) -> Result<End<F, S>, Stop> {
-        let alarm = shared.team().alarm(site);
         let fold = &shared.fold;
         loop {
             let (heap, children, child) = match todo {
@@ -204,7 +189,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                     (heap, children, child)
                 }
                 Todo::Enter(heap, children, child) => (heap, children, child),
-                Todo::Look => match self.look(fold, alarm, link, site)? {
+                Todo::Look => match self.look(fold, link, site)? {
                     Ok(next) => {
                         todo = next;
                         continue;
@@ -212,35 +197,18 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                     Err(end) => return Ok(end),
                 },
             };
-            let result = self.descend(fold, alarm, (heap, children, child), link, site)?;
-            match self.stack.last_mut() {
-                None => return Ok(End::Result(result)),
-                Some(Frame::Broken(broken)) => broken.put(fold, result),
-                Some(_) => unreachable!("open nodes are gone on with"),
-            }
-            todo = Todo::Look;
+            let result = self.descend(fold, (heap, children, child), link, site)?;
+            todo = match self.rise(fold, result) {
+                Ok(todo) => todo,
+                Err(end) => return Ok(end),
+            };
         }
-    }
-
-    /// Whether the alarm is to be heard.
-    #[inline(always)]
-    fn is_alarmed(&mut self, alarm: &AtomicBool) -> bool {
-        // Relaxed: what it is about is looked up in `consider`.
-        if !alarm.load(Ordering::Relaxed) {
-            return false;
-        }
-        if self.fuel > 0 {
-            self.fuel -= 1;
-            return false;
-        }
-        true
     }
 
     /// Folds what is below an open node, and then the nodes that it is in, up to a broken one or the root.
     fn descend(
         &mut self,
         fold: &F,
-        alarm: &AtomicBool,
         open: (F::Heap, F::Children, Option<F::Node>),
         link: &Link<Shared<F, S>>,
         site: &Site<'_, '_>,
@@ -264,9 +232,9 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                     }
                 }
             };
-            if self.is_alarmed(alarm) {
+            if self.beat.is_due() {
                 self.stack.push(Frame::Open(heap, children));
-                self.consider(alarm, link, site)?;
+                self.consider(link, site)?;
                 heap = fold.init(&child);
                 children = fold.children(child);
                 next = children.next();
@@ -294,13 +262,12 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     fn sweep(
         &mut self,
         fold: &F,
-        alarm: &AtomicBool,
         nodes: &mut impl Iterator<Item = F::Node>,
         mut put: impl FnMut(F::Result),
     ) -> Swept<F> {
         while let Some(node) = nodes.next() {
-            if self.is_alarmed(alarm) {
-                return Swept::Alarm(node);
+            if self.beat.is_due() {
+                return Swept::Due(node);
             }
             let heap = fold.init(&node);
             let mut children = fold.children(node);
@@ -318,7 +285,6 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     fn look(
         &mut self,
         fold: &F,
-        alarm: &AtomicBool,
         link: &Link<Shared<F, S>>,
         site: &Site<'_, '_>,
     ) -> Result<Result<Todo<F>, End<F, S>>, Stop> {
@@ -329,75 +295,88 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         self.cursor = self.cursor.min(place);
         loop {
             broken.merge(fold);
-            match broken.next() {
-                Next::Todo(at) => {
-                    let swept = self.sweep_segment(fold, alarm, &mut broken, at);
-                    if let Swept::Done = swept {
-                        continue;
-                    }
-                    self.stack[place] = Frame::Broken(broken);
-                    return Ok(Ok(match swept {
-                        Swept::Inner(heap, children, first) => {
-                            Todo::Enter(heap, children, Some(first))
-                        }
-                        Swept::Alarm(node) => {
-                            self.consider(alarm, link, site)?;
-                            Todo::Visit(node)
-                        }
-                        Swept::Done => unreachable!("see above"),
-                    }));
-                }
+            let swept = match broken.next() {
+                Next::Todo(at) => self.sweep_segment(fold, &mut broken, at),
                 Next::Queued(at, piece) => {
-                    if let Some(nodes) = piece.revoke() {
-                        self.withdraw(&piece, alarm, link, site);
-                        broken.segments[at] = Segment::Todo(nodes.into_iter());
+                    if let Some(siblings) = piece.revoke() {
+                        self.withdraw(&piece, link, site);
+                        broken.take_back(at, siblings);
                     }
+                    continue;
                 }
-                Next::Source if broken.segments.is_empty() && broken.is_node() => {
+                Next::Source if broken.is_whole() => {
                     self.stack.pop();
                     let (heap, mut children) = broken.into_node();
                     let child = children.next();
                     return Ok(Ok(Todo::Enter(heap, children, child)));
                 }
-                Next::Source => {
-                    broken.refill();
-                }
+                Next::Source => self.sweep_source(fold, &mut broken),
                 Next::Wait(piece) => {
                     self.stack[place] = Frame::Broken(broken);
                     return Ok(Err(End::Wait(piece)));
                 }
                 Next::Nothing => {
                     self.stack.pop();
-                    let result = match broken.sink {
-                        Sink::Results(results) => return Ok(Err(End::Results(results))),
-                        Sink::Heap(heap) => fold.finalize(heap),
-                    };
-                    return Ok(match self.stack.last_mut() {
-                        None => Err(End::Result(result)),
-                        Some(Frame::Broken(broken)) => {
-                            broken.put(fold, result);
-                            Ok(Todo::Look)
-                        }
-                        Some(_) => {
-                            let Some(Frame::Open(mut heap, mut children)) = self.stack.pop() else {
-                                unreachable!("it is open or broken")
-                            };
-                            self.cursor = self.cursor.min(self.stack.len());
-                            fold.accumulate(&mut heap, result);
-                            let child = children.next();
-                            Ok(Todo::Enter(heap, children, child))
-                        }
+                    return Ok(match broken.sink {
+                        Sink::Results(results) => Err(End::Results(results)),
+                        Sink::Heap(heap) => self.rise(fold, fold.finalize(heap)),
                     });
                 }
+            };
+            let todo = match swept {
+                Swept::Done => continue,
+                Swept::Inner(heap, children, first) => Todo::Enter(heap, children, Some(first)),
+                Swept::Due(node) => {
+                    self.stack[place] = Frame::Broken(broken);
+                    self.consider(link, site)?;
+                    return Ok(Ok(Todo::Visit(node)));
+                }
+            };
+            self.stack[place] = Frame::Broken(broken);
+            return Ok(Ok(todo));
+        }
+    }
+
+    /// Hands a result to the node that is innermost now.
+    fn rise(&mut self, fold: &F, result: F::Result) -> Result<Todo<F>, End<F, S>> {
+        match self.stack.last_mut() {
+            None => Err(End::Result(result)),
+            Some(Frame::Broken(broken)) => {
+                broken.put(fold, result);
+                Ok(Todo::Look)
+            }
+            Some(_) => {
+                let Some(Frame::Open(mut heap, mut children)) = self.stack.pop() else {
+                    unreachable!("it is open or broken")
+                };
+                self.cursor = self.cursor.min(self.stack.len());
+                fold.accumulate(&mut heap, result);
+                let child = children.next();
+                Ok(Todo::Enter(heap, children, child))
             }
         }
+    }
+
+    /// Folds leaves from the source of a broken node until there is something else to do, and marks where that is.
+    fn sweep_source(&mut self, fold: &F, broken: &mut Broken<F, S>) -> Swept<F> {
+        let Some(mut source) = broken.source.take() else {
+            return Swept::Done;
+        };
+        let end = broken.segments.len();
+        let mut results = broken.take_ready_before(end);
+        let swept = self.sweep(fold, &mut source, |r| results.push(r));
+        broken.put_ready_before(end, results);
+        if !matches!(swept, Swept::Done) {
+            broken.source = Some(source);
+            broken.segments.push_back(Segment::Open);
+        }
+        swept
     }
 
     /// Folds the leaves of a segment until there is something else to do, and marks where that is.
     fn sweep_segment(
         &mut self,
         fold: &F,
-        alarm: &AtomicBool,
         broken: &mut Broken<F, S>,
         at: usize,
     ) -> Swept<F> {
@@ -409,15 +388,15 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         let swept = if at == 0 && !S::AT_THE_END {
             match &mut broken.sink {
                 Sink::Heap(heap) => {
-                    self.sweep(fold, alarm, &mut nodes, |r| fold.accumulate(heap, r))
+                    self.sweep(fold, &mut nodes, |r| fold.accumulate(heap, r))
                 }
                 Sink::Results(results) => {
-                    self.sweep(fold, alarm, &mut nodes, |r| results.push(r))
+                    self.sweep(fold, &mut nodes, |r| results.push(r))
                 }
             }
         } else {
             let mut results = broken.take_ready_before(at);
-            let swept = self.sweep(fold, alarm, &mut nodes, |r| results.push(r));
+            let swept = self.sweep(fold, &mut nodes, |r| results.push(r));
             at = broken.put_ready_before(at, results);
             swept
         };
@@ -434,54 +413,29 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     fn withdraw(
         &mut self,
         piece: &Arc<Piece<F, S>>,
-        alarm: &AtomicBool,
         link: &Link<Shared<F, S>>,
         site: &Site<'_, '_>,
     ) {
-        let offer = self.offers.iter().rposition(|offer| Arc::ptr_eq(&offer.piece, piece));
-        if let Some(offer) = offer {
-            if let Some(mark) = self.offers.remove(offer).mark {
-                team::take_back(site, piece, mark);
-            }
+        let is_it = |offer: &Offer<F, S>| Arc::ptr_eq(&offer.piece, piece);
+        if let Some(at) = self.offers.iter().rposition(is_it)
+            && let Some(mark) = self.offers.remove(at).mark
+        {
+            team::take_back(site, piece, mark);
         }
         link.done(site);
-        // There is something to give again, but it seems that nobody wants it.
-        // Relaxed: this worker's own hint to itself.
-        alarm.store(true, Ordering::Relaxed);
-        self.fuel = self.backoff;
-        self.backoff = (2 * self.backoff).min(BACKOFF.1);
     }
 
-    /// Something was taken, or nothing has been offered yet: offers the outermost children that there are.
+    /// A look is due: offers the outermost children that there are, if too few are on offer.
     #[cold]
     #[inline(never)]
-    fn consider(
-        &mut self,
-        alarm: &AtomicBool,
-        link: &Link<Shared<F, S>>,
-        site: &Site<'_, '_>,
-    ) -> Result<(), Stop> {
-        if link.get().team().has_failed() {
+    fn consider(&mut self, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) -> Result<(), Stop> {
+        let shared = link.get();
+        if shared.team.has_failed() {
             return Err(Stop);
         }
-        let before = self.offers.len();
+        self.beat.look(&shared.pace);
         self.offers.retain(|offer| !offer.piece.is_taken());
-        if self.offers.len() < before {
-            self.backoff = BACKOFF.0;
-        }
-        while self.offers.len() < OFFERS {
-            if !self.offer(link, site) {
-                self.fuel = PATIENCE;
-                return Ok(());
-            }
-        }
-        // AcqRel: pairs with the release in `Team::ring`: an alarm that is reset here is about a piece that is seen to
-        // be taken below.
-        alarm.swap(false, Ordering::AcqRel);
-        if self.offers.iter().any(|offer| offer.piece.is_taken()) {
-            // Relaxed: as in `withdraw`.
-            alarm.store(true, Ordering::Relaxed);
-        }
+        while self.offers.len() < self.beat.offers() && self.offer(link, site) {}
         Ok(())
     }
 
@@ -507,15 +461,16 @@ impl<F: Fold, S: Scheme> Run<F, S> {
             let Frame::Broken(broken) = frame else {
                 unreachable!("all are open or broken")
             };
-            let Some((at, far)) = broken.split() else {
+            let Some((at, siblings)) = broken.split(self.beat.weight()) else {
                 self.cursor += 1;
                 continue;
             };
-            let piece = Piece::new(link.clone(), site.worker(), far);
+            let piece = Piece::new(link.clone(), siblings);
             broken.give(at, piece.clone());
             let team = link.get().team();
             team.add(site);
-            let mark = team.queue(site, piece.clone(), self.wake.push());
+            let announce = team.is_due(S::WAKE, mem::take(&mut self.first_offer));
+            let mark = team.queue(site, piece.clone(), announce);
             self.offers.push(Offer { piece, mark });
             return true;
         }
