@@ -72,6 +72,7 @@ pub mod submit;
 pub use cancel::{CancelReason, CancelToken};
 pub use crew::{TimerError, current_worker};
 pub use executor::Executor;
+pub use fold::{Fold, fold};
 pub use fork::{
     JoinContext, Scope, broadcast, isolate, join, join_context, scope, spawn, yield_now,
 };

@@ -49,6 +49,8 @@ const UNSAFE_FILES: &[&str] = &[
     "src/pool/slab.rs",
     "src/pool/stack.rs",
     "src/pool/heap.rs",
+    "src/fold/family.rs",
+    "src/fold/team.rs",
     "src/fork/join.rs",
     "src/fork/scope.rs",
     "src/fork/spawn.rs",
@@ -870,7 +872,9 @@ mod canaries {
         let driver = ("src/simulate/mod.rs", "pub(crate) use crate::crew::Crew;");
         reports(layers, &[driver], &[("src/simulate/mod.rs:1", "one layer")]);
         let face = (
-            "src/fork/join.rs",
+            "src/fold/family.rs",
+    "src/fold/team.rs",
+    "src/fork/join.rs",
             "use crate::{engine::Core, graph::Plan};",
         );
         reports(layers, &[face], &[("src/fork/join.rs:1", "one layer")]);

@@ -3,10 +3,12 @@
 mod support;
 
 use filch::{
-    Pool,
+    Fold, Pool,
     engine::{PerWorker, Shared},
+    fold,
     fold::{
-        AtTheEnd, Each, EveryKth, EveryPush, Lazy, OnArrival, OncePerBatch, Strategy, fold,
+        Adaptive, AtTheEnd, Breadth, Each, EveryKth, Lazy, OnArrival, OncePerBatch, Quiet,
+        Strategy, Tasks,
     },
 };
 use proptest::prelude::*;
@@ -432,13 +434,14 @@ macro_rules! every_strategy {
 }
 
 every_strategy! {
-    lazy: Lazy,
+    adaptive: Adaptive,
+    quiet: Quiet,
     lazy_at_the_end: Lazy<AtTheEnd, OncePerBatch>,
     lazy_every_fourth: Lazy<OnArrival, EveryKth<4>>,
-    each: Each,
-    each_at_the_end: Each<PerWorker, AtTheEnd, EveryKth<4>>,
-    each_shared: Each<Shared, OnArrival, EveryPush>,
-    each_shared_at_the_end: Each<Shared, AtTheEnd, OncePerBatch>,
+    tasks: Tasks,
+    tasks_at_the_end: Each<PerWorker, AtTheEnd, EveryKth<4>>,
+    breadth: Breadth,
+    breadth_at_the_end: Each<Shared, AtTheEnd>,
 }
 
 #[test]
@@ -452,14 +455,14 @@ fn millions_of_nodes() {
             |sum| sum,
         );
         let pool = pool(2);
-        assert_eq!(leaves.with::<Lazy>().on(&pool).run(20), 1 << 20);
+        assert_eq!(leaves.with::<Adaptive>().on(&pool).run(20), 1 << 20);
         let star = fold(
             |n: u32| 1..if n == 0 { 2_000_001 } else { 0 },
             |n| u64::from(*n),
             |sum, child| *sum += child,
             |sum: u64| sum,
         );
-        assert_eq!(star.with::<Lazy>().on(&pool).run(0), 1_000_000 * 2_000_001);
+        assert_eq!(star.with::<Adaptive>().on(&pool).run(0), 1_000_000 * 2_000_001);
     });
 }
 
@@ -467,7 +470,7 @@ fn millions_of_nodes() {
 fn one_worker_and_none() {
     let tree = Node::full(3, 5);
     for pool in [pool(0), pool(1)] {
-        assert_eq!(text::<Lazy>(&pool, &tree, 0), expected(&tree));
-        assert_eq!(pool.install(|| text::<Lazy>(&pool, &tree, 0)), expected(&tree));
+        assert_eq!(text::<Adaptive>(&pool, &tree, 0), expected(&tree));
+        assert_eq!(pool.install(|| text::<Adaptive>(&pool, &tree, 0)), expected(&tree));
     }
 }

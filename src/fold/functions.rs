@@ -1,6 +1,10 @@
 //! What a fold is: a way to reach the children, and three functions.
 
-use super::strategy::{Plan, Strategy};
+use super::{
+    memo::Memo,
+    sequence,
+    strategy::{Adaptive, Plan, Strategy},
+};
 use std::{fmt, marker::PhantomData};
 
 /// A fold over trees: how to reach the children of a node, and the three functions that make a result of it.
@@ -11,7 +15,7 @@ use std::{fmt, marker::PhantomData};
 /// Everything that moves between workers must be `Send`: nodes, the iterators over children, heaps and results.
 ///
 /// ```
-/// use filch::fold::Fold;
+/// use filch::Fold;
 ///
 /// /// How many files there are below a directory that is too large to write down: `fan` entries a level.
 /// struct CountFiles {
@@ -38,7 +42,7 @@ use std::{fmt, marker::PhantomData};
 ///     }
 /// }
 ///
-/// assert_eq!(filch::fold::run(&CountFiles { fan: 10 }, 4), 10_000);
+/// assert_eq!(CountFiles { fan: 10 }.run(4), 10_000);
 /// ```
 pub trait Fold: Sync {
     /// A node of the tree: a reference into a borrowed one, a value of an owned one, an index into a list, or
@@ -62,6 +66,76 @@ pub trait Fold: Sync {
 
     /// All children are done.
     fn finalize(&self, heap: Self::Heap) -> Self::Result;
+
+    /// Folds the tree below `root`, [as it does best](super::Adaptive), on the pool that the caller works for, else on
+    /// the global one.
+    ///
+    /// # Panics
+    /// As [`Plan::run`].
+    fn run(&self, root: Self::Node) -> Self::Result
+    where
+        Self: Sized,
+    {
+        self.with::<Adaptive>().run(root)
+    }
+
+    /// Folds the tree below `root` on this thread, one node after the other: what [`run`](Self::run) comes to, without
+    /// any workers. Any depth will do here too.
+    ///
+    /// ```
+    /// use filch::{Fold, fold};
+    ///
+    /// let depth = fold(|n: u32| n.checked_sub(1), |_| 0_u32, |depth, below| *depth = below + 1, |depth| depth);
+    /// assert_eq!(depth.sequential(1_000_000), 1_000_000);
+    /// ```
+    fn sequential(&self, root: Self::Node) -> Self::Result
+    where
+        Self: Sized,
+    {
+        sequence::fold(self, root)
+    }
+
+    /// This fold with a [strategy](super#which-when), and perhaps on a certain pool.
+    fn with<S: Strategy>(&self) -> Plan<'_, Self, S>
+    where
+        Self: Sized,
+    {
+        Plan::new(self)
+    }
+
+    /// This fold over a graph in which a node may be the child of several: each is folded once. Nodes with the same
+    /// `key` are the same.
+    ///
+    /// ```
+    /// use filch::{Fold, fold};
+    ///
+    /// // The Fibonacci numbers the slow way: that many calls nobody could wait for.
+    /// let fibonacci = fold(
+    ///     |n: u32| if n < 2 { vec![] } else { vec![n - 1, n - 2] },
+    ///     |n| u128::from(*n % 2 * u32::from(*n < 2)),
+    ///     |sum, child| *sum += child,
+    ///     |sum| sum,
+    /// );
+    /// assert_eq!(fibonacci.memo(|n| *n).run(150), Ok(9_969_216_677_189_303_386_214_405_760_200));
+    /// ```
+    ///
+    /// A graph with a cycle is refused, with the nodes that are on it:
+    ///
+    /// ```
+    /// use filch::{Fold, fold};
+    ///
+    /// let edges = [vec![1], vec![2, 3], vec![1], vec![]];
+    /// let edges = &edges;
+    /// let count = fold(|i: usize| edges[i].iter().copied(), |_| 1, |sum, child: u32| *sum += child, |sum| sum);
+    /// let error = count.memo(|i| *i).run(0).unwrap_err();
+    /// assert_eq!(error.keys(), [1, 2]);
+    /// ```
+    fn memo<Q>(&self, key: Q) -> Memo<'_, Self, Q>
+    where
+        Self: Sized,
+    {
+        Memo::new(self, key)
+    }
 }
 
 impl<F: Fold + ?Sized> Fold for &F {
@@ -104,7 +178,7 @@ pub struct Functions<N, C, I, A, F> {
 /// the result of a child to the heap, in the order of the children, and `finalize` makes the result of the heap.
 ///
 /// ```
-/// use filch::fold;
+/// use filch::{Fold, fold};
 ///
 /// struct Directory {
 ///     bytes: u64,
@@ -115,7 +189,7 @@ pub struct Functions<N, C, I, A, F> {
 ///     bytes: 1,
 ///     below: (2..100).map(|bytes| Directory { bytes, below: vec![] }).collect(),
 /// };
-/// let size = fold::fold(
+/// let size = fold(
 ///     |directory: &Directory| &directory.below,
 ///     |directory| directory.bytes,
 ///     |sum, below| *sum += below,
@@ -123,6 +197,26 @@ pub struct Functions<N, C, I, A, F> {
 /// );
 /// assert_eq!(size.run(&root), 4950);
 /// assert_eq!(size.sequential(&root), 4950);
+/// ```
+///
+/// Nodes, heaps and results move between workers, so they must be `Send`. A heap that is not is refused:
+///
+/// ```compile_fail
+/// use filch::{Fold, fold};
+/// use std::rc::Rc;
+///
+/// let count = fold(|n: u32| 0..n, |_| Rc::new(1), |_, _: u32| (), |heap| *heap);
+/// count.run(3);
+/// ```
+///
+/// and so is a node:
+///
+/// ```compile_fail
+/// use filch::{Fold, fold};
+/// use std::rc::Rc;
+///
+/// let count = fold(|n: Rc<u32>| (0..*n).map(Rc::new), |_| 1, |sum, child: u32| *sum += child, |sum| sum);
+/// count.run(Rc::new(3));
 /// ```
 pub fn fold<N, K, H, R, C, I, A, F>(
     children: C,
@@ -180,26 +274,6 @@ where
     #[inline(always)]
     fn finalize(&self, heap: H) -> R {
         (self.finalize)(heap)
-    }
-}
-
-impl<N, C, I, A, F> Functions<N, C, I, A, F>
-where
-    Self: Fold,
-{
-    /// [`run`](super::run) with this fold.
-    pub fn run(&self, root: <Self as Fold>::Node) -> <Self as Fold>::Result {
-        super::run(self, root)
-    }
-
-    /// [`sequential`](super::sequential) with this fold.
-    pub fn sequential(&self, root: <Self as Fold>::Node) -> <Self as Fold>::Result {
-        super::sequential(self, root)
-    }
-
-    /// [`with`](super::with) this fold.
-    pub fn with<S: Strategy>(&self) -> Plan<'_, Self, S> {
-        super::with(self)
     }
 }
 

@@ -1,11 +1,11 @@
 //! A node, or a piece, some of whose children were given away.
 
 use super::{
-    Scheme,
+    Scheme, Shared,
     pace::Weight,
-    piece::{Found, Piece, Siblings},
+    piece::{Piece, Results, Siblings},
 };
-use crate::fold::Fold;
+use crate::fold::{Fold, team::Link};
 use std::{collections::VecDeque, mem, sync::Arc, vec};
 
 /// The most children that are taken out of an iterator to be given away: enough that what it costs to give them away is
@@ -27,11 +27,14 @@ impl<F: Fold> Sink<F> {
         }
     }
 
-    fn put_all(&mut self, fold: &F, mut more: Vec<F::Result>) {
-        match self {
-            Sink::Heap(heap) => more.into_iter().for_each(|r| fold.accumulate(heap, r)),
-            Sink::Results(results) if results.is_empty() => *results = more,
-            Sink::Results(results) => results.append(&mut more),
+    pub(super) fn put_all(&mut self, fold: &F, more: Results<F::Result>) {
+        match (self, more) {
+            (sink, Results::One(result)) => sink.put(fold, result),
+            (Sink::Heap(heap), Results::Many(more)) => {
+                more.into_iter().for_each(|r| fold.accumulate(heap, r));
+            }
+            (Sink::Results(results), Results::Many(more)) if results.is_empty() => *results = more,
+            (Sink::Results(results), Results::Many(mut more)) => results.append(&mut more),
         }
     }
 }
@@ -48,6 +51,10 @@ pub(super) enum Segment<F: Fold, S: Scheme> {
 }
 
 impl<F: Fold, S: Scheme> Segment<F, S> {
+    fn is_open(&self) -> bool {
+        matches!(self, Self::Open)
+    }
+
     fn is_todo(&self) -> bool {
         matches!(self, Self::Todo(nodes) if nodes.len() > 0)
     }
@@ -80,7 +87,11 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
     pub(super) fn of_node(heap: F::Heap, source: F::Children) -> Self {
         Self {
             sink: Sink::Heap(heap),
-            segments: VecDeque::from([Segment::Open]),
+            segments: {
+                let mut segments = VecDeque::with_capacity(4);
+                segments.push_back(Segment::Open);
+                segments
+            },
             source: Some(source),
             batch: 1,
         }
@@ -99,8 +110,7 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
 
     /// The open child is done.
     pub(super) fn put(&mut self, fold: &F, result: F::Result) {
-        let is_open = |segment: &Segment<F, S>| matches!(segment, Segment::Open);
-        let open = self.segments.iter().position(is_open);
+        let open = self.segments.iter().position(Segment::is_open);
         let open = open.expect("a child was open");
         if open == 0 && !S::AT_THE_END {
             self.segments.pop_front();
@@ -118,9 +128,12 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
         if S::AT_THE_END {
             for segment in &mut self.segments {
                 if let Segment::Given(piece) = segment
-                    && let Found::Results(results) = piece.results()
+                    && let Some(results) = piece.results()
                 {
-                    *segment = Segment::Ready(results);
+                    *segment = Segment::Ready(match results {
+                        Results::One(result) => vec![result],
+                        Results::Many(results) => results,
+                    });
                 }
             }
             let is_ready = |segment: &Segment<F, S>| match segment {
@@ -134,11 +147,11 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
         }
         while let Some(first) = self.segments.front_mut() {
             let results = match first {
-                Segment::Ready(results) => mem::take(results),
-                Segment::Todo(nodes) if nodes.len() == 0 => Vec::new(),
-                Segment::Given(piece) if piece.is_taken() => match piece.results() {
-                    Found::Results(results) => results,
-                    Found::Nothing => return,
+                Segment::Ready(results) => Results::Many(mem::take(results)),
+                Segment::Todo(nodes) if nodes.len() == 0 => Results::Many(Vec::new()),
+                Segment::Given(piece) => match piece.results() {
+                    Some(results) => results,
+                    None => return,
                 },
                 _ => return,
             };
@@ -147,9 +160,10 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
         }
     }
 
-    /// What to do next. The first piece that nobody has begun with is the one that was offered last.
+    /// What to do next. The first piece that nobody has begun with is the one that was offered last; it stays on offer as
+    /// long as there is something else to do, unless too many results wait for it.
     pub(super) fn next(&mut self) -> Next<F, S> {
-        let (mut wait, mut queued) = (None, None);
+        let (mut wait, mut queued, mut ready) = (None, None, 0);
         for (at, segment) in self.segments.iter().enumerate() {
             match segment {
                 Segment::Todo(nodes) if nodes.len() > 0 => return Next::Todo(at),
@@ -159,12 +173,14 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
                 Segment::Given(piece) => {
                     wait.get_or_insert(piece);
                 }
+                Segment::Ready(results) => ready += results.len(),
                 _ => {}
             }
         }
         match (queued, wait) {
-            (Some((at, piece)), _) => Next::Queued(at, piece.clone()),
             (None, _) if self.source.is_some() => Next::Source,
+            (Some(_), _) if self.source.is_some() && ready <= BATCH => Next::Source,
+            (Some((at, piece)), _) => Next::Queued(at, piece.clone()),
             (None, Some(piece)) => Next::Wait(piece.clone()),
             (None, None) => Next::Nothing,
         }
@@ -175,7 +191,7 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
     /// Of light nodes, others get so many that it is worth their while; what stays here is done in no time. Heavy ones are
     /// all to be had by others: the later half of what is left, as often as this is called. So are those of which nothing
     /// is known, in one piece: most often it is taken back a moment later.
-    pub(super) fn split(&mut self, weight: Weight) -> Option<(usize, Siblings<F>)> {
+    fn split(&mut self, weight: Weight) -> Option<(usize, Siblings<F>)> {
         if let Some(siblings) = self.split_source(weight) {
             return Some((self.segments.len(), siblings));
         }
@@ -196,26 +212,28 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
             self.source = None;
             return None;
         }
-        let nodes = match (weight, least) {
-            (Weight::Light, 0) => {
-                self.batch = BATCH.min(2 * self.batch);
-                self.take_from_source(self.batch)
-            }
-            (Weight::Light, _) => self.take_from_source(least.div_ceil(2).min(BATCH)),
+        match (weight, least) {
             // More than are good to have in one place, or nobody knows how many.
-            (Weight::Unknown, _) | (Weight::Heavy, 0 | BATCH..) => {
-                return Some(Siblings {
-                    nodes: Vec::new(),
-                    source: self.source.take(),
-                });
+            (Weight::Light, 0 | BATCH..) => {
+                self.batch = BATCH.min(4 * self.batch);
+                let nodes = self.take_from_source(self.batch.max(least.min(2 * BATCH) / 2));
+                (!nodes.is_empty()).then(|| Siblings::nodes(nodes))
             }
-            (Weight::Heavy, _) => {
+            (Weight::Unknown, _) | (Weight::Heavy, 0 | BATCH..) => {
+                self.source.take().map(Siblings::source)
+            }
+            _ => {
                 let nodes = self.take_from_source(least);
                 self.segments.push_back(Segment::Todo(nodes.into_iter()));
-                return self.split_source(weight); // if there are more than it said
+                self.split_source(weight) // if there are more than it said
             }
-        };
-        (!nodes.is_empty()).then(|| Siblings::nodes(nodes))
+        }
+    }
+
+    /// Whether something is on offer that nobody has begun with.
+    pub(super) fn has_offer(&self) -> bool {
+        let is_offer = |s: &Segment<F, S>| matches!(s, Segment::Given(piece) if !piece.is_taken());
+        self.segments.iter().any(is_offer)
     }
 
     /// Takes some nodes from the source, which goes when it has no more.
@@ -230,14 +248,21 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
         nodes
     }
 
-    /// Puts a piece where its children belong: before segment `at`, or in place of the one before that if nothing is
-    /// left there.
-    pub(super) fn give(&mut self, at: usize, piece: Arc<Piece<F, S>>) {
-        let given = Segment::Given(piece);
+    /// Makes a piece of some children, and leaves it in their place.
+    pub(super) fn give(
+        &mut self,
+        weight: Weight,
+        link: &Link<Shared<F, S>>,
+    ) -> Option<Arc<Piece<F, S>>> {
+        let (at, siblings) = self.split(weight)?;
+        let piece = Piece::new(link.clone(), siblings);
+        let given = Segment::Given(piece.clone());
         match at.checked_sub(1).map(|before| &mut self.segments[before]) {
+            // Nothing is left there.
             Some(place @ Segment::Todo(_)) if !place.is_todo() => *place = given,
             _ => self.segments.insert(at, given),
         }
+        Some(piece)
     }
 
     /// A piece was revoked: its children belong where it was.

@@ -3,19 +3,20 @@
 use crate::ground::sync::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How much time passes between two looks, about. A look takes some 50 ns if there is nothing to do, and somebody who has
-/// taken what was offered finds more after this time.
-const INTERVAL: Duration = Duration::from_micros(2);
+/// How much time passes between two looks, about, and how long what is offered stays on offer at least. That somebody
+/// takes a piece costs both sides about a microsecond, so this is the least that a piece should be good for.
+const INTERVAL: Duration = Duration::from_micros(10);
 
 /// The most nodes between two looks.
-const MOST: u32 = 1024;
+const MOST: u32 = 4096;
 
 /// From this time a node on, a piece is offered for each open node: what that costs is nothing beside the nodes, and
 /// nobody has to wait for a worker that is in a node for long.
 const HEAVY: u32 = 8_000;
 
-/// From this time a node on, in nanoseconds, more than a few nodes may be what somebody else waits for.
-const MIDDLING: u32 = 250;
+/// How many pieces a run of lighter nodes has on offer: the first number, and up to the second if all are gone each
+/// time that it looks.
+const OFFERS: (usize, usize) = (2, 16);
 
 /// Nanoseconds a node, as the runs of one fold find; zero when nobody knows yet.
 pub(super) struct Pace(AtomicU32);
@@ -42,8 +43,13 @@ pub(super) struct Beat {
     /// Nodes of this interval.
     nodes: u32,
     since: Option<Instant>,
-    /// Nanoseconds a node, or zero.
+    /// When something was offered.
+    offered: Option<Instant>,
+    /// How many pieces should be on offer.
+    offers: usize,
+    /// Nanoseconds a node, or zero; the lesser of the last two that were measured, as anything may come in between.
     nanos: u32,
+    measured: u32,
 }
 
 impl Beat {
@@ -53,15 +59,24 @@ impl Beat {
             left: 1,
             nodes: 1,
             since: None,
+            offered: None,
+            offers: OFFERS.0,
             nanos: 0,
+            measured: u32::MAX,
         }
     }
 
-    /// One more node. True when a look is due.
+    /// Nodes until the next look. Whoever counts does so in a place of its own, which the compiler keeps in a register:
+    /// in memory, each count would wait for the one before.
     #[inline(always)]
-    pub(super) fn is_due(&mut self) -> bool {
-        self.left -= 1;
-        self.left == 0
+    pub(super) fn left(&self) -> u32 {
+        self.left
+    }
+
+    /// What is left when somebody stops counting; not zero, unless a look follows.
+    #[inline(always)]
+    pub(super) fn set_left(&mut self, left: u32) {
+        self.left = left;
     }
 
     /// The run goes on elsewhere, or after a while.
@@ -69,18 +84,25 @@ impl Beat {
         *self = Self::new();
     }
 
-    /// The look: sets the next interval.
-    pub(super) fn look(&mut self, pace: &Pace) {
+    /// The look: sets the next interval. Of the pieces that were on offer, `left` are, and some are `gone`. Says how many
+    /// there should be; none, if it is too early to offer more.
+    pub(super) fn look(&mut self, pace: &Pace, left: usize, gone: usize) -> usize {
         let now = Instant::now();
         if let Some(since) = self.since {
             let nanos = (now - since).as_nanos() / u128::from(self.nodes);
-            self.nanos = u32::try_from(nanos).unwrap_or(u32::MAX).max(1);
+            let nanos = u32::try_from(nanos).unwrap_or(u32::MAX).max(1);
+            self.nanos = nanos.min(self.measured);
+            self.measured = nanos;
             let before = pace.get();
             if before.abs_diff(self.nanos) > before / 4 {
                 pace.set(self.nanos);
             }
         } else {
             self.nanos = pace.get();
+            if self.weight() == Weight::Light {
+                // Perhaps it is done before that is worth anybody's while.
+                self.offered = Some(now);
+            }
         }
         let wanted = match self.nanos {
             0 => 1,
@@ -90,6 +112,20 @@ impl Beat {
         self.nodes = wanted.min(4 * self.nodes).min(MOST);
         self.left = self.nodes;
         self.since = Some(now);
+        let early = self.offered.is_some_and(|then| now - then < INTERVAL);
+        if early && self.nanos < HEAVY {
+            return 0;
+        }
+        self.offered = Some(now);
+        if left == 0 && gone > 0 {
+            self.offers = (2 * self.offers).min(OFFERS.1);
+        } else if 2 * left >= self.offers {
+            self.offers = (self.offers / 2).max(OFFERS.0);
+        }
+        match self.nanos {
+            0 | HEAVY.. => usize::MAX,
+            _ => self.offers,
+        }
     }
 
     /// What is known about the nodes.
@@ -98,15 +134,6 @@ impl Beat {
             0 => Weight::Unknown,
             HEAVY.. => Weight::Heavy,
             _ => Weight::Light,
-        }
-    }
-
-    /// How many pieces the run should have on offer.
-    pub(super) fn offers(&self) -> usize {
-        match self.nanos {
-            0 | HEAVY.. => usize::MAX,
-            MIDDLING.. => 4,
-            _ => 2,
         }
     }
 }

@@ -39,6 +39,25 @@ impl<F: Fold> Siblings<F> {
             source: None,
         }
     }
+
+    pub(super) fn source(source: F::Children) -> Self {
+        Self {
+            nodes: Vec::new(),
+            source: Some(source),
+        }
+    }
+
+    /// The node, if there is only one.
+    pub(super) fn into_only(mut self) -> Result<F::Node, Self> {
+        let only = match &mut self.source {
+            None if self.nodes.len() == 1 => self.nodes.pop(),
+            Some(source) if self.nodes.is_empty() && source.size_hint() == (1, Some(1)) => {
+                source.next()
+            }
+            _ => None,
+        };
+        only.ok_or(self)
+    }
 }
 
 enum State<F: Fold, S: Scheme> {
@@ -46,16 +65,15 @@ enum State<F: Fold, S: Scheme> {
     Running,
     /// It is running, and the giver's run waits for it.
     Awaited(Run<F, S>),
-    Done(Vec<F::Result>),
+    Done(Results<F::Result>),
     /// Revoked, or given up after a panic, or its results were had.
     Over,
 }
 
-/// What the giver finds when it needs the results.
-pub(super) enum Found<R> {
-    Results(Vec<R>),
-    /// Nobody has begun, or somebody has and is at it.
-    Nothing,
+/// What a piece comes to.
+pub(super) enum Results<R> {
+    One(R),
+    Many(Vec<R>),
 }
 
 impl<F: Fold, S: Scheme> Piece<F, S> {
@@ -104,15 +122,19 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
         }
     }
 
-    /// The results, if they are there.
-    pub(super) fn results(&self) -> Found<F::Result> {
-        let mut state = self.lock();
-        let State::Done(results) = &mut *state else {
-            return Found::Nothing;
-        };
-        let results = mem::take(results);
-        *state = State::Over;
-        Found::Results(results)
+    /// The results, if they are there. Does not wait for whoever is about to bring them.
+    pub(super) fn results(&self) -> Option<Results<F::Result>> {
+        if !self.is_taken() {
+            return None;
+        }
+        let mut state = self.state.try_lock().ok()?;
+        match mem::replace(&mut *state, State::Over) {
+            State::Done(results) => Some(results),
+            other => {
+                *state = other;
+                None
+            }
+        }
     }
 
     /// Leaves the giver's run here, unless the piece is not running any more.
@@ -126,7 +148,7 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
     }
 
     /// The piece is folded. If the giver's run waits for it, it is the caller's now.
-    pub(super) fn complete(&self, results: Vec<F::Result>) -> Option<Run<F, S>> {
+    pub(super) fn complete(&self, results: Results<F::Result>) -> Option<Run<F, S>> {
         let mut state = self.lock();
         match mem::replace(&mut *state, State::Done(results)) {
             State::Awaited(run) => Some(run),
@@ -152,7 +174,6 @@ impl<F: Fold, S: Scheme> Part for Piece<F, S> {
         };
         let link = self.shared.clone();
         let shared = link.get();
-        let run = Run::of_piece(self, siblings);
-        shared.team().enter(site, || run.work(&link, site));
+        shared.team().enter(site, || Run::of_piece(self, siblings, &link, site));
     }
 }

@@ -3,8 +3,8 @@
 use super::{
     Scheme, Shared,
     broken::{Broken, Next, Segment, Sink},
-    pace::Beat,
-    piece::{Piece, Siblings},
+    pace::{Beat, Weight},
+    piece::{Piece, Results, Siblings},
 };
 use crate::{
     engine::Mark,
@@ -20,6 +20,9 @@ use std::{mem, sync::Arc};
 /// A node whose children are being folded.
 enum Frame<F: Fold, S: Scheme> {
     Open(F::Heap, F::Children),
+    /// All that is left of its children is in one piece.
+    Given(F::Heap, Arc<Piece<F, S>>),
+    /// Anything else that becomes of children that others may fold.
     Broken(Box<Broken<F, S>>),
     /// On the way from one to the other.
     Gone,
@@ -63,8 +66,7 @@ enum Todo<F: Fold> {
 
 /// How it ended.
 enum End<F: Fold, S: Scheme> {
-    Result(F::Result),
-    Results(Vec<F::Result>),
+    Results(Results<F::Result>),
     Wait(Arc<Piece<F, S>>),
 }
 
@@ -94,19 +96,27 @@ impl<F: Fold, S: Scheme> Run<F, S> {
 
     /// Folds all of the tree, or as much as nobody else does.
     pub(super) fn of_tree(root: F::Node, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
-        let run = Self::new(Home::Caller, Vec::with_capacity(32));
+        let run = Self::new(Home::Caller, Vec::new());
         run.go_on(Todo::Visit(root), link, site);
     }
 
-    pub(super) fn of_piece(piece: Arc<Piece<F, S>>, siblings: Siblings<F>) -> Self {
-        let mut stack = Vec::with_capacity(32);
-        stack.push(Frame::Broken(Box::new(Broken::of_piece(siblings))));
-        Self::new(Home::Piece(piece), stack)
-    }
-
-    /// Folds it, and goes on with what waits for it.
-    pub(super) fn work(self, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
-        self.go_on(Todo::Look, link, site);
+    /// Folds a piece, and goes on with what waits for it.
+    pub(super) fn of_piece(
+        piece: Arc<Piece<F, S>>,
+        siblings: Siblings<F>,
+        link: &Link<Shared<F, S>>,
+        site: &Site<'_, '_>,
+    ) {
+        let mut run = Self::new(Home::Piece(piece), Vec::new());
+        let todo = match siblings.into_only() {
+            Ok(node) => Todo::Visit(node),
+            Err(siblings) => {
+                let broken = Broken::of_piece(siblings);
+                run.stack.push(Frame::Broken(Box::new(broken)));
+                Todo::Look
+            }
+        };
+        run.go_on(todo, link, site);
     }
 
     fn go_on(mut self, mut todo: Todo<F>, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
@@ -135,13 +145,13 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                         }
                     }
                 }
-                End::Result(result) => {
-                    shared.keep(result);
-                    None
-                }
-                End::Results(results) => match &self.home {
-                    Home::Piece(piece) => piece.complete(results),
-                    Home::Caller => unreachable!("only pieces have several results"),
+                End::Results(results) => match (&self.home, results) {
+                    (Home::Piece(piece), results) => piece.complete(results),
+                    (Home::Caller, Results::One(result)) => {
+                        shared.keep(result);
+                        None
+                    }
+                    (Home::Caller, Results::Many(_)) => unreachable!("only pieces have several"),
                 },
             };
             link.done(site);
@@ -214,6 +224,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         site: &Site<'_, '_>,
     ) -> Result<F::Result, Stop> {
         let (mut heap, mut children, mut next) = open;
+        let mut left = self.beat.left();
         loop {
             let Some(child) = next else {
                 let result = fold.finalize(heap);
@@ -225,16 +236,18 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                         next = children.next();
                         continue;
                     }
-                    None => return Ok(result),
-                    Some(broken) => {
-                        self.stack.push(broken);
+                    other => {
+                        self.stack.extend(other);
+                        self.beat.set_left(left);
                         return Ok(result);
                     }
                 }
             };
-            if self.beat.is_due() {
+            left -= 1;
+            if left == 0 {
                 self.stack.push(Frame::Open(heap, children));
                 self.consider(link, site)?;
+                left = self.beat.left();
                 heap = fold.init(&child);
                 children = fold.children(child);
                 next = children.next();
@@ -265,18 +278,24 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         nodes: &mut impl Iterator<Item = F::Node>,
         mut put: impl FnMut(F::Result),
     ) -> Swept<F> {
-        while let Some(node) = nodes.next() {
-            if self.beat.is_due() {
-                return Swept::Due(node);
+        let mut left = self.beat.left();
+        let swept = loop {
+            let Some(node) = nodes.next() else {
+                break Swept::Done;
+            };
+            left -= 1;
+            if left == 0 {
+                break Swept::Due(node);
             }
             let heap = fold.init(&node);
             let mut children = fold.children(node);
             match children.next() {
                 None => put(fold.finalize(heap)),
-                Some(first) => return Swept::Inner(heap, children, first),
+                Some(first) => break Swept::Inner(heap, children, first),
             }
-        }
-        Swept::Done
+        };
+        self.beat.set_left(left);
+        swept
     }
 
     /// What to do about the innermost node, which is broken: go on with one of its children, or with the node
@@ -289,10 +308,12 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         site: &Site<'_, '_>,
     ) -> Result<Result<Todo<F>, End<F, S>>, Stop> {
         let place = self.stack.len() - 1;
-        let Frame::Broken(mut broken) = mem::replace(&mut self.stack[place], Frame::Gone) else {
-            unreachable!("a broken one is innermost")
-        };
         self.cursor = self.cursor.min(place);
+        let mut broken = match mem::replace(&mut self.stack[place], Frame::Gone) {
+            Frame::Broken(broken) => broken,
+            Frame::Given(heap, piece) => return Ok(self.look_at_given(fold, heap, piece, link, site)),
+            _ => unreachable!("open nodes are gone on with"),
+        };
         loop {
             broken.merge(fold);
             let swept = match broken.next() {
@@ -318,7 +339,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                 Next::Nothing => {
                     self.stack.pop();
                     return Ok(match broken.sink {
-                        Sink::Results(results) => Err(End::Results(results)),
+                        Sink::Results(results) => Err(End::Results(Results::Many(results))),
                         Sink::Heap(heap) => self.rise(fold, fold.finalize(heap)),
                     });
                 }
@@ -337,12 +358,52 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         }
     }
 
+    /// What to do about the innermost node, if all that is left of its children is in one piece.
+    fn look_at_given(
+        &mut self,
+        fold: &F,
+        heap: F::Heap,
+        piece: Arc<Piece<F, S>>,
+        link: &Link<Shared<F, S>>,
+        site: &Site<'_, '_>,
+    ) -> Result<Todo<F>, End<F, S>> {
+        if !piece.is_taken()
+            && let Some(siblings) = piece.revoke()
+        {
+            self.withdraw(&piece, link, site);
+            self.stack.pop();
+            let mut children = siblings.source.expect("that is how it was given");
+            let child = children.next();
+            return Ok(Todo::Enter(heap, children, child));
+        }
+        match piece.results() {
+            Some(results) => {
+                self.stack.pop();
+                let mut sink = Sink::Heap(heap);
+                sink.put_all(fold, results);
+                let Sink::Heap(heap) = sink else {
+                    unreachable!("it was one a moment ago")
+                };
+                self.rise(fold, fold.finalize(heap))
+            }
+            None => {
+                let place = self.stack.len() - 1;
+                self.stack[place] = Frame::Given(heap, piece.clone());
+                Err(End::Wait(piece))
+            }
+        }
+    }
+
     /// Hands a result to the node that is innermost now.
     fn rise(&mut self, fold: &F, result: F::Result) -> Result<Todo<F>, End<F, S>> {
         match self.stack.last_mut() {
-            None => Err(End::Result(result)),
+            None => Err(End::Results(Results::One(result))),
             Some(Frame::Broken(broken)) => {
                 broken.put(fold, result);
+                Ok(Todo::Look)
+            }
+            Some(Frame::Given(heap, _)) => {
+                fold.accumulate(heap, result);
                 Ok(Todo::Look)
             }
             Some(_) => {
@@ -433,40 +494,61 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         if shared.team.has_failed() {
             return Err(Stop);
         }
-        self.beat.look(&shared.pace);
+        let before = self.offers.len();
         self.offers.retain(|offer| !offer.piece.is_taken());
-        while self.offers.len() < self.beat.offers() && self.offer(link, site) {}
+        let left = self.offers.len();
+        let wanted = self.beat.look(&shared.pace, left, before - left);
+        let mut from = self.cursor;
+        while self.offers.len() < wanted && self.offer(&mut from, link, site) {}
         Ok(())
     }
 
-    /// Offers some of the outermost children that are left. False when there are none.
-    fn offer(&mut self, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) -> bool {
+    /// Offers some of the outermost children that are left, from the node of number `from` on. False when there are
+    /// none.
+    fn offer(&mut self, from: &mut usize, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) -> bool {
+        let weight = self.beat.weight();
         loop {
-            let Some(frame) = self.stack.get_mut(self.cursor) else {
+            let Some(frame) = self.stack.get_mut(*from) else {
                 return false;
             };
-            match frame {
-                Frame::Open(_, children) if children.size_hint().1 == Some(0) => {
-                    self.cursor += 1;
-                    continue;
+            let piece = match mem::replace(frame, Frame::Gone) {
+                Frame::Open(heap, children) => match (weight, children.size_hint()) {
+                    (_, (_, Some(0))) => {
+                        *frame = Frame::Open(heap, children);
+                        None
+                    }
+                    (Weight::Unknown, _) | (_, (1, Some(1))) if !S::AT_THE_END => {
+                        let piece = Piece::new(link.clone(), Siblings::source(children));
+                        *frame = Frame::Given(heap, piece.clone());
+                        Some(piece)
+                    }
+                    _ => {
+                        let mut broken = Box::new(Broken::of_node(heap, children));
+                        let piece = broken.give(weight, link);
+                        *frame = Frame::Broken(broken);
+                        piece
+                    }
+                },
+                Frame::Broken(mut broken) => {
+                    // One piece of each node is enough, if it does not matter who folds the rest of them.
+                    if weight != Weight::Heavy && broken.has_offer() {
+                        *frame = Frame::Broken(broken);
+                        *from += 1;
+                        continue;
+                    }
+                    let piece = broken.give(weight, link);
+                    *frame = Frame::Broken(broken);
+                    piece
                 }
-                Frame::Open(..) => {
-                    let Frame::Open(heap, children) = mem::replace(frame, Frame::Gone) else {
-                        unreachable!("it is open")
-                    };
-                    *frame = Frame::Broken(Box::new(Broken::of_node(heap, children)));
+                other => {
+                    *frame = other;
+                    None
                 }
-                _ => {}
-            }
-            let Frame::Broken(broken) = frame else {
-                unreachable!("all are open or broken")
             };
-            let Some((at, siblings)) = broken.split(self.beat.weight()) else {
-                self.cursor += 1;
+            let Some(piece) = piece else {
+                self.skip(from);
                 continue;
             };
-            let piece = Piece::new(link.clone(), siblings);
-            broken.give(at, piece.clone());
             let team = link.get().team();
             team.add(site);
             let announce = team.is_due(S::WAKE, mem::take(&mut self.first_offer));
@@ -474,5 +556,13 @@ impl<F: Fold, S: Scheme> Run<F, S> {
             self.offers.push(Offer { piece, mark });
             return true;
         }
+    }
+
+    /// The node of number `from` has nothing to give.
+    fn skip(&mut self, from: &mut usize) {
+        if self.cursor == *from {
+            self.cursor += 1;
+        }
+        *from += 1;
     }
 }
