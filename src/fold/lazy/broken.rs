@@ -6,7 +6,7 @@ use super::{
     piece::{Piece, Results, Siblings},
 };
 use crate::fold::{Fold, team::Link};
-use std::{collections::VecDeque, mem, sync::Arc, vec};
+use std::{collections::VecDeque, mem, sync::Arc, time::Instant, vec};
 
 /// The most children that are taken out of an iterator to be given away: enough that what it costs to give them away is
 /// little beside the work, also if each is a leaf of two nanoseconds; few enough to be had in some microseconds.
@@ -252,10 +252,11 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
     pub(super) fn give(
         &mut self,
         weight: Weight,
+        fresh: Option<(usize, Instant)>,
         link: &Link<Shared<F, S>>,
     ) -> Option<Arc<Piece<F, S>>> {
         let (at, siblings) = self.split(weight)?;
-        let piece = Piece::new(link.clone(), siblings);
+        let piece = Piece::new(link.clone(), siblings, fresh);
         let given = Segment::Given(piece.clone());
         match at.checked_sub(1).map(|before| &mut self.segments[before]) {
             // Nothing is left there.

@@ -10,9 +10,13 @@ use crate::{
     pool::site::Site,
 };
 use std::{
-    mem,
+    hint, mem,
     sync::{Arc, PoisonError},
+    time::{Duration, Instant},
 };
+
+/// How long a piece stays with its giver if nothing is known about the nodes.
+const SETTLE: Duration = Duration::from_micros(5);
 
 /// Some siblings, in their order, that anybody may fold.
 ///
@@ -21,7 +25,9 @@ use std::{
 /// run is left here, and whoever finishes the piece goes on with it. So nobody ever waits.
 pub(super) struct Piece<F: Fold, S: Scheme> {
     shared: Link<Shared<F, S>>,
-    /// Somebody has begun with it; for the giver, who looks often.
+    /// The worker that split it off before anything was known about the nodes, and when.
+    fresh: Option<(usize, Instant)>,
+    /// Somebody has begun with it, or the giver has revoked it. For the giver, who looks often.
     taken: AtomicBool,
     state: Mutex<State<F, S>>,
 }
@@ -77,9 +83,14 @@ pub(super) enum Results<R> {
 }
 
 impl<F: Fold, S: Scheme> Piece<F, S> {
-    pub(super) fn new(shared: Link<Shared<F, S>>, siblings: Siblings<F>) -> Arc<Self> {
+    pub(super) fn new(
+        shared: Link<Shared<F, S>>,
+        siblings: Siblings<F>,
+        fresh: Option<(usize, Instant)>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             shared,
+            fresh,
             taken: AtomicBool::new(false),
             state: Mutex::new(State::Queued(siblings)),
         })
@@ -92,6 +103,14 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
     pub(super) fn is_taken(&self) -> bool {
         // Relaxed: a hint. Whoever acts on it takes the lock.
         self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Gives the giver a moment to take it back: light nodes are done by then, and had better stay where they are. Who
+    /// has nothing to do pays.
+    fn settle(&self, since: Instant) {
+        while since.elapsed() < SETTLE && !self.is_taken() {
+            hint::spin_loop();
+        }
     }
 
     /// Somebody begins with it, unless it is over.
@@ -114,7 +133,11 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
     pub(super) fn revoke(&self) -> Option<Siblings<F>> {
         let mut state = self.lock();
         match mem::replace(&mut *state, State::Over) {
-            State::Queued(siblings) => Some(siblings),
+            State::Queued(siblings) => {
+                // Relaxed: as in `begin`.
+                self.taken.store(true, Ordering::Relaxed);
+                Some(siblings)
+            }
             other => {
                 *state = other;
                 None
@@ -168,6 +191,11 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
 
 impl<F: Fold, S: Scheme> Part for Piece<F, S> {
     fn start(self: Arc<Self>, site: &Site<'_, '_>) {
+        if let Some((giver, since)) = self.fresh
+            && giver != site.worker()
+        {
+            self.settle(since);
+        }
         // Before this it may have been revoked, and the fold be over.
         let Some(siblings) = self.begin() else {
             return;

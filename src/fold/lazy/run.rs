@@ -15,7 +15,7 @@ use crate::{
     ground::unwind,
     pool::site::Site,
 };
-use std::{mem, sync::Arc};
+use std::{mem, sync::Arc, time::Instant};
 
 /// A node whose children are being folded.
 enum Frame<F: Fold, S: Scheme> {
@@ -536,6 +536,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     /// none.
     fn offer(&mut self, from: &mut usize, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) -> bool {
         let weight = self.beat.weight();
+        let fresh = (weight == Weight::Unknown).then(|| (site.worker(), Instant::now()));
         loop {
             let Some(frame) = self.stack.get_mut(*from) else {
                 return false;
@@ -547,13 +548,13 @@ impl<F: Fold, S: Scheme> Run<F, S> {
             let piece = match mem::replace(frame, Frame::Gone) {
                 Frame::Open(heap, children) => match (weight, children.size_hint()) {
                     (Weight::Unknown, _) | (_, (1, Some(1))) if !S::AT_THE_END => {
-                        let piece = Piece::new(link.clone(), Siblings::source(children));
+                        let piece = Piece::new(link.clone(), Siblings::source(children), fresh);
                         *frame = Frame::Given(heap, piece.clone());
                         Some(piece)
                     }
                     _ => {
                         let mut broken = Box::new(Broken::of_node(heap, children));
-                        let piece = broken.give(weight, link);
+                        let piece = broken.give(weight, fresh, link);
                         *frame = Frame::Broken(broken);
                         piece
                     }
@@ -565,7 +566,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                         *from += 1;
                         continue;
                     }
-                    let piece = broken.give(weight, link);
+                    let piece = broken.give(weight, fresh, link);
                     *frame = Frame::Broken(broken);
                     piece
                 }
