@@ -10,7 +10,7 @@ use std::{collections::VecDeque, mem, sync::Arc, time::Instant, vec};
 
 /// The most children that are taken out of an iterator to be given away: enough that what it costs to give them away is
 /// little beside the work, also if each is a leaf of two nanoseconds; few enough to be had in some microseconds.
-const BATCH: usize = 4096;
+const BATCH: usize = 16_384;
 
 /// Where the results go, in their order.
 pub(super) enum Sink<F: Fold> {
