@@ -1,10 +1,11 @@
 //! One task of a graph: a record of one cache line with its counter, its successors and its closure.
 #![expect(unsafe_code, reason = "closures of any type in the records of a graph")]
 
-use super::run::Context;
+use super::context::Context;
 use crate::ground::{
     canary::{Canary, broken},
-    sync::{AtomicU32, Ordering, UnsafeCell},
+    sync::{AtomicU8, AtomicU32, Ordering, UnsafeCell},
+    thread,
 };
 use std::{marker::PhantomData, mem::MaybeUninit, ptr};
 
@@ -15,7 +16,7 @@ pub(super) enum Then {
     All,
     /// The successor with this number, whatever else it waits for; none if there is no such successor.
     One(usize),
-    /// The successors with the numbers in [`Context::chosen`], in the same way.
+    /// The successors with the numbers in [`Context::left`], in the same way.
     Many,
     /// The task is not done yet. It has been held, and whoever finishes it calls `complete`.
     Later,
@@ -108,7 +109,8 @@ pub(super) struct Node {
     room: UnsafeCell<Room>,
     /// Its number, which leads back to the first record.
     index: u32,
-    busy: AtomicU32,
+    busy: AtomicU8,
+    pub(super) kind: Kind,
 }
 
 const _: () = assert!(size_of::<Node>() == 64 || cfg!(filch_loom));
@@ -124,13 +126,14 @@ impl Node {
             actions: &NOTHING,
             room: UnsafeCell::new(MaybeUninit::uninit()),
             index,
-            busy: AtomicU32::new(0),
+            busy: AtomicU8::new(0),
+            kind: Kind::Empty,
         }
     }
 
     /// A task that does this.
     #[inline(always)]
-    pub(super) fn new<F>(index: u32, func: F) -> Self
+    pub(super) fn new<F>(index: u32, kind: Kind, func: F) -> Self
     where
         F: FnMut(&Context<'_, '_, '_>) -> Then + Send,
     {
@@ -143,7 +146,8 @@ impl Node {
             actions,
             room: UnsafeCell::new(room),
             index,
-            busy: AtomicU32::new(0),
+            busy: AtomicU8::new(0),
+            kind,
         }
     }
 
@@ -230,6 +234,13 @@ impl Node {
         if self.waits_for == 1 {
             return true;
         }
+        thread::point();
+        if broken(Canary::GraphLast) {
+            // AcqRel, and Acquire: as below.
+            self.missing.fetch_sub(1, Ordering::AcqRel);
+            thread::point();
+            return self.missing.load(Ordering::Acquire) == 0;
+        }
         let ordering = if broken(Canary::GraphArrive) {
             // Relaxed: the defect.
             Ordering::Relaxed
@@ -241,10 +252,22 @@ impl Node {
         self.missing.fetch_sub(1, ordering) == 1
     }
 
+    /// The same where nobody else touches the counter; see `bias`.
+    #[inline(always)]
+    pub(super) fn arrive_alone(&self) -> bool {
+        if self.waits_for == 1 {
+            return true;
+        }
+        // Relaxed, here and below: nobody else is there. `Bias::end` hands the counter over to whoever comes.
+        let missing = self.missing.load(Ordering::Relaxed) - 1;
+        self.missing.store(missing, Ordering::Relaxed);
+        missing == 0 || broken(Canary::GraphLast) && missing == 1
+    }
+
     /// The task is about to run: from now on its predecessors are missing again.
     #[inline(always)]
     pub(super) fn rearm(&self) {
-        if self.waits_for > 1 {
+        if self.waits_for > 1 && !broken(Canary::GraphRearm) {
             // Relaxed: nobody arrives before this task has released somebody who leads back to it, or the run is
             // over.
             self.missing.store(self.waits_for, Ordering::Relaxed);
@@ -254,7 +277,7 @@ impl Node {
     /// Puts the counter back after a run that was stopped.
     pub(super) fn reset(&mut self) {
         self.missing = AtomicU32::new(self.waits_for);
-        self.busy = AtomicU32::new(0);
+        self.busy = AtomicU8::new(0);
     }
 
     /// Claims the task, where it might be running already.
@@ -369,6 +392,10 @@ pub(super) mod model {
 
         pub fn arrive(&self) -> bool {
             self.0.arrive()
+        }
+
+        pub fn arrive_alone(&self) -> bool {
+            self.0.arrive_alone()
         }
 
         pub fn rearm(&self) {

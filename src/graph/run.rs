@@ -16,7 +16,8 @@
 //!
 //! Plans of nothing but closures go through `follow`, all others through `follow_special`. There a task may be *held*: it has
 //! been begun, and its strand has ended, but it is not done. The run counts it as pending until somebody calls `complete`
-//! for it: the last strand of the run inside of it, or the one that polls its future. A strand may also be parked in a
+//! for it: the last strand of the run inside of it, or the one that polls its future. They get it when its closure has
+//! returned (`Context::later`), since in a loop they may call that again at once. A strand may also be parked in a
 //! semaphore; it is pending too.
 //!
 //! A run lives in the frame of somebody who waits for it, or in the heap (`start`): then whoever ends the last strand
@@ -27,6 +28,8 @@
 )]
 
 use super::{
+    bias::Bias,
+    context::{Context, Left},
     node::{Node, Then},
     plan::{Plan, Shape},
     remote::{NOBODY, Remote},
@@ -35,9 +38,10 @@ use super::{
 };
 use crate::{
     ground::{
+        canary::{Canary, broken},
         padded::Padded,
         sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-        unwind,
+        thread, unwind,
     },
     pool::{
         Inner,
@@ -56,6 +60,9 @@ use std::{
 /// The most sources that a feeder takes at once: 256 empty tasks take a microsecond, so the cursor is no crowded place.
 const MOST_FED: usize = 256;
 
+/// The most successors that the owner of a run counts without locked instructions in one go.
+const MOST_AT_ONCE: usize = 64;
+
 /// A run: what its strands share. It outlives them.
 pub(super) struct Run<'p> {
     pub(super) pool: *const Inner,
@@ -69,6 +76,10 @@ pub(super) struct Run<'p> {
     pub(super) shape: &'p Shape,
     /// The tasks run isolated, wherever they run.
     pub(super) isolated: bool,
+    /// Who waits for it runs only what was queued there, so it has to take what was sent from elsewhere.
+    pub(super) alone: bool,
+    /// Who touches the counters of the tasks; used where nothing is special.
+    bias: Bias,
     /// The next source.
     cursor: Padded<AtomicUsize>,
     pub(super) pending: Pending,
@@ -88,30 +99,6 @@ pub(super) struct Run<'p> {
 // points to a pool that lives as long as its worker waits, or that `remote` has a share of; the closures in the nodes
 // are `Send`, and used by one thread at a time, as `Node::room` says; `end` is used by the one who finishes the run.
 unsafe impl Sync for Run<'_> {}
-
-/// What a task can reach while it runs.
-pub(super) struct Context<'a, 'w, 'c> {
-    pub(super) run: &'a Run<'a>,
-    pub(super) site: &'a Site<'w, 'c>,
-    /// The task.
-    at: Cell<u32>,
-    /// How many the strand has run.
-    ran: Cell<u64>,
-    /// Where a condition leaves its choices; in special plans.
-    pub(super) chosen: Option<&'a Cell<Vec<usize>>>,
-}
-
-impl Context<'_, '_, '_> {
-    /// The number of the task.
-    pub(super) fn index(&self) -> u32 {
-        self.at.get()
-    }
-
-    /// What special plans have.
-    pub(super) fn remote(&self) -> &Arc<Remote> {
-        self.run.remote()
-    }
-}
 
 /// A strand that begins with a task.
 ///
@@ -191,6 +178,8 @@ impl<'p> Run<'p> {
             special: plan.shape.special,
             shape: &plan.shape,
             isolated: false,
+            alone: false,
+            bias: Bias::new(owner != NOBODY),
             cursor: Padded::new(AtomicUsize::new(0)),
             pending: Pending::new(),
             ran_here: Cell::new(0),
@@ -232,6 +221,9 @@ impl Run<'_> {
     ) -> bool {
         // SAFETY: the caller's duty.
         let run = unsafe { &*this };
+        if run.shape.joins && !run.special && !run.is_owner(site) {
+            run.bias.join();
+        }
         if run.isolated {
             site.isolate(|| f(run, site));
         } else {
@@ -249,6 +241,7 @@ impl Run<'_> {
     /// # Safety
     /// It was counted, so that `this` lives; see `as_job`.
     pub(super) unsafe fn done(this: *const Self, site: &Site<'_, '_>) -> bool {
+        thread::point();
         // SAFETY: the caller's duty.
         let run = unsafe { &*this };
         if run.is_owner(site) {
@@ -311,7 +304,7 @@ impl Run<'_> {
     pub(super) fn queue(&self, site: &Site<'_, '_>, index: u32) {
         if !self.push(site, self.strand_job(index)) {
             self.pending.add_elsewhere();
-            self.remote().send(self.strand_job(index));
+            self.remote().send(self.strand_job(index), false);
         }
     }
 
@@ -326,6 +319,7 @@ impl Run<'_> {
         let all = self.sources.len();
         let few = (all / (8 * workers)).clamp(1, MOST_FED);
         loop {
+            thread::point();
             // Relaxed: the sources are there since before the first feeder was queued.
             let begin = self.cursor.fetch_add(few, Ordering::Relaxed);
             if begin >= all {
@@ -366,7 +360,7 @@ impl Run<'_> {
             site,
             at: Cell::new(0),
             ran: Cell::new(0),
-            chosen: None,
+            left: None,
         };
         for first in all {
             cx.at.set(first);
@@ -403,6 +397,9 @@ impl Run<'_> {
             let then = unsafe { node.call(cx) };
             debug_assert_eq!(then, Then::All);
             cx.ran.set(cx.ran.get() + 1);
+            if self.shape.narrow {
+                cx.site.get_on();
+            }
             next = self.release(cx.site, self.successors(node), kept);
         }
     }
@@ -416,10 +413,27 @@ impl Run<'_> {
     /// with.
     #[inline(always)]
     fn release(&self, site: &Site<'_, '_>, successors: &[u32], kept: &mut Vec<u32>) -> Option<u32> {
+        // Whoever joins waits for the end of it, so it must be near.
+        let few = successors.len() <= MOST_AT_ONCE;
+        if self.shape.joins && few && self.is_owner(site) && self.bias.begin() {
+            let next = self.release_by(Node::arrive_alone, site, successors, kept);
+            self.bias.end();
+            return next;
+        }
+        self.release_by(Node::arrive, site, successors, kept)
+    }
+
+    #[inline(always)]
+    fn release_by(
+        &self,
+        arrive: impl Fn(&Node) -> bool,
+        site: &Site<'_, '_>,
+        successors: &[u32],
+        kept: &mut Vec<u32>,
+    ) -> Option<u32> {
         let mut next = None;
         for &successor in successors {
-            let node = &self.nodes[successor as usize];
-            if !node.arrive() {
+            if !arrive(&self.nodes[successor as usize]) {
                 continue;
             }
             if let Some(other) = next.replace(successor)
@@ -455,13 +469,13 @@ impl Run<'_> {
     /// A strand of a special plan.
     #[inline(never)]
     fn strand_special(&self, site: &Site<'_, '_>, first: u32, admitted: bool) {
-        let chosen = Cell::new(Vec::new());
+        let left = Left::default();
         let cx = Context {
             run: self,
             site,
             at: Cell::new(first),
             ran: Cell::new(0),
-            chosen: Some(&chosen),
+            left: Some(&left),
         };
         // Loops of conditions are worth a copy that does not ask for the rest.
         let followed = if self.shape.needs.is_empty() && self.shape.recorder.is_none() {
@@ -470,7 +484,9 @@ impl Run<'_> {
             unwind::contain(|| self.follow_special::<true>(&cx, admitted))
         };
         if let Err(payload) = followed {
-            self.leave(site, cx.index());
+            if !broken(Canary::GraphPermits) {
+                self.leave(site, cx.index());
+            }
             self.panicked(cx.index(), payload);
         }
         self.count(site, cx.ran.get());
@@ -506,6 +522,9 @@ impl Run<'_> {
             let then = unsafe { node.call(cx) };
             drop(running);
             if then == Then::Later {
+                if let Some(later) = cx.left.and_then(|left| left.later.take()) {
+                    later(cx);
+                }
                 return;
             }
             if conditions {
@@ -549,7 +568,7 @@ impl Run<'_> {
 
     /// A condition has chosen some of its successors.
     fn lead(&self, cx: &Context<'_, '_, '_>, successors: &[u32]) -> Option<u32> {
-        let chosen = cx.chosen.map(Cell::take).unwrap_or_default();
+        let chosen = cx.left.map(|left| left.chosen.take()).unwrap_or_default();
         let mut next = None;
         for number in chosen {
             if let Some(&successor) = successors.get(number)
@@ -595,10 +614,11 @@ impl Awaited for Run<'_> {
     }
 
     fn take_job(&self) -> Option<Job> {
-        self.remote().take_job()
+        // Others get the turns, among all else that waits.
+        self.alone.then(|| self.remote().take_job())?
     }
 
     fn has_job(&self) -> bool {
-        self.remote().has_job()
+        self.alone && self.remote().has_job()
     }
 }

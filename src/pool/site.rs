@@ -7,14 +7,14 @@
 use super::{Inner, Pool, job::Job, latch::Awaited, slab::Slab, task};
 use crate::{
     engine::{Active, IdleAction, Level, Mark, PerWorker, Queue, Step},
-    ground::sys::stack,
+    ground::{sys::stack, thread},
     observe::Counters,
 };
 use std::{
     cell::{Cell, UnsafeCell},
     hint,
     iter::successors,
-    ptr, thread,
+    ptr,
 };
 
 /// How often a wait looks, with eight pauses in between, before it sleeps: some 10 to 20 µs, about what
@@ -181,6 +181,16 @@ impl<'w, 'c> Site<'w, 'c> {
         }
     }
 
+    /// Queues a job behind everything that came to the pool from outside before, so that what is queued on this
+    /// worker comes first. Where waits run only what was queued here, it is queued here.
+    pub(crate) fn push_last(&self, job: Job) {
+        if self.waits_alone() {
+            self.push(job);
+        } else {
+            self.active().spawn_global(job);
+        }
+    }
+
     /// Queues a job on this worker, and looks whether somebody should be woken for it if it is to be announced. Says
     /// where it is, for [`retract_task`](Self::retract_task).
     pub(crate) fn push_marked(&self, job: Job, announce: bool) -> Option<Mark> {
@@ -219,6 +229,22 @@ impl<'w, 'c> Site<'w, 'c> {
             self.push(job); // a guest would be gone before long
         } else {
             self.active().spawn_for(worker, job);
+        }
+    }
+
+    /// Queues a job of some level, or for `worker`, that is no part of what runs here: waits in an isolated task do
+    /// not run it.
+    pub(crate) fn push_elsewhere(&self, worker: Option<usize>, level: Level, job: Job) {
+        match (worker, level) {
+            (Some(worker), _) if worker < self.pool.threads() => {
+                self.active().spawn_for(worker, job);
+            }
+            (_, Level::Normal) => self.active().spawn_global(job),
+            (_, level) => {
+                if let Err(job) = self.active().spawn_at(level, job) {
+                    self.active().spawn_global(job);
+                }
+            }
         }
     }
 
@@ -372,6 +398,7 @@ impl<'w, 'c> Site<'w, 'c> {
     pub(crate) fn wait(&self, event: &impl Awaited, began: Mark) {
         let _aside = task::set_aside();
         while !event.happened() {
+            thread::point();
             let others = !self.waits_alone();
             let job = if others {
                 if let Some(job) = self.active().take_pressing() {
@@ -457,7 +484,7 @@ impl<'w, 'c> Site<'w, 'c> {
         // What a task waits for is running already and most often short: when a chain of waits unwinds,
         // each link is set a moment after the one before, and being woken for each would cost a
         // hundred times as much (`filch-bench traps`, case `spine_right`).
-        for round in 1..=LINGER {
+        for round in 1..=thread::patience(LINGER) {
             if event.happened() || event.has_job() || or() {
                 return;
             }
@@ -471,6 +498,25 @@ impl<'w, 'c> Site<'w, 'c> {
                 .park(|| event.happened() || event.has_job() || or());
             event.awake();
         }
+    }
+
+    /// Runs `f`, while thieves leave what is queued here to this worker, as long as it [gets on](Self::get_on) with it.
+    pub(crate) fn left_alone<R>(&self, f: impl FnOnce() -> R) -> R {
+        struct Back<'a, 'w, 'c>(&'a Site<'w, 'c>, bool);
+        impl Drop for Back<'_, '_, '_> {
+            fn drop(&mut self) {
+                self.0.active().queue().set_leave_me(self.1);
+            }
+        }
+        let before = self.active().queue().set_leave_me(true);
+        let _back = Back(self, before);
+        f()
+    }
+
+    /// A task of `left_alone` is done.
+    #[inline(always)]
+    pub(crate) fn get_on(&self) {
+        self.active().queue().get_on();
     }
 
     /// Runs `f`; waits inside of it run only tasks that were queued in it.
