@@ -130,9 +130,10 @@ pub trait Fold: Sync {
     /// let error = count.memo(|i| *i).run(0).unwrap_err();
     /// assert_eq!(error.keys(), [1, 2]);
     /// ```
-    fn memo<Q>(&self, key: Q) -> Memo<'_, Self, Q>
+    fn memo<K, Q>(&self, key: Q) -> Memo<'_, Self, Q>
     where
         Self: Sized,
+        Q: Fn(&Self::Node) -> K,
     {
         Memo::new(self, key)
     }
