@@ -321,9 +321,7 @@ fn panics<S: Strategy>() {
             } else {
                 assert_eq!(panic_of(run), function, "node {name}");
             }
-            until("all is dropped", || {
-                drops.seen() == made.load(Ordering::SeqCst)
-            });
+            assert_eq!(drops.seen(), made.load(Ordering::SeqCst), "all is dropped");
         }
     }
     assert_eq!(sum::<S>(&pool, &Node::star(10)), 55, "the pool goes on");

@@ -10,7 +10,7 @@ use filch::{
     ground::canary::{self, Canary},
     rehearse::{self, Rehearsal},
 };
-use rehearsal::{graphs, tasks};
+use rehearsal::{folds, graphs, tasks};
 
 type Check = fn(u64) -> Result<(), String>;
 
@@ -18,7 +18,7 @@ type Check = fn(u64) -> Result<(), String>;
 const SEEDS: u64 = 2_000;
 
 /// The defects, who finds them, and what is said then.
-const VISIBLE: [(Canary, Check, &[&str]); 9] = [
+const VISIBLE: [(Canary, Check, &[&str]); 12] = [
     (Canary::GraphLast, graphs::check, &["times"]),
     (Canary::GraphRearm, graphs::check, &["times"]),
     (
@@ -32,6 +32,9 @@ const VISIBLE: [(Canary, Check, &[&str]); 9] = [
     (Canary::PoolLatchWake, halves, &["nobody can go on"]),
     (Canary::PushWake, tasks::check, &["nobody can go on"]),
     (Canary::TaskWake, tasks::check, &["nobody can go on"]),
+    (Canary::FoldPark, folds::check, &["nobody can go on"]),
+    (Canary::FoldOrder, folds::check, &["came to"]),
+    (Canary::FoldEarly, folds::check, &["came to"]),
 ];
 
 /// Both halves of a join take some time.

@@ -130,8 +130,8 @@ impl<F: Fold> Family<F> {
                 return Some(heap);
             }
             match state.early.get_mut(next).and_then(Option::take) {
-                Some(early) => result = early,
-                None => {
+                Some(early) if !broken(Canary::FoldEarly) => result = early,
+                _ => {
                     state.heap = Some(heap);
                     return None;
                 }

@@ -113,6 +113,12 @@ pub enum Canary {
     GraphBias = 103,
     /// The children of a fold leave their results without handing them over.
     FoldArrive = 140,
+    /// A run of a fold waits for a piece that is done.
+    FoldPark = 141,
+    /// A fold takes in a child's result before those of children before it.
+    FoldOrder = 142,
+    /// Nobody looks again for the result of a child that was early.
+    FoldEarly = 143,
 }
 
 #[cfg(any(filch_loom, filch_canary))]

@@ -41,7 +41,8 @@
 //!
 //! Everything happens in one order that all agree on, so a missing fence goes unnoticed, and between two points
 //! nobody is interrupted; the model checker looks there. Time is not virtual yet: deadlines and timeouts come when they
-//! come, on threads that nobody directs.
+//! come, on threads that nobody directs. (Folds, which ask the clock how much work there is in a node, are told
+//! how many points there were.)
 //!
 //! # What a rehearsed program must not do
 //!

@@ -3,6 +3,7 @@
 mod balance;
 mod board;
 mod executor;
+mod fold;
 mod graph;
 mod idle;
 mod join;
@@ -86,5 +87,10 @@ pub(crate) const ALL: &[Suite] = &[
         name: "graph",
         about: "graphs of tiny tasks: built, run, and run again",
         cases: graph::cases,
+    },
+    Suite {
+        name: "fold",
+        about: "trees of several shapes, folded with every strategy",
+        cases: fold::cases,
     },
 ];

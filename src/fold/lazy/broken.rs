@@ -5,8 +5,11 @@ use super::{
     pace::Weight,
     piece::{Piece, Results, Siblings},
 };
-use crate::fold::{Fold, team::Link};
-use std::{collections::VecDeque, mem, sync::Arc, time::Instant, vec};
+use crate::{
+    fold::{Fold, team::Link},
+    ground::canary::{Canary, broken},
+};
+use std::{collections::VecDeque, mem, sync::Arc, vec};
 
 /// The most children that are taken out of an iterator to be given away: enough that what it costs to give them away is
 /// little beside the work, also if each is a leaf of two nanoseconds; few enough to be had in some microseconds.
@@ -112,8 +115,8 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
     pub(super) fn put(&mut self, fold: &F, result: F::Result) {
         let open = self.segments.iter().position(Segment::is_open);
         let open = open.expect("a child was open");
-        if open == 0 && !S::AT_THE_END {
-            self.segments.pop_front();
+        if (open == 0 || broken(Canary::FoldOrder)) && !S::AT_THE_END {
+            self.segments.remove(open);
             self.sink.put(fold, result);
             return;
         }
@@ -252,7 +255,7 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
     pub(super) fn give(
         &mut self,
         weight: Weight,
-        fresh: Option<(usize, Instant)>,
+        fresh: Option<(usize, u64)>,
         link: &Link<Shared<F, S>>,
     ) -> Option<Arc<Piece<F, S>>> {
         let (at, siblings) = self.split(weight)?;

@@ -1,15 +1,17 @@
 //! How fast a run gets on, and what follows for when it looks up from its nodes.
 
-use crate::ground::sync::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use crate::ground::{
+    sync::{AtomicU32, Ordering},
+    thread,
+};
 
 /// How much time passes between two looks, about, and how long what is offered stays on offer at least. That somebody
 /// takes a piece costs both sides about a microsecond, so this is the least that a piece should be good for.
-const INTERVAL: u32 = 10_000;
+const INTERVAL: u64 = 10_000;
 
 /// The same for the lightest nodes. What they work on is in the cache of the one who has been there before, so that another
 /// takes two or three times as long for them (a star of 10,000 leaves: 16 µs alone, 27 µs with offers after 10 µs).
-const LONG_INTERVAL: u32 = 30_000;
+const LONG_INTERVAL: u64 = 30_000;
 
 /// Below this time a node, in nanoseconds, nodes are of the lightest.
 const LIGHT: u32 = 100;
@@ -49,9 +51,9 @@ pub(super) struct Beat {
     left: u32,
     /// Nodes of this interval.
     nodes: u32,
-    since: Option<Instant>,
+    since: Option<u64>,
     /// When something was offered.
-    offered: Option<Instant>,
+    offered: Option<u64>,
     /// How many pieces should be on offer.
     offers: usize,
     /// Nanoseconds a node, or zero; the lesser of the last two that were measured, as anything may come in between.
@@ -94,9 +96,9 @@ impl Beat {
     /// The look: sets the next interval. Of the pieces that were on offer, `left` are, and some are `gone`. Says how many
     /// there should be; none, if it is too early to offer more.
     pub(super) fn look(&mut self, pace: &Pace, left: usize, gone: usize) -> usize {
-        let now = Instant::now();
+        let now = thread::nanos();
         if let Some(since) = self.since {
-            let nanos = (now - since).as_nanos() / u128::from(self.nodes);
+            let nanos = now.saturating_sub(since) / u64::from(self.nodes);
             let nanos = u32::try_from(nanos).unwrap_or(u32::MAX).max(1);
             self.nanos = nanos.min(self.measured);
             self.measured = nanos;
@@ -113,15 +115,14 @@ impl Beat {
         }
         let wanted = match self.nanos {
             0 => 1,
-            nanos => (INTERVAL / nanos).max(1),
+            nanos => (INTERVAL as u32 / nanos).max(1),
         };
         // A few cheap nodes in a row say little about the next ones.
         self.nodes = wanted.min(4 * self.nodes).min(MOST);
         self.left = self.nodes;
         self.since = Some(now);
         let interval = if self.nanos < LIGHT { LONG_INTERVAL } else { INTERVAL };
-        let interval = Duration::from_nanos(interval.into());
-        let early = self.offered.is_some_and(|then| now - then < interval);
+        let early = self.offered.is_some_and(|then| now.saturating_sub(then) < interval);
         if early && self.nanos < HEAVY {
             return 0;
         }

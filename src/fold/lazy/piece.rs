@@ -6,17 +6,20 @@ use crate::{
         Fold,
         team::{Common, Link, Part},
     },
-    ground::sync::{AtomicBool, Mutex, MutexGuard, Ordering},
+    ground::{
+        canary::{Canary, broken},
+        sync::{AtomicBool, Mutex, MutexGuard, Ordering, hint},
+        thread,
+    },
     pool::site::Site,
 };
 use std::{
-    hint, mem,
+    mem,
     sync::{Arc, PoisonError},
-    time::{Duration, Instant},
 };
 
-/// How long a piece stays with its giver if nothing is known about the nodes.
-const SETTLE: Duration = Duration::from_micros(5);
+/// How long a piece stays with its giver if nothing is known about the nodes, in nanoseconds.
+const SETTLE: u64 = 5_000;
 
 /// Some siblings, in their order, that anybody may fold.
 ///
@@ -26,7 +29,7 @@ const SETTLE: Duration = Duration::from_micros(5);
 pub(super) struct Piece<F: Fold, S: Scheme> {
     shared: Link<Shared<F, S>>,
     /// The worker that split it off before anything was known about the nodes, and when.
-    fresh: Option<(usize, Instant)>,
+    fresh: Option<(usize, u64)>,
     /// Somebody has begun with it, or the giver has revoked it. For the giver, who looks often.
     taken: AtomicBool,
     state: Mutex<State<F, S>>,
@@ -86,7 +89,7 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
     pub(super) fn new(
         shared: Link<Shared<F, S>>,
         siblings: Siblings<F>,
-        fresh: Option<(usize, Instant)>,
+        fresh: Option<(usize, u64)>,
     ) -> Arc<Self> {
         Arc::new(Self {
             shared,
@@ -97,6 +100,7 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<F, S>> {
+        thread::point();
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -107,8 +111,8 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
 
     /// Gives the giver a moment to take it back: light nodes are done by then, and had better stay where they are. Who
     /// has nothing to do pays.
-    fn settle(&self, since: Instant) {
-        while since.elapsed() < SETTLE && !self.is_taken() {
+    fn settle(&self, since: u64) {
+        while thread::nanos().saturating_sub(since) < SETTLE && !self.is_taken() {
             hint::spin_loop();
         }
     }
@@ -163,7 +167,8 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
     /// Leaves the giver's run here, unless the piece is not running any more.
     pub(super) fn park(&self, run: Run<F, S>) -> Result<(), Run<F, S>> {
         let mut state = self.lock();
-        if matches!(*state, State::Running) {
+        let late = broken(Canary::FoldPark) && matches!(*state, State::Done(_));
+        if matches!(*state, State::Running) || late {
             *state = State::Awaited(run);
             return Ok(());
         }

@@ -12,10 +12,10 @@ use crate::{
         Fold,
         team::{self, Common, Link},
     },
-    ground::unwind,
+    ground::{thread, unwind},
     pool::site::Site,
 };
-use std::{mem, sync::Arc, time::Instant};
+use std::{mem, sync::Arc};
 
 /// A node whose children are being folded.
 enum Frame<F: Fold, S: Scheme> {
@@ -175,8 +175,13 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                         }
                     }
                 }
-                End::Results(results) => match (&self.home, results) {
-                    (Home::Piece(piece), results) => piece.complete(results),
+                End::Results(results) => match (self.leave(), results) {
+                    (Home::Piece(piece), results) => {
+                        let waiting = piece.complete(results);
+                        // If the giver has given up, the results end here.
+                        unwind::discard(piece);
+                        waiting
+                    }
                     (Home::Caller, Results::One(result)) => {
                         shared.keep(result);
                         None
@@ -195,12 +200,21 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         }
     }
 
+    /// The end of it: says where the result goes.
+    ///
+    /// After a panic, whoever lets go of a piece last drops its results, which may borrow from the caller. So every run
+    /// lets go of all its pieces before it is counted as done.
+    fn leave(&mut self) -> Home<F, S> {
+        unwind::discard(mem::take(&mut self.offers));
+        mem::replace(&mut self.home, Home::Caller)
+    }
+
     /// Drops what there is, here and in all runs that wait for this one.
     #[cold]
     fn give_up(mut self, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
         loop {
             unwind::discard(mem::take(&mut self.stack));
-            let waiting = match &self.home {
+            let waiting = match self.leave() {
                 Home::Caller => None,
                 Home::Piece(piece) => piece.give_up(),
             };
@@ -536,7 +550,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     /// none.
     fn offer(&mut self, from: &mut usize, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) -> bool {
         let weight = self.beat.weight();
-        let fresh = (weight == Weight::Unknown).then(|| (site.worker(), Instant::now()));
+        let fresh = (weight == Weight::Unknown).then(|| (site.worker(), thread::nanos()));
         loop {
             let Some(frame) = self.stack.get_mut(*from) else {
                 return false;
