@@ -34,7 +34,7 @@ const VISIBLE: [(Canary, Check, &[&str]); 12] = [
     (Canary::TaskWake, tasks::check, &["nobody can go on"]),
     (Canary::FoldPark, folds::check, &["nobody can go on"]),
     (Canary::FoldOrder, folds::check, &["came to"]),
-    (Canary::FoldEarly, folds::check, &["came to"]),
+    (Canary::FoldEarly, folds::check, &["there is a result"]),
 ];
 
 /// Both halves of a join take some time.
