@@ -179,7 +179,17 @@ fn shapes<S: Strategy>() {
 fn hostile_sizes<S: Strategy>() {
     for workers in 1..=4_u32 {
         let pool = pool(workers as usize);
-        for children in [0, 1, workers - 1, workers, workers + 1, 1023, 1024, 1025, 5000] {
+        for children in [
+            0,
+            1,
+            workers - 1,
+            workers,
+            workers + 1,
+            1023,
+            1024,
+            1025,
+            5000,
+        ] {
             let star = Node::star(children);
             let sum_of_names = u64::from(children) * u64::from(children + 1) / 2;
             assert_eq!(sum::<S>(&pool, &star), sum_of_names, "{children} children");
@@ -199,11 +209,18 @@ fn any_depth<S: Strategy>() {
     // The one at the very bottom panics.
     let bottom = fold(
         |n: u32| chain(&n),
-        |n| if *n == 0 { quiet_panic("bottom") },
+        |n| {
+            if *n == 0 {
+                quiet_panic("bottom")
+            }
+        },
         |(), ()| (),
         |()| (),
     );
-    assert_eq!(panic_of(|| bottom.with::<S>().on(&pool).run(depth)), "bottom");
+    assert_eq!(
+        panic_of(|| bottom.with::<S>().on(&pool).run(depth)),
+        "bottom"
+    );
 }
 
 fn kinds_of_trees<S: Strategy>() {
@@ -237,10 +254,7 @@ fn kinds_of_trees<S: Strategy>() {
         |order, child: Vec<usize>| order.extend(child),
         |order| order,
     );
-    assert_eq!(
-        paths.with::<S>().on(&pool).run(0),
-        [0, 1, 4, 2, 3, 4, 4]
-    );
+    assert_eq!(paths.with::<S>().on(&pool).run(0), [0, 1, 4, 2, 3, 4, 4]);
 }
 
 fn nested_and_several<S: Strategy>() {
@@ -336,7 +350,9 @@ fn a_slow_child<S: Strategy>() {
             |n: u32| 1..if n == 0 { 21 } else { 0 },
             |n| {
                 if *n == slow {
-                    until("the others are done", || others.load(Ordering::SeqCst) == 19);
+                    until("the others are done", || {
+                        others.load(Ordering::SeqCst) == 19
+                    });
                 } else if *n > 0 {
                     let start = Instant::now();
                     while start.elapsed() < Duration::from_micros(50) {}
@@ -362,10 +378,7 @@ fn children_that_fold<S: Strategy>() {
         |sum, child| *sum += child,
         |sum| sum,
     );
-    assert_eq!(
-        folded.with::<S>().on(&pool).run(40),
-        folded.sequential(40)
-    );
+    assert_eq!(folded.with::<S>().on(&pool).run(40), folded.sequential(40));
 }
 
 /// Every function is called exactly as often as it should be, and in order.
@@ -397,7 +410,12 @@ fn calls<S: Strategy>() {
 
 fn stress<S: Strategy>() {
     let pool = pool(4);
-    let trees = [Node::full(2, 8), Node::spine(60, true), Node::spine(60, false), Node::star(90)];
+    let trees = [
+        Node::full(2, 8),
+        Node::spine(60, true),
+        Node::spine(60, false),
+        Node::star(90),
+    ];
     for round in 0..60 {
         for tree in &trees {
             assert_eq!(text::<S>(&pool, tree, round), expected(tree));
@@ -460,7 +478,10 @@ fn millions_of_nodes() {
             |sum, child| *sum += child,
             |sum: u64| sum,
         );
-        assert_eq!(star.with::<Adaptive>().on(&pool).run(0), 1_000_000 * 2_000_001);
+        assert_eq!(
+            star.with::<Adaptive>().on(&pool).run(0),
+            1_000_000 * 2_000_001
+        );
     });
 }
 
@@ -469,6 +490,9 @@ fn one_worker_and_none() {
     let tree = Node::full(3, 5);
     for pool in [pool(0), pool(1)] {
         assert_eq!(text::<Adaptive>(&pool, &tree, 0), expected(&tree));
-        assert_eq!(pool.install(|| text::<Adaptive>(&pool, &tree, 0)), expected(&tree));
+        assert_eq!(
+            pool.install(|| text::<Adaptive>(&pool, &tree, 0)),
+            expected(&tree)
+        );
     }
 }

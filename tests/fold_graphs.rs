@@ -19,7 +19,11 @@ fn edges(list: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let below = |(from, to): (usize, &Vec<usize>)| {
         let rest = count - from - 1;
         let wrap = |to: &usize| from + 1 + to % rest;
-        if rest == 0 { vec![] } else { to.iter().map(wrap).collect() }
+        if rest == 0 {
+            vec![]
+        } else {
+            to.iter().map(wrap).collect()
+        }
     };
     list.iter().enumerate().map(below).collect()
 }
@@ -63,7 +67,13 @@ fn a_ladder_is_folded_once_a_rung() {
         let pool = pool(3);
         let rungs = 50_000_u32;
         let count = fold(
-            |i: u32| if i < rungs { vec![i + 1, i + 1] } else { vec![] },
+            |i: u32| {
+                if i < rungs {
+                    vec![i + 1, i + 1]
+                } else {
+                    vec![]
+                }
+            },
             |_| 1_u64,
             |sum, child: u64| *sum = sum.wrapping_add(child),
             |sum| sum,
@@ -137,7 +147,10 @@ fn explained<S: Strategy>() {
     // A record of a long chain is read and dropped without recursion.
     let chain = fold(|n: u32| n.checked_sub(1), |_| (), |(), ()| (), |()| ());
     let long = chain.with::<S>().on(&pool).explain(100_000);
-    assert_eq!(long.visit.iter().map(|(depth, _)| depth).max(), Some(100_000));
+    assert_eq!(
+        long.visit.iter().map(|(depth, _)| depth).max(),
+        Some(100_000)
+    );
 }
 
 #[test]

@@ -13,7 +13,12 @@ use std::collections::BTreeMap;
 
 #[test]
 fn folds_keep_their_promises() {
-    all_seeds("fold_rehearsal", "folds_keep_their_promises", 600, folds::check);
+    all_seeds(
+        "fold_rehearsal",
+        "folds_keep_their_promises",
+        600,
+        folds::check,
+    );
 }
 
 #[test]

@@ -5,11 +5,7 @@ use super::{
     family::{Family, Place},
     team::{Common, Link, Team},
 };
-use crate::{
-    engine::WakePolicy,
-    ground::unwind,
-    pool::site::Site,
-};
+use crate::{engine::WakePolicy, ground::unwind, pool::site::Site};
 use std::{
     marker::PhantomData,
     mem,

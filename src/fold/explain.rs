@@ -101,7 +101,13 @@ impl fmt::Display for Visit {
         };
         for (depth, visit) in self.iter() {
             write!(f, "{:1$}", "", 2 * depth)?;
-            write!(f, "{:?} .. {:?} {}", visit.began, visit.ended, name(visit.entered_by))?;
+            write!(
+                f,
+                "{:?} .. {:?} {}",
+                visit.began,
+                visit.ended,
+                name(visit.entered_by)
+            )?;
             if visit.finished_by != visit.entered_by {
                 write!(f, ", finished by {}", name(visit.finished_by))?;
             }

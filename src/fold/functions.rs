@@ -219,6 +219,25 @@ pub struct Functions<N, C, I, A, F> {
 /// let count = fold(|n: Rc<u32>| (0..*n).map(Rc::new), |_| 1, |sum, child: u32| *sum += child, |sum| sum);
 /// count.run(Rc::new(3));
 /// ```
+///
+/// and a result, and a function that not every worker may call:
+///
+/// ```compile_fail
+/// use filch::{Fold, fold};
+/// use std::rc::Rc;
+///
+/// let count = fold(|n: u32| 0..n, |_| 1, |sum, child: Rc<u32>| *sum += *child, Rc::new);
+/// count.run(3);
+/// ```
+///
+/// ```compile_fail
+/// use filch::{Fold, fold};
+/// use std::cell::Cell;
+///
+/// let calls = Cell::new(0);
+/// let count = fold(|n: u32| 0..n, |_| calls.set(calls.get() + 1), |(), ()| (), |()| ());
+/// count.run(3);
+/// ```
 pub fn fold<N, K, H, R, C, I, A, F>(
     children: C,
     init: I,

@@ -47,7 +47,9 @@ impl<K> CycleError<K> {
 
 impl<K: fmt::Debug> fmt::Display for CycleError<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a node is below itself, so it cannot be folded; take one of these edges out: ")?;
+        f.write_str(
+            "a node is below itself, so it cannot be folded; take one of these edges out: ",
+        )?;
         for key in &self.keys {
             write!(f, "{key:?} -> ")?;
         }
@@ -104,7 +106,9 @@ impl<'a, F, Q> Memo<'a, F, Q> {
 
 impl<F, Q> fmt::Debug for Memo<'_, F, Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memo").field("pool", &self.pool).finish_non_exhaustive()
+        f.debug_struct("Memo")
+            .field("pool", &self.pool)
+            .finish_non_exhaustive()
     }
 }
 
@@ -130,11 +134,7 @@ struct Open<N, I, K> {
 }
 
 impl<N: Clone> Graph<N> {
-    fn explore<F, K>(
-        fold: &F,
-        key: &impl Fn(&N) -> K,
-        root: N,
-    ) -> Result<Self, CycleError<K>>
+    fn explore<F, K>(fold: &F, key: &impl Fn(&N) -> K, root: N) -> Result<Self, CycleError<K>>
     where
         F: Fold<Node = N>,
         K: Hash + Eq + Clone,

@@ -213,6 +213,8 @@ fn fold_on<F: Fold, S: Strategy>(site: &Site<'_, '_>, fold: &F, root: F::Node) -
 
 impl<F, S> fmt::Debug for Plan<'_, F, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Plan").field("pool", &self.pool).finish_non_exhaustive()
+        f.debug_struct("Plan")
+            .field("pool", &self.pool)
+            .finish_non_exhaustive()
     }
 }

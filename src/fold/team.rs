@@ -137,11 +137,7 @@ impl Team {
 
     /// Runs `f` as a part is to be run.
     pub(super) fn enter<R>(&self, site: &Site<'_, '_>, f: impl FnOnce() -> R) -> R {
-        if self.isolated {
-            site.isolate(f)
-        } else {
-            f()
-        }
+        if self.isolated { site.isolate(f) } else { f() }
     }
 
     /// Queues `part`, which is counted already. Says where it is if it can be taken back.

@@ -119,6 +119,8 @@ pub enum Canary {
     FoldOrder = 142,
     /// Nobody looks again for the result of a child that was early.
     FoldEarly = 143,
+    /// A run of a fold keeps the results of its piece until after it was counted as done.
+    FoldLate = 144,
 }
 
 #[cfg(any(filch_loom, filch_canary))]

@@ -118,13 +118,16 @@ impl Tree {
 
     /// What the fold must come to.
     fn expected(&self, node: usize) -> String {
-        let below = self.children[node].iter().map(|&child| self.expected(child));
+        let below = self.children[node]
+            .iter()
+            .map(|&child| self.expected(child));
         format!("({node}{})", below.collect::<String>())
     }
 
     /// The root is nobody's child, so nobody accumulates it.
     fn panics(&self) -> bool {
-        self.trouble.is_some_and(|trouble| trouble != (Function::Accumulate, 0))
+        self.trouble
+            .is_some_and(|trouble| trouble != (Function::Accumulate, 0))
     }
 
     fn pass(&self, function: Function, node: usize) {
@@ -148,7 +151,11 @@ impl Iterator for Children<'_> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        if self.vague { (0, None) } else { self.nodes.size_hint() }
+        if self.vague {
+            (0, None)
+        } else {
+            self.nodes.size_hint()
+        }
     }
 }
 
@@ -246,7 +253,9 @@ fn fold_once(pool: &Pool, tree: &Tree, strategy: usize) -> (bool, Vec<String>) {
     }
     let (made, dropped) = (traces.made.load(Ordering::SeqCst), traces.drops.seen());
     if made != dropped {
-        wrong.push(format!("of {made} values {dropped} were dropped when it returned"));
+        wrong.push(format!(
+            "of {made} values {dropped} were dropped when it returned"
+        ));
     }
     let workers = traces.workers.into_inner().unwrap().len();
     (workers > 1, wrong)
@@ -256,7 +265,13 @@ pub(crate) fn perform(seed: u64) -> Result<Performed, String> {
     let mut rng = Rng::new(seed);
     let tree = Arc::new(Tree::random(&mut rng));
     let strategy = rng.below(STRATEGIES);
-    let hows = [How::Here, How::Installed, How::InTask, How::Isolated, How::Twice];
+    let hows = [
+        How::Here,
+        How::Installed,
+        How::InTask,
+        How::Isolated,
+        How::Twice,
+    ];
     let how = hows[rng.below(hows.len())];
     let workers = 1 + rng.below(3);
     let (panicked, nested) = (tree.panics(), tree.nested.is_some());
@@ -291,7 +306,10 @@ pub(crate) fn perform(seed: u64) -> Result<Performed, String> {
         nested,
         shared,
         fingerprint: rehearsed.fingerprint,
-        wrong: wrong.into_iter().map(|wrong| format!("{wrong}\nstrategy {about}")).collect(),
+        wrong: wrong
+            .into_iter()
+            .map(|wrong| format!("{wrong}\nstrategy {about}"))
+            .collect(),
     })
 }
 

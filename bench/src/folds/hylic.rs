@@ -75,11 +75,13 @@ fn theirs(work: Work) -> (TheirFold, TheirTree) {
         |sum: &mut u64, child: &u64| *sum = sum.wrapping_add(*child),
         |sum: &u64| *sum,
     );
-    let tree = treeish_visit(|node: &&'static Node, visit: &mut dyn FnMut(&&'static Node)| {
-        for child in &node.children {
-            visit(&child);
-        }
-    });
+    let tree = treeish_visit(
+        |node: &&'static Node, visit: &mut dyn FnMut(&&'static Node)| {
+            for child in &node.children {
+                visit(&child);
+            }
+        },
+    );
     (fold, tree)
 }
 

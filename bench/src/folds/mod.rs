@@ -47,9 +47,7 @@ impl Task {
         let mut watch = Stopwatch::default();
         self.check(fold(self.root));
         let sum = watch.time(|| {
-            (0..self.times).fold(0_u64, |sum, _| {
-                sum.wrapping_add(fold(black_box(self.root)))
-            })
+            (0..self.times).fold(0_u64, |sum, _| sum.wrapping_add(fold(black_box(self.root))))
         });
         self.check(sum.wrapping_sub(self.expected.wrapping_mul(self.times - 1)));
         watch.sample(self.nodes * self.times)
@@ -193,7 +191,11 @@ mod tests {
                 Shape::Chain(60),
                 Shape::Spine(100),
             ] {
-                for work in [Work::Empty, Work::even(Duration::from_micros(1)), Work::skewed()] {
+                for work in [
+                    Work::Empty,
+                    Work::even(Duration::from_micros(1)),
+                    Work::skewed(),
+                ] {
                     // It checks itself.
                     let sample = S::sample(&pool, Task::new(shape, work, 500));
                     assert!(sample.ops >= 500);

@@ -9,7 +9,9 @@ use crate::{
 };
 use filch::{
     engine::{PerWorker, Shared},
-    fold::{Adaptive, AtTheEnd, Breadth, Each, EveryKth, Lazy, OnArrival, OncePerBatch, Quiet, Tasks},
+    fold::{
+        Adaptive, AtTheEnd, Breadth, Each, EveryKth, Lazy, OnArrival, OncePerBatch, Quiet, Tasks,
+    },
 };
 use std::{cell::OnceCell, rc::Rc, time::Duration};
 
@@ -59,7 +61,12 @@ const KINDS: [Kind; 6] = [
         small: Shape::Full { fan: 20, levels: 2 },
     },
     Kind {
-        names: ["balanced_empty", "balanced_1us", "balanced_10us", "balanced_skewed"],
+        names: [
+            "balanced_empty",
+            "balanced_1us",
+            "balanced_10us",
+            "balanced_skewed",
+        ],
         large: Shape::Balanced(50_000),
         medium: Shape::Balanced(10_000),
         small: Shape::Balanced(2_000),
@@ -118,13 +125,25 @@ fn case(name: &'static str, kind: Kind, load: Load, workers: usize, config: &Con
         .beside_seq(ToSeq::Time)
         .system("filch", tree.by::<Filch<Adaptive>>())
         .system("filch-quiet", tree.by::<Filch<Quiet>>())
-        .system("filch-lazy-4th", tree.by::<Filch<Lazy<OnArrival, EveryKth<4>>>>())
+        .system(
+            "filch-lazy-4th",
+            tree.by::<Filch<Lazy<OnArrival, EveryKth<4>>>>(),
+        )
         .system("filch-lazy-end", tree.by::<Filch<Lazy<AtTheEnd>>>())
         .system("filch-tasks", tree.by::<Filch<Tasks>>())
-        .system("filch-tasks-batch", tree.by::<Filch<Each<PerWorker, OnArrival, OncePerBatch>>>())
-        .system("filch-tasks-end", tree.by::<Filch<Each<PerWorker, AtTheEnd>>>())
+        .system(
+            "filch-tasks-batch",
+            tree.by::<Filch<Each<PerWorker, OnArrival, OncePerBatch>>>(),
+        )
+        .system(
+            "filch-tasks-end",
+            tree.by::<Filch<Each<PerWorker, AtTheEnd>>>(),
+        )
         .system("filch-breadth", tree.by::<Filch<Breadth>>())
-        .system("filch-breadth-end", tree.by::<Filch<Each<Shared, AtTheEnd, OncePerBatch>>>())
+        .system(
+            "filch-breadth-end",
+            tree.by::<Filch<Each<Shared, AtTheEnd, OncePerBatch>>>(),
+        )
         .system("filch-sequential", tree.by::<Sequential>())
         .system("rayon-join", tree.by::<Rayon>())
         .system("rayon-par_iter", tree.by::<ParIter>());
@@ -142,11 +161,26 @@ const HYLIC_WORKERS: usize = 63;
 fn with_hylic(case: Case, tree: &Tree) -> Case {
     case.system("hylic-default", tree.by::<Hylic<presets::Default>>())
         .system("hylic-wide_light", tree.by::<Hylic<presets::WideLight>>())
-        .system("hylic-low_overhead", tree.by::<Hylic<presets::LowOverhead>>())
-        .system("hylic-perworker_arrival", tree.by::<Hylic<presets::PerWorkerArrival>>())
-        .system("hylic-shared_default", tree.by::<Hylic<presets::SharedDefault>>())
-        .system("hylic-high_throughput", tree.by::<Hylic<presets::HighThroughput>>())
-        .system("hylic-streaming_wide", tree.by::<Hylic<presets::StreamingWide>>())
+        .system(
+            "hylic-low_overhead",
+            tree.by::<Hylic<presets::LowOverhead>>(),
+        )
+        .system(
+            "hylic-perworker_arrival",
+            tree.by::<Hylic<presets::PerWorkerArrival>>(),
+        )
+        .system(
+            "hylic-shared_default",
+            tree.by::<Hylic<presets::SharedDefault>>(),
+        )
+        .system(
+            "hylic-high_throughput",
+            tree.by::<Hylic<presets::HighThroughput>>(),
+        )
+        .system(
+            "hylic-streaming_wide",
+            tree.by::<Hylic<presets::StreamingWide>>(),
+        )
         .system("hylic-deep_narrow", tree.by::<Hylic<presets::DeepNarrow>>())
 }
 

@@ -272,7 +272,11 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
     /// A piece was revoked: its children belong where it was.
     pub(super) fn take_back(&mut self, at: usize, siblings: Siblings<F>) {
         if siblings.source.is_some() {
-            debug_assert_eq!(at + 1, self.segments.len(), "what has the source is the last");
+            debug_assert_eq!(
+                at + 1,
+                self.segments.len(),
+                "what has the source is the last"
+            );
             self.source = siblings.source;
         }
         if siblings.nodes.is_empty() {

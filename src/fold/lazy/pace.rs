@@ -121,8 +121,14 @@ impl Beat {
         self.nodes = wanted.min(4 * self.nodes).min(MOST);
         self.left = self.nodes;
         self.since = Some(now);
-        let interval = if self.nanos < LIGHT { LONG_INTERVAL } else { INTERVAL };
-        let early = self.offered.is_some_and(|then| now.saturating_sub(then) < interval);
+        let interval = if self.nanos < LIGHT {
+            LONG_INTERVAL
+        } else {
+            INTERVAL
+        };
+        let early = self
+            .offered
+            .is_some_and(|then| now.saturating_sub(then) < interval);
         if early && self.nanos < HEAVY {
             return 0;
         }

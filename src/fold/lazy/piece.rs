@@ -207,6 +207,8 @@ impl<F: Fold, S: Scheme> Part for Piece<F, S> {
         };
         let link = self.shared.clone();
         let shared = link.get();
-        shared.team().enter(site, || Run::of_piece(self, siblings, &link, site));
+        shared
+            .team()
+            .enter(site, || Run::of_piece(self, siblings, &link, site));
     }
 }

@@ -12,7 +12,10 @@ use crate::{
         Fold,
         team::{self, Common, Link},
     },
-    ground::{thread, unwind},
+    ground::{
+        canary::{Canary, broken},
+        thread, unwind,
+    },
     pool::site::Site,
 };
 use std::{mem, sync::Arc};
@@ -152,6 +155,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     fn go_on(mut self, mut todo: Todo<F>, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
         let shared = link.get();
         loop {
+            let mut late = None;
             let end = match unwind::contain(|| self.drive(todo, link, shared, site)) {
                 Ok(Ok(end)) => end,
                 Ok(Err(Stop)) => return self.give_up(link, site),
@@ -178,6 +182,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                 End::Results(results) => match (self.leave(), results) {
                     (Home::Piece(piece), results) => {
                         let waiting = piece.complete(results);
+                        late = broken(Canary::FoldLate).then(|| piece.clone());
                         // If the giver has given up, the results end here.
                         unwind::discard(piece);
                         waiting
@@ -190,6 +195,10 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                 },
             };
             link.done(site);
+            if late.is_some() {
+                thread::point();
+                drop(late);
+            }
             match waiting {
                 Some(run) => self = run,
                 None => return,
@@ -478,12 +487,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     }
 
     /// Folds the leaves of a segment until there is something else to do, and marks where that is.
-    fn sweep_segment(
-        &mut self,
-        fold: &F,
-        broken: &mut Broken<F, S>,
-        at: usize,
-    ) -> Swept<F> {
+    fn sweep_segment(&mut self, fold: &F, broken: &mut Broken<F, S>, at: usize) -> Swept<F> {
         let Segment::Todo(nodes) = &mut broken.segments[at] else {
             unreachable!("it was found a moment ago")
         };
@@ -491,12 +495,8 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         let mut at = at;
         let swept = if at == 0 && !S::AT_THE_END {
             match &mut broken.sink {
-                Sink::Heap(heap) => {
-                    self.sweep(fold, &mut nodes, |r| fold.accumulate(heap, r))
-                }
-                Sink::Results(results) => {
-                    self.sweep(fold, &mut nodes, |r| results.push(r))
-                }
+                Sink::Heap(heap) => self.sweep(fold, &mut nodes, |r| fold.accumulate(heap, r)),
+                Sink::Results(results) => self.sweep(fold, &mut nodes, |r| results.push(r)),
             }
         } else {
             let mut results = broken.take_ready_before(at);
