@@ -428,7 +428,7 @@ macro_rules! every_strategy {
         mod $name {
             use super::*;
 
-            every_strategy!(@ $strategy, shapes hostile_sizes any_depth kinds_of_trees nested_and_several panics
+            every_strategy!(@ $strategy, shapes hostile_sizes any_depth kinds_of_trees nested_and_several panics panics_in_next
                 a_slow_child children_that_fold calls stress);
 
             proptest! {
@@ -495,4 +495,71 @@ fn one_worker_and_none() {
             expected(&tree)
         );
     }
+}
+
+#[test]
+fn the_sequential_fold_has_any_depth_and_drops_everything() {
+    let depth = 1_000_000_u32;
+    let (drops, made) = (Drops::default(), AtomicUsize::new(0));
+    for bad in [None, Some(0), Some(depth / 2)] {
+        let chain = fold(
+            |n: u32| n.checked_sub(1),
+            |n| {
+                if Some(*n) == bad {
+                    quiet_panic("init");
+                }
+                made.fetch_add(1, Ordering::Relaxed);
+                (0, drops.value())
+            },
+            |heap, child: u32| heap.0 = child + 1,
+            |heap| heap.0,
+        );
+        match bad {
+            None => assert_eq!(chain.sequential(depth), depth),
+            Some(_) => assert_eq!(panic_of(|| chain.sequential(depth)), "init"),
+        }
+        assert_eq!(drops.seen(), made.load(Ordering::Relaxed));
+    }
+}
+
+#[test]
+fn more_workers_than_anybody_else_has_room_for() {
+    within(6 * LIMIT, || {
+        let pool = pool(100);
+        let tree = Node::full(4, 5);
+        let expected = expected(&tree);
+        for _ in 0..5 {
+            assert_eq!(text::<Adaptive>(&pool, &tree, 50), expected);
+            assert_eq!(text::<Tasks>(&pool, &tree, 50), expected);
+            assert_eq!(text::<Breadth>(&pool, &tree, 50), expected);
+        }
+    });
+}
+
+/// Children whose iterator panics, wherever it is asked: by whoever folds them, or by whoever gives them away.
+fn panics_in_next<S: Strategy>() {
+    let pool = pool(2);
+    for bad in 0..40_u32 {
+        let next = fold(
+            |n: u32| {
+                let below = if n < 8 { 5 * n + 1..5 * n + 6 } else { 0..0 };
+                below.inspect(move |&child| {
+                    spin(50);
+                    if child == bad {
+                        quiet_panic("next");
+                    }
+                })
+            },
+            |_| (),
+            |(), ()| (),
+            |()| (),
+        );
+        let run = || next.with::<S>().on(&pool).run(0);
+        if bad == 0 {
+            run(); // nobody's child
+        } else {
+            assert_eq!(panic_of(run), "next");
+        }
+    }
+    assert_eq!(sum::<S>(&pool, &Node::star(10)), 55, "the pool goes on");
 }

@@ -106,7 +106,7 @@ impl Tree {
             Function::Accumulate,
             Function::Finalize,
         ];
-        let trouble = percent(rng, 30).then(|| (functions[rng.below(4)], rng.below(nodes)));
+        let trouble = percent(rng, 45).then(|| (functions[rng.below(4)], rng.below(nodes)));
         Self {
             children,
             points,
