@@ -164,15 +164,15 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
         }
     }
 
-    /// Leaves the giver's run here, unless the piece is not running any more.
-    pub(super) fn park(&self, run: Run<F, S>) -> Result<(), Run<F, S>> {
+    /// Leaves the giver's run here. It comes back if the piece is not running any more.
+    pub(super) fn park(&self, run: Run<F, S>) -> Option<Run<F, S>> {
         let mut state = self.lock();
         let late = broken(Canary::FoldPark) && matches!(*state, State::Done(_));
         if matches!(*state, State::Running) || late {
             *state = State::Awaited(run);
-            return Ok(());
+            return None;
         }
-        Err(run)
+        Some(run)
     }
 
     /// The piece is folded. If the giver's run waits for it, it is the caller's now.

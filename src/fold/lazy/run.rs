@@ -169,10 +169,10 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                     // Who takes it up is on another worker, perhaps.
                     self.offers.clear();
                     match piece.park(self) {
-                        Ok(()) => break,
+                        None => break,
                         // It is done meanwhile, or never will be.
-                        Err(run) if shared.team.has_failed() => return run.give_up(link, site),
-                        Err(run) => {
+                        Some(run) if shared.team.has_failed() => return run.give_up(link, site),
+                        Some(run) => {
                             self = run;
                             todo = Todo::Look;
                             continue;
@@ -355,7 +355,6 @@ impl<F: Fold, S: Scheme> Run<F, S> {
 
     /// What to do about the innermost node, which is broken: go on with one of its children, or with the node
     /// itself, or end.
-    #[expect(clippy::type_complexity, reason = "two ways to go on, and a way out")]
     fn look(
         &mut self,
         fold: &F,
