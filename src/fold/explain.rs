@@ -32,6 +32,17 @@ pub struct Explained<R> {
 }
 
 /// What became of one node: who entered it, who finished it, and when.
+///
+/// ```
+/// use filch::{Fold, fold, fold::Tasks};
+///
+/// let chain = fold(|n: u32| n.checked_sub(1), |_| (), |(), ()| (), |()| ());
+/// let visit = chain.with::<Tasks>().explain(3).visit;
+/// assert!(visit.began() <= visit.ended() && visit.finished_by().is_some());
+/// assert_eq!(visit.children().len(), 1);
+/// assert_eq!(visit.iter().map(|(depth, _)| depth).collect::<Vec<_>>(), [0, 1, 2, 3]);
+/// assert_eq!(visit.by_worker().values().sum::<usize>(), 4);
+/// ```
 pub struct Visit {
     entered_by: Option<usize>,
     finished_by: Option<usize>,

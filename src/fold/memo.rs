@@ -25,6 +25,15 @@ const LEAVES: usize = 64;
 
 /// A [`Fold`] over a graph in which nodes are shared: each is folded once, and its result is cloned for each node that
 /// it is a child of. Made by [`Fold::memo`].
+///
+/// ```
+/// use filch::{Fold, Pool, fold};
+///
+/// let pool = Pool::builder().workers(2).build().unwrap();
+/// let edges = &[vec![1, 2], vec![3], vec![3], vec![]]; // 3 is a child of 1 and of 2
+/// let paths = fold(|i: usize| edges[i].iter().copied(), |i| u32::from(*i == 3), |sum, child| *sum += child, |sum| sum);
+/// assert_eq!(paths.memo(|i| *i).on(&pool).run(0), Ok(2));
+/// ```
 pub struct Memo<'a, F, Q> {
     fold: &'a F,
     key: Q,
@@ -32,6 +41,15 @@ pub struct Memo<'a, F, Q> {
 }
 
 /// A node is below itself.
+///
+/// ```
+/// use filch::{Fold, fold};
+///
+/// let round = fold(|n: u8| [(n + 1) % 3], |_| (), |(), ()| (), |()| ());
+/// let error = round.memo(|n| *n).run(0).unwrap_err();
+/// assert_eq!(error.keys(), [0, 1, 2]);
+/// assert!(error.to_string().contains("0 -> 1 -> 2 -> 0"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CycleError<K> {
     keys: Vec<K>,

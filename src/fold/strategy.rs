@@ -9,6 +9,15 @@ use crate::{
 use std::{fmt, marker::PhantomData};
 
 /// How a fold is shared among workers: [`Lazy`] or [`Each`], or one of their presets.
+///
+/// ```
+/// use filch::{Fold, fold, fold::{Adaptive, Strategy, Tasks}};
+///
+/// fn count<S: Strategy>(n: u32) -> u32 {
+///     fold(|n: u32| 0..n, |_| 1, |sum, child: u32| *sum += child, |sum| sum).with::<S>().run(n)
+/// }
+/// assert_eq!(count::<Adaptive>(8), count::<Tasks>(8));
+/// ```
 pub trait Strategy: sealed::Strategy {}
 
 /// Where the tasks of [`Each`] are queued: [`PerWorker`] or [`Shared`].
@@ -27,15 +36,43 @@ pub trait Wake: sealed::Wake {}
 /// that it has not come to yet. When it comes to them and nobody has taken them, it takes them back. So the cost of
 /// parallelism is paid when there is somebody to share with. Of nodes that take longer than that, all that can be
 /// had at all is on offer, always: nobody waits for a worker that is in a node for long.
+///
+/// ```
+/// use filch::{Fold, fold, fold::{AtTheEnd, EveryKth, Lazy}};
+///
+/// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
+/// assert_eq!(leaves.with::<Lazy>().run(10), 512);
+/// assert_eq!(leaves.with::<Lazy<AtTheEnd, EveryKth<4>>>().run(10), 512);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Lazy<G = OnArrival, W = EveryPush>(PhantomData<(G, W)>);
 
 /// A task for each node but the first of its siblings, with which the worker goes on: what seed 004 does. For nodes that
 /// take microseconds each, and for those who want to know.
+///
+/// ```
+/// use filch::{Fold, engine::{PerWorker, Shared}, fold, fold::{AtTheEnd, Each, EveryPush, OnArrival, OncePerBatch}};
+///
+/// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
+/// assert_eq!(leaves.with::<Each>().run(10), 512);
+/// assert_eq!(leaves.with::<Each<PerWorker, AtTheEnd, EveryPush>>().run(10), 512);
+/// assert_eq!(leaves.with::<Each<Shared, OnArrival, OncePerBatch>>().run(10), 512);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Each<Q = PerWorker, G = OnArrival, W = EveryPush>(PhantomData<(Q, G, W)>);
 
 /// The default: [`Lazy`], results on arrival, somebody woken for each piece.
+///
+/// ```
+/// use filch::{Fold, fold, fold::{Adaptive, Breadth, Quiet, Tasks}};
+///
+/// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
+/// assert_eq!(leaves.run(10), 512); // this one
+/// assert_eq!(leaves.with::<Adaptive>().run(10), 512); // this one too
+/// assert_eq!(leaves.with::<Quiet>().run(10), 512);
+/// assert_eq!(leaves.with::<Tasks>().run(10), 512);
+/// assert_eq!(leaves.with::<Breadth>().run(10), 512);
+/// ```
 pub type Adaptive = Lazy<OnArrival, EveryPush>;
 
 /// [`Lazy`] that wakes somebody at most once for each part that a worker goes through: for many small folds beside other
