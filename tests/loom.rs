@@ -22,6 +22,8 @@ mod cancel;
 mod deque;
 #[path = "loom/fold.rs"]
 mod fold;
+#[path = "loom/future.rs"]
+mod future;
 #[path = "loom/gate.rs"]
 mod gate;
 #[path = "loom/graph.rs"]

@@ -3,8 +3,11 @@
 
 pub(crate) mod after;
 pub(crate) mod folds;
+pub(crate) mod futures;
 pub(crate) mod graphs;
+pub(crate) mod sleeps;
 pub(crate) mod tasks;
+pub(crate) mod timers;
 
 use filch::Rng;
 use std::env;
