@@ -355,20 +355,19 @@ impl Owned {
         // A thread that is in the middle of a task of this pool cannot wait for it.
         let inside = is_worker_of(Arc::as_ptr(&inner.core) as usize)
             || Site::with(|site| site.is_some_and(|site| site.is_inside(inner)));
-        if inside && inner.threads == 0 {
-            // There are no threads to end. Whoever is in the middle of a task runs what is queued when it leaves
-            // (`at_place`), and what comes up after that is left for the last handle.
+        if inside {
+            // The threads end by themselves, and a call from outside can still wait for them. If there are none, whoever is
+            // in the middle of a task runs what is queued when it leaves (`at_place`), and what comes up after that is left
+            // for the last handle.
             return;
         }
-        if let Some(crew) = self.take_crew()
-            && !inside
-        {
+        if let Some(crew) = self.take_crew() {
             if inner.threads == 0 {
                 inner.run_out();
             }
             drop(crew.join());
-            inner.residents.wait();
         }
+        inner.residents.wait();
     }
 }
 
