@@ -63,6 +63,7 @@ mod clock;
 pub mod crew;
 pub mod engine;
 pub mod executor;
+pub mod fold;
 pub mod fork;
 pub mod future;
 pub mod graph;
@@ -80,6 +81,7 @@ pub mod time;
 pub use cancel::{CancelReason, CancelToken};
 pub use crew::{TimerError, current_worker};
 pub use executor::Executor;
+pub use fold::{Fold, fold};
 pub use fork::{
     JoinContext, Scope, broadcast, isolate, join, join_context, scope, spawn, yield_now,
 };

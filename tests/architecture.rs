@@ -53,6 +53,8 @@ const UNSAFE_FILES: &[&str] = &[
     "src/pool/slab.rs",
     "src/pool/stack.rs",
     "src/pool/heap.rs",
+    "src/fold/family.rs",
+    "src/fold/team.rs",
     "src/fork/join.rs",
     "src/fork/scope.rs",
     "src/fork/spawn.rs",

@@ -5,6 +5,7 @@ mod args;
 mod busy;
 mod countdown;
 mod cpu_time;
+mod folds;
 mod forks;
 mod futures;
 mod graphs;

@@ -12,6 +12,7 @@ mod help;
 pub(crate) mod job;
 pub(crate) mod latch;
 pub(crate) mod list;
+mod marked;
 mod modes;
 pub(crate) mod pending;
 mod registry;

@@ -4,6 +4,7 @@ mod balance;
 mod board;
 mod executor;
 pub(crate) mod future;
+mod fold;
 mod graph;
 mod idle;
 mod join;
@@ -98,5 +99,10 @@ pub(crate) const ALL: &[Suite] = &[
         name: "mixed",
         about: "how late a future ticks beside computations that fill the machine",
         cases: mixed::cases,
+    },
+    Suite {
+        name: "fold",
+        about: "trees of several shapes, folded with every strategy",
+        cases: fold::cases,
     },
 ];
