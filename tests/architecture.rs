@@ -20,6 +20,8 @@ const LAYERS: &[&[&str]] = &[
     &["limit", "cancel"],
     &["pool"],
     &["executor", "fork", "submit", "graph", "future", "fold"],
+    // On `fork`, which is its base.
+    &["loops"],
 ];
 
 /// What the engine does without: time, waiting and the outside world come in as parameters.
@@ -60,6 +62,9 @@ const UNSAFE_FILES: &[&str] = &[
     "src/graph/future.rs",
     "src/graph/pipeline/link.rs",
     "src/graph/pipeline/run.rs",
+    "src/loops/owned.rs",
+    "src/loops/output.rs",
+    "src/loops/merge.rs",
     "src/submit/cell/mod.rs",
     "src/submit/cell/hold.rs",
     "src/submit/cell/ticket.rs",

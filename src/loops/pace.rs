@@ -1,0 +1,162 @@
+//! How many items in one go, and when to share the rest.
+
+use super::chunking::ChunkingStrategy;
+use crate::pool::site::Site;
+use std::time::{Duration, Instant};
+
+/// How long a block of items should take. An idle worker waits for the end of a block at most, and the look at the clock
+/// and at the queue after it, some 50 ns, is lost in it.
+const BLOCK: Duration = Duration::from_micros(16);
+
+/// So long a loop keeps its items for itself when somebody would have to be woken for them: waking takes about as long,
+/// so a loop that is shorter costs no more than one in sequence, and a longer one is at most twice as late as it could
+/// be. (The rule of those who rent skis.)
+const WAKE_AFTER: Duration = Duration::from_micros(15);
+
+/// The same when nobody sleeps: what a thief costs its victim, in cache lines that wander.
+const STEAL_AFTER: Duration = Duration::from_micros(3);
+
+/// With fewer items a worker than this, a loop is shared from the start: the first item alone may be a good part of the
+/// whole. With more, the first block is a 64th of a worker's share, so that trying it out alone costs little.
+const FEW: usize = 16;
+const TRIAL: usize = 64;
+
+/// The most by which a block grows or shrinks at a time: one measurement may be off.
+const STEP: usize = 8;
+
+/// What the caller asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Pacing {
+    /// Blocks that fit the time they take.
+    Adaptive {
+        /// The least items of a block.
+        min: usize,
+        /// The most.
+        max: usize,
+        /// Share from the start.
+        eager: bool,
+    },
+    /// Chunks cut beforehand.
+    Chunks(ChunkingStrategy),
+}
+
+impl Pacing {
+    pub(super) const ADAPTIVE: Self = Self::Adaptive {
+        min: 1,
+        max: usize::MAX,
+        eager: false,
+    };
+}
+
+/// The pace at which one worker goes through its piece of a loop.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    min: usize,
+    max: usize,
+    /// How many items the next block has; at least one.
+    block: usize,
+    shares: Shares,
+    /// When the loop began, and when the last block ended.
+    began: Instant,
+    last: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shares {
+    /// Whenever there is more than a chunk.
+    Chunks,
+    /// When it has been worth it for long enough.
+    Later,
+    /// When there is nothing in the queue.
+    Now,
+}
+
+impl Pace {
+    /// For `len` items and as many workers.
+    pub(super) fn new(pacing: Pacing, len: usize, workers: usize) -> Self {
+        let now = Instant::now();
+        let (min, max, block, shares) = match pacing {
+            Pacing::Chunks(strategy) => {
+                let size = strategy.chunk_size(len, workers);
+                (size, size, size, Shares::Chunks)
+            }
+            Pacing::Adaptive { min, max, eager } => {
+                let (min, max) = (min.max(1), max.max(1));
+                let few = len / min < workers.saturating_mul(FEW);
+                let first = len / workers.saturating_mul(TRIAL);
+                let shares = if eager || few {
+                    Shares::Now
+                } else {
+                    Shares::Later
+                };
+                // The most counts more.
+                (min.min(max), max, first.max(min).min(max), shares)
+            }
+        };
+        Self {
+            min,
+            max,
+            block,
+            shares,
+            began: now,
+            last: now,
+        }
+    }
+
+    /// For a piece that was stolen: the same pace, but what lay in the queue before does not count, and whoever has
+    /// stolen it shares it.
+    pub(super) fn stolen(mut self) -> Self {
+        if self.shares == Shares::Later {
+            self.shares = Shares::Now;
+        }
+        self.last = Instant::now();
+        self
+    }
+
+    /// The items of the next block.
+    #[inline]
+    pub(super) fn block(&self) -> usize {
+        self.block
+    }
+
+    /// Where to cut `len` items that are left, if some should be shared with others now.
+    #[inline]
+    pub(super) fn share(&mut self, site: &Site<'_, '_>, len: usize) -> Option<usize> {
+        if len <= self.block {
+            return None;
+        }
+        if self.shares == Shares::Chunks {
+            // Whole chunks on the left, and no fewer than on the right.
+            return Some(len.div_ceil(self.block).div_ceil(2) * self.block);
+        }
+        if len / 2 < self.min || site.has_queued() {
+            // As long as there is something to steal here, nobody goes hungry (lazy binary splitting, after Tzannes,
+            // Caragea, Barua and Vishkin).
+            return None;
+        }
+        if self.shares == Shares::Later {
+            let passed = self.last.duration_since(self.began);
+            if passed >= WAKE_AFTER {
+                self.shares = Shares::Now;
+            } else if passed < STEAL_AFTER || site.pool().core().sleep().wants_wake() {
+                return None;
+            }
+        }
+        Some(len - len / 2)
+    }
+
+    /// A block of `items` has been done.
+    #[inline]
+    pub(super) fn adapt(&mut self, items: usize) {
+        if self.shares == Shares::Chunks {
+            return;
+        }
+        let now = Instant::now();
+        let took = now.duration_since(self.last);
+        self.last = now;
+        let fits = items as u128 * BLOCK.as_nanos() / took.as_nanos().max(1);
+        let fits = usize::try_from(fits).unwrap_or(usize::MAX);
+        let (least, most) = (self.block / STEP, self.block.saturating_mul(STEP));
+        self.block = fits.clamp(least, most).max(self.min).min(self.max);
+    }
+}
