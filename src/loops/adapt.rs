@@ -12,8 +12,8 @@ impl<A: Pieces, B: Pieces> Pieces for Zip<A, B> {
     type Iter = iter::Zip<A::Iter, B::Iter>;
 
     #[inline]
-    fn len(&self) -> usize {
-        self.0.len().min(self.1.len())
+    fn size(&self) -> usize {
+        self.0.size().min(self.1.size())
     }
 
     #[inline]
@@ -42,8 +42,8 @@ impl<P: Pieces> Pieces for Indexed<P> {
     type Iter = iter::Zip<std::ops::RangeFrom<usize>, P::Iter>;
 
     #[inline]
-    fn len(&self) -> usize {
-        self.pieces.len()
+    fn size(&self) -> usize {
+        self.pieces.size()
     }
 
     #[inline]
@@ -74,8 +74,8 @@ impl<'a, T: Clone + 'a, P: Pieces<Item = &'a T>> Pieces for Cloned<P> {
     type Iter = iter::Cloned<P::Iter>;
 
     #[inline]
-    fn len(&self) -> usize {
-        self.0.len()
+    fn size(&self) -> usize {
+        self.0.size()
     }
 
     #[inline]
@@ -108,14 +108,14 @@ impl<P> Chunks<P> {
 
 impl<P: Pieces> Chunks<P> {
     fn count(&self) -> usize {
-        self.slice.len().div_ceil(self.size)
+        self.slice.size().div_ceil(self.size)
     }
 
     fn cut(self, index: usize) -> (Self, Self) {
         let Self { slice, size } = self;
         // The last chunk may be short.
         let (slice, more) = {
-            let at = index.saturating_mul(size).min(slice.len());
+            let at = index.saturating_mul(size).min(slice.size());
             slice.split_at(at)
         };
         (Self { slice, size }, Self { slice: more, size })
@@ -126,7 +126,7 @@ impl<'a, T: Sync> Pieces for Chunks<&'a [T]> {
     type Item = &'a [T];
     type Iter = std::slice::Chunks<'a, T>;
 
-    fn len(&self) -> usize {
+    fn size(&self) -> usize {
         self.count()
     }
 
@@ -143,7 +143,7 @@ impl<'a, T: Send> Pieces for Chunks<&'a mut [T]> {
     type Item = &'a mut [T];
     type Iter = std::slice::ChunksMut<'a, T>;
 
-    fn len(&self) -> usize {
+    fn size(&self) -> usize {
         self.count()
     }
 

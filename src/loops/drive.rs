@@ -86,7 +86,7 @@ where
     K: Sink<P>,
 {
     let acc = sink.start(&pieces);
-    let len = pieces.len();
+    let len = pieces.size();
     let shared = Shared {
         settings,
         sink,
@@ -181,7 +181,7 @@ impl<K> Shared<'_, '_, K> {
     {
         let alarm = Alarm(&self.stop);
         loop {
-            let len = piece.pieces.len();
+            let len = piece.pieces.size();
             if len == 0 || self.is_over::<P>(piece.at) {
                 break;
             }

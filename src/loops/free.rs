@@ -185,7 +185,7 @@ pub fn fill<T: Clone + Send + Sync>(items: &mut [T], value: T) {
 /// ```
 /// assert_eq!(filch::loops::inclusive_scan(1..5, |a, b| a + b), [1, 3, 6, 10]);
 /// ```
-pub fn inclusive_scan<S: Source<Item: Send + Sync>>(
+pub fn inclusive_scan<S: Source<Item: Clone + Send + Sync>>(
     source: S,
     op: impl Fn(&S::Item, &S::Item) -> S::Item + Sync,
 ) -> Vec<S::Item> {

@@ -57,7 +57,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         let Self {
             pieces, settings, ..
         } = self;
-        let len = pieces.len();
+        let len = pieces.size();
         let (vector, end) = output::collect(len, |room| {
             let items = Into {
                 items: pieces,
@@ -90,7 +90,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         output: &mut [R],
         f: impl Fn(P::Item) -> R + Sync,
     ) -> M::Out<()> {
-        let (items, places) = (self.pieces.len(), output.len());
+        let (items, places) = (self.pieces.size(), output.len());
         assert!(
             items == places,
             "{items} items for an output of {places}; give it as many places as there are items"
@@ -255,7 +255,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// The least item as `compare` has it; of several that are equal, the first.
     ///
     /// ```
-    /// assert_eq!(filch::loops::over(&[2.5, 0.5]).min_by(|a, b| a.total_cmp(b)), Some(&0.5));
+    /// assert_eq!(filch::loops::over(&[2.5_f64, 0.5]).min_by(|a, b| a.total_cmp(b)), Some(&0.5));
     /// ```
     pub fn min_by(
         self,
@@ -273,7 +273,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// The greatest item as `compare` has it; of several that are equal, the last.
     ///
     /// ```
-    /// assert_eq!(filch::loops::over(&[2.5, 0.5]).max_by(|a, b| a.total_cmp(b)), Some(&2.5));
+    /// assert_eq!(filch::loops::over(&[2.5_f64, 0.5]).max_by(|a, b| a.total_cmp(b)), Some(&2.5));
     /// ```
     pub fn max_by(
         self,

@@ -22,7 +22,7 @@ unsafe impl<R: Send> Send for Room<'_, R> {}
 
 impl<R> Room<'_, R> {
     #[inline]
-    fn split_at(self, index: usize) -> (Self, Self) {
+    pub(super) fn split_at(self, index: usize) -> (Self, Self) {
         assert!(index <= self.len, "cut behind the end");
         let part = |start, len| Self {
             start,
@@ -46,8 +46,8 @@ impl<P: Pieces, R: Send> Pieces for Into<'_, P, R> {
     type Iter = P::Iter;
 
     #[inline]
-    fn len(&self) -> usize {
-        self.items.len()
+    fn size(&self) -> usize {
+        self.items.size()
     }
 
     #[inline]
@@ -91,19 +91,12 @@ impl<'v, R> Filled<'v, R> {
         }
     }
 
-    /// Writes what `make` makes of the items into `room`, which lies right behind the results that there are. `make` gets
-    /// the result before, if there is one.
+    /// Writes results into `room`, which lies right behind those that there are.
     #[inline]
-    pub(super) fn fill<T>(
-        &mut self,
-        room: Room<'v, R>,
-        items: impl Iterator<Item = T>,
-        mut make: impl FnMut(Option<&R>, T) -> R,
-    ) {
+    pub(super) fn fill(&mut self, room: Room<'v, R>, results: impl Iterator<Item = R>) {
         let Room { start, len, .. } = room;
         assert!(ptr::eq(self.end(), start), "a block out of its order");
-        for (place, item) in (0..len).zip(items) {
-            let result = make(self.last(), item);
+        for (place, result) in (0..len).zip(results) {
             // SAFETY: within the room.
             let place = unsafe { start.add(place) };
             // SAFETY: the place is the room's, which is ours; nothing is there yet.
@@ -130,16 +123,6 @@ impl<'v, R> Filled<'v, R> {
 
     pub(super) fn len(&self) -> usize {
         self.len
-    }
-
-    /// The youngest.
-    #[inline]
-    pub(super) fn last(&self) -> Option<&R> {
-        let last = self.len.checked_sub(1)?;
-        // SAFETY: below `len`.
-        let place = unsafe { self.start.add(last) };
-        // SAFETY: initialised and ours, and borrowed as long as `self` is.
-        Some(unsafe { &*place })
     }
 }
 
@@ -192,7 +175,7 @@ where
 
     #[inline]
     fn feed(&self, mut filled: Self::Acc, block: Into<'v, P, R>, _at: usize) -> Self::Acc {
-        filled.fill(block.room, block.items.items(), |_, item| (self.0)(item));
+        filled.fill(block.room, block.items.items().map(&self.0));
         filled
     }
 

@@ -145,7 +145,7 @@ impl Pool {
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(2).build()?;
-    /// assert_eq!(pool.over(1..101).sum::<u32>(), 5050);
+    /// assert_eq!(pool.over(1..101_u32).sum::<u32>(), 5050);
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     pub fn over<S: Source>(&self, source: S) -> Loop<'_, S::Pieces> {
@@ -160,7 +160,7 @@ impl<'a, P, M> Loop<'a, P, M> {
     /// use filch::{Pool, loops::over};
     ///
     /// let pool = Pool::builder().workers(2).build()?;
-    /// assert_eq!(over(1..101).on(&pool).sum::<u32>(), 5050);
+    /// assert_eq!(over(1..101_u32).on(&pool).sum::<u32>(), 5050);
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     pub fn on(mut self, pool: &'a Pool) -> Self {
@@ -208,7 +208,7 @@ impl<'a, P, M> Loop<'a, P, M> {
     /// longer than all the others.
     ///
     /// ```
-    /// let sum: u32 = filch::loops::over(0..1_000).eager().sum();
+    /// let sum: u32 = filch::over(0..1_000_u32).eager().sum();
     /// assert_eq!(sum, 499_500);
     /// ```
     pub fn eager(mut self) -> Self {
@@ -347,7 +347,7 @@ impl<'a, P: Pieces, M: Mode> Loop<'a, P, M> {
     where
         K: Sink<P>,
     {
-        let (len, settings) = (self.pieces.len(), self.settings);
+        let (len, settings) = (self.pieces.size(), self.settings);
         let (acc, end) = drive::run(&settings, self.pieces, sink);
         settings.out::<M, _>(then(acc), end, len)
     }
@@ -403,7 +403,7 @@ impl<'a, 't, T: Send, M: Mode> Loop<'a, &'t mut [T], M> {
 impl<P: Pieces, M> fmt::Debug for Loop<'_, P, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Loop")
-            .field("items", &self.pieces.len())
+            .field("items", &self.pieces.size())
             .field("pacing", &self.settings.pacing)
             .finish_non_exhaustive()
     }

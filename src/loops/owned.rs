@@ -64,7 +64,7 @@ impl<T: Send> Pieces for Owned<T> {
     type Iter = Self;
 
     #[inline]
-    fn len(&self) -> usize {
+    fn size(&self) -> usize {
         self.end - self.at
     }
 

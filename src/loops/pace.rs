@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// How long a block of items should take. An idle worker waits for the end of a block at most, and the look at the clock
 /// and at the queue after it, some 50 ns, is lost in it.
-const BLOCK: Duration = Duration::from_micros(16);
+const BLOCK_NANOS: u64 = 16_000;
 
 /// So long a loop keeps its items for itself when somebody would have to be woken for them: waking takes about as long,
 /// so a loop that is shorter costs no more than one in sequence, and a longer one is at most twice as late as it could
@@ -21,8 +21,15 @@ const STEAL_AFTER: Duration = Duration::from_micros(3);
 const FEW: usize = 16;
 const TRIAL: usize = 64;
 
+/// The most items of the first block: what one takes is not known yet.
+const FIRST: usize = 128;
+
+/// The most items of a block, unless the caller wants more at least: even bytes that are summed up by the dozen take some
+/// 10 µs, and items that follow may be quite different.
+const MOST: usize = 1 << 20;
+
 /// The most by which a block grows or shrinks at a time: one measurement may be off.
-const STEP: usize = 8;
+const STEP: usize = 16;
 
 /// What the caller asked for.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +90,7 @@ impl Pace {
             Pacing::Adaptive { min, max, eager } => {
                 let (min, max) = (min.max(1), max.max(1));
                 let few = len / min < workers.saturating_mul(FEW);
-                let first = len / workers.saturating_mul(TRIAL);
+                let first = (len / workers.saturating_mul(TRIAL)).min(FIRST);
                 let shares = if eager || few {
                     Shares::Now
                 } else {
@@ -152,11 +159,13 @@ impl Pace {
             return;
         }
         let now = Instant::now();
-        let took = now.duration_since(self.last);
+        let took = now.duration_since(self.last).as_nanos();
         self.last = now;
-        let fits = items as u128 * BLOCK.as_nanos() / took.as_nanos().max(1);
+        // In 64 bits: a division of more takes longer than the look at the clock.
+        let took = u64::try_from(took).unwrap_or(u64::MAX).max(1);
+        let fits = (items as u64).saturating_mul(BLOCK_NANOS) / took;
         let fits = usize::try_from(fits).unwrap_or(usize::MAX);
-        let (least, most) = (self.block / STEP, self.block.saturating_mul(STEP));
-        self.block = fits.clamp(least, most).max(self.min).min(self.max);
+        let (least, most) = (self.block / STEP, self.block.saturating_mul(STEP).min(MOST));
+        self.block = fits.max(least).min(most).max(self.min).min(self.max);
     }
 }

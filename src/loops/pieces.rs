@@ -17,7 +17,7 @@ use std::ops::Range;
 ///     type Item = usize;
 ///     type Iter = std::iter::StepBy<std::ops::Range<usize>>;
 ///
-///     fn len(&self) -> usize {
+///     fn size(&self) -> usize {
 ///         (self.end - self.start).div_ceil(self.step)
 ///     }
 ///     fn split_at(self, index: usize) -> (Self, Self) {
@@ -32,10 +32,6 @@ use std::ops::Range;
 /// let steps = Steps { start: 0, end: 10, step: 3 };
 /// assert_eq!(over(steps).map(|n| n * n), [0, 9, 36, 81]);
 /// ```
-#[expect(
-    clippy::len_without_is_empty,
-    reason = "loops ask for the length alone"
-)]
 pub trait Pieces: Send + Sized {
     /// What is walked through.
     type Item;
@@ -43,12 +39,12 @@ pub trait Pieces: Send + Sized {
     type Iter: Iterator<Item = Self::Item>;
 
     /// How many items there are. Wrong answers lead to panics and wrong results, to nothing worse.
-    fn len(&self) -> usize;
+    fn size(&self) -> usize;
 
-    /// The first `index` items and the rest. `index` is at most the length.
+    /// The first `index` items and the rest. `index` is at most the size.
     fn split_at(self, index: usize) -> (Self, Self);
 
-    /// The items in their order: as many as `len` says.
+    /// The items in their order: as many as `size` says.
     fn items(self) -> Self::Iter;
 }
 
@@ -124,7 +120,7 @@ impl<'a, T: Sync> Pieces for &'a [T] {
     type Iter = std::slice::Iter<'a, T>;
 
     #[inline]
-    fn len(&self) -> usize {
+    fn size(&self) -> usize {
         <[T]>::len(self)
     }
 
@@ -144,7 +140,7 @@ impl<'a, T: Send> Pieces for &'a mut [T] {
     type Iter = std::slice::IterMut<'a, T>;
 
     #[inline]
-    fn len(&self) -> usize {
+    fn size(&self) -> usize {
         <[T]>::len(self)
     }
 
@@ -167,7 +163,7 @@ macro_rules! ranges {
             type Iter = Self;
 
             #[inline]
-            fn len(&self) -> usize {
+            fn size(&self) -> usize {
                 if self.start >= self.end {
                     return 0;
                 }

@@ -17,7 +17,7 @@ struct Totals<'v, R> {
     filled: Filled<'v, R>,
     /// The segments before the last one.
     ended: Vec<Segment<R>>,
-    /// The total of the last segment, where the totals in their places lack the last item.
+    /// The total of the last segment.
     total: Option<R>,
 }
 
@@ -27,14 +27,6 @@ struct Segment<R> {
 }
 
 impl<'v, R> Totals<'v, R> {
-    fn before<P>(piece: &Into<'v, P, R>, total: Option<R>) -> Self {
-        Self {
-            filled: Filled::before(&piece.room),
-            ended: Vec::new(),
-            total,
-        }
-    }
-
     /// The length of the last segment.
     fn last_len(&self) -> usize {
         self.filled.len() - self.ended.iter().map(|segment| segment.len).sum::<usize>()
@@ -60,45 +52,13 @@ impl<'v, R> Totals<'v, R> {
     }
 }
 
-/// Totals with the item itself.
-struct Inclusive<F>(F);
-
-impl<'v, P, R, F> Sink<Into<'v, P, R>> for Inclusive<F>
-where
-    P: Pieces<Item = R>,
-    R: Send,
-    F: Fn(&R, &R) -> R + Sync,
-{
-    type Acc = Totals<'v, R>;
-
-    fn start(&self, piece: &Into<'v, P, R>) -> Self::Acc {
-        Totals::before(piece, None)
-    }
-
-    #[inline]
-    fn feed(&self, mut totals: Self::Acc, block: Into<'v, P, R>, _at: usize) -> Self::Acc {
-        // Nothing of a segment before this one: `last` would not be its own.
-        let mut first = totals.last_len() == 0;
-        let next = |before: Option<&R>, item| match before {
-            Some(before) if !mem::take(&mut first) => (self.0)(before, &item),
-            _ => item,
-        };
-        totals.filled.fill(block.room, block.items.items(), next);
-        totals
-    }
-
-    fn join(&self, left: Self::Acc, right: Self::Acc) -> Self::Acc {
-        left.and(right)
-    }
-}
-
-/// Totals without the item itself, which begin with a value that changes nothing.
-struct Exclusive<R, F> {
-    neutral: R,
+/// Totals with the item itself, or, when there is a neutral value to begin with, without.
+struct Scan<R, F> {
+    neutral: Option<R>,
     op: F,
 }
 
-impl<'v, P, R, F> Sink<Into<'v, P, R>> for Exclusive<R, F>
+impl<'v, P, R, F> Sink<Into<'v, P, R>> for Scan<R, F>
 where
     P: Pieces<Item = R>,
     R: Clone + Send + Sync,
@@ -107,19 +67,43 @@ where
     type Acc = Totals<'v, R>;
 
     fn start(&self, piece: &Into<'v, P, R>) -> Self::Acc {
-        Totals::before(piece, Some(self.neutral.clone()))
+        Totals {
+            filled: Filled::before(&piece.room),
+            ended: Vec::new(),
+            total: self.neutral.clone(),
+        }
     }
 
     #[inline]
     fn feed(&self, mut totals: Self::Acc, block: Into<'v, P, R>, _at: usize) -> Self::Acc {
-        let Some(mut total) = totals.total.take() else {
-            return totals;
+        let Into { items, mut room } = block;
+        let mut items = items.items();
+        let mut total = match totals.total.take() {
+            Some(total) => total,
+            None => {
+                // The first item of a segment is its first total.
+                let Some(first) = items.next() else {
+                    return totals;
+                };
+                let (place, rest) = room.split_at(1);
+                room = rest;
+                totals.filled.fill(place, [first.clone()].into_iter());
+                first
+            }
         };
-        let next = |_: Option<&R>, item| {
-            let next = (self.op)(&total, &item);
-            mem::replace(&mut total, next)
-        };
-        totals.filled.fill(block.room, block.items.items(), next);
+        if self.neutral.is_some() {
+            let results = items.map(|item| {
+                let next = (self.op)(&total, &item);
+                mem::replace(&mut total, next)
+            });
+            totals.filled.fill(room, results);
+        } else {
+            let results = items.map(|item| {
+                total = (self.op)(&total, &item);
+                total.clone()
+            });
+            totals.filled.fill(room, results);
+        }
         totals.total = Some(total);
         totals
     }
@@ -129,6 +113,35 @@ where
     }
 }
 
+/// Runs both loops: the totals, the total of all if there are items, and how it ended.
+fn scan<P, R, F>(
+    settings: &Settings<'_>,
+    pieces: P,
+    neutral: Option<R>,
+    op: F,
+) -> (Vec<R>, Option<R>, End)
+where
+    P: Pieces<Item = R>,
+    R: Clone + Send + Sync,
+    F: Fn(&R, &R) -> R + Sync,
+{
+    let sink = Scan { neutral, op: &op };
+    let (mut vector, segments, mut end) = write(settings, pieces, &sink);
+    let (mut before, mut at): (Option<R>, usize) = (None, 0);
+    for Segment { len, total } in segments {
+        before = match (before, total) {
+            (Some(before), Some(total)) => {
+                let totals = &mut vector[at..at + len];
+                end.cancelled |= !put_to(settings, totals, |total| op(&before, total));
+                Some(op(&before, &total))
+            }
+            (before, total) => before.or(total),
+        };
+        at += len;
+    }
+    (vector, before, end)
+}
+
 /// The first loop: totals, the segments that they are in, and how it ended. Nothing when it was cancelled.
 fn write<P, R, K>(settings: &Settings<'_>, items: P, sink: &K) -> (Vec<R>, Vec<Segment<R>>, End)
 where
@@ -136,7 +149,7 @@ where
     R: Send,
     K: for<'v> Sink<Into<'v, P, R>, Acc = Totals<'v, R>>,
 {
-    let (vector, (segments, end)) = output::collect(items.len(), |room| {
+    let (vector, (segments, end)) = output::collect(items.size(), |room| {
         let (totals, end) = drive::run(settings, Into { items, room }, sink);
         let (filled, segments) = totals.end();
         (filled, (segments, end))
@@ -171,7 +184,7 @@ fn put_to<R: Send>(
 
 impl<P: Pieces, M: Mode> Loop<'_, P, M>
 where
-    P::Item: Send + Sync,
+    P::Item: Clone + Send + Sync,
 {
     /// Running totals: of the first item, of the first two, and so on, as `op` puts them together in their order. It is
     /// enough that it is associative.
@@ -188,17 +201,8 @@ where
         let Self {
             pieces, settings, ..
         } = self;
-        let len = pieces.len();
-        let (mut vector, segments, mut end) = write(&settings, pieces, &Inclusive(&op));
-        let mut at = 0;
-        for segment in segments {
-            let (before, rest) = vector.split_at_mut(at);
-            if let Some(before) = before.last() {
-                let totals = &mut rest[..segment.len];
-                end.cancelled |= !put_to(&settings, totals, |total| op(before, total));
-            }
-            at += segment.len;
-        }
+        let len = pieces.size();
+        let (vector, _, end) = scan(&settings, pieces, None, op);
         settings.out::<M, _>(vector, end, len)
     }
 
@@ -216,30 +220,14 @@ where
         self,
         neutral: P::Item,
         op: impl Fn(&P::Item, &P::Item) -> P::Item + Sync,
-    ) -> M::Out<(Vec<P::Item>, P::Item)>
-    where
-        P::Item: Clone,
-    {
+    ) -> M::Out<(Vec<P::Item>, P::Item)> {
         let Self {
             pieces, settings, ..
         } = self;
-        let len = pieces.len();
-        let scan = Exclusive { neutral, op: &op };
-        let (mut vector, segments, mut end) = write(&settings, pieces, &scan);
-        let (mut before, mut at) = (None, 0);
-        for Segment { len, total } in segments {
-            let total = total.expect("it is kept");
-            before = match before {
-                None => Some(total),
-                Some(before) => {
-                    let totals = &mut vector[at..at + len];
-                    end.cancelled |= !put_to(&settings, totals, |total| op(&before, total));
-                    Some(op(&before, &total))
-                }
-            };
-            at += len;
-        }
-        let total = before.unwrap_or(scan.neutral);
+        let len = pieces.size();
+        let start = neutral.clone();
+        let (vector, total, end) = scan(&settings, pieces, Some(start), op);
+        let total = total.unwrap_or(neutral);
         settings.out::<M, _>((vector, total), end, len)
     }
 }

@@ -91,7 +91,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
     /// [`sort`](Self::sort) in the order of `compare`.
     ///
     /// ```
-    /// let mut values = [2.5, -1.0, 0.0];
+    /// let mut values = [2.5_f64, -1.0, 0.0];
     /// filch::loops::over(&mut values).sort_by(|a, b| b.total_cmp(a));
     /// assert_eq!(values, [2.5, 0.0, -1.0]);
     /// ```
