@@ -100,8 +100,7 @@ where
         return (acc, shared.end());
     }
     let acc = settings.on_site(|site| {
-        let workers = site.pool().threads() + usize::from(site.is_guest());
-        let pace = Pace::new(settings.pacing, len, workers);
+        let pace = Pace::new(settings.pacing, len, site);
         let piece = Piece { pieces, at: 0 };
         shared.walk(site, piece, acc, pace).0
     });

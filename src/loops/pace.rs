@@ -16,10 +16,13 @@ const WAKE_AFTER: Duration = Duration::from_micros(15);
 /// The same when nobody sleeps: what a thief costs its victim, in cache lines that wander.
 const STEAL_AFTER: Duration = Duration::from_micros(3);
 
-/// With fewer items a worker than this, a loop is shared from the start: the first item alone may be a good part of the
-/// whole. With more, the first block is a 64th of a worker's share, so that trying it out alone costs little.
-const FEW: usize = 16;
-const TRIAL: usize = 64;
+/// The first block is such a part of a worker's share, so that trying it out alone costs little. With fewer items a
+/// worker than this, a loop is shared from the start: the first item alone may be a good part of the whole.
+const TRIAL: usize = 16;
+
+/// The same where there is something else to steal: such a part of the whole. Loops inside of loops are most often short,
+/// and each look at the clock counts.
+const INNER_TRIAL: usize = 4;
 
 /// The most items of the first block: what one takes is not known yet.
 const FIRST: usize = 128;
@@ -63,9 +66,8 @@ pub(super) struct Pace {
     /// How many items the next block has; at least one.
     block: usize,
     shares: Shares,
-    /// When the loop began, and when the last block ended.
-    began: Instant,
-    last: Instant,
+    /// When the loop began, and when the last block ended; nothing where nobody wants to know.
+    times: Option<(Instant, Instant)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,44 +81,56 @@ enum Shares {
 }
 
 impl Pace {
-    /// For `len` items and as many workers.
-    pub(super) fn new(pacing: Pacing, len: usize, workers: usize) -> Self {
-        let now = Instant::now();
-        let (min, max, block, shares) = match pacing {
+    /// For a loop over `len` items.
+    pub(super) fn new(pacing: Pacing, len: usize, site: &Site<'_, '_>) -> Self {
+        let workers = site.pool().threads() + usize::from(site.is_guest());
+        let (min, max, eager) = match pacing {
+            Pacing::Adaptive { min, max, eager } => (min.max(1), max.max(1), eager),
             Pacing::Chunks(strategy) => {
                 let size = strategy.chunk_size(len, workers);
-                (size, size, size, Shares::Chunks)
-            }
-            Pacing::Adaptive { min, max, eager } => {
-                let (min, max) = (min.max(1), max.max(1));
-                let few = len / min < workers.saturating_mul(FEW);
-                let first = (len / workers.saturating_mul(TRIAL)).min(FIRST);
-                let shares = if eager || few {
-                    Shares::Now
-                } else {
-                    Shares::Later
+                return Self {
+                    min: size,
+                    max: size,
+                    block: size,
+                    shares: Shares::Chunks,
+                    times: None,
                 };
-                // The most counts more.
-                (min.min(max), max, first.max(min).min(max), shares)
             }
         };
+        let parts = if workers == 1 {
+            1
+        } else if site.has_queued() {
+            INNER_TRIAL
+        } else {
+            workers.saturating_mul(TRIAL)
+        };
+        let few = len / min < parts;
+        let block = (len / parts).min(FIRST).max(min).min(max);
         Self {
-            min,
+            // The most counts more.
+            min: min.min(max),
             max,
             block,
-            shares,
-            began: now,
-            last: now,
+            shares: if eager || few {
+                Shares::Now
+            } else {
+                Shares::Later
+            },
+            times: (len > block).then(|| {
+                let now = Instant::now();
+                (now, now)
+            }),
         }
     }
 
-    /// For a piece that was stolen: the same pace, but what lay in the queue before does not count, and whoever has
-    /// stolen it shares it.
+    /// For a piece that was stolen: the same pace, but whoever has stolen it shares it.
     pub(super) fn stolen(mut self) -> Self {
         if self.shares == Shares::Later {
             self.shares = Shares::Now;
         }
-        self.last = Instant::now();
+        if let Some((_, last)) = &mut self.times {
+            *last = Instant::now();
+        }
         self
     }
 
@@ -142,7 +156,8 @@ impl Pace {
             return None;
         }
         if self.shares == Shares::Later {
-            let passed = self.last.duration_since(self.began);
+            let passed = self.times.map(|(began, last)| last.duration_since(began));
+            let passed = passed.unwrap_or_default();
             if passed >= WAKE_AFTER {
                 self.shares = Shares::Now;
             } else if passed < STEAL_AFTER || site.pool().core().sleep().wants_wake() {
@@ -155,12 +170,12 @@ impl Pace {
     /// A block of `items` has been done.
     #[inline]
     pub(super) fn adapt(&mut self, items: usize) {
-        if self.shares == Shares::Chunks {
+        let Some((_, last)) = &mut self.times else {
             return;
-        }
+        };
         let now = Instant::now();
-        let took = now.duration_since(self.last).as_nanos();
-        self.last = now;
+        let took = now.duration_since(*last).as_nanos();
+        *last = now;
         // In 64 bits: a division of more takes longer than the look at the clock.
         let took = u64::try_from(took).unwrap_or(u64::MAX).max(1);
         let fits = (items as u64).saturating_mul(BLOCK_NANOS) / took;
