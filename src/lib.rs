@@ -15,7 +15,8 @@
 //! | a limit on how much is in use at the same time: a count, bytes, several things at once | [`Budget`], [`Budgets`] |
 //! | a scheduler of your own to build, or a queue strategy | [`engine`] |
 //! | functions to call by name, and calls to keep or to send | `calls` (feature `calls`) |
-//! | the wish to see what a schedule does on 64 workers, or to find the one that breaks your program | `simulate` (feature `simulate`) |
+//! | the wish to see what a schedule does on 64 workers | `simulate` (feature `simulate`) |
+//! | the wish to find the order of events that breaks your program | `rehearse` (feature `simulate`) |
 //!
 //! ```
 //! use filch::Executor;
@@ -66,6 +67,8 @@ pub mod limit;
 pub mod loops;
 pub mod observe;
 pub mod pool;
+#[cfg(all(feature = "simulate", not(filch_loom)))]
+pub mod rehearse;
 #[cfg(feature = "simulate")]
 pub mod simulate;
 pub mod submit;

@@ -19,7 +19,9 @@ const LAYERS: &[&[&str]] = &[
     &["crew", "simulate"],
     &["limit", "cancel"],
     &["pool"],
-    &["executor", "fork", "submit", "graph", "future", "fold"],
+    &[
+        "executor", "fork", "submit", "graph", "future", "fold", "rehearse",
+    ],
     // On `fork`, which is its base.
     &["loops"],
 ];
@@ -74,6 +76,11 @@ const UNSAFE_FILES: &[&str] = &[
 /// deliberate defects, which must work the same way under the model checker.
 const ATOMIC_FILES: &[&str] = &["src/ground/sync.rs", "src/ground/canary.rs"];
 
+/// Where threads of `std` may wait: the door, who directs rehearsals, the timer's thread, those who only ask.
+const WAITING_FILES: &str = "src/ground/thread/mod.rs src/ground/thread/directed.rs \
+    src/rehearse/mod.rs src/rehearse/director.rs src/crew/timer/mod.rs \
+    src/crew/config.rs src/observe/tasks.rs src/simulate/stage.rs";
+
 /// How far below the end of its comment an ordering may stand, in lines. A compare-and-swap that is
 /// formatted over several lines needs seven.
 const ORDERING_WINDOW: usize = 8;
@@ -105,6 +112,11 @@ fn unsafe_is_fenced() {
 #[test]
 fn atomics_come_through_one_door() {
     holds(one_door);
+}
+
+#[test]
+fn threads_wait_through_one_door() {
+    holds(one_way_to_wait);
 }
 
 #[test]
@@ -250,6 +262,26 @@ fn one_door(sources: &[Source<'_>]) -> Vec<String> {
                 );
                 broken.push(source.at(path.line, problem));
             }
+        }
+    }
+    broken
+}
+
+/// Whoever waits, wakes or yields does it where a rehearsal can direct it.
+fn one_way_to_wait(sources: &[Source<'_>]) -> Vec<String> {
+    let waits = ["current", "park", "park_timeout", "sleep", "yield_now"].map(|f| ["thread", f]);
+    let waits: Vec<&[&str]> = waits.iter().map(|path| &path[..]).collect();
+    let mut broken = Vec::new();
+    let may_not = |s: &&Source<'_>| !s.is_test() && !WAITING_FILES.contains(s.path);
+    for source in sources.iter().filter(may_not) {
+        for path in source
+            .paths()
+            .iter()
+            .filter(|p| p.reaches(&["std"], &waits))
+        {
+            let names = path.names.join("::");
+            let problem = format!("`{names}` goes around the door; use crate::ground::thread");
+            broken.push(source.at(path.line, problem));
         }
     }
     broken
@@ -988,6 +1020,14 @@ mod canaries {
                 ("src/b.rs:1", "gone"),
             ],
         );
+    }
+
+    #[test]
+    fn a_wait_around_the_door_is_reported() {
+        let waits = "use std::{fmt, thread};\nuse std::thread::{Builder, park};";
+        let files = [("src/pool/a.rs", waits), ("src/rehearse/mod.rs", waits)];
+        let found = [("src/pool/a.rs:1", "thread"), ("src/pool/a.rs:2", "park")];
+        reports(one_way_to_wait, &files, &found);
     }
 
     #[test]

@@ -4,8 +4,8 @@
 mod support;
 
 use filch::{
-    Graph, Pool,
-    graph::{Cancel, RunOptions, TemplateGraph},
+    CancelToken, Graph, Pool,
+    graph::{RunOptions, TemplateGraph},
 };
 use std::{
     sync::{
@@ -99,9 +99,11 @@ mod cancellation {
     #[test]
     fn a_run_is_stopped_and_says_what_was_skipped() {
         for pool in pools() {
-            let (cancel, after) = (Cancel::new(), counter());
+            let (cancel, after) = (CancelToken::new(), counter());
             let graph = Graph::new();
-            let first = graph.task("first", || cancel.cancel());
+            let first = graph.task("first", || {
+                cancel.cancel();
+            });
             let rest: Vec<_> = (0..10).map(|_| graph.task("", || add(&after))).collect();
             first.precede(rest.iter().copied());
             drop(rest);
@@ -118,9 +120,11 @@ mod cancellation {
             // Without it all is well.
             assert_eq!(plan.run_on(&pool).unwrap().ran(), 11);
             // It is too late to matter.
-            let late = Cancel::new();
+            let late = CancelToken::new();
             let graph = Graph::new();
-            graph.task("only", || late.cancel());
+            graph.task("only", || {
+                late.cancel();
+            });
             let mut plan = graph.plan().unwrap();
             plan.run_with(&RunOptions::new().on(&pool).cancel(&late))
                 .unwrap();
@@ -130,7 +134,7 @@ mod cancellation {
     #[test]
     fn from_another_thread() {
         within(LIMIT, || {
-            let (cancel, started) = (Cancel::new(), Flag::default());
+            let (cancel, started) = (CancelToken::new(), Flag::default());
             let mut plan = {
                 let (cancel, started) = (cancel.clone(), started.clone());
                 let graph = Graph::new();
@@ -158,7 +162,7 @@ mod cancellation {
     fn a_loop_without_an_end_is_stopped() {
         within(LIMIT, || {
             for pool in [pool(0), pool(2)] {
-                let (cancel, laps) = (Cancel::new(), counter());
+                let (cancel, laps) = (CancelToken::new(), counter());
                 let graph = Graph::new();
                 let start = graph.task("", || ());
                 let again = graph.condition("", || {
@@ -186,7 +190,7 @@ mod cancellation {
 
     #[test]
     fn several_times_until_it_is_cancelled() {
-        let (cancel, runs) = (Cancel::new(), counter());
+        let (cancel, runs) = (CancelToken::new(), counter());
         let graph = Graph::new();
         graph.task("", || {
             add(&runs);

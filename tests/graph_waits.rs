@@ -3,8 +3,8 @@
 mod support;
 
 use filch::{
-    Graph, Plan, Pool,
-    graph::{Cancel, RunOptions, Semaphore, SharedPlan},
+    CancelToken, Graph, Plan, Pool,
+    graph::{RunOptions, Semaphore, SharedPlan},
 };
 use std::{
     future::poll_fn,
@@ -207,7 +207,7 @@ mod launches {
             let plan = SharedPlan::from(graph.plan().unwrap());
             let (running, waiting, third) =
                 (pool.launch(&plan), pool.launch(&plan), pool.launch(&plan));
-            let cancel = Cancel::new();
+            let cancel = CancelToken::new();
             let fourth = pool.launch_with(&plan, &cancel);
             started.wait("it runs");
             running.cancel();
@@ -438,7 +438,7 @@ mod futures {
                 let begun = drops.seen();
                 assert!(begun <= 1);
 
-                let cancel = Cancel::new();
+                let cancel = CancelToken::new();
                 let graph = Graph::new();
                 graph.future("wait", || event.clone().wait());
                 let mut plan = graph.plan().unwrap();
@@ -621,7 +621,7 @@ mod semaphores {
                 pool.launch(graph.plan().unwrap())
             };
             until("it is held", || semaphore.available() == 0);
-            let (cancel, begun) = (Cancel::new(), Flag::default());
+            let (cancel, begun) = (CancelToken::new(), Flag::default());
             let graph = Graph::new();
             graph.task("waits", || ()).acquire([&semaphore]);
             let flag = begun.clone();

@@ -45,6 +45,7 @@ mod core;
 pub mod deque;
 mod event;
 pub mod gate;
+mod gather;
 mod idle;
 mod injector;
 pub mod lanes;

@@ -6,6 +6,7 @@ use super::{
     core::Core,
     event::{Event, Observer, Source},
     gate::Verdict,
+    gather::Gather,
     idle::{IdleAction, WakeCounter},
     injector::Take,
     lanes::Level,
@@ -103,6 +104,7 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) yielded: bool,
     /// Looks in vain in a row.
     rounds: u32,
+    gather: Gather,
     /// Made when it is first needed: a guest that finds work at home never does.
     victims: Option<Victims>,
     pub(super) rng: Rng,
@@ -129,6 +131,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             idle: true,
             yielded: false,
             rounds: 0,
+            gather: Gather::new(),
             victims: None,
             rng: Rng::for_worker(settings.seed, id),
         }
@@ -308,14 +311,15 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
 
     #[cold]
     fn take_injected_batch(&mut self, most: usize) -> Option<T> {
-        // A fair share: the others will want some too.
-        let share = self.core.injector.len() / self.core.workers() + 1;
+        let injector = &self.core.injector;
+        let queued = if most > 1 {
+            self.gather.wait(|| injector.len())
+        } else {
+            injector.len()
+        };
+        let share = self.core.fair_share(queued);
         let queue = &mut self.queue;
-        match self
-            .core
-            .injector
-            .try_take(most.min(share), |task| queue.push(task))
-        {
+        match injector.try_take(most.min(share), |task| queue.push(task)) {
             Take::Taken(task, moved) => {
                 if moved > 0 {
                     self.core

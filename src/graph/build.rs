@@ -62,6 +62,13 @@ pub(super) struct Parts {
     pub(super) values: Values,
 }
 
+impl Parts {
+    /// The places of a task.
+    fn take_places(&mut self, task: u32) -> Vec<(u32, Place)> {
+        self.places.extract_if(.., |(of, _)| *of == task).collect()
+    }
+}
+
 type Named = Vec<(u32, Cow<'static, str>)>;
 
 /// The names of tasks, by number: those that have one.
@@ -170,12 +177,15 @@ impl<'env> Graph<'env> {
     {
         let mut parts = self.parts.borrow_mut();
         let had = std::mem::replace(&mut parts.kinds[index as usize], kind);
+        // With the old closure goes the graph inside of it.
+        let inside = matches!(had, Kind::Module | Kind::Subflow);
+        let inside = inside.then(|| parts.take_places(index));
         let node = &mut parts.nodes[index as usize];
         let old = (had != Kind::Empty).then(|| node.take());
         node.set(func);
         // The destructor of the old closure is the user's code.
         drop(parts);
-        drop(old);
+        drop((old, inside));
     }
 
     pub(super) fn parts(&self) -> RefMut<'_, Parts> {
@@ -273,8 +283,8 @@ impl<'env> Graph<'env> {
         let task = self.add(name.into());
         self.set(task.index, Kind::MultiCondition, move |cx| {
             let numbers = choose().into_iter().collect();
-            if let Some(chosen) = cx.chosen {
-                chosen.set(numbers);
+            if let Some(left) = cx.left {
+                left.chosen.set(numbers);
             }
             Then::Many
         });

@@ -3,7 +3,7 @@
 use super::{
     build::Parts,
     error::GraphError,
-    node::Kind,
+    node::{Kind, Node},
     order,
     plan::{Plan, Shape},
     semaphore,
@@ -60,6 +60,10 @@ fn kinds_of(kinds: &[Kind]) -> (bool, bool) {
 /// each task has.
 fn line_up(parts: &mut Parts) -> (Vec<u32>, Vec<u32>) {
     let tasks = parts.nodes.len();
+    assert!(
+        u32::try_from(parts.edges.len()).is_ok(),
+        "a graph has room for 2^32 edges"
+    );
     let (mut next, mut waits_for) = (vec![0_u32; tasks + 1], vec![0_u32; tasks]);
     let mut predecessors = vec![0_u32; tasks];
     for &(from, to) in &parts.edges {
@@ -86,11 +90,7 @@ fn line_up(parts: &mut Parts) -> (Vec<u32>, Vec<u32>) {
 /// Goes through the tasks as a run would if every condition led everywhere, and returns them in such an order. Or how
 /// many predecessors each task still waits for if some wait for ever.
 fn sort(parts: &Parts, successors: &[u32]) -> Result<Vec<u32>, Vec<u32>> {
-    let mut missing: Vec<u32> = parts
-        .nodes
-        .iter()
-        .map(super::node::Node::waits_for)
-        .collect();
+    let mut missing: Vec<u32> = parts.nodes.iter().map(Node::waits_for).collect();
     // Those at the front have been gone through.
     let mut ready = Vec::with_capacity(parts.nodes.len());
     ready.extend(
@@ -153,18 +153,29 @@ fn find_cycle(parts: &Parts, missing: &[u32]) -> Vec<String> {
         .collect()
 }
 
-/// The tasks that no run can reach.
+/// The tasks that no run can reach: neither are all that they wait for within reach, nor is a condition that may choose
+/// them.
 fn unreachable(parts: &Parts, successors: &[u32], sources: &[u32]) -> Vec<u32> {
-    let mut reached = vec![false; parts.nodes.len()];
+    let nodes = &parts.nodes;
+    let mut missing: Vec<u32> = nodes.iter().map(Node::waits_for).collect();
+    let mut reached = vec![false; nodes.len()];
     let mut open = sources.to_vec();
     while let Some(index) = open.pop() {
         if std::mem::replace(&mut reached[index as usize], true) {
             continue;
         }
-        let node = &parts.nodes[index as usize];
-        open.extend(&successors[node.first as usize..][..node.successors as usize]);
+        let node = &nodes[index as usize];
+        let weak = parts.kinds[index as usize].is_weak();
+        for &after in &successors[node.first as usize..][..node.successors as usize] {
+            if !weak {
+                missing[after as usize] -= 1;
+            }
+            if weak || missing[after as usize] == 0 {
+                open.push(after);
+            }
+        }
     }
-    (1..parts.nodes.len() as u32)
+    (1..nodes.len() as u32)
         .filter(|&index| !reached[index as usize])
         .collect()
 }

@@ -5,6 +5,7 @@ use super::run::Context;
 use crate::ground::{
     canary::{Canary, broken},
     sync::{AtomicU32, Ordering, UnsafeCell},
+    thread,
 };
 use std::{marker::PhantomData, mem::MaybeUninit, ptr};
 
@@ -15,7 +16,7 @@ pub(super) enum Then {
     All,
     /// The successor with this number, whatever else it waits for; none if there is no such successor.
     One(usize),
-    /// The successors with the numbers in [`Context::chosen`], in the same way.
+    /// The successors with the numbers in [`Context::left`], in the same way.
     Many,
     /// The task is not done yet. It has been held, and whoever finishes it calls `complete`.
     Later,
@@ -230,6 +231,13 @@ impl Node {
         if self.waits_for == 1 {
             return true;
         }
+        thread::point();
+        if broken(Canary::GraphLast) {
+            // AcqRel, and Acquire: as below.
+            self.missing.fetch_sub(1, Ordering::AcqRel);
+            thread::point();
+            return self.missing.load(Ordering::Acquire) == 0;
+        }
         let ordering = if broken(Canary::GraphArrive) {
             // Relaxed: the defect.
             Ordering::Relaxed
@@ -244,7 +252,7 @@ impl Node {
     /// The task is about to run: from now on its predecessors are missing again.
     #[inline(always)]
     pub(super) fn rearm(&self) {
-        if self.waits_for > 1 {
+        if self.waits_for > 1 && !broken(Canary::GraphRearm) {
             // Relaxed: nobody arrives before this task has released somebody who leads back to it, or the run is
             // over.
             self.missing.store(self.waits_for, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use super::build::{Graph, Parts, Task};
 
 /// What was said about it while the graph was built.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Order {
     critical_path: bool,
     weights: Vec<(u32, u32)>,

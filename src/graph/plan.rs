@@ -2,9 +2,9 @@
 
 use super::{
     build::{Graph, Parts},
-    cancel::RunOptions,
     error::RunError,
     node::{Env, Node},
+    options::RunOptions,
     semaphore::Needs,
     start,
     timeline::Recorder,
@@ -50,6 +50,23 @@ impl RunReport {
     #[must_use]
     pub fn ran(&self) -> u64 {
         self.ran
+    }
+}
+
+/// What one of several runs came to.
+pub(super) trait Plus {
+    /// The same, when so many tasks have run before.
+    fn plus(self, ran: u64) -> Self;
+}
+
+impl Plus for Result<RunReport, RunError> {
+    #[inline]
+    fn plus(mut self, before: u64) -> Self {
+        match &mut self {
+            Ok(report) => report.ran += before,
+            Err(error) => error.ran += before,
+        }
+        self
     }
 }
 
@@ -101,7 +118,7 @@ impl<'env> Plan<'env> {
         on_current(|site| {
             let mut ran = 0;
             for _ in 0..times {
-                ran += start::run(self, site)?.ran;
+                ran = start::run(self, site).plus(ran)?.ran;
             }
             Ok(RunReport { ran })
         })
@@ -115,7 +132,7 @@ impl<'env> Plan<'env> {
         on_current(|site| {
             let mut ran = 0;
             loop {
-                ran += start::run(self, site)?.ran;
+                ran = start::run(self, site).plus(ran)?.ran;
                 if stop() {
                     return Ok(RunReport { ran });
                 }
@@ -126,15 +143,15 @@ impl<'env> Plan<'env> {
     /// [`run`](Self::run) with everything that can be chosen about it: the pool, how often, who may stop it.
     ///
     /// ```
-    /// use filch::{Graph, graph::{Cancel, RunOptions}};
+    /// use filch::{CancelToken, Graph, graph::RunOptions};
     ///
-    /// let cancel = Cancel::new();
+    /// let token = CancelToken::new();
     /// let graph = Graph::new();
-    /// let first = graph.task("first", || cancel.cancel());
+    /// let first = graph.task("first", || { token.cancel(); });
     /// first.precede(graph.task("second", || unreachable!()));
     /// let mut plan = graph.plan()?;
     ///
-    /// let error = plan.run_with(&RunOptions::new().cancel(&cancel)).unwrap_err();
+    /// let error = plan.run_with(&RunOptions::new().cancel(&token)).unwrap_err();
     /// assert!(error.is_cancelled());
     /// assert_eq!(error.skipped(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -146,7 +163,8 @@ impl<'env> Plan<'env> {
         options.run(self)
     }
 
-    /// The tasks that no run can reach: those that only unreachable conditions lead to.
+    /// The tasks that no run can reach: those that only unreachable conditions lead to, and those that wait for one of
+    /// them.
     pub fn unreachable(&self) -> impl Iterator<Item = String> {
         let unreachable = self.shape.unreachable.iter();
         unreachable.map(|&index| self.parts.names.of(index))
@@ -206,7 +224,15 @@ impl<'env> Plan<'env> {
         &self.parts.nodes
     }
 
-    /// Puts the counters back after a run that was stopped.
+    /// Makes it ready for the next run. A run that was stopped leaves tasks behind that still miss some of their
+    /// predecessors only, and so does one in which a condition has led past the others.
+    pub(super) fn settle(&mut self, stopped: bool) {
+        if stopped || self.shape.conditions {
+            self.reset();
+        }
+    }
+
+    /// Puts the counters back.
     pub(super) fn reset(&mut self) {
         self.parts.nodes.iter_mut().for_each(Node::reset);
     }

@@ -16,7 +16,8 @@
 //!
 //! Plans of nothing but closures go through `follow`, all others through `follow_special`. There a task may be *held*: it has
 //! been begun, and its strand has ended, but it is not done. The run counts it as pending until somebody calls `complete`
-//! for it: the last strand of the run inside of it, or the one that polls its future. A strand may also be parked in a
+//! for it: the last strand of the run inside of it, or the one that polls its future. They get it when its closure has
+//! returned (`Context::later`), since in a loop they may call that again at once. A strand may also be parked in a
 //! semaphore; it is pending too.
 //!
 //! A run lives in the frame of somebody who waits for it, or in the heap (`start`): then whoever ends the last strand
@@ -35,9 +36,10 @@ use super::{
 };
 use crate::{
     ground::{
+        canary::{Canary, broken},
         padded::Padded,
         sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-        unwind,
+        thread, unwind,
     },
     pool::{
         Inner,
@@ -69,6 +71,8 @@ pub(super) struct Run<'p> {
     pub(super) shape: &'p Shape,
     /// The tasks run isolated, wherever they run.
     pub(super) isolated: bool,
+    /// Who waits for it runs only what was queued there, so it has to take what was sent from elsewhere.
+    pub(super) alone: bool,
     /// The next source.
     cursor: Padded<AtomicUsize>,
     pub(super) pending: Pending,
@@ -97,9 +101,21 @@ pub(super) struct Context<'a, 'w, 'c> {
     at: Cell<u32>,
     /// How many the strand has run.
     ran: Cell<u64>,
-    /// Where a condition leaves its choices; in special plans.
-    pub(super) chosen: Option<&'a Cell<Vec<usize>>>,
+    /// What it leaves to its strand; in special plans.
+    pub(super) left: Option<&'a Left>,
 }
+
+/// What a task leaves to its strand.
+#[derive(Default)]
+pub(super) struct Left {
+    /// The choices of a condition.
+    pub(super) chosen: Cell<Vec<usize>>,
+    /// How a task that is held comes into the hands of others. That has to wait until its closure has returned: they
+    /// may finish the task at once, and in a loop call the same closure again.
+    later: Cell<Option<Later>>,
+}
+
+type Later = Box<dyn FnOnce(&Context<'_, '_, '_>)>;
 
 impl Context<'_, '_, '_> {
     /// The number of the task.
@@ -110,6 +126,12 @@ impl Context<'_, '_, '_> {
     /// What special plans have.
     pub(super) fn remote(&self) -> &Arc<Remote> {
         self.run.remote()
+    }
+
+    /// Calls `f` when the closure of the task, which is held, has returned.
+    pub(super) fn later(&self, f: impl FnOnce(&Context<'_, '_, '_>) + 'static) {
+        let left = self.left.expect("a special plan has it");
+        left.later.set(Some(Box::new(f)));
     }
 }
 
@@ -191,6 +213,7 @@ impl<'p> Run<'p> {
             special: plan.shape.special,
             shape: &plan.shape,
             isolated: false,
+            alone: false,
             cursor: Padded::new(AtomicUsize::new(0)),
             pending: Pending::new(),
             ran_here: Cell::new(0),
@@ -249,6 +272,7 @@ impl Run<'_> {
     /// # Safety
     /// It was counted, so that `this` lives; see `as_job`.
     pub(super) unsafe fn done(this: *const Self, site: &Site<'_, '_>) -> bool {
+        thread::point();
         // SAFETY: the caller's duty.
         let run = unsafe { &*this };
         if run.is_owner(site) {
@@ -311,7 +335,7 @@ impl Run<'_> {
     pub(super) fn queue(&self, site: &Site<'_, '_>, index: u32) {
         if !self.push(site, self.strand_job(index)) {
             self.pending.add_elsewhere();
-            self.remote().send(self.strand_job(index));
+            self.remote().send(self.strand_job(index), false);
         }
     }
 
@@ -326,6 +350,7 @@ impl Run<'_> {
         let all = self.sources.len();
         let few = (all / (8 * workers)).clamp(1, MOST_FED);
         loop {
+            thread::point();
             // Relaxed: the sources are there since before the first feeder was queued.
             let begin = self.cursor.fetch_add(few, Ordering::Relaxed);
             if begin >= all {
@@ -366,7 +391,7 @@ impl Run<'_> {
             site,
             at: Cell::new(0),
             ran: Cell::new(0),
-            chosen: None,
+            left: None,
         };
         for first in all {
             cx.at.set(first);
@@ -455,13 +480,13 @@ impl Run<'_> {
     /// A strand of a special plan.
     #[inline(never)]
     fn strand_special(&self, site: &Site<'_, '_>, first: u32, admitted: bool) {
-        let chosen = Cell::new(Vec::new());
+        let left = Left::default();
         let cx = Context {
             run: self,
             site,
             at: Cell::new(first),
             ran: Cell::new(0),
-            chosen: Some(&chosen),
+            left: Some(&left),
         };
         // Loops of conditions are worth a copy that does not ask for the rest.
         let followed = if self.shape.needs.is_empty() && self.shape.recorder.is_none() {
@@ -470,7 +495,9 @@ impl Run<'_> {
             unwind::contain(|| self.follow_special::<true>(&cx, admitted))
         };
         if let Err(payload) = followed {
-            self.leave(site, cx.index());
+            if !broken(Canary::GraphPermits) {
+                self.leave(site, cx.index());
+            }
             self.panicked(cx.index(), payload);
         }
         self.count(site, cx.ran.get());
@@ -506,6 +533,9 @@ impl Run<'_> {
             let then = unsafe { node.call(cx) };
             drop(running);
             if then == Then::Later {
+                if let Some(later) = cx.left.and_then(|left| left.later.take()) {
+                    later(cx);
+                }
                 return;
             }
             if conditions {
@@ -549,7 +579,7 @@ impl Run<'_> {
 
     /// A condition has chosen some of its successors.
     fn lead(&self, cx: &Context<'_, '_, '_>, successors: &[u32]) -> Option<u32> {
-        let chosen = cx.chosen.map(Cell::take).unwrap_or_default();
+        let chosen = cx.left.map(|left| left.chosen.take()).unwrap_or_default();
         let mut next = None;
         for number in chosen {
             if let Some(&successor) = successors.get(number)
@@ -595,10 +625,11 @@ impl Awaited for Run<'_> {
     }
 
     fn take_job(&self) -> Option<Job> {
-        self.remote().take_job()
+        // Others get the turns, among all else that waits.
+        self.alone.then(|| self.remote().take_job())?
     }
 
     fn has_job(&self) -> bool {
-        self.remote().has_job()
+        self.alone && self.remote().has_job()
     }
 }

@@ -4,7 +4,9 @@ use super::{
     build::{Graph, Names, Parts, Task},
     error::GraphError,
     node::{Kind, Node, Then},
+    order::Order,
     plan::{Plan, Shape},
+    semaphore::Semaphore,
 };
 use std::{borrow::Cow, cell::RefCell, fmt, sync::Arc};
 
@@ -13,7 +15,8 @@ type Work<'env, D> = Arc<dyn Fn(&D) -> Then + Send + Sync + 'env>;
 /// A [`Template`] under construction: like a [`Graph`], but its tasks get the data of the instance that they run for.
 pub struct TemplateGraph<'env, D> {
     graph: Graph<'env>,
-    works: RefCell<Vec<Work<'env, D>>>,
+    /// What the tasks are, in their order. The graph may come to know it otherwise, by [`Task::work`].
+    works: RefCell<Vec<(Kind, Work<'env, D>)>>,
 }
 
 impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
@@ -28,7 +31,7 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
 
     fn add(&self, name: Cow<'static, str>, kind: Kind, work: Work<'env, D>) -> Task<'_, 'env> {
         let task = self.graph.add(name);
-        self.works.borrow_mut().push(work);
+        self.works.borrow_mut().push((kind, work));
         self.graph.set(task.index(), kind, |_| Then::All);
         task
     }
@@ -61,15 +64,20 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
     /// # Errors
     /// As [`Graph::plan`].
     pub fn template(self) -> Result<Template<'env, D>, GraphError> {
+        let (kinds, works): (Vec<_>, _) = self.works.into_inner().into_iter().unzip();
+        // The first record is no task.
+        self.graph.parts().kinds[1..].copy_from_slice(&kinds);
         let mut plan = self.graph.plan()?;
         let records = plan.parts.nodes.iter();
         Ok(Template {
-            works: self.works.into_inner(),
+            works,
             records: records
                 .map(|node| (node.first, node.successors, node.waits_for()))
                 .collect(),
             kinds: plan.parts.kinds.clone(),
             names: plan.parts.names.share(),
+            semaphores: std::mem::take(&mut plan.parts.semaphores),
+            order: std::mem::take(&mut plan.parts.order),
             shape: plan.shape.clone(),
         })
     }
@@ -116,6 +124,9 @@ pub struct Template<'env, D> {
     records: Vec<(u32, u32, u32)>,
     kinds: Vec<Kind>,
     names: Names,
+    /// Those of the tasks, and the order that was asked for: the shape has them already, but an edit begins anew.
+    semaphores: Vec<(u32, Semaphore)>,
+    order: Order,
     shape: Shape,
 }
 
@@ -140,6 +151,8 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
             nodes,
             kinds: self.kinds.clone(),
             names: self.names.clone(),
+            semaphores: self.semaphores.clone(),
+            order: self.order.clone(),
             ..Parts::default()
         };
         Plan::new(parts, self.shape.clone())

@@ -97,6 +97,12 @@ pub enum Canary {
     GraphWakeAgain = 92,
     /// A token and its turn arrive with a look and a separate write.
     PipelineArrive = 93,
+    /// A predecessor of a task in a graph leaves, and then looks whether it was the last one.
+    GraphLast = 100,
+    /// A task in a graph does not wait for its predecessors again.
+    GraphRearm = 101,
+    /// A task in a graph that panics keeps its permits.
+    GraphPermits = 102,
 }
 
 #[cfg(any(filch_loom, filch_canary))]

@@ -15,7 +15,7 @@
 )]
 
 use crate::fork::join;
-use std::{marker::PhantomData, ptr, slice};
+use std::{hint, marker::PhantomData, ptr, slice};
 
 /// The least items that are merged by one worker: some 30 µs.
 const MERGE: usize = 8_192;
@@ -136,7 +136,7 @@ where
             let second = unsafe { &*r };
             let right_first = (self.less)(second, first);
             // Chosen without a jump, which nobody could foresee.
-            let next = if right_first { r } else { l };
+            let next = hint::select_unpredictable(right_first, r, l);
             // SAFETY: `to` has room for all items of both runs, apart from them, and gets each of them once.
             unsafe { ptr::copy_nonoverlapping(next, to, 1) };
             to = to.wrapping_add(1);

@@ -5,6 +5,7 @@ use crate::{
     ground::{
         padded::Padded,
         sync::{AtomicU64, Ordering},
+        thread,
     },
 };
 use std::{
@@ -257,6 +258,7 @@ impl Counters {
 impl Observer for Counters {
     #[inline(always)]
     fn event(&self, worker: usize, event: Event) {
+        thread::point();
         let Some(cells) = self.cells.get(worker) else {
             return self.outside_event(worker, event);
         };

@@ -17,6 +17,7 @@ mod slab;
 pub(crate) mod stack;
 pub(crate) mod task;
 mod tasks;
+mod tick;
 
 pub use builder::PoolBuilder;
 /// What the model checker gets to see.
@@ -30,7 +31,10 @@ pub use tasks::TaskOverflow;
 use crate::{
     crew::{Crew, Parkers, is_worker_of},
     engine::{Core, PerWorker, Unpark},
-    ground::unwind::{self, Payload},
+    ground::{
+        thread,
+        unwind::{self, Payload},
+    },
     observe::{Counters, Metrics},
 };
 use guest::Guests;
@@ -191,7 +195,7 @@ impl Pool {
                 drop(self.owned.take_crew());
                 return false;
             }
-            std::thread::sleep(Duration::from_micros(100).min(limit));
+            thread::sleep(Duration::from_micros(100).min(limit));
         }
         self.owned.finish();
         true

@@ -9,6 +9,7 @@ use crate::ground::{
     canary::{Canary, broken},
     padded::Padded,
     sync::{AtomicI64, Ordering},
+    thread,
 };
 use std::cell::Cell;
 
@@ -64,6 +65,7 @@ impl Pending {
 /// may be gone.
 #[inline(always)]
 pub(crate) fn done_elsewhere(word: &AtomicI64, unpark: impl FnOnce()) {
+    thread::point();
     // AcqRel: what the task did is visible to the owner when it sees the sum. Nothing is touched after this: the
     // owner may be gone.
     let before = word.fetch_sub(ONE, Ordering::AcqRel);
@@ -80,6 +82,7 @@ impl Awaited for Pending {
     }
 
     fn sleep(&self, _worker: usize) -> bool {
+        thread::point();
         let here = self.here.take();
         // AcqRel: as in `done_elsewhere`.
         let before = self

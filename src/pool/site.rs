@@ -7,14 +7,14 @@
 use super::{Inner, Pool, job::Job, latch::Awaited, slab::Slab, task};
 use crate::{
     engine::{Active, IdleAction, Level, Mark, PerWorker, Queue, Step},
-    ground::sys::stack,
+    ground::{sys::stack, thread},
     observe::Counters,
 };
 use std::{
     cell::{Cell, UnsafeCell},
     hint,
     iter::successors,
-    ptr, thread,
+    ptr,
 };
 
 /// How often a wait looks, with eight pauses in between, before it sleeps: some 10 to 20 µs, about what
@@ -177,6 +177,16 @@ impl<'w, 'c> Site<'w, 'c> {
     pub(crate) fn push(&self, job: Job) {
         if let Err(job) = self.active().spawn_local(job) {
             // The pool's queues grow as long as there is memory; the limit is out of reach.
+            self.active().spawn_global(job);
+        }
+    }
+
+    /// Queues a job behind everything that came to the pool from outside before, so that what is queued on this
+    /// worker comes first. Where waits run only what was queued here, it is queued here.
+    pub(crate) fn push_last(&self, job: Job) {
+        if self.waits_alone() {
+            self.push(job);
+        } else {
             self.active().spawn_global(job);
         }
     }
@@ -350,6 +360,7 @@ impl<'w, 'c> Site<'w, 'c> {
     pub(crate) fn wait(&self, event: &impl Awaited, began: Mark) {
         let _aside = task::set_aside();
         while !event.happened() {
+            thread::point();
             let others = !self.waits_alone();
             let job = if others {
                 if let Some(job) = self.active().take_pressing() {
@@ -435,7 +446,7 @@ impl<'w, 'c> Site<'w, 'c> {
         // What a task waits for is running already and most often short: when a chain of waits unwinds,
         // each link is set a moment after the one before, and being woken for each would cost a
         // hundred times as much (`filch-bench traps`, case `spine_right`).
-        for round in 1..=LINGER {
+        for round in 1..=thread::patience(LINGER) {
             if event.happened() || event.has_job() || or() {
                 return;
             }

@@ -6,15 +6,17 @@ use super::{
 };
 use crate::{
     crew::timer::Timer,
-    ground::sys::stack,
+    ground::{
+        sync::hint,
+        sys::stack,
+        thread::{self, Thread},
+    },
     pool::{Inner, latch::Awaited, site::Site},
 };
 use std::{
     cell::RefCell,
-    hint,
     sync::Arc,
     task::{Wake, Waker},
-    thread::{self, Thread},
     time::{Duration, Instant},
 };
 
@@ -251,7 +253,7 @@ pub(super) fn help_until(site: &Site<'_, '_>, source: impl Source, deadline: Opt
 
 /// Sleeps until `source` is ready, or the time is up.
 pub(super) fn sleep_until(mut source: impl Source, deadline: Option<Instant>) {
-    for round in 1..=LINGER {
+    for round in 1..=thread::patience(LINGER) {
         if source.ready() {
             return;
         }

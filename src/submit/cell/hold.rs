@@ -214,7 +214,9 @@ impl<T> Hold<T> {
 impl<T> Drop for Hold<T> {
     fn drop(&mut self) {
         let pool = self.cell.about.pool;
-        run::tell_all(pool, [self.abandon()]);
+        if let Some(payload) = self.abandon() {
+            run::tell_all(pool, [Some(payload)]);
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{
     ground::{
         canary::{Canary, broken},
         sync::{AtomicU64, Ordering},
+        thread,
     },
 };
 use std::fmt;
@@ -170,6 +171,7 @@ impl State {
     /// Goes from one word to the next, if `next` says one, and tells what `next` said.
     #[inline(always)]
     fn change<R>(&self, next: impl Fn(Snapshot) -> (Option<u64>, R)) -> R {
+        thread::point();
         // Acquire, as on failure below: whoever gives up may conclude from what it saw.
         let mut now = self.word.load(Ordering::Acquire);
         loop {
@@ -206,6 +208,7 @@ impl State {
     /// The defect that the swap exists to rule out: look, then act.
     fn claim_in_two_steps(&self) -> bool {
         let queued = self.load().is_queued();
+        thread::point();
         if queued {
             // AcqRel: as in `change`.
             let before = self.word.fetch_or(RUNNING, Ordering::AcqRel);

@@ -1,0 +1,26 @@
+//! Submitted tasks in rehearsals: random trees, priorities, cancellations, joins from inside, full pools, early ends.
+//!
+//! Seeds as in `graph_rehearsal.rs`.
+#![cfg(feature = "simulate")]
+
+mod rehearsal;
+mod support;
+
+use rehearsal::{all_seeds, tasks};
+
+#[test]
+fn tasks_keep_their_promises() {
+    all_seeds(
+        "submit_rehearsal",
+        "tasks_keep_their_promises",
+        400,
+        tasks::check,
+    );
+}
+
+#[test]
+fn the_same_seed_runs_tasks_in_the_same_order() {
+    for seed in 0..60 {
+        assert_eq!(tasks::perform(seed), tasks::perform(seed), "seed {seed}");
+    }
+}
