@@ -118,7 +118,7 @@ where
         );
     }
 
-    fn merge_here(&self, left: Run<T>, right: Run<T>, Place(mut to): Place<T>) {
+    fn merge_here(&self, left: Run<T>, right: Run<T>, Place(to): Place<T>) {
         if left.len == 0 || right.len == 0 || !(self.less)(right.first(), left.last()) {
             left.copy_to(to);
             return right.copy_to(to.wrapping_add(left.len));
@@ -127,36 +127,99 @@ where
             right.copy_to(to);
             return left.copy_to(to.wrapping_add(right.len));
         }
-        let (mut l, mut r) = (left.start, right.start);
-        let (left_end, right_end) = (l.wrapping_add(left.len), r.wrapping_add(right.len));
-        while l != left_end && r != right_end {
-            // SAFETY: before the end of its run, so initialised and not written to, as `Run` says.
-            let first = unsafe { &*l };
-            // SAFETY: as above.
-            let second = unsafe { &*r };
-            let right_first = (self.less)(second, first);
-            // Chosen without a jump, which nobody could foresee.
-            let next = hint::select_unpredictable(right_first, r, l);
-            // SAFETY: `to` has room for all items of both runs, apart from them, and gets each of them once.
-            unsafe { ptr::copy_nonoverlapping(next, to, 1) };
-            to = to.wrapping_add(1);
-            r = r.wrapping_add(usize::from(right_first));
-            l = l.wrapping_add(usize::from(!right_first));
+        let mut rest = Ends::new(left, right, to);
+        // From both ends at once: the two steps do not wait for each other. So many steps cannot reach the end of a run,
+        // even if all of them took from the same one.
+        loop {
+            let steps = rest.shorter() / 2;
+            if steps == 0 {
+                break;
+            }
+            for _ in 0..steps {
+                self.take_first(&mut rest);
+                self.take_last(&mut rest);
+            }
         }
-        let rest = |from: *const T, end: *const T| {
-            // SAFETY: both are in the same run, `end` at its end, and items are not of size zero.
-            usize::try_from(unsafe { end.offset_from(from) }).unwrap_or(0)
-        };
-        // One of them is empty.
-        for (start, end) in [(l, left_end), (r, right_end)] {
+        while rest.shorter() > 0 {
+            self.take_first(&mut rest);
+        }
+        let Ends { left, right, .. } = rest;
+        for (start, end) in [left, right] {
+            // One of them is empty.
             let run = Run {
                 start,
-                len: rest(start, end),
+                len: items_between(start, end),
             };
-            run.copy_to(to);
-            to = to.wrapping_add(run.len);
+            run.copy_to(rest.to.0);
         }
     }
+
+    /// Moves on with the first of all items that are left. There must be some in both runs.
+    #[inline(always)]
+    fn take_first(&self, rest: &mut Ends<T>) {
+        let (l, r) = (rest.left.0, rest.right.0);
+        // SAFETY: neither run is at its end, so the items are initialised and not written to, as `Run` says.
+        let first = unsafe { &*l };
+        // SAFETY: as above.
+        let second = unsafe { &*r };
+        let right_first = (self.less)(second, first);
+        // Chosen without a jump, which nobody could foresee.
+        let next = hint::select_unpredictable(right_first, r, l);
+        // SAFETY: there is as much room as there are items left, as `Ends` says; and it is apart from them.
+        unsafe { ptr::copy_nonoverlapping(next, rest.to.0, 1) };
+        rest.to.0 = rest.to.0.wrapping_add(1);
+        rest.right.0 = r.wrapping_add(usize::from(right_first));
+        rest.left.0 = l.wrapping_add(usize::from(!right_first));
+    }
+
+    /// Moves on with the last of all items that are left. There must be some in both runs.
+    #[inline(always)]
+    fn take_last(&self, rest: &mut Ends<T>) {
+        let (l, r) = (rest.left.1.wrapping_sub(1), rest.right.1.wrapping_sub(1));
+        // SAFETY: as in `take_first`.
+        let first = unsafe { &*l };
+        // SAFETY: as above.
+        let second = unsafe { &*r };
+        let left_last = (self.less)(second, first);
+        let next = hint::select_unpredictable(left_last, l, r);
+        rest.to.1 = rest.to.1.wrapping_sub(1);
+        // SAFETY: as in `take_first`.
+        unsafe { ptr::copy_nonoverlapping(next, rest.to.1, 1) };
+        rest.left.1 = rest.left.1.wrapping_sub(usize::from(left_last));
+        rest.right.1 = rest.right.1.wrapping_sub(usize::from(!left_last));
+    }
+}
+
+/// What is left of a merge: starts and ends.
+///
+/// From the first to the second of `to` there is room for exactly the items that are left in both runs: each step takes one
+/// of them and one place, at the same end.
+struct Ends<T> {
+    left: (*const T, *const T),
+    right: (*const T, *const T),
+    to: (*mut T, *mut T),
+}
+
+impl<T> Ends<T> {
+    fn new(left: Run<T>, right: Run<T>, to: *mut T) -> Self {
+        let ends = |run: &Run<T>| (run.start, run.start.wrapping_add(run.len));
+        Self {
+            left: ends(&left),
+            right: ends(&right),
+            to: (to, to.wrapping_add(left.len + right.len)),
+        }
+    }
+
+    /// How many items are left in the run that has fewer.
+    fn shorter(&self) -> usize {
+        let left = items_between(self.left.0, self.left.1);
+        left.min(items_between(self.right.0, self.right.1))
+    }
+}
+
+/// How many items of a size stand between two places.
+fn items_between<T>(start: *const T, end: *const T) -> usize {
+    (end.addr() - start.addr()) / size_of::<T>()
 }
 
 /// Items in a slice, and a buffer of the same size.
