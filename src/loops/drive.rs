@@ -100,7 +100,7 @@ where
         return (acc, shared.end());
     }
     let acc = settings.on_site(|site| {
-        let pace = Pace::new(settings.pacing, len, site);
+        let pace = Pace::new(settings.pacing, len, site, settings.counts());
         let piece = Piece { pieces, at: 0 };
         shared.walk(site, piece, acc, pace).0
     });

@@ -20,12 +20,12 @@ const STEAL_AFTER: Duration = Duration::from_micros(3);
 /// worker than this, a loop is shared from the start: the first item alone may be a good part of the whole.
 const TRIAL: usize = 16;
 
-/// The same where there is something else to steal: such a part of the whole. Loops inside of loops are most often short,
-/// and each look at the clock counts.
+/// The same where there is nobody to share with, or something else to steal: such a part of the whole. Loops inside of
+/// loops are most often short, and each look at the clock counts.
 const INNER_TRIAL: usize = 4;
 
 /// The most items of the first block: what one takes is not known yet.
-const FIRST: usize = 128;
+const FIRST: usize = 16;
 
 /// The most items of a block, unless the caller wants more at least: even bytes that are summed up by the dozen take some
 /// 10 µs, and items that follow may be quite different.
@@ -81,8 +81,9 @@ enum Shares {
 }
 
 impl Pace {
-    /// For a loop over `len` items.
-    pub(super) fn new(pacing: Pacing, len: usize, site: &Site<'_, '_>) -> Self {
+    /// For a loop over `len` items. If somebody is `watching`, by a token or for the progress, the first block is as small
+    /// as can be.
+    pub(super) fn new(pacing: Pacing, len: usize, site: &Site<'_, '_>, watching: bool) -> Self {
         let workers = site.pool().threads() + usize::from(site.is_guest());
         let (min, max, eager) = match pacing {
             Pacing::Adaptive { min, max, eager } => (min.max(1), max.max(1), eager),
@@ -97,15 +98,14 @@ impl Pace {
                 };
             }
         };
-        let parts = if workers == 1 {
-            1
-        } else if site.has_queued() {
+        let parts = if workers == 1 || site.has_queued() {
             INNER_TRIAL
         } else {
             workers.saturating_mul(TRIAL)
         };
         let few = len / min < parts;
-        let block = (len / parts).min(FIRST).max(min).min(max);
+        let first = if watching { 1 } else { len / parts };
+        let block = first.min(FIRST).max(min).min(max);
         Self {
             // The most counts more.
             min: min.min(max),

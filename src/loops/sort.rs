@@ -19,6 +19,9 @@ const SMALL: usize = 2_000;
 const RUN: usize = 1_000;
 const RUNS: usize = 2;
 
+/// Slices shorter than this are sorted alone where there is something else to steal: nobody is hungry, and merges cost.
+const INNER: usize = 50_000;
+
 /// How often `len` items are halved, for so many workers. Twice as often as it takes to get a power of four, so that
 /// what was merged last is in the slice.
 fn halvings(len: usize, workers: usize) -> u32 {
@@ -49,7 +52,8 @@ impl Settings<'_> {
         } else {
             self.on_site(|site| {
                 let workers = site.pool().threads() + usize::from(site.is_guest());
-                if workers > 1 {
+                let alone = workers == 1 || len < INNER && site.has_queued();
+                if !alone {
                     let over = || self.is_cancelled();
                     Rule::new(&sort, &less, &over).sort(slice, halvings(len, workers));
                 } else {
