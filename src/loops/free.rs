@@ -33,7 +33,7 @@ pub fn map_into<S: Source, R: Send>(source: S, output: &mut [R], f: impl Fn(S::I
 /// use std::sync::atomic::{AtomicU32, Ordering};
 ///
 /// let sum = AtomicU32::new(0);
-/// filch::for_each(1..5, |n| { sum.fetch_add(n, Ordering::Relaxed); });
+/// filch::for_each(1..5_u32, |n| { sum.fetch_add(n, Ordering::Relaxed); });
 /// assert_eq!(sum.into_inner(), 10);
 /// ```
 pub fn for_each<S: Source>(source: S, f: impl Fn(S::Item) + Sync) {
