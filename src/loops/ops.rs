@@ -196,18 +196,9 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     ) -> M::Out<Option<R>> {
         self.run(&Steps {
             start: || None,
-            feed: |acc, block: P| {
-                let mut items = block.items();
-                let acc = match acc {
-                    Some(acc) => acc,
-                    None => f(items.next()?),
-                };
-                Some(items.fold(acc, |acc, item| op(acc, f(item))))
-            },
-            join: |left, right| match (left, right) {
-                (Some(left), Some(right)) => Some(op(left, right)),
-                (left, right) => left.or(right),
-            },
+            // Each block by itself: what it gathers stays in a register.
+            feed: |acc, block: P| put_together(acc, block.items().map(&f).reduce(&op), &op),
+            join: |left, right| put_together(left, right, &op),
         })
     }
 
@@ -361,6 +352,14 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
             },
             Parts::into_vec,
         )
+    }
+}
+
+/// Both with `op`, or the one that there is.
+fn put_together<R>(left: Option<R>, right: Option<R>, op: impl Fn(R, R) -> R) -> Option<R> {
+    match (left, right) {
+        (Some(left), Some(right)) => Some(op(left, right)),
+        (left, right) => left.or(right),
     }
 }
 
