@@ -90,8 +90,8 @@ pub use pool::{Pool, PoolBuilder, TaskOverflow};
 #[cfg(feature = "calls")]
 pub use submit::calls;
 pub use submit::{
-    Affinity, Priority, TaskError, TaskGroup, TaskHandle, TaskId, TaskInfo, current_task,
-    is_cancelled, submit, task,
+    Affinity, Dependency, Priority, TaskError, TaskGroup, TaskHandle, TaskId, TaskInfo,
+    current_task, is_cancelled, submit, submit_after, task,
 };
 
 /// The examples in the README are tests too.

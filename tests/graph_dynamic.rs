@@ -14,22 +14,10 @@ use std::{
     },
     thread,
 };
-use support::{Drops, Flag, LIMIT, panic_of, pool, quiet_panic, until, within};
+use support::{Drops, Flag, LIMIT, add, counter, get, panic_of, pool, quiet_panic, until, within};
 
 fn pools() -> [Pool; 4] {
     [0, 1, 2, 4].map(pool)
-}
-
-fn counter() -> AtomicUsize {
-    AtomicUsize::new(0)
-}
-
-fn add(count: &AtomicUsize) {
-    count.fetch_add(1, Ordering::SeqCst);
-}
-
-fn get(count: &AtomicUsize) -> usize {
-    count.load(Ordering::SeqCst)
 }
 
 mod conditions {

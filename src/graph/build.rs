@@ -2,12 +2,12 @@
 
 use super::{
     check,
+    context::Context,
     error::GraphError,
     flow::Place,
     node::{Env, Kind, Node, Then},
     order::Order,
     plan::Plan,
-    run::Context,
     semaphore::Semaphore,
     value::Values,
 };
@@ -52,7 +52,6 @@ pub struct Graph<'env> {
 pub(super) struct Parts {
     /// The first one is no task.
     pub(super) nodes: Vec<Node>,
-    pub(super) kinds: Vec<Kind>,
     pub(super) edges: Vec<(u32, u32)>,
     pub(super) names: Names,
     /// Where the graphs inside of tasks are kept between runs.
@@ -138,11 +137,9 @@ impl<'env> Graph<'env> {
     pub fn with_capacity(tasks: usize) -> Self {
         let mut parts = Parts {
             nodes: Vec::with_capacity(tasks + 1),
-            kinds: Vec::with_capacity(tasks + 1),
             ..Parts::default()
         };
         parts.nodes.push(Node::empty(0));
-        parts.kinds.push(Kind::Empty);
         Self {
             parts: RefCell::new(parts),
             _env: Env::new(),
@@ -153,7 +150,6 @@ impl<'env> Graph<'env> {
         let mut parts = self.parts.borrow_mut();
         let index = u32::try_from(parts.nodes.len()).expect("a graph has room for 2^32 tasks");
         parts.nodes.push(Node::empty(index));
-        parts.kinds.push(Kind::Empty);
         parts.names.push(index, name);
         Task { graph: self, index }
     }
@@ -165,8 +161,7 @@ impl<'env> Graph<'env> {
     {
         let mut parts = self.parts.borrow_mut();
         let index = u32::try_from(parts.nodes.len()).expect("a graph has room for 2^32 tasks");
-        parts.nodes.push(Node::new(index, func));
-        parts.kinds.push(kind);
+        parts.nodes.push(Node::new(index, kind, func));
         parts.names.push(index, name);
         Task { graph: self, index }
     }
@@ -176,7 +171,7 @@ impl<'env> Graph<'env> {
         F: FnMut(&Context<'_, '_, '_>) -> Then + Send + 'env,
     {
         let mut parts = self.parts.borrow_mut();
-        let had = std::mem::replace(&mut parts.kinds[index as usize], kind);
+        let had = std::mem::replace(&mut parts.nodes[index as usize].kind, kind);
         // With the old closure goes the graph inside of it.
         let inside = matches!(had, Kind::Module | Kind::Subflow);
         let inside = inside.then(|| parts.take_places(index));

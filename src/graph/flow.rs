@@ -2,10 +2,10 @@
 
 use super::{
     build::{Graph, Task},
+    context::Context,
     error::{Broken, GraphError, Outcome},
     node::{Kind, Then},
     plan::Plan,
-    run::Context,
     start::run_inside,
 };
 use crate::ground::unwind;

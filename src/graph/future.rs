@@ -14,10 +14,11 @@
 
 use super::{
     build::{Graph, Task},
+    context::Context,
     nap::Nap,
     node::{Kind, Then},
     remote::{Halt, Remote},
-    run::{Context, Run},
+    run::Run,
     start,
 };
 use crate::{

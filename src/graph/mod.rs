@@ -114,8 +114,10 @@
 //! filch::Pool::global().launch(graph.plan().unwrap());
 //! ```
 
+mod bias;
 mod build;
 mod check;
+mod context;
 mod dot;
 mod error;
 mod flow;
@@ -155,5 +157,5 @@ pub use value::{Input, Inputs, Moved, Value};
 #[cfg(filch_loom)]
 #[doc(hidden)]
 pub mod model {
-    pub use super::{nap::model::Nap, node::model::Node};
+    pub use super::{bias::model::Bias, nap::model::Nap, node::model::Node};
 }

@@ -1,10 +1,10 @@
 //! One task of a graph: a record of one cache line with its counter, its successors and its closure.
 #![expect(unsafe_code, reason = "closures of any type in the records of a graph")]
 
-use super::run::Context;
+use super::context::Context;
 use crate::ground::{
     canary::{Canary, broken},
-    sync::{AtomicU32, Ordering, UnsafeCell},
+    sync::{AtomicU8, AtomicU32, Ordering, UnsafeCell},
     thread,
 };
 use std::{marker::PhantomData, mem::MaybeUninit, ptr};
@@ -109,7 +109,8 @@ pub(super) struct Node {
     room: UnsafeCell<Room>,
     /// Its number, which leads back to the first record.
     index: u32,
-    busy: AtomicU32,
+    busy: AtomicU8,
+    pub(super) kind: Kind,
 }
 
 const _: () = assert!(size_of::<Node>() == 64 || cfg!(filch_loom));
@@ -125,13 +126,14 @@ impl Node {
             actions: &NOTHING,
             room: UnsafeCell::new(MaybeUninit::uninit()),
             index,
-            busy: AtomicU32::new(0),
+            busy: AtomicU8::new(0),
+            kind: Kind::Empty,
         }
     }
 
     /// A task that does this.
     #[inline(always)]
-    pub(super) fn new<F>(index: u32, func: F) -> Self
+    pub(super) fn new<F>(index: u32, kind: Kind, func: F) -> Self
     where
         F: FnMut(&Context<'_, '_, '_>) -> Then + Send,
     {
@@ -144,7 +146,8 @@ impl Node {
             actions,
             room: UnsafeCell::new(room),
             index,
-            busy: AtomicU32::new(0),
+            busy: AtomicU8::new(0),
+            kind,
         }
     }
 
@@ -249,6 +252,18 @@ impl Node {
         self.missing.fetch_sub(1, ordering) == 1
     }
 
+    /// The same where nobody else touches the counter; see `bias`.
+    #[inline(always)]
+    pub(super) fn arrive_alone(&self) -> bool {
+        if self.waits_for == 1 {
+            return true;
+        }
+        // Relaxed, here and below: nobody else is there. `Bias::end` hands the counter over to whoever comes.
+        let missing = self.missing.load(Ordering::Relaxed) - 1;
+        self.missing.store(missing, Ordering::Relaxed);
+        missing == 0 || broken(Canary::GraphLast) && missing == 1
+    }
+
     /// The task is about to run: from now on its predecessors are missing again.
     #[inline(always)]
     pub(super) fn rearm(&self) {
@@ -262,7 +277,7 @@ impl Node {
     /// Puts the counter back after a run that was stopped.
     pub(super) fn reset(&mut self) {
         self.missing = AtomicU32::new(self.waits_for);
-        self.busy = AtomicU32::new(0);
+        self.busy = AtomicU8::new(0);
     }
 
     /// Claims the task, where it might be running already.
@@ -377,6 +392,10 @@ pub(super) mod model {
 
         pub fn arrive(&self) -> bool {
             self.0.arrive()
+        }
+
+        pub fn arrive_alone(&self) -> bool {
+            self.0.arrive_alone()
         }
 
         pub fn rearm(&self) {

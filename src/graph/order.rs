@@ -11,7 +11,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    fn is_given(&self) -> bool {
+    pub(super) fn is_given(&self) -> bool {
         self.critical_path || !self.priorities.is_empty()
     }
 }
@@ -106,7 +106,7 @@ pub(super) fn arrange(parts: &Parts, sorted: &[u32], successors: &mut [u32], sou
             let node = &parts.nodes[index as usize];
             let next = &successors[node.first as usize..][..node.successors as usize];
             let ways = next.iter().map(|&next| ranks[next as usize].1);
-            let longest = if parts.kinds[index as usize].is_weak() {
+            let longest = if node.kind.is_weak() {
                 0
             } else {
                 ways.max().unwrap_or(0)
@@ -115,8 +115,8 @@ pub(super) fn arrange(parts: &Parts, sorted: &[u32], successors: &mut [u32], sou
         }
     }
     sources.sort_by_key(|&index| std::cmp::Reverse(ranks[index as usize]));
-    for (node, kind) in parts.nodes.iter().zip(&parts.kinds) {
-        if !kind.is_weak() {
+    for node in &parts.nodes {
+        if !node.kind.is_weak() {
             let next = &mut successors[node.first as usize..][..node.successors as usize];
             next.sort_by_key(|&index| ranks[index as usize]);
         }

@@ -28,6 +28,10 @@ pub(super) struct Shape {
     pub(super) successors: Arc<[u32]>,
     /// The tasks that wait for nobody.
     pub(super) sources: Arc<[u32]>,
+    /// Whether some task waits for more than one.
+    pub(super) joins: bool,
+    /// Whether only a few tasks can run at the same time, on the way from the first to the last.
+    pub(super) narrow: bool,
     /// Whether there are conditions.
     pub(super) conditions: bool,
     /// Whether there is more to it than closures that are called once a run.

@@ -28,6 +28,8 @@
 )]
 
 use super::{
+    bias::Bias,
+    context::{Context, Left},
     node::{Node, Then},
     plan::{Plan, Shape},
     remote::{NOBODY, Remote},
@@ -58,6 +60,9 @@ use std::{
 /// The most sources that a feeder takes at once: 256 empty tasks take a microsecond, so the cursor is no crowded place.
 const MOST_FED: usize = 256;
 
+/// The most successors that the owner of a run counts without locked instructions in one go.
+const MOST_AT_ONCE: usize = 64;
+
 /// A run: what its strands share. It outlives them.
 pub(super) struct Run<'p> {
     pub(super) pool: *const Inner,
@@ -73,6 +78,8 @@ pub(super) struct Run<'p> {
     pub(super) isolated: bool,
     /// Who waits for it runs only what was queued there, so it has to take what was sent from elsewhere.
     pub(super) alone: bool,
+    /// Who touches the counters of the tasks; used where nothing is special.
+    bias: Bias,
     /// The next source.
     cursor: Padded<AtomicUsize>,
     pub(super) pending: Pending,
@@ -92,48 +99,6 @@ pub(super) struct Run<'p> {
 // points to a pool that lives as long as its worker waits, or that `remote` has a share of; the closures in the nodes
 // are `Send`, and used by one thread at a time, as `Node::room` says; `end` is used by the one who finishes the run.
 unsafe impl Sync for Run<'_> {}
-
-/// What a task can reach while it runs.
-pub(super) struct Context<'a, 'w, 'c> {
-    pub(super) run: &'a Run<'a>,
-    pub(super) site: &'a Site<'w, 'c>,
-    /// The task.
-    at: Cell<u32>,
-    /// How many the strand has run.
-    ran: Cell<u64>,
-    /// What it leaves to its strand; in special plans.
-    pub(super) left: Option<&'a Left>,
-}
-
-/// What a task leaves to its strand.
-#[derive(Default)]
-pub(super) struct Left {
-    /// The choices of a condition.
-    pub(super) chosen: Cell<Vec<usize>>,
-    /// How a task that is held comes into the hands of others. That has to wait until its closure has returned: they
-    /// may finish the task at once, and in a loop call the same closure again.
-    later: Cell<Option<Later>>,
-}
-
-type Later = Box<dyn FnOnce(&Context<'_, '_, '_>)>;
-
-impl Context<'_, '_, '_> {
-    /// The number of the task.
-    pub(super) fn index(&self) -> u32 {
-        self.at.get()
-    }
-
-    /// What special plans have.
-    pub(super) fn remote(&self) -> &Arc<Remote> {
-        self.run.remote()
-    }
-
-    /// Calls `f` when the closure of the task, which is held, has returned.
-    pub(super) fn later(&self, f: impl FnOnce(&Context<'_, '_, '_>) + 'static) {
-        let left = self.left.expect("a special plan has it");
-        left.later.set(Some(Box::new(f)));
-    }
-}
 
 /// A strand that begins with a task.
 ///
@@ -214,6 +179,7 @@ impl<'p> Run<'p> {
             shape: &plan.shape,
             isolated: false,
             alone: false,
+            bias: Bias::new(owner != NOBODY),
             cursor: Padded::new(AtomicUsize::new(0)),
             pending: Pending::new(),
             ran_here: Cell::new(0),
@@ -255,6 +221,9 @@ impl Run<'_> {
     ) -> bool {
         // SAFETY: the caller's duty.
         let run = unsafe { &*this };
+        if run.shape.joins && !run.special && !run.is_owner(site) {
+            run.bias.join();
+        }
         if run.isolated {
             site.isolate(|| f(run, site));
         } else {
@@ -428,6 +397,9 @@ impl Run<'_> {
             let then = unsafe { node.call(cx) };
             debug_assert_eq!(then, Then::All);
             cx.ran.set(cx.ran.get() + 1);
+            if self.shape.narrow {
+                cx.site.get_on();
+            }
             next = self.release(cx.site, self.successors(node), kept);
         }
     }
@@ -441,10 +413,27 @@ impl Run<'_> {
     /// with.
     #[inline(always)]
     fn release(&self, site: &Site<'_, '_>, successors: &[u32], kept: &mut Vec<u32>) -> Option<u32> {
+        // Whoever joins waits for the end of it, so it must be near.
+        let few = successors.len() <= MOST_AT_ONCE;
+        if self.shape.joins && few && self.is_owner(site) && self.bias.begin() {
+            let next = self.release_by(Node::arrive_alone, site, successors, kept);
+            self.bias.end();
+            return next;
+        }
+        self.release_by(Node::arrive, site, successors, kept)
+    }
+
+    #[inline(always)]
+    fn release_by(
+        &self,
+        arrive: impl Fn(&Node) -> bool,
+        site: &Site<'_, '_>,
+        successors: &[u32],
+        kept: &mut Vec<u32>,
+    ) -> Option<u32> {
         let mut next = None;
         for &successor in successors {
-            let node = &self.nodes[successor as usize];
-            if !node.arrive() {
+            if !arrive(&self.nodes[successor as usize]) {
                 continue;
             }
             if let Some(other) = next.replace(successor)

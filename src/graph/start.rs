@@ -2,12 +2,13 @@
 #![expect(unsafe_code, reason = "runs in the heap, that end themselves")]
 
 use super::{
+    context::Context,
     error::{Outcome, RunError},
     flow::Place,
     node::Then,
     plan::{Plan, RunReport},
     remote::{NOBODY, Remote},
-    run::{Context, Run},
+    run::Run,
 };
 use crate::{
     ground::{padded::Padded, sync::AtomicBool, unwind},
@@ -35,13 +36,17 @@ pub(super) fn run(plan: &mut Plan<'_>, site: &Site<'_, '_>) -> Result<RunReport,
     let mut run = Run::new(site.pool(), site.worker(), plan, &stop);
     run.isolated = site.is_isolated();
     let began = site.mark();
-    // The strands point into this frame.
-    unwind::or_abort(|| {
+    let work = || {
         run.nodes[0].lead_to(ptr::from_ref(&run).cast());
         run.pending.add_here();
         run.feed(site);
         run.unhold(site);
         site.wait(&run.pending, began);
+    };
+    // The strands point into this frame.
+    unwind::or_abort(|| match run.shape.narrow {
+        true => site.left_alone(work),
+        false => work(),
     });
     if let Some(ran) = run.success() {
         return Ok(RunReport { ran });

@@ -64,17 +64,18 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
     /// # Errors
     /// As [`Graph::plan`].
     pub fn template(self) -> Result<Template<'env, D>, GraphError> {
-        let (kinds, works): (Vec<_>, _) = self.works.into_inner().into_iter().unzip();
+        let (kinds, works): (Vec<Kind>, _) = self.works.into_inner().into_iter().unzip();
         // The first record is no task.
-        self.graph.parts().kinds[1..].copy_from_slice(&kinds);
+        for (node, kind) in self.graph.parts().nodes[1..].iter_mut().zip(kinds) {
+            node.kind = kind;
+        }
         let mut plan = self.graph.plan()?;
         let records = plan.parts.nodes.iter();
         Ok(Template {
             works,
             records: records
-                .map(|node| (node.first, node.successors, node.waits_for()))
+                .map(|node| (node.first, node.successors, node.waits_for(), node.kind))
                 .collect(),
-            kinds: plan.parts.kinds.clone(),
             names: plan.parts.names.share(),
             semaphores: std::mem::take(&mut plan.parts.semaphores),
             order: std::mem::take(&mut plan.parts.order),
@@ -120,9 +121,8 @@ impl<D> fmt::Debug for TemplateGraph<'_, D> {
 /// ```
 pub struct Template<'env, D> {
     works: Vec<Work<'env, D>>,
-    /// Of each record: where its successors begin, how many there are, and for how many it waits.
-    records: Vec<(u32, u32, u32)>,
-    kinds: Vec<Kind>,
+    /// Of each record: where its successors begin, how many there are, for how many it waits, and its kind.
+    records: Vec<(u32, u32, u32, Kind)>,
     names: Names,
     /// Those of the tasks, and the order that was asked for: the shape has them already, but an edit begins anew.
     semaphores: Vec<(u32, Semaphore)>,
@@ -136,8 +136,9 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
     pub fn instance(&self, data: impl Into<Arc<D>>) -> Plan<'env> {
         let data = data.into();
         let mut nodes = Vec::with_capacity(self.records.len());
-        for (index, &(first, successors, waits_for)) in (0..).zip(&self.records) {
+        for (index, &(first, successors, waits_for, kind)) in (0..).zip(&self.records) {
             let mut node = Node::empty(index);
+            node.kind = kind;
             (node.first, node.successors) = (first, successors);
             node.set_waits_for(waits_for);
             // The first record is no task.
@@ -149,7 +150,6 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
         }
         let parts = Parts {
             nodes,
-            kinds: self.kinds.clone(),
             names: self.names.clone(),
             semaphores: self.semaphores.clone(),
             order: self.order.clone(),

@@ -214,6 +214,22 @@ impl<'w, 'c> Site<'w, 'c> {
         }
     }
 
+    /// Queues a job of some level, or for `worker`, that is no part of what runs here: waits in an isolated task do
+    /// not run it.
+    pub(crate) fn push_elsewhere(&self, worker: Option<usize>, level: Level, job: Job) {
+        match (worker, level) {
+            (Some(worker), _) if worker < self.pool.threads() => {
+                self.active().spawn_for(worker, job);
+            }
+            (_, Level::Normal) => self.active().spawn_global(job),
+            (_, level) => {
+                if let Err(job) = self.active().spawn_at(level, job) {
+                    self.active().spawn_global(job);
+                }
+            }
+        }
+    }
+
     /// Whether waits here leave alone what others have queued, lanes and boxes included.
     pub(crate) fn waits_alone(&self) -> bool {
         self.is_isolated() || !stack::is_ample()
@@ -460,6 +476,25 @@ impl<'w, 'c> Site<'w, 'c> {
                 .park(|| event.happened() || event.has_job() || or());
             event.awake();
         }
+    }
+
+    /// Runs `f`, while thieves leave what is queued here to this worker, as long as it [gets on](Self::get_on) with it.
+    pub(crate) fn left_alone<R>(&self, f: impl FnOnce() -> R) -> R {
+        struct Back<'a, 'w, 'c>(&'a Site<'w, 'c>, bool);
+        impl Drop for Back<'_, '_, '_> {
+            fn drop(&mut self) {
+                self.0.active().queue().set_leave_me(self.1);
+            }
+        }
+        let before = self.active().queue().set_leave_me(true);
+        let _back = Back(self, before);
+        f()
+    }
+
+    /// A task of `left_alone` is done.
+    #[inline(always)]
+    pub(crate) fn get_on(&self) {
+        self.active().queue().get_on();
     }
 
     /// Runs `f`; waits inside of it run only tasks that were queued in it.

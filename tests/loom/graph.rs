@@ -3,7 +3,7 @@
 
 use super::{caught, model};
 use filch::{
-    graph::model::{Nap, Node},
+    graph::model::{Bias, Nap, Node},
     ground::canary::Canary,
     pool::model::Pending,
 };
@@ -219,4 +219,67 @@ fn a_future_misses_no_wake() {
 fn canary_future_that_misses_a_wake() {
     caught(Canary::GraphWake, Some(3), future);
     caught(Canary::GraphWakeAgain, Some(3), future);
+}
+
+/// Three tasks lead to a fourth one. The owner of the run does two of them, another worker the third, at any time.
+struct Shared {
+    bias: Bias,
+    last: Node,
+    work: [Data; 2],
+    released: AtomicUsize,
+}
+
+impl Shared {
+    fn owner(&self, number: usize) {
+        self.work[number].add(1);
+        let last = if self.bias.begin() {
+            let last = self.last.arrive_alone();
+            self.bias.end();
+            last
+        } else {
+            self.last.arrive()
+        };
+        self.released(last);
+    }
+
+    fn other(&self, number: usize) {
+        self.bias.join();
+        self.work[number].add(1);
+        self.released(self.last.arrive());
+    }
+
+    fn released(&self, last: bool) {
+        if last {
+            let sum: usize = self.work.iter().map(Data::get).sum();
+            assert_eq!(sum, 3, "released too early");
+            self.released.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn joined() {
+    let shared = Arc::new(Shared {
+        bias: Bias::new(),
+        last: Node::new(3),
+        work: Default::default(),
+        released: AtomicUsize::new(0),
+    });
+    let other = {
+        let shared = shared.clone();
+        thread::spawn(move || shared.other(1))
+    };
+    shared.owner(0);
+    shared.owner(0);
+    other.join().unwrap();
+    assert_eq!(shared.released.load(Ordering::Relaxed), 1, "released once");
+}
+
+#[test]
+fn workers_that_join_a_run_lose_no_count() {
+    model(Some(2), joined);
+}
+
+#[test]
+fn canary_owner_that_does_not_notice_others() {
+    caught(Canary::GraphBias, Some(2), joined);
 }

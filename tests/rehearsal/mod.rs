@@ -1,6 +1,7 @@
 //! Random programs for rehearsals, and what must be true of them.
 #![allow(dead_code, reason = "every test file uses some of it")]
 
+pub(crate) mod after;
 pub(crate) mod graphs;
 pub(crate) mod tasks;
 
