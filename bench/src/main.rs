@@ -8,6 +8,7 @@ mod cpu_time;
 mod forks;
 mod graphs;
 mod harness;
+mod loops;
 mod pin;
 mod pools;
 mod report;

@@ -8,7 +8,7 @@
 //!
 //! Pieces are halved, so frames lie on the stack no deeper than the length has binary digits.
 
-use super::{over::Settings, pace::Pace, pieces::Pieces};
+use super::{breath::breathe, over::Settings, pace::Pace, pieces::Pieces};
 use crate::{
     fork::join_on,
     ground::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -217,7 +217,9 @@ impl<K> Shared<'_, '_, K> {
                 break;
             }
             pace.adapt(items);
-            breathe();
+            if breathe() {
+                pace.go_on();
+            }
         }
         std::mem::forget(alarm);
         (acc, pace)
@@ -289,7 +291,3 @@ impl<K> Shared<'_, '_, K> {
         End { cancelled, done }
     }
 }
-
-/// Between two blocks of a loop: the place where others get a chance.
-#[inline]
-fn breathe() {}

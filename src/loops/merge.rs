@@ -14,6 +14,7 @@
     reason = "items that stand in two places, of which one counts"
 )]
 
+use super::breath::breathe;
 use crate::fork::join;
 use std::{hint, marker::PhantomData, ptr, slice};
 
@@ -61,6 +62,7 @@ where
     /// Sorts the items of `space`: into the slice if they are halved an even number of times, else into the buffer. When it
     /// is over, they stay in the slice, in any order.
     fn halve(&self, space: Space<T>, halvings: u32) {
+        breathe();
         if (self.over)() {
             return;
         }
@@ -97,6 +99,7 @@ where
     /// Merges two sorted runs into `to`, where there is room for both; of equal items those of `left` come first.
     fn merge(&self, left: Run<T>, right: Run<T>, to: Place<T>) {
         if left.len + right.len <= MERGE {
+            breathe();
             return self.merge_here(left, right, to);
         }
         // The item in the middle of the longer run, and what goes before it in the other.

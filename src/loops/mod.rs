@@ -61,6 +61,7 @@
 //! ```
 
 mod adapt;
+mod breath;
 mod chunking;
 mod drive;
 mod error;

@@ -108,7 +108,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     where
         P::Item: Send,
     {
-        self.gather(|found, block| found.extend(block.items().filter(&wanted)))
+        self.gather(|found, block| output::extend_wanted(found, block, &wanted))
     }
 
     /// What `f` makes of the items, where it makes something, in their order.

@@ -36,7 +36,7 @@ impl<T> Drop for Memory<T> {
 pub struct Owned<T> {
     memory: Arc<Memory<T>>,
     /// The items from `at` to `end` are initialised and belong to this piece alone: `new` gives the first piece all of
-    /// them, `split_at` deals them out, and whoever takes one moves `at` or `end` past it first.
+    /// them, `split_at` deals them out, and whoever takes one moves `at` past it first. `at` is at most `end`.
     at: usize,
     end: usize,
 }
@@ -69,8 +69,9 @@ impl<T: Send> Pieces for Owned<T> {
     }
 
     fn split_at(mut self, index: usize) -> (Self, Self) {
+        // Not `at + index <= end`: anybody may call this, with an index that makes the sum wrap.
+        assert!(index <= self.end - self.at, "cut behind the end");
         let middle = self.at + index;
-        assert!(middle <= self.end, "cut behind the end");
         let end = std::mem::replace(&mut self.end, middle);
         let memory = self.memory.clone();
         let more = Self {

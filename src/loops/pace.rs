@@ -128,10 +128,15 @@ impl Pace {
         if self.shares == Shares::Later {
             self.shares = Shares::Now;
         }
+        self.go_on();
+        self
+    }
+
+    /// What has passed since the last block was not spent on items.
+    pub(super) fn go_on(&mut self) {
         if let Some((_, last)) = &mut self.times {
             *last = Instant::now();
         }
-        self
     }
 
     /// The items of the next block.

@@ -1,6 +1,6 @@
 //! What can be looped over: things that can be cut in two.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 /// Items in an order, that can be cut in two and walked through in sequence.
 ///
@@ -58,6 +58,7 @@ pub trait Pieces: Send + Sized {
 /// over(&mut vector).for_each(|n| *n *= 2);                     // items: &mut i32
 /// assert_eq!(over(vector).map(|n| n), [2, 4, 6]);              // items: i32
 /// assert_eq!(over(0_u64..3).map(|n| n), [0, 1, 2]);
+/// assert_eq!(over(1..=3).map(|n| n), [1, 2, 3]);
 /// assert_eq!(over(&[1, 2]).map(|n| *n), [1, 2]);
 /// ```
 pub trait Source {
@@ -180,6 +181,20 @@ macro_rules! ranges {
             #[inline]
             fn items(self) -> Self {
                 self
+            }
+        }
+
+        impl Source for RangeInclusive<$int> {
+            type Item = $int;
+            type Pieces = Range<$int>;
+
+            fn into_pieces(self) -> Range<$int> {
+                if self.is_empty() {
+                    return 0..0;
+                }
+                let (start, end) = self.into_inner();
+                let end = end.checked_add(1);
+                start..end.expect("a range with the largest number of its type; take a wider type, or that one apart")
             }
         }
     )*};

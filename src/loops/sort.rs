@@ -84,7 +84,8 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
     ///
     /// The settings for chunks don't matter to sorts, progress is told at the end, and a cancelled one leaves all items
     /// where they happen to be. So does a panic of a comparison. It takes a buffer as large as the slice, unless that is
-    /// short.
+    /// short. A run, of which there are two or more for each worker, is sorted in one go: the token is not looked at
+    /// meanwhile.
     pub fn sort(self) -> M::Out<()>
     where
         T: Ord,

@@ -2,6 +2,7 @@
 
 mod balance;
 mod board;
+mod data;
 mod executor;
 mod graph;
 mod idle;
@@ -11,6 +12,7 @@ mod small;
 mod sort;
 mod spawn;
 mod submit;
+mod symbolic;
 mod traps;
 mod wake;
 mod work;
@@ -86,5 +88,15 @@ pub(crate) const ALL: &[Suite] = &[
         name: "graph",
         about: "graphs of tiny tasks: built, run, and run again",
         cases: graph::cases,
+    },
+    Suite {
+        name: "data",
+        about: "loops over data: sums, maps, sorts, pictures, searches; large, and small ones from outside",
+        cases: data::cases,
+    },
+    Suite {
+        name: "symbolic",
+        about: "computer algebra: products of polynomials, derivatives, simplification, values",
+        cases: symbolic::cases,
     },
 ];
