@@ -371,6 +371,120 @@ fn ranges_of_all_integers() {
 }
 
 #[test]
+fn ranges_with_their_ends() {
+    for way in Way::ALL {
+        assert_eq!(way.cut(over(1..=1_000_u64)).sum::<u64>(), 500_500);
+        assert_eq!(way.cut(over(-2..=2_i8)).map(|n| n), [-2, -1, 0, 1, 2]);
+    }
+    #[expect(clippy::reversed_empty_ranges, reason = "an empty range")]
+    let empty = 5..=3_u32;
+    assert!(over(empty).map(|n| n).is_empty());
+    let panic = support::panic_of(|| over(0..=u8::MAX).map(|n| n));
+    assert!(panic.contains("take a wider type"), "{panic}");
+}
+
+#[test]
+fn filters_of_all_kinds_of_items() {
+    #[derive(Clone, Debug, PartialEq)]
+    struct Large([usize; 5]);
+    // Around the number that is made room for at a time.
+    for len in [0, 1, 255, 256, 257, 1_000, 20_000] {
+        for way in Way::ALL {
+            let wanted = |n: usize| n % 7 != 3 && n % 256 != 255;
+            let places: Vec<usize> = (0..len).filter(|n| wanted(*n)).collect();
+            assert_eq!(way.cut(over(0..len)).filter(|n| wanted(*n)), places);
+            let bytes: Vec<u8> = (0..len).map(|n| n as u8).collect();
+            let few: Vec<u8> = bytes.iter().copied().filter(|n| n % 3 == 0).collect();
+            assert_eq!(way.cut(over(&bytes)).cloned().filter(|n| n % 3 == 0), few);
+            let units = vec![(); len];
+            assert_eq!(way.cut(over(units.clone())).filter(|()| true), units);
+            assert!(way.cut(over(units)).filter(|()| false).is_empty());
+            let large = |n: usize| Large([n; 5]);
+            let found = way.cut(over((0..len).map(large).collect::<Vec<_>>()));
+            let found = found.filter(|item| wanted(item.0[0]));
+            assert!(
+                found
+                    .iter()
+                    .zip(&places)
+                    .all(|(item, n)| *item == large(*n))
+            );
+            let texts = (0..len).map(|n| n.to_string()).collect::<Vec<_>>();
+            let found = way
+                .cut(over(texts))
+                .filter(|text| wanted(text.parse().unwrap()));
+            assert!(
+                found
+                    .iter()
+                    .zip(&places)
+                    .all(|(text, n)| *text == n.to_string())
+            );
+            assert_eq!(found.len(), places.len());
+        }
+    }
+}
+
+#[test]
+fn sources_that_lie_do_no_harm() {
+    /// Says one number of items, cuts at will, and has another.
+    #[derive(Clone)]
+    struct Liar {
+        says: usize,
+        has: usize,
+    }
+    impl Pieces for Liar {
+        type Item = usize;
+        type Iter = std::ops::Range<usize>;
+        fn size(&self) -> usize {
+            self.says
+        }
+        fn split_at(self, index: usize) -> (Self, Self) {
+            let near = Self {
+                says: index,
+                has: self.has.min(index + 3),
+            };
+            (
+                near,
+                Self {
+                    says: self.says - index,
+                    has: self.has,
+                },
+            )
+        }
+        fn items(self) -> Self::Iter {
+            0..self.has
+        }
+    }
+    for (says, has) in [(2_000, 0), (2_000, 5_000), (3, 1), (300, 299), (0, 7)] {
+        for way in Way::ALL {
+            let liar = || way.cut(over(Liar { says, has }));
+            // Wrong results or panics, nothing worse.
+            let quietly = std::panic::AssertUnwindSafe(|| {
+                let _ = liar().map(Box::new);
+            });
+            let _ = std::panic::catch_unwind(quietly);
+            let _ = liar().filter(|n| n % 2 == 0);
+            let _ = liar().sum::<usize>();
+            let scan = std::panic::AssertUnwindSafe(|| {
+                let _ = liar().map_reduce(|n| n, |a, b| a + b);
+            });
+            let _ = std::panic::catch_unwind(scan);
+        }
+    }
+}
+
+#[test]
+fn pieces_of_a_vector_refuse_cuts_behind_their_end() {
+    use filch::loops::Source;
+    let vector: Vec<String> = ["a", "b", "c"].map(String::from).into();
+    let mut pieces = vector.into_pieces();
+    assert_eq!(pieces.next().as_deref(), Some("a"));
+    let panic = support::panic_of(|| pieces.split_at(usize::MAX));
+    assert!(panic.contains("behind the end"), "{panic}");
+    let (left, right) = vec![1, 2, 3].into_pieces().split_at(3);
+    assert_eq!((left.len(), right.len()), (3, 0));
+}
+
+#[test]
 fn ranges_longer_than_memory_end_early() {
     assert_eq!(over(0..u64::MAX).find_first(|n| *n == 12_345), Some(12_345));
     assert_eq!(

@@ -241,6 +241,79 @@ fn reductions_and_scans_own_what_they_make() {
 }
 
 #[test]
+fn items_without_a_size_are_dropped_once() {
+    static DROPPED: AtomicUsize = AtomicUsize::new(0);
+    struct Unit;
+    impl Drop for Unit {
+        fn drop(&mut self) {
+            DROPPED.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    everywhere(|pool| {
+        let units = || (0..ITEMS).map(|_| Unit).collect::<Vec<_>>();
+        let dropped = || DROPPED.swap(0, Ordering::SeqCst);
+        let made = pool.over(0..ITEMS).eager().map(|_| Unit);
+        assert_eq!((made.len(), dropped()), (ITEMS, 0));
+        drop(made);
+        assert_eq!(dropped(), ITEMS);
+        let kept = pool.over(units()).eager().filter(|_| true);
+        assert_eq!((kept.len(), dropped()), (ITEMS, 0));
+        drop(kept);
+        assert_eq!(dropped(), ITEMS);
+        let made = AtomicUsize::new(0);
+        let panic = panic_of(|| {
+            pool.over(0..ITEMS).eager().map(|n| {
+                if n == 1_500 {
+                    quiet_panic("no more units");
+                }
+                made.fetch_add(1, Ordering::SeqCst);
+                Unit
+            })
+        });
+        assert_eq!((panic, dropped()), ("no more units", made.into_inner()));
+        let token = CancelToken::new();
+        let made = AtomicUsize::new(0);
+        let outcome = pool.over(0..ITEMS).eager().max_chunk(10).cancel(&token);
+        let outcome = outcome.map(|n| {
+            if n == 1_000 {
+                token.cancel();
+            }
+            made.fetch_add(1, Ordering::SeqCst);
+            Unit
+        });
+        assert!(outcome.is_err());
+        assert_eq!(dropped(), made.into_inner());
+    });
+}
+
+#[test]
+fn a_filter_that_panics_drops_once() {
+    everywhere(|pool| {
+        let drops = Drops::default();
+        let items: Vec<(usize, Counted)> = (0..ITEMS).map(|n| (n, drops.value())).collect();
+        let panic = panic_of(|| {
+            pool.over(items).eager().filter(|item| {
+                if item.0 == 1_234 {
+                    quiet_panic("not this one");
+                }
+                item.0 % 2 == 0
+            })
+        });
+        assert_eq!((panic, drops.seen()), ("not this one", ITEMS));
+        // Without destructors they are written in another way.
+        let panic = panic_of(|| {
+            pool.over(0..ITEMS).eager().filter(|n| {
+                if *n == 1_234 {
+                    quiet_panic("nor this");
+                }
+                true
+            })
+        });
+        assert_eq!(panic, "nor this");
+    });
+}
+
+#[test]
 fn no_deep_recursion() {
     // Blocks of one item, a million of them, on a small stack.
     let thread = std::thread::Builder::new().stack_size(256 * 1024);

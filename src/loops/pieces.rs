@@ -61,6 +61,9 @@ pub trait Pieces: Send + Sized {
 /// assert_eq!(over(1..=3).map(|n| n), [1, 2, 3]);
 /// assert_eq!(over(&[1, 2]).map(|n| *n), [1, 2]);
 /// ```
+///
+/// # Panics
+/// When a range goes through the largest number of its type, as `0..=u8::MAX` does: take a wider type.
 pub trait Source {
     /// What is walked through.
     type Item;
@@ -193,8 +196,10 @@ macro_rules! ranges {
                     return 0..0;
                 }
                 let (start, end) = self.into_inner();
-                let end = end.checked_add(1);
-                start..end.expect("a range with the largest number of its type; take a wider type, or that one apart")
+                let Some(end) = end.checked_add(1) else {
+                    panic!("a range through the largest number of its type; take a wider type");
+                };
+                start..end
             }
         }
     )*};
