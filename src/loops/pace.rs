@@ -16,16 +16,19 @@ const WAKE_AFTER: Duration = Duration::from_micros(15);
 /// The same when nobody sleeps: what a thief costs its victim, in cache lines that wander.
 const STEAL_AFTER: Duration = Duration::from_micros(3);
 
-/// The first block is such a part of a worker's share, so that trying it out alone costs little. With fewer items a
-/// worker than this, a loop is shared from the start: the first item alone may be a good part of the whole.
+/// What is tried out alone, after the first item, is such a part of a worker's share at most, so that it costs little. With
+/// fewer items a worker than this, a loop is shared from the start: the first item alone may be a good part of the whole.
 const TRIAL: usize = 16;
 
 /// The same where there is nobody to share with, or something else to steal: such a part of the whole. Loops inside of
 /// loops are most often short, and each look at the clock counts.
 const INNER_TRIAL: usize = 4;
 
-/// The most items of the first block: what one takes is not known yet.
-const FIRST: usize = 16;
+/// The most items of the second block, when one item has been timed: that may be next to nothing, or have been easy.
+const SECOND: usize = 64;
+
+/// The most items of the first block where nobody waits for it.
+const INNER_FIRST: usize = 16;
 
 /// The most items of a block, unless the caller wants more at least: even bytes that are summed up by the dozen take some
 /// 10 µs, and items that follow may be quite different.
@@ -65,6 +68,8 @@ pub(super) struct Pace {
     max: usize,
     /// How many items the next block has; at least one.
     block: usize,
+    /// The most that the block after it may have.
+    most: usize,
     shares: Shares,
     /// When the loop began, and when the last block ended; nothing where nobody wants to know.
     times: Option<(Instant, Instant)>,
@@ -93,24 +98,33 @@ impl Pace {
                     min: size,
                     max: size,
                     block: size,
+                    most: size,
                     shares: Shares::Chunks,
                     times: None,
                 };
             }
         };
-        let parts = if workers == 1 || site.has_queued() {
+        let alone = workers == 1 || site.has_queued();
+        let parts = if alone {
             INNER_TRIAL
         } else {
             workers.saturating_mul(TRIAL)
         };
         let few = len / min < parts;
-        let first = if watching { 1 } else { len / parts };
-        let block = first.min(FIRST).max(min).min(max);
+        let trial = len / parts;
+        // If others could help, they wait for the first block: one item may take long enough to share the rest.
+        let (first, second) = if alone && !watching {
+            (trial.min(INNER_FIRST), INNER_FIRST * STEP)
+        } else {
+            (1, trial.min(SECOND))
+        };
+        let block = first.max(min).min(max);
         Self {
             // The most counts more.
             min: min.min(max),
             max,
             block,
+            most: second.max(block),
             shares: if eager || few {
                 Shares::Now
             } else {
@@ -185,7 +199,8 @@ impl Pace {
         let took = u64::try_from(took).unwrap_or(u64::MAX).max(1);
         let fits = (items as u64).saturating_mul(BLOCK_NANOS) / took;
         let fits = usize::try_from(fits).unwrap_or(usize::MAX);
-        let (least, most) = (self.block / STEP, self.block.saturating_mul(STEP).min(MOST));
-        self.block = fits.max(least).min(most).max(self.min).min(self.max);
+        let least = self.block / STEP;
+        self.block = fits.max(least).min(self.most).max(self.min).min(self.max);
+        self.most = self.block.saturating_mul(STEP).min(MOST);
     }
 }
