@@ -42,6 +42,7 @@ const NOT_IN_THE_ENGINE: &[&[&str]] = &[
 const UNSAFE_FILES: &[&str] = &[
     "src/ground/sync.rs",
     "src/ground/sys/barrier.rs",
+    "src/ground/sys/pages.rs",
     "src/ground/sys/stack.rs",
     "src/engine/deque/ring.rs",
     "src/engine/deque/mod.rs",
@@ -57,6 +58,7 @@ const UNSAFE_FILES: &[&str] = &[
     "src/fork/scope.rs",
     "src/fork/spawn.rs",
     "src/graph/node.rs",
+    "src/graph/plain.rs",
     "src/graph/run.rs",
     "src/graph/start.rs",
     "src/graph/remote.rs",

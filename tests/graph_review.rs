@@ -613,3 +613,49 @@ mod checks {
         assert_eq!(plan.with_inner(number, |inner| inner.len()), None);
     }
 }
+
+/// Sources that a worker takes together come before what the first of them leads to, as far as that is queued.
+#[test]
+fn sources_come_in_their_order_and_before_what_they_queue() {
+    let alone = Pool::builder().workers(0).build().unwrap();
+    let order = Mutex::new(Vec::new());
+    let graph = Graph::new();
+    // So many that a worker takes several at once.
+    let sources: Vec<_> = (0..64)
+        .map(|_| {
+            let order = &order;
+            let source = graph.task("", move || order.lock().unwrap().push("source"));
+            let leads_to = |name| graph.task("", move || order.lock().unwrap().push(name));
+            source.precede([leads_to("queued"), leads_to("next")]);
+            source
+        })
+        .collect();
+    drop(sources);
+    graph.plan().unwrap().run_on(&alone).unwrap();
+    let order = order.into_inner().unwrap();
+    assert_eq!(order.len(), 3 * 64);
+    // With no threads sources are taken by eights; so the second begins when the first one's chain is at its end.
+    assert_eq!(order[..4], ["source", "next", "source", "next"]);
+}
+
+/// Who lets another task run gets its turn back soon, though there is more of the same graph.
+#[test]
+fn a_task_that_yields_lets_one_strand_run() {
+    let alone = Pool::builder().workers(0).build().unwrap();
+    let (ran, meanwhile) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let graph = Graph::new();
+    let source = graph.task("source", || ());
+    for _ in 0..40 {
+        source.precede(graph.task("", || {
+            ran.fetch_add(1, Ordering::Relaxed);
+        }));
+    }
+    // The last one comes first.
+    source.precede(graph.task("yields", || {
+        filch::yield_now();
+        meanwhile.store(ran.load(Ordering::Relaxed), Ordering::Relaxed);
+    }));
+    graph.plan().unwrap().run_on(&alone).unwrap();
+    assert_eq!(ran.into_inner(), 40);
+    assert!(meanwhile.into_inner() <= 1, "it waited for a whole graph");
+}

@@ -64,6 +64,7 @@ pub use idle::{IdleAction, IdlePolicy, Tiered, WakePolicy};
 pub use injector::{Injector, Take};
 pub use lanes::{Ageing, Level};
 pub use queue::{Acquired, Hunt, PerWorker, PerWorkerSpec, Queue, Shared, SharedSpec, Strategy};
+pub(crate) use queue::{FAST_STEPS, STEPS};
 pub use sleep::Sleep;
 pub use victims::{Topology, Victims};
 pub use worker::{Step, Ticket, Worker};

@@ -72,6 +72,8 @@ enum Search<T> {
     Nothing,
     /// Nothing yet: look again.
     Unfinished,
+    /// As [`Acquired::LeftAlone`].
+    LeftAlone,
 }
 
 /// Where a task was that a hunt brought in.
@@ -230,6 +232,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         let found = match self.search() {
             Search::Found(task, source) => (task, source),
             Search::Unfinished => return Err(Step::Idle(IdleAction::Spin(1))),
+            // They may need help at any time, so no sleep; but somebody else may want the processor.
+            Search::LeftAlone => return Err(Step::Idle(IdleAction::Yield)),
             Search::Nothing => {
                 self.rounds = self.rounds.saturating_add(1);
                 match self.core.settings.idle.idle(self.rounds) {
@@ -274,8 +278,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
                 }
                 Some((task, source_of(victim)))
             }
-            Acquired::Nothing if raised.has(Level::Low) => self.take_low(),
-            Acquired::Nothing | Acquired::Unfinished => None,
+            Acquired::Nothing | Acquired::LeftAlone if raised.has(Level::Low) => self.take_low(),
+            Acquired::Nothing | Acquired::Unfinished | Acquired::LeftAlone => None,
         }
     }
 
@@ -293,6 +297,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     #[cold]
     pub(super) fn take_inside(&mut self) -> Option<T> {
         if self.phase != Phase::Active || self.idle {
+            self.choice.turns.put_off();
             return None; // the next step looks, and knows that the worker has run out
         }
         let (task, source) = self.find_other()?;
@@ -345,6 +350,13 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         match self.hunt() {
             Acquired::Task { task, victim, .. } => Search::Found(task, source_of(victim)),
             Acquired::Unfinished => Search::Unfinished,
+            // Those who need no help keep nobody from the rest.
+            Acquired::LeftAlone => {
+                let rest = self.take_low().or_else(|| self.take_left_behind());
+                rest.map_or(Search::LeftAlone, |(task, source)| {
+                    Search::Found(task, source)
+                })
+            }
             Acquired::Nothing => match self.take_low() {
                 Some((task, source)) => Search::Found(task, source),
                 None => Search::Nothing,

@@ -3,6 +3,7 @@
 use super::{
     check,
     context::Context,
+    edges::MOST_TASKS,
     error::GraphError,
     flow::Place,
     node::{Env, Kind, Node, Then},
@@ -11,6 +12,7 @@ use super::{
     semaphore::Semaphore,
     value::Values,
 };
+use crate::ground::sys::pages;
 use std::{
     borrow::Cow,
     cell::{RefCell, RefMut},
@@ -62,6 +64,22 @@ pub(super) struct Parts {
 }
 
 impl Parts {
+    /// Adds a record.
+    #[inline(always)]
+    fn push(&mut self, node: Node) {
+        if self.nodes.len() == self.nodes.capacity() {
+            self.grow();
+        }
+        self.nodes.push(node);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        self.nodes.reserve(1);
+        pages::prefer_large(&self.nodes);
+    }
+
     /// The places of a task.
     fn take_places(&mut self, task: u32) -> Vec<(u32, Place)> {
         self.places.extract_if(.., |(of, _)| *of == task).collect()
@@ -125,6 +143,18 @@ impl Names {
     }
 }
 
+/// The number of the next task.
+///
+/// # Panics
+/// When there are too many.
+#[inline(always)]
+fn next_index(tasks: usize) -> u32 {
+    let index = u32::try_from(tasks).ok();
+    index
+        .filter(|index| *index <= MOST_TASKS)
+        .expect("a graph has room for 2^31 tasks")
+}
+
 impl<'env> Graph<'env> {
     /// An empty graph.
     #[must_use]
@@ -139,6 +169,7 @@ impl<'env> Graph<'env> {
             nodes: Vec::with_capacity(tasks + 1),
             ..Parts::default()
         };
+        pages::prefer_large(&parts.nodes);
         parts.nodes.push(Node::empty(0));
         Self {
             parts: RefCell::new(parts),
@@ -148,8 +179,8 @@ impl<'env> Graph<'env> {
 
     pub(super) fn add(&self, name: Cow<'static, str>) -> Task<'_, 'env> {
         let mut parts = self.parts.borrow_mut();
-        let index = u32::try_from(parts.nodes.len()).expect("a graph has room for 2^32 tasks");
-        parts.nodes.push(Node::empty(index));
+        let index = next_index(parts.nodes.len());
+        parts.push(Node::empty(index));
         parts.names.push(index, name);
         Task { graph: self, index }
     }
@@ -160,8 +191,8 @@ impl<'env> Graph<'env> {
         F: FnMut(&Context<'_, '_, '_>) -> Then + Send + 'env,
     {
         let mut parts = self.parts.borrow_mut();
-        let index = u32::try_from(parts.nodes.len()).expect("a graph has room for 2^32 tasks");
-        parts.nodes.push(Node::new(index, kind, func));
+        let index = next_index(parts.nodes.len());
+        parts.push(Node::new(index, kind, func));
         parts.names.push(index, name);
         Task { graph: self, index }
     }

@@ -12,6 +12,13 @@ pub(super) struct Context<'a, 'w, 'c> {
     pub(super) at: Cell<u32>,
     /// How many the strand has run.
     pub(super) ran: Cell<u64>,
+    /// The worker is the one that waits for the run.
+    pub(super) mine: bool,
+    /// Whether a strand that ends may go on with another one, that this worker has queued.
+    pub(super) goes_on: Cell<bool>,
+    /// How many strands that the run counts as pending have been gone on with, so that so many can be queued without
+    /// being counted.
+    pub(super) spare: Cell<u32>,
     /// What it leaves to its strand; in special plans.
     pub(super) left: Option<&'a Left>,
 }

@@ -206,9 +206,8 @@ impl Plan<'_> {
     /// All edges, by the tasks' numbers.
     pub(super) fn edges(&self) -> impl Iterator<Item = (u32, u32)> {
         self.nodes().iter().flat_map(|node| {
-            let (first, count) = (node.first as usize, node.successors as usize);
-            let next = &self.shape.successors[first..][..count];
-            next.iter().map(|&to| (node.index(), to))
+            let next = node.leads.all(&self.shape.successors);
+            next.map(|edge| (node.index(), edge.to()))
         })
     }
 }

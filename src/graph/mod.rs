@@ -119,20 +119,24 @@ mod build;
 mod check;
 mod context;
 mod dot;
+mod edges;
 mod error;
 mod flow;
 mod future;
 mod handle;
+mod missing;
 mod nap;
 mod node;
 mod options;
 mod order;
 pub mod pipeline;
+mod plain;
 mod plan;
 mod remote;
 mod run;
 mod runtime;
 mod semaphore;
+mod special;
 mod start;
 mod svg;
 mod tally;
@@ -157,5 +161,7 @@ pub use value::{Input, Inputs, Moved, Value};
 #[cfg(filch_loom)]
 #[doc(hidden)]
 pub mod model {
-    pub use super::{bias::model::Bias, nap::model::Nap, node::model::Node};
+    pub use super::{
+        bias::model::Bias, missing::model::Missing, nap::model::Nap, node::model::Node,
+    };
 }

@@ -2,13 +2,16 @@
 
 use super::{
     build::{Graph, Parts},
+    edges::Edge,
     error::RunError,
+    missing::Missing,
     node::{Env, Node},
     options::RunOptions,
     semaphore::Needs,
     start,
     timeline::Recorder,
 };
+use crate::ground::sys::pages;
 use crate::pool::{Pool, on_current};
 use std::{fmt, sync::Arc};
 
@@ -18,20 +21,22 @@ use std::{fmt, sync::Arc};
 pub struct Plan<'env> {
     pub(super) parts: Parts,
     pub(super) shape: Shape,
+    /// One for each record; none if no task waits for more than one other.
+    pub(super) missing: Box<[Missing]>,
     _env: Env<'env>,
 }
 
 /// What the check has found out. The instances of a template share it.
 #[derive(Clone)]
 pub(super) struct Shape {
-    /// The successors of all tasks, one after the other.
-    pub(super) successors: Arc<[u32]>,
+    /// The successors of all tasks but for the last one of each, one after the other.
+    pub(super) successors: Arc<[Edge]>,
     /// The tasks that wait for nobody.
     pub(super) sources: Arc<[u32]>,
     /// Whether some task waits for more than one.
     pub(super) joins: bool,
-    /// Whether only a few tasks can run at the same time, on the way from the first to the last.
-    pub(super) narrow: bool,
+    /// Whether the tasks are better left to one worker.
+    pub(super) alone: Option<Alone>,
     /// Whether there are conditions.
     pub(super) conditions: bool,
     /// Whether there is more to it than closures that are called once a run.
@@ -41,6 +46,16 @@ pub(super) struct Shape {
     pub(super) unreachable: Arc<[u32]>,
     /// The semaphores of the tasks that have some, sorted by the tasks' numbers.
     pub(super) needs: Arc<[(u32, Needs)]>,
+}
+
+/// Only a few tasks of a plan can run at the same time, on the way from the first to the last, so that they are done
+/// sooner by one worker than shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Alone {
+    /// If they take less than some hundred nanoseconds each.
+    IfSmall,
+    /// If they take less than some ten nanoseconds each.
+    IfTiny,
 }
 
 /// What a run came to.
@@ -75,12 +90,13 @@ impl Plus for Result<RunReport, RunError> {
 }
 
 impl<'env> Plan<'env> {
-    pub(super) fn new(mut parts: Parts, shape: Shape) -> Self {
+    pub(super) fn new(mut parts: Parts, shape: Shape, missing: Box<[Missing]>) -> Self {
         parts.edges = Vec::new();
-        parts.nodes.shrink_to_fit();
+        pages::shrink(&mut parts.nodes);
         Self {
             parts,
             shape,
+            missing,
             _env: Env::new(),
         }
     }
@@ -206,11 +222,10 @@ impl<'env> Plan<'env> {
     pub fn edit(self) -> Graph<'env> {
         let mut parts = self.parts;
         for node in &parts.nodes {
-            let (first, count) = (node.first as usize, node.successors as usize);
-            let next = &self.shape.successors[first..][..count];
+            let next = node.leads.all(&self.shape.successors);
             parts
                 .edges
-                .extend(next.iter().map(|&to| (node.index(), to)));
+                .extend(next.map(|edge| (node.index(), edge.to())));
         }
         Graph::from_parts(parts)
     }
@@ -220,6 +235,7 @@ impl<'env> Plan<'env> {
         Plan {
             parts: self.parts,
             shape: self.shape,
+            missing: self.missing,
             _env: Env::new(),
         }
     }
@@ -239,6 +255,9 @@ impl<'env> Plan<'env> {
     /// Puts the counters back.
     pub(super) fn reset(&mut self) {
         self.parts.nodes.iter_mut().for_each(Node::reset);
+        for (missing, node) in self.missing.iter_mut().zip(&self.parts.nodes) {
+            *missing = Missing::new(node.waits_for());
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 //! # The protocol
 //!
 //! A *strand* is a job of the pool: it runs a task, releases the successors for which that was the last one missing, goes on
-//! with one of them and queues the others, a strand each; when there is none it ends. A run is over when all of its strands
+//! with one of them and queues the others, a strand each; when there is none it goes on with the newest that it has queued,
+//! and ends when that is gone or another's turn has come. A run is over when all of its strands
 //! have ended, which [`Pending`] counts: a chain costs nothing to count, and the thread that waits counts its own
 //! strands in a plain cell.
 //!
@@ -30,6 +31,8 @@
 use super::{
     bias::Bias,
     context::{Context, Left},
+    edges::Edge,
+    missing::Missing,
     node::{Node, Then},
     plan::{Plan, Shape},
     remote::{NOBODY, Remote},
@@ -60,16 +63,14 @@ use std::{
 /// The most sources that a feeder takes at once: 256 empty tasks take a microsecond, so the cursor is no crowded place.
 const MOST_FED: usize = 256;
 
-/// The most successors that the owner of a run counts without locked instructions in one go.
-const MOST_AT_ONCE: usize = 64;
-
 /// A run: what its strands share. It outlives them.
 pub(super) struct Run<'p> {
     pub(super) pool: *const Inner,
     /// The worker that waits, or [`NOBODY`].
     pub(super) owner: usize,
     pub(super) nodes: &'p [Node],
-    successors: &'p [u32],
+    pub(super) missing: &'p [Missing],
+    pub(super) successors: &'p [Edge],
     sources: &'p [u32],
     /// Whether there is more to it than closures.
     special: bool,
@@ -79,7 +80,7 @@ pub(super) struct Run<'p> {
     /// Who waits for it runs only what was queued there, so it has to take what was sent from elsewhere.
     pub(super) alone: bool,
     /// Who touches the counters of the tasks; used where nothing is special.
-    bias: Bias,
+    pub(super) bias: Bias,
     /// The next source.
     cursor: Padded<AtomicUsize>,
     pub(super) pending: Pending,
@@ -104,7 +105,7 @@ unsafe impl Sync for Run<'_> {}
 ///
 /// # Safety
 /// `data` points to a node of a run that is not over.
-unsafe fn run_strand(data: *const (), site: &Site<'_, '_>) {
+pub(super) unsafe fn run_strand(data: *const (), site: &Site<'_, '_>) {
     // SAFETY: the caller's duty.
     let (run, index) = unsafe { run_of(data) };
     // SAFETY: the strand is pending, so the run is alive.
@@ -173,6 +174,7 @@ impl<'p> Run<'p> {
             pool,
             owner,
             nodes: plan.nodes(),
+            missing: &plan.missing,
             successors: &plan.shape.successors,
             sources: &plan.shape.sources,
             special: plan.shape.special,
@@ -288,7 +290,7 @@ impl Run<'_> {
 
     /// Queues a job, unless this worker is a guest that may leave before it is taken: false then.
     #[inline(always)]
-    fn push(&self, site: &Site<'_, '_>, job: Job) -> bool {
+    pub(super) fn push(&self, site: &Site<'_, '_>, job: Job) -> bool {
         if self.is_owner(site) {
             self.pending.add_here();
         } else if site.is_guest() && !self.keeps(site) {
@@ -352,97 +354,33 @@ impl Run<'_> {
         }
     }
 
-    /// Runs some tasks, and what each of them leads to, one after the other.
     #[inline(always)]
-    fn strands(&self, site: &Site<'_, '_>, all: impl Iterator<Item = u32>) {
-        let cx = Context {
+    pub(super) fn context<'a, 'w, 'c>(
+        &'a self,
+        site: &'a Site<'w, 'c>,
+        left: Option<&'a Left>,
+    ) -> Context<'a, 'w, 'c> {
+        let mine = self.is_owner(site);
+        Context {
             run: self,
             site,
             at: Cell::new(0),
             ran: Cell::new(0),
-            left: None,
-        };
-        for first in all {
-            cx.at.set(first);
-            let mut kept = Vec::new();
-            if let Err(payload) = unwind::contain(|| self.follow(&cx, &mut kept)) {
-                self.panicked(cx.index(), payload);
-            }
+            mine,
+            goes_on: Cell::new(false),
+            spare: Cell::new(0),
+            left,
         }
-        self.count(site, cx.ran.get());
     }
 
     #[inline(always)]
-    fn count(&self, site: &Site<'_, '_>, ran: u64) {
+    pub(super) fn count(&self, site: &Site<'_, '_>, ran: u64) {
         if self.is_owner(site) {
             self.ran_here.set(self.ran_here.get() + ran);
         } else {
             // Relaxed: read after everybody is done.
             self.ran_elsewhere.fetch_add(ran, Ordering::Relaxed);
         }
-    }
-
-    /// `kept` are the tasks that could not be queued.
-    #[inline(always)]
-    fn follow(&self, cx: &Context<'_, '_, '_>, kept: &mut Vec<u32>) {
-        let mut next = Some(cx.at.get());
-        while let Some(index) = next.or_else(|| kept.pop()) {
-            if self.stopped() {
-                return self.cut();
-            }
-            cx.at.set(index);
-            let node = &self.nodes[index as usize];
-            node.rearm();
-            // SAFETY: this task is ours: the last of its predecessors has released it, once.
-            let then = unsafe { node.call(cx) };
-            debug_assert_eq!(then, Then::All);
-            cx.ran.set(cx.ran.get() + 1);
-            if self.shape.narrow {
-                cx.site.get_on();
-            }
-            next = self.release(cx.site, self.successors(node), kept);
-        }
-    }
-
-    #[inline(always)]
-    fn successors(&self, node: &Node) -> &[u32] {
-        &self.successors[node.first as usize..][..node.successors as usize]
-    }
-
-    /// A task is done: queues those of its successors for which it was the last one missing, but for one, to go on
-    /// with.
-    #[inline(always)]
-    fn release(&self, site: &Site<'_, '_>, successors: &[u32], kept: &mut Vec<u32>) -> Option<u32> {
-        // Whoever joins waits for the end of it, so it must be near.
-        let few = successors.len() <= MOST_AT_ONCE;
-        if self.shape.joins && few && self.is_owner(site) && self.bias.begin() {
-            let next = self.release_by(Node::arrive_alone, site, successors, kept);
-            self.bias.end();
-            return next;
-        }
-        self.release_by(Node::arrive, site, successors, kept)
-    }
-
-    #[inline(always)]
-    fn release_by(
-        &self,
-        arrive: impl Fn(&Node) -> bool,
-        site: &Site<'_, '_>,
-        successors: &[u32],
-        kept: &mut Vec<u32>,
-    ) -> Option<u32> {
-        let mut next = None;
-        for &successor in successors {
-            if !arrive(&self.nodes[successor as usize]) {
-                continue;
-            }
-            if let Some(other) = next.replace(successor)
-                && !self.push(site, self.strand_job(other))
-            {
-                kept.push(other);
-            }
-        }
-        next
     }
 
     /// The job that runs the strand of a task.
@@ -470,13 +408,8 @@ impl Run<'_> {
     #[inline(never)]
     fn strand_special(&self, site: &Site<'_, '_>, first: u32, admitted: bool) {
         let left = Left::default();
-        let cx = Context {
-            run: self,
-            site,
-            at: Cell::new(first),
-            ran: Cell::new(0),
-            left: Some(&left),
-        };
+        let cx = self.context(site, Some(&left));
+        cx.at.set(first);
         // Loops of conditions are worth a copy that does not ask for the rest.
         let followed = if self.shape.needs.is_empty() && self.shape.recorder.is_none() {
             unwind::contain(|| self.follow_special::<false>(&cx, admitted))
@@ -511,7 +444,9 @@ impl Run<'_> {
                 return;
             }
             let node = &self.nodes[index as usize];
-            node.rearm();
+            if node.waits_for() > 1 {
+                self.missing[index as usize].rearm(node.waits_for());
+            }
             if conditions && !node.claim() {
                 self.give_back(site, index);
                 return self.overlapped(index);
@@ -534,69 +469,13 @@ impl Run<'_> {
                 self.give_back(site, index);
             }
             cx.ran.set(cx.ran.get() + 1);
-            let successors = self.successors(node);
             next = match then {
-                Then::All => self.release_special(site, successors),
-                Then::One(number) => successors.get(number).copied(),
-                Then::Many => self.lead(cx, successors),
+                Then::All => self.release_special(site, node.leads),
+                Then::One(number) => node.leads.get(self.successors, number),
+                Then::Many => self.lead(cx, node.leads),
                 Then::Later => None,
             };
         }
-    }
-
-    /// Gives back what the running task has.
-    #[inline(always)]
-    fn leave(&self, site: &Site<'_, '_>, index: u32) {
-        if self.shape.conditions {
-            self.nodes[index as usize].unclaim();
-        }
-        self.give_back(site, index);
-    }
-
-    /// The same as `release`.
-    fn release_special(&self, site: &Site<'_, '_>, successors: &[u32]) -> Option<u32> {
-        let mut next = None;
-        for &successor in successors {
-            if self.nodes[successor as usize].arrive()
-                && let Some(other) = next.replace(successor)
-            {
-                self.queue(site, other);
-            }
-        }
-        next
-    }
-
-    /// A condition has chosen some of its successors.
-    fn lead(&self, cx: &Context<'_, '_, '_>, successors: &[u32]) -> Option<u32> {
-        let chosen = cx.left.map(|left| left.chosen.take()).unwrap_or_default();
-        let mut next = None;
-        for number in chosen {
-            if let Some(&successor) = successors.get(number)
-                && let Some(other) = next.replace(successor)
-            {
-                self.queue(cx.site, other);
-            }
-        }
-        next
-    }
-
-    /// A task that was held is done; `done` comes next.
-    pub(super) fn complete(&self, site: &Site<'_, '_>, index: u32) {
-        self.leave(site, index);
-        if let Some(to) = &self.shape.recorder {
-            to.complete(index);
-        }
-        self.count(site, 1);
-        let successors = self.successors(&self.nodes[index as usize]);
-        if let Some(last) = self.release_special(site, successors) {
-            self.queue(site, last);
-        }
-    }
-
-    /// A task that was held will not be done: its future was dropped.
-    pub(super) fn abandon(&self, site: &Site<'_, '_>, index: u32) {
-        self.leave(site, index);
-        self.cut();
     }
 }
 

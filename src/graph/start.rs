@@ -6,7 +6,7 @@ use super::{
     error::{Outcome, RunError},
     flow::Place,
     node::Then,
-    plan::{Plan, RunReport},
+    plan::{Alone, Plan, RunReport},
     remote::{NOBODY, Remote},
     run::Run,
 };
@@ -36,17 +36,20 @@ pub(super) fn run(plan: &mut Plan<'_>, site: &Site<'_, '_>) -> Result<RunReport,
     let mut run = Run::new(site.pool(), site.worker(), plan, &stop);
     run.isolated = site.is_isolated();
     let began = site.mark();
-    let work = || {
-        run.nodes[0].lead_to(ptr::from_ref(&run).cast());
+    let feed = || {
         run.pending.add_here();
         run.feed(site);
         run.unhold(site);
+    };
+    let work = || {
+        run.nodes[0].lead_to(ptr::from_ref(&run).cast());
+        site.aiming_at(&run.pending, feed);
         site.wait(&run.pending, began);
     };
     // The strands point into this frame.
-    unwind::or_abort(|| match run.shape.narrow {
-        true => site.left_alone(work),
-        false => work(),
+    unwind::or_abort(|| match run.shape.alone {
+        Some(alone) => site.left_alone(alone == Alone::IfTiny, work),
+        None => work(),
     });
     if let Some(ran) = run.success() {
         return Ok(RunReport { ran });

@@ -2,12 +2,15 @@
 
 use super::{
     build::{Graph, Names, Parts, Task},
+    edges::Leads,
     error::GraphError,
+    missing::Missing,
     node::{Kind, Node, Then},
     order::Order,
     plan::{Plan, Shape},
     semaphore::Semaphore,
 };
+use crate::ground::sys::pages;
 use std::{borrow::Cow, cell::RefCell, fmt, sync::Arc};
 
 type Work<'env, D> = Arc<dyn Fn(&D) -> Then + Send + Sync + 'env>;
@@ -74,7 +77,7 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
         Ok(Template {
             works,
             records: records
-                .map(|node| (node.first, node.successors, node.waits_for(), node.kind))
+                .map(|node| (node.leads, node.waits_for(), node.kind))
                 .collect(),
             names: plan.parts.names.share(),
             semaphores: std::mem::take(&mut plan.parts.semaphores),
@@ -121,8 +124,8 @@ impl<D> fmt::Debug for TemplateGraph<'_, D> {
 /// ```
 pub struct Template<'env, D> {
     works: Vec<Work<'env, D>>,
-    /// Of each record: where its successors begin, how many there are, for how many it waits, and its kind.
-    records: Vec<(u32, u32, u32, Kind)>,
+    /// Of each record: where it leads to, for how many it waits, and its kind.
+    records: Vec<(Leads, u32, Kind)>,
     names: Names,
     /// Those of the tasks, and the order that was asked for: the shape has them already, but an edit begins anew.
     semaphores: Vec<(u32, Semaphore)>,
@@ -136,10 +139,11 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
     pub fn instance(&self, data: impl Into<Arc<D>>) -> Plan<'env> {
         let data = data.into();
         let mut nodes = Vec::with_capacity(self.records.len());
-        for (index, &(first, successors, waits_for, kind)) in (0..).zip(&self.records) {
+        pages::prefer_large(&nodes);
+        for (index, &(leads, waits_for, kind)) in (0..).zip(&self.records) {
             let mut node = Node::empty(index);
             node.kind = kind;
-            (node.first, node.successors) = (first, successors);
+            node.leads = leads;
             node.set_waits_for(waits_for);
             // The first record is no task.
             if let Some(number) = (index as usize).checked_sub(1) {
@@ -155,7 +159,15 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
             order: self.order.clone(),
             ..Parts::default()
         };
-        Plan::new(parts, self.shape.clone())
+        let counted = if self.shape.joins {
+            &self.records[..]
+        } else {
+            &[]
+        };
+        let missing = counted
+            .iter()
+            .map(|&(_, waits_for, _)| Missing::new(waits_for));
+        Plan::new(parts, self.shape.clone(), missing.collect())
     }
 
     /// How many tasks an instance has.

@@ -59,6 +59,20 @@ impl Pending {
     pub(crate) fn elsewhere(&self) -> &AtomicI64 {
         &self.elsewhere
     }
+
+    /// So many tasks are done here, while one more is pending.
+    #[inline(always)]
+    pub(crate) fn give_back_here(&self, tasks: u32) {
+        self.here.set(self.here.get() - i64::from(tasks));
+    }
+
+    /// So many tasks are done elsewhere, and the caller has one more that is pending.
+    #[inline(always)]
+    pub(crate) fn give_back_elsewhere(&self, tasks: u32) {
+        // Relaxed: that one tells what they did, in `done_elsewhere`.
+        self.elsewhere
+            .fetch_sub(i64::from(tasks) * ONE, Ordering::Relaxed);
+    }
 }
 
 /// A task is done on another worker than the owner's. Takes the word alone: when it has changed, everything around it
@@ -125,6 +139,10 @@ pub(crate) mod model {
 
         pub fn add_elsewhere(&self) {
             self.0.add_elsewhere();
+        }
+
+        pub fn give_back_elsewhere(&self, tasks: u32) {
+            self.0.give_back_elsewhere(tasks);
         }
 
         pub fn done_here(&self) {

@@ -67,12 +67,24 @@ impl Default for PerWorkerSpec {
 /// the worker a miss, so there should be many steps between two.
 const LOOK: u32 = 200;
 
-/// How many steps it has to make meanwhile. Tasks that take longer than that are worth stealing, which costs both sides
-/// about a microsecond.
-const STEPS: u32 = 8;
+/// How many steps it has to make meanwhile, at least. Tasks that take longer than that are worth stealing, which costs
+/// both sides about a microsecond.
+pub(crate) const STEPS: u32 = 8;
 
-/// How many looks a thief takes before it stops asking: a few hundred microseconds.
+/// How many it makes if its tasks are so tiny that a line from its cache costs as much as several.
+pub(crate) const FAST_STEPS: u32 = 256;
+
+/// How many looks a thief takes, a few hundred microseconds, before the tasks have to be tiny.
 const MOST_LOOKS: u32 = 64;
+
+/// How many steps are enough to be left alone, at the `look`th look at a worker with that wish.
+fn enough_steps(wish: u32, look: u32) -> u32 {
+    wish.max(if look <= MOST_LOOKS {
+        STEPS
+    } else {
+        FAST_STEPS
+    })
+}
 
 /// Half of a deque, but at most so many: what a thief copies it also has to run. At 5 ns a task these keep it
 /// busy for 20 µs, as long as a knock may take (`filch-bench executor`, case `local_fanout`).
@@ -99,8 +111,8 @@ pub struct PerWorkerStore<T> {
 struct Wishes {
     /// To take its tasks one at a time.
     one_by_one: AtomicBool,
-    /// To leave its tasks to it as long as it gets on with them.
-    leave_me: AtomicBool,
+    /// To leave its tasks to it as long as it makes so many steps while a thief looks; no wish if zero.
+    leave_me: AtomicU32,
     /// Tells that it gets on.
     steps: AtomicU32,
 }
@@ -148,7 +160,7 @@ impl Strategy for PerWorker {
             worker,
             single: (worker, 0),
             greedy: true,
-            looks: 0,
+            looks: (0, 0),
         }
     }
 
@@ -174,7 +186,7 @@ pub struct PerWorkerQueue<'a, T: Send> {
     /// Whether this worker takes batches.
     greedy: bool,
     /// How often in a row it has looked at others who asked to be left alone.
-    looks: u32,
+    looks: (usize, u32),
 }
 
 impl<'a, T: Send> PerWorkerQueue<'a, T> {
@@ -197,13 +209,14 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
             .swap(one_by_one, Ordering::Relaxed)
     }
 
-    /// Whether thieves should leave this worker's tasks to it as long as it [gets on](Self::get_on) with them: where
-    /// tasks are few and tiny, they are done sooner than stolen. A thief looks for some microseconds how many steps the
-    /// worker makes; if there are few, or if it has looked often enough, it takes what it finds and takes back the
-    /// wish. What was queued before is for everybody, so the wish counts only if there is nothing. Returns what was
-    /// set before.
-    pub fn set_leave_me(&mut self, leave_me: bool) -> bool {
-        let leave_me = leave_me && self.store.deques[self.worker].is_empty();
+    /// Asks thieves to leave this worker's tasks to it as long as it [gets on](Self::get_on) with them, by so many steps
+    /// while one looks, which takes some microseconds: where tasks are tiny and few at a time, they are done sooner than
+    /// stolen. If the worker makes fewer, or has not become very fast after many looks, the thief takes what it finds
+    /// and takes back the wish. What was queued before is for everybody, so the wish counts only if there is nothing. 0 is
+    /// no wish. Returns what was set before.
+    pub fn set_leave_me(&mut self, steps: u32) -> u32 {
+        let alone = self.store.deques[self.worker].is_empty();
+        let leave_me = if alone { steps } else { 0 };
         let wish = &self.store.wishes[self.worker].leave_me;
         // Relaxed, here and below: see `try_acquire`. In two steps: a thief that takes the wish back in between
         // is a steal that nobody minds.
@@ -225,18 +238,22 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
     #[cold]
     fn gets_on(&mut self, victim: usize) -> bool {
         let wishes = &self.store.wishes[victim];
-        self.looks += 1;
+        if self.looks.0 != victim {
+            self.looks = (victim, 0);
+        }
+        self.looks.1 += 1;
         // Relaxed: as in `get_on`.
         let before = wishes.steps.load(Ordering::Relaxed);
         (0..LOOK).for_each(|_| hint::spin_loop());
         // Relaxed: as in `get_on`.
         let steps = wishes.steps.load(Ordering::Relaxed).wrapping_sub(before);
-        if steps >= STEPS && self.looks <= MOST_LOOKS {
+        // Relaxed: a wish.
+        if steps >= enough_steps(wishes.leave_me.load(Ordering::Relaxed), self.looks.1) {
             return true;
         }
-        self.looks = 0;
+        self.looks.1 = 0;
         // Relaxed: a wish.
-        wishes.leave_me.store(false, Ordering::Relaxed);
+        wishes.leave_me.store(0, Ordering::Relaxed);
         false
     }
 
@@ -292,7 +309,7 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
     }
 
     fn try_acquire(&mut self, hunt: &mut Hunt<'_>) -> Acquired<T> {
-        let (mut hesitated, mut looked) = (false, false);
+        let (mut hesitated, mut looked, mut left_alone) = (false, false, false);
         while let Some(victim) = hunt.next_victim() {
             let (word, bit) = self.store.hint(victim);
             // Relaxed: a hint.
@@ -305,13 +322,13 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
             }
             let wishes = &self.store.wishes[victim];
             // Relaxed: a wish.
-            if wishes.leave_me.load(Ordering::Relaxed) {
+            if wishes.leave_me.load(Ordering::Relaxed) != 0 {
                 if self.store.deques[victim].is_empty() {
                     continue;
                 }
                 // One such look a hunt: there are other things to look for.
                 if std::mem::replace(&mut looked, true) || self.gets_on(victim) {
-                    hesitated = true;
+                    left_alone = true;
                     continue;
                 }
             }
@@ -328,7 +345,7 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
             for _ in 0..RETRIES {
                 match deque.steal_batch(&mut self.owner, most) {
                     Steal::Taken((task, moved)) => {
-                        self.looks = 0;
+                        self.looks.1 = 0;
                         let moved = moved + self.take_more(victim, moved + 1, most);
                         return Acquired::Task {
                             task,
@@ -352,6 +369,8 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
         }
         if hesitated {
             Acquired::Unfinished
+        } else if left_alone {
+            Acquired::LeftAlone
         } else {
             Acquired::Nothing
         }
@@ -379,7 +398,10 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
 
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
-    use super::{MOST_LOOKS, PATIENCE, PerWorker, PerWorkerQueue, PerWorkerSpec};
+    use super::{
+        FAST_STEPS, MOST_LOOKS, PATIENCE, PerWorker, PerWorkerQueue, PerWorkerSpec, STEPS,
+        enough_steps,
+    };
     use crate::{
         engine::{Acquired, Hunt, Queue, Strategy, Topology, Victims},
         ground::rng::Rng,
@@ -410,7 +432,7 @@ mod tests {
         let (mut owner, mut thief) = (PerWorker::handle(&store, 0), PerWorker::handle(&store, 1));
         owner.busy();
         (0..before).for_each(|task| owner.push(task).unwrap());
-        owner.set_leave_me(true);
+        owner.set_leave_me(STEPS);
         (before..3).for_each(|task| owner.push(task).unwrap());
         let stolen = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -430,10 +452,19 @@ mod tests {
     }
 
     #[test]
+    fn who_is_fast_is_left_alone_longer() {
+        assert_eq!(enough_steps(STEPS, 1), STEPS);
+        assert_eq!(enough_steps(STEPS, MOST_LOOKS + 1), FAST_STEPS);
+        assert_eq!(enough_steps(FAST_STEPS, 1), FAST_STEPS);
+    }
+
+    #[test]
     fn who_makes_steps_is_left_alone_for_a_while() {
         let stepping = |owner: &mut PerWorkerQueue<'_, usize>, stolen: &AtomicBool| {
             while !stolen.load(Relaxed) {
                 owner.get_on();
+                // Not too fast: a look lasts for some dozens of steps.
+                (0..4).for_each(|_| std::hint::spin_loop());
             }
         };
         // At most: on a busy machine the owner does not always get on.
