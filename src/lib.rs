@@ -10,8 +10,10 @@
 //! | a loop over a slice, a range or a vector; a reduction, a search, a sort | [`over`], [`map`](fn@map), [`for_each`], [`sort`], see [`loops`] |
 //! | closures with a result, a priority, a deadline | [`submit()`], [`task()`], [`Pool::group`] |
 //! | closures that nobody waits for | [`spawn`] |
+//! | futures | [`spawn_future`], [`block_on`], see [`future`] |
 //! | tasks that wait for others, run once or again and again | [`Graph`], see [`graph`] |
 //! | many tasks of one type, that spawn more of them | [`Executor`] |
+//! | to wait for a time in a future: sleeps, timeouts, intervals | [`time`] |
 //! | a limit on how much is in use at the same time: a count, bytes, several things at once | [`Budget`], [`Budgets`] |
 //! | a scheduler of your own to build, or a queue strategy | [`engine`] |
 //! | functions to call by name, and calls to keep or to send | `calls` (feature `calls`) |
@@ -51,16 +53,20 @@
 //!
 //! # The layers
 //!
-//! Each uses only what is below it: [`loops`] on [`fork`](mod@fork) · faces ([`executor`], [`fork`](mod@fork), [`graph`], [`submit`](mod@submit)) · [`pool`] · aids ([`limit`],
+//! Each uses only what is below it: [`loops`] on [`fork`](mod@fork) and [`future`] ·
+//! faces ([`executor`], [`fork`](mod@fork), [`future`], [`graph`], [`submit`](mod@submit), [`time`]) ·
+//! [`pool`] · aids ([`limit`],
 //! [`cancel`]) · drivers ([`crew`]: threads, `simulate`: virtual
 //! workers) · [`observe`] · [`engine`] · [`ground`]. `ARCHITECTURE.md` in the repository walks through
 //! them.
 
 pub mod cancel;
+mod clock;
 pub mod crew;
 pub mod engine;
 pub mod executor;
 pub mod fork;
+pub mod future;
 pub mod graph;
 pub mod ground;
 pub mod limit;
@@ -72,6 +78,7 @@ pub mod rehearse;
 #[cfg(feature = "simulate")]
 pub mod simulate;
 pub mod submit;
+pub mod time;
 
 pub use cancel::{CancelReason, CancelToken};
 pub use crew::{TimerError, current_worker};
@@ -79,6 +86,7 @@ pub use executor::Executor;
 pub use fork::{
     JoinContext, Scope, broadcast, isolate, join, join_context, scope, spawn, yield_now,
 };
+pub use future::{FutureHandle, block_on, checkpoint, spawn_future};
 pub use graph::{Graph, Plan};
 pub use ground::{
     error::{BuildError, Refused},

@@ -10,9 +10,10 @@ use proptest::prelude::*;
 use std::{
     collections::HashSet,
     sync::{
-        Barrier, Mutex,
+        Arc, Barrier, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    task::{Poll, Waker},
     time::Duration,
 };
 use support::{LIMIT, pool, until, within};
@@ -360,6 +361,41 @@ fn many_callers_at_once() {
                 });
             }
         });
+    });
+}
+
+#[test]
+fn futures_come_in_between() {
+    // The only worker is in a loop that goes on until a future that it has woken has been polled.
+    within(LIMIT, || {
+        let pool = pool(1);
+        let waker = Arc::new(Mutex::new(None::<Waker>));
+        let (woken, polled) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let (place, by, done) = (waker.clone(), woken.clone(), polled.clone());
+        let waits = std::future::poll_fn(move |cx| {
+            *place.lock().unwrap() = Some(cx.waker().clone());
+            if by.load(Ordering::SeqCst) {
+                done.store(true, Ordering::SeqCst);
+                return Poll::Ready(());
+            }
+            Poll::Pending
+        });
+        pool.spawn_future(waits).detach();
+        until("it waits", || waker.lock().unwrap().is_some());
+        let looped = pool.submit(move || {
+            over(0..u64::MAX).any(|n| {
+                if n == 1_000 {
+                    woken.store(true, Ordering::SeqCst);
+                    let waker = waker.lock().unwrap().take();
+                    waker.expect("it has been polled once").wake();
+                }
+                polled.load(Ordering::SeqCst)
+            })
+        });
+        assert!(looped.join().unwrap());
     });
 }
 

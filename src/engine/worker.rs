@@ -2,7 +2,7 @@
 
 use super::{
     active::Active,
-    choice::{Choice, Found},
+    choice::{Choice, Found, source_of},
     core::Core,
     event::{Event, Observer, Source},
     gate::Verdict,
@@ -76,15 +76,6 @@ enum Search<T> {
     LeftAlone,
 }
 
-/// Where a task was that a hunt brought in.
-fn source_of(victim: usize) -> Source {
-    if victim == super::OUTSIDE {
-        Source::Injector
-    } else {
-        Source::Steal { victim }
-    }
-}
-
 /// A worker: it takes part from [`Core::enter`] until it is dropped.
 ///
 /// When it leaves, what is in its queue and in its box goes to the injector, its count goes to the gate, and if it
@@ -104,6 +95,10 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) idle: bool,
     /// The task that ran last asked to let older ones run.
     pub(super) yielded: bool,
+    /// So many tasks of the own queue are taken from its old end: those ahead of one that wants to be behind all.
+    pub(super) behind: usize,
+    /// The newest task of the own queue, which was the only one, is to be run next, and nobody was told of it.
+    pub(super) quiet: bool,
     /// Looks in vain in a row.
     rounds: u32,
     gather: Gather,
@@ -132,6 +127,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             resting: true,
             idle: true,
             yielded: false,
+            behind: 0,
+            quiet: false,
             rounds: 0,
             gather: Gather::new(),
             victims: None,
@@ -170,12 +167,48 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
                 self.run(task, source, run);
                 return Step::Ran;
             }
-            if let Some(task) = self.queue.pop() {
+            if let Some(task) = self.take_own() {
                 self.run(task, Source::Local, run);
                 return Step::Ran;
             }
         }
         self.step_idle(run)
+    }
+
+    /// Takes the newest task of the own queue, or the oldest while somebody wants to be behind all that are there.
+    #[inline(always)]
+    pub(super) fn take_own(&mut self) -> Option<T> {
+        if self.behind > 0
+            && let task @ Some(_) = self.take_oldest()
+        {
+            return task;
+        }
+        self.queue.pop()
+    }
+
+    /// A task is started, most likely the one that nobody was told of.
+    #[inline]
+    fn start_after_quiet(&mut self, source: Source) {
+        self.quiet = false;
+        if source != Source::Local {
+            self.speak_up();
+        }
+    }
+
+    /// Something else comes before the task that nobody was told of.
+    #[cold]
+    pub(super) fn speak_up(&mut self) {
+        self.quiet = false;
+        self.core.notify(self.id);
+    }
+
+    fn take_oldest(&mut self) -> Option<T> {
+        self.behind -= 1;
+        let task = self.queue.oldest();
+        if task.is_none() {
+            self.behind = 0;
+        }
+        task
     }
 
     /// Runs `f` as a task that came from nowhere: how a thread from outside takes part for one call.
@@ -301,6 +334,23 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             return None; // the next step looks, and knows that the worker has run out
         }
         let (task, source) = self.find_other()?;
+        if self.quiet {
+            self.speak_up();
+        }
+        self.count -= 1;
+        self.core.observer.event(self.id, Event::Started { source });
+        Some(task)
+    }
+
+    /// [`Active::take_urgent`].
+    pub(super) fn take_urgent_inside(&mut self) -> Option<T> {
+        if self.phase != Phase::Active || self.idle {
+            return None; // as above
+        }
+        let (task, source) = self.take_urgent(self.core.flags().read())?;
+        if self.quiet {
+            self.speak_up();
+        }
         self.count -= 1;
         self.core.observer.event(self.id, Event::Started { source });
         Some(task)
@@ -427,6 +477,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         if self.idle {
             // Its task is in flight, so the work is not finished.
             let _ = self.become_busy();
+        }
+        if self.quiet {
+            self.start_after_quiet(source);
         }
         self.core.observer.event(self.id, Event::Started { source });
         self.wake.pop();

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub fn spawn(task: impl FnOnce() + Send + 'static) {
     Site::with(|site| match site {
         Some(site) => spawn_on(site, task),
-        None => Pool::global().inner().spawn_from_outside(task),
+        None => Pool::with_default(|pool| pool.inner().spawn_from_outside(task)),
     });
 }
 
@@ -96,7 +96,7 @@ pub fn isolate<R>(f: impl FnOnce() -> R) -> R {
 pub fn broadcast<R: Send>(f: impl Fn(usize) -> R + Sync) -> Vec<R> {
     Site::with(|site| match site {
         Some(site) => broadcast_on(site, f),
-        None => broadcast_from_outside(Pool::global().inner(), f),
+        None => Pool::with_default(|pool| broadcast_from_outside(pool.inner(), f)),
     })
 }
 

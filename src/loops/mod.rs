@@ -42,6 +42,9 @@
 //! items may take longer than all the others, say [`eager`](Loop::eager); if an item takes next to no time and the loop
 //! runs inside of others, [`min_chunk`](Loop::min_chunk) saves a few looks at the clock.
 //!
+//! Between two blocks there is a [`checkpoint`](crate::checkpoint): futures that were woken meanwhile run there, on the
+//! stack of the loop, so don't hold a lock around a loop that they want too.
+//!
 //! [`Loop::chunking`] takes a [`ChunkingStrategy`] instead: chunks that are cut beforehand, three for each worker.
 //!
 //! # Progress and cancellation

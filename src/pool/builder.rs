@@ -5,10 +5,12 @@ use super::{
     guest::{GUESTS, Guests},
     job::Job,
     registry,
+    residents::Residents,
     site::Site,
     slab::{Reserve, Slab},
 };
 use crate::{
+    clock::Clock,
     crew::{Crew, CrewConfig, Parkers, Work, thread_settings},
     engine::{Active, Capacity, Core, PerWorker, PerWorkerSpec, Settings, Tiered, Topology},
     ground::{error::BuildError, unwind::Payload},
@@ -42,6 +44,8 @@ pub struct PoolBuilder {
     overflow: TaskOverflow,
     task_latencies: bool,
     on_panic: Option<PanicHandler>,
+    clock: Clock,
+    stands_for: Option<Arc<Inner>>,
 }
 
 impl PoolBuilder {
@@ -55,6 +59,8 @@ impl PoolBuilder {
             overflow: TaskOverflow::default(),
             task_latencies: false,
             on_panic: None,
+            clock: Clock::real(),
+            stands_for: None,
         }
     }
 
@@ -77,9 +83,11 @@ impl PoolBuilder {
 
     thread_settings!();
 
-    /// Tells panics to whom another pool tells them.
-    pub(super) fn panics_as(mut self, other: &Inner) -> Self {
+    /// For a caller that finds no place in `other`, which is told of panics, and has the clock.
+    pub(super) fn instead_of(mut self, other: &Inner) -> Self {
+        self.stands_for = Some(other.share());
         self.on_panic.clone_from(&other.on_panic);
+        self.clock.clone_from(&other.clock);
         self
     }
 
@@ -137,6 +145,26 @@ impl PoolBuilder {
         self
     }
 
+    /// What time it is on this pool, for [`time::sleep`](crate::time::sleep) and its like: a
+    /// [`PausedClock`](crate::time::PausedClock) in tests. That of the system by default.
+    ///
+    /// ```
+    /// use filch::{Pool, time::{Clock, PausedClock}};
+    /// use std::time::Duration;
+    ///
+    /// let clock = PausedClock::new();
+    /// let pool = Pool::builder().workers(0).clock(&clock).build()?;
+    /// let start = clock.now();
+    /// clock.advance(Duration::from_secs(1));
+    /// pool.install(|| assert_eq!(Clock::current().now(), start + Duration::from_secs(1)));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = clock.into();
+        self
+    }
+
     /// How often a worker looks around in vain before it sleeps (200).
     #[must_use]
     pub fn spin_rounds(mut self, rounds: u32) -> Self {
@@ -191,7 +219,10 @@ impl PoolBuilder {
                 TaskCounters::new(places, threads, self.task_latencies),
             ),
             number: registry::Number::new(),
+            residents: Residents::new(threads),
             on_panic: self.on_panic,
+            clock: self.clock,
+            stands_for: self.stands_for,
             handle: OnceLock::new(),
             this: this.clone(),
         });

@@ -107,7 +107,7 @@ impl Inner {
     /// All places are taken: the caller works alone, in a pool of its own.
     #[cold]
     fn alone<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
-        match Pool::builder().workers(0).panics_as(self).build() {
+        match Pool::builder().workers(0).instead_of(self).build() {
             Ok(pool) => pool.inner().as_guest(f),
             Err(error) => unreachable!("a pool without threads can always be built: {error}"),
         }
