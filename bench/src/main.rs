@@ -10,6 +10,7 @@ mod forks;
 mod futures;
 mod graphs;
 mod harness;
+mod loops;
 mod mailbox;
 mod pin;
 mod pools;

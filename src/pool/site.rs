@@ -434,6 +434,11 @@ impl<'w, 'c> Site<'w, 'c> {
         self.isolated.get().is_some()
     }
 
+    /// Whether there seems to be something in the worker's own queue, for itself or for thieves.
+    pub(crate) fn has_queued(&self) -> bool {
+        !self.active().queue().owner().is_empty()
+    }
+
     /// A mark at the young end of the worker's queue.
     pub(crate) fn mark(&self) -> Mark {
         self.active().queue().owner().mark()

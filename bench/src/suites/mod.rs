@@ -2,9 +2,10 @@
 
 mod balance;
 mod board;
+mod data;
 mod executor;
-pub(crate) mod future;
 mod fold;
+pub(crate) mod future;
 mod graph;
 mod idle;
 mod join;
@@ -14,6 +15,7 @@ mod small;
 mod sort;
 mod spawn;
 mod submit;
+mod symbolic;
 mod traps;
 mod wake;
 mod work;
@@ -104,5 +106,15 @@ pub(crate) const ALL: &[Suite] = &[
         name: "fold",
         about: "trees of several shapes, folded with every strategy",
         cases: fold::cases,
+    },
+    Suite {
+        name: "data",
+        about: "loops over data: sums, maps, sorts, pictures, searches; large, and small ones from outside",
+        cases: data::cases,
+    },
+    Suite {
+        name: "symbolic",
+        about: "computer algebra: products of polynomials, derivatives, simplification, values",
+        cases: symbolic::cases,
     },
 ];
