@@ -15,6 +15,7 @@ pub(crate) mod list;
 mod marked;
 mod modes;
 pub(crate) mod pending;
+mod push;
 mod registry;
 pub(crate) mod residents;
 pub(crate) mod site;

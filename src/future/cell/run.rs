@@ -148,6 +148,7 @@ unsafe fn run(data: *const (), site: &Site<'_, '_>) {
         // SAFETY: it is started.
         return unsafe { end(cell, pool) };
     }
+    site.fetch_newest();
     let polled = {
         // It may run in the middle of a task, and is no part of it.
         let _aside = task::set_aside();
