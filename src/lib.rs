@@ -69,10 +69,11 @@ pub mod simulate;
 pub mod submit;
 
 pub use cancel::{CancelReason, CancelToken};
-pub use crew::{TimerError, current_worker};
+pub use crew::{PoolThread, TimerError, current_worker};
 pub use executor::Executor;
 pub use fork::{
-    JoinContext, Scope, broadcast, isolate, join, join_context, scope, spawn, yield_now,
+    JoinContext, Scope, broadcast, has_local_tasks, isolate, join, join_context, scope, spawn,
+    spawn_broadcast, yield_local, yield_now,
 };
 pub use graph::{Graph, Plan};
 pub use ground::{

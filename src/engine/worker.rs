@@ -193,6 +193,18 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         f(Active { worker: self })
     }
 
+    /// [`adopt`](Self::adopt) for a thread that is a worker for as long as the returned value is not dropped. While it does
+    /// something else, others take what is in its queue.
+    pub fn stay<'w>(&'w mut self) -> Active<'w, 'c, T, Q, O> {
+        debug_assert!(
+            self.idle && self.phase == Phase::Active,
+            "it has just entered"
+        );
+        let _ = self.become_busy();
+        self.count += 1;
+        Active { worker: self }
+    }
+
     /// A step of a worker that has nothing in its own queue.
     #[inline(never)]
     fn step_idle(&mut self, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) -> Step {

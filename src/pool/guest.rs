@@ -6,7 +6,7 @@
 
 use super::{Inner, Pool, builder::Jobs, site::Site, task};
 use crate::{
-    crew::drive,
+    crew::{drive, stay},
     engine::Step,
     ground::sync::{AtomicU64, Ordering},
 };
@@ -94,6 +94,15 @@ impl Inner {
         drop(worker);
         drop(place);
         result
+    }
+
+    /// The calling thread is worker 0 from now on, and the pool stays for good.
+    pub(super) fn adopt_current_thread(self: &Arc<Self>) {
+        let inner: &'static Arc<Self> = Box::leak(Box::new(self.clone()));
+        inner.parkers.register(0);
+        stay(Arc::as_ptr(&inner.core) as usize, 0);
+        let worker = Box::leak(Box::new(inner.core.enter(0)));
+        Site::stay(worker.stay(), inner);
     }
 
     /// All places are taken: the caller works alone, in a pool of its own.

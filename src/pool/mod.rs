@@ -264,14 +264,19 @@ impl Inner {
 
     /// A task that nobody waits for panicked.
     pub(crate) fn panicked(&self, payload: Payload) {
-        // Both the handler and the payloads' destructors are the user's code.
-        if let Some(handler) = &self.on_panic
-            && let Err(another) = unwind::contain(|| handler(&payload))
-        {
-            unwind::discard(another);
-        }
-        unwind::discard(payload);
+        tell(self.on_panic.as_ref(), payload);
     }
+}
+
+/// Tells `handler`, if there is one, of a panic.
+fn tell(handler: Option<&PanicHandler>, payload: Payload) {
+    // Both the handler and the payloads' destructors are the user's code.
+    if let Some(handler) = handler
+        && let Err(another) = unwind::contain(|| handler(&payload))
+    {
+        unwind::discard(another);
+    }
+    unwind::discard(payload);
 }
 
 impl Owned {

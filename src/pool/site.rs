@@ -84,6 +84,20 @@ impl<'w, 'c> Site<'w, 'c> {
         site.as_current(f)
     }
 
+    /// This thread stands here for good.
+    pub(crate) fn stay(
+        active: Active<'static, 'static, Job, PerWorker, Counters>,
+        pool: &'static Inner,
+    ) {
+        let site: &'static Site<'static, 'static> = Box::leak(Box::new(Site {
+            active: UnsafeCell::new(active),
+            pool,
+            other: CURRENT.get(),
+            isolated: Cell::new(None),
+        }));
+        CURRENT.set(site);
+    }
+
     /// From now on the worker takes tasks of others one at a time.
     pub(crate) fn steal_one_by_one(&self) {
         self.active().queue().steal_one_by_one();
@@ -122,6 +136,15 @@ impl<'w, 'c> Site<'w, 'c> {
         unsafe { self.other.as_ref() }.is_some_and(|other| other.is_inside(pool))
     }
 
+    /// Whether this thread is one of `pool`'s own, in the middle of a task of it.
+    pub(crate) fn is_worker_inside(&self, pool: &Inner) -> bool {
+        if ptr::eq(self.pool, pool) {
+            return !self.is_guest();
+        }
+        // SAFETY: as in `on_outer`.
+        unsafe { self.other.as_ref() }.is_some_and(|other| other.is_worker_inside(pool))
+    }
+
     /// The pool of that number, if this thread is in the middle of a task of it.
     pub(crate) fn find_pool(&self, number: u32) -> Option<&Inner> {
         if self.pool.number() == number {
@@ -137,7 +160,8 @@ impl<'w, 'c> Site<'w, 'c> {
         let current = CURRENT.get();
         // SAFETY: `CURRENT` is null or points to a site further down on the stack of this thread:
         // `enter` sets it for the time of a call and `Restore` puts it back, by a panic too. The
-        // lifetimes, erased in the pointer, are longer than this call.
+        // lifetimes, erased in the pointer, are longer than this call. Or it points to the one of `stay`, which is
+        // never freed.
         f(unsafe { current.as_ref() })
     }
 
@@ -291,6 +315,28 @@ impl<'w, 'c> Site<'w, 'c> {
         let ran = matches!(self.step(), Step::Ran);
         self.active().settle();
         ran
+    }
+
+    /// Runs one job that is in this worker's own queue, or its mail, if it may run it now.
+    pub(crate) fn help_itself(&self) -> bool {
+        let others = !self.waits_alone();
+        let mail = |site: &Self| site.active().take_mail();
+        let job = match self.isolated.get() {
+            Some(mark) => self.pop_above(mark),
+            None if others => self.pop().or_else(|| mail(self)),
+            None => mail(self),
+        };
+        let Some(job) = job else {
+            return false;
+        };
+        let _aside = task::set_aside();
+        self.run(job);
+        true
+    }
+
+    /// Whether there is anything in this worker's own queue.
+    pub(crate) fn has_tasks(&self) -> bool {
+        !self.active().queue().owner().is_empty()
     }
 
     /// Whether waits here run only what was queued inside.
