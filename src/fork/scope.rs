@@ -360,6 +360,12 @@ impl<'scope> Scope<'scope> {
         unsafe { &*self.state.pool }
     }
 
+    /// How many workers the scope's pool has, as [`Pool::workers`].
+    #[must_use]
+    pub fn pool_workers(&self) -> usize {
+        self.pool().threads()
+    }
+
     /// Calls `f` with where this thread stands in the scope's pool, if it does.
     #[inline(always)]
     fn with_site<R>(&self, f: impl FnOnce(Option<&Site<'_, '_>>) -> R) -> R {

@@ -29,7 +29,7 @@ pub use tasks::TaskOverflow;
 
 use crate::{
     crew::{Crew, Parkers, is_worker_of},
-    engine::{Core, PerWorker, Unpark},
+    engine::{Core, PerWorker, Unpark, sleep::MAX_WORKERS},
     ground::unwind::{self, Payload},
     observe::{Counters, Metrics},
 };
@@ -88,6 +88,9 @@ pub struct Pool {
 static GLOBAL: OnceLock<Pool> = OnceLock::new();
 
 impl Pool {
+    /// How many threads a pool can have.
+    pub const MAX_WORKERS: usize = MAX_WORKERS - guest::GUESTS;
+
     /// What can be set.
     #[must_use]
     pub fn builder() -> PoolBuilder {
