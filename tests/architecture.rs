@@ -50,6 +50,7 @@ const UNSAFE_FILES: &[&str] = &[
     "src/pool/stack.rs",
     "src/pool/heap.rs",
     "src/fork/join.rs",
+    "src/fork/outside.rs",
     "src/fork/scope.rs",
     "src/fork/spawn.rs",
     "src/graph/node.rs",
@@ -871,6 +872,7 @@ mod canaries {
         reports(layers, &[driver], &[("src/simulate/mod.rs:1", "one layer")]);
         let face = (
             "src/fork/join.rs",
+    "src/fork/outside.rs",
             "use crate::{engine::Core, graph::Plan};",
         );
         reports(layers, &[face], &[("src/fork/join.rs:1", "one layer")]);

@@ -205,6 +205,15 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         Active { worker: self }
     }
 
+    /// See [`Active::retire`].
+    pub(super) fn retire(&mut self) {
+        self.count -= 1;
+        let verdict = self.rest();
+        // The next task that it runs has to be counted again. Its queue is not told: others shall look there.
+        self.idle = true;
+        self.core.conclude(verdict);
+    }
+
     /// A step of a worker that has nothing in its own queue.
     #[inline(never)]
     fn step_idle(&mut self, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) -> Step {

@@ -38,8 +38,13 @@ impl Signal {
         }
     }
 
-    pub(super) fn wait(&self) {
+    /// Waits for what happens in `pool`.
+    pub(super) fn wait(&self, pool: &Inner) {
         Site::with(|site| match site {
+            // A guest, which must leave alone what is to be done by others.
+            Some(site) if std::ptr::eq(site.pool(), pool) => {
+                site.isolate(|| site.wait(self, site.mark()));
+            }
             Some(site) => site.wait(self, site.mark()),
             None => self.events.wait(),
         });
@@ -101,7 +106,7 @@ fn on_worker_from_outside<R: Send>(pool: &Inner, f: impl FnOnce() -> R + Send) -
     let job = unsafe { heap::shared(call) };
     unwind::or_abort(|| {
         pool.submit(job);
-        done.wait();
+        done.wait(pool);
     });
     let answer = answer.into_inner().unwrap_or_else(PoisonError::into_inner);
     match answer.expect("the signal comes after the answer") {

@@ -155,7 +155,7 @@ fn scope_outside<'scope, R>(pool: &Inner, f: impl FnOnce(&Scope<'scope>) -> R) -
     unwind::or_abort(|| {
         // SAFETY: `f` was pending, and the scope lives until the signal comes.
         unsafe { State::done_outside(&raw const scope.state, pool) };
-        done.wait();
+        done.wait(pool);
     });
     scope.state.end(pool, result)
 }

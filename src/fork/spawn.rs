@@ -324,7 +324,7 @@ fn broadcast_from_outside<R: Send>(pool: &Inner, f: impl Fn(usize) -> R + Sync) 
         unwind::or_abort(|| pool.send_from_outside(worker, job));
     }
     if pool.threads() > 0 {
-        unwind::or_abort(|| done.wait());
+        unwind::or_abort(|| done.wait(pool));
     }
     if pool.threads() == 0 {
         answers.ask(0, f);

@@ -162,7 +162,8 @@ impl PoolBuilder {
 
     /// Makes the calling thread worker 0 of the pool, for good. It is in no loop: it runs tasks while it waits for something
     /// in a call, such as [`join`](crate::join()) or [`scope`](crate::scope()), and in [`yield_now`](crate::yield_now()). Hooks do not run
-    /// on it, and a pool with such a worker is never finished: its other threads stay until the process ends.
+    /// on it. Such a pool is never freed, and its other threads end only if its last handle is dropped on this thread, outside of
+    /// any task.
     ///
     /// ```
     /// # std::thread::spawn(|| {
@@ -299,6 +300,7 @@ impl PoolBuilder {
             number: registry::Number::new(),
             on_panic: self.on_panic,
             handle: OnceLock::new(),
+            base: OnceLock::new(),
             this: this.clone(),
         });
         inner.publish();

@@ -58,6 +58,8 @@ pub(crate) struct Inner {
     on_panic: Option<PanicHandler>,
     /// The handles, for `Pool::current`.
     handle: OnceLock<Weak<Owned>>,
+    /// The address of the site of a thread that stays.
+    base: OnceLock<usize>,
     /// Itself, for those who only have a reference.
     this: Weak<Inner>,
 }
@@ -302,7 +304,15 @@ impl Owned {
             // (`at_place`), and what comes up after that is left for the last handle.
             return;
         }
-        if let Some(crew) = self.take_crew()
+        let crew = self.take_crew();
+        if inside && crew.is_some() {
+            Site::with(|site| {
+                if let Some(site) = site.filter(|site| std::ptr::eq(site.pool(), &**inner)) {
+                    site.retire();
+                }
+            });
+        }
+        if let Some(crew) = crew
             && !inside
         {
             if inner.threads == 0 {

@@ -95,7 +95,15 @@ impl<'w, 'c> Site<'w, 'c> {
             other: CURRENT.get(),
             isolated: Cell::new(None),
         }));
+        let _ = pool.base.set(ptr::from_ref(site).addr());
         CURRENT.set(site);
+    }
+
+    /// If this is where the thread [stays](Self::stay), its pool may end without it.
+    pub(crate) fn retire(&self) {
+        if self.pool.base.get() == Some(&ptr::from_ref(self).addr()) {
+            self.active().retire();
+        }
     }
 
     /// From now on the worker takes tasks of others one at a time.
