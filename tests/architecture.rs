@@ -872,7 +872,6 @@ mod canaries {
         reports(layers, &[driver], &[("src/simulate/mod.rs:1", "one layer")]);
         let face = (
             "src/fork/join.rs",
-    "src/fork/outside.rs",
             "use crate::{engine::Core, graph::Plan};",
         );
         reports(layers, &[face], &[("src/fork/join.rs:1", "one layer")]);

@@ -125,6 +125,10 @@ pub(crate) mod model {
             Self(super::Pending::new())
         }
 
+        pub fn for_outsider() -> Self {
+            Self(super::Pending::for_outsider())
+        }
+
         pub fn add_here(&self) {
             self.0.add_here();
         }
