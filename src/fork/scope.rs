@@ -143,7 +143,8 @@ fn scope_outside<'scope, R>(pool: &Inner, f: impl FnOnce(&Scope<'scope>) -> R) -
     let scope = Scope {
         state: State {
             pool,
-            owner: Owner::Outside(done.clone()),
+            owner: NOBODY,
+            outsider: Some(done.clone()),
             list: Arc::default(),
             isolated: false,
             pending: Pending::for_outsider(),
@@ -164,7 +165,8 @@ pub(super) fn scope_on<'scope, R>(site: &Site<'_, '_>, f: impl FnOnce(&Scope<'sc
     let scope = Scope {
         state: State {
             pool: site.pool(),
-            owner: Owner::Worker(site.worker()),
+            owner: site.worker(),
+            outsider: None,
             list: Arc::default(),
             isolated: site.is_isolated(),
             pending: Pending::new(),
@@ -179,17 +181,15 @@ pub(super) fn scope_on<'scope, R>(site: &Site<'_, '_>, f: impl FnOnce(&Scope<'sc
     scope.state.end(site.pool(), result)
 }
 
-/// Who waits.
-enum Owner {
-    /// A worker of the pool.
-    Worker(usize),
-    /// Somebody else, until the signal comes.
-    Outside(Arc<Signal>),
-}
+/// No worker has this number.
+const NOBODY: usize = usize::MAX;
 
 struct State {
     pool: *const Inner,
-    owner: Owner,
+    /// The worker that waits.
+    owner: usize,
+    /// If that is [`NOBODY`]: what somebody else waits for.
+    outsider: Option<Arc<Signal>>,
     /// Tasks of [`Scope::spawn_fifo`], and those from threads that are no workers of the pool, in their
     /// order. What is in the pool's queues for them is a *turn*: whoever gets it runs the oldest of these, if
     /// the owner has not done so while it waited. A turn may outlive the scope, so it shares the list.
@@ -209,8 +209,7 @@ unsafe impl Send for Scope<'_> {}
 impl State {
     #[inline(always)]
     fn is_owner(&self, site: &Site<'_, '_>) -> bool {
-        matches!(self.owner, Owner::Worker(worker) if worker == site.worker())
-            && std::ptr::eq(site.pool(), self.pool)
+        std::ptr::eq(site.pool(), self.pool) && site.worker() == self.owner
     }
 
     /// One more task is pending.
@@ -247,19 +246,19 @@ impl State {
     unsafe fn done_outside(this: *const Self, pool: &Inner) {
         // SAFETY: the task is pending.
         let state = unsafe { &*this };
-        let word = state.pending.elsewhere();
-        match state.owner {
-            Owner::Worker(owner) => pending::done_elsewhere(word, || pool.unpark(owner)),
-            Owner::Outside(_) => pending::done_elsewhere(word, || {
-                // SAFETY: it was the last one. The owner waits for the signal, and for nothing else, so the scope is
-                // still there.
-                if let Owner::Outside(signal) = unsafe { &(*this).owner } {
-                    // A share of it, because the scope's is gone when the owner has seen it.
-                    let signal = signal.clone();
-                    signal.count_down();
-                }
-            }),
-        }
+        let (owner, word) = (state.owner, state.pending.elsewhere());
+        pending::done_elsewhere(word, || {
+            if owner != NOBODY {
+                return pool.unpark(owner);
+            }
+            // SAFETY: it was the last one. The outsider waits for the signal, and for nothing else, so the scope is still
+            // there.
+            let state = unsafe { &*this };
+            // A share of it, because the scope's own is gone when the outsider has seen it.
+            if let Some(signal) = state.outsider.clone() {
+                signal.count_down();
+            }
+        });
     }
 
     /// Everything is done: what the scope comes to.
@@ -344,14 +343,12 @@ impl<'scope> Scope<'scope> {
 
     /// Spawns a task that has been counted, on a thread that is no worker of the pool.
     fn spawn_outside(&self, task: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        match self.state.owner {
-            Owner::Worker(_) => self.enlist(None, task),
-            Owner::Outside(_) => {
-                // SAFETY: as in `spawn`.
-                let job = unsafe { heap::shared(self.wrap(task)) };
-                self.pool().submit(job);
-            }
+        if self.state.owner != NOBODY {
+            return self.enlist(None, task);
         }
+        // SAFETY: as in `spawn`.
+        let job = unsafe { heap::shared(self.wrap(task)) };
+        self.pool().submit(job);
     }
 
     fn pool(&self) -> &Inner {
@@ -395,9 +392,9 @@ impl<'scope> Scope<'scope> {
             None => {
                 // SAFETY: a turn borrows nothing.
                 self.pool().submit(unsafe { heap::shared(turn) });
-                if let Owner::Worker(owner) = self.state.owner {
+                if self.state.owner != NOBODY {
                     // It may be asleep, and alone.
-                    self.pool().unpark(owner);
+                    self.pool().unpark(self.state.owner);
                 }
             }
         }

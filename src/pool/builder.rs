@@ -153,6 +153,14 @@ impl PoolBuilder {
         self
     }
 
+    /// How many looks in vain come before a worker gives its core to another thread and looks again (16); zero for never. Few
+    /// are right where threads that are no workers must get a core soon, because the workers work for them.
+    #[must_use]
+    pub fn yield_every(mut self, rounds: u32) -> Self {
+        self.idle.yield_every = rounds;
+        self
+    }
+
     /// Where the workers' random generators start.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {

@@ -128,7 +128,8 @@ where
             self.start_handler.take(),
             self.exit_handler.take(),
         );
-        let mut pool = filch::Pool::builder().workers(threads);
+        let tune = |n: &str, d: u32| env::var(n).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
+        let mut pool = filch::Pool::builder().workers(threads).spin_rounds(tune("SR", 200)).yield_every(tune("YE", 16));
         if self.use_current_thread {
             pool = pool.with_current_thread();
         }
