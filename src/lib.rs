@@ -14,7 +14,8 @@
 //! | a limit on how much is in use at the same time: a count, bytes, several things at once | [`Budget`], [`Budgets`] |
 //! | a scheduler of your own to build, or a queue strategy | [`engine`] |
 //! | functions to call by name, and calls to keep or to send | `calls` (feature `calls`) |
-//! | the wish to see what a schedule does on 64 workers, or to find the one that breaks your program | `simulate` (feature `simulate`) |
+//! | the wish to see what a schedule does on 64 workers | `simulate` (feature `simulate`) |
+//! | the wish to find the order of events that breaks your program | `rehearse` (feature `simulate`) |
 //!
 //! ```
 //! use filch::Executor;
@@ -64,6 +65,8 @@ pub mod ground;
 pub mod limit;
 pub mod observe;
 pub mod pool;
+#[cfg(all(feature = "simulate", not(filch_loom)))]
+pub mod rehearse;
 #[cfg(feature = "simulate")]
 pub mod simulate;
 pub mod submit;
@@ -85,8 +88,8 @@ pub use pool::{Pool, PoolBuilder, TaskOverflow};
 #[cfg(feature = "calls")]
 pub use submit::calls;
 pub use submit::{
-    Affinity, Priority, TaskError, TaskGroup, TaskHandle, TaskId, TaskInfo, current_task,
-    is_cancelled, submit, task,
+    Affinity, Dependency, Priority, TaskError, TaskGroup, TaskHandle, TaskId, TaskInfo,
+    current_task, is_cancelled, submit, submit_after, task,
 };
 
 /// The examples in the README are tests too.

@@ -19,7 +19,9 @@ const LAYERS: &[&[&str]] = &[
     &["crew", "simulate"],
     &["limit", "cancel"],
     &["pool"],
-    &["executor", "fork", "submit", "graph", "future", "fold"],
+    &[
+        "executor", "fork", "submit", "graph", "future", "fold", "rehearse",
+    ],
 ];
 
 /// What the engine does without: time, waiting and the outside world come in as parameters.
@@ -38,6 +40,7 @@ const NOT_IN_THE_ENGINE: &[&[&str]] = &[
 const UNSAFE_FILES: &[&str] = &[
     "src/ground/sync.rs",
     "src/ground/sys/barrier.rs",
+    "src/ground/sys/pages.rs",
     "src/ground/sys/stack.rs",
     "src/engine/deque/ring.rs",
     "src/engine/deque/mod.rs",
@@ -54,6 +57,7 @@ const UNSAFE_FILES: &[&str] = &[
     "src/fork/scope.rs",
     "src/fork/spawn.rs",
     "src/graph/node.rs",
+    "src/graph/plain.rs",
     "src/graph/run.rs",
     "src/graph/start.rs",
     "src/graph/remote.rs",
@@ -69,6 +73,11 @@ const UNSAFE_FILES: &[&str] = &[
 /// The files that may name atomics of `std` or of the model checker: the door, and the switch of the
 /// deliberate defects, which must work the same way under the model checker.
 const ATOMIC_FILES: &[&str] = &["src/ground/sync.rs", "src/ground/canary.rs"];
+
+/// Where threads of `std` may wait: the door, who directs rehearsals, the timer's thread, those who only ask.
+const WAITING_FILES: &str = "src/ground/thread/mod.rs src/ground/thread/directed.rs \
+    src/rehearse/mod.rs src/rehearse/director.rs src/crew/timer/mod.rs \
+    src/crew/config.rs src/observe/tasks.rs src/simulate/stage.rs";
 
 /// How far below the end of its comment an ordering may stand, in lines. A compare-and-swap that is
 /// formatted over several lines needs seven.
@@ -101,6 +110,11 @@ fn unsafe_is_fenced() {
 #[test]
 fn atomics_come_through_one_door() {
     holds(one_door);
+}
+
+#[test]
+fn threads_wait_through_one_door() {
+    holds(one_way_to_wait);
 }
 
 #[test]
@@ -246,6 +260,26 @@ fn one_door(sources: &[Source<'_>]) -> Vec<String> {
                 );
                 broken.push(source.at(path.line, problem));
             }
+        }
+    }
+    broken
+}
+
+/// Whoever waits, wakes or yields does it where a rehearsal can direct it.
+fn one_way_to_wait(sources: &[Source<'_>]) -> Vec<String> {
+    let waits = ["current", "park", "park_timeout", "sleep", "yield_now"].map(|f| ["thread", f]);
+    let waits: Vec<&[&str]> = waits.iter().map(|path| &path[..]).collect();
+    let mut broken = Vec::new();
+    let may_not = |s: &&Source<'_>| !s.is_test() && !WAITING_FILES.contains(s.path);
+    for source in sources.iter().filter(may_not) {
+        for path in source
+            .paths()
+            .iter()
+            .filter(|p| p.reaches(&["std"], &waits))
+        {
+            let names = path.names.join("::");
+            let problem = format!("`{names}` goes around the door; use crate::ground::thread");
+            broken.push(source.at(path.line, problem));
         }
     }
     broken
@@ -984,6 +1018,14 @@ mod canaries {
                 ("src/b.rs:1", "gone"),
             ],
         );
+    }
+
+    #[test]
+    fn a_wait_around_the_door_is_reported() {
+        let waits = "use std::{fmt, thread};\nuse std::thread::{Builder, park};";
+        let files = [("src/pool/a.rs", waits), ("src/rehearse/mod.rs", waits)];
+        let found = [("src/pool/a.rs:1", "thread"), ("src/pool/a.rs:2", "park")];
+        reports(one_way_to_wait, &files, &found);
     }
 
     #[test]

@@ -12,18 +12,15 @@ use serde_json::json;
 use std::{
     collections::BTreeMap,
     error::Error,
-    future::Future,
     num::ParseIntError,
-    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    task::{Context, Poll, Wake, Waker},
     thread,
     time::Duration,
 };
-use support::{Flag, LIMIT, message, pool, quiet_panic, within};
+use support::{Flag, LIMIT, block_on, message, pool, quiet_panic, within};
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Point {
@@ -78,24 +75,6 @@ fn error_of<R: serde::de::DeserializeOwned + std::fmt::Debug>(
 ) -> CallError {
     let handle = registry().call::<R>(&pool(1), function, args);
     handle.and_then(CallHandle::join).unwrap_err()
-}
-
-/// Polls on this thread until it is done.
-fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(thread::Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park_timeout(LIMIT),
-        }
-    }
 }
 
 #[test]

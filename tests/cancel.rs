@@ -18,7 +18,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use support::{Drops, LIMIT, in_a_child, quiet_panic, until, within};
+use support::{Drops, LIMIT, counting, get, in_a_child, quiet_panic, until, within};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -41,16 +41,6 @@ impl Log {
     fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
-}
-
-fn counter() -> (Arc<AtomicUsize>, impl Fn() + Clone + Send + 'static) {
-    let count = Arc::new(AtomicUsize::new(0));
-    let shared = count.clone();
-    (count, move || _ = shared.fetch_add(1, Ordering::SeqCst))
-}
-
-fn read(count: &AtomicUsize) -> usize {
-    count.load(Ordering::SeqCst)
 }
 
 /// Keeps the thread of the timer busy until the result is dropped, so that nothing is due too soon for a test.
@@ -165,7 +155,7 @@ fn everything_is_cancelled_before_the_first_callback_runs() {
 
 #[test]
 fn a_callback_runs_once_or_never() {
-    let (ran, count) = counter();
+    let (ran, count) = counting();
     let drops = Drops::default();
     let token = CancelToken::new();
     let register = |count: Box<dyn Fn() + Send>| {
@@ -181,7 +171,7 @@ fn a_callback_runs_once_or_never() {
     assert_eq!(drops.seen(), 2, "what was removed is dropped");
     register(Box::new(count.clone())).detach();
     token.cancel();
-    assert_eq!((read(&ran), drops.seen()), (2, 4));
+    assert_eq!((get(&ran), drops.seen()), (2, 4));
     token.cancel();
     assert!(!kept.remove(), "it has run");
     assert!(
@@ -189,12 +179,12 @@ fn a_callback_runs_once_or_never() {
         "it runs at once"
     );
     register(Box::new(count)).detach();
-    assert_eq!((read(&ran), drops.seen()), (4, 6));
+    assert_eq!((get(&ran), drops.seen()), (4, 6));
 }
 
 #[test]
 fn a_registration_keeps_its_token_and_a_callback_does_not() {
-    let (ran, count) = counter();
+    let (ran, count) = counting();
     let root = CancelToken::new();
     let kept = root.child().on_cancel(count.clone());
     let drops = Drops::default();
@@ -206,13 +196,13 @@ fn a_registration_keeps_its_token_and_a_callback_does_not() {
     root.child().on_cancel(left).detach();
     assert_eq!(drops.seen(), 1, "it went with its token");
     root.cancel();
-    assert_eq!(read(&ran), 1);
+    assert_eq!(get(&ran), 1);
     drop(kept);
 }
 
 #[test]
 fn a_callback_that_panics_stops_nobody() {
-    let (ran, count) = counter();
+    let (ran, count) = counting();
     let root = CancelToken::new();
     let child = root.child();
     let drops = Drops::default();
@@ -223,7 +213,7 @@ fn a_callback_that_panics_stops_nobody() {
         token.on_cancel(count.clone()).detach();
     }
     assert!(root.cancel());
-    assert_eq!((read(&ran), drops.seen()), (4, 4));
+    assert_eq!((get(&ran), drops.seen()), (4, 4));
     root.on_cancel(|| quiet_panic("at once")).detach();
     // Nor does one that panics when it is removed.
     let token = CancelToken::new();
@@ -301,12 +291,12 @@ fn a_chain_of_a_hundred_thousand_does_not_recurse() {
             (root, last)
         };
         let test = move || {
-            let (ran, count) = counter();
+            let (ran, count) = counting();
             let (root, last) = chain();
             let registration = last.on_cancel(count);
             root.cancel();
             assert!(last.is_cancelled());
-            assert_eq!(read(&ran), 1);
+            assert_eq!(get(&ran), 1);
             drop((registration, root, last));
             // Live, and from both ends.
             let (root, last) = chain();
@@ -363,7 +353,7 @@ fn tokens_linked_by_callbacks_are_dropped_without_recursion() {
 #[test]
 fn a_hundred_thousand_children_are_cancelled() {
     const WIDE: usize = 100_000;
-    let (ran, count) = counter();
+    let (ran, count) = counting();
     let root = CancelToken::new();
     let children: Vec<_> = (0..WIDE).map(|_| root.child()).collect();
     let registrations: Vec<_> = children
@@ -375,7 +365,7 @@ fn a_hundred_thousand_children_are_cancelled() {
     registrations.by_ref().take(WIDE / 2).for_each(drop);
     root.cancel();
     assert!(children.iter().all(CancelToken::is_cancelled));
-    assert_eq!(read(&ran), WIDE / 2);
+    assert_eq!(get(&ran), WIDE / 2);
 }
 
 #[test]
@@ -445,7 +435,7 @@ fn a_future_is_woken_through_its_last_waker() {
     drop(dropped);
     assert_eq!(wakers.each_ref().map(Arc::strong_count), [1, 2, 1]);
     token.cancel();
-    assert_eq!(wakers.each_ref().map(|w| read(&w.0)), [0, 1, 0]);
+    assert_eq!(wakers.each_ref().map(|w| get(&w.0)), [0, 1, 0]);
     for _ in 0..2 {
         assert_eq!(poll(&mut future, 0), Poll::Ready(CancelReason::Asked));
     }
@@ -465,7 +455,7 @@ fn a_waker_that_panics_stops_nobody() {
         assert!(pin!(future).poll(&mut cx).is_pending());
     }
     assert!(token.cancel());
-    assert_eq!(woken.map(|w| read(&w.0)), [1, 1]);
+    assert_eq!(woken.map(|w| get(&w.0)), [1, 1]);
 }
 
 #[test]
@@ -576,7 +566,7 @@ fn ten_thousand_deadlines_and_one_thread() {
             return;
         };
         assert_eq!(before, 0, "it starts with the first deadline");
-        let (ran, count) = counter();
+        let (ran, count) = counting();
         let makers = [(); 4].map(|()| {
             let count = count.clone();
             thread::spawn(move || {
@@ -594,7 +584,7 @@ fn ten_thousand_deadlines_and_one_thread() {
             })
         });
         let tokens = makers.map(|maker| maker.join().unwrap()).concat();
-        until("all that are due", || read(&ran) == TOKENS / 10 * 9);
+        until("all that are due", || get(&ran) == TOKENS / 10 * 9);
         assert_eq!(timer_threads(), Some(1));
         let live = tokens.iter().filter(|token| !token.is_cancelled());
         assert_eq!(live.count(), TOKENS / 10);
@@ -630,7 +620,7 @@ fn threads_that_do_everything_at_once_agree_in_the_end() {
             assert_eq!(won.count(), 1, "one cancels");
             for end in ends {
                 assert!(end.tokens.iter().all(CancelToken::is_cancelled));
-                assert_eq!(read(&end.ran), end.left, "callbacks that were not removed");
+                assert_eq!(get(&end.ran), end.left, "callbacks that were not removed");
             }
         }
     });
@@ -650,7 +640,7 @@ struct End {
 
 /// Registers, removes, makes children, drops some of them, and cancels.
 fn one_of_many(round: usize, thread: usize, root: &CancelToken, middle: &CancelToken) -> End {
-    let (ran, count) = counter();
+    let (ran, count) = counting();
     let mut end = End {
         ran,
         ..End::default()
@@ -718,7 +708,7 @@ impl Model {
         }
         for (ran, at) in &self.ran {
             assert_eq!(
-                read(ran),
+                get(ran),
                 usize::from(self.cancelled[*at]),
                 "callback at {at}"
             );
@@ -743,7 +733,7 @@ proptest! {
                 0 => model.add(None),
                 1..4 => model.add(Some(at)),
                 4..6 => {
-                    let (ran, count) = counter();
+                    let (ran, count) = counting();
                     registrations.push(model.tokens[at].as_ref().unwrap().on_cancel(count));
                     model.ran.push((ran, at));
                 }

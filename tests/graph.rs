@@ -3,8 +3,8 @@
 mod support;
 
 use filch::{
-    Graph, Plan, Pool,
-    graph::{Cancel, RunOptions, Semaphore, Task},
+    CancelToken, Graph, Plan, Pool,
+    graph::{RunOptions, Semaphore, Task},
 };
 use proptest::prelude::*;
 use std::sync::{
@@ -816,14 +816,16 @@ proptest! {
 
 /// See `random_mixed_graphs`. A task beyond the end means that there is no trouble.
 fn run_mixed(pool: &Pool, kinds: &[u8], edges: &[(usize, usize)], trouble: usize) {
-    let (clock, cancel) = (Clock::new(kinds.len()), Mutex::new(Cancel::new()));
+    let (clock, cancel) = (Clock::new(kinds.len()), Mutex::new(CancelToken::new()));
     let (healthy, permits) = (AtomicBool::new(true), Semaphore::new(2));
     let work = |number: usize| {
         clock.run(number);
         if number == trouble / 2 && !healthy.load(Ordering::SeqCst) {
             match trouble % 2 {
                 0 => quiet_panic("trouble"),
-                _ => cancel.lock().unwrap().cancel(),
+                _ => {
+                    cancel.lock().unwrap().cancel();
+                }
             }
         }
     };
@@ -868,7 +870,7 @@ fn run_mixed(pool: &Pool, kinds: &[u8], edges: &[(usize, usize)], trouble: usize
     for round in 0..6 {
         let well = round % 2 == 0;
         healthy.store(well, Ordering::SeqCst);
-        *cancel.lock().unwrap() = Cancel::new();
+        *cancel.lock().unwrap() = CancelToken::new();
         let options = RunOptions::new().on(pool).cancel(&cancel.lock().unwrap());
         let result = plan.run_with(&options);
         assert_eq!(permits.available(), 2);

@@ -3,7 +3,10 @@
 
 mod support;
 
-use filch::graph::{Pipeline, PipelineError, Stage};
+use filch::{
+    CancelToken,
+    graph::{Pipeline, PipelineError, RunOptions, Stage},
+};
 use std::{
     sync::{
         Mutex,
@@ -614,15 +617,16 @@ fn a_cancelled_run_drops_what_is_on_its_way() {
                 made.fetch_add(1, Ordering::SeqCst);
                 Some(drops.value())
             });
-            let canceller = source.canceller();
+            let token = CancelToken::new();
             let mut count = 0;
             let mut endless = source.parallel(|value| value).serial(|_| {
                 count += 1;
                 if count == 100 {
-                    canceller.cancel();
+                    token.cancel();
                 }
             });
-            let error = endless.run_on(&pool(workers), 4).unwrap_err();
+            let options = RunOptions::new().on(&pool(workers)).cancel(&token);
+            let error = endless.run_with(4, &options).unwrap_err();
             assert!(error.is_cancelled() && error.finished() >= 100, "{error}");
             drop(endless);
             assert_eq!(drops.seen(), made.load(Ordering::SeqCst));
@@ -642,18 +646,18 @@ fn a_cancel_from_another_thread_ends_an_endless_run() {
             }
             Some(())
         });
-        let canceller = endless.canceller();
+        let token = CancelToken::new();
+        let options = RunOptions::new().on(&pool).cancel(&token);
         thread::scope(|s| {
             s.spawn(|| {
                 begun.wait("the tenth token");
-                canceller.cancel();
+                token.cancel();
             });
-            assert!(endless.run_on(&pool, 4).unwrap_err().is_cancelled());
+            assert!(endless.run_with(4, &options).unwrap_err().is_cancelled());
         });
-        // One that comes before a run ends that one, and no other.
+        // It stops all that obey it from the beginning, and no others.
         let mut pipeline = Pipeline::new(numbers(10));
-        pipeline.canceller().cancel();
-        let error = pipeline.run_on(&pool, 1).unwrap_err();
+        let error = pipeline.run_with(1, &options).unwrap_err();
         assert_eq!((error.is_cancelled(), error.finished()), (true, 0));
         assert_eq!(pipeline.run_on(&pool, 1).unwrap().tokens(), 10);
     });
@@ -661,20 +665,20 @@ fn a_cancel_from_another_thread_ends_an_endless_run() {
 
 #[test]
 fn a_cancel_after_everything_is_done_cancels_nothing() {
-    let pipeline = Pipeline::new(numbers(10));
-    let canceller = pipeline.canceller();
-    let mut pipeline = pipeline.serial(|n| n);
-    pipeline.run_on(&pool(1), 1).unwrap();
+    let (token, pool) = (CancelToken::new(), pool(1));
+    let options = RunOptions::new().on(&pool).cancel(&token);
     let mut calls = 0;
-    let mut last = Pipeline::new(move |_| {
+    let mut last = Pipeline::new(|_| {
         calls += 1;
         if calls == 4 {
-            canceller.cancel(); // of the other one
+            token.cancel();
         }
         (calls < 4).then_some(calls)
     });
-    assert_eq!(last.run_on(&pool(1), 2).unwrap().tokens(), 3);
-    assert!(pipeline.run_on(&pool(1), 1).unwrap_err().is_cancelled());
+    assert_eq!(last.run_with(2, &options).unwrap().tokens(), 3);
+    let again = RunOptions::new().on(&pool).times(3);
+    let mut pipeline = Pipeline::new(numbers(10));
+    assert_eq!(pipeline.run_with(1, &again).unwrap().tokens(), 30);
 }
 
 #[test]

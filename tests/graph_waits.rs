@@ -3,8 +3,8 @@
 mod support;
 
 use filch::{
-    Graph, Plan, Pool,
-    graph::{Cancel, RunOptions, Semaphore, SharedPlan},
+    CancelToken, Graph, Plan, Pool,
+    graph::{RunOptions, Semaphore, SharedPlan},
 };
 use std::{
     future::poll_fn,
@@ -17,7 +17,10 @@ use std::{
     thread,
     time::Duration,
 };
-use support::{Drops, Flag, LIMIT, Told, panic_of, pool, quiet_panic, until, within};
+use support::{
+    Drops, Flag, LIMIT, Told, add, block_on, counter, get, panic_of, pool, quiet_panic, until,
+    within,
+};
 
 fn pools() -> [Pool; 4] {
     [0, 1, 2, 4].map(pool)
@@ -51,37 +54,6 @@ impl Event {
         })
         .await;
     }
-}
-
-/// Polls a future on this thread until it is done.
-fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(thread::Thread);
-    impl std::task::Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let mut future = std::pin::pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut cx = std::task::Context::from_waker(&waker);
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
-            return value;
-        }
-        thread::park_timeout(LIMIT);
-    }
-}
-
-fn counter() -> AtomicUsize {
-    AtomicUsize::new(0)
-}
-
-fn add(count: &AtomicUsize) {
-    count.fetch_add(1, Ordering::SeqCst);
-}
-
-fn get(count: &AtomicUsize) -> usize {
-    count.load(Ordering::SeqCst)
 }
 
 mod launches {
@@ -207,7 +179,7 @@ mod launches {
             let plan = SharedPlan::from(graph.plan().unwrap());
             let (running, waiting, third) =
                 (pool.launch(&plan), pool.launch(&plan), pool.launch(&plan));
-            let cancel = Cancel::new();
+            let cancel = CancelToken::new();
             let fourth = pool.launch_with(&plan, &cancel);
             started.wait("it runs");
             running.cancel();
@@ -438,7 +410,7 @@ mod futures {
                 let begun = drops.seen();
                 assert!(begun <= 1);
 
-                let cancel = Cancel::new();
+                let cancel = CancelToken::new();
                 let graph = Graph::new();
                 graph.future("wait", || event.clone().wait());
                 let mut plan = graph.plan().unwrap();
@@ -621,7 +593,7 @@ mod semaphores {
                 pool.launch(graph.plan().unwrap())
             };
             until("it is held", || semaphore.available() == 0);
-            let (cancel, begun) = (Cancel::new(), Flag::default());
+            let (cancel, begun) = (CancelToken::new(), Flag::default());
             let graph = Graph::new();
             graph.task("waits", || ()).acquire([&semaphore]);
             let flag = begun.clone();

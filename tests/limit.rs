@@ -22,7 +22,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use support::{LIMIT, Told, panic_of, quiet_panic, until, within};
+use support::{LIMIT, Told, block_on, panic_of, quiet_panic, until, within};
 
 /// Too long for any test, so that a wait which ends has been ended by somebody.
 const LONG: Duration = Duration::from_secs(3600);
@@ -70,23 +70,6 @@ impl<F: Future + Unpin> Polled<F> {
         match Pin::new(&mut self.future).poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(output) => Some(output),
             Poll::Pending => None,
-        }
-    }
-}
-
-/// Runs `future` on this thread.
-fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
-    struct Unpark(thread::Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    loop {
-        match Pin::new(&mut future).poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
         }
     }
 }

@@ -13,24 +13,15 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use support::{Drops, Flag, LIMIT, Told, in_a_child, panic_of, pool, quiet_panic, until, within};
-
-/// A counter that tasks share.
-fn counter() -> (Arc<AtomicUsize>, impl Fn() + Clone + Send + 'static) {
-    let count = Arc::new(AtomicUsize::new(0));
-    let shared = count.clone();
-    (count, move || _ = shared.fetch_add(1, Ordering::SeqCst))
-}
-
-fn read(count: &AtomicUsize) -> usize {
-    count.load(Ordering::SeqCst)
-}
+use support::{
+    Drops, Flag, LIMIT, Told, counting, get, in_a_child, panic_of, pool, quiet_panic, until, within,
+};
 
 #[test]
 fn dropping_the_last_handle_runs_what_is_queued() {
     within(LIMIT, || {
         for workers in [0, 1, 3] {
-            let (ran, count) = counter();
+            let (ran, count) = counting();
             let pool = pool(workers);
             for n in 0..300 {
                 let count = count.clone();
@@ -44,7 +35,7 @@ fn dropping_the_last_handle_runs_what_is_queued() {
             }
             drop(pool.clone());
             drop(pool);
-            assert_eq!(read(&ran), 400, "{workers} workers");
+            assert_eq!(get(&ran), 400, "{workers} workers");
         }
     });
 }
@@ -52,22 +43,22 @@ fn dropping_the_last_handle_runs_what_is_queued() {
 #[test]
 fn the_threads_are_gone_when_the_last_handle_is() {
     within(LIMIT, || {
-        let (gone, count) = counter();
+        let (gone, count) = counting();
         let pool = Pool::builder().workers(3).on_exit(move |_| count());
         let pool = pool.build().unwrap();
         let clone = pool.clone();
         drop(pool);
-        assert_eq!(read(&gone), 0, "there is a handle left");
+        assert_eq!(get(&gone), 0, "there is a handle left");
         assert_eq!(clone.join(|| 1, || 2), (1, 2));
         drop(clone);
-        assert_eq!(read(&gone), 3);
+        assert_eq!(get(&gone), 3);
     });
 }
 
 #[test]
 fn shutdown_waits_for_everything() {
     within(LIMIT, || {
-        let (ran, count) = counter();
+        let (ran, count) = counting();
         let pool = pool(2);
         for _ in 0..20 {
             let count = count.clone();
@@ -77,7 +68,7 @@ fn shutdown_waits_for_everything() {
             });
         }
         pool.shutdown();
-        assert_eq!(read(&ran), 20);
+        assert_eq!(get(&ran), 20);
     });
 }
 
@@ -101,22 +92,22 @@ fn shutdown_with_a_limit_says_whether_all_was_done() {
         go_on.set();
         ended.wait("what was running goes on");
 
-        let (ran, count) = counter();
+        let (ran, count) = counting();
         let quick = support::pool(2);
         (0..50).for_each(|_| quick.spawn(count.clone()));
         assert!(quick.shutdown_timeout(LIMIT));
-        assert_eq!(read(&ran), 50);
+        assert_eq!(get(&ran), 50);
     });
 }
 
 #[test]
 fn shutdown_with_a_limit_runs_what_a_pool_without_threads_has_queued() {
     within(LIMIT, || {
-        let (ran, count) = counter();
+        let (ran, count) = counting();
         let alone = pool(0);
         (0..10).for_each(|_| alone.spawn(count.clone()));
         assert!(alone.shutdown_timeout(Duration::from_secs(1)));
-        assert_eq!(read(&ran), 10);
+        assert_eq!(get(&ran), 10);
     });
 }
 
@@ -124,7 +115,7 @@ fn shutdown_with_a_limit_runs_what_a_pool_without_threads_has_queued() {
 fn handles_work_after_the_shutdown() {
     within(LIMIT, || {
         for workers in [0, 2] {
-            let (pool, (ran, count)) = (pool(workers), counter());
+            let (pool, (ran, count)) = (pool(workers), counting());
             let handle = pool.clone();
             pool.shutdown();
             assert_eq!(handle.join(|| 1, || 2), (1, 2));
@@ -136,9 +127,9 @@ fn handles_work_after_the_shutdown() {
                 }
                 thread::scope(|threads| _ = threads.spawn(|| s.spawn(|_| count())));
             });
-            assert_eq!(read(&ran), 21);
+            assert_eq!(get(&ran), 21);
             handle.spawn(count.clone());
-            assert_eq!(read(&ran), 22, "the caller does the work");
+            assert_eq!(get(&ran), 22, "the caller does the work");
             let handle = handle.clone();
             assert_eq!(
                 panic_of(|| handle.install(|| quiet_panic("inside"))),
@@ -152,7 +143,7 @@ fn handles_work_after_the_shutdown() {
 fn what_is_spawned_inside_a_call_after_the_shutdown_runs() {
     within(LIMIT, || {
         for workers in [0, 2] {
-            let (pool, (ran, count)) = (pool(workers), counter());
+            let (pool, (ran, count)) = (pool(workers), counting());
             let handle = pool.clone();
             pool.shutdown();
             let inner = count.clone();
@@ -160,7 +151,7 @@ fn what_is_spawned_inside_a_call_after_the_shutdown_runs() {
             // One spawned task that spawns another.
             handle.spawn(move || filch::spawn(count));
             drop(handle);
-            assert_eq!(read(&ran), 2, "{workers} workers");
+            assert_eq!(get(&ran), 2, "{workers} workers");
         }
     });
 }
@@ -168,7 +159,7 @@ fn what_is_spawned_inside_a_call_after_the_shutdown_runs() {
 #[test]
 fn a_scope_after_the_shutdown_gets_tasks_of_another_guest() {
     within(LIMIT, || {
-        let (pool, (ran, count)) = (pool(1), counter());
+        let (pool, (ran, count)) = (pool(1), counting());
         let handle = pool.clone();
         pool.shutdown();
         handle.scope(|s| {
@@ -176,7 +167,7 @@ fn a_scope_after_the_shutdown_gets_tasks_of_another_guest() {
                 threads.spawn(|| handle.install(|| s.spawn(|_| count())));
             });
         });
-        assert_eq!(read(&ran), 1);
+        assert_eq!(get(&ran), 1);
     });
 }
 
@@ -194,11 +185,11 @@ fn a_broadcast_after_the_shutdown_returns() {
 #[test]
 fn a_task_may_drop_the_last_handle() {
     within(LIMIT, || {
-        let (gone, count) = counter();
+        let (gone, count) = counting();
         let pool = Pool::builder().workers(2).on_exit(move |_| count());
         let pool = pool.build().unwrap();
         let (send, receive) = mpsc::channel::<Pool>();
-        let (done, (ran, count)) = (Flag::default(), counter());
+        let (done, (ran, count)) = (Flag::default(), counting());
         let told = done.clone();
         pool.spawn(move || {
             let last = receive.recv().unwrap();
@@ -209,21 +200,21 @@ fn a_task_may_drop_the_last_handle() {
         });
         send.send(pool).unwrap();
         done.wait("the task does not wait for itself");
-        until("everything runs", || read(&ran) == 100);
-        until("the threads end", || read(&gone) == 2);
+        until("everything runs", || get(&ran) == 100);
+        until("the threads end", || get(&gone) == 2);
     });
 }
 
 #[test]
 fn a_task_may_shut_its_pool_down() {
     within(LIMIT, || {
-        let (pool, (ran, count)) = (pool(2), counter());
+        let (pool, (ran, count)) = (pool(2), counting());
         let handle = pool.clone();
         pool.spawn(move || {
             handle.shutdown();
             count();
         });
-        until("the task goes on", || read(&ran) == 1);
+        until("the task goes on", || get(&ran) == 1);
         drop(pool);
     });
 }
@@ -268,13 +259,13 @@ fn a_shutdown_waits_for_guests() {
 fn pools_come_and_go_quickly() {
     within(LIMIT, || {
         for round in 0..200 {
-            let (pool, (ran, count)) = (pool(round % 4), counter());
+            let (pool, (ran, count)) = (pool(round % 4), counting());
             (0..round % 5).for_each(|_| pool.spawn(count.clone()));
             if round % 2 == 0 {
                 pool.join(&count, &count);
             }
             drop(pool);
-            assert_eq!(read(&ran), round % 5 + if round % 2 == 0 { 2 } else { 0 });
+            assert_eq!(get(&ran), round % 5 + if round % 2 == 0 { 2 } else { 0 });
         }
     });
 }
@@ -284,7 +275,7 @@ fn spawned_tasks_run_and_their_panics_are_told() {
     within(LIMIT, || {
         for workers in [0, 1, 3] {
             let (told, drops) = (Told::default(), Drops::default());
-            let (pool, (ran, count)) = (told.pool(workers), counter());
+            let (pool, (ran, count)) = (told.pool(workers), counting());
             for n in 0..100 {
                 let (count, value) = (count.clone(), drops.value());
                 pool.spawn(move || {
@@ -296,7 +287,7 @@ fn spawned_tasks_run_and_their_panics_are_told() {
                 });
             }
             drop(pool);
-            assert_eq!((read(&ran), drops.seen()), (100, 100));
+            assert_eq!((get(&ran), drops.seen()), (100, 100));
             assert_eq!(told.take(), ["every tenth"; 10]);
         }
     });
@@ -332,9 +323,9 @@ fn a_payload_that_panics_does_no_harm_either() {
 #[test]
 fn a_guest_leaves_its_spawned_tasks_to_the_others() {
     within(LIMIT, || {
-        let (pool, (ran, count)) = (pool(1), counter());
+        let (pool, (ran, count)) = (pool(1), counting());
         pool.install(|| (0..100).for_each(|_| filch::spawn(count.clone())));
-        until("the worker runs them", || read(&ran) == 100);
+        until("the worker runs them", || get(&ran) == 100);
     });
 }
 
@@ -368,7 +359,7 @@ fn broadcast_calls_every_worker_once() {
                 calls.fetch_add(1, Ordering::SeqCst);
                 (worker, current_worker(), thread::current().id())
             });
-            assert_eq!(read(&calls), workers);
+            assert_eq!(get(&calls), workers);
             for (n, &(worker, current, thread)) in told.iter().enumerate() {
                 assert_eq!(
                     (worker, current),
@@ -409,7 +400,7 @@ fn broadcasts_panic_after_all_calls() {
                 }
             })
         });
-        assert_eq!((text, read(&calls)), ("odd", 4));
+        assert_eq!((text, get(&calls)), ("odd", 4));
         assert_eq!(told.take(), ["odd"], "the other one");
         assert_eq!(
             panic_of(|| support::pool(0).broadcast(|_| quiet_panic("alone"))),
@@ -457,10 +448,10 @@ fn yielding_runs_an_older_task() {
     assert!(!filch::yield_now(), "on a thread that is no worker");
     in_a_child("yielding_runs_an_older_task", || {
         for workers in [0, 1] {
-            let (pool, (ran, count)) = (pool(workers), counter());
+            let (pool, (ran, count)) = (pool(workers), counting());
             pool.install(|| {
                 (0..3).for_each(|_| filch::spawn(count.clone()));
-                while read(&ran) < 3 {
+                while get(&ran) < 3 {
                     filch::yield_now();
                 }
                 (0..1_000).for_each(|_| assert!(!filch::yield_now(), "there is nothing"));
@@ -518,7 +509,7 @@ fn two_tasks_that_yield_take_turns() {
                 done.fetch_add(1, Ordering::SeqCst);
             });
         }
-        until("both end", || read(&done) == 2);
+        until("both end", || get(&done) == 2);
     });
 }
 
@@ -564,7 +555,7 @@ fn settings_that_make_no_sense_are_refused() {
 #[test]
 fn a_start_hook_that_panics_fails_the_build() {
     within(LIMIT, || {
-        let (gone, count) = counter();
+        let (gone, count) = counting();
         let result = Pool::builder()
             .workers(3)
             .on_start(|worker| {
@@ -578,7 +569,7 @@ fn a_start_hook_that_panics_fails_the_build() {
         assert!(error.is_init(), "{error}");
         assert!(error.to_string().contains("no start today"), "{error}");
         assert!(error.to_string().contains('1'), "which worker: {error}");
-        assert!(read(&gone) >= 2, "the other threads have ended");
+        assert!(get(&gone) >= 2, "the other threads have ended");
     });
 }
 
@@ -631,9 +622,9 @@ fn small_queues_grow() {
     within(LIMIT, || {
         for capacity in [0, 1, 2, 3] {
             let pool = Pool::builder().workers(2).queue_capacity(capacity);
-            let (pool, (ran, count)) = (pool.build().unwrap(), counter());
+            let (pool, (ran, count)) = (pool.build().unwrap(), counting());
             pool.scope(|s| (0..2_000).for_each(|_| s.spawn(|_| count())));
-            assert_eq!(read(&ran), 2_000, "from {capacity}");
+            assert_eq!(get(&ran), 2_000, "from {capacity}");
         }
     });
 }
@@ -643,12 +634,12 @@ fn eager_sleepers_and_seeds_change_nothing() {
     within(LIMIT, || {
         for seed in 0..20 {
             let pool = Pool::builder().workers(3).spin_rounds(0).seed(seed);
-            let (pool, (ran, count)) = (pool.build().unwrap(), counter());
+            let (pool, (ran, count)) = (pool.build().unwrap(), counting());
             for _ in 0..50 {
                 pool.scope(|s| (0..5).for_each(|_| s.spawn(|_| count())));
                 pool.join(&count, &count);
             }
-            assert_eq!(read(&ran), 350, "seed {seed}");
+            assert_eq!(get(&ran), 350, "seed {seed}");
         }
     });
 }
@@ -656,7 +647,7 @@ fn eager_sleepers_and_seeds_change_nothing() {
 #[test]
 fn metrics_add_up() {
     within(LIMIT, || {
-        let (pool, (ran, count)) = (pool(2), counter());
+        let (pool, (ran, count)) = (pool(2), counting());
         let shares = pool.metrics().workers.len();
         assert!(shares > 2, "those of guests come after the two workers");
         for _ in 0..300 {
@@ -667,7 +658,7 @@ fn metrics_add_up() {
             });
         }
         pool.scope(|s| (0..400).for_each(|_| s.spawn(|_| count())));
-        until("all have run", || read(&ran) == 1_000);
+        until("all have run", || get(&ran) == 1_000);
         // A worker counts a task before it runs it.
         let total = pool.metrics().total();
         assert_eq!(total.executed, 1_000);
@@ -698,7 +689,7 @@ fn debug_shows_the_pool() {
 fn a_closure_of_no_size_may_be_aligned_as_it_likes() {
     #[repr(align(128))]
     struct Aligned;
-    let (ran, count) = counter();
+    let (ran, count) = counting();
     let pool = pool(1);
     for inside in [false, true] {
         let (aligned, count) = (Aligned, count.clone());
@@ -713,14 +704,14 @@ fn a_closure_of_no_size_may_be_aligned_as_it_likes() {
         pool.spawn(count);
     }
     drop(pool);
-    assert_eq!(read(&ran), 2);
+    assert_eq!(get(&ran), 2);
 }
 
 #[test]
 fn a_pool_without_workers_that_ends_inside_runs_what_is_queued() {
     within(LIMIT, || {
         for panics in [false, true] {
-            let (ran, count) = counter();
+            let (ran, count) = counting();
             let pool = pool(0);
             (0..5).for_each(|_| pool.spawn(count.clone()));
             let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -733,7 +724,23 @@ fn a_pool_without_workers_that_ends_inside_runs_what_is_queued() {
             }));
             assert_eq!(ended.is_err(), panics);
             drop(pool);
-            assert_eq!(read(&ran), 5);
+            assert_eq!(get(&ran), 5);
         }
     });
+}
+
+#[test]
+fn metrics_show_only_the_places_where_somebody_was() {
+    for workers in [0, 1, 3] {
+        let pool = pool(workers);
+        let rows = || pool.metrics().to_string().lines().count() - 2;
+        assert_eq!(rows(), workers);
+        pool.install(|| filch::spawn(|| ()));
+        assert_eq!(rows(), workers + 1);
+        pool.install(|| filch::spawn(|| ()));
+        assert_eq!(rows(), workers + 1, "the same place again");
+        let metrics = pool.metrics();
+        assert_eq!(metrics.workers.len() - metrics.guests, workers);
+        assert!(metrics.guests > 1);
+    }
 }

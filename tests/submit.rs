@@ -14,28 +14,11 @@ use std::{
         atomic::{AtomicUsize, Ordering::SeqCst},
         mpsc,
     },
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Wake, Waker},
     thread,
     time::{Duration, Instant},
 };
-use support::{Drops, Flag, LIMIT, Told, message, pool, quiet_panic, until, within};
-
-/// Waits for a future by parking the thread.
-fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
-    struct Unpark(thread::Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    loop {
-        match Pin::new(&mut future).poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
-        }
-    }
-}
+use support::{Drops, Flag, LIMIT, Told, block_on, message, pool, quiet_panic, until, within};
 
 /// Keeps every worker of a pool busy until it is told to end.
 struct Busy {

@@ -56,7 +56,17 @@ pub(crate) struct Case {
     placement: Placement,
     ideal: Option<f64>,
     over_seq: bool,
+    to_seq: Option<ToSeq>,
     systems: Vec<System>,
+}
+
+/// How the systems of a case are compared with `seq`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ToSeq {
+    /// How many times as long they take.
+    Time,
+    /// How many times as fast they are.
+    Speed,
 }
 
 struct System {
@@ -71,6 +81,8 @@ pub(crate) struct Row {
     pub(crate) summary: Summary,
     /// Allocations an operation, counted in a warm-up round; `None` where nobody counted.
     pub(crate) allocs_per_op: Option<f64>,
+    /// Bytes of the heap that an operation leaves in use, counted likewise.
+    pub(crate) bytes_per_op: Option<f64>,
 }
 
 impl Case {
@@ -85,6 +97,7 @@ impl Case {
             placement: Placement::Pinned,
             ideal: None,
             over_seq: false,
+            to_seq: None,
             systems: Vec::new(),
         }
     }
@@ -115,6 +128,12 @@ impl Case {
     /// Shows what each system takes on top of `seq`.
     pub(crate) fn over_seq(mut self) -> Self {
         self.over_seq = true;
+        self
+    }
+
+    /// Shows each system's figure compared with that of `seq`.
+    pub(crate) fn beside_seq(mut self, how: ToSeq) -> Self {
+        self.to_seq = Some(how);
         self
     }
 
@@ -159,6 +178,10 @@ impl Case {
         self.over_seq
     }
 
+    pub(crate) fn compared_to_seq(&self) -> Option<ToSeq> {
+        self.to_seq
+    }
+
     pub(crate) fn system_names(&self) -> Vec<&'static str> {
         self.systems.iter().map(|system| system.name).collect()
     }
@@ -166,11 +189,13 @@ impl Case {
     /// Measures all systems.
     pub(crate) fn run(&mut self) -> Vec<Row> {
         self.placement.place_main();
-        let mut allocs = vec![None; self.systems.len()];
+        let mut counted = vec![(None, None); self.systems.len()];
         for _ in 0..self.warm_up {
-            for (system, allocs) in self.systems.iter_mut().zip(&mut allocs) {
+            for (system, counted) in self.systems.iter_mut().zip(&mut counted) {
                 let sample = alloc::counting(|| (system.sample)());
-                *allocs = sample.allocations.map(|n| n as f64 / sample.ops as f64);
+                let ops = sample.ops as f64;
+                let allocs = sample.allocations.map(|n| n as f64 / ops);
+                *counted = (allocs, sample.bytes.map(|bytes| bytes as f64 / ops));
             }
         }
         let mut readings = vec![Vec::with_capacity(self.rounds); self.systems.len()];
@@ -182,11 +207,12 @@ impl Case {
         let names = self.systems.iter().map(|system| system.name);
         names
             .zip(readings)
-            .zip(allocs)
-            .map(|((system, readings), allocs_per_op)| Row {
+            .zip(counted)
+            .map(|((system, readings), (allocs_per_op, bytes_per_op))| Row {
                 system,
                 summary: Summary::of(readings),
                 allocs_per_op,
+                bytes_per_op,
             })
             .collect()
     }

@@ -6,6 +6,7 @@ mod busy;
 mod countdown;
 mod cpu_time;
 mod forks;
+mod graphs;
 mod harness;
 mod pin;
 mod pools;

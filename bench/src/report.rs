@@ -1,6 +1,6 @@
 //! Tables for people, JSON lines for programs.
 
-use crate::harness::{Case, Row, Unit};
+use crate::harness::{Case, Row, ToSeq, Unit};
 use std::{collections::HashMap, io::Write};
 
 /// The system that all others are compared with.
@@ -58,7 +58,8 @@ impl<W: Write> Report<W> {
             let row = rows.iter().find(|row| row.system == system)?;
             Some(row.summary.median)
         };
-        let base = median(BASE).filter(|_| case.is_over_seq());
+        let sequential = median(BASE);
+        let base = sequential.filter(|_| case.is_over_seq());
         let reference = median(REFERENCE);
         let shared = median(SHARED);
         let lines = rows.iter().map(|row| {
@@ -76,6 +77,10 @@ impl<W: Write> Report<W> {
                 overhead,
                 overhead_ratio: overhead.and_then(|own| ratio(own, reference? - base?)),
                 to_shared: shared.and_then(|shared| ratio(own, shared)),
+                to_seq: sequential.and_then(|base| match case.compared_to_seq()? {
+                    ToSeq::Time => ratio(own, base),
+                    ToSeq::Speed => ratio(base, own),
+                }),
             }
         });
         lines.collect()
@@ -105,6 +110,8 @@ struct Line<'r> {
     overhead_ratio: Option<f64>,
     /// To [`SHARED`].
     to_shared: Option<f64>,
+    /// To [`BASE`], where the case asks for it.
+    to_seq: Option<f64>,
 }
 
 /// `a / b`, where that means something.
@@ -119,6 +126,7 @@ fn json(suite: &str, case: &Case, line: &Line<'_>) -> String {
         speed_up,
         overhead,
         to_shared,
+        to_seq,
         ..
     } = line;
     let summary = &row.summary;
@@ -139,6 +147,9 @@ fn json(suite: &str, case: &Case, line: &Line<'_>) -> String {
     if let Some(allocs) = row.allocs_per_op {
         line += &format!(",\"allocs_per_op\":{allocs:.6}");
     }
+    if let Some(bytes) = row.bytes_per_op {
+        line += &format!(",\"bytes_per_op\":{bytes:.4}");
+    }
     if let Some(speed_up) = speed_up {
         line += &format!(",\"speed_up\":{speed_up:.4}");
     }
@@ -147,6 +158,13 @@ fn json(suite: &str, case: &Case, line: &Line<'_>) -> String {
     }
     if let Some(to_shared) = to_shared {
         line += &format!(",\"to_single_queue\":{to_shared:.4}");
+    }
+    if let Some((to_seq, how)) = to_seq.zip(case.compared_to_seq()) {
+        let key = match how {
+            ToSeq::Time => "to_seq",
+            ToSeq::Speed => "speed_over_seq",
+        };
+        line += &format!(",\"{key}\":{to_seq:.4}");
     }
     if let Some(ideal) = case.ideal_nanos() {
         line += &format!(",\"ideal_ns\":{ideal:.4}");
@@ -173,18 +191,25 @@ fn table(suite: &str, case: &Case, lines: &[Line<'_>]) -> String {
     }
     let p99 = |line: &Line<'_>| line.row.summary.p99.map(|p99| number(p99 * scale));
     let allocs = |line: &Line<'_>| line.row.allocs_per_op.map(|n| format!("{n:.4}"));
+    let bytes = |line: &Line<'_>| line.row.bytes_per_op.map(|n| format!("{n:.1}"));
+    let to_seq = match case.compared_to_seq() {
+        Some(ToSeq::Speed) => "x seq",
+        _ => "to seq",
+    };
     let times = |ratio: Option<f64>| ratio.map(|ratio| format!("{ratio:.2}"));
     // Those that have no entry at all are left out.
     type Entry<'a> = &'a dyn Fn(&Line<'_>) -> Option<String>;
-    let optional: [(&str, usize, Entry<'_>); 6] = [
+    let optional: [(&str, usize, Entry<'_>); 8] = [
         ("p99", 14, &p99),
         ("allocs/op", 10, &allocs),
+        ("bytes/op", 8, &bytes),
         ("speed-up", 8, &|line| times(line.speed_up)),
         ("overhead", 10, &|line| {
             line.overhead.map(|overhead| number(overhead * scale))
         }),
         ("ratio", 7, &|line| times(line.overhead_ratio)),
         ("to queue", 8, &|line| times(line.to_shared)),
+        (to_seq, 7, &|line| times(line.to_seq)),
     ];
     let shown = optional.iter();
     let shown: Vec<_> = shown
@@ -231,7 +256,7 @@ fn number(value: f64) -> String {
 mod tests {
     use super::Report;
     use crate::{
-        harness::{Case, Config},
+        harness::{Case, Config, ToSeq},
         stopwatch::Sample,
     };
     use std::time::Duration;
@@ -328,6 +353,51 @@ mod tests {
         let table = reported(false, [case()]);
         let rayon = table.lines().rev().nth(1).unwrap();
         assert!(rayon.ends_with("1.50"), "{table}");
+    }
+
+    #[test]
+    fn systems_are_compared_with_seq_where_that_is_asked_for() {
+        let case = |how| {
+            let case = case(2, 20, 60).system("seq", || Sample::new(Duration::from_nanos(30), 10));
+            match how {
+                Some(how) => case.beside_seq(how),
+                None => case,
+            }
+        };
+        let rayon = |json, how| {
+            reported(json, [case(how)])
+                .lines()
+                .rev()
+                .nth(1)
+                .unwrap()
+                .to_owned()
+        };
+        assert!(!rayon(true, None).contains("seq"));
+        assert!(rayon(true, Some(ToSeq::Time)).contains("\"to_seq\":2.0000"));
+        assert!(rayon(true, Some(ToSeq::Speed)).contains("\"speed_over_seq\":0.5000"));
+        assert!(rayon(false, Some(ToSeq::Time)).ends_with(" 2.00"));
+        assert!(rayon(false, Some(ToSeq::Speed)).ends_with(" 0.50"));
+    }
+
+    #[test]
+    fn bytes_that_are_left_are_printed_where_somebody_looked() {
+        let sample = || Sample::new(Duration::from_nanos(10), 10);
+        let case = || {
+            Case::new("demo", 1, &Config::default())
+                .rounds(1, 1)
+                .system("filch", move || sample().leaving(640))
+                .system("rayon", sample)
+        };
+        let lines = reported(true, [case()]);
+        let first = lines.lines().next().unwrap();
+        assert!(first.contains("\"bytes_per_op\":64.0000"), "{first}");
+        let last = lines.lines().last().unwrap();
+        assert!(!last.contains("bytes"), "{last}");
+        let table = reported(false, [case()]);
+        assert!(
+            table.contains(" bytes/op\n") && table.contains(" 64.0\n"),
+            "{table}"
+        );
     }
 
     #[test]

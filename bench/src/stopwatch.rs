@@ -11,6 +11,9 @@ pub(crate) struct Sample {
     pub(crate) ops: u64,
     /// Allocations meanwhile, zero unless they were being counted; `None` where nobody looked.
     pub(crate) allocations: Option<u64>,
+    /// Bytes of the heap that the operations have left in use, zero unless allocations were being counted; `None`
+    /// where nobody looked.
+    pub(crate) bytes: Option<i64>,
 }
 
 impl Sample {
@@ -20,6 +23,15 @@ impl Sample {
             elapsed,
             ops,
             allocations: None,
+            bytes: None,
+        }
+    }
+
+    /// The same, with what is left in use.
+    pub(crate) fn leaving(self, bytes: i64) -> Self {
+        Self {
+            bytes: Some(bytes),
+            ..self
         }
     }
 
@@ -52,6 +64,7 @@ impl Stopwatch {
             elapsed: self.elapsed,
             ops,
             allocations: Some(self.allocations),
+            bytes: None,
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     ground::{
         canary::{Canary, broken},
         sync::{Condvar, Mutex, MutexGuard},
-        unwind,
+        thread, unwind,
     },
 };
 use std::{
@@ -268,6 +268,9 @@ impl Node {
     pub(crate) fn wait(&self, end: Option<Instant>) -> Option<CancelReason> {
         if let Some(reason) = self.reason() {
             return Some(reason);
+        }
+        if thread::wait_until(end, || self.is_cancelled()) {
+            return self.reason();
         }
         let mut links = self.links();
         links.waiters += 1;

@@ -19,13 +19,13 @@ pub use timer::TimerError;
 
 use crate::{
     engine::{Active, Core, IdleAction, Observer, Step, Strategy},
-    ground::{error::BuildError, latch::Latch, unwind},
+    ground::{error::BuildError, latch::Latch, thread, unwind},
 };
 use std::{
     fmt, hint, io,
     ops::Range,
     sync::{Arc, Mutex, PoisonError},
-    thread::{self, JoinHandle},
+    thread::{Builder, JoinHandle},
 };
 
 /// What runs a task on a worker with state `S`.
@@ -78,7 +78,7 @@ impl<S: Send + 'static> Crew<S> {
             threads: Vec::with_capacity(threads),
         };
         for id in 0..threads {
-            let mut builder = thread::Builder::new().name(config.thread_name(id));
+            let mut builder = Builder::new().name(config.thread_name(id));
             if let Some(bytes) = config.stack_size {
                 builder = builder.stack_size(bytes);
             }
@@ -151,7 +151,7 @@ impl<S: Send + 'static> Crew<S> {
 
     /// Waits until every thread has ended, and gives their states, in the order of the workers.
     pub(crate) fn join(self) -> Vec<S> {
-        let ends = self.threads.into_iter().map(JoinHandle::join);
+        let ends = self.threads.into_iter().map(thread::join);
         ends.filter_map(|end| match end {
             Ok(state) => state,
             // The only panics that get here come from destructors of thread-locals and the like:
@@ -189,10 +189,11 @@ where
     let (core, work, parkers) = (core.clone(), work.clone(), parkers.clone());
     let hooks = config.hooks.clone();
     move || {
-        parkers.register(id);
         let _current = current::set(&*core as *const _ as usize, id);
         let state = unwind::contain(|| {
             hooks.start(id);
+            // After the hook, in which a rehearsal makes the thread an actor.
+            parkers.register(id);
             work.init(id)
         });
         let state = match state {
@@ -239,6 +240,7 @@ where
     unwind::or_abort(|| {
         let mut worker = core.enter(id);
         loop {
+            thread::point();
             match worker.step(|task, active| work.run(task, active, &mut state)) {
                 Step::Ran => {}
                 Step::Idle(IdleAction::Yield) => thread::yield_now(),

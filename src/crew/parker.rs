@@ -1,9 +1,11 @@
 //! Where the threads of a crew sleep.
 
-use crate::engine::Unpark;
+use crate::{
+    engine::Unpark,
+    ground::thread::{self, Thread},
+};
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
-    thread::{self, Thread},
     time::{Duration, Instant},
 };
 

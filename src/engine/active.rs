@@ -64,6 +64,13 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         }
     }
 
+    /// Whether the worker may go on with what is in its own queue: nothing presses, and it is nobody's turn. If so it
+    /// counts as a step.
+    #[inline(always)]
+    pub fn goes_on(&mut self) -> bool {
+        !self.worker.core.flags().read().presses() && self.worker.choice.turns.tick_unless_due()
+    }
+
     /// The worker is awake again.
     pub fn resume(&mut self, ticket: Ticket) {
         self.worker.resume(ticket);

@@ -68,6 +68,19 @@ impl Turns {
         self.left == 0
     }
 
+    /// One step more, unless it would be somebody's turn: then false.
+    #[inline(always)]
+    pub(super) fn tick_unless_due(&mut self) -> bool {
+        let due = self.left == 1;
+        self.left = self.left.wrapping_sub(u32::from(!due));
+        !due
+    }
+
+    /// Whose turn it is gets it at the next step.
+    pub(super) fn put_off(&mut self) {
+        self.left = self.left.max(1);
+    }
+
     /// Tells the countdowns how many steps there were.
     fn catch_up(&mut self) {
         let steps = self.stride.wrapping_sub(self.left);

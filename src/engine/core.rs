@@ -496,6 +496,12 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         self.present.load(Ordering::Relaxed).div_ceil(2).max(2)
     }
 
+    /// How many of `tasks` from outside one worker may take: the others who take part will want some too.
+    pub(super) fn fair_share(&self, tasks: usize) -> usize {
+        // Relaxed: a heuristic.
+        tasks / self.present.load(Ordering::Relaxed).max(1) + 1
+    }
+
     /// Work has come: wakes somebody if nobody is on the way.
     #[inline(always)]
     pub(super) fn notify(&self, by: usize) {

@@ -6,6 +6,7 @@ use super::{
     core::Core,
     event::{Event, Observer, Source},
     gate::Verdict,
+    gather::Gather,
     idle::{IdleAction, WakeCounter},
     injector::Take,
     lanes::Level,
@@ -71,6 +72,8 @@ enum Search<T> {
     Nothing,
     /// Nothing yet: look again.
     Unfinished,
+    /// As [`Acquired::LeftAlone`].
+    LeftAlone,
 }
 
 /// Where a task was that a hunt brought in.
@@ -103,6 +106,7 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) yielded: bool,
     /// Looks in vain in a row.
     rounds: u32,
+    gather: Gather,
     /// Made when it is first needed: a guest that finds work at home never does.
     victims: Option<Victims>,
     pub(super) rng: Rng,
@@ -129,6 +133,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             idle: true,
             yielded: false,
             rounds: 0,
+            gather: Gather::new(),
             victims: None,
             rng: Rng::for_worker(settings.seed, id),
         }
@@ -248,6 +253,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         let found = match self.search() {
             Search::Found(task, source) => (task, source),
             Search::Unfinished => return Err(Step::Idle(IdleAction::Spin(1))),
+            // They may need help at any time, so no sleep; but somebody else may want the processor.
+            Search::LeftAlone => return Err(Step::Idle(IdleAction::Yield)),
             Search::Nothing => {
                 self.rounds = self.rounds.saturating_add(1);
                 match self.core.settings.idle.idle(self.rounds) {
@@ -292,8 +299,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
                 }
                 Some((task, source_of(victim)))
             }
-            Acquired::Nothing if raised.has(Level::Low) => self.take_low(),
-            Acquired::Nothing | Acquired::Unfinished => None,
+            Acquired::Nothing | Acquired::LeftAlone if raised.has(Level::Low) => self.take_low(),
+            Acquired::Nothing | Acquired::Unfinished | Acquired::LeftAlone => None,
         }
     }
 
@@ -311,6 +318,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     #[cold]
     pub(super) fn take_inside(&mut self) -> Option<T> {
         if self.phase != Phase::Active || self.idle {
+            self.choice.turns.put_off();
             return None; // the next step looks, and knows that the worker has run out
         }
         let (task, source) = self.find_other()?;
@@ -329,14 +337,15 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
 
     #[cold]
     fn take_injected_batch(&mut self, most: usize) -> Option<T> {
-        // A fair share: the others will want some too.
-        let share = self.core.injector.len() / self.core.workers() + 1;
+        let injector = &self.core.injector;
+        let queued = if most > 1 {
+            self.gather.wait(|| injector.len())
+        } else {
+            injector.len()
+        };
+        let share = self.core.fair_share(queued);
         let queue = &mut self.queue;
-        match self
-            .core
-            .injector
-            .try_take(most.min(share), |task| queue.push(task))
-        {
+        match injector.try_take(most.min(share), |task| queue.push(task)) {
             Take::Taken(task, moved) => {
                 if moved > 0 {
                     self.core
@@ -362,6 +371,13 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         match self.hunt() {
             Acquired::Task { task, victim, .. } => Search::Found(task, source_of(victim)),
             Acquired::Unfinished => Search::Unfinished,
+            // Those who need no help keep nobody from the rest.
+            Acquired::LeftAlone => {
+                let rest = self.take_low().or_else(|| self.take_left_behind());
+                rest.map_or(Search::LeftAlone, |(task, source)| {
+                    Search::Found(task, source)
+                })
+            }
             Acquired::Nothing => match self.take_low() {
                 Some((task, source)) => Search::Found(task, source),
                 None => Search::Nothing,

@@ -58,6 +58,7 @@ use crate::{
     engine::{Core, Observer, PerWorker, Silent, Strategy},
     ground::{
         error::Refused,
+        thread,
         unwind::{self, Payload},
     },
     observe::{Counters, Metrics},
@@ -65,7 +66,6 @@ use crate::{
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
-    thread,
 };
 
 /// Everything that the executor, its handles and its workers share.

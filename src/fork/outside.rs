@@ -4,14 +4,12 @@
 use crate::{
     ground::{
         latch::Latch,
+        thread::{self, Thread},
         unwind::{self, Payload},
     },
     pool::{Inner, Pool, heap, latch::Awaited, site::Site},
 };
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    thread::{self, Thread},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Something that happens in one pool and is waited for outside of it: by a thread that is no worker, and sleeps, or
 /// by a worker of another pool, which works there meanwhile.

@@ -3,13 +3,13 @@
 
 use super::outside::Signal;
 use crate::{
-    ground::unwind::{self, Payload},
+    ground::{
+        thread,
+        unwind::{self, Payload},
+    },
     pool::{Inner, Pool, heap, job::Job, site::Site, task},
 };
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    thread,
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Runs `task` some time, on the pool that the caller works for, else on the global one. Nobody waits for
 /// it; when it panics, the pool's [`on_panic`](crate::PoolBuilder::on_panic) is told.

@@ -2,15 +2,17 @@
 
 use super::{
     check,
+    context::Context,
+    edges::MOST_TASKS,
     error::GraphError,
     flow::Place,
     node::{Env, Kind, Node, Then},
     order::Order,
     plan::Plan,
-    run::Context,
     semaphore::Semaphore,
     value::Values,
 };
+use crate::ground::sys::pages;
 use std::{
     borrow::Cow,
     cell::{RefCell, RefMut},
@@ -52,7 +54,6 @@ pub struct Graph<'env> {
 pub(super) struct Parts {
     /// The first one is no task.
     pub(super) nodes: Vec<Node>,
-    pub(super) kinds: Vec<Kind>,
     pub(super) edges: Vec<(u32, u32)>,
     pub(super) names: Names,
     /// Where the graphs inside of tasks are kept between runs.
@@ -60,6 +61,29 @@ pub(super) struct Parts {
     pub(super) semaphores: Vec<(u32, Semaphore)>,
     pub(super) order: Order,
     pub(super) values: Values,
+}
+
+impl Parts {
+    /// Adds a record.
+    #[inline(always)]
+    fn push(&mut self, node: Node) {
+        if self.nodes.len() == self.nodes.capacity() {
+            self.grow();
+        }
+        self.nodes.push(node);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        self.nodes.reserve(1);
+        pages::prefer_large(&self.nodes);
+    }
+
+    /// The places of a task.
+    fn take_places(&mut self, task: u32) -> Vec<(u32, Place)> {
+        self.places.extract_if(.., |(of, _)| *of == task).collect()
+    }
 }
 
 type Named = Vec<(u32, Cow<'static, str>)>;
@@ -119,6 +143,18 @@ impl Names {
     }
 }
 
+/// The number of the next task.
+///
+/// # Panics
+/// When there are too many.
+#[inline(always)]
+fn next_index(tasks: usize) -> u32 {
+    let index = u32::try_from(tasks).ok();
+    index
+        .filter(|index| *index <= MOST_TASKS)
+        .expect("a graph has room for 2^31 tasks")
+}
+
 impl<'env> Graph<'env> {
     /// An empty graph.
     #[must_use]
@@ -131,11 +167,10 @@ impl<'env> Graph<'env> {
     pub fn with_capacity(tasks: usize) -> Self {
         let mut parts = Parts {
             nodes: Vec::with_capacity(tasks + 1),
-            kinds: Vec::with_capacity(tasks + 1),
             ..Parts::default()
         };
+        pages::prefer_large(&parts.nodes);
         parts.nodes.push(Node::empty(0));
-        parts.kinds.push(Kind::Empty);
         Self {
             parts: RefCell::new(parts),
             _env: Env::new(),
@@ -144,9 +179,8 @@ impl<'env> Graph<'env> {
 
     pub(super) fn add(&self, name: Cow<'static, str>) -> Task<'_, 'env> {
         let mut parts = self.parts.borrow_mut();
-        let index = u32::try_from(parts.nodes.len()).expect("a graph has room for 2^32 tasks");
-        parts.nodes.push(Node::empty(index));
-        parts.kinds.push(Kind::Empty);
+        let index = next_index(parts.nodes.len());
+        parts.push(Node::empty(index));
         parts.names.push(index, name);
         Task { graph: self, index }
     }
@@ -157,9 +191,8 @@ impl<'env> Graph<'env> {
         F: FnMut(&Context<'_, '_, '_>) -> Then + Send + 'env,
     {
         let mut parts = self.parts.borrow_mut();
-        let index = u32::try_from(parts.nodes.len()).expect("a graph has room for 2^32 tasks");
-        parts.nodes.push(Node::new(index, func));
-        parts.kinds.push(kind);
+        let index = next_index(parts.nodes.len());
+        parts.push(Node::new(index, kind, func));
         parts.names.push(index, name);
         Task { graph: self, index }
     }
@@ -169,13 +202,16 @@ impl<'env> Graph<'env> {
         F: FnMut(&Context<'_, '_, '_>) -> Then + Send + 'env,
     {
         let mut parts = self.parts.borrow_mut();
-        let had = std::mem::replace(&mut parts.kinds[index as usize], kind);
+        let had = std::mem::replace(&mut parts.nodes[index as usize].kind, kind);
+        // With the old closure goes the graph inside of it.
+        let inside = matches!(had, Kind::Module | Kind::Subflow);
+        let inside = inside.then(|| parts.take_places(index));
         let node = &mut parts.nodes[index as usize];
         let old = (had != Kind::Empty).then(|| node.take());
         node.set(func);
         // The destructor of the old closure is the user's code.
         drop(parts);
-        drop(old);
+        drop((old, inside));
     }
 
     pub(super) fn parts(&self) -> RefMut<'_, Parts> {
@@ -273,8 +309,8 @@ impl<'env> Graph<'env> {
         let task = self.add(name.into());
         self.set(task.index, Kind::MultiCondition, move |cx| {
             let numbers = choose().into_iter().collect();
-            if let Some(chosen) = cx.chosen {
-                chosen.set(numbers);
+            if let Some(left) = cx.left {
+                left.chosen.set(numbers);
             }
             Then::Many
         });

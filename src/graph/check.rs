@@ -2,77 +2,124 @@
 
 use super::{
     build::Parts,
+    edges::Sorted,
     error::GraphError,
-    node::Kind,
+    node::Node,
     order,
-    plan::{Plan, Shape},
+    plan::{Alone, Plan, Shape},
     semaphore,
 };
 
+/// A plan is narrow that has at most so many tasks, and on average at most so many in a row, of those that could run
+/// together. Small tasks of such a plan are done sooner by one worker than shared with others (`filch-bench graph`, case
+/// `stages`).
+const NARROW: (usize, usize) = (16_384, 32);
+
+/// The same of tiny tasks, however many there are, for plans that are not much wider (case `wavefront`).
+const SLIM: usize = 512;
+
+/// Fewer tasks are done before anybody comes to steal them.
+const FEWEST: usize = 16;
+
+/// Which tasks are better left to one worker, of so many of which so many are on the longest way. Mere chains need no
+/// such thing, since they have nothing to steal, and neither do those that wait for nobody.
+fn left_alone(tasks: usize, waves: usize) -> Option<Alone> {
+    let at_most = |width| waves > 1 && 2 * waves <= tasks && tasks <= width * waves;
+    if tasks > FEWEST && tasks <= NARROW.0 && at_most(NARROW.1) {
+        Some(Alone::IfSmall)
+    } else {
+        at_most(SLIM)
+            .then_some(Alone::IfTiny)
+            .filter(|_| tasks > FEWEST)
+    }
+}
+
 /// Checks the parts and puts them into their final form.
 pub(super) fn plan<'env>(mut parts: Parts) -> Result<Plan<'env>, GraphError> {
-    let (conditions, special) = kinds_of(&parts.kinds);
+    let (conditions, special) = kinds_of(&parts.nodes);
     parts.values.check(&parts.names)?;
-    let (mut successors, predecessors) = line_up(&mut parts);
-    let mut sources: Vec<u32> = (1..)
-        .zip(&predecessors[1..])
-        .filter(|(_, known)| **known == 0)
-        .map(|(index, _)| index)
-        .collect();
-    let sorted = match sort(&parts, &successors) {
-        Ok(sorted) => sorted,
-        Err(missing) => return Err(GraphError::cycle(find_cycle(&parts, &missing))),
-    };
+    let lined_up = line_up(&parts, conditions);
+    let (mut edges, mut sources) = (lined_up.edges, lined_up.sources);
+    let tasks = parts.nodes.len() - 1;
+    let (mut sorted, mut waves) = (Vec::new(), None);
+    if !lined_up.in_order || parts.order.is_given() {
+        match sort(&parts, &edges) {
+            Ok((all, most)) => (sorted, waves) = (all, Some(most)),
+            Err(missing) => return Err(GraphError::cycle(find_cycle(&parts, &missing))),
+        }
+    }
     if sources.is_empty() && parts.nodes.len() > 1 {
         return Err(GraphError::no_source());
     }
     let unreachable = if conditions {
-        unreachable(&parts, &successors, &sources)
+        unreachable(&parts, &edges, &sources)
     } else {
         Vec::new()
     };
-    order::arrange(&parts, &sorted, &mut successors, &mut sources);
+    order::arrange(&parts, &sorted, &mut edges, &mut sources);
+    let (successors, missing, most) = edges.fold_in(&mut parts.nodes, lined_up.joins);
     let needs = semaphore::needs(&parts)?;
     let shape = Shape {
         successors: successors.into(),
         sources: sources.into(),
+        joins: lined_up.joins,
+        // Without joins, strands do not get into each other's way.
+        alone: left_alone(tasks, waves.unwrap_or(most)).filter(|_| lined_up.joins),
         conditions,
         recorder: None,
         special: special || !needs.is_empty(),
         unreachable: unreachable.into(),
         needs: needs.into(),
     };
-    Ok(Plan::new(parts, shape))
+    Ok(Plan::new(parts, shape, missing))
 }
 
 /// Whether there are conditions, and whether there is more than closures. (Without a branch for each: there may be
 /// millions.)
-fn kinds_of(kinds: &[Kind]) -> (bool, bool) {
-    let conditions = kinds.iter().fold(false, |any, kind| any | kind.is_weak());
-    let special = kinds
-        .iter()
-        .fold(false, |any, kind| any | kind.is_special());
-    (conditions, special)
+fn kinds_of(nodes: &[Node]) -> (bool, bool) {
+    nodes.iter().fold((false, false), |(weak, special), node| {
+        (weak | node.kind.is_weak(), special | node.kind.is_special())
+    })
 }
 
-/// Sorts the edges by where they begin, in the order in which they were added. Tells every task where its
-/// successors are and how many it waits for. Returns the successors, and how many predecessors of either kind
-/// each task has.
-fn line_up(parts: &mut Parts) -> (Vec<u32>, Vec<u32>) {
+/// The edges of a graph, put into order.
+struct LinedUp {
+    edges: Sorted,
+    /// The tasks without predecessors of either kind.
+    sources: Vec<u32>,
+    /// Some task waits for more than one.
+    joins: bool,
+    /// Whoever waits for another was added after it: so there is no circle.
+    in_order: bool,
+}
+
+/// Sorts the edges by where they begin, in the order in which they were added.
+fn line_up(parts: &Parts, conditions: bool) -> LinedUp {
     let tasks = parts.nodes.len();
+    assert!(
+        u32::try_from(parts.edges.len()).is_ok(),
+        "a graph has room for 2^32 edges"
+    );
     let (mut next, mut waits_for) = (vec![0_u32; tasks + 1], vec![0_u32; tasks]);
-    let mut predecessors = vec![0_u32; tasks];
+    // Of the kind that nobody waits for.
+    let mut weak = vec![0_u32; if conditions { tasks } else { 0 }];
+    let mut in_order = true;
     for &(from, to) in &parts.edges {
         next[from as usize + 1] += 1;
-        predecessors[to as usize] += 1;
-        waits_for[to as usize] += u32::from(!parts.kinds[from as usize].is_weak());
+        if conditions && parts.nodes[from as usize].kind.is_weak() {
+            weak[to as usize] += 1;
+        } else {
+            waits_for[to as usize] += 1;
+            in_order &= from < to;
+        }
     }
+    let (mut sources, mut joins) = (Vec::new(), false);
     for index in 0..tasks {
-        let (first, successors) = (next[index], next[index + 1]);
-        let node = &mut parts.nodes[index];
-        (node.first, node.successors) = (first, successors);
-        node.set_waits_for(waits_for[index]);
-        next[index + 1] += first;
+        next[index + 1] += next[index];
+        joins |= waits_for[index] > 1;
+        if index > 0 && waits_for[index] == 0 && weak.get(index).is_none_or(|weak| *weak == 0) {
+            sources.push(index as u32);
+        }
     }
     let mut successors = vec![0_u32; parts.edges.len()];
     for &(from, to) in &parts.edges {
@@ -80,17 +127,24 @@ fn line_up(parts: &mut Parts) -> (Vec<u32>, Vec<u32>) {
         successors[*place as usize] = to;
         *place += 1;
     }
-    (successors, predecessors)
+    // Each begins where the one before ends, and is filled now.
+    next.truncate(tasks);
+    LinedUp {
+        edges: Sorted {
+            ends: next,
+            successors,
+            waits_for,
+        },
+        sources,
+        joins,
+        in_order,
+    }
 }
 
-/// Goes through the tasks as a run would if every condition led everywhere, and returns them in such an order. Or how
-/// many predecessors each task still waits for if some wait for ever.
-fn sort(parts: &Parts, successors: &[u32]) -> Result<Vec<u32>, Vec<u32>> {
-    let mut missing: Vec<u32> = parts
-        .nodes
-        .iter()
-        .map(super::node::Node::waits_for)
-        .collect();
+/// Goes through the tasks as a run would if every condition led everywhere, and returns them in such an order, with the
+/// number of tasks on the longest way. Or how many predecessors each task still waits for if some wait for ever.
+fn sort(parts: &Parts, edges: &Sorted) -> Result<(Vec<u32>, usize), Vec<u32>> {
+    let mut missing = edges.waits_for.clone();
     // Those at the front have been gone through.
     let mut ready = Vec::with_capacity(parts.nodes.len());
     ready.extend(
@@ -100,13 +154,17 @@ fn sort(parts: &Parts, successors: &[u32]) -> Result<Vec<u32>, Vec<u32>> {
             .map(|(index, _)| index),
     );
     let mut next = 0;
+    // Those up to `wave` had their last predecessor in the wave before.
+    let (mut waves, mut wave) = (0, 0);
     while let Some(&index) = ready.get(next) {
+        if next == wave {
+            (waves, wave) = (waves + 1, ready.len());
+        }
         next += 1;
-        if parts.kinds[index as usize].is_weak() {
+        if parts.nodes[index as usize].kind.is_weak() {
             continue;
         }
-        let node = &parts.nodes[index as usize];
-        for &after in &successors[node.first as usize..][..node.successors as usize] {
+        for &after in edges.after(index) {
             missing[after as usize] -= 1;
             if missing[after as usize] == 0 {
                 ready.push(after);
@@ -116,13 +174,13 @@ fn sort(parts: &Parts, successors: &[u32]) -> Result<Vec<u32>, Vec<u32>> {
     if ready.len() < parts.nodes.len() - 1 {
         return Err(missing);
     }
-    Ok(ready)
+    Ok((ready, waves))
 }
 
 /// The names of the tasks on a circle, in its direction. `missing` is not zero for those on one and those behind.
 fn find_cycle(parts: &Parts, missing: &[u32]) -> Vec<String> {
     let stuck = |index: u32| missing[index as usize] > 0;
-    let strong = |from: u32| !parts.kinds[from as usize].is_weak();
+    let strong = |from: u32| !parts.nodes[from as usize].kind.is_weak();
     // Each of them has a predecessor of the same kind; going back from one to the next must end in a circle.
     let mut before = vec![0_u32; parts.nodes.len()];
     for &(from, to) in &parts.edges {
@@ -153,18 +211,28 @@ fn find_cycle(parts: &Parts, missing: &[u32]) -> Vec<String> {
         .collect()
 }
 
-/// The tasks that no run can reach.
-fn unreachable(parts: &Parts, successors: &[u32], sources: &[u32]) -> Vec<u32> {
-    let mut reached = vec![false; parts.nodes.len()];
+/// The tasks that no run can reach: neither are all that they wait for within reach, nor is a condition that may choose
+/// them.
+fn unreachable(parts: &Parts, edges: &Sorted, sources: &[u32]) -> Vec<u32> {
+    let nodes = &parts.nodes;
+    let mut missing = edges.waits_for.clone();
+    let mut reached = vec![false; nodes.len()];
     let mut open = sources.to_vec();
     while let Some(index) = open.pop() {
         if std::mem::replace(&mut reached[index as usize], true) {
             continue;
         }
-        let node = &parts.nodes[index as usize];
-        open.extend(&successors[node.first as usize..][..node.successors as usize]);
+        let weak = nodes[index as usize].kind.is_weak();
+        for &after in edges.after(index) {
+            if !weak {
+                missing[after as usize] -= 1;
+            }
+            if weak || missing[after as usize] == 0 {
+                open.push(after);
+            }
+        }
     }
-    (1..parts.nodes.len() as u32)
+    (1..nodes.len() as u32)
         .filter(|&index| !reached[index as usize])
         .collect()
 }

@@ -2,7 +2,7 @@
 
 use super::{
     build::{Graph, Parts},
-    node::Kind,
+    node::{Kind, Node},
     plan::Plan,
 };
 use std::fmt::Write;
@@ -122,15 +122,15 @@ fn escape(name: &str) -> String {
 
 /// What is known of `parts`, with these edges between the tasks' numbers.
 fn sketch(parts: &Parts, edges: impl Iterator<Item = (u32, u32)>) -> Sketch {
-    let task = |(index, kind): (u32, &Kind)| Sketched {
+    let task = |(index, node): (u32, &Node)| Sketched {
         name: parts.names.of(index),
-        form: form(*kind),
+        form: form(node.kind),
         inside: None,
     };
     // The first record is no task.
     let place = |index: u32| index as usize - 1;
     let mut sketch = Sketch {
-        tasks: (1..).zip(&parts.kinds[1..]).map(task).collect(),
+        tasks: (1..).zip(&parts.nodes[1..]).map(task).collect(),
         edges: edges.map(|(from, to)| (place(from), place(to))).collect(),
         limits: limits(parts),
     };
@@ -206,9 +206,8 @@ impl Plan<'_> {
     /// All edges, by the tasks' numbers.
     pub(super) fn edges(&self) -> impl Iterator<Item = (u32, u32)> {
         self.nodes().iter().flat_map(|node| {
-            let (first, count) = (node.first as usize, node.successors as usize);
-            let next = &self.shape.successors[first..][..count];
-            next.iter().map(|&to| (node.index(), to))
+            let next = node.leads.all(&self.shape.successors);
+            next.map(|edge| (node.index(), edge.to()))
         })
     }
 }

@@ -105,7 +105,7 @@ pub(super) struct Outcome {
     /// Something was left out for that.
     pub(super) cut: bool,
     pub(super) panics: Vec<TaskPanic>,
-    pub(super) broken: Option<(String, Broken)>,
+    pub(super) broken: Vec<(String, Broken)>,
 }
 
 /// What else can be wrong with a task.
@@ -119,7 +119,7 @@ pub(super) enum Broken {
 
 impl Outcome {
     pub(super) fn has_failed(&self) -> bool {
-        !self.panics.is_empty() || self.broken.is_some()
+        !self.panics.is_empty() || !self.broken.is_empty()
     }
 
     /// Adds what a run inside of `task` came to.
@@ -133,9 +133,9 @@ impl Outcome {
             payload: panic.payload,
         });
         self.panics.extend(panics);
-        if let Some((name, broken)) = inner.broken {
-            self.broken = Some((within(&name), broken));
-        }
+        let broken = inner.broken.into_iter();
+        self.broken
+            .extend(broken.map(|(name, broken)| (within(&name), broken)));
     }
 
     pub(super) fn into_result(self) -> Result<RunReport, RunError> {
@@ -157,7 +157,7 @@ impl Outcome {
 /// cancelled.
 pub struct RunError {
     pub(super) panics: Vec<TaskPanic>,
-    pub(super) broken: Option<(String, Broken)>,
+    pub(super) broken: Vec<(String, Broken)>,
     pub(super) ran: u64,
     pub(super) skipped: usize,
 }
@@ -198,7 +198,7 @@ impl RunError {
     /// Whether nothing failed: the run was told to stop.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.panics.is_empty() && self.broken.is_none()
+        self.panics.is_empty() && self.broken.is_empty()
     }
 
     /// How many tasks did not come to their end. Those that ran several times, in a loop, count several times among
@@ -234,23 +234,25 @@ impl fmt::Debug for TaskPanic {
 
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, panic) in self.panics.iter().enumerate() {
-            let comma = if number == 0 { "" } else { ", " };
+        if self.is_cancelled() {
+            f.write_str("cancelled")?;
+        }
+        let mut comma = "";
+        for panic in &self.panics {
             write!(f, "{comma}{panic}")?;
+            comma = ", ";
         }
-        if !self.panics.is_empty() && self.broken.is_some() {
-            f.write_str(", ")?;
-        }
-        match &self.broken {
-            None if self.panics.is_empty() => f.write_str("cancelled")?,
-            None => {}
-            Some((task, Broken::Overlap)) => write!(
-                f,
-                "{task} was released again while it was running; a loop must wait for all that it repeats"
-            )?,
-            Some((task, Broken::Graph(error))) => {
-                write!(f, "the graph that {task} has built: {error}")?;
+        for (task, broken) in &self.broken {
+            match broken {
+                Broken::Overlap => write!(
+                    f,
+                    "{comma}{task} was released again while it was running; a loop must wait for all that it repeats"
+                )?,
+                Broken::Graph(error) => {
+                    write!(f, "{comma}the graph that {task} has built: {error}")?;
+                }
             }
+            comma = ", ";
         }
         write!(f, " ({} tasks skipped)", self.skipped)
     }

@@ -2,10 +2,10 @@
 
 use super::{
     build::{Graph, Task},
+    context::Context,
     error::{Broken, GraphError, Outcome},
     node::{Kind, Then},
     plan::Plan,
-    run::Context,
     start::run_inside,
 };
 use crate::ground::unwind;
@@ -163,7 +163,7 @@ impl<'env> Graph<'env> {
 /// What a subflow has built cannot be run.
 fn fail(cx: &Context<'_, '_, '_>, name: &str, error: GraphError) -> Then {
     let outcome = Outcome {
-        broken: Some((name.to_owned(), Broken::Graph(error))),
+        broken: vec![(name.to_owned(), Broken::Graph(error))],
         ..Outcome::default()
     };
     cx.run.fail(outcome);

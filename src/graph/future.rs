@@ -14,14 +14,15 @@
 
 use super::{
     build::{Graph, Task},
+    context::Context,
     nap::Nap,
     node::{Kind, Then},
     remote::{Halt, Remote},
-    run::{Context, Run},
+    run::Run,
     start,
 };
 use crate::{
-    ground::unwind,
+    ground::unwind::{self, Payload},
     pool::{job::Job, site::Site},
 };
 use std::{
@@ -117,23 +118,21 @@ fn begin<'env>(
         key: Mutex::new(None),
     });
     cx.run.hold(cx.site);
-    match unwind::contain(|| sleeper.poll()) {
-        Ok(Poll::Pending) => {
-            // From here on others may poll it.
-            sleeper.fall_asleep();
-            Then::Later
-        }
+    match sleeper.poll() {
         Ok(Poll::Ready(())) => {
             cx.run.unhold(cx.site);
             sleeper.end();
-            Then::All
+            return Then::All;
         }
-        Err(payload) => {
+        // From then on others may poll it.
+        Ok(Poll::Pending) => cx.later(move |_| sleeper.fall_asleep()),
+        Err(payload) => cx.later(move |cx| {
+            cx.run.panicked(sleeper.index, payload);
+            sleeper.give_up(cx.site, cx.run);
             cx.run.unhold(cx.site);
-            sleeper.end();
-            unwind::resume(payload)
-        }
+        }),
     }
+    Then::Later
 }
 
 /// # Safety
@@ -162,14 +161,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Sleeper {
-    /// Polls the future, which is the caller's at present.
-    fn poll(self: &Arc<Self>) -> Poll<()> {
+    /// Polls the future, which is the caller's at present. It is gone when it is ready; one that has panicked is not,
+    /// because its destructor may do so once more: `give_up` drops it.
+    fn poll(self: &Arc<Self>) -> Result<Poll<()>, Payload> {
         let waker = Waker::from(self.clone());
         let mut work = lock(&self.work).take().expect("polled by one at a time");
-        let result = work.as_mut().poll(&mut task::Context::from_waker(&waker));
-        if result.is_pending() {
-            *lock(&self.work) = Some(work);
+        let mut cx = task::Context::from_waker(&waker);
+        let result = unwind::contain(|| work.as_mut().poll(&mut cx));
+        if let Ok(Poll::Ready(())) = result {
+            return unwind::contain(|| drop(work)).map(Poll::Ready);
         }
+        *lock(&self.work) = Some(work);
         result
     }
 
@@ -180,7 +182,7 @@ impl Sleeper {
             self.give_up(site, run);
             return true;
         }
-        match unwind::contain(|| self.poll()) {
+        match self.poll() {
             Ok(Poll::Pending) => {
                 self.fall_asleep();
                 return false;
@@ -236,7 +238,8 @@ impl Sleeper {
     fn queue(self: &Arc<Self>) {
         let data = Arc::into_raw(self.clone());
         // SAFETY: `run_poll` takes the share back, and may run anywhere; the task is held until it has.
-        self.remote.send(unsafe { Job::new(data.cast(), run_poll) });
+        let job = unsafe { Job::new(data.cast(), run_poll) };
+        self.remote.send(job, true);
     }
 
     /// Wakes it, if it sleeps.

@@ -1,23 +1,25 @@
 //! Runs that nobody waits for in a frame: launched, joined later, awaited, or told about.
 
 use super::{
-    cancel::Cancel,
     error::{Outcome, RunError},
+    options::Obeys,
     plan::{Plan, RunReport},
-    remote::{NOBODY, Remote, on_pool},
+    remote::{Joiner, NOBODY, Remote, on_pool},
     start::start,
 };
 use crate::{
+    cancel::CancelToken,
     ground::{
         sync::{AtomicBool, Ordering},
         unwind,
     },
-    pool::{Pool, latch::Awaited, site::Site},
+    pool::{Inner, Pool, job::Job, latch::Awaited, site::Site},
 };
 use std::{
     collections::VecDeque,
     fmt, mem,
     pin::Pin,
+    ptr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
 };
@@ -116,12 +118,17 @@ impl SharedPlan {
         let (this, remote) = (self.clone(), launched.remote.clone());
         let then = move |plan: Plan<'static>, outcome: Outcome| {
             this.next(plan);
+            // If nobody else has a share of it, it is gone before anybody is told. That is the user's code.
+            launched.contain(move || drop(this));
             launched.finish(outcome);
         };
         if plan.is_empty() {
             return then(plan, Outcome::default());
         }
-        let then = move |plan, outcome, _: &Site<'_, '_>| then(plan, outcome);
+        let then = move |plan, outcome, _: &Site<'_, '_>| {
+            then(plan, outcome);
+            None
+        };
         start(plan, &remote, None, false, then);
     }
 
@@ -151,7 +158,8 @@ impl fmt::Debug for SharedPlan {
 /// A run that was launched.
 struct Launched {
     remote: Arc<Remote>,
-    cancel: Option<Cancel>,
+    /// Gone with it.
+    _obeys: Option<Obeys>,
     done: AtomicBool,
     state: Mutex<State>,
 }
@@ -159,10 +167,12 @@ struct Launched {
 #[derive(Default)]
 struct State {
     result: Option<Result>,
+    /// A callback has seen it.
+    told: bool,
+    /// Callbacks are being called, and whoever does so has the result.
+    telling: bool,
     callbacks: Vec<Callback>,
-    wakers: Vec<Waker>,
-    /// Workers that sleep until it is done.
-    sleepers: Vec<usize>,
+    waker: Option<Waker>,
 }
 
 impl Launched {
@@ -172,35 +182,36 @@ impl Launched {
     }
 
     fn finish(self: &Arc<Self>, outcome: Outcome) {
-        if let Some(cancel) = &self.cancel {
-            cancel.unwatch(&self.remote);
-        }
         let result = outcome.into_result();
-        let mut state = lock(&self.state);
-        // Callbacks come first, without the lock; while they run there may come more.
-        while !state.callbacks.is_empty() {
-            let callbacks = mem::take(&mut state.callbacks);
-            drop(state);
-            callbacks
-                .into_iter()
-                .for_each(|call| self.tell(call, &result));
-            state = lock(&self.state);
-        }
+        let mut state = self.tell(lock(&self.state), &result);
         state.result = Some(result);
         // Release: pairs with the acquire in `is_done`.
         self.done.store(true, Ordering::Release);
-        let (wakers, sleepers) = (mem::take(&mut state.wakers), mem::take(&mut state.sleepers));
+        let waker = state.waker.take();
         drop(state);
-        for worker in sleepers {
-            self.remote.pool().unpark(worker);
-        }
-        for waker in wakers {
+        self.remote.call(|_| true);
+        if let Some(waker) = waker {
             self.contain(|| waker.wake());
         }
     }
 
-    fn tell(&self, callback: Callback, result: &Result) {
-        self.contain(|| callback(result));
+    /// Calls the callbacks, without the lock; while they run there may come more.
+    fn tell<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        result: &Result,
+    ) -> MutexGuard<'a, State> {
+        while !state.callbacks.is_empty() {
+            let callbacks = mem::take(&mut state.callbacks);
+            (state.told, state.telling) = (true, true);
+            drop(state);
+            for callback in callbacks {
+                self.contain(|| callback(result));
+            }
+            state = lock(&self.state);
+        }
+        state.telling = false;
+        state
     }
 
     /// Calls what is the user's.
@@ -211,24 +222,64 @@ impl Launched {
     }
 }
 
-impl Awaited for Launched {
+/// Panics that nobody has asked for are told as those of spawned tasks are. One by one: what they carried is the
+/// user's, and so are its destructors.
+impl Drop for Launched {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(Err(error)) = state.result.take() else {
+            return;
+        };
+        for panic in error.into_panics() {
+            match state.told {
+                true => unwind::discard(panic.into_payload()),
+                false => self.remote.pool().panicked(panic.into_payload()),
+            }
+        }
+    }
+}
+
+/// A worker that waits for a run.
+struct Join<'a> {
+    launched: &'a Launched,
+    pool: &'a Inner,
+    worker: usize,
+    /// The worker runs only what was queued there, so it has to take what the run has queued elsewhere.
+    alone: bool,
+}
+
+impl Awaited for Join<'_> {
     fn happened(&self) -> bool {
-        self.is_done()
+        self.launched.is_done()
     }
 
     fn sleep(&self, worker: usize) -> bool {
-        let mut state = lock(&self.state);
-        if self.is_done() {
-            return false;
-        }
-        state.sleepers.push(worker);
-        true
+        let joiner = Joiner {
+            pool: self.pool.share(),
+            worker,
+            alone: self.alone,
+        };
+        let remote = &self.launched.remote;
+        remote.join(joiner, || self.launched.is_done())
     }
 
-    fn awake(&self) {}
+    fn awake(&self) {
+        let remote = &self.launched.remote;
+        remote.unjoin(self.pool, self.worker);
+    }
+
+    fn take_job(&self) -> Option<Job> {
+        // Whoever is not alone gets the turns. They would pile up where there is nobody else.
+        self.alone.then(|| self.launched.remote.take_job())?
+    }
+
+    fn has_job(&self) -> bool {
+        self.alone && self.launched.remote.has_job()
+    }
 }
 
-/// A run that was [launched](Pool::launch). Dropping it leaves the run alone.
+/// A run that was [launched](Pool::launch). Dropping it leaves the run alone; its panics go to
+/// [`on_panic`](crate::PoolBuilder::on_panic) then, unless a [callback](Self::on_done) has seen them.
 ///
 /// It is a future, too: of what [`join`](Self::join) returns.
 #[must_use = "it tells what the run comes to"]
@@ -255,19 +306,29 @@ impl Pool {
         self.launch_as(plan.into(), None)
     }
 
-    /// [`launch`](Self::launch) of a run that can be stopped with `cancel`, while it waits for its turn, too.
-    pub fn launch_with(&self, plan: impl Into<SharedPlan>, cancel: &Cancel) -> RunHandle {
-        self.launch_as(plan.into(), Some(cancel.clone()))
+    /// [`launch`](Self::launch) of a run that is stopped when `token` is cancelled, while it waits for its turn, too.
+    ///
+    /// ```
+    /// use filch::{CancelToken, Graph, Pool};
+    ///
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let token = CancelToken::new();
+    /// token.cancel();
+    /// let graph = Graph::new();
+    /// graph.task("never", || unreachable!());
+    /// let run = pool.launch_with(graph.plan()?, &token);
+    /// assert!(run.join().unwrap_err().is_cancelled());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn launch_with(&self, plan: impl Into<SharedPlan>, token: &CancelToken) -> RunHandle {
+        self.launch_as(plan.into(), Some(token))
     }
 
-    fn launch_as(&self, plan: SharedPlan, cancel: Option<Cancel>) -> RunHandle {
+    fn launch_as(&self, plan: SharedPlan, token: Option<&CancelToken>) -> RunHandle {
         let remote = Remote::new(self.inner(), NOBODY);
-        if let Some(cancel) = &cancel {
-            cancel.watch(&remote);
-        }
         let launched = Arc::new(Launched {
+            _obeys: token.map(|token| Obeys::new(token, &remote)),
             remote,
-            cancel,
             done: AtomicBool::new(false),
             state: Mutex::default(),
         });
@@ -290,6 +351,11 @@ impl RunHandle {
 
     /// Waits until it is over; the calling thread helps. Says what it came to.
     ///
+    /// In an [`isolate`](crate::isolate()) it runs what the run has not begun yet. What the run has queued outside of
+    /// that before is for others: if this is the only worker, join it outside. A task that joins the run that
+    /// it is a part of waits for itself, for ever; so does one that a worker picks up while it waits inside of such a
+    /// task.
+    ///
     /// # Errors
     /// As [`Plan::run`]; also when it was cancelled before all tasks had run.
     ///
@@ -297,9 +363,17 @@ impl RunHandle {
     /// When the handle has been awaited to its end before.
     pub fn join(self) -> Result {
         if !self.is_finished() {
-            on_pool(self.launched.remote.pool(), |site| {
+            let pool = self.launched.remote.pool();
+            on_pool(pool, |site| {
                 let began = site.mark();
-                unwind::or_abort(|| site.wait(&*self.launched, began));
+                let join = Join {
+                    launched: &self.launched,
+                    pool: site.pool(),
+                    worker: site.worker(),
+                    // A pool of its own, because this one has no place left, has none of its jobs.
+                    alone: site.waits_alone() && ptr::eq(site.pool(), pool),
+                };
+                unwind::or_abort(|| site.wait(&join, began));
             });
         }
         let result = lock(&self.launched.state).result.take();
@@ -310,16 +384,15 @@ impl RunHandle {
     /// returns, unless that has taken the result already.
     pub fn on_done(&self, f: impl FnOnce(&Result<RunReport, RunError>) + Send + 'static) {
         let mut state = lock(&self.launched.state);
-        if !self.launched.is_done() {
+        if !self.launched.is_done() || state.telling {
+            // Whoever ends the run, or is at the callbacks, comes to this one too.
             return state.callbacks.push(Box::new(f));
         }
-        let Some(result) = state.result.take() else {
-            return;
-        };
-        drop(state);
-        // The handle is here, so nobody else takes the result meanwhile.
-        self.launched.tell(Box::new(f), &result);
-        lock(&self.launched.state).result = Some(result);
+        if let Some(result) = state.result.take() {
+            state.callbacks.push(Box::new(f));
+            let mut state = self.launched.tell(state, &result);
+            state.result = Some(result);
+        }
     }
 }
 
@@ -327,14 +400,22 @@ impl Future for RunHandle {
     type Output = Result<RunReport, RunError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = lock(&self.launched.state);
         if !self.launched.is_done() {
-            if !state.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-                state.wakers.push(cx.waker().clone());
+            // To clone and to drop them is the user's code, so not under the lock.
+            let mut waker = Some(cx.waker().clone());
+            let mut state = lock(&self.launched.state);
+            let waits = !self.launched.is_done();
+            if waits {
+                mem::swap(&mut state.waker, &mut waker);
             }
-            return Poll::Pending;
+            drop(state);
+            drop(waker);
+            if waits {
+                return Poll::Pending;
+            }
         }
-        Poll::Ready(state.result.take().expect("the result has been taken"))
+        let result = lock(&self.launched.state).result.take();
+        Poll::Ready(result.expect("the result has been taken"))
     }
 }
 

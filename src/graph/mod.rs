@@ -21,7 +21,7 @@
 //! | a scarce resource | [`Semaphore`], [`Graph::limit`] |
 //! | a preference among ready tasks | [`Task::priority`], [`Graph::critical_path_first`] |
 //! | to wait for the run | [`Plan::run`], [`run_on`](Plan::run_on), [`run_n`](Plan::run_n), [`run_until`](Plan::run_until) |
-//! | to stop it | [`Cancel`] with [`Plan::run_with`], or [`RunHandle::cancel`] |
+//! | to stop it | a [`CancelToken`](crate::CancelToken) with [`Plan::run_with`], or [`RunHandle::cancel`] |
 //! | not to wait for it | [`Pool::launch`](crate::Pool::launch): join, await, or be called back |
 //! | the same plan wanted by several | [`SharedPlan`]: its runs queue up |
 //! | a stream of things through stages | [`Pipeline`] |
@@ -114,23 +114,29 @@
 //! filch::Pool::global().launch(graph.plan().unwrap());
 //! ```
 
+mod bias;
 mod build;
-mod cancel;
 mod check;
+mod context;
 mod dot;
+mod edges;
 mod error;
 mod flow;
 mod future;
 mod handle;
+mod missing;
 mod nap;
 mod node;
+mod options;
 mod order;
 pub mod pipeline;
+mod plain;
 mod plan;
 mod remote;
 mod run;
 mod runtime;
 mod semaphore;
+mod special;
 mod start;
 mod svg;
 mod tally;
@@ -139,10 +145,10 @@ mod timeline;
 mod value;
 
 pub use build::{Graph, Task};
-pub use cancel::{Cancel, RunOptions};
 pub use error::{GraphError, RunError, TaskPanic};
 pub use flow::Subflow;
 pub use handle::{RunHandle, SharedPlan};
+pub use options::RunOptions;
 pub use pipeline::{Flow, Pipeline, PipelineError, PipelineReport, Stage, StagePanic};
 pub use plan::{Plan, RunReport};
 pub use runtime::Runtime;
@@ -155,5 +161,7 @@ pub use value::{Input, Inputs, Moved, Value};
 #[cfg(filch_loom)]
 #[doc(hidden)]
 pub mod model {
-    pub use super::{nap::model::Nap, node::model::Node};
+    pub use super::{
+        bias::model::Bias, missing::model::Missing, nap::model::Nap, node::model::Node,
+    };
 }

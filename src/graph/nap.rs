@@ -3,6 +3,7 @@
 use crate::ground::{
     canary::{Canary, broken},
     sync::{AtomicU8, Ordering},
+    thread,
 };
 
 /// It waits to be woken.
@@ -39,6 +40,7 @@ impl Nap {
     /// A poll is over, and the future is not ready. False when it was woken meanwhile: the caller queues the next poll.
     #[must_use]
     pub(super) fn fall_asleep(&self) -> bool {
+        thread::point();
         // AcqRel: the release is for the acquire in `begin`, the acquire for the one who queues.
         // Acquire on failure: it was woken.
         let slept = self
@@ -55,6 +57,7 @@ impl Nap {
     /// Wakes it. True when the caller has to queue a poll.
     #[must_use]
     pub(super) fn wake(&self) -> bool {
+        thread::point();
         // Relaxed: the compare-and-swap decides.
         let mut state = self.0.load(Ordering::Relaxed);
         loop {

@@ -1,11 +1,8 @@
-//! One task of a graph: a record of one cache line with its counter, its successors and its closure.
+//! One task of a graph: a record of one cache line with its closure and where it leads to.
 #![expect(unsafe_code, reason = "closures of any type in the records of a graph")]
 
-use super::run::Context;
-use crate::ground::{
-    canary::{Canary, broken},
-    sync::{AtomicU32, Ordering, UnsafeCell},
-};
+use super::{context::Context, edges::Leads};
+use crate::ground::sync::{AtomicU8, Ordering, UnsafeCell};
 use std::{marker::PhantomData, mem::MaybeUninit, ptr};
 
 /// What a task is followed by.
@@ -15,7 +12,7 @@ pub(super) enum Then {
     All,
     /// The successor with this number, whatever else it waits for; none if there is no such successor.
     One(usize),
-    /// The successors with the numbers in [`Context::chosen`], in the same way.
+    /// The successors with the numbers in [`Context::left`], in the same way.
     Many,
     /// The task is not done yet. It has been held, and whoever finishes it calls `complete`.
     Later,
@@ -90,25 +87,22 @@ impl Kind {
 
 /// A task. The records of a graph are one array; the first one is no task but leads to the present run.
 ///
-/// One line of 64 bytes, so that running a task touches one line of its own, and one of each successor that
-/// waits for others too.
+/// One line of 64 bytes, so that running a task touches one line of its own, and none of its successors'. Nothing in it
+/// is written while a plain graph runs, but by the closure.
 #[repr(C, align(64))]
 pub(super) struct Node {
-    /// How many of the predecessors are missing in the present run.
-    missing: AtomicU32,
-    /// How many there are that it waits for.
+    /// How many predecessors it waits for. Who is missing in the present run is counted elsewhere: `missing`.
     waits_for: u32,
-    /// Where its successors begin in the plan's list, and how many there are.
-    pub(super) first: u32,
-    pub(super) successors: u32,
+    pub(super) leads: Leads,
     actions: &'static Actions,
     /// The closure. Used by whoever runs the task, and the plan sees to it that there is one at a time: in a
-    /// graph without conditions a task is released once a run, by the one who takes `missing` to zero; in others
-    /// `busy` is asked.
+    /// graph without conditions a task is released once a run, by the predecessor that is the last one missing; in
+    /// others `busy` is asked.
     room: UnsafeCell<Room>,
     /// Its number, which leads back to the first record.
     index: u32,
-    busy: AtomicU32,
+    busy: AtomicU8,
+    pub(super) kind: Kind,
 }
 
 const _: () = assert!(size_of::<Node>() == 64 || cfg!(filch_loom));
@@ -117,33 +111,31 @@ impl Node {
     /// A task that does nothing.
     pub(super) fn empty(index: u32) -> Self {
         Self {
-            missing: AtomicU32::new(0),
             waits_for: 0,
-            first: 0,
-            successors: 0,
+            leads: Leads::default(),
             actions: &NOTHING,
             room: UnsafeCell::new(MaybeUninit::uninit()),
             index,
-            busy: AtomicU32::new(0),
+            busy: AtomicU8::new(0),
+            kind: Kind::Empty,
         }
     }
 
     /// A task that does this.
     #[inline(always)]
-    pub(super) fn new<F>(index: u32, func: F) -> Self
+    pub(super) fn new<F>(index: u32, kind: Kind, func: F) -> Self
     where
         F: FnMut(&Context<'_, '_, '_>) -> Then + Send,
     {
         let (actions, room) = Self::pack(func);
         Self {
-            missing: AtomicU32::new(0),
             waits_for: 0,
-            first: 0,
-            successors: 0,
+            leads: Leads::default(),
             actions,
             room: UnsafeCell::new(room),
             index,
-            busy: AtomicU32::new(0),
+            busy: AtomicU8::new(0),
+            kind,
         }
     }
 
@@ -215,46 +207,18 @@ impl Node {
     }
 
     /// How many predecessors it waits for.
+    #[inline(always)]
     pub(super) fn waits_for(&self) -> u32 {
         self.waits_for
     }
 
     pub(super) fn set_waits_for(&mut self, predecessors: u32) {
         self.waits_for = predecessors;
-        self.missing = AtomicU32::new(predecessors);
     }
 
-    /// A predecessor is done. True when it was the last one missing.
-    #[inline(always)]
-    pub(super) fn arrive(&self) -> bool {
-        if self.waits_for == 1 {
-            return true;
-        }
-        let ordering = if broken(Canary::GraphArrive) {
-            // Relaxed: the defect.
-            Ordering::Relaxed
-        } else {
-            // AcqRel: what the predecessors did is visible to whoever runs the task; the release of the others to
-            // the acquire of the last one.
-            Ordering::AcqRel
-        };
-        self.missing.fetch_sub(1, ordering) == 1
-    }
-
-    /// The task is about to run: from now on its predecessors are missing again.
-    #[inline(always)]
-    pub(super) fn rearm(&self) {
-        if self.waits_for > 1 {
-            // Relaxed: nobody arrives before this task has released somebody who leads back to it, or the run is
-            // over.
-            self.missing.store(self.waits_for, Ordering::Relaxed);
-        }
-    }
-
-    /// Puts the counter back after a run that was stopped.
+    /// Gives up a claim, after a run that was stopped.
     pub(super) fn reset(&mut self) {
-        self.missing = AtomicU32::new(self.waits_for);
-        self.busy = AtomicU32::new(0);
+        self.busy = AtomicU8::new(0);
     }
 
     /// Claims the task, where it might be running already.
@@ -348,7 +312,7 @@ impl<F: FnMut(&Context<'_, '_, '_>) -> Then> Boxed<F> {
     }
 }
 
-/// The counter as it is, for the model checker.
+/// Claims as they are, for the model checker.
 #[cfg(filch_loom)]
 pub(super) mod model {
     use std::fmt;
@@ -359,20 +323,10 @@ pub(super) mod model {
     // SAFETY: the models do not use the room.
     unsafe impl Sync for Node {}
 
-    #[expect(missing_docs, reason = "a shim for tests")]
+    #[expect(clippy::new_without_default, missing_docs, reason = "a shim for tests")]
     impl Node {
-        pub fn new(waits_for: u32) -> Self {
-            let mut node = super::Node::empty(1);
-            node.set_waits_for(waits_for);
-            Self(node)
-        }
-
-        pub fn arrive(&self) -> bool {
-            self.0.arrive()
-        }
-
-        pub fn rearm(&self) {
-            self.0.rearm();
+        pub fn new() -> Self {
+            Self(super::Node::empty(1))
         }
 
         pub fn claim(&self) -> bool {

@@ -1,9 +1,12 @@
 //! Which of several ready tasks comes first.
 
-use super::build::{Graph, Parts, Task};
+use super::{
+    build::{Graph, Parts, Task},
+    edges::Sorted,
+};
 
 /// What was said about it while the graph was built.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Order {
     critical_path: bool,
     weights: Vec<(u32, u32)>,
@@ -11,7 +14,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    fn is_given(&self) -> bool {
+    pub(super) fn is_given(&self) -> bool {
         self.critical_path || !self.priorities.is_empty()
     }
 }
@@ -88,7 +91,7 @@ impl Task<'_, '_> {
 /// Sources are begun first to last. Of its successors a task goes on with the last one that is ready, and the newest of
 /// those that it has queued comes next: so they stand in the opposite order. Those of conditions stay as they are,
 /// because they are chosen by number.
-pub(super) fn arrange(parts: &Parts, sorted: &[u32], successors: &mut [u32], sources: &mut [u32]) {
+pub(super) fn arrange(parts: &Parts, sorted: &[u32], edges: &mut Sorted, sources: &mut [u32]) {
     let order = &parts.order;
     if !order.is_given() {
         return;
@@ -104,9 +107,11 @@ pub(super) fn arrange(parts: &Parts, sorted: &[u32], successors: &mut [u32], sou
         }
         for &index in sorted.iter().rev() {
             let node = &parts.nodes[index as usize];
-            let next = &successors[node.first as usize..][..node.successors as usize];
-            let ways = next.iter().map(|&next| ranks[next as usize].1);
-            let longest = if parts.kinds[index as usize].is_weak() {
+            let ways = edges
+                .after(index)
+                .iter()
+                .map(|&next| ranks[next as usize].1);
+            let longest = if node.kind.is_weak() {
                 0
             } else {
                 ways.max().unwrap_or(0)
@@ -115,9 +120,9 @@ pub(super) fn arrange(parts: &Parts, sorted: &[u32], successors: &mut [u32], sou
         }
     }
     sources.sort_by_key(|&index| std::cmp::Reverse(ranks[index as usize]));
-    for (node, kind) in parts.nodes.iter().zip(&parts.kinds) {
-        if !kind.is_weak() {
-            let next = &mut successors[node.first as usize..][..node.successors as usize];
+    for node in &parts.nodes {
+        if !node.kind.is_weak() {
+            let next = edges.after_mut(node.index());
             next.sort_by_key(|&index| ranks[index as usize]);
         }
     }

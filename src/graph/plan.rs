@@ -2,13 +2,16 @@
 
 use super::{
     build::{Graph, Parts},
-    cancel::RunOptions,
+    edges::Edge,
     error::RunError,
+    missing::Missing,
     node::{Env, Node},
+    options::RunOptions,
     semaphore::Needs,
     start,
     timeline::Recorder,
 };
+use crate::ground::sys::pages;
 use crate::pool::{Pool, on_current};
 use std::{fmt, sync::Arc};
 
@@ -18,16 +21,22 @@ use std::{fmt, sync::Arc};
 pub struct Plan<'env> {
     pub(super) parts: Parts,
     pub(super) shape: Shape,
+    /// One for each record; none if no task waits for more than one other.
+    pub(super) missing: Box<[Missing]>,
     _env: Env<'env>,
 }
 
 /// What the check has found out. The instances of a template share it.
 #[derive(Clone)]
 pub(super) struct Shape {
-    /// The successors of all tasks, one after the other.
-    pub(super) successors: Arc<[u32]>,
+    /// The successors of all tasks but for the last one of each, one after the other.
+    pub(super) successors: Arc<[Edge]>,
     /// The tasks that wait for nobody.
     pub(super) sources: Arc<[u32]>,
+    /// Whether some task waits for more than one.
+    pub(super) joins: bool,
+    /// Whether the tasks are better left to one worker.
+    pub(super) alone: Option<Alone>,
     /// Whether there are conditions.
     pub(super) conditions: bool,
     /// Whether there is more to it than closures that are called once a run.
@@ -37,6 +46,16 @@ pub(super) struct Shape {
     pub(super) unreachable: Arc<[u32]>,
     /// The semaphores of the tasks that have some, sorted by the tasks' numbers.
     pub(super) needs: Arc<[(u32, Needs)]>,
+}
+
+/// Only a few tasks of a plan can run at the same time, on the way from the first to the last, so that they are done
+/// sooner by one worker than shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Alone {
+    /// If they take less than some hundred nanoseconds each.
+    IfSmall,
+    /// If they take less than some ten nanoseconds each.
+    IfTiny,
 }
 
 /// What a run came to.
@@ -53,13 +72,31 @@ impl RunReport {
     }
 }
 
+/// What one of several runs came to.
+pub(super) trait Plus {
+    /// The same, when so many tasks have run before.
+    fn plus(self, ran: u64) -> Self;
+}
+
+impl Plus for Result<RunReport, RunError> {
+    #[inline]
+    fn plus(mut self, before: u64) -> Self {
+        match &mut self {
+            Ok(report) => report.ran += before,
+            Err(error) => error.ran += before,
+        }
+        self
+    }
+}
+
 impl<'env> Plan<'env> {
-    pub(super) fn new(mut parts: Parts, shape: Shape) -> Self {
+    pub(super) fn new(mut parts: Parts, shape: Shape, missing: Box<[Missing]>) -> Self {
         parts.edges = Vec::new();
-        parts.nodes.shrink_to_fit();
+        pages::shrink(&mut parts.nodes);
         Self {
             parts,
             shape,
+            missing,
             _env: Env::new(),
         }
     }
@@ -101,7 +138,7 @@ impl<'env> Plan<'env> {
         on_current(|site| {
             let mut ran = 0;
             for _ in 0..times {
-                ran += start::run(self, site)?.ran;
+                ran = start::run(self, site).plus(ran)?.ran;
             }
             Ok(RunReport { ran })
         })
@@ -115,7 +152,7 @@ impl<'env> Plan<'env> {
         on_current(|site| {
             let mut ran = 0;
             loop {
-                ran += start::run(self, site)?.ran;
+                ran = start::run(self, site).plus(ran)?.ran;
                 if stop() {
                     return Ok(RunReport { ran });
                 }
@@ -126,15 +163,15 @@ impl<'env> Plan<'env> {
     /// [`run`](Self::run) with everything that can be chosen about it: the pool, how often, who may stop it.
     ///
     /// ```
-    /// use filch::{Graph, graph::{Cancel, RunOptions}};
+    /// use filch::{CancelToken, Graph, graph::RunOptions};
     ///
-    /// let cancel = Cancel::new();
+    /// let token = CancelToken::new();
     /// let graph = Graph::new();
-    /// let first = graph.task("first", || cancel.cancel());
+    /// let first = graph.task("first", || { token.cancel(); });
     /// first.precede(graph.task("second", || unreachable!()));
     /// let mut plan = graph.plan()?;
     ///
-    /// let error = plan.run_with(&RunOptions::new().cancel(&cancel)).unwrap_err();
+    /// let error = plan.run_with(&RunOptions::new().cancel(&token)).unwrap_err();
     /// assert!(error.is_cancelled());
     /// assert_eq!(error.skipped(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -146,7 +183,8 @@ impl<'env> Plan<'env> {
         options.run(self)
     }
 
-    /// The tasks that no run can reach: those that only unreachable conditions lead to.
+    /// The tasks that no run can reach: those that only unreachable conditions lead to, and those that wait for one of
+    /// them.
     pub fn unreachable(&self) -> impl Iterator<Item = String> {
         let unreachable = self.shape.unreachable.iter();
         unreachable.map(|&index| self.parts.names.of(index))
@@ -184,11 +222,10 @@ impl<'env> Plan<'env> {
     pub fn edit(self) -> Graph<'env> {
         let mut parts = self.parts;
         for node in &parts.nodes {
-            let (first, count) = (node.first as usize, node.successors as usize);
-            let next = &self.shape.successors[first..][..count];
+            let next = node.leads.all(&self.shape.successors);
             parts
                 .edges
-                .extend(next.iter().map(|&to| (node.index(), to)));
+                .extend(next.map(|edge| (node.index(), edge.to())));
         }
         Graph::from_parts(parts)
     }
@@ -198,6 +235,7 @@ impl<'env> Plan<'env> {
         Plan {
             parts: self.parts,
             shape: self.shape,
+            missing: self.missing,
             _env: Env::new(),
         }
     }
@@ -206,9 +244,20 @@ impl<'env> Plan<'env> {
         &self.parts.nodes
     }
 
-    /// Puts the counters back after a run that was stopped.
+    /// Makes it ready for the next run. A run that was stopped leaves tasks behind that still miss some of their
+    /// predecessors only, and so does one in which a condition has led past the others.
+    pub(super) fn settle(&mut self, stopped: bool) {
+        if stopped || self.shape.conditions {
+            self.reset();
+        }
+    }
+
+    /// Puts the counters back.
     pub(super) fn reset(&mut self) {
         self.parts.nodes.iter_mut().for_each(Node::reset);
+        for (missing, node) in self.missing.iter_mut().zip(&self.parts.nodes) {
+            *missing = Missing::new(node.waits_for());
+        }
     }
 }
 

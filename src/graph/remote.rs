@@ -2,12 +2,16 @@
 #![expect(unsafe_code, reason = "makes a job of a turn")]
 
 use crate::{
-    ground::sync::{AtomicBool, Ordering},
+    cancel::{CancelReason, OnCancel},
+    ground::{
+        sync::{AtomicBool, Ordering},
+        thread,
+    },
     pool::{Inner, heap, job::Job, list::List, site::Site},
 };
 use std::{
-    collections::HashMap,
-    ptr,
+    collections::BTreeMap,
+    mem, ptr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -27,15 +31,37 @@ pub(super) struct Remote {
     /// Nothing more is released.
     pub(super) stop: AtomicBool,
     /// Jobs that come from outside. What is in the pool's queues for them is a *turn*: whoever gets it runs the oldest
-    /// of these, if the owner has not done so while it waited.
+    /// of these, if who waits for the run, where waits run only what was queued there, has not done so. There is one
+    /// turn at a time, so that they don't pile up where nobody takes them.
     jobs: List,
+    /// Whether a turn is queued.
+    turn: Mutex<bool>,
     sleepers: Mutex<Sleepers>,
+    /// Workers that sleep until it is over, when no worker is its owner.
+    joiners: Mutex<Vec<Joiner>>,
+}
+
+/// A worker that sleeps until a run is over.
+pub(super) struct Joiner {
+    /// Its pool, which is another one than the run's when that had no place for it.
+    pub(super) pool: Arc<Inner>,
+    pub(super) worker: usize,
+    /// It runs nothing from elsewhere, so it has to look at the run's jobs itself.
+    pub(super) alone: bool,
 }
 
 #[derive(Default)]
 struct Sleepers {
     next: u64,
-    all: HashMap<u64, Arc<dyn Halt>>,
+    /// In their order, so that a rehearsal takes the same way again.
+    all: BTreeMap<u64, Arc<dyn Halt>>,
+}
+
+/// A token that the run obeys has been cancelled.
+impl OnCancel for Remote {
+    fn on_cancel(self: Arc<Self>, _: CancelReason) {
+        self.stop();
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -58,7 +84,9 @@ impl Remote {
             owner,
             stop: AtomicBool::new(false),
             jobs: List::default(),
+            turn: Mutex::new(false),
             sleepers: Mutex::default(),
+            joiners: Mutex::default(),
         })
     }
 
@@ -79,7 +107,8 @@ impl Remote {
     pub(super) fn stop(&self) {
         // Relaxed: as in `is_stopped`; `suspend` looks at it with the lock that is taken next.
         self.stop.store(true, Ordering::Relaxed);
-        let sleepers = std::mem::take(&mut lock(&self.sleepers).all);
+        thread::point();
+        let sleepers = mem::take(&mut lock(&self.sleepers).all);
         for sleeper in sleepers.into_values() {
             sleeper.halt();
         }
@@ -103,27 +132,76 @@ impl Remote {
         drop(sleeper);
     }
 
-    /// Queues a job of the run, which counts it as pending, on any thread.
-    pub(super) fn send(self: &Arc<Self>, job: Job) {
-        if self.owner == NOBODY {
-            return self.inject(job);
-        }
+    /// Queues a job of the run, which counts it as pending, on any thread. When it comes `last`, everything that waits
+    /// here comes before it: so a future that wakes itself, or two that wake each other, keep nobody from running.
+    pub(super) fn send(self: &Arc<Self>, job: Job, last: bool) {
         // Once the job is on the list the run may be over at any time.
-        let remote = self.clone();
-        self.jobs.push(job);
-        let turn = move |site: &Site<'_, '_>| {
-            if let Some(job) = remote.take_job() {
-                job.run(site);
-            }
-        };
         let this = self.clone();
-        // SAFETY: a turn borrows nothing.
-        this.inject(unsafe { heap::shared(turn) });
-        // It may be asleep, and isolated or alone.
-        this.pool.unpark(this.owner);
+        thread::point();
+        let mut queued = lock(&this.turn);
+        this.jobs.push(job);
+        let there_is_one = mem::replace(&mut *queued, true);
+        drop(queued);
+        if !there_is_one {
+            this.queue_turn(last);
+        }
+        thread::point();
+        // Who waits for the run may be asleep, and isolated or alone.
+        match this.owner {
+            NOBODY => this.call(|joiner| joiner.alone),
+            owner => this.pool.unpark(owner),
+        }
     }
 
-    fn inject(&self, job: Job) {
+    fn queue_turn(self: &Arc<Self>, last: bool) {
+        let remote = self.clone();
+        let turn = move |site: &Site<'_, '_>| remote.take_turn(site);
+        // SAFETY: a turn borrows nothing.
+        self.inject(unsafe { heap::shared(turn) }, last);
+    }
+
+    fn take_turn(self: &Arc<Self>, site: &Site<'_, '_>) {
+        thread::point();
+        let mut queued = lock(&self.turn);
+        let job = self.take_job();
+        let more = self.has_job();
+        *queued = more;
+        drop(queued);
+        if more {
+            self.queue_turn(false);
+        }
+        if let Some(job) = job {
+            job.run(site);
+        }
+    }
+
+    /// Wakes those who sleep until it is over.
+    pub(super) fn call(&self, who: impl Fn(&Joiner) -> bool) {
+        for joiner in lock(&self.joiners).iter().filter(|joiner| who(joiner)) {
+            joiner.pool.unpark(joiner.worker);
+        }
+    }
+
+    /// Somebody is about to sleep until it is over, unless `is_over`.
+    pub(super) fn join(&self, joiner: Joiner, is_over: impl FnOnce() -> bool) -> bool {
+        thread::point();
+        let mut joiners = lock(&self.joiners);
+        // Whoever ends it, or sends a job, does so before it looks for joiners: one of both is seen.
+        if is_over() {
+            return false;
+        }
+        joiners.push(joiner);
+        true
+    }
+
+    /// That one does not sleep any more.
+    pub(super) fn unjoin(&self, pool: &Inner, worker: usize) {
+        let same =
+            |joiner: &Joiner| joiner.worker == worker && ptr::eq(&raw const *joiner.pool, pool);
+        lock(&self.joiners).retain(|joiner| !same(joiner));
+    }
+
+    fn inject(&self, job: Job, last: bool) {
         Site::with(|site| match site {
             // A guest may leave before it is taken; but when the pool is closed it is better off here than with a guest
             // inside of a guest.
@@ -131,7 +209,10 @@ impl Remote {
                 if ptr::eq(site.pool(), &raw const *self.pool)
                     && (!site.is_guest() || !self.pool.core().is_open()) =>
             {
-                site.push(job);
+                match last {
+                    true => site.push_last(job),
+                    false => site.push(job),
+                }
             }
             _ => self.pool.submit(job),
         });

@@ -3,7 +3,8 @@
 //! # The protocol
 //!
 //! A *strand* is a job of the pool: it runs a task, releases the successors for which that was the last one missing, goes on
-//! with one of them and queues the others, a strand each; when there is none it ends. A run is over when all of its strands
+//! with one of them and queues the others, a strand each; when there is none it goes on with the newest that it has queued,
+//! and ends when that is gone or another's turn has come. A run is over when all of its strands
 //! have ended, which [`Pending`] counts: a chain costs nothing to count, and the thread that waits counts its own
 //! strands in a plain cell.
 //!
@@ -16,7 +17,8 @@
 //!
 //! Plans of nothing but closures go through `follow`, all others through `follow_special`. There a task may be *held*: it has
 //! been begun, and its strand has ended, but it is not done. The run counts it as pending until somebody calls `complete`
-//! for it: the last strand of the run inside of it, or the one that polls its future. A strand may also be parked in a
+//! for it: the last strand of the run inside of it, or the one that polls its future. They get it when its closure has
+//! returned (`Context::later`), since in a loop they may call that again at once. A strand may also be parked in a
 //! semaphore; it is pending too.
 //!
 //! A run lives in the frame of somebody who waits for it, or in the heap (`start`): then whoever ends the last strand
@@ -27,6 +29,10 @@
 )]
 
 use super::{
+    bias::Bias,
+    context::{Context, Left},
+    edges::Edge,
+    missing::Missing,
     node::{Node, Then},
     plan::{Plan, Shape},
     remote::{NOBODY, Remote},
@@ -35,9 +41,10 @@ use super::{
 };
 use crate::{
     ground::{
+        canary::{Canary, broken},
         padded::Padded,
         sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-        unwind,
+        thread, unwind,
     },
     pool::{
         Inner,
@@ -62,13 +69,18 @@ pub(super) struct Run<'p> {
     /// The worker that waits, or [`NOBODY`].
     pub(super) owner: usize,
     pub(super) nodes: &'p [Node],
-    successors: &'p [u32],
+    pub(super) missing: &'p [Missing],
+    pub(super) successors: &'p [Edge],
     sources: &'p [u32],
     /// Whether there is more to it than closures.
     special: bool,
     pub(super) shape: &'p Shape,
     /// The tasks run isolated, wherever they run.
     pub(super) isolated: bool,
+    /// Who waits for it runs only what was queued there, so it has to take what was sent from elsewhere.
+    pub(super) alone: bool,
+    /// Who touches the counters of the tasks; used where nothing is special.
+    pub(super) bias: Bias,
     /// The next source.
     cursor: Padded<AtomicUsize>,
     pub(super) pending: Pending,
@@ -89,35 +101,11 @@ pub(super) struct Run<'p> {
 // are `Send`, and used by one thread at a time, as `Node::room` says; `end` is used by the one who finishes the run.
 unsafe impl Sync for Run<'_> {}
 
-/// What a task can reach while it runs.
-pub(super) struct Context<'a, 'w, 'c> {
-    pub(super) run: &'a Run<'a>,
-    pub(super) site: &'a Site<'w, 'c>,
-    /// The task.
-    at: Cell<u32>,
-    /// How many the strand has run.
-    ran: Cell<u64>,
-    /// Where a condition leaves its choices; in special plans.
-    pub(super) chosen: Option<&'a Cell<Vec<usize>>>,
-}
-
-impl Context<'_, '_, '_> {
-    /// The number of the task.
-    pub(super) fn index(&self) -> u32 {
-        self.at.get()
-    }
-
-    /// What special plans have.
-    pub(super) fn remote(&self) -> &Arc<Remote> {
-        self.run.remote()
-    }
-}
-
 /// A strand that begins with a task.
 ///
 /// # Safety
 /// `data` points to a node of a run that is not over.
-unsafe fn run_strand(data: *const (), site: &Site<'_, '_>) {
+pub(super) unsafe fn run_strand(data: *const (), site: &Site<'_, '_>) {
     // SAFETY: the caller's duty.
     let (run, index) = unsafe { run_of(data) };
     // SAFETY: the strand is pending, so the run is alive.
@@ -186,11 +174,14 @@ impl<'p> Run<'p> {
             pool,
             owner,
             nodes: plan.nodes(),
+            missing: &plan.missing,
             successors: &plan.shape.successors,
             sources: &plan.shape.sources,
             special: plan.shape.special,
             shape: &plan.shape,
             isolated: false,
+            alone: false,
+            bias: Bias::new(owner != NOBODY),
             cursor: Padded::new(AtomicUsize::new(0)),
             pending: Pending::new(),
             ran_here: Cell::new(0),
@@ -232,6 +223,9 @@ impl Run<'_> {
     ) -> bool {
         // SAFETY: the caller's duty.
         let run = unsafe { &*this };
+        if run.shape.joins && !run.special && !run.is_owner(site) {
+            run.bias.join();
+        }
         if run.isolated {
             site.isolate(|| f(run, site));
         } else {
@@ -249,6 +243,7 @@ impl Run<'_> {
     /// # Safety
     /// It was counted, so that `this` lives; see `as_job`.
     pub(super) unsafe fn done(this: *const Self, site: &Site<'_, '_>) -> bool {
+        thread::point();
         // SAFETY: the caller's duty.
         let run = unsafe { &*this };
         if run.is_owner(site) {
@@ -295,7 +290,7 @@ impl Run<'_> {
 
     /// Queues a job, unless this worker is a guest that may leave before it is taken: false then.
     #[inline(always)]
-    fn push(&self, site: &Site<'_, '_>, job: Job) -> bool {
+    pub(super) fn push(&self, site: &Site<'_, '_>, job: Job) -> bool {
         if self.is_owner(site) {
             self.pending.add_here();
         } else if site.is_guest() && !self.keeps(site) {
@@ -311,7 +306,7 @@ impl Run<'_> {
     pub(super) fn queue(&self, site: &Site<'_, '_>, index: u32) {
         if !self.push(site, self.strand_job(index)) {
             self.pending.add_elsewhere();
-            self.remote().send(self.strand_job(index));
+            self.remote().send(self.strand_job(index), false);
         }
     }
 
@@ -326,6 +321,7 @@ impl Run<'_> {
         let all = self.sources.len();
         let few = (all / (8 * workers)).clamp(1, MOST_FED);
         loop {
+            thread::point();
             // Relaxed: the sources are there since before the first feeder was queued.
             let begin = self.cursor.fetch_add(few, Ordering::Relaxed);
             if begin >= all {
@@ -358,77 +354,33 @@ impl Run<'_> {
         }
     }
 
-    /// Runs some tasks, and what each of them leads to, one after the other.
     #[inline(always)]
-    fn strands(&self, site: &Site<'_, '_>, all: impl Iterator<Item = u32>) {
-        let cx = Context {
+    pub(super) fn context<'a, 'w, 'c>(
+        &'a self,
+        site: &'a Site<'w, 'c>,
+        left: Option<&'a Left>,
+    ) -> Context<'a, 'w, 'c> {
+        let mine = self.is_owner(site);
+        Context {
             run: self,
             site,
             at: Cell::new(0),
             ran: Cell::new(0),
-            chosen: None,
-        };
-        for first in all {
-            cx.at.set(first);
-            let mut kept = Vec::new();
-            if let Err(payload) = unwind::contain(|| self.follow(&cx, &mut kept)) {
-                self.panicked(cx.index(), payload);
-            }
+            mine,
+            goes_on: Cell::new(false),
+            spare: Cell::new(0),
+            left,
         }
-        self.count(site, cx.ran.get());
     }
 
     #[inline(always)]
-    fn count(&self, site: &Site<'_, '_>, ran: u64) {
+    pub(super) fn count(&self, site: &Site<'_, '_>, ran: u64) {
         if self.is_owner(site) {
             self.ran_here.set(self.ran_here.get() + ran);
         } else {
             // Relaxed: read after everybody is done.
             self.ran_elsewhere.fetch_add(ran, Ordering::Relaxed);
         }
-    }
-
-    /// `kept` are the tasks that could not be queued.
-    #[inline(always)]
-    fn follow(&self, cx: &Context<'_, '_, '_>, kept: &mut Vec<u32>) {
-        let mut next = Some(cx.at.get());
-        while let Some(index) = next.or_else(|| kept.pop()) {
-            if self.stopped() {
-                return self.cut();
-            }
-            cx.at.set(index);
-            let node = &self.nodes[index as usize];
-            node.rearm();
-            // SAFETY: this task is ours: the last of its predecessors has released it, once.
-            let then = unsafe { node.call(cx) };
-            debug_assert_eq!(then, Then::All);
-            cx.ran.set(cx.ran.get() + 1);
-            next = self.release(cx.site, self.successors(node), kept);
-        }
-    }
-
-    #[inline(always)]
-    fn successors(&self, node: &Node) -> &[u32] {
-        &self.successors[node.first as usize..][..node.successors as usize]
-    }
-
-    /// A task is done: queues those of its successors for which it was the last one missing, but for one, to go on
-    /// with.
-    #[inline(always)]
-    fn release(&self, site: &Site<'_, '_>, successors: &[u32], kept: &mut Vec<u32>) -> Option<u32> {
-        let mut next = None;
-        for &successor in successors {
-            let node = &self.nodes[successor as usize];
-            if !node.arrive() {
-                continue;
-            }
-            if let Some(other) = next.replace(successor)
-                && !self.push(site, self.strand_job(other))
-            {
-                kept.push(other);
-            }
-        }
-        next
     }
 
     /// The job that runs the strand of a task.
@@ -455,14 +407,9 @@ impl Run<'_> {
     /// A strand of a special plan.
     #[inline(never)]
     fn strand_special(&self, site: &Site<'_, '_>, first: u32, admitted: bool) {
-        let chosen = Cell::new(Vec::new());
-        let cx = Context {
-            run: self,
-            site,
-            at: Cell::new(first),
-            ran: Cell::new(0),
-            chosen: Some(&chosen),
-        };
+        let left = Left::default();
+        let cx = self.context(site, Some(&left));
+        cx.at.set(first);
         // Loops of conditions are worth a copy that does not ask for the rest.
         let followed = if self.shape.needs.is_empty() && self.shape.recorder.is_none() {
             unwind::contain(|| self.follow_special::<false>(&cx, admitted))
@@ -470,7 +417,9 @@ impl Run<'_> {
             unwind::contain(|| self.follow_special::<true>(&cx, admitted))
         };
         if let Err(payload) = followed {
-            self.leave(site, cx.index());
+            if !broken(Canary::GraphPermits) {
+                self.leave(site, cx.index());
+            }
             self.panicked(cx.index(), payload);
         }
         self.count(site, cx.ran.get());
@@ -495,7 +444,9 @@ impl Run<'_> {
                 return;
             }
             let node = &self.nodes[index as usize];
-            node.rearm();
+            if node.waits_for() > 1 {
+                self.missing[index as usize].rearm(node.waits_for());
+            }
             if conditions && !node.claim() {
                 self.give_back(site, index);
                 return self.overlapped(index);
@@ -506,6 +457,9 @@ impl Run<'_> {
             let then = unsafe { node.call(cx) };
             drop(running);
             if then == Then::Later {
+                if let Some(later) = cx.left.and_then(|left| left.later.take()) {
+                    later(cx);
+                }
                 return;
             }
             if conditions {
@@ -515,69 +469,13 @@ impl Run<'_> {
                 self.give_back(site, index);
             }
             cx.ran.set(cx.ran.get() + 1);
-            let successors = self.successors(node);
             next = match then {
-                Then::All => self.release_special(site, successors),
-                Then::One(number) => successors.get(number).copied(),
-                Then::Many => self.lead(cx, successors),
+                Then::All => self.release_special(site, node.leads),
+                Then::One(number) => node.leads.get(self.successors, number),
+                Then::Many => self.lead(cx, node.leads),
                 Then::Later => None,
             };
         }
-    }
-
-    /// Gives back what the running task has.
-    #[inline(always)]
-    fn leave(&self, site: &Site<'_, '_>, index: u32) {
-        if self.shape.conditions {
-            self.nodes[index as usize].unclaim();
-        }
-        self.give_back(site, index);
-    }
-
-    /// The same as `release`.
-    fn release_special(&self, site: &Site<'_, '_>, successors: &[u32]) -> Option<u32> {
-        let mut next = None;
-        for &successor in successors {
-            if self.nodes[successor as usize].arrive()
-                && let Some(other) = next.replace(successor)
-            {
-                self.queue(site, other);
-            }
-        }
-        next
-    }
-
-    /// A condition has chosen some of its successors.
-    fn lead(&self, cx: &Context<'_, '_, '_>, successors: &[u32]) -> Option<u32> {
-        let chosen = cx.chosen.map(Cell::take).unwrap_or_default();
-        let mut next = None;
-        for number in chosen {
-            if let Some(&successor) = successors.get(number)
-                && let Some(other) = next.replace(successor)
-            {
-                self.queue(cx.site, other);
-            }
-        }
-        next
-    }
-
-    /// A task that was held is done; `done` comes next.
-    pub(super) fn complete(&self, site: &Site<'_, '_>, index: u32) {
-        self.leave(site, index);
-        if let Some(to) = &self.shape.recorder {
-            to.complete(index);
-        }
-        self.count(site, 1);
-        let successors = self.successors(&self.nodes[index as usize]);
-        if let Some(last) = self.release_special(site, successors) {
-            self.queue(site, last);
-        }
-    }
-
-    /// A task that was held will not be done: its future was dropped.
-    pub(super) fn abandon(&self, site: &Site<'_, '_>, index: u32) {
-        self.leave(site, index);
-        self.cut();
     }
 }
 
@@ -595,10 +493,11 @@ impl Awaited for Run<'_> {
     }
 
     fn take_job(&self) -> Option<Job> {
-        self.remote().take_job()
+        // Others get the turns, among all else that waits.
+        self.alone.then(|| self.remote().take_job())?
     }
 
     fn has_job(&self) -> bool {
-        self.remote().has_job()
+        self.alone && self.remote().has_job()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! # The protocol
 //!
-//! A task takes all of its permits or none, with the locks of all its semaphores, in the order of their addresses. When
+//! A task takes all of its permits or none, with the locks of all its semaphores, in the order in which they were made. When
 //! one is short it is parked there, under that lock, and its strand ends. Whoever gives permits back then goes through
 //! those who are parked at these semaphores: each takes all of its permits and is queued, or is parked where it is short
 //! now. So whoever is parked at a semaphore was short there the last time something was given back to it.
@@ -14,7 +14,10 @@ use super::{
     run::Run,
 };
 use crate::{
-    ground::sync::{AtomicBool, Ordering},
+    ground::{
+        sync::{AtomicBool, Ordering},
+        thread,
+    },
     pool::{job::Job, site::Site},
 };
 use std::{
@@ -51,6 +54,8 @@ pub struct Semaphore {
 }
 
 struct Shared {
+    /// Which one it is: the locks are taken in this order.
+    number: u64,
     permits: usize,
     state: Mutex<State>,
 }
@@ -58,9 +63,32 @@ struct Shared {
 struct State {
     free: usize,
     parked: VecDeque<Arc<Parked>>,
+    /// When there are so many, those whose runs have been stopped are taken out.
+    many: usize,
 }
 
-/// The permits that a task needs: semaphores in the order of their addresses.
+/// Fewer are not worth a look.
+const FEW: usize = 16;
+
+impl State {
+    /// Adds a task. Those that need not wait any more come back: nobody else might take them out for long, while runs
+    /// come and are cancelled. All in all each one is looked at twice or so.
+    fn park(&mut self, task: &Arc<Parked>) -> VecDeque<Arc<Parked>> {
+        let mut gone = VecDeque::new();
+        if self.parked.len() >= self.many {
+            let all = std::mem::take(&mut self.parked).into_iter();
+            (gone, self.parked) = all.partition(|task| task.is_gone());
+            self.many = (2 * self.parked.len()).max(FEW);
+        }
+        self.parked.push_back(task.clone());
+        gone
+    }
+}
+
+/// The number of the newest semaphore. Not its address, so that a rehearsal takes the same way again.
+static NEXT: Mutex<u64> = Mutex::new(0);
+
+/// The permits that a task needs: semaphores in the order of their numbers.
 pub(super) type Needs = Arc<[(Semaphore, usize)]>;
 
 /// A task that waits.
@@ -81,6 +109,12 @@ impl Parked {
         !self.gone.swap(true, Ordering::Relaxed)
     }
 
+    /// A hint: `claim` decides.
+    fn is_gone(&self) -> bool {
+        // Relaxed: as above.
+        self.gone.load(Ordering::Relaxed)
+    }
+
     fn take_jobs(&self) -> Option<(Job, Job)> {
         lock(&self.jobs).take()
     }
@@ -91,7 +125,7 @@ impl Halt for Parked {
         if self.claim()
             && let Some((_, stopped)) = self.take_jobs()
         {
-            self.remote.send(stopped);
+            self.remote.send(stopped, false);
         }
     }
 }
@@ -111,8 +145,15 @@ impl Semaphore {
         let state = State {
             free: permits,
             parked: VecDeque::new(),
+            many: FEW,
+        };
+        let number = {
+            let mut next = lock(&NEXT);
+            *next += 1;
+            *next
         };
         let shared = Shared {
+            number,
             permits,
             state: Mutex::new(state),
         };
@@ -125,8 +166,8 @@ impl Semaphore {
         lock(&self.shared.state)
     }
 
-    fn address(&self) -> usize {
-        Arc::as_ptr(&self.shared) as usize
+    fn number(&self) -> u64 {
+        self.shared.number
     }
 
     /// How many permits nobody has at present.
@@ -148,6 +189,7 @@ impl fmt::Debug for Semaphore {
         f.debug_struct("Semaphore")
             .field("permits", &self.shared.permits)
             .field("available", &self.available())
+            .field("waiting", &self.lock().parked.len())
             .finish()
     }
 }
@@ -196,13 +238,13 @@ impl Task<'_, '_> {
 /// The permits of each task, sorted by the tasks' numbers.
 pub(super) fn needs(parts: &Parts) -> Result<Vec<(u32, Needs)>, GraphError> {
     let mut sorted = parts.semaphores.clone();
-    sorted.sort_by_key(|(index, semaphore)| (*index, semaphore.address()));
+    sorted.sort_by_key(|(index, semaphore)| (*index, semaphore.number()));
     let mut all = Vec::new();
     for task in sorted.chunk_by(|(a, _), (b, _)| a == b) {
         let mut needs: Vec<(Semaphore, usize)> = Vec::new();
         for (_, semaphore) in task {
             match needs.last_mut() {
-                Some((last, permits)) if last.address() == semaphore.address() => *permits += 1,
+                Some((last, permits)) if last.number() == semaphore.number() => *permits += 1,
                 _ => needs.push((semaphore.clone(), 1)),
             }
         }
@@ -219,7 +261,10 @@ pub(super) fn needs(parts: &Parts) -> Result<Vec<(u32, Needs)>, GraphError> {
 }
 
 /// Takes all permits, or none. When one is short, parks `task` there, if there is one; says at which.
-fn take_all(needs: &Needs, task: Option<&Arc<Parked>>) -> Result<(), usize> {
+fn take_all(needs: &Needs, task: Option<&Arc<Parked>>) -> Result<(), u64> {
+    // Dropped after the locks: it may be the last that is left of a pool.
+    let mut _gone = VecDeque::new();
+    thread::point();
     let mut states: Vec<_> = needs
         .iter()
         .map(|(semaphore, _)| semaphore.lock())
@@ -227,9 +272,9 @@ fn take_all(needs: &Needs, task: Option<&Arc<Parked>>) -> Result<(), usize> {
     let short = (0..needs.len()).find(|&at| states[at].free < needs[at].1);
     if let Some(short) = short {
         if let Some(task) = task {
-            states[short].parked.push_back(task.clone());
+            _gone = states[short].park(task);
         }
-        return Err(needs[short].0.address());
+        return Err(needs[short].0.number());
     }
     for (state, (_, permits)) in states.iter_mut().zip(needs.iter()) {
         state.free -= permits;
@@ -246,6 +291,7 @@ fn give_back(needs: &Needs, from: &Arc<Remote>, site: &Site<'_, '_>) {
         }
         for (semaphore, _) in needs.iter() {
             let waiting = semaphore.lock().parked.len();
+            thread::point();
             // Each one that is there, once: one that is short here again goes to the end.
             for _ in 0..waiting {
                 let mut state = semaphore.lock();
@@ -266,10 +312,10 @@ fn give_back(needs: &Needs, from: &Arc<Remote>, site: &Site<'_, '_>) {
 
 /// Lets a parked task go on if all of its permits are there. Returns those that it does not need any more.
 fn offer(task: &Arc<Parked>, from: &Arc<Remote>, site: &Site<'_, '_>) -> Option<Needs> {
-    // Relaxed: a hint; `claim` decides.
-    if task.gone.load(Ordering::Relaxed) || take_all(&task.needs, Some(task)).is_err() {
+    if task.is_gone() || take_all(&task.needs, Some(task)).is_err() {
         return None;
     }
+    thread::point();
     if !task.claim() {
         return Some(task.needs.clone());
     }
@@ -280,7 +326,7 @@ fn offer(task: &Arc<Parked>, from: &Arc<Remote>, site: &Site<'_, '_>) -> Option<
         if Arc::ptr_eq(&task.remote, from) && !site.is_guest() {
             site.push(admitted);
         } else {
-            task.remote.send(admitted);
+            task.remote.send(admitted, false);
         }
     }
     None
@@ -329,6 +375,7 @@ impl Run<'_> {
             return false;
         }
         // There they are after all.
+        thread::point();
         if task.claim() {
             if let Some(key) = lock(&task.key).take() {
                 remote.forget(key);

@@ -2,16 +2,17 @@
 #![expect(unsafe_code, reason = "runs in the heap, that end themselves")]
 
 use super::{
+    context::Context,
     error::{Outcome, RunError},
     flow::Place,
     node::Then,
-    plan::{Plan, RunReport},
+    plan::{Alone, Plan, RunReport},
     remote::{NOBODY, Remote},
-    run::{Context, Run},
+    run::Run,
 };
 use crate::{
     ground::{padded::Padded, sync::AtomicBool, unwind},
-    pool::{latch::Awaited, site::Site},
+    pool::{Inner, latch::Awaited, site::Site},
 };
 use std::{ptr, sync::Arc};
 
@@ -21,7 +22,8 @@ pub(super) struct End {
     then: Ending,
 }
 
-type Ending = Box<dyn FnOnce(Plan<'static>, Outcome, &Site<'_, '_>) + Send>;
+/// Gives back the run around it, when that is over too.
+type Ending = Box<dyn FnOnce(Plan<'static>, Outcome, &Site<'_, '_>) -> Option<Outer> + Send>;
 
 /// Runs `plan` as a worker of a pool, and returns when it is done.
 pub(super) fn run(plan: &mut Plan<'_>, site: &Site<'_, '_>) -> Result<RunReport, RunError> {
@@ -29,17 +31,25 @@ pub(super) fn run(plan: &mut Plan<'_>, site: &Site<'_, '_>) -> Result<RunReport,
         let remote = Remote::new(site.pool(), site.worker());
         return run_with(plan, site, &remote).into_result();
     }
+    forget_values(plan, site.pool());
     let stop = Padded::new(AtomicBool::new(false));
     let mut run = Run::new(site.pool(), site.worker(), plan, &stop);
     run.isolated = site.is_isolated();
     let began = site.mark();
-    // The strands point into this frame.
-    unwind::or_abort(|| {
-        run.nodes[0].lead_to(ptr::from_ref(&run).cast());
+    let feed = || {
         run.pending.add_here();
         run.feed(site);
         run.unhold(site);
+    };
+    let work = || {
+        run.nodes[0].lead_to(ptr::from_ref(&run).cast());
+        site.aiming_at(&run.pending, feed);
         site.wait(&run.pending, began);
+    };
+    // The strands point into this frame.
+    unwind::or_abort(|| match run.shape.alone {
+        Some(alone) => site.left_alone(alone == Alone::IfTiny, work),
+        None => work(),
     });
     if let Some(ran) = run.success() {
         return Ok(RunReport { ran });
@@ -49,10 +59,18 @@ pub(super) fn run(plan: &mut Plan<'_>, site: &Site<'_, '_>) -> Result<RunReport,
     outcome.into_result()
 }
 
+/// What the tasks make is of one run: a task that does not come to its turn has made nothing.
+#[inline]
+fn forget_values(plan: &Plan<'_>, pool: &Inner) {
+    plan.parts.values.clear(|payload| pool.panicked(payload));
+}
+
 /// The same with `remote`, whose owner is the worker.
 pub(super) fn run_with(plan: &mut Plan<'_>, site: &Site<'_, '_>, remote: &Arc<Remote>) -> Outcome {
+    forget_values(plan, site.pool());
     let mut run = Run::new(site.pool(), site.worker(), plan, &remote.stop);
     run.isolated = site.is_isolated();
+    run.alone = site.waits_alone();
     run.remote = Some(remote.clone());
     let began = site.mark();
     // As above.
@@ -64,9 +82,7 @@ pub(super) fn run_with(plan: &mut Plan<'_>, site: &Site<'_, '_>, remote: &Arc<Re
         site.wait(&run, began);
     });
     let outcome = run.outcome(plan);
-    if outcome.stopped {
-        plan.reset();
-    }
+    plan.settle(outcome.stopped);
     outcome
 }
 
@@ -80,8 +96,9 @@ pub(super) fn start(
     remote: &Arc<Remote>,
     site: Option<&Site<'_, '_>>,
     isolated: bool,
-    then: impl FnOnce(Plan<'static>, Outcome, &Site<'_, '_>) + Send + 'static,
+    then: impl FnOnce(Plan<'static>, Outcome, &Site<'_, '_>) -> Option<Outer> + Send + 'static,
 ) {
+    forget_values(&plan, remote.pool());
     let plan = Box::into_raw(Box::new(plan));
     let stop = &raw const remote.stop;
     // SAFETY: the run has a share of the remote, and lives no longer.
@@ -106,32 +123,34 @@ pub(super) fn start(
     let feeder = run.feeder_job();
     match site {
         Some(site) if !site.is_guest() || run.keeps(site) => site.push(feeder),
-        _ => remote.send(feeder),
+        _ => remote.send(feeder, false),
     }
 }
 
-/// Ends a run in the heap.
+/// Ends a run in the heap, and the one around it if this was the last of it, and so on: runs inside of runs may be
+/// thousands deep, so the stack is not for them.
 ///
 /// # Safety
 /// It was made by `start`, and `Run::done` has told that it is over: to the caller alone.
 pub(super) unsafe fn finish(run: *const Run<'static>, site: &Site<'_, '_>) {
     unwind::or_abort(|| {
-        // SAFETY: `start` leaked it, and the caller is the only one left.
-        let mut run = unsafe { Box::from_raw(run.cast_mut()) };
-        let end = run.end.take().expect("runs in the heap have an end");
-        // SAFETY: `start` leaked it.
-        let mut plan = unsafe { Box::from_raw(end.plan) };
-        let outcome = run.outcome(&plan);
-        drop(run);
-        if outcome.stopped {
-            plan.reset();
+        let mut over = Some(Outer(run));
+        while let Some(Outer(run)) = over {
+            // SAFETY: `start` leaked it, and the caller is the only one left, as is this loop for those around it.
+            let mut run = unsafe { Box::from_raw(run.cast_mut()) };
+            let end = run.end.take().expect("runs in the heap have an end");
+            // SAFETY: `start` leaked it.
+            let mut plan = unsafe { Box::from_raw(end.plan) };
+            let outcome = run.outcome(&plan);
+            drop(run);
+            plan.settle(outcome.stopped);
+            over = (end.then)(*plan, outcome, site);
         }
-        (end.then)(*plan, outcome, site);
     });
 }
 
 /// A run, in the hands of one inside of it.
-struct Outer(*const Run<'static>);
+pub(super) struct Outer(*const Run<'static>);
 
 // SAFETY: `Run` is `Sync`.
 unsafe impl Send for Outer {}
@@ -173,13 +192,18 @@ pub(super) fn run_inside<'env>(
             outer.complete(site, index);
         }
         // SAFETY: as above.
-        if unsafe { Run::done(pointer, site) } {
-            // SAFETY: it was the last one.
-            unsafe { finish(pointer, site) };
-        }
+        let over = unsafe { Run::done(pointer, site) };
+        over.then_some(Outer(pointer))
     };
-    start(plan, cx.remote(), Some(cx.site), cx.run.isolated, then);
-    if joined { Then::Later } else { Then::All }
+    let go = move |cx: &Context<'_, '_, '_>| {
+        start(plan, cx.remote(), Some(cx.site), cx.run.isolated, then);
+    };
+    if joined {
+        cx.later(go);
+        return Then::Later;
+    }
+    go(cx);
+    Then::All
 }
 
 /// Puts a plan back, or drops it, which is the user's code.

@@ -12,7 +12,7 @@ use std::sync::{MutexGuard, PoisonError};
 #[derive(Default)]
 pub(super) struct Tally {
     panics: Vec<(u32, Payload)>,
-    overlap: Option<u32>,
+    overlaps: Vec<u32>,
     /// Something was left out.
     cut: bool,
     /// What the runs inside of tasks have to tell.
@@ -39,9 +39,10 @@ impl Run<'_> {
             payload,
         });
         outcome.panics.extend(panics);
-        if let Some(index) = tally.overlap {
-            outcome.broken = Some((named(index), Broken::Overlap));
-        }
+        let overlaps = tally.overlaps.into_iter();
+        outcome
+            .broken
+            .extend(overlaps.map(|index| (named(index), Broken::Overlap)));
         outcome
     }
 
@@ -89,14 +90,14 @@ impl Run<'_> {
     /// A task was released while it was running.
     #[cold]
     pub(super) fn overlapped(&self, index: u32) {
-        self.note(|tally| tally.overlap = Some(index));
+        self.note(|tally| tally.overlaps.push(index));
         self.stop_all();
     }
 
     /// Something about a task is wrong.
     #[cold]
     pub(super) fn fail(&self, what: Outcome) {
-        self.note(|tally| tally.inner.broken = what.broken);
+        self.note(|tally| tally.inner.broken.extend(what.broken));
         self.stop_all();
     }
 

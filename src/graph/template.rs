@@ -2,10 +2,15 @@
 
 use super::{
     build::{Graph, Names, Parts, Task},
+    edges::Leads,
     error::GraphError,
+    missing::Missing,
     node::{Kind, Node, Then},
+    order::Order,
     plan::{Plan, Shape},
+    semaphore::Semaphore,
 };
+use crate::ground::sys::pages;
 use std::{borrow::Cow, cell::RefCell, fmt, sync::Arc};
 
 type Work<'env, D> = Arc<dyn Fn(&D) -> Then + Send + Sync + 'env>;
@@ -13,7 +18,8 @@ type Work<'env, D> = Arc<dyn Fn(&D) -> Then + Send + Sync + 'env>;
 /// A [`Template`] under construction: like a [`Graph`], but its tasks get the data of the instance that they run for.
 pub struct TemplateGraph<'env, D> {
     graph: Graph<'env>,
-    works: RefCell<Vec<Work<'env, D>>>,
+    /// What the tasks are, in their order. The graph may come to know it otherwise, by [`Task::work`].
+    works: RefCell<Vec<(Kind, Work<'env, D>)>>,
 }
 
 impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
@@ -28,7 +34,7 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
 
     fn add(&self, name: Cow<'static, str>, kind: Kind, work: Work<'env, D>) -> Task<'_, 'env> {
         let task = self.graph.add(name);
-        self.works.borrow_mut().push(work);
+        self.works.borrow_mut().push((kind, work));
         self.graph.set(task.index(), kind, |_| Then::All);
         task
     }
@@ -61,15 +67,21 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
     /// # Errors
     /// As [`Graph::plan`].
     pub fn template(self) -> Result<Template<'env, D>, GraphError> {
+        let (kinds, works): (Vec<Kind>, _) = self.works.into_inner().into_iter().unzip();
+        // The first record is no task.
+        for (node, kind) in self.graph.parts().nodes[1..].iter_mut().zip(kinds) {
+            node.kind = kind;
+        }
         let mut plan = self.graph.plan()?;
         let records = plan.parts.nodes.iter();
         Ok(Template {
-            works: self.works.into_inner(),
+            works,
             records: records
-                .map(|node| (node.first, node.successors, node.waits_for()))
+                .map(|node| (node.leads, node.waits_for(), node.kind))
                 .collect(),
-            kinds: plan.parts.kinds.clone(),
             names: plan.parts.names.share(),
+            semaphores: std::mem::take(&mut plan.parts.semaphores),
+            order: std::mem::take(&mut plan.parts.order),
             shape: plan.shape.clone(),
         })
     }
@@ -112,10 +124,12 @@ impl<D> fmt::Debug for TemplateGraph<'_, D> {
 /// ```
 pub struct Template<'env, D> {
     works: Vec<Work<'env, D>>,
-    /// Of each record: where its successors begin, how many there are, and for how many it waits.
-    records: Vec<(u32, u32, u32)>,
-    kinds: Vec<Kind>,
+    /// Of each record: where it leads to, for how many it waits, and its kind.
+    records: Vec<(Leads, u32, Kind)>,
     names: Names,
+    /// Those of the tasks, and the order that was asked for: the shape has them already, but an edit begins anew.
+    semaphores: Vec<(u32, Semaphore)>,
+    order: Order,
     shape: Shape,
 }
 
@@ -125,9 +139,11 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
     pub fn instance(&self, data: impl Into<Arc<D>>) -> Plan<'env> {
         let data = data.into();
         let mut nodes = Vec::with_capacity(self.records.len());
-        for (index, &(first, successors, waits_for)) in (0..).zip(&self.records) {
+        pages::prefer_large(&nodes);
+        for (index, &(leads, waits_for, kind)) in (0..).zip(&self.records) {
             let mut node = Node::empty(index);
-            (node.first, node.successors) = (first, successors);
+            node.kind = kind;
+            node.leads = leads;
             node.set_waits_for(waits_for);
             // The first record is no task.
             if let Some(number) = (index as usize).checked_sub(1) {
@@ -138,11 +154,20 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
         }
         let parts = Parts {
             nodes,
-            kinds: self.kinds.clone(),
             names: self.names.clone(),
+            semaphores: self.semaphores.clone(),
+            order: self.order.clone(),
             ..Parts::default()
         };
-        Plan::new(parts, self.shape.clone())
+        let counted = if self.shape.joins {
+            &self.records[..]
+        } else {
+            &[]
+        };
+        let missing = counted
+            .iter()
+            .map(|&(_, waits_for, _)| Missing::new(waits_for));
+        Plan::new(parts, self.shape.clone(), missing.collect())
     }
 
     /// How many tasks an instance has.

@@ -383,7 +383,7 @@ impl Plan<'_> {
     ///
     /// Graphs inside of tasks count as their task.
     pub fn record(&mut self, on: bool) {
-        let special = self.parts.kinds.iter().any(|kind| kind.is_special());
+        let special = self.parts.nodes.iter().any(|node| node.kind.is_special());
         self.shape.special = on || special || !self.shape.needs.is_empty();
         self.shape.recorder = on.then(|| Recorder::new().into());
     }

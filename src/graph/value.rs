@@ -5,12 +5,13 @@ use super::{
     error::GraphError,
     plan::Plan,
 };
+use crate::ground::unwind::{self, Payload};
 use std::{
     any::Any,
     borrow::Cow,
     fmt,
     marker::PhantomData,
-    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError},
 };
 
 /// The output of a task, to be used by others as input: a number, to be copied freely.
@@ -67,8 +68,9 @@ impl<T> fmt::Debug for Moved<T> {
     }
 }
 
-/// Where a value is between the task that makes it and those that use it. The edges order them; where conditions make
-/// a mess of that, the lock does.
+/// Where a value is between the task that makes it and those that use it. The edges order them. Where conditions make
+/// a mess of that, whoever makes it anew while it is used fails: to wait might be to wait for itself, further down on
+/// the same stack.
 pub struct Slot<T> {
     name: String,
     value: RwLock<Option<T>>,
@@ -76,7 +78,14 @@ pub struct Slot<T> {
 
 impl<T> Slot<T> {
     fn replace(&self, value: Option<T>) -> Option<T> {
-        let mut slot = self.value.write().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = match self.value.try_write() {
+            Ok(slot) => slot,
+            Err(TryLockError::Poisoned(slot)) => slot.into_inner(),
+            Err(TryLockError::WouldBlock) => panic!(
+                "the value of {} is made anew while it is used; a loop must wait for all that it repeats",
+                self.name
+            ),
+        };
         std::mem::replace(&mut *slot, value)
     }
 
@@ -95,12 +104,24 @@ impl<T> fmt::Debug for Slot<T> {
     }
 }
 
+/// A slot for values of some type.
+trait AnySlot: Any + Send + Sync {
+    /// Drops the value, if there is one.
+    fn clear(&self);
+}
+
+impl<T: Send + Sync + 'static> AnySlot for Slot<T> {
+    fn clear(&self) {
+        drop(self.replace(None));
+    }
+}
+
 /// The values of a graph.
 #[derive(Default)]
 pub(super) struct Values {
     /// The number of the graph, when it has values.
     graph: u64,
-    slots: Vec<(u32, Arc<dyn Any + Send + Sync>)>,
+    slots: Vec<(u32, Arc<dyn AnySlot>)>,
     /// Who is used, and whether it is moved.
     uses: Vec<(u32, bool)>,
 }
@@ -124,8 +145,19 @@ impl Values {
             .slots
             .binary_search_by_key(&value.index, |(index, _)| *index);
         let slot = found.ok().map(|at| self.slots[at].1.clone());
+        let slot = slot.map(|slot| slot as Arc<dyn Any + Send + Sync>);
         slot.and_then(|slot| slot.downcast().ok())
             .expect("a value has a slot of its type")
+    }
+
+    /// Drops those of the last run. Their destructors are the user's code; `told` gets their panics.
+    #[inline]
+    pub(super) fn clear(&self, told: impl Fn(Payload)) {
+        for (_, slot) in &self.slots {
+            if let Err(payload) = unwind::contain(|| slot.clear()) {
+                told(payload);
+            }
+        }
     }
 
     /// What is moved has one user.

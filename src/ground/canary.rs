@@ -87,6 +87,12 @@ pub enum Canary {
     TaskMove = 64,
     /// A task that gets a token looks whether it was cancelled without a mark for whoever cancels it next.
     TaskToken = 65,
+    /// A task that is to follow another one joins its list without looking whether that has ended.
+    TaskFollow = 66,
+    /// What a task waits for is counted down without handing over what was done.
+    TaskArrive = 67,
+    /// Whoever wants a task that waits for others looks whether it does before it has the lock, and not under it.
+    TaskWant = 68,
     /// A worker that takes a batch without having announced a search tells nobody.
     Glance = 88,
     /// The predecessors of a task in a graph leave without handing over what they did.
@@ -97,6 +103,14 @@ pub enum Canary {
     GraphWakeAgain = 92,
     /// A token and its turn arrive with a look and a separate write.
     PipelineArrive = 93,
+    /// A predecessor of a task in a graph leaves, and then looks whether it was the last one.
+    GraphLast = 100,
+    /// A task in a graph does not wait for its predecessors again.
+    GraphRearm = 101,
+    /// A task in a graph that panics keeps its permits.
+    GraphPermits = 102,
+    /// The owner of a run counts as if it were alone when another worker has come.
+    GraphBias = 103,
 }
 
 #[cfg(any(filch_loom, filch_canary))]

@@ -1,7 +1,10 @@
 //! A latch: threads wait until a number of events has happened.
 
 use super::canary::{Canary, broken};
-use super::sync::{AtomicUsize, Condvar, Mutex, Ordering};
+use super::{
+    sync::{AtomicUsize, Condvar, Mutex, Ordering},
+    thread,
+};
 use std::{fmt, sync::PoisonError};
 
 /// Opens when it has been counted down to zero, and stays open.
@@ -64,6 +67,9 @@ impl Latch {
 
     /// Blocks until all events have happened.
     pub fn wait(&self) {
+        if thread::wait_until(None, || self.is_open()) {
+            return;
+        }
         let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         while !self.is_open() {
             guard = self

@@ -12,4 +12,5 @@ pub(crate) mod sync;
 pub mod sys;
 #[cfg(not(filch_loom))]
 pub(crate) mod sys;
+pub(crate) mod thread;
 pub mod unwind;

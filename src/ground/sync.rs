@@ -24,15 +24,19 @@ pub(crate) use loom::{
     },
 };
 #[cfg(not(filch_loom))]
-pub(crate) use std::{
-    hint,
-    sync::{
-        Condvar, Mutex, MutexGuard,
-        atomic::{
-            self, AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
-        },
-    },
+pub(crate) use std::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{self, AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize},
 };
+
+#[cfg(not(any(filch_loom, feature = "simulate")))]
+pub(crate) use std::hint;
+
+/// In a rehearsal the others go on while one waits for them.
+#[cfg(all(feature = "simulate", not(filch_loom)))]
+pub(crate) mod hint {
+    pub(crate) use crate::ground::thread::spin as spin_loop;
+}
 
 pub(crate) use atomic::Ordering;
 

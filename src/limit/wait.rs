@@ -1,7 +1,10 @@
 //! Waiting for a turn: what blocking calls and futures have in common.
 
 use super::{AcquireError, waiters::Outcome};
-use crate::ground::sync::{Condvar, Mutex, MutexGuard};
+use crate::ground::{
+    sync::{Condvar, Mutex, MutexGuard},
+    thread,
+};
 use std::{
     borrow::Cow,
     mem,
@@ -148,6 +151,10 @@ impl Signal {
 
     /// Sleeps until it is called, or until the time is up.
     fn wait(&self, deadline: Option<Instant>) {
+        if thread::wait_until(deadline, || *self.lock()) {
+            *self.lock() = false;
+            return;
+        }
         let mut woken = self.lock();
         while !*woken {
             woken = match deadline {

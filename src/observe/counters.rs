@@ -5,6 +5,7 @@ use crate::{
     ground::{
         padded::Padded,
         sync::{AtomicU64, Ordering},
+        thread,
     },
 };
 use std::{
@@ -187,6 +188,7 @@ impl Counters {
             workers: self.cells.iter().map(|cells| cells.read()).collect(),
             // Relaxed: a number.
             outside_wakes: self.outside.wakes.load(Ordering::Relaxed),
+            guests: 0,
         }
     }
 
@@ -257,6 +259,7 @@ impl Counters {
 impl Observer for Counters {
     #[inline(always)]
     fn event(&self, worker: usize, event: Event) {
+        thread::point();
         let Some(cells) = self.cells.get(worker) else {
             return self.outside_event(worker, event);
         };
@@ -305,6 +308,8 @@ pub struct Metrics {
     pub workers: Vec<WorkerMetrics>,
     /// Times that a thread from outside woke a worker.
     pub outside_wakes: u64,
+    /// How many of the last of `workers` are places for threads that join in for a call.
+    pub guests: usize,
 }
 
 impl Metrics {
@@ -331,7 +336,8 @@ const RARE: [Column; 5] = [
     ("broken", |w| w.affine_broken),
 ];
 
-/// A table: a line for all workers, then a line for each. Lanes and boxes have columns if they were used.
+/// A table: a line for all workers, then a line for each, places for guests only if somebody was there. Lanes and
+/// boxes have columns if they were used.
 ///
 /// ```
 /// use filch::{engine::{Event, Level, Observer, Source}, observe::Counters};
@@ -391,8 +397,12 @@ impl fmt::Display for Metrics {
             writeln!(f)
         };
         line("all", &total)?;
+        let threads = self.workers.len().saturating_sub(self.guests);
+        let nothing = WorkerMetrics::default();
         for (id, worker) in self.workers.iter().enumerate() {
-            line(&id.to_string(), worker)?;
+            if id < threads || *worker != nothing {
+                line(&id.to_string(), worker)?;
+            }
         }
         Ok(())
     }

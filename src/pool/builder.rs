@@ -21,7 +21,7 @@ use crate::{
 use std::{
     io,
     sync::{Arc, Mutex, OnceLock},
-    thread,
+    thread::Builder,
 };
 
 /// Thieves take more than one job only from queues that are longer than this. Recursive joins rarely have as
@@ -70,7 +70,8 @@ impl PoolBuilder {
 
     /// How many threads. By default the environment variable `FILCH_WORKERS`, or else one for each core
     /// that the process may use. Zero means that the callers do the work: a call to `join` or `scope` runs
-    /// everything on its own thread, and what is spawned runs in later calls, or when the pool is dropped.
+    /// everything on its own thread, and what is spawned runs in later calls, when [`Pool::tick`] or
+    /// [`Pool::run_until_stalled`] is called, or when the pool is dropped.
     ///
     /// ```
     /// use filch::Pool;
@@ -196,7 +197,7 @@ impl PoolBuilder {
         if self.current_thread {
             // The threads are never waited for, since the pool does not end.
             return self.build_on(|thread| {
-                let mut builder = thread::Builder::new().name(thread.name().to_owned());
+                let mut builder = Builder::new().name(thread.name().to_owned());
                 if let Some(bytes) = thread.stack_size() {
                     builder = builder.stack_size(bytes);
                 }
@@ -284,6 +285,10 @@ impl PoolBuilder {
         let places = threads.saturating_add(GUESTS);
         let parkers = Arc::new(Parkers::new(places));
         self.settings.workers = places;
+        if threads == 0 {
+            // Guests come and go: what one would take along and not run would go behind what came later.
+            self.settings.inject_batch = 1;
+        }
         self.settings.topology = Topology::flat(places);
         self.settings.idle = Box::new(self.idle);
         self.settings.unpark = Box::new(parkers.clone());

@@ -8,9 +8,12 @@ use super::{Inner, Pool, builder::Jobs, site::Site, task};
 use crate::{
     crew::{drive, stay},
     engine::Step,
-    ground::sync::{AtomicU64, Ordering},
+    ground::{
+        sync::{AtomicU64, Ordering},
+        thread,
+    },
 };
-use std::{sync::Arc, thread};
+use std::sync::Arc;
 
 /// Places for threads from outside, at the same time.
 pub(super) const GUESTS: usize = 32;
@@ -52,6 +55,11 @@ impl Inner {
             Some(place) => self.at_place(place, f),
             None => self.alone(f),
         }
+    }
+
+    /// Calls `f` as a worker of this pool, if there is a place.
+    pub(super) fn try_as_guest<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> Option<R> {
+        Some(self.at_place(self.guests.take()?, f))
     }
 
     /// Waits for a place.

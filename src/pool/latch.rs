@@ -4,6 +4,7 @@ use super::job::Job;
 use crate::ground::{
     canary::{Canary, broken},
     sync::{AtomicUsize, Ordering},
+    thread,
 };
 
 /// Something that a worker can wait for while it helps others, and that can wake it.
@@ -53,6 +54,7 @@ impl Latch {
     /// It has happened. `unpark` wakes a worker of the waiter's pool, which outlives the latch, since the
     /// setter is one of its workers.
     pub(super) fn set_with(&self, unpark: impl FnOnce(usize)) {
+        thread::point();
         // AcqRel: what was done before is visible to the waiter; and if it sleeps, that it went to
         // sleep, in the pool's parkers, is visible to us. Nothing of `self` is touched after this.
         let before = self.state.swap(SET, Ordering::AcqRel);
@@ -70,6 +72,7 @@ impl Awaited for Latch {
     }
 
     fn sleep(&self, worker: usize) -> bool {
+        thread::point();
         // AcqRel: as in `set_with`. Acquire on failure: it is set.
         self.state
             .compare_exchange(UNSET, SLEEPER + worker, Ordering::AcqRel, Ordering::Acquire)

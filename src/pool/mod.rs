@@ -17,6 +17,7 @@ mod slab;
 pub(crate) mod stack;
 pub(crate) mod task;
 mod tasks;
+mod tick;
 
 pub use builder::PoolBuilder;
 /// What the model checker gets to see.
@@ -30,7 +31,10 @@ pub use tasks::TaskOverflow;
 use crate::{
     crew::{Crew, Parkers, is_worker_of},
     engine::{Core, PerWorker, Unpark, sleep::MAX_WORKERS},
-    ground::unwind::{self, Payload},
+    ground::{
+        thread,
+        unwind::{self, Payload},
+    },
     observe::{Counters, Metrics},
 };
 use guest::Guests;
@@ -140,9 +144,20 @@ impl Pool {
 
     /// What the workers have done so far. After those of the pool's own threads come the places for
     /// threads that join in for a call.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(2).build().unwrap();
+    /// pool.install(|| filch::spawn(|| println!("by somebody")));
+    /// let metrics = pool.metrics();
+    /// assert_eq!(metrics.total().spawned_local, 1);
+    /// // Places where nobody was are not shown: a title, a sum, two workers, one guest.
+    /// assert_eq!(metrics.to_string().lines().count(), 1 + 1 + 2 + 1);
+    /// ```
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        self.inner().core.observer().metrics()
+        let mut metrics = self.inner().core.observer().metrics();
+        metrics.guests = metrics.workers.len() - self.workers();
+        metrics
     }
 
     /// Runs `f` on this pool: the calling thread becomes one of its workers for that time, so that
@@ -196,7 +211,7 @@ impl Pool {
                 drop(self.owned.take_crew());
                 return false;
             }
-            std::thread::sleep(Duration::from_micros(100).min(limit));
+            thread::sleep(Duration::from_micros(100).min(limit));
         }
         self.owned.finish();
         true

@@ -9,6 +9,7 @@ use crate::ground::{
     canary::{Canary, broken},
     padded::Padded,
     sync::{AtomicI64, Ordering},
+    thread,
 };
 use std::cell::Cell;
 
@@ -67,12 +68,27 @@ impl Pending {
     pub(crate) fn elsewhere(&self) -> &AtomicI64 {
         &self.elsewhere
     }
+
+    /// So many tasks are done here, while one more is pending.
+    #[inline(always)]
+    pub(crate) fn give_back_here(&self, tasks: u32) {
+        self.here.set(self.here.get() - i64::from(tasks));
+    }
+
+    /// So many tasks are done elsewhere, and the caller has one more that is pending.
+    #[inline(always)]
+    pub(crate) fn give_back_elsewhere(&self, tasks: u32) {
+        // Relaxed: that one tells what they did, in `done_elsewhere`.
+        self.elsewhere
+            .fetch_sub(i64::from(tasks) * ONE, Ordering::Relaxed);
+    }
 }
 
 /// A task is done on another worker than the owner's. Takes the word alone: when it has changed, everything around it
 /// may be gone.
 #[inline(always)]
 pub(crate) fn done_elsewhere(word: &AtomicI64, unpark: impl FnOnce()) {
+    thread::point();
     // AcqRel: what the task did is visible to the owner when it sees the sum. Nothing is touched after this: the
     // owner may be gone.
     let before = word.fetch_sub(ONE, Ordering::AcqRel);
@@ -89,6 +105,7 @@ impl Awaited for Pending {
     }
 
     fn sleep(&self, _worker: usize) -> bool {
+        thread::point();
         let here = self.here.take();
         // AcqRel: as in `done_elsewhere`.
         let before = self
@@ -135,6 +152,10 @@ pub(crate) mod model {
 
         pub fn add_elsewhere(&self) {
             self.0.add_elsewhere();
+        }
+
+        pub fn give_back_elsewhere(&self, tasks: u32) {
+            self.0.give_back_elsewhere(tasks);
         }
 
         pub fn done_here(&self) {

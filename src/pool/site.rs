@@ -6,15 +6,15 @@
 
 use super::{Inner, Pool, job::Job, latch::Awaited, slab::Slab, task};
 use crate::{
-    engine::{Active, IdleAction, Level, Mark, PerWorker, Queue, Step},
-    ground::sys::stack,
+    engine::{Active, FAST_STEPS, IdleAction, Level, Mark, PerWorker, Queue, STEPS, Step},
+    ground::{sys::stack, thread},
     observe::Counters,
 };
 use std::{
     cell::{Cell, UnsafeCell},
     hint,
     iter::successors,
-    ptr, thread,
+    ptr,
 };
 
 /// How often a wait looks, with eight pauses in between, before it sleeps: some 10 to 20 µs, about what
@@ -40,6 +40,10 @@ pub(crate) struct Site<'w, 'c> {
     other: *const Site<'static, 'static>,
     /// Waits run nothing from elsewhere, and of the own queue only what is above the mark.
     isolated: Cell<Option<Mark>>,
+    /// What the task here waits for, or works on before it waits for it; null if nothing. Only to be compared.
+    aim: Cell<*const ()>,
+    /// There is no other site on this thread.
+    outermost: bool,
 }
 
 /// Pauses, but looks for the event every time: a pause takes up to 50 ns, and this word is the waiter's own.
@@ -80,6 +84,8 @@ impl<'w, 'c> Site<'w, 'c> {
             pool,
             other,
             isolated: Cell::new(None),
+            aim: Cell::new(ptr::null()),
+            outermost: outer.is_null(),
         };
         site.as_current(f)
     }
@@ -94,6 +100,9 @@ impl<'w, 'c> Site<'w, 'c> {
             pool,
             other: CURRENT.get(),
             isolated: Cell::new(None),
+            aim: Cell::new(ptr::null()),
+            // Whatever the thread does beside tasks waits for them.
+            outermost: false,
         }));
         let _ = pool.base.set(ptr::from_ref(site).addr());
         CURRENT.set(site);
@@ -213,6 +222,16 @@ impl<'w, 'c> Site<'w, 'c> {
         }
     }
 
+    /// Queues a job behind everything that came to the pool from outside before, so that what is queued on this
+    /// worker comes first. Where waits run only what was queued here, it is queued here.
+    pub(crate) fn push_last(&self, job: Job) {
+        if self.waits_alone() {
+            self.push(job);
+        } else {
+            self.active().spawn_global(job);
+        }
+    }
+
     /// Queues a job of some level. Where waits run only what was queued here, it is queued here.
     pub(crate) fn push_at(&self, level: Level, job: Job) {
         let level = if self.waits_alone() {
@@ -233,6 +252,22 @@ impl<'w, 'c> Site<'w, 'c> {
             self.push(job); // a guest would be gone before long
         } else {
             self.active().spawn_for(worker, job);
+        }
+    }
+
+    /// Queues a job of some level, or for `worker`, that is no part of what runs here: waits in an isolated task do
+    /// not run it.
+    pub(crate) fn push_elsewhere(&self, worker: Option<usize>, level: Level, job: Job) {
+        match (worker, level) {
+            (Some(worker), _) if worker < self.pool.threads() => {
+                self.active().spawn_for(worker, job);
+            }
+            (_, Level::Normal) => self.active().spawn_global(job),
+            (_, level) => {
+                if let Err(job) = self.active().spawn_at(level, job) {
+                    self.active().spawn_global(job);
+                }
+            }
         }
     }
 
@@ -285,6 +320,31 @@ impl<'w, 'c> Site<'w, 'c> {
     #[inline(always)]
     pub(crate) fn pop(&self) -> Option<Job> {
         self.active().queue().pop()
+    }
+
+    /// Takes the newest job of this worker if it is run with `run` and what it points to is `wanted`, to go on with it in
+    /// place of the one that runs here; not when it is the turn of another. What it points to is the caller's then.
+    /// Not where waits are [alone](Self::waits_alone).
+    #[inline(always)]
+    pub(crate) fn go_on_with(
+        &self,
+        run: unsafe fn(*const (), &Site<'_, '_>),
+        wanted: impl FnOnce(*const ()) -> bool,
+    ) -> Option<*const ()> {
+        debug_assert!(
+            !self.is_isolated(),
+            "what is below the mark is not for those above it"
+        );
+        let newest = self.active().queue().owner().newest()?;
+        // SAFETY: a job is two words, and has no destructor. It may have been stolen, so only its words are looked at.
+        let newest = unsafe { newest.assume_init_ref() };
+        if !newest.data(run).is_some_and(wanted) || !self.active().goes_on() {
+            return None;
+        }
+        let job = self.pop()?;
+        self.active().took();
+        // Nobody else pushes here, so it is the one that was looked at.
+        job.take_data(run).ok()
     }
 
     /// Runs a job that was popped, inside of the present task.
@@ -396,8 +456,13 @@ impl<'w, 'c> Site<'w, 'c> {
     /// What has been queued since `began` belongs to what is waited for. When the task is isolated, or
     /// the stack is no longer ample, nothing else is run, but for mail.
     pub(crate) fn wait(&self, event: &impl Awaited, began: Mark) {
+        self.aiming_at(event, || self.wait_for(event, began));
+    }
+
+    fn wait_for(&self, event: &impl Awaited, began: Mark) {
         let _aside = task::set_aside();
         while !event.happened() {
+            thread::point();
             let others = !self.waits_alone();
             let job = if others {
                 if let Some(job) = self.active().take_pressing() {
@@ -443,6 +508,31 @@ impl<'w, 'c> Site<'w, 'c> {
         self.active().settle();
     }
 
+    /// Runs `f`, which waits for `event`, or works on it first.
+    #[inline(always)]
+    pub(crate) fn aiming_at<T, R>(&self, event: &T, f: impl FnOnce() -> R) -> R {
+        struct Back<'a>(&'a Cell<*const ()>, *const ());
+        impl Drop for Back<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.1);
+            }
+        }
+        let _back = Back(&self.aim, self.aim.replace(ptr::from_ref(event).cast()));
+        f()
+    }
+
+    /// Whether `event` is what is waited for here.
+    #[inline(always)]
+    pub(crate) fn aims_at<T>(&self, event: &T) -> bool {
+        ptr::eq(self.aim.get(), ptr::from_ref(event).cast())
+    }
+
+    /// Whether nothing on this thread waits for the task here.
+    #[inline(always)]
+    pub(crate) fn is_outermost(&self) -> bool {
+        self.outermost && self.aim.get().is_null()
+    }
+
     /// The places in other pools that this thread holds too, in the middle of their tasks: the innermost one of each.
     fn below(&self) -> impl Iterator<Item = &Site<'static, 'static>> {
         // SAFETY: as in `on_outer`.
@@ -483,7 +573,7 @@ impl<'w, 'c> Site<'w, 'c> {
         // What a task waits for is running already and most often short: when a chain of waits unwinds,
         // each link is set a moment after the one before, and being woken for each would cost a
         // hundred times as much (`filch-bench traps`, case `spine_right`).
-        for round in 1..=LINGER {
+        for round in 1..=thread::patience(LINGER) {
             if event.happened() || event.has_job() || or() {
                 return;
             }
@@ -497,6 +587,29 @@ impl<'w, 'c> Site<'w, 'c> {
                 .park(|| event.happened() || event.has_job() || or());
             event.awake();
         }
+    }
+
+    /// Runs `f`, while thieves leave what is queued here to this worker, as long as it [gets on](Self::get_on) with it:
+    /// very fast, if so asked.
+    pub(crate) fn left_alone<R>(&self, fast: bool, f: impl FnOnce() -> R) -> R {
+        struct Back<'a, 'w, 'c>(&'a Site<'w, 'c>, u32);
+        impl Drop for Back<'_, '_, '_> {
+            fn drop(&mut self) {
+                self.0.active().queue().set_leave_me(self.1);
+            }
+        }
+        let before = self
+            .active()
+            .queue()
+            .set_leave_me(if fast { FAST_STEPS } else { STEPS });
+        let _back = Back(self, before);
+        f()
+    }
+
+    /// A task of `left_alone` is done.
+    #[inline(always)]
+    pub(crate) fn get_on(&self) {
+        self.active().queue().get_on();
     }
 
     /// Runs `f`; waits inside of it run only tasks that were queued in it.

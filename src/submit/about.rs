@@ -1,6 +1,9 @@
 //! What is known about a task besides its closure.
 
-use super::{cell::Ref, run};
+use super::{
+    cell::{After, Followers, Ref},
+    run,
+};
 use crate::{
     cancel::{CancelReason, CancelToken, OnCancel, Watch},
     ground::sync::{AtomicU64, Ordering},
@@ -94,6 +97,10 @@ pub(super) struct Extras {
     token: OnceLock<CancelToken>,
     /// While it is queued: the task, for the token, and its place in the token's list.
     queued: Mutex<(Option<Ref>, Option<Watch>)>,
+    /// The tasks that wait for this one.
+    pub(super) followers: Followers,
+    /// The tasks that this one waits for.
+    after: Option<Box<After>>,
 }
 
 /// Tells a thread from a time in [`About::clock`]: times end before.
@@ -164,6 +171,16 @@ impl About {
         self.extras.get()
     }
 
+    /// What few have, which is made now if there is none.
+    pub(super) fn extras_or_new(&self) -> &Arc<Extras> {
+        self.extras.get_or_init(Arc::default)
+    }
+
+    /// What the task waits for, if it was submitted to wait for others.
+    pub(super) fn after(&self) -> Option<&After> {
+        self.extras.get()?.after.as_deref()
+    }
+
     pub(super) fn name(&self) -> Option<&Arc<str>> {
         self.extras.get()?.name.as_ref()
     }
@@ -175,7 +192,7 @@ impl About {
     /// The token, which is made now if there is none. True when it is a new one.
     pub(super) fn token_or_new(&self) -> (&CancelToken, bool) {
         let mut made = false;
-        let extras = self.extras.get_or_init(Arc::default);
+        let extras = self.extras_or_new();
         let token = extras.token.get_or_init(|| {
             made = true;
             CancelToken::new()
@@ -185,9 +202,14 @@ impl About {
 }
 
 impl Extras {
-    pub(super) fn new(name: Option<Arc<str>>, token: Option<CancelToken>) -> Self {
+    pub(super) fn new(
+        name: Option<Arc<str>>,
+        token: Option<CancelToken>,
+        after: Option<Box<After>>,
+    ) -> Self {
         let extras = Self {
             name,
+            after,
             ..Self::default()
         };
         if let Some(token) = token {
@@ -215,8 +237,11 @@ impl Extras {
         }
     }
 
-    /// The task is not queued any more: its token need not tell it.
+    /// The task is not queued any more: its token need not tell it, and what it has waited for is of no interest.
     pub(super) fn unwatch(&self) {
+        if let Some(after) = &self.after {
+            after.forget();
+        }
         let (cell, watch) = std::mem::take(&mut *self.queued());
         if let (Some(watch), Some(token)) = (watch, self.token.get()) {
             token.unwatch(watch);

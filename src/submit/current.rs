@@ -1,7 +1,7 @@
 //! What a task can ask about itself.
 
 use super::{
-    Priority, TaskId,
+    Dependency, Priority, TaskId,
     cell::{self, Header, Ref},
 };
 use crate::{
@@ -140,6 +140,20 @@ impl TaskInfo {
             token.cancel();
         }
         token.clone()
+    }
+
+    /// The task, for others to [wait](super::Task::after) for: a task can submit what comes after it.
+    ///
+    /// ```
+    /// let task = filch::submit(|| {
+    ///     let this = filch::current_task().unwrap();
+    ///     filch::submit_after(&this, || "when that one is done")
+    /// });
+    /// assert_eq!(task.join().unwrap().join().unwrap(), "when that one is done");
+    /// ```
+    #[must_use]
+    pub fn dependency(&self) -> Dependency {
+        Dependency::new(&self.cell)
     }
 
     /// Whether the task should stop; see [`is_cancelled`]. On a thread that is not in the task it takes a lock for a

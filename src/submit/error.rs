@@ -1,6 +1,10 @@
 //! Why a task has no result.
 
-use super::{TaskId, about::About, cell::Cause};
+use super::{
+    TaskId,
+    about::About,
+    cell::{Cause, Fate},
+};
 use crate::{
     cancel::CancelReason,
     ground::unwind::{self, Payload},
@@ -31,6 +35,7 @@ enum Kind {
     /// Behind a lock because what panics carry need not be `Sync`.
     Panic(Mutex<Payload>),
     Cancelled(Cause),
+    Dependency(Arc<FailedTask>),
     Deadlock,
 }
 
@@ -40,7 +45,12 @@ impl TaskError {
     }
 
     pub(super) fn cancelled(about: &About, cause: Cause) -> Self {
-        Self::new(about, Kind::Cancelled(cause))
+        let failed = match cause {
+            Cause::Dependency => about.after().and_then(|after| after.failed()).cloned(),
+            _ => None,
+        };
+        let kind = failed.map_or(Kind::Cancelled(cause), Kind::Dependency);
+        Self::new(about, kind)
     }
 
     pub(super) fn deadlock(about: &About) -> Self {
@@ -61,8 +71,8 @@ impl TaskError {
         matches!(self.kind, Kind::Panic(_))
     }
 
-    /// The task never started, and never will: it was cancelled, its time was up, it was refused, or its pool was
-    /// shut down before its turn came.
+    /// The task never started, and never will: it was cancelled, its time was up, it was refused, one that it waited for
+    /// failed, or its pool was shut down before its turn came.
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(0).build().unwrap();
@@ -73,7 +83,33 @@ impl TaskError {
     /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        matches!(self.kind, Kind::Cancelled(_))
+        matches!(self.kind, Kind::Cancelled(_) | Kind::Dependency(_))
+    }
+
+    /// The task that failed, if this one was cancelled because it [waited](super::Task::after) for one that did. When
+    /// that in turn had waited for another one, it is the first of them.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let load = pool.task(|| panic!("no file")).name("load").submit().unwrap();
+    /// let parse = pool.submit_after(&load, || ());
+    /// let show = pool.submit_after(&parse, || ());
+    /// let error = show.join().unwrap_err();
+    /// let failed = error.failed_dependency().unwrap();
+    /// assert!(error.is_cancelled() && failed.is_panic());
+    /// assert_eq!((failed.id(), failed.name()), (load.id(), Some("load")));
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     format!("task {} was cancelled before it started: it waited for task `load`, which panicked", error.id())
+    /// );
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn failed_dependency(&self) -> Option<&FailedTask> {
+        match &self.kind {
+            Kind::Dependency(failed) => Some(failed),
+            _ => None,
+        }
     }
 
     /// The task did not start before its deadline.
@@ -156,16 +192,21 @@ impl From<CancelReason> for Cause {
 
 impl fmt::Display for TaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.name {
-            Some(name) => write!(f, "task `{name}` ")?,
-            None => write!(f, "task {} ", self.id)?,
-        }
+        write_task(f, self.id, self.name.as_deref())?;
+        f.write_str(" ")?;
         match &self.kind {
             Kind::Panic(payload) => {
                 let payload = payload.lock().unwrap_or_else(PoisonError::into_inner);
                 write!(f, "panicked: {}", unwind::message(&payload))
             }
-            Kind::Cancelled(Cause::Asked) => f.write_str("was cancelled before it started"),
+            Kind::Cancelled(Cause::Asked | Cause::Dependency) => {
+                f.write_str("was cancelled before it started")
+            }
+            Kind::Dependency(failed) => {
+                f.write_str("was cancelled before it started: it waited for ")?;
+                write_task(f, failed.id, failed.name())?;
+                write!(f, ", which {}", failed.what())
+            }
             Kind::Cancelled(Cause::Deadline) => f.write_str(
                 "did not start before its deadline; give it more time or a higher priority",
             ),
@@ -189,3 +230,74 @@ impl fmt::Debug for TaskError {
 }
 
 impl Error for TaskError {}
+
+fn write_task(f: &mut fmt::Formatter<'_>, id: TaskId, name: Option<&str>) -> fmt::Result {
+    match name {
+        Some(name) => write!(f, "task `{name}`"),
+        None => write!(f, "task {id}"),
+    }
+}
+
+/// A task that failed, as another one that waited for it tells of it: [`TaskError::failed_dependency`].
+#[derive(Clone)]
+pub struct FailedTask {
+    id: TaskId,
+    name: Option<Arc<str>>,
+    fate: Fate,
+}
+
+impl FailedTask {
+    pub(super) fn new(about: &About, fate: Fate) -> Self {
+        Self {
+            id: about.id,
+            name: about.name().cloned(),
+            fate,
+        }
+    }
+
+    /// The number of the task.
+    #[must_use]
+    pub fn id(&self) -> TaskId {
+        self.id
+    }
+
+    /// The name of the task, if it has one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// It panicked. Otherwise it never started.
+    #[must_use]
+    pub fn is_panic(&self) -> bool {
+        self.fate == Fate::Panicked
+    }
+
+    /// It did not start before its deadline.
+    #[must_use]
+    pub fn is_deadline(&self) -> bool {
+        self.fate == Fate::Expired
+    }
+
+    fn what(&self) -> &'static str {
+        match self.fate {
+            Fate::Panicked => "panicked",
+            Fate::Expired => "did not start before its deadline",
+            Fate::Refused => "was refused or did not start before its pool was shut down",
+            Fate::Fine | Fate::Cancelled | Fate::Followed => "was cancelled",
+        }
+    }
+}
+
+impl fmt::Display for FailedTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_task(f, self.id, self.name())?;
+        write!(f, " {}", self.what())
+    }
+}
+
+impl fmt::Debug for FailedTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FailedTask({self})")
+    }
+}

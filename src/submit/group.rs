@@ -158,6 +158,13 @@ impl Pool {
     }
 }
 
+impl<T> TaskGroup<T> {
+    /// The handles of the tasks, in the order of their submission.
+    pub(super) fn members(&self) -> &[TaskHandle<T>] {
+        &self.members
+    }
+}
+
 impl<T: Send + 'static> TaskGroup<T> {
     /// Submits a task into the group, as [`Pool::submit`].
     #[allow(clippy::must_use_candidate, reason = "for its effect")]

@@ -3,7 +3,7 @@
 use super::{
     Priority, TaskError, TaskId,
     about::{ALONE, About},
-    cell::{Cause, Hold, Outcome},
+    cell::{Cause, Hold, Outcome, Ref},
     launch, run, wait,
 };
 use std::{
@@ -36,8 +36,12 @@ impl<T> TaskHandle<T> {
         Self { hold }
     }
 
+    pub(super) fn cell(&self) -> &Ref {
+        self.hold.cell()
+    }
+
     fn about(&self) -> &About {
-        self.hold.cell().about()
+        self.cell().about()
     }
 
     /// Waits for the task, and gives its result.
@@ -68,15 +72,15 @@ impl<T> TaskHandle<T> {
     /// When the handle has given the result before, as a future.
     pub fn join(mut self) -> Result<T, TaskError> {
         self.assert_not_taken();
-        wait::run_here(&mut self.hold);
+        let stuck = wait::run_here(&mut self.hold);
         if let Some(result) = self.result() {
             return result;
         }
-        if self.about().is_here() {
+        if stuck || self.about().is_here() {
             // Below us on this very stack: it cannot go on before we return.
             return Err(TaskError::deadlock(self.about()));
         }
-        wait::until_done(&mut self.hold, None);
+        wait::drive_until_done(&mut self.hold, wait::Never, None);
         self.result().expect("it has been waited for")
     }
 
@@ -129,11 +133,14 @@ impl<T> TaskHandle<T> {
     /// As [`join`](Self::join).
     pub fn join_timeout(mut self, limit: Duration) -> Result<Result<T, TaskError>, Self> {
         self.assert_not_taken();
+        // A time beyond what the clock can say is no limit.
+        let deadline = Instant::now().checked_add(limit);
         if self.about().is(ALONE) || wait::waits_alone(&self.hold) {
             wait::run_here(&mut self.hold);
+            wait::drive_until_done(&mut self.hold, wait::Never, deadline);
+        } else {
+            wait::until_done(&mut self.hold, deadline);
         }
-        // A time beyond what the clock can say is no limit.
-        wait::until_done(&mut self.hold, Instant::now().checked_add(limit));
         self.try_join()
     }
 
@@ -206,10 +213,10 @@ impl<T> TaskHandle<T> {
 
     /// Waits until the task is done, or `or` is ready. Not for one that is below us on this stack, as in
     /// [`join`](Self::join).
-    pub(super) fn wait_or(&mut self, or: impl wait::Source) {
-        wait::run_here(&mut self.hold);
-        if !self.is_finished() && !self.about().is_here() {
-            wait::until(wait::Either(&mut self.hold, or), None);
+    pub(super) fn wait_or(&mut self, or: impl wait::Source + Copy) {
+        let stuck = wait::run_here(&mut self.hold);
+        if !stuck && !self.is_finished() && !self.about().is_here() {
+            wait::drive_until_done(&mut self.hold, or, None);
         }
     }
 
@@ -254,7 +261,7 @@ impl<T> Future for TaskHandle<T> {
         let this = &mut *self;
         this.assert_not_taken();
         if this.about().is(ALONE) {
-            wait::run_here(&mut this.hold);
+            wait::poll_alone(&mut this.hold, cx.waker());
         }
         if this.hold.watch(cx.waker()) {
             return Poll::Pending;

@@ -5,7 +5,8 @@ pub(super) use super::room::Room;
 use super::{
     Priority, TaskHandle,
     about::{ALONE, About, COUNTED, ISOLATED},
-    cell::{self, Body, Cause, Fresh, Hold, Ticket},
+    after,
+    cell::{self, Body, Cause, Claim, Fresh, Hold, Ticket},
     options::Options,
     room::{self, Entry},
     run,
@@ -16,6 +17,7 @@ use crate::{
     observe::TaskEvent,
     pool::{Inner, site::Site},
 };
+use std::mem;
 
 /// Calls `f` with the place that this thread has in `pool`, if it has one.
 #[inline(always)]
@@ -56,10 +58,21 @@ where
     let now = pool.tasks().counters.now();
     let about = About::new(pool.number(), now.nanos()).for_worker(worker, flags);
     let (fresh, ticket) = cell::make(func, level, about);
-    if options.has_extras()
-        && let Err(refusal) = options.attach(ticket.cell())
-    {
-        return take_back(pool, site, fresh, ticket, |func| refusal.map(|()| func));
+    if options.has_extras() {
+        let waits = options.waits();
+        if waits && site.is_none() && !pool.core().is_open() {
+            return take_back(pool, site, fresh, ticket, Refused::closed);
+        }
+        if let Err(refusal) = options.attach(ticket.cell()) {
+            return take_back(pool, site, fresh, ticket, |func| refusal.map(|()| func));
+        }
+        if waits {
+            count(pool, site, level, TaskEvent::Submitted);
+            return Ok(after::launch(fresh.hold, ticket, entry));
+        }
+    } else {
+        // There is nothing in it, and the compiler need not look.
+        mem::forget(options);
     }
     let queued = match entry {
         Entry::RunHere => run_here(pool, site, ticket),
@@ -180,6 +193,36 @@ fn queue(pool: &Inner, site: Option<&Site<'_, '_>>, ticket: Ticket) -> Result<()
         (None, level) => site.push_at(level, job),
     }
     Ok(())
+}
+
+/// Queues a task that has waited for others. It comes back, claimed, if it cannot run any more.
+pub(super) fn queue_ready(ticket: Ticket) -> Option<Claim> {
+    run::with_pool(ticket.cell().about().pool, |pool, site| {
+        let Some(pool) = pool else {
+            return ticket.claim();
+        };
+        let queued = match site {
+            // Waits in there run what was queued in there; this one was not, whoever makes it ready.
+            Some(site) if site.is_isolated() => {
+                queue_elsewhere(site, ticket);
+                Ok(())
+            }
+            _ => queue(pool, site, ticket),
+        };
+        let ticket = queued.err()?;
+        let claim = ticket.claim();
+        if claim.is_none() {
+            met_stale(pool, site);
+        }
+        claim
+    })
+}
+
+/// Queues a ticket where the waits of this worker do not look.
+#[cold]
+fn queue_elsewhere(site: &Site<'_, '_>, ticket: Ticket) {
+    let (worker, level) = (ticket.cell().about().worker(), ticket.level());
+    site.push_elsewhere(worker, level, ticket.into_job());
 }
 
 /// Runs a task instead of queueing it.

@@ -28,6 +28,7 @@
 //! | to take it back | [`TaskHandle::cancel`], or a [`CancelToken`](crate::CancelToken) for many |
 //! | to know inside of a task that it is not wanted any more | [`is_cancelled()`], [`current_task()`] |
 //! | many results, in their order, or the first error | [`Pool::group`] |
+//! | to begin when others have ended | [`submit_after`], [`Pool::submit_after`], [`Task::after`] |
 //! | nobody to wait for it | [`TaskHandle::detach`], or [`spawn`](crate::spawn()), which cannot be refused |
 //! | to borrow from the stack | [`join`](crate::join()) and [`scope`](crate::scope()) |
 //!
@@ -58,6 +59,43 @@
 //! that join what others have submitted: who joins only what it has submitted itself, as in a recursion, is safe, and so is
 //! who waits outside of the pool or awaits.
 //!
+//! # Tasks that wait for others
+//!
+//! Dependencies need no [graph](mod@crate::graph) if the tasks come up as the program goes along: submit each behind the
+//! handles of those that it needs. No worker waits meanwhile, and nobody has to know the whole.
+//!
+//! ```
+//! use filch::Pool;
+//!
+//! let pool = Pool::builder().workers(2).build()?;
+//! let fetch: Vec<_> = ["a", "b"].map(|name| pool.submit(move || println!("fetch {name}"))).into();
+//! let build = pool.task(|| println!("build")).name("build").after(&fetch).submit().unwrap();
+//! let test = pool.submit_after((&build, &fetch[0]), || "tested");
+//! let clean = pool.task(|| "cleaned").after_any_outcome(&test).submit().unwrap();
+//! assert_eq!(test.join().unwrap(), "tested");
+//! assert_eq!(clean.join().unwrap(), "cleaned");
+//! # Ok::<(), filch::BuildError>(())
+//! ```
+//!
+//! - A task is accepted at once, and is counted and holds its [room](crate::PoolBuilder::task_capacity) from then on. It is
+//!   queued when the last of the others has *ended*, at the priority that it has then. What they did is visible to it. The
+//!   time that it waits counts as time in the queue.
+//! - If one of the others panics, is cancelled or refused, or does not start in time, the task is cancelled right
+//!   then, with all that wait for it: [`failed_dependency`](TaskError::failed_dependency) says because of whom. After
+//!   [`after_any_outcome`](Task::after_any_outcome) it runs all the same.
+//! - The others may have ended before, or belong to other pools; their handles may be joined or dropped. One
+//!   [`Dependency`] stands for a task of any type; handles, groups, tuples and lists of them are
+//!   [accepted](Dependencies) as they are.
+//! - While it waits it can be cancelled, which drops its closure at once, get another priority, and miss its deadline.
+//! - [`join`](TaskHandle::join) runs what the task waits for, near and far, as far as nobody else has begun it, and then
+//!   the task: on one worker, on none, and in any length of chain.
+//! - Since tasks that wait hold their room, whoever waits for room must not be what they wait for: the thread that would
+//!   send them something next, a task of another pool, or the only one to run tasks of a pool without workers.
+//! - A pool that is full and makes the caller run its tasks has the caller run what it can of the others. If the task still has to
+//!   wait, it is accepted beyond the limit.
+//! - A pool that is shut down runs the tasks that wait for its own. It does not wait for those of other pools: what waits
+//!   for them is [refused](TaskError::is_refused) when they end.
+//!
 //! # Cost
 //!
 //! A task is one block of memory, from a cache of the thread's own, so that in the steady state nothing is allocated for
@@ -68,11 +106,13 @@
 //! [`task_capacity`](crate::PoolBuilder::task_capacity).
 
 mod about;
+mod after;
 mod builder;
 #[cfg(feature = "calls")]
 pub mod calls;
 mod cell;
 mod current;
+mod dependency;
 mod error;
 mod group;
 mod handle;
@@ -90,7 +130,8 @@ pub use crate::engine::Level as Priority;
 pub use about::TaskId;
 pub use builder::{SubmitAsync, Task, task};
 pub use current::{TaskInfo, current_task, is_cancelled};
-pub use error::TaskError;
+pub use dependency::{Dependencies, Dependency, submit_after};
+pub use error::{FailedTask, TaskError};
 pub use group::{GroupTask, TaskGroup};
 pub use handle::TaskHandle;
 pub use options::Affinity;
@@ -111,10 +152,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    Site::with(|site| match site {
-        Some(here) => submit_at(here.pool(), site, task),
-        None => submit_at(Pool::global().inner(), None, task),
-    })
+    on_current(|pool, site| submit_at(pool, site, Options::default(), task))
 }
 
 impl Pool {
@@ -136,17 +174,30 @@ impl Pool {
         T: Send + 'static,
     {
         let pool = &**self.inner();
-        launch::at_place(pool, |site| submit_at(pool, site, task))
+        launch::at_place(pool, |site| submit_at(pool, site, Options::default(), task))
     }
 }
 
+/// Calls `f` with the pool that the caller works for and its place in it, else with the global one.
 #[inline]
-fn submit_at<F, T>(pool: &Inner, site: Option<&Site<'_, '_>>, task: F) -> TaskHandle<T>
+fn on_current<R>(f: impl FnOnce(&Inner, Option<&Site<'_, '_>>) -> R) -> R {
+    Site::with(|site| match site {
+        Some(here) => f(here.pool(), site),
+        None => f(Pool::global().inner(), None),
+    })
+}
+
+#[inline]
+fn submit_at<F, T>(
+    pool: &Inner,
+    site: Option<&Site<'_, '_>>,
+    options: Options,
+    task: F,
+) -> TaskHandle<T>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let options = Options::default();
     launch::launch(pool, site, task, options, Room::ByPolicy)
         .unwrap_or_else(|refusal| launch::refused(pool, refusal))
 }

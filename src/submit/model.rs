@@ -1,11 +1,11 @@
 //! The cell of a task as it is, for the model checker.
 
 use super::{
-    about::About,
-    cell::{self, Cancel, Cause, Outcome},
+    about::{About, Extras},
+    cell::{self, After, Arrived, Cancel, Cause, Link, Outcome},
 };
 use crate::engine::Level;
-use std::{fmt, task::Waker};
+use std::{fmt, sync::Arc, task::Waker};
 
 /// A task: its handle, one who may cancel it, and its ticket.
 pub fn make<T: Send + 'static>(
@@ -14,6 +14,64 @@ pub fn make<T: Send + 'static>(
     let (fresh, ticket) = cell::make(func, Level::Normal, About::new(u32::MAX, 0));
     let canceller = Canceller(ticket.cell().clone());
     (Hold(fresh.hold), canceller, Ticket(ticket))
+}
+
+/// A task that waits for `others`, which do not know of it yet.
+pub fn make_held<T: Send + 'static>(
+    func: impl FnOnce() -> T + Send + 'static,
+    others: &[&Hold<T>],
+) -> (Hold<T>, Canceller, Follower) {
+    let (hold, canceller, ticket) = make(func);
+    let links = others.iter().map(|other| Link {
+        cell: other.0.cell().clone(),
+        any_outcome: false,
+    });
+    let after = After::new(links.collect());
+    let extras = Extras::new(None, None, Some(Box::new(after)));
+    ticket.0.cell().hold_back();
+    ticket.0.cell().about().add(Arc::new(extras));
+    (hold, canceller, Follower(ticket.0.cell().clone()))
+}
+
+/// What comes of the end of a task: a ticket to `queue`, or nobody waits any more.
+fn go_on(arrived: Arrived, queue: &mut impl FnMut(Ticket)) {
+    match arrived {
+        Arrived::Waits => {}
+        Arrived::Ready(ticket, wanted) => {
+            let cell = ticket.cell().clone();
+            queue(Ticket(ticket));
+            wanted.tell(&cell);
+        }
+        Arrived::Failed(claim) => {
+            let (ended, _) = claim.refuse(Cause::Dependency);
+            let _ = ended.finish();
+        }
+    }
+}
+
+/// A task that waits for others.
+pub struct Follower(cell::Ref);
+
+impl Follower {
+    /// Makes it known to those that it waits for.
+    pub fn enlist(self, mut queue: impl FnMut(Ticket)) {
+        go_on(self.0.enlist(), &mut queue);
+    }
+}
+
+/// Whoever joins a task that waits for others.
+pub struct Inbox(Arc<cell::Inbox>);
+
+impl Inbox {
+    /// Whether something is ready.
+    pub fn has_mail(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// False when something is ready.
+    pub fn arm(&self, waker: &Waker) -> bool {
+        self.0.arm(waker)
+    }
 }
 
 pub struct Ticket(cell::Ticket);
@@ -36,6 +94,17 @@ impl Claim {
         let payload = self.0.call().finish();
         assert!(payload.is_none(), "nothing panics here");
     }
+
+    /// The same, with the tickets of those who have waited for it.
+    pub fn run_then(self, mut queue: impl FnMut(Ticket)) {
+        let payload = self.0.call().finish_then(|ended| {
+            let (followers, failed) = ended.take_followers();
+            for follower in followers {
+                go_on(follower.arrive(failed.as_ref()), &mut queue);
+            }
+        });
+        assert!(payload.is_none(), "nothing panics here");
+    }
 }
 
 impl<T> Hold<T> {
@@ -45,6 +114,12 @@ impl<T> Hold<T> {
 
     pub fn watch(&mut self, waker: &Waker) -> bool {
         self.0.watch(waker)
+    }
+
+    /// The inbox, if the task waits for others.
+    pub fn want(&self) -> Option<Inbox> {
+        let inbox = self.0.cell().open_inbox();
+        self.0.cell().want(&inbox).map(|_| Inbox(inbox))
     }
 
     pub fn is_done(&self) -> bool {
@@ -75,7 +150,7 @@ impl Canceller {
     /// `Some(true)` when it had not started, `Some(false)` when it runs, `None` when it is too late.
     pub fn cancel(&self) -> Option<bool> {
         match self.0.cancel() {
-            Cancel::Claimed(claim) => {
+            Cancel::Claimed { claim, .. } => {
                 let (ended, _) = claim.refuse(Cause::Asked);
                 let _ = ended.finish();
                 Some(true)
@@ -101,6 +176,18 @@ impl fmt::Debug for Claim {
 impl<T> fmt::Debug for Hold<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Hold")
+    }
+}
+
+impl fmt::Debug for Follower {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Follower")
+    }
+}
+
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Inbox")
     }
 }
 

@@ -1,6 +1,11 @@
 //! What can be said about a task before it is submitted.
 
-use super::{about::Extras, cell::Ref, run};
+use super::{
+    about::Extras,
+    cell::{After, Link, Ref},
+    dependency::Dependencies,
+    run,
+};
 use crate::{cancel::CancelToken, engine::Level, ground::error::Refused, pool::Inner};
 use std::{sync::Arc, time::Instant};
 
@@ -46,6 +51,8 @@ pub(super) struct Options {
     pub(super) name: Option<Arc<str>>,
     pub(super) deadline: Option<Instant>,
     pub(super) token: Option<CancelToken>,
+    /// What it waits for.
+    pub(super) after: Vec<Link>,
 }
 
 impl Options {
@@ -63,10 +70,31 @@ impl Options {
 
     #[inline]
     pub(super) fn has_extras(&self) -> bool {
-        self.name.is_some() || self.deadline.is_some() || self.token.is_some()
+        self.name.is_some() || self.deadline.is_some() || self.token.is_some() || self.waits()
     }
 
-    /// Gives a task that is not queued yet its name and its token.
+    /// Nothing but that it waits for `tasks`.
+    pub(super) fn after(tasks: impl Dependencies) -> Self {
+        let mut options = Self::default();
+        options.wait_for(tasks, false);
+        options
+    }
+
+    /// Whether it waits for other tasks.
+    #[inline]
+    pub(super) fn waits(&self) -> bool {
+        !self.after.is_empty()
+    }
+
+    /// It waits for `tasks` too.
+    pub(super) fn wait_for(&mut self, tasks: impl Dependencies, any_outcome: bool) {
+        tasks.each(&mut |task| {
+            let cell = task.into_cell();
+            self.after.push(Link { cell, any_outcome });
+        });
+    }
+
+    /// Gives a task that is not queued yet its name and its token. If it waits for others it is held from now on.
     #[cold]
     pub(super) fn attach(self, cell: &Ref) -> Result<(), Refused<()>> {
         // A token of its own, since cancelling the task must not cancel what it shares its token with.
@@ -77,7 +105,12 @@ impl Options {
                 return Err(Refused::no_timer(()));
             }
         }
-        let extras = Arc::new(Extras::new(self.name, token));
+        let mut after = None;
+        if !self.after.is_empty() {
+            after = Some(Box::new(After::new(self.after)));
+            cell.hold_back();
+        }
+        let extras = Arc::new(Extras::new(self.name, token, after));
         cell.about().add(extras.clone());
         if let Some(reason) = extras.watch_for(cell.clone()) {
             run::cancel(cell, reason.into());
@@ -131,6 +164,50 @@ macro_rules! task_options {
         #[must_use = "a task does nothing before it is submitted"]
         pub fn token(mut self, token: &crate::cancel::CancelToken) -> Self {
             self.options.token = Some(token.clone());
+            self
+        }
+
+        /// It waits until these tasks have ended, and is cancelled if one of them fails: with an error that
+        /// [names](crate::TaskError::failed_dependency) it. Those that have ended already are fine, as are those of other
+        /// pools, and their handles may be dropped. Called several times, it waits for all. See
+        /// [waiting for others](mod@crate::submit#tasks-that-wait-for-others).
+        ///
+        /// ```
+        /// use filch::Pool;
+        /// use std::sync::{Arc, OnceLock};
+        ///
+        /// let pool = Pool::builder().workers(2).build()?;
+        /// let (config, read) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
+        /// let (one, other) = (config.clone(), read.clone());
+        /// let load = pool.submit(move || one.set("verbose").unwrap());
+        /// let open = pool.submit(move || other.set(17).unwrap());
+        /// let start = pool
+        ///     .task(move || (*config.get().unwrap(), *read.get().unwrap()))
+        ///     .after(&load)
+        ///     .after(&open)
+        ///     .submit()
+        ///     .unwrap();
+        /// assert_eq!(start.join().unwrap(), ("verbose", 17));
+        /// # Ok::<(), filch::BuildError>(())
+        /// ```
+        #[must_use = "a task does nothing before it is submitted"]
+        pub fn after(mut self, tasks: impl $crate::submit::Dependencies) -> Self {
+            self.options.wait_for(tasks, false);
+            self
+        }
+
+        /// [`after`](Self::after) that does not mind how these tasks end: it runs also when they panic or are cancelled.
+        ///
+        /// ```
+        /// let pool = filch::Pool::builder().workers(1).build()?;
+        /// let risky = pool.submit(|| panic!("no luck"));
+        /// let clean_up = pool.task(|| "cleaned up").after_any_outcome(&risky).submit().unwrap();
+        /// assert_eq!(clean_up.join().unwrap(), "cleaned up");
+        /// # Ok::<(), filch::BuildError>(())
+        /// ```
+        #[must_use = "a task does nothing before it is submitted"]
+        pub fn after_any_outcome(mut self, tasks: impl $crate::submit::Dependencies) -> Self {
+            self.options.wait_for(tasks, true);
             self
         }
     };

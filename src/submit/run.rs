@@ -2,6 +2,7 @@
 
 use super::{
     about::{COUNTED, ISOLATED},
+    after,
     cell::{self, Cancel, Cause, Claim, Ref, Ticket},
     launch,
 };
@@ -37,7 +38,7 @@ pub(super) fn execute(claim: Claim, pool: &Inner, site: &Site<'_, '_>, here: boo
     let about = claim.cell().about();
     let since = about.start_here();
     if let Some(cause) = not_wanted(claim.cell(), pool) {
-        return refuse(claim, Some(pool), place, cause);
+        return refuse(claim, Some(pool), place, cause, after::settle);
     }
     leave_queue(claim.cell(), Some(pool));
     let (level, isolated) = (claim.cell().snapshot().level(), about.is(ISOLATED));
@@ -86,9 +87,15 @@ pub(super) fn leave_queue(cell: &Ref, pool: Option<&Inner>) {
     }
 }
 
-/// A claimed task will not run.
+/// A claimed task will not run. If others follow it, `settle` has to tell them.
 #[cold]
-fn refuse(claim: Claim, pool: Option<&Inner>, place: Option<usize>, cause: Cause) {
+pub(super) fn refuse(
+    claim: Claim,
+    pool: Option<&Inner>,
+    place: Option<usize>,
+    cause: Cause,
+    settle: impl FnOnce(&Ref),
+) {
     leave_queue(claim.cell(), pool);
     if let Some(pool) = pool {
         let event = match cause {
@@ -99,7 +106,7 @@ fn refuse(claim: Claim, pool: Option<&Inner>, place: Option<usize>, cause: Cause
         pool.tasks().counters.count(place, level, event);
     }
     let (ended, payload) = claim.refuse(cause);
-    for payload in [payload, ended.finish()].into_iter().flatten() {
+    for payload in [payload, ended.finish_then(settle)].into_iter().flatten() {
         tell(pool, payload);
     }
 }
@@ -107,10 +114,13 @@ fn refuse(claim: Claim, pool: Option<&Inner>, place: Option<usize>, cause: Cause
 /// A task is not wanted any more. True when it had not started, and never will; one that runs is asked to stop.
 pub(super) fn cancel(cell: &Ref, cause: Cause) -> bool {
     match cell.cancel() {
-        Cancel::Claimed(claim) => {
+        Cancel::Claimed { claim, held } => {
             with_pool(cell.about().pool, |pool, site| {
                 let place = site.map(|site| site.worker());
-                refuse(claim, pool, place, cause);
+                refuse(claim, pool, place, cause, after::settle);
+                if held {
+                    return;
+                }
                 if let Some(pool) = pool {
                     staled(pool, place);
                 }

@@ -1,20 +1,23 @@
 //! Waiting for a task.
 
 use super::{
-    cell::{self, Cause, Hold},
+    after,
+    cell::{self, Cause, Claim, Hold, Inbox, Ref},
     run,
 };
 use crate::{
     crew::timer::Timer,
-    ground::sys::stack,
+    ground::{
+        sync::hint,
+        sys::stack,
+        thread::{self, Thread},
+    },
     pool::{Inner, latch::Awaited, site::Site},
 };
 use std::{
     cell::RefCell,
-    hint,
     sync::Arc,
     task::{Wake, Waker},
-    thread::{self, Thread},
     time::{Duration, Instant},
 };
 
@@ -60,10 +63,15 @@ pub(super) fn with_waker<R>(f: impl FnOnce(&Waker) -> R) -> R {
     called.expect("it is called once")
 }
 
-/// Runs the task here, if nobody has begun it and it may run here.
-pub(super) fn run_here<T>(hold: &mut Hold<T>) {
-    if !hold.cell().snapshot().is_queued() {
-        return;
+/// Runs the task here, if nobody has begun it and it may run here; if it waits for others, those first. True when it
+/// cannot run before the caller returns, because one of those is below the caller on this stack.
+pub(super) fn run_here<T>(hold: &mut Hold<T>) -> bool {
+    let now = hold.cell().snapshot();
+    if now.is_begun() {
+        return false;
+    }
+    if now.is_held() && after::help(hold.cell()) {
+        return true;
     }
     run::with_pool(hold.cell().about().pool, |pool, site| {
         let Some(pool) = pool else {
@@ -71,34 +79,77 @@ pub(super) fn run_here<T>(hold: &mut Hold<T>) {
             run::cancel(hold.cell(), Cause::Closed);
             return;
         };
-        if !may_run(hold.cell().about().worker(), pool, site) || leaves_it(pool, site, hold) {
-            return;
-        }
-        let Some(claim) = hold.claim() else {
-            return;
-        };
-        run::staled(pool, site.map(|site| site.worker()));
-        match site {
-            Some(site) => {
-                run::execute(claim, pool, site, true);
-                // Its ticket is useless now, as are those of the tasks that were joined in it.
-                site.sweep(cell::is_stale);
-            }
-            None => pool.on_site(|site| run::execute(claim, pool, site, true)),
+        if hold.cell().snapshot().is_queued()
+            && may_run(hold.cell().about().worker(), pool, site)
+            && !leaves_it(pool, site, hold)
+            && let Some(claim) = hold.claim()
+        {
+            run_claimed(claim, pool, site);
         }
     });
+    false
+}
+
+/// Runs a task that the one which is waited for waits for, if nobody has begun it and it may run here.
+pub(super) fn run_other(cell: &Ref) {
+    run::with_pool(cell.about().pool, |pool, site| {
+        let Some(pool) = pool else {
+            run::cancel(cell, Cause::Closed);
+            return;
+        };
+        if may_run(cell.about().worker(), pool, site)
+            && !leaves_other(pool, site, cell)
+            && let Some(claim) = cell.claim()
+        {
+            run_claimed(claim, pool, site);
+        }
+    });
+}
+
+/// Runs a task that was claimed without its ticket.
+#[inline]
+fn run_claimed(claim: Claim, pool: &Inner, site: Option<&Site<'_, '_>>) {
+    run::staled(pool, site.map(|site| site.worker()));
+    match site {
+        Some(site) => {
+            run::execute(claim, pool, site, true);
+            // Its ticket is useless now, as are those of the tasks that were joined in it.
+            site.sweep(cell::is_stale);
+        }
+        None => pool.on_site(|site| run::execute(claim, pool, site, true)),
+    }
 }
 
 /// Whether the workers of `pool` begin the task, so that a thread from outside need not.
 #[inline]
 fn leaves_it<T>(pool: &Inner, site: Option<&Site<'_, '_>>, hold: &mut Hold<T>) -> bool {
-    if site.is_some_and(|site| !site.is_guest()) || pool.threads() == 0 {
+    if !is_outside(pool, site) {
         return false;
     }
     if !stack::is_ample() && !pool.core().is_stopped() {
         return is_begun_elsewhere(hold);
     }
-    Site::with(|any| any.is_none()) && begins_soon(hold)
+    Site::with(|any| any.is_none()) && begins_soon(hold.cell())
+}
+
+/// The same for one that it waits for.
+fn leaves_other(pool: &Inner, site: Option<&Site<'_, '_>>, cell: &Ref) -> bool {
+    if !is_outside(pool, site) {
+        return false;
+    }
+    if !stack::is_ample() && !pool.core().is_stopped() {
+        let start = Instant::now();
+        while !cell.snapshot().is_begun() && start.elapsed() < RESPITE {
+            thread::sleep(RESPITE / 10);
+        }
+        return cell.snapshot().is_begun();
+    }
+    Site::with(|any| any.is_none()) && begins_soon(cell)
+}
+
+/// Whether this thread is none of the workers that `pool` has.
+fn is_outside(pool: &Inner, site: Option<&Site<'_, '_>>) -> bool {
+    pool.threads() > 0 && site.is_none_or(|site| site.is_guest())
 }
 
 /// On a stack that is half full: whether a worker begins the task in a while. A task that joins one that joins one
@@ -107,16 +158,16 @@ fn leaves_it<T>(pool: &Inner, site: Option<&Site<'_, '_>>, hold: &mut Hold<T>) -
 #[cold]
 fn is_begun_elsewhere<T>(hold: &mut Hold<T>) -> bool {
     until_done(hold, Instant::now().checked_add(RESPITE));
-    !hold.cell().snapshot().is_queued()
+    hold.cell().snapshot().is_begun()
 }
 
 /// Whether a worker begins the task within a moment. A thread from outside that joins many tasks in their order soon
 /// catches up with the workers; running the tasks itself it would have to become a guest for each of them, which
 /// takes several times as long (`filch-bench submit`, case `results_1`).
-fn begins_soon<T>(hold: &Hold<T>) -> bool {
+fn begins_soon(cell: &Ref) -> bool {
     for _ in 0..PATIENCE {
         hint::spin_loop();
-        if !hold.cell().snapshot().is_queued() {
+        if cell.snapshot().is_begun() {
             return true;
         }
     }
@@ -146,6 +197,78 @@ pub(super) fn until_done<T>(hold: &mut Hold<T>, deadline: Option<Instant>) -> bo
         until(&mut *hold, deadline);
     }
     hold.cell().snapshot().is_done()
+}
+
+/// Waits until the task is done, `or` is ready, or the time is up. If it waits for others, it and those are run here
+/// when they become ready and nobody else has begun them.
+pub(super) fn drive_until_done<T>(
+    hold: &mut Hold<T>,
+    mut or: impl Source + Copy,
+    deadline: Option<Instant>,
+) {
+    thread::point();
+    while let Some(inbox) = inbox_of(hold) {
+        let hold = &mut *hold;
+        let inbox = &*inbox;
+        until(Either(Turn { hold, inbox }, or), deadline);
+        if or.ready() || is_late(deadline) {
+            return;
+        }
+        after::run_ready(inbox, hold.cell());
+    }
+    thread::point();
+    // It does not wait for others any more, and perhaps nobody else is there to run it.
+    run_if_ready(hold);
+    if !hold.cell().snapshot().is_done() {
+        until(Either(hold, or), deadline);
+    }
+}
+
+/// Where whoever waits for the task hears of what can be run before it, as long as it waits for others.
+fn inbox_of<T>(hold: &Hold<T>) -> Option<Arc<Inbox>> {
+    let after = hold.cell().about().after()?;
+    after.inbox().filter(|_| hold.cell().snapshot().is_held())
+}
+
+/// Runs the task here, if it is queued.
+fn run_if_ready<T>(hold: &mut Hold<T>) {
+    if hold.cell().snapshot().is_queued() {
+        run_here(hold);
+    }
+}
+
+fn is_late(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| deadline <= Instant::now())
+}
+
+/// Ready when a task that waits for others does not any more, or when one of those can be run.
+struct Turn<'a, T> {
+    hold: &'a mut Hold<T>,
+    inbox: &'a Inbox,
+}
+
+impl<T> Source for Turn<'_, T> {
+    fn ready(&mut self) -> bool {
+        !self.hold.cell().snapshot().is_held() || !self.inbox.is_empty()
+    }
+
+    fn arm(&mut self, waker: &Waker) -> bool {
+        self.hold.watch(waker) && self.inbox.arm(waker)
+    }
+}
+
+/// In a pool without threads: whoever polls runs the task and what it waits for.
+pub(super) fn poll_alone<T>(hold: &mut Hold<T>, waker: &Waker) {
+    if inbox_of(hold).is_none() {
+        run_here(hold);
+    }
+    while let Some(inbox) = inbox_of(hold) {
+        after::run_ready(&inbox, hold.cell());
+        if inbox.arm(waker) {
+            break;
+        }
+    }
+    run_if_ready(hold);
 }
 
 /// Waits until `source` is ready, or the time is up.
@@ -189,6 +312,7 @@ impl<A: Source, B: Source> Source for Either<A, B> {
 }
 
 /// Never ready.
+#[derive(Clone, Copy)]
 pub(super) struct Never;
 
 impl Source for Never {
@@ -210,8 +334,7 @@ struct Event<S> {
 
 impl<S> Event<S> {
     fn is_late(&self) -> bool {
-        self.deadline
-            .is_some_and(|deadline| deadline <= Instant::now())
+        is_late(self.deadline)
     }
 }
 
@@ -251,7 +374,7 @@ pub(super) fn help_until(site: &Site<'_, '_>, source: impl Source, deadline: Opt
 
 /// Sleeps until `source` is ready, or the time is up.
 pub(super) fn sleep_until(mut source: impl Source, deadline: Option<Instant>) {
-    for round in 1..=LINGER {
+    for round in 1..=thread::patience(LINGER) {
         if source.ready() {
             return;
         }

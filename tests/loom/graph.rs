@@ -3,7 +3,7 @@
 
 use super::{caught, model};
 use filch::{
-    graph::model::{Nap, Node},
+    graph::model::{Bias, Missing, Nap, Node},
     ground::canary::Canary,
     pool::model::Pending,
 };
@@ -39,7 +39,7 @@ impl Data {
 /// Two tasks lead to a third one, which leads back to both, once: each may run on either worker.
 struct Diamond {
     work: [Data; 2],
-    last: Node,
+    last: Missing,
     sum: Data,
     laps: Data,
 }
@@ -66,7 +66,7 @@ impl Diamond {
 fn diamond() {
     let graph = Arc::new(Diamond {
         work: [Data::default(), Data::default()],
-        last: Node::new(2),
+        last: Missing::new(2),
         sum: Data::default(),
         laps: Data::default(),
     });
@@ -89,9 +89,52 @@ fn canary_predecessors_that_hand_nothing_over() {
     caught(Canary::GraphArrive, None, diamond);
 }
 
+#[test]
+fn canary_two_last_predecessors() {
+    caught(Canary::GraphLast, None, diamond);
+}
+
+/// Two of three predecessors arrive at the same time, the third one before or after: the last is told by one of two
+/// ways, a look or a subtraction.
+fn three(often: bool) {
+    let (last, work) = (
+        Arc::new(Missing::new(3)),
+        Arc::new([(); 3].map(|()| Data::default())),
+    );
+    let arrive = move |last: &Missing, work: &[Data; 3], number: usize| {
+        work[number].add(1);
+        let released = if often {
+            last.arrive_often()
+        } else {
+            last.arrive()
+        };
+        if released {
+            last.rearm();
+            assert_eq!(
+                work.iter().map(Data::get).sum::<usize>(),
+                3,
+                "released too early"
+            );
+        }
+        usize::from(released)
+    };
+    let other = {
+        let (last, work) = (last.clone(), work.clone());
+        thread::spawn(move || arrive(&last, &work, 1) + arrive(&last, &work, 2))
+    };
+    let released = arrive(&last, &work, 0) + other.join().unwrap();
+    assert_eq!(released, 1, "released once");
+}
+
+#[test]
+fn the_last_of_three_is_the_last() {
+    model(None, || three(false));
+    model(None, || three(true));
+}
+
 /// Two workers want to run one task that is not well ordered: one at a time, or not at all.
 fn claims() {
-    let (node, data) = (Arc::new(Node::new(0)), Arc::new(Data::default()));
+    let (node, data) = (Arc::new(Node::new()), Arc::new(Data::default()));
     let run = |node: &Node, data: &Data| {
         if node.claim() {
             data.add(1);
@@ -114,6 +157,11 @@ fn a_claimed_task_is_not_run_twice_at_once() {
 
 /// A run that nobody waits for: it counts as if its owner slept, and whoever ends its last job finishes it.
 fn run_in_the_heap() {
+    run_that_goes_on(0);
+}
+
+/// Each of the two others has gone on with so many strands that it had queued, and gives them back when it ends.
+fn run_that_goes_on(spare: u32) {
     let pending = Arc::new(Pending::new());
     let (ended, data) = (
         Arc::new(AtomicUsize::new(0)),
@@ -135,10 +183,11 @@ fn run_in_the_heap() {
     // The first job queues two more.
     let others: Vec<_> = (1..3)
         .map(|number| {
-            pending.add_elsewhere();
+            (0..=spare).for_each(|_| pending.add_elsewhere());
             let (pending, data, end) = (pending.clone(), data[number].clone(), end.clone());
             thread::spawn(move || {
                 data.add(1);
+                pending.give_back_elsewhere(spare);
                 pending.done_elsewhere(|| end());
             })
         })
@@ -152,6 +201,7 @@ fn run_in_the_heap() {
 #[test]
 fn a_run_in_the_heap_ends_once() {
     model(Some(3), run_in_the_heap);
+    model(Some(3), || run_that_goes_on(2));
 }
 
 #[test]
@@ -219,4 +269,67 @@ fn a_future_misses_no_wake() {
 fn canary_future_that_misses_a_wake() {
     caught(Canary::GraphWake, Some(3), future);
     caught(Canary::GraphWakeAgain, Some(3), future);
+}
+
+/// Three tasks lead to a fourth one. The owner of the run does two of them, another worker the third, at any time.
+struct Shared {
+    bias: Bias,
+    last: Missing,
+    work: [Data; 2],
+    released: AtomicUsize,
+}
+
+impl Shared {
+    fn owner(&self, number: usize) {
+        self.work[number].add(1);
+        let last = if self.bias.begin() {
+            let last = self.last.arrive_alone();
+            self.bias.end();
+            last
+        } else {
+            self.last.arrive()
+        };
+        self.released(last);
+    }
+
+    fn other(&self, number: usize) {
+        self.bias.join();
+        self.work[number].add(1);
+        self.released(self.last.arrive());
+    }
+
+    fn released(&self, last: bool) {
+        if last {
+            let sum: usize = self.work.iter().map(Data::get).sum();
+            assert_eq!(sum, 3, "released too early");
+            self.released.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn joined() {
+    let shared = Arc::new(Shared {
+        bias: Bias::new(),
+        last: Missing::new(3),
+        work: Default::default(),
+        released: AtomicUsize::new(0),
+    });
+    let other = {
+        let shared = shared.clone();
+        thread::spawn(move || shared.other(1))
+    };
+    shared.owner(0);
+    shared.owner(0);
+    other.join().unwrap();
+    assert_eq!(shared.released.load(Ordering::Relaxed), 1, "released once");
+}
+
+#[test]
+fn workers_that_join_a_run_lose_no_count() {
+    model(Some(2), joined);
+}
+
+#[test]
+fn canary_owner_that_does_not_notice_others() {
+    caught(Canary::GraphBias, Some(2), joined);
 }

@@ -5,7 +5,7 @@ use super::{caught, long_run, model};
 use filch::{
     engine::Level,
     ground::canary::Canary,
-    submit::model::{Hold, Ticket, make},
+    submit::model::{Hold, Ticket, make, make_held},
 };
 use loom::{
     sync::{
@@ -258,4 +258,135 @@ fn a_token_that_comes_late_is_told() {
 #[test]
 fn canary_token_without_a_mark() {
     caught(Canary::TaskToken, None, token_against_cancel);
+}
+
+/// Runs a task that has become ready.
+fn run_ready(ticket: Ticket) {
+    ticket.claim().into_iter().for_each(|claim| claim.run());
+}
+
+/// A closure that notes that it ran.
+fn note(flag: &Arc<AtomicBool>) -> impl FnOnce() -> usize + Send + 'static {
+    let flag = flag.clone();
+    move || {
+        // Relaxed: what orders it is under test.
+        flag.store(true, Ordering::Relaxed);
+        0
+    }
+}
+
+/// A closure that says how many of the others have run.
+fn count(flags: [&Arc<AtomicBool>; 2]) -> impl FnOnce() -> usize + Send + 'static {
+    let flags = flags.map(Arc::clone);
+    // Relaxed: as in `note`.
+    move || {
+        flags
+            .iter()
+            .filter(|flag| flag.load(Ordering::Relaxed))
+            .count()
+    }
+}
+
+/// A task ends while another one that waits for it makes itself known.
+fn end_against_enlist() {
+    let flag = Arc::new(AtomicBool::new(false));
+    let (first, _, ticket) = make(note(&flag));
+    let (mut second, _, follower) = make_held(count([&flag, &flag]), &[&first]);
+    let worker = thread::spawn(move || ticket.claim().unwrap().run_then(run_ready));
+    follower.enlist(run_ready);
+    worker.join().unwrap();
+    assert_eq!(
+        second.take(),
+        Some(Some(2)),
+        "it runs once, after the other"
+    );
+}
+
+#[test]
+fn a_task_that_ends_meanwhile_lets_its_follower_go() {
+    model(long_run(3, 5), end_against_enlist);
+}
+
+#[test]
+fn canary_follower_that_does_not_look() {
+    caught(Canary::TaskFollow, Some(3), end_against_enlist);
+}
+
+/// Two tasks end at the same time, and one waits for both.
+fn two_against_one() {
+    let flags = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let (one, _, ticket_one) = make(note(&flags[0]));
+    let (two, _, ticket_two) = make(note(&flags[1]));
+    let body = count([&flags[0], &flags[1]]);
+    let (mut last, canceller, follower) = make_held(body, &[&one, &two]);
+    drop((one, two, canceller));
+    follower.enlist(|_| unreachable!("nothing has ended"));
+    let workers = [ticket_one, ticket_two]
+        .map(|ticket| thread::spawn(move || ticket.claim().unwrap().run_then(run_ready)));
+    for worker in workers {
+        worker.join().unwrap();
+    }
+    assert_eq!(last.take(), Some(Some(2)), "it sees what both did");
+}
+
+#[test]
+fn a_follower_of_two_sees_what_both_did() {
+    model(long_run(2, 3), two_against_one);
+}
+
+#[test]
+fn canary_arrival_without_order() {
+    caught(Canary::TaskArrive, long_run(2, 3), two_against_one);
+}
+
+/// A task is cancelled in the moment in which it becomes ready.
+fn cancel_against_ready() {
+    let fate = Arc::<Fate>::default();
+    let (first, _, ticket) = make(|| 7);
+    let (mut second, canceller, follower) = make_held(counted(&fate), &[&first]);
+    drop(first);
+    follower.enlist(|_| unreachable!("nothing has ended"));
+    let worker = thread::spawn(move || ticket.claim().unwrap().run_then(run_ready));
+    let cancelled = canceller.cancel() == Some(true);
+    worker.join().unwrap();
+    assert_eq!(second.take(), Some((!cancelled).then_some(7)));
+    assert_eq!((fate.ran(), fate.dropped()), (usize::from(!cancelled), 1));
+}
+
+#[test]
+fn a_task_that_waits_for_others_is_claimed_once() {
+    model(long_run(3, 5), cancel_against_ready);
+}
+
+/// Somebody wants a task that waits for another one, in the moment in which that ends.
+fn want_against_ready() {
+    let (first, _, ticket) = make(|| 7);
+    let (second, canceller, follower) = make_held(|| 8, &[&first]);
+    drop((first, canceller));
+    follower.enlist(|_| unreachable!("nothing has ended"));
+    // When loom has reported a sleep without an end, nothing of its own may be used any more.
+    let mut second = ManuallyDrop::new(second);
+    // Nobody runs it but whoever wants it.
+    let worker = thread::spawn(move || ticket.claim().unwrap().run_then(drop));
+    if let Some(inbox) = second.want() {
+        let inbox = ManuallyDrop::new(inbox);
+        while !inbox.has_mail() && inbox.arm(&waker()) {
+            thread::park();
+        }
+        drop(ManuallyDrop::into_inner(inbox));
+    }
+    second.claim().expect("it is ready").run();
+    worker.join().unwrap();
+    assert_eq!(second.take(), Some(Some(8)));
+    drop(ManuallyDrop::into_inner(second));
+}
+
+#[test]
+fn whoever_wants_a_task_hears_that_it_is_ready() {
+    model(Some(3), want_against_ready);
+}
+
+#[test]
+fn canary_want_without_a_second_look() {
+    caught(Canary::TaskWant, Some(3), want_against_ready);
 }

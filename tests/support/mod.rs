@@ -4,13 +4,16 @@
 use filch::{Pool, PoolBuilder};
 use std::{
     any::Any,
+    future::Future,
     panic::{self, AssertUnwindSafe},
+    pin::pin,
     process::Command,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc,
     },
+    task::{Context, Poll, Wake, Waker},
     thread,
     time::{Duration, Instant},
 };
@@ -71,6 +74,47 @@ pub(crate) fn until(what: &str, condition: impl Fn() -> bool) {
             _ => thread::sleep(Duration::from_micros(100)),
         }
     }
+}
+
+/// Polls a future on this thread, whenever it is woken, until it is done.
+#[track_caller]
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        let start = Instant::now();
+        thread::park_timeout(LIMIT);
+        assert!(start.elapsed() < LIMIT, "the future was not woken");
+    }
+}
+
+/// A number that tasks share.
+pub(crate) fn counter() -> AtomicUsize {
+    AtomicUsize::new(0)
+}
+
+pub(crate) fn add(count: &AtomicUsize) {
+    count.fetch_add(1, Ordering::SeqCst);
+}
+
+pub(crate) fn get(count: &AtomicUsize) -> usize {
+    count.load(Ordering::SeqCst)
+}
+
+/// A number, and a closure that adds to it.
+pub(crate) fn counting() -> (Arc<AtomicUsize>, impl Fn() + Clone + Send + 'static) {
+    let count = Arc::new(counter());
+    let shared = count.clone();
+    (count, move || add(&shared))
 }
 
 /// Something that happens once.

@@ -3,6 +3,7 @@
 mod balance;
 mod board;
 mod executor;
+mod graph;
 mod idle;
 mod join;
 mod queue;
@@ -80,5 +81,10 @@ pub(crate) const ALL: &[Suite] = &[
         name: "balance",
         about: "tasks of equal and unequal lengths, beside one queue for all workers",
         cases: balance::cases,
+    },
+    Suite {
+        name: "graph",
+        about: "graphs of tiny tasks: built, run, and run again",
+        cases: graph::cases,
     },
 ];

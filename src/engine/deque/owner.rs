@@ -14,7 +14,7 @@ use crate::ground::{
     sync::{Ordering, fence_seq_cst},
     sys::barrier,
 };
-use std::fmt;
+use std::{fmt, mem::MaybeUninit};
 
 /// The owner's side of a [`Deque`]: pushes and pops at the young end.
 pub struct Owner<'a, T: Send> {
@@ -165,6 +165,15 @@ impl<T: Send> Owner<'_, T> {
             return Some(self.take(index));
         }
         self.pop_guarded(index)
+    }
+
+    /// A copy of the youngest task, which may have been taken by now: its bits are what they were, and what they stand for
+    /// may be gone.
+    #[inline(always)]
+    pub(crate) fn newest(&self) -> Option<MaybeUninit<T>> {
+        let bottom = self.bottom();
+        let some = bottom != self.front_seen;
+        some.then(|| self.slots.read(bottom.previous()).bits())
     }
 
     /// Takes the youngest task if it is the one before `mark`, and says whether it has. The task itself is

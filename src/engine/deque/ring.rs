@@ -20,6 +20,12 @@ struct Frame<T> {
 pub(super) struct Copied<T>(MaybeUninit<T>);
 
 impl<T> Copied<T> {
+    /// What was copied, torn or not.
+    #[inline(always)]
+    pub(super) fn bits(self) -> MaybeUninit<T> {
+        self.0
+    }
+
     /// The task.
     ///
     /// # Safety

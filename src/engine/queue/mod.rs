@@ -64,6 +64,7 @@
 mod per_worker;
 mod shared;
 
+pub(crate) use per_worker::{FAST_STEPS, STEPS};
 pub use per_worker::{PerWorker, PerWorkerQueue, PerWorkerSpec};
 pub use shared::{Shared, SharedSpec};
 
@@ -147,6 +148,8 @@ pub enum Acquired<T> {
     Nothing,
     /// Nothing yet: a race was lost, or not everybody was visited. Look again.
     Unfinished,
+    /// Nothing but tasks of workers that asked to be left alone, and get on.
+    LeftAlone,
 }
 
 /// One look around for tasks: whom to visit, and how long.

@@ -6,7 +6,7 @@ use crate::{
     ground::{
         error::BuildError,
         padded::Padded,
-        sync::{AtomicBool, AtomicU64, Ordering, hint},
+        sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, hint},
     },
 };
 use std::fmt;
@@ -63,6 +63,29 @@ impl Default for PerWorkerSpec {
     }
 }
 
+/// How long a thief looks at a worker that asks to be left alone, in spin-loop hints: some microseconds. Each look costs
+/// the worker a miss, so there should be many steps between two.
+const LOOK: u32 = 200;
+
+/// How many steps it has to make meanwhile, at least. Tasks that take longer than that are worth stealing, which costs
+/// both sides about a microsecond.
+pub(crate) const STEPS: u32 = 8;
+
+/// How many it makes if its tasks are so tiny that a line from its cache costs as much as several.
+pub(crate) const FAST_STEPS: u32 = 256;
+
+/// How many looks a thief takes, a few hundred microseconds, before the tasks have to be tiny.
+const MOST_LOOKS: u32 = 64;
+
+/// How many steps are enough to be left alone, at the `look`th look at a worker with that wish.
+fn enough_steps(wish: u32, look: u32) -> u32 {
+    wish.max(if look <= MOST_LOOKS {
+        STEPS
+    } else {
+        FAST_STEPS
+    })
+}
+
 /// Half of a deque, but at most so many: what a thief copies it also has to run. At 5 ns a task these keep it
 /// busy for 20 µs, as long as a knock may take (`filch-bench executor`, case `local_fanout`).
 const STEAL_BATCH: usize = 4096;
@@ -79,8 +102,19 @@ pub struct PerWorkerStore<T> {
     busy: Box<[Padded<AtomicU64>]>,
     steal_batch: usize,
     batch_from: usize,
-    /// Whose tasks are to be taken one at a time.
-    one_by_one: Box<[Padded<AtomicBool>]>,
+    /// What each worker asks of thieves.
+    wishes: Box<[Padded<Wishes>]>,
+}
+
+/// What a worker asks of thieves.
+#[derive(Debug, Default)]
+struct Wishes {
+    /// To take its tasks one at a time.
+    one_by_one: AtomicBool,
+    /// To leave its tasks to it as long as it makes so many steps while a thief looks; no wish if zero.
+    leave_me: AtomicU32,
+    /// Tells that it gets on.
+    steps: AtomicU32,
 }
 
 impl<T> PerWorkerStore<T> {
@@ -113,7 +147,7 @@ impl Strategy for PerWorker {
                 .collect(),
             steal_batch: spec.steal_batch,
             batch_from: spec.batch_from,
-            one_by_one: (0..workers).map(|_| Padded::default()).collect(),
+            wishes: (0..workers).map(|_| Padded::default()).collect(),
         })
     }
 
@@ -126,6 +160,7 @@ impl Strategy for PerWorker {
             worker,
             single: (worker, 0),
             greedy: true,
+            looks: (0, 0),
         }
     }
 
@@ -150,6 +185,8 @@ pub struct PerWorkerQueue<'a, T: Send> {
     single: (usize, u32),
     /// Whether this worker takes batches.
     greedy: bool,
+    /// How often in a row it has looked at others who asked to be left alone.
+    looks: (usize, u32),
 }
 
 impl<'a, T: Send> PerWorkerQueue<'a, T> {
@@ -167,7 +204,57 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
     /// Whether thieves should take this worker's tasks one at a time. Returns what was set before.
     pub fn set_one_by_one(&mut self, one_by_one: bool) -> bool {
         // Relaxed: see `try_acquire`.
-        self.store.one_by_one[self.worker].swap(one_by_one, Ordering::Relaxed)
+        self.store.wishes[self.worker]
+            .one_by_one
+            .swap(one_by_one, Ordering::Relaxed)
+    }
+
+    /// Asks thieves to leave this worker's tasks to it as long as it [gets on](Self::get_on) with them, by so many steps
+    /// while one looks, which takes some microseconds: where tasks are tiny and few at a time, they are done sooner than
+    /// stolen. If the worker makes fewer, or has not become very fast after many looks, the thief takes what it finds
+    /// and takes back the wish. What was queued before is for everybody, so the wish counts only if there is nothing. 0 is
+    /// no wish. Returns what was set before.
+    pub fn set_leave_me(&mut self, steps: u32) -> u32 {
+        let alone = self.store.deques[self.worker].is_empty();
+        let leave_me = if alone { steps } else { 0 };
+        let wish = &self.store.wishes[self.worker].leave_me;
+        // Relaxed, here and below: see `try_acquire`. In two steps: a thief that takes the wish back in between
+        // is a steal that nobody minds.
+        let before = wish.load(Ordering::Relaxed);
+        wish.store(leave_me, Ordering::Relaxed);
+        before
+    }
+
+    /// One step more, for [`set_leave_me`](Self::set_leave_me).
+    #[inline(always)]
+    pub fn get_on(&mut self) {
+        let steps = &self.store.wishes[self.worker].steps;
+        // Relaxed, here and below: only this worker writes it, and it is only compared with itself.
+        let next = steps.load(Ordering::Relaxed).wrapping_add(1);
+        steps.store(next, Ordering::Relaxed);
+    }
+
+    /// Whether `victim`, which asks to be left alone, gets on with its tasks.
+    #[cold]
+    fn gets_on(&mut self, victim: usize) -> bool {
+        let wishes = &self.store.wishes[victim];
+        if self.looks.0 != victim {
+            self.looks = (victim, 0);
+        }
+        self.looks.1 += 1;
+        // Relaxed: as in `get_on`.
+        let before = wishes.steps.load(Ordering::Relaxed);
+        (0..LOOK).for_each(|_| hint::spin_loop());
+        // Relaxed: as in `get_on`.
+        let steps = wishes.steps.load(Ordering::Relaxed).wrapping_sub(before);
+        // Relaxed: a wish.
+        if steps >= enough_steps(wishes.leave_me.load(Ordering::Relaxed), self.looks.1) {
+            return true;
+        }
+        self.looks.1 = 0;
+        // Relaxed: a wish.
+        wishes.leave_me.store(0, Ordering::Relaxed);
+        false
     }
 
     /// Takes on from a victim that has plenty, until `most` tasks or half of what it had have been taken:
@@ -222,7 +309,7 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
     }
 
     fn try_acquire(&mut self, hunt: &mut Hunt<'_>) -> Acquired<T> {
-        let mut hesitated = false;
+        let (mut hesitated, mut looked, mut left_alone) = (false, false, false);
         while let Some(victim) = hunt.next_victim() {
             let (word, bit) = self.store.hint(victim);
             // Relaxed: a hint.
@@ -233,11 +320,23 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
                 hesitated = true;
                 continue;
             }
+            let wishes = &self.store.wishes[victim];
+            // Relaxed: a wish.
+            if wishes.leave_me.load(Ordering::Relaxed) != 0 {
+                if self.store.deques[victim].is_empty() {
+                    continue;
+                }
+                // One such look a hunt: there are other things to look for.
+                if std::mem::replace(&mut looked, true) || self.gets_on(victim) {
+                    left_alone = true;
+                    continue;
+                }
+            }
             let more = hunt.attempt();
             let mut lost = true;
             let deque = &self.store.deques[victim];
             // Relaxed: a wish; who batches all the same has looked before it was uttered.
-            let one = self.store.one_by_one[victim].load(Ordering::Relaxed);
+            let one = wishes.one_by_one.load(Ordering::Relaxed);
             let most = if one || !self.greedy || deque.len() < self.store.batch_from {
                 1
             } else {
@@ -246,6 +345,7 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
             for _ in 0..RETRIES {
                 match deque.steal_batch(&mut self.owner, most) {
                     Steal::Taken((task, moved)) => {
+                        self.looks.1 = 0;
                         let moved = moved + self.take_more(victim, moved + 1, most);
                         return Acquired::Task {
                             task,
@@ -269,6 +369,8 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
         }
         if hesitated {
             Acquired::Unfinished
+        } else if left_alone {
+            Acquired::LeftAlone
         } else {
             Acquired::Nothing
         }
@@ -291,5 +393,82 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
         let (word, bit) = self.store.hint(self.worker);
         // Relaxed: a hint, and only this worker pushes into its deque, which is empty.
         word.fetch_and(!bit, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(filch_loom)))]
+mod tests {
+    use super::{
+        FAST_STEPS, MOST_LOOKS, PATIENCE, PerWorker, PerWorkerQueue, PerWorkerSpec, STEPS,
+        enough_steps,
+    };
+    use crate::{
+        engine::{Acquired, Hunt, Queue, Strategy, Topology, Victims},
+        ground::rng::Rng,
+    };
+    use std::{
+        sync::atomic::{AtomicBool, Ordering::Relaxed},
+        thread,
+    };
+
+    /// How many hunts it takes to get a task of the other of two workers.
+    fn hunts(thief: &mut PerWorkerQueue<'_, usize>) -> u32 {
+        let (mut victims, mut rng) = (Victims::new(&Topology::flat(2), 1), Rng::new(1));
+        (1..=10 * (MOST_LOOKS + PATIENCE))
+            .find(|_| {
+                let mut hunt = Hunt::new(&mut victims, &mut rng, 1);
+                matches!(thief.try_acquire(&mut hunt), Acquired::Task { .. })
+            })
+            .expect("nobody is left alone for ever")
+    }
+
+    /// Three tasks of a worker that asks to be left alone after the first `before` of them, and goes on with `steps`; says
+    /// how many hunts it took to steal one.
+    fn left_alone(
+        before: usize,
+        steps: impl FnOnce(&mut PerWorkerQueue<'_, usize>, &AtomicBool),
+    ) -> u32 {
+        let store = PerWorker::store::<usize>(&PerWorkerSpec::default(), 2).unwrap();
+        let (mut owner, mut thief) = (PerWorker::handle(&store, 0), PerWorker::handle(&store, 1));
+        owner.busy();
+        (0..before).for_each(|task| owner.push(task).unwrap());
+        owner.set_leave_me(STEPS);
+        (before..3).for_each(|task| owner.push(task).unwrap());
+        let stolen = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let thief = scope.spawn(|| {
+                let hunts = hunts(&mut thief);
+                stolen.store(true, Relaxed);
+                hunts
+            });
+            steps(&mut owner, &stolen);
+            thief.join().unwrap()
+        })
+    }
+
+    #[test]
+    fn who_makes_no_steps_is_robbed_at_once() {
+        assert_eq!(left_alone(0, |_, _| ()), 1);
+    }
+
+    #[test]
+    fn who_is_fast_is_left_alone_longer() {
+        assert_eq!(enough_steps(STEPS, 1), STEPS);
+        assert_eq!(enough_steps(STEPS, MOST_LOOKS + 1), FAST_STEPS);
+        assert_eq!(enough_steps(FAST_STEPS, 1), FAST_STEPS);
+    }
+
+    #[test]
+    fn who_makes_steps_is_left_alone_for_a_while() {
+        let stepping = |owner: &mut PerWorkerQueue<'_, usize>, stolen: &AtomicBool| {
+            while !stolen.load(Relaxed) {
+                owner.get_on();
+                // Not too fast: a look lasts for some dozens of steps.
+                (0..4).for_each(|_| std::hint::spin_loop());
+            }
+        };
+        // At most: on a busy machine the owner does not always get on.
+        assert!(left_alone(0, stepping) <= MOST_LOOKS + 1);
+        assert_eq!(left_alone(1, stepping), 1, "the wish came too late");
     }
 }

@@ -16,7 +16,9 @@ pub mod model {
     pub use super::station::model::Station;
 }
 
+use super::options::RunOptions;
 use crate::{
+    cancel::{CancelReason, OnCancel},
     ground::sync::{AtomicU32, Ordering},
     pool::{Pool, on_current},
 };
@@ -68,7 +70,6 @@ pub struct Pipeline<'env, T> {
     links: Vec<Box<dyn Link + 'env>>,
     /// Of all stages, the source included.
     names: Vec<Option<String>>,
-    halt: Arc<Halt>,
     output: PhantomData<fn() -> T>,
 }
 
@@ -81,7 +82,6 @@ impl<'env, T: Send + 'env> Pipeline<'env, T> {
             source: Box::new(Feeder::new(source)),
             links: Vec::new(),
             names: vec![None],
-            halt: Arc::default(),
             output: PhantomData,
         }
     }
@@ -113,7 +113,6 @@ impl<'env, T: Send + 'env> Pipeline<'env, T> {
             source: self.source,
             links: self.links,
             names: self.names,
-            halt: self.halt,
             output: PhantomData,
         }
     }
@@ -174,10 +173,10 @@ impl<T> Pipeline<'_, T> {
     ///
     /// # Errors
     /// When a stage panics: no more tokens are made then, and those on their way are dropped; the error
-    /// tells all the panics. When it is [cancelled](Self::canceller). When tokens are [deferred](Flow::defer) in a
+    /// tells all the panics. When tokens are [deferred](Flow::defer) in a
     /// circle or in vain: those on their way come to their end first. When there are no lines.
     pub fn run(&mut self, lines: usize) -> Result<PipelineReport, PipelineError> {
-        on_current(|site| run::run(self.parts(), lines, site))
+        on_current(|site| run::run(self.parts(&Halt::default()), lines, site))
     }
 
     /// [`run`](Self::run) on a certain pool.
@@ -194,23 +193,56 @@ impl<T> Pipeline<'_, T> {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn run_on(&mut self, pool: &Pool, lines: usize) -> Result<PipelineReport, PipelineError> {
-        pool.on_site(|site| run::run(self.parts(), lines, site))
+        pool.on_site(|site| run::run(self.parts(&Halt::default()), lines, site))
     }
 
-    /// Something that stops a run from elsewhere.
-    #[must_use]
-    pub fn canceller(&self) -> Canceller {
-        Canceller(self.halt.clone())
+    /// [`run`](Self::run) with everything that can be chosen about it: the pool, how often, who may stop it. What is
+    /// [cancelled](RunOptions::cancel) comes to the end of the stages that are running; no others are begun, and the
+    /// tokens that are on their way are dropped.
+    ///
+    /// ```
+    /// use filch::{CancelToken, graph::{Pipeline, RunOptions}};
+    ///
+    /// let token = CancelToken::new();
+    /// let mut endless = Pipeline::new(|flow| Some(flow.token()))
+    ///     .serial(|n| if n == 100 { token.cancel(); });
+    /// let error = endless.run_with(4, &RunOptions::new().cancel(&token)).unwrap_err();
+    /// assert!(error.is_cancelled());
+    /// assert!(error.finished() >= 100);
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); also when it was cancelled before all tokens were through.
+    pub fn run_with(
+        &mut self,
+        lines: usize,
+        options: &RunOptions,
+    ) -> Result<PipelineReport, PipelineError> {
+        options.on_site(|site| {
+            let mut tokens = 0;
+            for _ in 0..options.count() {
+                let halt = Arc::new(Halt::default());
+                let _obeys = options.obey(&halt);
+                match run::run(self.parts(&halt), lines, site) {
+                    Ok(report) => tokens += report.tokens,
+                    Err(mut error) => {
+                        error.finished += tokens;
+                        return Err(error);
+                    }
+                }
+            }
+            Ok(PipelineReport { tokens })
+        })
     }
 }
 
 impl<'env, T> Pipeline<'env, T> {
-    fn parts(&mut self) -> run::Parts<'_, 'env> {
+    fn parts<'p>(&'p mut self, halt: &'p Halt) -> run::Parts<'p, 'env> {
         run::Parts {
             source: &mut self.source,
             links: &self.links,
             names: &self.names,
-            halt: &self.halt,
+            halt,
         }
     }
 }
@@ -299,30 +331,7 @@ impl PipelineReport {
     }
 }
 
-/// Stops a run of a [`Pipeline`] from elsewhere, also from inside of a stage.
-///
-/// ```
-/// use filch::graph::Pipeline;
-///
-/// let mut endless = Pipeline::new(|flow| Some(flow.token()));
-/// let canceller = endless.canceller();
-/// let mut endless = endless.serial(move |token| if token == 100 { canceller.cancel() });
-/// let error = endless.run(4).unwrap_err();
-/// assert!(error.is_cancelled());
-/// assert!(error.finished() >= 100);
-/// ```
-#[derive(Clone, Debug)]
-pub struct Canceller(Arc<Halt>);
-
-impl Canceller {
-    /// Ends the run that is in progress, or the next one when there is none: stages that are running go on to
-    /// their end, no others are begun, and the tokens that are on their way are dropped.
-    pub fn cancel(&self) {
-        self.0.cancel();
-    }
-}
-
-/// Why the strands are to end.
+/// Why the strands of a run are to end.
 #[derive(Debug, Default)]
 struct Halt(AtomicU32);
 
@@ -346,9 +355,15 @@ impl Halt {
         self.0.fetch_or(CANCELLED, Ordering::Relaxed);
     }
 
-    /// Ends a run, and says whether it was cancelled.
-    fn take(&self) -> bool {
+    fn is_cancelled(&self) -> bool {
         // Relaxed: as in `is_set`.
-        self.0.swap(0, Ordering::Relaxed) & CANCELLED != 0
+        self.0.load(Ordering::Relaxed) & CANCELLED != 0
+    }
+}
+
+/// A token that the run obeys has been cancelled.
+impl OnCancel for Halt {
+    fn on_cancel(self: Arc<Self>, _: CancelReason) {
+        self.cancel();
     }
 }

@@ -117,7 +117,7 @@ pub(super) fn run(
     let in_flight = run.sweep(site);
     let failures = run.failures.into_inner();
     let failures = failures.unwrap_or_else(PoisonError::into_inner);
-    let cancelled = parts.halt.take();
+    let cancelled = parts.halt.is_cancelled();
     let ended = parts.source.end();
     for payload in ended.panics {
         site.pool().panicked(payload);

@@ -227,7 +227,7 @@ mod membarrier {
                 return;
             }
             // Short of memory inside of the kernel, for a moment.
-            std::thread::yield_now();
+            crate::ground::thread::yield_now();
         }
         // The kernel accepted the registration and a first call, so a refusal now (a system call
         // filter installed later, say) would silently void every `light` of the process.

@@ -1,7 +1,7 @@
 //! The handle of a call.
 
 use super::{CallError, Raw, names, registry::Function};
-use crate::submit::{Priority, TaskError, TaskHandle, TaskId};
+use crate::submit::{Dependency, Priority, TaskError, TaskHandle, TaskId};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::{
@@ -74,6 +74,12 @@ impl<R> CallHandle<R> {
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.task.name()
+    }
+
+    /// The call, for others to [wait](crate::submit::Task::after) for.
+    #[must_use]
+    pub fn dependency(&self) -> Dependency {
+        self.task.dependency()
     }
 
     /// How urgent the call is.

@@ -6,7 +6,7 @@
 
 use super::{
     Body, Cause, Cell, Header, Outcome, Ref, Slot,
-    state::{Abandoned, Moved, State},
+    state::{Abandoned, Fate, Moved, State},
     ticket::{Claim, Ended, Ticket},
 };
 use crate::{
@@ -89,7 +89,7 @@ where
         unsafe { Cell::<F, T>::put(cell.cell, Outcome::Cancelled(Cause::Closed)) };
         let ended = Ended {
             cell,
-            panicked: false,
+            fate: Fate::Refused,
         };
         // Nothing can panic in such an outcome.
         let _ = ended.finish();
@@ -112,10 +112,7 @@ impl<T> Hold<T> {
 
     /// Claims the task, if nobody has.
     pub(in crate::submit) fn claim(&self) -> Option<Claim> {
-        let cell = self.cell.cell;
-        let claimed = self.cell.state.claim();
-        // The transition has counted the claim.
-        claimed.then(|| Claim { cell: Ref { cell } })
+        self.cell.claim()
     }
 
     /// Makes the task wait at another level, and queues a ticket for it there. False when it does not wait any
@@ -214,12 +211,14 @@ impl<T> Hold<T> {
 impl<T> Drop for Hold<T> {
     fn drop(&mut self) {
         let pool = self.cell.about.pool;
-        run::tell_all(pool, [self.abandon()]);
+        if let Some(payload) = self.abandon() {
+            run::tell_all(pool, [Some(payload)]);
+        }
     }
 }
 
 /// A waker's destructor is the user's code.
-fn drop_waker(waker: Option<Waker>) {
+pub(super) fn drop_waker(waker: Option<Waker>) {
     if let Err(payload) = unwind::contain(|| drop(waker)) {
         unwind::discard(payload);
     }

@@ -4,11 +4,14 @@
     reason = "a closure and its outcome in one place, behind a counted pointer"
 )]
 
+mod follow;
 mod hold;
 mod state;
 mod ticket;
 
+pub(super) use follow::{After, Arrived, Followers, Inbox, Link};
 pub(super) use hold::{Fresh, Hold, make};
+pub(super) use state::Fate;
 pub(super) use ticket::{Claim, Ticket, is_stale};
 
 use super::about::About;
@@ -57,6 +60,19 @@ pub(super) enum Cause {
     Closed,
     /// There was no room for it.
     Full,
+    /// One that it waited for failed; its [`After`] knows which.
+    Dependency,
+}
+
+impl From<Cause> for Fate {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::Asked => Self::Cancelled,
+            Cause::Deadline => Self::Expired,
+            Cause::Closed | Cause::Full => Self::Refused,
+            Cause::Dependency => Self::Followed,
+        }
+    }
 }
 
 /// The part of a cell that is the same for all types.
@@ -68,7 +84,7 @@ pub(super) struct Header {
     state: State,
     actions: &'static Actions,
     /// The handle's, which there is one of: only `Hold::watch` writes it, while `WAITING` is not set. From
-    /// `Finished::Wake` on it belongs to the claimer, and after `unwatch` or `Abandoned::LeftWaker` to the handle
+    /// `Finished::Wake` on, or `Followed` if it is set, it belongs to the claimer, and after `unwatch` or `Abandoned::LeftWaker` to the handle
     /// again.
     waker: UnsafeCell<Option<Waker>>,
     about: About,
@@ -299,8 +315,11 @@ impl Header {
 
 /// What a wish to cancel came to.
 pub(super) enum Cancel {
-    /// It has not started, and will not.
-    Claimed(Claim),
+    /// It has not started, and will not. If it was `held`, it has no ticket in any queue.
+    Claimed {
+        claim: Claim,
+        held: bool,
+    },
     /// It is running; its token, if it has one, must be told.
     Asked,
     TooLate,
@@ -309,13 +328,28 @@ pub(super) enum Cancel {
 impl Ref {
     /// The task is not wanted any more.
     pub(super) fn cancel(&self) -> Cancel {
-        match self.state.cancel() {
-            Cancelling::Claimed => Cancel::Claimed(Claim {
-                cell: Self { cell: self.cell },
-            }),
+        let cancelling = self.state.cancel();
+        match cancelling {
+            Cancelling::Claimed | Cancelling::ClaimedHeld => Cancel::Claimed {
+                // The transition has counted the claim.
+                claim: Claim {
+                    cell: Self { cell: self.cell },
+                },
+                held: cancelling == Cancelling::ClaimedHeld,
+            },
             Cancelling::Asked => Cancel::Asked,
             Cancelling::TooLate => Cancel::TooLate,
         }
+    }
+
+    /// Claims the task, if it is queued and nobody has.
+    #[inline]
+    pub(super) fn claim(&self) -> Option<Claim> {
+        let claimed = self.state.claim();
+        // The transition has counted the claim. Lazily: a claim that is dropped refuses the task.
+        claimed.then(|| Claim {
+            cell: Self { cell: self.cell },
+        })
     }
 
     /// Whether both are of one task.

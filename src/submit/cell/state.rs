@@ -7,6 +7,7 @@ use crate::{
     ground::{
         canary::{Canary, broken},
         sync::{AtomicU64, Ordering},
+        thread,
     },
 };
 use std::fmt;
@@ -15,6 +16,8 @@ const PHASE: u64 = 0b11;
 const QUEUED: u64 = 0;
 const RUNNING: u64 = 1;
 const DONE: u64 = 2;
+/// It has no ticket yet, because it waits for other tasks.
+const HELD: u64 = 3;
 const LEVEL_SHIFT: u32 = 2;
 const LEVEL: u64 = 0b11 << LEVEL_SHIFT;
 /// There is a handle: the outcome is for it.
@@ -23,8 +26,38 @@ const HANDLE: u64 = 1 << 4;
 const WAITING: u64 = 1 << 5;
 /// Somebody wants the running task to stop.
 const CANCEL: u64 = 1 << 6;
-/// One reference: the handle, a ticket, a claim, or whoever may cancel.
-const REFERENCE: u64 = 1 << 7;
+/// Other tasks wait for its end: whoever finishes it must tell them.
+const FOLLOWED: u64 = 1 << 7;
+/// How it ended, once it is done.
+const FATE_SHIFT: u32 = 8;
+const FATE: u64 = 0b111 << FATE_SHIFT;
+/// One reference: the handle, a ticket, a claim, a task that it follows or that follows it, or whoever may cancel.
+const REFERENCE: u64 = 1 << 11;
+
+/// How a task ended. The outcome itself may be gone long before somebody asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(in crate::submit) enum Fate {
+    Fine,
+    Panicked,
+    Cancelled,
+    Expired,
+    /// Its pool was closed, or had no room.
+    Refused,
+    /// One that it waited for failed.
+    Followed,
+}
+
+impl Fate {
+    const ALL: [Self; 6] = [
+        Self::Fine,
+        Self::Panicked,
+        Self::Cancelled,
+        Self::Expired,
+        Self::Refused,
+        Self::Followed,
+    ];
+}
 
 /// One reading of the word.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,9 +87,30 @@ impl Snapshot {
         self.phase() == QUEUED
     }
 
+    /// It waits for other tasks.
+    pub(in crate::submit) const fn is_held(self) -> bool {
+        self.phase() == HELD
+    }
+
+    /// Somebody has claimed it.
+    pub(in crate::submit) const fn is_begun(self) -> bool {
+        matches!(self.phase(), RUNNING | DONE)
+    }
+
+    /// How it ended, if it is done.
+    pub(in crate::submit) fn fate(self) -> Option<Fate> {
+        let fate = (self.0 & FATE) >> FATE_SHIFT;
+        self.is_done().then(|| Fate::ALL[fate as usize])
+    }
+
     /// The outcome is there.
     pub(in crate::submit) const fn is_done(self) -> bool {
         self.phase() == DONE
+    }
+
+    /// The outcome is for a handle.
+    pub(super) const fn has_handle(self) -> bool {
+        self.has(HANDLE)
     }
 
     /// The handle has left a waker.
@@ -78,6 +132,7 @@ impl fmt::Debug for Snapshot {
         let phase = match self.phase() {
             QUEUED => "queued",
             RUNNING => "running",
+            HELD => "held",
             _ => "done",
         };
         f.debug_struct("State")
@@ -86,6 +141,7 @@ impl fmt::Debug for Snapshot {
             .field("handle", &self.has(HANDLE))
             .field("waiting", &self.has(WAITING))
             .field("cancelled", &self.has(CANCEL))
+            .field("followed", &self.has(FOLLOWED))
             .field("references", &self.references())
             .finish()
     }
@@ -101,6 +157,9 @@ pub(super) enum Finished {
     Wake,
     /// Nobody wants the outcome: it is ours to drop, and the reference to give up then.
     Orphaned,
+    /// As one of the others: the word says which, and does not change in that any more. But those who follow are to be told
+    /// too, and the reference is ours in any case.
+    Followed,
 }
 
 /// What became of a handle that lets go.
@@ -121,6 +180,8 @@ pub(super) enum Abandoned {
 pub(super) enum Cancelling {
     /// It has not started and is ours, with a reference for the claim.
     Claimed,
+    /// The same, and it has no ticket anywhere.
+    ClaimedHeld,
     /// It is running and can ask; its token, if it has one, must be told by us.
     Asked,
     /// It is done, or somebody has asked before.
@@ -133,7 +194,7 @@ pub(super) enum Cancelling {
 pub(super) enum Moved {
     /// It waits at the new level from now on; a ticket with a reference of its own must be queued there.
     There,
-    /// It waits there already.
+    /// It waits there already; or it waits for other tasks first, and gets its ticket for the new level then.
     Same,
     /// It does not wait any more.
     TooLate,
@@ -170,6 +231,13 @@ impl State {
     /// Goes from one word to the next, if `next` says one, and tells what `next` said.
     #[inline(always)]
     fn change<R>(&self, next: impl Fn(Snapshot) -> (Option<u64>, R)) -> R {
+        thread::point();
+        self.change_now(next)
+    }
+
+    /// The same with a lock held, when nobody else must go on in a rehearsal.
+    #[inline(always)]
+    fn change_now<R>(&self, next: impl Fn(Snapshot) -> (Option<u64>, R)) -> R {
         // Acquire, as on failure below: whoever gives up may conclude from what it saw.
         let mut now = self.word.load(Ordering::Acquire);
         loop {
@@ -206,6 +274,7 @@ impl State {
     /// The defect that the swap exists to rule out: look, then act.
     fn claim_in_two_steps(&self) -> bool {
         let queued = self.load().is_queued();
+        thread::point();
         if queued {
             // AcqRel: as in `change`.
             let before = self.word.fetch_or(RUNNING, Ordering::AcqRel);
@@ -227,12 +296,15 @@ impl State {
 
     /// The claimer has left the outcome in its place. Hands on the outcome; receives the waker.
     #[inline]
-    pub(super) fn finish(&self) -> Finished {
+    pub(super) fn finish(&self, fate: Fate) -> Finished {
         // The defect: to have looked before whether there is a handle.
         let looked = broken(Canary::TaskOrphan).then(|| self.load().has(HANDLE));
         self.change(|now| {
             debug_assert_eq!(now.phase(), RUNNING, "only what was claimed is finished");
-            let done = now.at(DONE);
+            let done = now.at(DONE) | (fate as u64) << FATE_SHIFT;
+            if now.has(FOLLOWED) {
+                return (Some(done), Finished::Followed);
+            }
             match (looked.unwrap_or(now.has(HANDLE)), now.has(WAITING)) {
                 (true, false) => (Some(done - REFERENCE), Finished::Handed),
                 (true, true) => (Some(done), Finished::Wake),
@@ -277,6 +349,7 @@ impl State {
     pub(super) fn cancel(&self) -> Cancelling {
         self.change(|now| match now.phase() {
             QUEUED => (Some(now.at(RUNNING) + REFERENCE), Cancelling::Claimed),
+            HELD => (Some(now.at(RUNNING) + REFERENCE), Cancelling::ClaimedHeld),
             RUNNING if !now.has(CANCEL) => (Some(now.with(CANCEL, 0)), Cancelling::Asked),
             _ => (None, Cancelling::TooLate),
         })
@@ -297,14 +370,56 @@ impl State {
     pub(super) fn move_to(&self, level: Level) -> Moved {
         let bits = (level as u64) << LEVEL_SHIFT;
         self.change(|now| {
-            if !now.is_queued() {
+            if now.is_begun() {
                 (None, Moved::TooLate)
             } else if now.level() == level {
                 (None, Moved::Same)
+            } else if now.is_held() {
+                (Some(now.with(bits, LEVEL)), Moved::Same)
             } else {
                 let moved = now.with(bits, LEVEL) + REFERENCE;
                 (Some(moved), Moved::There)
             }
+        })
+    }
+
+    /// A task that nobody knows yet waits for others from now on.
+    pub(super) fn hold_back(&self) {
+        self.change(|now| {
+            debug_assert!(now.is_queued(), "before anybody can have claimed it");
+            (Some(now.at(HELD)), ())
+        });
+    }
+
+    /// All that the task waits for has ended: it is queued from now on, at the level that this gives, and the caller
+    /// owes it a ticket. None when it does not wait any more. Hands on what the others did, to whoever claims it.
+    #[must_use]
+    pub(super) fn make_ready(&self) -> Option<Level> {
+        self.change(|now| match now.is_held() {
+            true => (Some(now.at(QUEUED)), Some(now.level())),
+            false => (None, None),
+        })
+    }
+
+    /// One that the task waits for has failed: claims it with the caller's own reference. False when it does not wait
+    /// any more.
+    #[must_use]
+    pub(super) fn claim_held(&self) -> bool {
+        self.change(|now| match now.is_held() {
+            true => (Some(now.at(RUNNING)), true),
+            false => (None, false),
+        })
+    }
+
+    /// Whoever finishes the task tells its followers; false when it is done. The caller has the lock of their list,
+    /// and so has whoever tells them, later.
+    #[must_use]
+    pub(super) fn follow(&self) -> bool {
+        self.change_now(|now| match now.is_done() && !broken(Canary::TaskFollow) {
+            true => (None, false),
+            // Who finishes it comes later than this look, and sees the mark.
+            false if now.has(FOLLOWED) => (None, true),
+            false => (Some(now.with(FOLLOWED, 0)), true),
         })
     }
 

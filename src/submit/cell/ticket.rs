@@ -1,7 +1,10 @@
 //! Who may run a task: whoever has claimed it, most often with a ticket from a queue.
 #![expect(unsafe_code, reason = "turns counted references into jobs and back")]
 
-use super::{Cause, Header, Ref, state::Finished};
+use super::{
+    Cause, Header, Ref,
+    state::{Fate, Finished},
+};
 use crate::{
     engine::Level,
     ground::{
@@ -9,11 +12,12 @@ use crate::{
         unwind::{self, Payload},
     },
     pool::{job::Job, site::Site, task},
-    submit::run,
+    submit::{after, run},
 };
 use std::{
     mem::{self, ManuallyDrop},
     ptr::NonNull,
+    task::Waker,
 };
 
 /// Where the level of a ticket is in its pointer.
@@ -106,7 +110,7 @@ pub(in crate::submit) struct Claim {
 #[must_use = "somebody may wait for it"]
 pub(in crate::submit) struct Ended {
     pub(super) cell: Ref,
-    pub(super) panicked: bool,
+    pub(super) fate: Fate,
 }
 
 impl Claim {
@@ -123,7 +127,11 @@ impl Claim {
             // SAFETY: it is claimed, by the one value of this type that there is for it.
             unsafe { (cell.actions.call)(cell.cell) }
         };
-        Ended { cell, panicked }
+        let fate = match panicked {
+            true => Fate::Panicked,
+            false => Fate::Fine,
+        };
+        Ended { cell, fate }
     }
 
     /// Drops the closure. What that panics with comes back as well.
@@ -135,7 +143,7 @@ impl Claim {
         let payload = unsafe { (cell.actions.refuse)(cell.cell, cause) };
         let ended = Ended {
             cell,
-            panicked: false,
+            fate: cause.into(),
         };
         (ended, payload)
     }
@@ -163,34 +171,73 @@ impl Drop for Claim {
 impl Ended {
     /// Whether the closure panicked.
     pub(in crate::submit) fn panicked(&self) -> bool {
-        self.panicked
+        self.fate == Fate::Panicked
     }
 
-    /// Hands the outcome over. What nobody waits for, a panic or that of a drop, comes back.
+    /// Hands the outcome over, and lets those who follow go on. What nobody waits for, a panic or that of a drop,
+    /// comes back.
     #[inline]
     pub(in crate::submit) fn finish(self) -> Option<Payload> {
-        let cell = self.cell;
+        self.finish_then(after::settle)
+    }
+
+    /// The same; if others follow the task, `settle` has to tell them.
+    #[inline(always)]
+    pub(in crate::submit) fn finish_then(self, settle: impl FnOnce(&Ref)) -> Option<Payload> {
+        let Self { cell, fate } = self;
         // SAFETY: the reference keeps the memory; only the word is borrowed, since with `Finished::Handed`
         // somebody else may free the cell at once.
         let state = unsafe { &(*cell.cell.as_ptr()).state };
-        match state.finish() {
+        match state.finish(fate) {
             Finished::Handed => {
                 mem::forget(cell);
                 None
             }
             Finished::Wake => {
-                // SAFETY: the waker is the claimer's now, as the field says.
-                let waker = cell.waker.with_mut(|waker| unsafe { (*waker).take() });
-                if let Some(waker) = waker
-                    && !broken(Canary::TaskWake)
-                    && let Err(payload) = unwind::contain(|| waker.wake())
-                {
-                    unwind::discard(payload);
-                }
+                // SAFETY: the waker is the claimer's now.
+                wake(unsafe { take_waker(&cell) });
                 None
             }
             // SAFETY: the outcome is the claimer's.
             Finished::Orphaned => unsafe { (cell.actions.drop_outcome)(cell.cell) },
+            // SAFETY: it has just been finished so.
+            Finished::Followed => unsafe { finish_followed(cell, settle) },
         }
+    }
+}
+
+/// # Safety
+/// The waker is the caller's.
+unsafe fn take_waker(cell: &Ref) -> Option<Waker> {
+    // SAFETY: the caller's duty, as the field says.
+    let waker = cell.waker.with_mut(|waker| unsafe { (*waker).take() });
+    waker.filter(|_| !broken(Canary::TaskWake))
+}
+
+/// Others follow a task that is done.
+///
+/// # Safety
+/// The caller has claimed the task and finished it, as `Finished::Followed`, and this is the first call after that.
+#[cold]
+#[inline(never)]
+unsafe fn finish_followed(cell: Ref, settle: impl FnOnce(&Ref)) -> Option<Payload> {
+    let (now, mut payload) = (cell.snapshot(), None);
+    if !now.has_handle() {
+        // SAFETY: nobody wants the outcome, so it is the claimer's.
+        payload = unsafe { (cell.actions.drop_outcome)(cell.cell) };
+    } else if now.is_watched() {
+        // SAFETY: the waker is the claimer's now.
+        wake(unsafe { take_waker(&cell) });
+    }
+    settle(&cell);
+    payload
+}
+
+/// Calls a waker, which may be the user's.
+pub(super) fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker
+        && let Err(payload) = unwind::contain(|| waker.wake())
+    {
+        unwind::discard(payload);
     }
 }

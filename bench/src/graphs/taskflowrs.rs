@@ -1,0 +1,40 @@
+//! The crate of seed 000.
+
+use super::{Graphs, Shape, Task};
+use crate::{forks::System, pin::Placement};
+use taskflowrs::{Executor, Taskflow};
+
+pub(crate) struct Taskflowrs;
+
+impl System for Taskflowrs {
+    /// How many workers: threads are started for every run.
+    type Pool = usize;
+
+    fn pool(workers: usize) -> usize {
+        workers
+    }
+}
+
+impl Graphs for Taskflowrs {
+    type Graph = Taskflow;
+
+    /// The closures are gone after a run; a second one finds nothing to call.
+    const ONCE: bool = true;
+
+    fn build<F: Task>(shape: &Shape, task: impl Fn(usize) -> F) -> Taskflow {
+        let mut graph = Taskflow::new();
+        let handles = (0..shape.tasks()).map(|number| graph.emplace(task(number)));
+        let handles: Vec<_> = handles.collect();
+        for &(before, after) in shape.edges() {
+            handles[before as usize].precede(&handles[after as usize]);
+        }
+        graph
+    }
+
+    fn run(&workers: &usize, graph: &mut Taskflow) {
+        // Threads begin where their parent is, and there is no hook to move them.
+        Placement::Free.place_main();
+        Executor::new(workers).run(graph).wait();
+        Placement::Joined.place_main();
+    }
+}

@@ -1,0 +1,84 @@
+//! Graphs of tasks.
+//!
+//! The main thread is one of the workers, as in the suites of the fork-join pool.
+
+mod dynamic;
+mod round_trip;
+mod shapes;
+mod tables;
+
+use crate::harness::{Case, Config};
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU32, Ordering},
+};
+
+pub(super) fn cases(config: &Config) -> Vec<Case> {
+    let mut cases = round_trip::cases(config);
+    cases.extend(shapes::cases(config));
+    cases.extend(dynamic::cases(config));
+    cases.extend(tables::cases(config));
+    cases
+}
+
+/// As many tasks as the largest graph has.
+const MOST_TASKS: usize = 1 << 20;
+
+/// Where a task leaves a mark when it runs: one for each, so that nothing is shared.
+#[derive(Debug, Default)]
+struct Place(AtomicU32);
+
+impl Place {
+    /// All that a task does.
+    #[inline(always)]
+    fn mark(&self) {
+        // Relaxed, and no read-modify-write: one task writes here, and no two of its runs overlap.
+        let runs = self.0.load(Ordering::Relaxed);
+        self.0.store(runs + 1, Ordering::Relaxed);
+    }
+}
+
+/// The places of all tasks; one array for all systems, which take turns.
+fn places() -> &'static [Place] {
+    static PLACES: OnceLock<Vec<Place>> = OnceLock::new();
+    PLACES.get_or_init(|| (0..MOST_TASKS).map(|_| Place::default()).collect())
+}
+
+/// Wipes the places out.
+///
+/// # Panics
+/// When one of the first `tasks` tasks did not run `times` times.
+fn check_places(tasks: usize, times: u64) {
+    for (task, place) in places()[..tasks].iter().enumerate() {
+        // Relaxed: whoever ran the graph has waited for it.
+        let runs = place.0.swap(0, Ordering::Relaxed);
+        assert_eq!(u64::from(runs), times, "runs of task {task}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{dynamic, round_trip, shapes, tables};
+    use crate::{harness::Config, suites::work::fork_case};
+
+    /// One test, because the places are there once.
+    #[test]
+    fn every_system_runs_every_task_once() {
+        let config = Config {
+            quick: true,
+            workers: Some(vec![1, 2, 3]),
+            ..Config::default()
+        };
+        let mut cases = shapes::cases_of(&config, 200, |_| 100);
+        cases.extend(dynamic::cases_of(&config, 50, 100));
+        cases.extend(tables::cases_of(&config, 1000));
+        for workers in [1, 2, 3] {
+            let case = fork_case("round_trip", workers, &config);
+            cases.push(round_trip::systems(case, workers, 3));
+        }
+        for case in cases {
+            // What a sample checks it checks itself.
+            case.rounds(1, 1).run();
+        }
+    }
+}

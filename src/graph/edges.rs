@@ -1,0 +1,148 @@
+//! Where a task leads to.
+//!
+//! The last successor stands in the record of the task itself, the others, if there are any, in a list that all tasks
+//! share. So from one task of a chain to the next there is one load, and a chain needs no list.
+
+use super::{missing::Missing, node::Node};
+use std::ops::Range;
+
+/// A successor, and whether it waits for nobody else.
+///
+/// 0 is none: the first record of a graph is no task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub(super) struct Edge(u32);
+
+/// The bit that says that the successor waits for this one only.
+const ONLY: u32 = 1 << 31;
+
+/// The number of tasks must leave room for that bit.
+pub(super) const MOST_TASKS: u32 = ONLY - 1;
+
+impl Edge {
+    fn new(to: u32, only: bool) -> Self {
+        debug_assert!(0 < to && to <= MOST_TASKS);
+        Self(if only { to | ONLY } else { to })
+    }
+
+    /// The number of the successor.
+    #[inline(always)]
+    pub(super) fn to(self) -> u32 {
+        self.0 & !ONLY
+    }
+
+    /// Whether the successor waits for nobody else.
+    #[inline(always)]
+    pub(super) fn is_only(self) -> bool {
+        self.0 & ONLY != 0
+    }
+
+    #[inline(always)]
+    pub(super) fn is_none(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// Where the successors of a task are: so many in the shared list, from `first` on, and the last one here.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(super) struct Leads {
+    pub(super) first: u32,
+    pub(super) others: u32,
+    pub(super) last: Edge,
+}
+
+impl Leads {
+    /// The successors in the list.
+    #[inline(always)]
+    pub(super) fn others(self, list: &[Edge]) -> &[Edge] {
+        &list[self.first as usize..][..self.others as usize]
+    }
+
+    /// All successors, in their order.
+    pub(super) fn all(self, list: &[Edge]) -> impl Iterator<Item = Edge> {
+        let last = Some(self.last).filter(|last| !last.is_none());
+        self.others(list).iter().copied().chain(last)
+    }
+
+    /// The successor of that number.
+    pub(super) fn get(self, list: &[Edge], number: usize) -> Option<u32> {
+        let other = self.others(list).get(number).copied();
+        let last = (number == self.others as usize && !self.last.is_none()).then_some(self.last);
+        other.or(last).map(Edge::to)
+    }
+}
+
+/// The edges of a graph, sorted by where they begin.
+pub(super) struct Sorted {
+    /// Where the successors of each task end in the list; those of the next one begin there.
+    pub(super) ends: Vec<u32>,
+    pub(super) successors: Vec<u32>,
+    /// For how many each task waits.
+    pub(super) waits_for: Vec<u32>,
+}
+
+impl Sorted {
+    fn range(&self, task: u32) -> Range<usize> {
+        let begin = task
+            .checked_sub(1)
+            .map_or(0, |before| self.ends[before as usize]);
+        begin as usize..self.ends[task as usize] as usize
+    }
+
+    /// The successors of a task.
+    pub(super) fn after(&self, task: u32) -> &[u32] {
+        &self.successors[self.range(task)]
+    }
+
+    pub(super) fn after_mut(&mut self, task: u32) -> &mut [u32] {
+        let range = self.range(task);
+        &mut self.successors[range]
+    }
+
+    /// Tells every record for how many it waits and where it leads to. Returns the list of the successors that are not in
+    /// records, the counters, if anybody waits for more than one, and the number of tasks on the longest way, which counts only
+    /// if everybody comes after their predecessors.
+    pub(super) fn fold_in(
+        self,
+        nodes: &mut [Node],
+        joins: bool,
+    ) -> (Vec<Edge>, Box<[Missing]>, usize) {
+        let Self {
+            ends,
+            successors,
+            waits_for,
+        } = self;
+        let mut list = Vec::with_capacity(successors.len());
+        // The wave of each task: one more than the last one of its predecessors.
+        let mut waves = vec![0_u32; if joins { ends.len() } else { 0 }];
+        let (mut begin, mut most) = (0, 0);
+        for (index, (node, &end)) in nodes.iter_mut().zip(&ends).enumerate() {
+            let all = &successors[begin as usize..end as usize];
+            begin = end;
+            node.set_waits_for(waits_for[index]);
+            node.leads = Leads::default();
+            let Some((&last, others)) = all.split_last() else {
+                continue;
+            };
+            let edge = |to: u32| Edge::new(to, waits_for[to as usize] == 1);
+            node.leads = Leads {
+                first: list.len() as u32,
+                others: others.len() as u32,
+                last: edge(last),
+            };
+            list.extend(others.iter().map(|&to| edge(to)));
+            if joins {
+                let wave = waves[index] + 1;
+                most = most.max(wave);
+                for &to in all {
+                    let after = &mut waves[to as usize];
+                    *after = wave.max(*after);
+                }
+            }
+        }
+        let counted = if joins { waits_for } else { Vec::new() };
+        let missing = counted.into_iter().map(Missing::new).collect();
+        (list, missing, most as usize + 1)
+    }
+}

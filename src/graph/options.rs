@@ -1,0 +1,143 @@
+//! What can be chosen about a run.
+
+use super::{
+    error::RunError,
+    plan::{Plan, Plus, RunReport},
+    remote::Remote,
+    start,
+};
+use crate::{
+    cancel::{CancelToken, OnCancel, Watch},
+    pool::{Pool, on_current, site::Site},
+};
+use std::sync::{Arc, Weak};
+
+/// What can be chosen about a run: see [`Plan::run_with`] and [`Pipeline::run_with`](super::Pipeline::run_with).
+///
+/// ```
+/// use filch::{Graph, Pool, graph::RunOptions};
+///
+/// let pool = Pool::builder().workers(2).build()?;
+/// let mut runs = 0;
+/// let graph = Graph::new();
+/// graph.task("count", || runs += 1);
+/// graph.plan()?.run_with(&RunOptions::new().on(&pool).times(3))?;
+/// assert_eq!(runs, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct RunOptions {
+    pool: Option<Pool>,
+    cancel: Option<CancelToken>,
+    times: Option<u64>,
+}
+
+impl RunOptions {
+    /// Once, on the pool that the caller works for, else on the global one; nobody stops it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// On this pool.
+    pub fn on(mut self, pool: &Pool) -> Self {
+        self.pool = Some(pool.clone());
+        self
+    }
+
+    /// It is stopped when this token is cancelled. Tasks that run are not interrupted, but they may ask; no others are
+    /// released, and futures that wait are dropped.
+    ///
+    /// ```
+    /// use filch::{CancelToken, Graph, graph::RunOptions};
+    ///
+    /// let token = CancelToken::new();
+    /// let graph = Graph::new();
+    /// let long = graph.task("long", || {
+    ///     for step in 0..1_000_000 {
+    ///         if token.is_cancelled() {
+    ///             return;
+    ///         }
+    ///         if step == 10 {
+    ///             token.cancel(); // or from any other thread
+    ///         }
+    ///     }
+    /// });
+    /// long.precede(graph.task("never", || unreachable!()));
+    /// let error = graph.plan()?.run_with(&RunOptions::new().cancel(&token)).unwrap_err();
+    /// assert!(error.is_cancelled());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cancel(mut self, token: &CancelToken) -> Self {
+        self.cancel = Some(token.clone());
+        self
+    }
+
+    /// So many times, one after the other.
+    pub fn times(mut self, times: u64) -> Self {
+        self.times = Some(times);
+        self
+    }
+
+    /// How many times.
+    pub(super) fn count(&self) -> u64 {
+        self.times.unwrap_or(1)
+    }
+
+    /// Calls `f` on the pool.
+    pub(super) fn on_site<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+        match &self.pool {
+            Some(pool) => pool.on_site(f),
+            None => on_current(f),
+        }
+    }
+
+    /// Lets the token, if there is one, stop `run` from now on.
+    pub(super) fn obey<T: OnCancel + 'static>(&self, run: &Arc<T>) -> Option<Obeys> {
+        Some(Obeys::new(self.cancel.as_ref()?, run))
+    }
+
+    pub(super) fn run(&self, plan: &mut Plan<'_>) -> Result<RunReport, RunError> {
+        self.on_site(|site| {
+            let mut ran = 0;
+            for _ in 0..self.count() {
+                ran = self.run_once(plan, site).plus(ran)?.ran;
+            }
+            Ok(RunReport { ran })
+        })
+    }
+
+    fn run_once(&self, plan: &mut Plan<'_>, site: &Site<'_, '_>) -> Result<RunReport, RunError> {
+        if self.cancel.is_none() {
+            return start::run(plan, site);
+        }
+        let remote = Remote::new(site.pool(), site.worker());
+        let _obeys = self.obey(&remote);
+        start::run_with(plan, site, &remote).into_result()
+    }
+}
+
+/// A run obeys a token until this is dropped.
+pub(super) struct Obeys(Option<(CancelToken, Watch)>);
+
+impl Obeys {
+    pub(super) fn new<T: OnCancel + 'static>(token: &CancelToken, run: &Arc<T>) -> Self {
+        let weak: Weak<T> = Arc::downgrade(run);
+        match token.watch(weak) {
+            Ok(watch) => Self(Some((token.clone(), watch))),
+            Err(reason) => {
+                run.clone().on_cancel(reason);
+                Self(None)
+            }
+        }
+    }
+}
+
+impl Drop for Obeys {
+    fn drop(&mut self) {
+        if let Some((token, watch)) = self.0.take() {
+            // It may be told at this very moment: then the run, which is over, is stopped.
+            token.unwatch(watch);
+        }
+    }
+}

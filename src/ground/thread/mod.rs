@@ -1,0 +1,45 @@
+//! The one door to sleeping, waking and yielding.
+//!
+//! In normal builds these are `std`'s, and a [`point`] is nothing. With the feature `simulate` a thread may be an *actor*
+//! in a rehearsal: then a *director* decides at each of these calls who goes on, and a sleeper is one that the director
+//! does not choose. Code above this module that waits in another way is not known to a rehearsal.
+
+#[cfg(all(feature = "simulate", not(filch_loom)))]
+mod directed;
+
+#[cfg(all(feature = "simulate", not(filch_loom)))]
+pub(crate) use directed::*;
+#[cfg(not(all(feature = "simulate", not(filch_loom))))]
+pub(crate) use free::*;
+
+/// Threads that nobody directs.
+#[cfg(not(all(feature = "simulate", not(filch_loom))))]
+mod free {
+    pub(crate) use std::thread::{Thread, current, park, park_timeout, sleep, yield_now};
+    use std::{
+        thread::{JoinHandle, Result},
+        time::Instant,
+    };
+
+    /// Here another thread may go on, if there is a rehearsal.
+    #[inline(always)]
+    pub(crate) fn point() {}
+
+    /// How often to look before going to sleep, which is `rounds`: in a rehearsal waiting is for nothing.
+    #[inline(always)]
+    pub(crate) fn patience(rounds: u32) -> u32 {
+        rounds
+    }
+
+    /// Waits until `ready` or until `deadline`, if there is a rehearsal. False when there is none, and the caller has to
+    /// wait itself.
+    #[inline(always)]
+    pub(crate) fn wait_until(_deadline: Option<Instant>, _ready: impl Fn() -> bool) -> bool {
+        false
+    }
+
+    /// Waits for the end of a thread.
+    pub(crate) fn join<T>(handle: JoinHandle<T>) -> Result<T> {
+        handle.join()
+    }
+}

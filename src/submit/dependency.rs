@@ -1,0 +1,240 @@
+//! What a task can wait for.
+
+use super::{
+    TaskGroup, TaskHandle, TaskId, TaskInfo, cell::Ref, launch, on_current, options::Options,
+    submit_at,
+};
+use crate::pool::Pool;
+use std::fmt;
+
+/// A task that others can wait for: a handle without the result, from [`TaskHandle::dependency`].
+///
+/// It can be cloned and kept, whatever becomes of the handle, and tasks with results of different types are of one type
+/// here.
+///
+/// ```
+/// use filch::{Dependency, Pool};
+///
+/// let pool = Pool::builder().workers(2).build()?;
+/// let (number, text) = (pool.submit(|| 1), pool.submit(|| "one"));
+/// let inputs: Vec<Dependency> = vec![number.dependency(), text.dependency()];
+/// let last = pool.submit_after(&inputs, || "both are there");
+/// assert_eq!(last.join().unwrap(), "both are there");
+/// assert!(inputs.iter().all(Dependency::is_finished));
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[derive(Clone)]
+pub struct Dependency {
+    cell: Ref,
+}
+
+impl Dependency {
+    pub(super) fn new(cell: &Ref) -> Self {
+        Self { cell: cell.clone() }
+    }
+
+    pub(super) fn into_cell(self) -> Ref {
+        self.cell
+    }
+
+    /// The number of the task.
+    #[must_use]
+    pub fn id(&self) -> TaskId {
+        self.cell.about().id
+    }
+
+    /// Whether the task is done: it has a result, has panicked, or was cancelled.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.cell.snapshot().is_done()
+    }
+}
+
+impl fmt::Debug for Dependency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dependency")
+            .field("id", &self.id())
+            .field("finished", &self.is_finished())
+            .finish()
+    }
+}
+
+/// One or many tasks to wait for: a handle, a [`Dependency`], a [group](TaskGroup), the
+/// [task itself](crate::current_task()), each borrowed; and tuples, arrays, slices, vectors and options of those.
+///
+/// ```
+/// let pool = filch::Pool::builder().workers(2).build()?;
+/// let (number, text) = (pool.submit(|| 1), pool.submit(|| "one"));
+/// let more: Vec<_> = (0..4).map(|n| pool.submit(move || n)).collect();
+/// let last = pool.submit_after((&number, &text, &more), || "after six tasks");
+/// assert_eq!(last.join().unwrap(), "after six tasks");
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+pub trait Dependencies: Each {}
+
+impl<D: Each> Dependencies for D {}
+
+mod sealed {
+    use super::Dependency;
+
+    /// Calls something with each of the tasks.
+    pub trait Each {
+        fn each(self, f: &mut dyn FnMut(Dependency));
+    }
+}
+
+use sealed::Each;
+
+impl Each for Dependency {
+    fn each(self, f: &mut dyn FnMut(Dependency)) {
+        f(self);
+    }
+}
+
+impl Each for &Dependency {
+    fn each(self, f: &mut dyn FnMut(Dependency)) {
+        f(self.clone());
+    }
+}
+
+impl<T> Each for &TaskHandle<T> {
+    fn each(self, f: &mut dyn FnMut(Dependency)) {
+        f(self.dependency());
+    }
+}
+
+impl Each for &TaskInfo {
+    fn each(self, f: &mut dyn FnMut(Dependency)) {
+        f(self.dependency());
+    }
+}
+
+impl<T> Each for &TaskGroup<T> {
+    fn each(self, f: &mut dyn FnMut(Dependency)) {
+        self.members().each(f);
+    }
+}
+
+#[cfg(feature = "calls")]
+impl<R> Each for &super::calls::CallHandle<R> {
+    fn each(self, f: &mut dyn FnMut(Dependency)) {
+        f(self.dependency());
+    }
+}
+
+impl<D: Each> Each for Option<D> {
+    fn each(self, f: &mut dyn FnMut(Dependency)) {
+        self.into_iter().for_each(|tasks| tasks.each(f));
+    }
+}
+
+impl<D: Each> Each for Vec<D> {
+    fn each(self, f: &mut dyn FnMut(Dependency)) {
+        self.into_iter().for_each(|tasks| tasks.each(f));
+    }
+}
+
+impl<D: Each, const N: usize> Each for [D; N] {
+    fn each(self, f: &mut dyn FnMut(Dependency)) {
+        self.into_iter().for_each(|tasks| tasks.each(f));
+    }
+}
+
+impl<'a, D> Each for &'a [D]
+where
+    &'a D: Each,
+{
+    fn each(self, f: &mut dyn FnMut(Dependency)) {
+        self.iter().for_each(|tasks| tasks.each(f));
+    }
+}
+
+impl<'a, D> Each for &'a Vec<D>
+where
+    &'a D: Each,
+{
+    fn each(self, f: &mut dyn FnMut(Dependency)) {
+        self.as_slice().each(f);
+    }
+}
+
+impl<'a, D, const N: usize> Each for &'a [D; N]
+where
+    &'a D: Each,
+{
+    fn each(self, f: &mut dyn FnMut(Dependency)) {
+        self.as_slice().each(f);
+    }
+}
+
+macro_rules! tuples {
+    ($($name:ident)*) => {
+        impl<$($name: Each),*> Each for ($($name,)*) {
+            #[allow(non_snake_case, unused_variables, reason = "a name for a type and its value")]
+            fn each(self, f: &mut dyn FnMut(Dependency)) {
+                let ($($name,)*) = self;
+                $($name.each(f);)*
+            }
+        }
+    };
+}
+
+tuples!();
+tuples!(A);
+tuples!(A B);
+tuples!(A B C);
+tuples!(A B C D);
+tuples!(A B C D E);
+tuples!(A B C D E F);
+tuples!(A B C D E F G);
+tuples!(A B C D E F G H);
+
+impl<T> TaskHandle<T> {
+    /// The task, for others to wait for: the same for every type of result. See [`Task::after`](super::Task::after).
+    #[must_use]
+    pub fn dependency(&self) -> Dependency {
+        Dependency::new(self.cell())
+    }
+}
+
+/// [`Pool::submit_after`] on the pool that the caller works for, else on the global one.
+///
+/// ```
+/// let first = filch::submit(|| println!("first"));
+/// let second = filch::submit_after(&first, || println!("second"));
+/// second.join().unwrap();
+/// assert!(first.is_finished());
+/// ```
+pub fn submit_after<F, T>(tasks: impl Dependencies, task: F) -> TaskHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let options = Options::after(tasks);
+    on_current(|pool, site| submit_at(pool, site, options, task))
+}
+
+impl Pool {
+    /// Submits `task`, which runs when `tasks` have ended: as [`submit`](Self::submit), and with
+    /// [`after`](super::Task::after).
+    ///
+    /// ```
+    /// use filch::Pool;
+    ///
+    /// let pool = Pool::builder().workers(2).build()?;
+    /// let parts: Vec<_> = (0..4).map(|n| pool.submit(move || println!("part {n}"))).collect();
+    /// let whole = pool.submit_after(&parts, || "all parts are done");
+    /// assert_eq!(whole.join().unwrap(), "all parts are done");
+    /// assert!(parts.iter().all(|part| part.is_finished()));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn submit_after<F, T>(&self, tasks: impl Dependencies, task: F) -> TaskHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let options = Options::after(tasks);
+        let pool = &**self.inner();
+        launch::at_place(pool, |site| submit_at(pool, site, options, task))
+    }
+}

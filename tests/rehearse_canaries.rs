@@ -1,0 +1,69 @@
+//! Rehearsals must be seen to fail: they find every deliberate defect that shows in one order of events.
+//!
+//! Run with `RUSTFLAGS="--cfg filch_canary" cargo test --release --features simulate --test rehearse_canaries`.
+#![cfg(all(feature = "simulate", filch_canary))]
+
+mod rehearsal;
+mod support;
+
+use filch::{
+    ground::canary::{self, Canary},
+    rehearse::{self, Rehearsal},
+};
+use rehearsal::{graphs, tasks};
+
+type Check = fn(u64) -> Result<(), String>;
+
+/// Within how many seeds a defect must be found.
+const SEEDS: u64 = 2_000;
+
+/// The defects, who finds them, and what is said then.
+const VISIBLE: [(Canary, Check, &[&str]); 9] = [
+    (Canary::GraphLast, graphs::check, &["times"]),
+    (Canary::GraphRearm, graphs::check, &["times"]),
+    (
+        Canary::GraphPermits,
+        graphs::check,
+        &["permit", "nobody can go on"],
+    ),
+    (Canary::GraphWake, graphs::check, &["nobody can go on"]),
+    (Canary::ScopeWake, graphs::check, &["nobody can go on"]),
+    (Canary::LastLook, graphs::check, &["nobody can go on"]),
+    (Canary::PoolLatchWake, halves, &["nobody can go on"]),
+    (Canary::PushWake, tasks::check, &["nobody can go on"]),
+    (Canary::TaskWake, tasks::check, &["nobody can go on"]),
+];
+
+/// Both halves of a join take some time.
+fn halves(seed: u64) -> Result<(), String> {
+    let half = || (0..20).for_each(|_| rehearse::point());
+    let rehearsed = Rehearsal::new(2, seed).try_run(move |pool| pool.join(half, half));
+    rehearsed.map(drop).map_err(|failure| failure.to_string())
+}
+
+/// The switch is one for the whole process, so everything happens in one test.
+#[test]
+fn every_visible_defect_is_found_soon() {
+    for (defect, check, expected) in VISIBLE {
+        canary::set(Some(defect));
+        let found = (0..SEEDS).find_map(|seed| Some((seed, check(seed).err()?)));
+        let Some((seed, wrong)) = found else {
+            panic!("{defect:?} was not found with {SEEDS} seeds");
+        };
+        println!(
+            "{defect:?}: found by seed {seed}: {}",
+            wrong.lines().next().unwrap_or("")
+        );
+        assert!(
+            expected.iter().any(|text| wrong.contains(text)),
+            "{defect:?}: {wrong}"
+        );
+        // A seed is an address.
+        assert!(
+            check(seed).is_err(),
+            "{defect:?}, seed {seed}: found once only"
+        );
+        canary::set(None);
+        check(seed).unwrap_or_else(|wrong| panic!("without {defect:?}: {wrong}"));
+    }
+}
