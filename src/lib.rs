@@ -9,8 +9,10 @@
 //! | two or more things to do at once, that may borrow local data | [`join`], [`scope`], on a [`Pool`] or the global one |
 //! | closures with a result, a priority, a deadline | [`submit()`], [`task()`], [`Pool::group`] |
 //! | closures that nobody waits for | [`spawn`] |
+//! | futures | [`spawn_future`], [`block_on`], see [`future`] |
 //! | tasks that wait for others, run once or again and again | [`Graph`], see [`graph`] |
 //! | many tasks of one type, that spawn more of them | [`Executor`] |
+//! | to wait for a time in a future: sleeps, timeouts, intervals | [`time`] |
 //! | a limit on how much is in use at the same time: a count, bytes, several things at once | [`Budget`], [`Budgets`] |
 //! | a scheduler of your own to build, or a queue strategy | [`engine`] |
 //! | functions to call by name, and calls to keep or to send | `calls` (feature `calls`) |
@@ -50,16 +52,19 @@
 //!
 //! # The layers
 //!
-//! Each uses only what is below it: faces ([`executor`], [`fork`](mod@fork), [`graph`], [`submit`](mod@submit)) · [`pool`] · aids ([`limit`],
+//! Each uses only what is below it: faces ([`executor`], [`fork`](mod@fork), [`future`], [`graph`], [`submit`](mod@submit), [`time`]) ·
+//! [`pool`] · aids ([`limit`],
 //! [`cancel`]) · drivers ([`crew`]: threads, `simulate`: virtual
 //! workers) · [`observe`] · [`engine`] · [`ground`]. `ARCHITECTURE.md` in the repository walks through
 //! them.
 
 pub mod cancel;
+mod clock;
 pub mod crew;
 pub mod engine;
 pub mod executor;
 pub mod fork;
+pub mod future;
 pub mod graph;
 pub mod ground;
 pub mod limit;
@@ -70,6 +75,7 @@ pub mod rehearse;
 #[cfg(feature = "simulate")]
 pub mod simulate;
 pub mod submit;
+pub mod time;
 
 pub use cancel::{CancelReason, CancelToken};
 pub use crew::{PoolThread, TimerError, current_worker};
@@ -78,6 +84,7 @@ pub use fork::{
     JoinContext, Scope, broadcast, has_local_tasks, isolate, join, join_context, scope, spawn,
     spawn_broadcast, yield_local, yield_now,
 };
+pub use future::{FutureHandle, block_on, checkpoint, spawn_future};
 pub use graph::{Graph, Plan};
 pub use ground::{
     error::{BuildError, Refused},

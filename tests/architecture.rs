@@ -17,10 +17,10 @@ const LAYERS: &[&[&str]] = &[
     &["engine"],
     &["observe"],
     &["crew", "simulate"],
-    &["limit", "cancel"],
+    &["limit", "cancel", "clock"],
     &["pool"],
     &[
-        "executor", "fork", "submit", "graph", "future", "fold", "rehearse",
+        "executor", "fork", "submit", "graph", "future", "fold", "time", "rehearse",
     ],
 ];
 
@@ -45,6 +45,7 @@ const UNSAFE_FILES: &[&str] = &[
     "src/engine/deque/ring.rs",
     "src/engine/deque/mod.rs",
     "src/engine/deque/owner.rs",
+    "src/clock/timeout.rs",
     "src/pool/blocks.rs",
     "src/pool/job.rs",
     "src/pool/site.rs",
@@ -68,6 +69,15 @@ const UNSAFE_FILES: &[&str] = &[
     "src/submit/cell/mod.rs",
     "src/submit/cell/hold.rs",
     "src/submit/cell/ticket.rs",
+    "src/pool/entered.rs",
+    "src/pool/residents.rs",
+    "src/future/cell/mod.rs",
+    "src/future/cell/hold.rs",
+    "src/future/cell/model.rs",
+    "src/future/cell/run.rs",
+    "src/future/cell/waker.rs",
+    "src/future/spawn.rs",
+    "src/future/scope.rs",
 ];
 
 /// The files that may name atomics of `std` or of the model checker: the door, and the switch of the

@@ -558,8 +558,8 @@ fn timer_threads() -> Option<usize> {
 }
 
 #[test]
-fn ten_thousand_deadlines_and_one_thread() {
-    in_a_child("ten_thousand_deadlines_and_one_thread", || {
+fn ten_thousand_deadlines_and_few_threads() {
+    in_a_child("ten_thousand_deadlines_and_few_threads", || {
         const TOKENS: usize = 10_000;
         let Some(before) = timer_threads() else {
             println!("skipped: the system does not tell");
@@ -585,7 +585,9 @@ fn ten_thousand_deadlines_and_one_thread() {
         });
         let tokens = makers.map(|maker| maker.join().unwrap()).concat();
         until("all that are due", || get(&ran) == TOKENS / 10 * 9);
-        assert_eq!(timer_threads(), Some(1));
+        // One that serves, one that watches it; on a busy machine it may look stuck for a while, and be relieved.
+        let threads = timer_threads().unwrap();
+        assert!((1..=4).contains(&threads), "{threads} threads");
         let live = tokens.iter().filter(|token| !token.is_cancelled());
         assert_eq!(live.count(), TOKENS / 10);
     });

@@ -368,9 +368,10 @@ fn the_thread_that_builds_a_pool_as_its_first_worker() {
             .for_each(|thread| thread.join().unwrap());
         drop(send);
         assert_eq!(receive.iter().count(), 10);
-        // This thread stands in what is left of the pool.
+        // This thread stands in a pool of its own now.
         assert_eq!(filch::join(|| 1, || 2), (1, 2));
         filch::scope(|s| s.spawn(|_| assert_eq!(current_worker(), Some(0))));
+        assert_eq!(filch::broadcast(|worker| worker), [0]);
     });
 }
 
@@ -394,6 +395,10 @@ fn a_pool_of_nobody_but_the_thread_that_builds_it() {
             filch::yield_now();
         }
         assert_eq!(other.join().unwrap(), Some(0));
+        let (send, receive) = mpsc::channel();
+        pool.spawn(move || send.send(()).unwrap());
+        drop(pool);
+        assert_eq!(receive.try_recv(), Ok(()), "nobody else would run it");
         assert!(
             Pool::builder()
                 .workers(0)
@@ -409,4 +414,36 @@ fn the_most_workers_of_a_pool_are_known() {
     let too_many = Pool::builder().workers(Pool::MAX_WORKERS + 1);
     let refused = too_many.build_on(|_| unreachable!("it is refused before"));
     assert!(refused.unwrap_err().is_config());
+}
+
+#[test]
+fn a_thread_that_stayed_in_a_pool_goes_on_while_the_pool_ends() {
+    within(LONG, || {
+        for _ in 0..50 {
+            let pool = Pool::builder()
+                .workers(3)
+                .with_current_thread()
+                .build()
+                .unwrap();
+            let (send, receive) = mpsc::channel();
+            for _ in 0..20 {
+                let send = send.clone();
+                filch::spawn(move || {
+                    let send = send.clone();
+                    filch::spawn(move || send.send(()).unwrap());
+                });
+            }
+            drop(pool);
+            // Nothing of this may be counted among the tasks that the pool waits for.
+            let mut sum = [0; 20];
+            filch::scope(|s| {
+                for place in &mut sum {
+                    s.spawn(move |_| *place = 1);
+                }
+            });
+            assert_eq!(sum, [1; 20]);
+            drop(send);
+            assert_eq!(receive.iter().count(), 20, "all that was spawned before");
+        }
+    });
 }

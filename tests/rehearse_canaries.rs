@@ -10,7 +10,7 @@ use filch::{
     ground::canary::{self, Canary},
     rehearse::{self, Rehearsal},
 };
-use rehearsal::{graphs, tasks};
+use rehearsal::{futures, graphs, sleeps, tasks, timers};
 
 type Check = fn(u64) -> Result<(), String>;
 
@@ -18,7 +18,7 @@ type Check = fn(u64) -> Result<(), String>;
 const SEEDS: u64 = 2_000;
 
 /// The defects, who finds them, and what is said then.
-const VISIBLE: [(Canary, Check, &[&str]); 9] = [
+const VISIBLE: [(Canary, Check, &[&str]); 21] = [
     (Canary::GraphLast, graphs::check, &["times"]),
     (Canary::GraphRearm, graphs::check, &["times"]),
     (
@@ -32,6 +32,26 @@ const VISIBLE: [(Canary, Check, &[&str]); 9] = [
     (Canary::PoolLatchWake, halves, &["nobody can go on"]),
     (Canary::PushWake, tasks::check, &["nobody can go on"]),
     (Canary::TaskWake, tasks::check, &["nobody can go on"]),
+    (Canary::SleepRenew, sleeps::check, &["woken"]),
+    (Canary::SleepLeaves, sleeps::check, &["wait"]),
+    (Canary::SleepEarly, sleeps::check, &["woken"]),
+    (Canary::SleepEarly, timers::check, &["expected, got"]),
+    (Canary::TickSkip, timers::check, &["expected, got"]),
+    (Canary::GroupWatch, futures::check, &["nobody can go on"]),
+    (
+        Canary::LocalWatch,
+        futures::check,
+        &["nobody can go on", "on and on"],
+    ),
+    (
+        Canary::ClockForgets,
+        futures::check,
+        &["nobody can go on", "is over at"],
+    ),
+    (Canary::FutureRest, futures::check, &["nobody can go on"]),
+    (Canary::FutureWatch, futures::check, &["nobody can go on"]),
+    (Canary::FutureTell, futures::check, &["nobody can go on"]),
+    (Canary::SleepLeaves, futures::check, &["left at the clock"]),
 ];
 
 /// Both halves of a join take some time.

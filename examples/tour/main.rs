@@ -4,7 +4,13 @@
 
 mod timeline;
 
-use filch::{Executor, Graph, Pool, Priority, engine::WakePolicy};
+use filch::{
+    Executor, Graph, Pool, Priority,
+    engine::WakePolicy,
+    future::yield_now,
+    observe::Histogram,
+    time::{self, PausedClock},
+};
 use std::{
     hint,
     sync::{Arc, mpsc},
@@ -23,6 +29,7 @@ fn main() {
     fork_and_join(cores);
     submitted_tasks(cores);
     a_graph(cores);
+    futures(cores);
     println!(
         "\nThe same scheduler, step by step, on as many workers as you like:\n  \
          cargo run --release --features simulate --example simulate -- --curve"
@@ -270,6 +277,67 @@ fn submitted_tasks(cores: usize) {
     for line in pool.task_metrics().to_string().lines() {
         println!("   {line}");
     }
+}
+
+/// Futures beside everything else, and time that a test need not wait for.
+fn futures(cores: usize) {
+    println!("\n8. Futures, on the same workers.\n");
+    let pool = Pool::builder()
+        .workers(cores)
+        .build()
+        .expect("the settings are good");
+    let start = Instant::now();
+    let mut group = pool.future_group();
+    for n in 0..10_000_u64 {
+        group.spawn(async move {
+            yield_now().await;
+            n
+        });
+    }
+    let ended = pool.block_on(group.join_all());
+    let sum: u64 = ended.into_iter().map(|n| n.expect("none panics")).sum();
+    println!(
+        "   10,000 futures that yield once, sum {sum}: {:.1?}",
+        start.elapsed()
+    );
+
+    // Every worker computes for 50 ms, and a future has something to do every millisecond.
+    let jobs: Vec<_> = (0..cores)
+        .map(|_| {
+            pool.submit(|| {
+                for _ in 0..1_000 {
+                    work(50);
+                    filch::checkpoint(); // about a nanosecond while nobody waits
+                }
+            })
+        })
+        .collect();
+    let ticks = pool.spawn_future(async {
+        let (mut interval, mut late) = (time::interval(Duration::from_millis(1)), Histogram::new());
+        for _ in 0..40 {
+            late.add(interval.tick().await.elapsed());
+        }
+        late.p50()
+    });
+    let late = ticks.join().expect("it does not panic");
+    println!(
+        "   a ticker beside long tasks with checkpoints: half of its ticks late by less than {late:.0?}"
+    );
+    jobs.into_iter()
+        .for_each(|job| job.join().expect("it does not panic"));
+
+    let (clock, start) = (PausedClock::auto(), Instant::now());
+    let builder = Pool::builder().workers(0).clock(&clock); // all on this thread
+    let pool = builder.build().expect("the settings are good");
+    pool.block_on(async {
+        let report = filch::spawn_future(time::sleep(Duration::from_secs(7 * 86_400)));
+        let late = time::timeout(Duration::from_secs(86_400), report).await;
+        assert!(late.is_err(), "it takes a week");
+    });
+    println!(
+        "   a timeout of a day on a paused clock took {:.0?}",
+        start.elapsed()
+    );
 }
 
 /// Tasks that wait for others, and a look at how a run of them went.

@@ -144,9 +144,19 @@ impl<S: Send + 'static> Crew<S> {
                 return Err(BuildError::thread(id, error));
             }
         }
-        Ok(Self {
+        Ok(Self::of_others())
+    }
+
+    /// No threads that are waited for.
+    pub(crate) fn of_others() -> Self {
+        Self {
             threads: Vec::new(),
-        })
+        }
+    }
+
+    /// Whether there are threads that [`join`](Self::join) waits for.
+    pub(crate) fn has_threads(&self) -> bool {
+        !self.threads.is_empty()
     }
 
     /// Waits until every thread has ended, and gives their states, in the order of the workers.

@@ -5,7 +5,7 @@ use super::{
     deque::Mark,
     event::{Event, Observer, Source},
     lanes::Level,
-    queue::{PerWorker, Queue, Strategy},
+    queue::{PerWorker, Queue, STEPS, Strategy},
     worker::{Step, Ticket, Worker},
 };
 use crate::ground::rng::Rng;
@@ -33,6 +33,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
 
     /// Something taken from [`queue`](Self::queue) runs inside of the present task.
     pub fn took(&mut self) {
+        self.worker.quiet = false;
         self.worker.count -= 1;
         let source = Source::Local;
         self.worker
@@ -47,9 +48,25 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         self.worker.step_late(run)
     }
 
-    /// Takes a task that is for this worker alone.
+    /// Takes a task of the worker's own queue: the newest, or the oldest while one [waits behind
+    /// all](Self::spawn_behind). It runs inside of the present task, see [`took`](Self::took).
+    #[inline(always)]
+    pub fn take_own(&mut self) -> Option<T> {
+        self.worker.take_own()
+    }
+
+    /// Takes an urgent task, if there is one. It runs inside of the present task.
+    #[cold]
+    pub fn take_urgent(&mut self) -> Option<T> {
+        self.worker.take_urgent_inside()
+    }
+
+    /// Takes a task that is for this worker alone. It runs inside of the present task, see [`took`](Self::took).
     pub fn take_mail(&mut self) -> Option<T> {
-        self.worker.take_mail()
+        let task = self.worker.take_mail()?;
+        // It comes before the one that nobody was told of.
+        self.speak_up();
+        Some(task)
     }
 
     /// Takes a task that should not wait for what is in the worker's own queue: an urgent one, or one from the
@@ -64,11 +81,14 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         }
     }
 
-    /// Whether the worker may go on with what is in its own queue: nothing presses, and it is nobody's turn. If so it
-    /// counts as a step.
+    /// Whether the worker may go on with the newest task of its own queue: nothing presses, none is behind others, and it is
+    /// nobody's turn. If so it counts as a step.
     #[inline(always)]
     pub fn goes_on(&mut self) -> bool {
-        !self.worker.core.flags().read().presses() && self.worker.choice.turns.tick_unless_due()
+        let worker = &mut *self.worker;
+        worker.behind == 0
+            && !worker.core.flags().read().presses()
+            && worker.choice.turns.tick_unless_due()
     }
 
     /// The worker is awake again.
@@ -101,8 +121,23 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         self.worker.core.notify(self.worker.id);
     }
 
-    /// The waiting is over: the worker goes on with its task, whatever it was about to do.
+    /// Tells who may sleep of the task that was [spawned quietly](Self::spawn_quietly), if it may still be there.
+    #[inline]
+    pub fn speak_up(&mut self) {
+        if self.worker.quiet {
+            self.worker.speak_up();
+        }
+    }
+
+    /// The waiting is over: the worker goes on with its task, whatever it was about to do. What it has queued without a
+    /// word may lie there for long now, so others are told.
     pub fn settle(&mut self) {
+        self.stop_search();
+        self.speak_up();
+    }
+
+    /// The worker goes on with a task that it has just taken, whatever it was about to do.
+    pub fn stop_search(&mut self) {
         self.worker.leave_search();
         if self.worker.idle {
             // Its task is in flight.
@@ -191,6 +226,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         worker.core.notify(worker.id);
     }
 
+    /// Whether everybody is at work: nobody sleeps who could be woken for another task.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.worker.core.is_crowded()
+    }
+
     /// Moves the older half of the worker's own queue to the injector.
     pub fn spill(&mut self) {
         let worker = &mut *self.worker;
@@ -236,6 +277,80 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
 }
 
 impl<T: Send, O: Observer> Active<'_, '_, T, PerWorker, O> {
+    /// [`spawn_local`](Self::spawn_local) of a task that comes behind all others in the worker's own queue: until its
+    /// turn comes, the worker takes the oldest first.
+    ///
+    /// # Errors
+    /// The task, when the queue is full.
+    #[inline]
+    pub fn spawn_behind(&mut self, task: T) -> Result<(), T> {
+        self.spawn_local(task)?;
+        self.serve_older();
+        Ok(())
+    }
+
+    /// [`spawn_local`](Self::spawn_local) of a task that this worker takes next. If it is alone in the queue nobody is woken
+    /// for it: those who look for work see it, and before the worker starts another task, or sleeps, it tells the others.
+    /// Until then the one that runs now keeps it waiting; [`speak_up`](Self::speak_up) ends that.
+    ///
+    /// # Errors
+    /// The task, when the queue is full.
+    #[inline]
+    pub fn spawn_quietly(&mut self, task: T) -> Result<(), T> {
+        let worker = &mut *self.worker;
+        let alone = worker.queue.owner().is_empty();
+        // Thieves leave it to this worker as long as it gets on: two tasks that wake each other run faster on one.
+        worker.queue.set_leave_me(if alone { STEPS } else { 0 });
+        if !alone {
+            return self.spawn_local(task);
+        }
+        worker.queue.get_on();
+        worker.queue.push(task)?;
+        worker.count += 1;
+        worker.core.observer.event(worker.id, Event::SpawnedLocal);
+        worker.quiet = true;
+        Ok(())
+    }
+
+    /// All tasks that are in the worker's own queue now come before those that will be, the oldest first.
+    #[inline]
+    pub fn serve_older(&mut self) {
+        self.worker.behind = self.worker.queue.owner().len();
+    }
+
+    /// Whether some of them are still to come.
+    #[inline(always)]
+    #[must_use]
+    pub fn serves_older(&self) -> bool {
+        self.worker.behind > 0
+    }
+
+    /// The newest of those that were queued since `mark` goes behind the others, which is all that
+    /// [`serve_older`](Self::serve_older) can mean to a worker that takes nothing from below the mark.
+    #[cold]
+    pub fn serve_above(&mut self, mark: Mark) {
+        self.worker.behind = 0;
+        let owner = self.worker.queue.owner();
+        let mut taken = Vec::new();
+        while owner.is_above(mark)
+            && let Some(task) = owner.pop()
+        {
+            taken.push(task);
+        }
+        if taken.is_empty() {
+            return;
+        }
+        // They came newest first.
+        taken[1..].reverse();
+        for task in taken {
+            if owner.push(task).is_err() {
+                unreachable!("there was room for it a moment ago");
+            }
+        }
+        // While they were out of the queue, a last look may have missed them.
+        self.announce();
+    }
+
     /// Queues a *part* of the present task: something that the task will not finish without. Parts are
     /// not counted; whoever runs one says [`is_part`](Self::is_part). The mark is for
     /// [`Owner::retract`](super::Owner::retract).
@@ -279,5 +394,95 @@ impl<T: Send, Q: Strategy, O: Observer> Drop for Active<'_, '_, T, Q, O> {
 impl<T: Send, Q: Strategy, O: Observer> fmt::Debug for Active<'_, '_, T, Q, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Active").field(&self.worker).finish()
+    }
+}
+
+#[cfg(all(test, not(filch_loom)))]
+mod tests {
+    use crate::engine::{Core, PerWorker, Settings, Silent, Step, Unpark};
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    };
+
+    struct Wakes(Arc<AtomicUsize>);
+
+    impl Unpark for Wakes {
+        fn unpark(&self, _worker: usize) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    type TestCore = Core<&'static str, PerWorker, Silent>;
+    type TestActive<'w, 'c> = super::Active<'w, 'c, &'static str, PerWorker, Silent>;
+
+    /// A worker spawns a task quietly beside another worker that sleeps, and does `then`. Says how many wakes each of the
+    /// two steps led to.
+    fn beside_a_sleeper(then: impl FnOnce(&TestCore, &mut TestActive<'_, '_>)) -> [usize; 2] {
+        let wakes = Arc::new(AtomicUsize::new(0));
+        let mut settings = Settings::new(2);
+        settings.unpark = Box::new(Wakes(wakes.clone()));
+        let core = TestCore::new(settings, &Default::default(), Silent).unwrap();
+        let (mut busy, mut sleeper) = (core.enter(0), core.enter(1));
+        core.inject("busy").unwrap();
+        let mut told = [0; 2];
+        let step = busy.step(|_, mut active| {
+            while !matches!(sleeper.step(|_, _| ()), Step::Park(_)) {}
+            let count = || wakes.swap(0, Relaxed);
+            count();
+            active.spawn_quietly("next").unwrap();
+            told[0] = count();
+            then(&core, &mut active);
+            told[1] = count();
+        });
+        assert!(matches!(step, Step::Ran));
+        told
+    }
+
+    #[test]
+    fn a_quiet_task_is_told_when_something_else_comes_first() {
+        assert_eq!(beside_a_sleeper(|_, _| ()), [0, 0], "it is next");
+        let own = beside_a_sleeper(|_, active| {
+            assert_eq!(active.take_own(), Some("next"));
+            active.took();
+            active.settle();
+        });
+        assert_eq!(own, [0, 0], "it has been taken");
+        let settled = beside_a_sleeper(|_, active| active.settle());
+        assert_eq!(settled, [0, 1], "the task that runs goes on");
+        let mail = beside_a_sleeper(|core, active| {
+            core.send(0, "letter").unwrap();
+            assert_eq!(active.take_mail(), Some("letter"));
+            active.took();
+        });
+        // One for the letter.
+        assert_eq!(mail, [0, 2], "mail comes first");
+        let urgent = beside_a_sleeper(|_, active| assert_eq!(active.take_mail(), None));
+        assert_eq!(urgent, [0, 0], "there was no mail");
+    }
+
+    #[test]
+    fn above_a_mark_the_newest_goes_behind_the_others() {
+        let core = TestCore::new(Settings::new(1), &Default::default(), Silent).unwrap();
+        let mut worker = core.enter(0);
+        core.inject("").unwrap();
+        let _step = worker.step(|_, mut active| {
+            active.spawn_local("below").unwrap();
+            let mark = active.queue().owner().mark();
+            active.serve_above(mark);
+            for task in ["a", "b"] {
+                active.spawn_local(task).unwrap();
+            }
+            active.spawn_behind("c").unwrap();
+            assert!(active.serves_older());
+            active.serve_above(mark);
+            assert!(!active.serves_older());
+            let mut order = Vec::new();
+            while let Some(task) = active.take_own() {
+                active.took();
+                order.push(task);
+            }
+            assert_eq!(order, ["b", "a", "c", "below"]);
+        });
     }
 }

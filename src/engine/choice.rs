@@ -181,6 +181,15 @@ impl Choice {
     }
 }
 
+/// Where a task was that a hunt brought in.
+pub(super) fn source_of(victim: usize) -> Source {
+    if victim == super::OUTSIDE {
+        Source::Injector
+    } else {
+        Source::Steal { victim }
+    }
+}
+
 /// A task, and where it was.
 pub(super) type Found<T> = Option<(T, Source)>;
 

@@ -482,6 +482,25 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         !self.injector.is_empty() || Q::has_work(&self.store)
     }
 
+    /// Whether something urgent waits: what a long task may ask now and then, at the cost of a load.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_pressed(&self) -> bool {
+        self.flags().read().urgent()
+    }
+
+    /// Whether everybody is at work: nobody sleeps who could be woken for another task.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        !self.sleep.state().has_sleepers()
+    }
+
+    /// How many normal tasks from outside there seem to be.
+    #[must_use]
+    pub fn injected(&self) -> usize {
+        self.injector.len()
+    }
+
     /// The sleep word's present state.
     #[must_use]
     pub fn sleep(&self) -> super::sleep::SleepState {

@@ -2,7 +2,7 @@
 
 use super::{
     active::Active,
-    choice::{Choice, Found},
+    choice::{Choice, Found, source_of},
     core::Core,
     event::{Event, Observer, Source},
     gate::Verdict,
@@ -55,7 +55,7 @@ impl Ticket {
 
 /// Where a worker stands between two steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     /// It looks at home first.
     Active,
     /// It counts as searching.
@@ -76,15 +76,6 @@ enum Search<T> {
     LeftAlone,
 }
 
-/// Where a task was that a hunt brought in.
-fn source_of(victim: usize) -> Source {
-    if victim == super::OUTSIDE {
-        Source::Injector
-    } else {
-        Source::Steal { victim }
-    }
-}
-
 /// A worker: it takes part from [`Core::enter`] until it is dropped.
 ///
 /// When it leaves, what is in its queue and in its box goes to the injector, its count goes to the gate, and if it
@@ -97,13 +88,17 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) count: i64,
     pub(super) choice: Choice,
     pub(super) wake: WakeCounter,
-    phase: Phase,
+    pub(super) phase: Phase,
     /// Not busy in the sense of the gate: everything is flushed.
     resting: bool,
     /// Told the queue and the observer that it has run out.
     pub(super) idle: bool,
     /// The task that ran last asked to let older ones run.
     pub(super) yielded: bool,
+    /// So many tasks of the own queue are taken from its old end: those ahead of one that wants to be behind all.
+    pub(super) behind: usize,
+    /// The newest task of the own queue, which was the only one, is to be run next, and nobody was told of it.
+    pub(super) quiet: bool,
     /// Looks in vain in a row.
     rounds: u32,
     gather: Gather,
@@ -132,6 +127,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             resting: true,
             idle: true,
             yielded: false,
+            behind: 0,
+            quiet: false,
             rounds: 0,
             gather: Gather::new(),
             victims: None,
@@ -170,7 +167,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
                 self.run(task, source, run);
                 return Step::Ran;
             }
-            if let Some(task) = self.queue.pop() {
+            if let Some(task) = self.take_own() {
                 self.run(task, Source::Local, run);
                 return Step::Ran;
             }
@@ -178,45 +175,40 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         self.step_idle(run)
     }
 
-    /// Runs `f` as a task that came from nowhere: how a thread from outside takes part for one call.
-    ///
-    /// `wait` is called while somebody who has found all work finished has not yet told the workers to go home:
-    /// what `f` spawns then would be left to workers that leave. Afterwards
-    /// [`is_stopped`](Core::is_stopped) says so.
-    pub fn adopt<R>(
-        &mut self,
-        mut wait: impl FnMut(),
-        f: impl FnOnce(Active<'_, 'c, T, Q, O>) -> R,
-    ) -> R {
-        debug_assert_eq!(self.phase, Phase::Active, "not in the middle of a search");
-        if self.idle && !self.become_busy() {
-            while !self.core.is_stopped() {
-                wait();
-            }
+    /// Takes the newest task of the own queue, or the oldest while somebody wants to be behind all that are there.
+    #[inline(always)]
+    pub(super) fn take_own(&mut self) -> Option<T> {
+        if self.behind > 0
+            && let task @ Some(_) = self.take_oldest()
+        {
+            return task;
         }
-        self.count += 1;
-        f(Active { worker: self })
+        self.queue.pop()
     }
 
-    /// [`adopt`](Self::adopt) for a thread that is a worker for as long as the returned value is not dropped. While it does
-    /// something else, others take what is in its queue.
-    pub fn stay<'w>(&'w mut self) -> Active<'w, 'c, T, Q, O> {
-        debug_assert!(
-            self.idle && self.phase == Phase::Active,
-            "it has just entered"
-        );
-        let _ = self.become_busy();
-        self.count += 1;
-        Active { worker: self }
+    /// A task is started, most likely the one that nobody was told of.
+    #[inline]
+    fn start_after_quiet(&mut self, source: Source) {
+        self.quiet = false;
+        if source != Source::Local {
+            self.speak_up();
+        }
     }
 
-    /// See [`Active::retire`].
-    pub(super) fn retire(&mut self) {
-        self.count -= 1;
-        let verdict = self.rest();
-        // The next task that it runs has to be counted again. Its queue is not told: others shall look there.
-        self.idle = true;
-        self.core.conclude(verdict);
+    /// Something else comes before the task that nobody was told of.
+    #[cold]
+    pub(super) fn speak_up(&mut self) {
+        self.quiet = false;
+        self.core.notify(self.id);
+    }
+
+    fn take_oldest(&mut self) -> Option<T> {
+        self.behind -= 1;
+        let task = self.queue.oldest();
+        if task.is_none() {
+            self.behind = 0;
+        }
+        task
     }
 
     /// A step of a worker that has nothing in its own queue.
@@ -322,6 +314,23 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             return None; // the next step looks, and knows that the worker has run out
         }
         let (task, source) = self.find_other()?;
+        if self.quiet {
+            self.speak_up();
+        }
+        self.count -= 1;
+        self.core.observer.event(self.id, Event::Started { source });
+        Some(task)
+    }
+
+    /// [`Active::take_urgent`].
+    pub(super) fn take_urgent_inside(&mut self) -> Option<T> {
+        if self.phase != Phase::Active || self.idle {
+            return None; // as above
+        }
+        let (task, source) = self.take_urgent(self.core.flags().read())?;
+        if self.quiet {
+            self.speak_up();
+        }
         self.count -= 1;
         self.core.observer.event(self.id, Event::Started { source });
         Some(task)
@@ -449,6 +458,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             // Its task is in flight, so the work is not finished.
             let _ = self.become_busy();
         }
+        if self.quiet {
+            self.start_after_quiet(source);
+        }
         self.core.observer.event(self.id, Event::Started { source });
         self.wake.pop();
         run(task, Active { worker: self });
@@ -486,7 +498,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         }
     }
 
-    fn rest(&mut self) -> Verdict {
+    pub(super) fn rest(&mut self) -> Verdict {
         if self.resting {
             return Verdict::Running;
         }

@@ -142,7 +142,7 @@ where
 {
     Site::with(|site| match site {
         Some(site) => join_on(site, a, b),
-        None => Pool::global().join_from_outside(a, b),
+        None => Pool::with_default(|pool| pool.join_from_outside(a, b)),
     })
 }
 
@@ -157,6 +157,8 @@ where
         move |migrated| b(JoinContext { migrated }),
         site.is_isolated(),
     );
+    // If this is in a poll: closures may take their time.
+    site.poll_is_long();
     // SAFETY: `job` stays in this frame until it has been taken back or its latch is set: nothing below
     // unwinds before that.
     let mark = site.push_part(unsafe { job.job() });

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub fn spawn(task: impl FnOnce() + Send + 'static) {
     Site::with(|site| match site {
         Some(site) => spawn_on(site, task),
-        None => Pool::global().inner().spawn_from_outside(task),
+        None => Pool::with_default(|pool| pool.inner().spawn_from_outside(task)),
     });
 }
 
@@ -38,7 +38,7 @@ pub fn spawn(task: impl FnOnce() + Send + 'static) {
 pub fn spawn_broadcast(task: impl Fn(usize) + Send + Sync + 'static) {
     Site::with(|site| match site {
         Some(site) => site.pool().spawn_broadcast(Some(site), task),
-        None => Pool::global().inner().spawn_broadcast(None, task),
+        None => Pool::with_default(|pool| pool.inner().spawn_broadcast(None, task)),
     });
 }
 
@@ -144,7 +144,7 @@ pub fn isolate<R>(f: impl FnOnce() -> R) -> R {
 pub fn broadcast<R: Send>(f: impl Fn(usize) -> R + Sync) -> Vec<R> {
     Site::with(|site| match site {
         Some(site) => broadcast_on(site, f),
-        None => broadcast_from_outside(Pool::global().inner(), f),
+        None => Pool::with_default(|pool| broadcast_from_outside(pool.inner(), f)),
     })
 }
 

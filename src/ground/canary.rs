@@ -103,6 +103,18 @@ pub enum Canary {
     GraphWakeAgain = 92,
     /// A token and its turn arrive with a look and a separate write.
     PipelineArrive = 93,
+    /// A future that is woken while it is polled falls asleep all the same.
+    FutureRest = 110,
+    /// A wake that finds the future woken already does not hand over what was done before it.
+    FutureWakeAgain = 111,
+    /// A pool that ends looks whether a future waits, and then takes it.
+    FutureEvict = 112,
+    /// Whoever ends a future looks for a handle before the step that hands the outcome over.
+    FutureOrphan = 113,
+    /// A handle goes to sleep without looking whether its future is done.
+    FutureWatch = 114,
+    /// Whoever ends a future wakes nobody.
+    FutureTell = 115,
     /// A predecessor of a task in a graph leaves, and then looks whether it was the last one.
     GraphLast = 100,
     /// A task in a graph does not wait for its predecessors again.
@@ -111,6 +123,20 @@ pub enum Canary {
     GraphPermits = 102,
     /// The owner of a run counts as if it were alone when another worker has come.
     GraphBias = 103,
+    /// A sleep that is polled with another waker keeps the first one.
+    SleepRenew = 120,
+    /// A sleep that is dropped stays at its clock.
+    SleepLeaves = 121,
+    /// A paused clock that is moved tells everybody at the time of the first.
+    SleepEarly = 122,
+    /// An interval that skips ticks counts from when it was late.
+    TickSkip = 123,
+    /// Whoever waits for a group leaves its waker without looking once more who is gone.
+    GroupWatch = 130,
+    /// A driver of a local set leaves its waker without looking once more who was woken.
+    LocalWatch = 131,
+    /// A paused clock that is moved to a time tells only the first of those that wait for it.
+    ClockForgets = 132,
 }
 
 #[cfg(any(filch_loom, filch_canary))]

@@ -5,11 +5,13 @@ use super::{
     guest::{GUESTS, Guests},
     job::Job,
     registry,
+    residents::Residents,
     site::Site,
     slab::{Reserve, Slab},
     tell,
 };
 use crate::{
+    clock::Clock,
     crew::{Crew, CrewConfig, Parkers, PoolThread, Work, thread_settings},
     engine::{Active, Capacity, Core, PerWorker, PerWorkerSpec, Settings, Tiered, Topology},
     ground::{
@@ -19,7 +21,7 @@ use crate::{
     observe::{Counters, TaskCounters},
 };
 use std::{
-    io,
+    io, mem,
     sync::{Arc, Mutex, OnceLock},
     thread::Builder,
 };
@@ -51,6 +53,8 @@ pub struct PoolBuilder {
     task_latencies: bool,
     on_panic: Option<PanicHandler>,
     current_thread: bool,
+    clock: Clock,
+    stands_for: Option<Arc<Inner>>,
 }
 
 impl PoolBuilder {
@@ -65,6 +69,8 @@ impl PoolBuilder {
             task_latencies: false,
             on_panic: None,
             current_thread: false,
+            clock: Clock::real(),
+            stands_for: None,
         }
     }
 
@@ -87,9 +93,15 @@ impl PoolBuilder {
 
     thread_settings!();
 
-    /// Tells panics to whom another pool tells them.
-    pub(super) fn panics_as(mut self, other: &Inner) -> Self {
+    /// For a caller that finds no place in `other`, which is told of panics, and has the clock.
+    pub(super) fn instead_of(mut self, other: &Inner) -> Self {
+        self.stands_for = Some(other.share());
+        self.like(other)
+    }
+
+    fn like(mut self, other: &Inner) -> Self {
         self.on_panic.clone_from(&other.on_panic);
+        self.clock.clone_from(&other.clock);
         self
     }
 
@@ -144,6 +156,26 @@ impl PoolBuilder {
     #[must_use]
     pub fn task_latencies(mut self, measured: bool) -> Self {
         self.task_latencies = measured;
+        self
+    }
+
+    /// What time it is on this pool, for [`time::sleep`](crate::time::sleep) and its like: a
+    /// [`PausedClock`](crate::time::PausedClock) in tests. That of the system by default.
+    ///
+    /// ```
+    /// use filch::{Pool, time::{Clock, PausedClock}};
+    /// use std::time::Duration;
+    ///
+    /// let clock = PausedClock::new();
+    /// let pool = Pool::builder().workers(0).clock(&clock).build()?;
+    /// let start = clock.now();
+    /// clock.advance(Duration::from_secs(1));
+    /// pool.install(|| assert_eq!(Clock::current().now(), start + Duration::from_secs(1)));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = clock.into();
         self
     }
 
@@ -266,6 +298,18 @@ impl PoolBuilder {
         Ok(pool)
     }
 
+    /// Makes the calling thread, which has been a worker of `before`, the only one of a pool that has no handle.
+    pub(super) fn stand_alone(before: &Inner) {
+        let pool = Self::new()
+            .like(before)
+            .workers(1)
+            .assemble(|_, _| Ok(Crew::of_others()))
+            .expect("there is nothing to start");
+        pool.inner().adopt_current_thread();
+        // It never ends.
+        mem::forget(pool);
+    }
+
     /// Everything but the threads, which `man` finds.
     fn assemble(
         mut self,
@@ -311,7 +355,10 @@ impl PoolBuilder {
                 TaskCounters::new(places, threads, self.task_latencies),
             ),
             number: registry::Number::new(),
+            residents: Residents::new(threads),
             on_panic: self.on_panic,
+            clock: self.clock,
+            stands_for: self.stands_for,
             handle: OnceLock::new(),
             base: OnceLock::new(),
             this: this.clone(),

@@ -4,7 +4,7 @@
 //! thread takes one of the spare places, works like everybody else until its call is done, and leaves; what
 //! is left in its queue goes to the others. When all places are taken, the caller does its work alone.
 
-use super::{Inner, Pool, builder::Jobs, site::Site, task};
+use super::{Inner, Pool, PoolBuilder, builder::Jobs, site::Site, task};
 use crate::{
     crew::{drive, stay},
     engine::Step,
@@ -13,7 +13,7 @@ use crate::{
         thread,
     },
 };
-use std::sync::Arc;
+use std::{ptr, sync::Arc};
 
 /// Places for threads from outside, at the same time.
 pub(super) const GUESTS: usize = 32;
@@ -45,6 +45,26 @@ impl Guests {
     fn give_back(&self, place: usize) {
         // Release: pairs with the acquire in `take`.
         self.free.fetch_or(1 << place, Ordering::Release);
+    }
+}
+
+impl Site<'_, '_> {
+    /// Whether this thread is one of `pool`'s own, in the middle of a task of it.
+    pub(crate) fn is_worker_inside(&self, pool: &Inner) -> bool {
+        let own = |site: &Site<'_, '_>| ptr::eq(site.pool(), pool) && !site.is_guest();
+        own(self) || self.below().any(own)
+    }
+
+    /// If this is where the thread [stays](Self::stay), its pool may end without it: it stands in a pool of its own from
+    /// now on.
+    pub(super) fn retire(&self) {
+        if self.pool().base.get() != Some(&ptr::from_ref(self).addr()) {
+            return;
+        }
+        // Nobody else will.
+        while self.pool().threads() == 1 && self.help_once() {}
+        self.active().retire();
+        PoolBuilder::stand_alone(self.pool());
     }
 }
 
@@ -116,7 +136,7 @@ impl Inner {
     /// All places are taken: the caller works alone, in a pool of its own.
     #[cold]
     fn alone<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
-        match Pool::builder().workers(0).panics_as(self).build() {
+        match Pool::builder().workers(0).instead_of(self).build() {
             Ok(pool) => pool.inner().as_guest(f),
             Err(error) => unreachable!("a pool without threads can always be built: {error}"),
         }

@@ -5,13 +5,17 @@
 
 pub(crate) mod blocks;
 mod builder;
+mod entered;
 mod guest;
 pub(crate) mod heap;
+mod help;
 pub(crate) mod job;
 pub(crate) mod latch;
 pub(crate) mod list;
+mod modes;
 pub(crate) mod pending;
 mod registry;
+pub(crate) mod residents;
 pub(crate) mod site;
 mod slab;
 pub(crate) mod stack;
@@ -29,6 +33,7 @@ pub mod model {
 pub use tasks::TaskOverflow;
 
 use crate::{
+    clock::Clock,
     crew::{Crew, Parkers, is_worker_of},
     engine::{Core, PerWorker, Unpark, sleep::MAX_WORKERS},
     ground::{
@@ -39,6 +44,7 @@ use crate::{
 };
 use guest::Guests;
 use job::Job;
+use residents::Residents;
 use site::Site;
 use slab::{Reserve, Slab};
 use std::{
@@ -59,7 +65,12 @@ pub(crate) struct Inner {
     threads: usize,
     tasks: Tasks,
     number: registry::Number,
+    /// Futures that wait.
+    residents: Residents<Inner>,
     on_panic: Option<PanicHandler>,
+    clock: Clock,
+    /// The pool that a caller is in which found no place there, and has this one to itself for a while.
+    stands_for: Option<Arc<Inner>>,
     /// The handles, for `Pool::current`.
     handle: OnceLock<Weak<Owned>>,
     /// The address of the site of a thread that stays.
@@ -131,7 +142,10 @@ impl Pool {
     #[must_use]
     pub fn current() -> Option<Self> {
         Site::with(|site| {
-            let owned = site?.pool().handle.get()?.upgrade()?;
+            let Some(site) = site else {
+                return Self::with_entered(|pool| pool.cloned());
+            };
+            let owned = site.pool().handle.get()?.upgrade()?;
             Some(Self { owned })
         })
     }
@@ -203,7 +217,7 @@ impl Pool {
             self.owned.finish();
             return true;
         }
-        self.inner().core.close();
+        self.inner().close();
         let start = Instant::now();
         while !self.inner().core.is_stopped() {
             if start.elapsed() >= limit {
@@ -233,7 +247,7 @@ impl Pool {
 pub(crate) fn on_current<R>(f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
     Site::with(|site| match site {
         Some(site) => f(site),
-        None => Pool::global().on_site(f),
+        None => Pool::with_default(|pool| pool.on_site(f)),
     })
 }
 
@@ -243,6 +257,16 @@ impl Inner {
         self.this
             .upgrade()
             .expect("it is alive while it is borrowed")
+    }
+
+    /// Lets nothing in any more. Futures end; what else is queued will run.
+    fn close(&self) {
+        self.residents.close();
+        self.core.close();
+    }
+
+    pub(crate) fn residents(&self) -> &Residents<Self> {
+        &self.residents
     }
 
     pub(crate) fn core(&self) -> &Core<Job, PerWorker, Counters> {
@@ -259,9 +283,30 @@ impl Inner {
         })
     }
 
+    /// Where futures go that are spawned here, if not here: they may outlive this pool. One without threads has no use
+    /// for them, since nobody might come to poll them.
+    #[inline(always)]
+    pub(crate) fn elsewhere(&self) -> Option<&Self> {
+        match &self.stands_for {
+            Some(pool) if pool.threads > 0 => Some(pool),
+            _ => None,
+        }
+    }
+
     /// How many threads the pool has of its own.
     pub(crate) fn threads(&self) -> usize {
         self.threads
+    }
+
+    /// What its futures take for the time.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The only worker has nothing to run. True when the clock has moved for that, and it should look again. A worker that
+    /// is `alone` may run nothing of what is queued, and nobody else will: so that holds no clock up.
+    pub(crate) fn skip_time(&self, alone: bool) -> bool {
+        self.threads == 0 && self.clock.skip(|| alone || !self.core.has_work())
     }
 
     pub(crate) fn unpark(&self, worker: usize) {
@@ -270,6 +315,11 @@ impl Inner {
 
     pub(crate) fn park(&self, until: impl Fn() -> bool) {
         self.parkers.park(None, until);
+    }
+
+    /// [`park`](Self::park) for no longer than `limit`.
+    pub(crate) fn park_for(&self, limit: Duration, until: impl Fn() -> bool) {
+        self.parkers.park(Some(limit), until);
     }
 
     #[inline(always)]
@@ -310,7 +360,7 @@ impl Owned {
     /// Runs everything that is queued and joins the threads.
     fn finish(&self) {
         let inner = &self.inner;
-        inner.core.close();
+        inner.close();
         // A thread that is in the middle of a task of this pool cannot wait for it.
         let inside = is_worker_of(Arc::as_ptr(&inner.core) as usize)
             || Site::with(|site| site.is_some_and(|site| site.is_inside(inner)));
@@ -333,7 +383,11 @@ impl Owned {
             if inner.threads == 0 {
                 inner.run_out();
             }
+            let waits = inner.threads == 0 || crew.has_threads();
             drop(crew.join());
+            if waits {
+                inner.residents.wait();
+            }
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use super::{Inner, Pool, job::Job, latch::Awaited, slab::Slab, task};
 use crate::{
-    engine::{Active, FAST_STEPS, IdleAction, Level, Mark, PerWorker, Queue, STEPS, Step},
+    engine::{Active, IdleAction, Level, Mark, PerWorker, Queue, Step},
     ground::{sys::stack, thread},
     observe::Counters,
 };
@@ -15,11 +15,20 @@ use std::{
     hint,
     iter::successors,
     ptr,
+    time::Duration,
 };
 
 /// How often a wait looks, with eight pauses in between, before it sleeps: some 10 to 20 µs, about what
 /// falling asleep and being woken costs.
 const LINGER: u32 = 64;
+
+/// How long a wait sleeps at a time where nobody would wake it for work: at first, and after so many times in vain at most
+/// so many times as long. A look around costs some hundred microseconds.
+const DOZE: Duration = Duration::from_millis(1);
+const LONGEST_DOZE: u32 = 16;
+
+/// How often it looks around before that: most such waits are over in no time.
+const SOON: u32 = 8;
 
 thread_local! {
     /// The innermost site of this thread, or null.
@@ -39,11 +48,16 @@ pub(crate) struct Site<'w, 'c> {
     /// Of the sites that were current before, the innermost one of another pool: waits may be thousands deep, pools rarely more than two.
     other: *const Site<'static, 'static>,
     /// Waits run nothing from elsewhere, and of the own queue only what is above the mark.
-    isolated: Cell<Option<Mark>>,
+    pub(super) isolated: Cell<Option<Mark>>,
+    /// Where the worker's queue ended when the job began that runs here: what is above it the job has queued, or others in
+    /// the middle of it.
+    began: Cell<Mark>,
+    /// The job polls a future, and has not said that this takes long.
+    pub(super) in_poll: Cell<bool>,
     /// What the task here waits for, or works on before it waits for it; null if nothing. Only to be compared.
-    aim: Cell<*const ()>,
+    pub(super) aim: Cell<*const ()>,
     /// There is no other site on this thread.
-    outermost: bool,
+    pub(super) outermost: bool,
 }
 
 /// Pauses, but looks for the event every time: a pause takes up to 50 ns, and this word is the waiter's own.
@@ -77,17 +91,33 @@ impl<'w, 'c> Site<'w, 'c> {
         // SAFETY: as in `with`.
         let other = match unsafe { outer.as_ref() } {
             Some(same) if ptr::eq(same.pool, pool) => same.other,
-            _ => outer,
+            Some(other) => {
+                other.turn_away();
+                outer
+            }
+            None => outer,
         };
-        let site = Site {
+        Site::new(active, pool, other, outer.is_null()).as_current(f)
+    }
+
+    #[inline(always)]
+    fn new(
+        mut active: Active<'w, 'c, Job, PerWorker, Counters>,
+        pool: &'w Inner,
+        other: *const Site<'static, 'static>,
+        outermost: bool,
+    ) -> Self {
+        let began = Cell::new(active.queue().owner().mark());
+        Site {
             active: UnsafeCell::new(active),
             pool,
             other,
             isolated: Cell::new(None),
+            began,
+            in_poll: Cell::new(false),
             aim: Cell::new(ptr::null()),
-            outermost: outer.is_null(),
-        };
-        site.as_current(f)
+            outermost,
+        }
     }
 
     /// This thread stands here for good.
@@ -95,24 +125,11 @@ impl<'w, 'c> Site<'w, 'c> {
         active: Active<'static, 'static, Job, PerWorker, Counters>,
         pool: &'static Inner,
     ) {
-        let site: &'static Site<'static, 'static> = Box::leak(Box::new(Site {
-            active: UnsafeCell::new(active),
-            pool,
-            other: CURRENT.get(),
-            isolated: Cell::new(None),
-            aim: Cell::new(ptr::null()),
-            // Whatever the thread does beside tasks waits for them.
-            outermost: false,
-        }));
+        // Not the outermost: whatever the thread does beside tasks waits for them.
+        let site = Site::new(active, pool, CURRENT.get(), false);
+        let site: &'static Site<'static, 'static> = Box::leak(Box::new(site));
         let _ = pool.base.set(ptr::from_ref(site).addr());
         CURRENT.set(site);
-    }
-
-    /// If this is where the thread [stays](Self::stay), its pool may end without it.
-    pub(crate) fn retire(&self) {
-        if self.pool.base.get() == Some(&ptr::from_ref(self).addr()) {
-            self.active().retire();
-        }
     }
 
     /// From now on the worker takes tasks of others one at a time.
@@ -130,6 +147,7 @@ impl<'w, 'c> Site<'w, 'c> {
     /// Calls `f` on the innermost site of `pool` that this thread is in, or as a guest of it.
     #[cold]
     pub(crate) fn on_outer<R>(&self, pool: &Inner, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+        self.turn_away();
         let mut other = self.other;
         // SAFETY: `other` is null or points to a site further down on this stack, which outlives this
         // one, as does what it points to in turn.
@@ -151,15 +169,6 @@ impl<'w, 'c> Site<'w, 'c> {
         }
         // SAFETY: as in `on_outer`.
         unsafe { self.other.as_ref() }.is_some_and(|other| other.is_inside(pool))
-    }
-
-    /// Whether this thread is one of `pool`'s own, in the middle of a task of it.
-    pub(crate) fn is_worker_inside(&self, pool: &Inner) -> bool {
-        if ptr::eq(self.pool, pool) {
-            return !self.is_guest();
-        }
-        // SAFETY: as in `on_outer`.
-        unsafe { self.other.as_ref() }.is_some_and(|other| other.is_worker_inside(pool))
     }
 
     /// The pool of that number, if this thread is in the middle of a task of it.
@@ -184,10 +193,10 @@ impl<'w, 'c> Site<'w, 'c> {
 
     #[expect(clippy::mut_from_ref, reason = "see the field")]
     #[inline(always)]
-    fn active(&self) -> &mut Active<'w, 'c, Job, PerWorker, Counters> {
+    pub(super) fn active(&self) -> &mut Active<'w, 'c, Job, PerWorker, Counters> {
         // SAFETY: the site belongs to this thread (it is not `Sync`), and is not borrowed twice, as
-        // the field `active` says: every use below ends before anything else runs, but for the nested
-        // step in `wait`, and that runs on a site of its own.
+        // the field `active` says: every use below, and in `help`, ends before anything else runs, but for the
+        // nested `step`, and that runs on a site of its own.
         unsafe { &mut *self.active.get() }
     }
 
@@ -230,6 +239,54 @@ impl<'w, 'c> Site<'w, 'c> {
         } else {
             self.active().spawn_global(job);
         }
+    }
+
+    /// Queues a job on this worker, behind all that are there.
+    #[inline]
+    pub(crate) fn push_behind(&self, job: Job) {
+        if let Err(job) = self.active().spawn_behind(job) {
+            // As in `push`.
+            self.active().spawn_global(job);
+        }
+    }
+
+    /// Queues a job that this worker takes next: if it is the only one, nobody is woken for it, as long as this worker
+    /// starts nothing else before.
+    #[inline]
+    pub(crate) fn push_next(&self, job: Job) {
+        if let Err(job) = self.active().spawn_quietly(job) {
+            // As in `push`.
+            self.active().spawn_global(job);
+        }
+    }
+
+    /// This worker will not take that job soon: others may.
+    pub(crate) fn speak_up(&self) {
+        self.active().speak_up();
+    }
+
+    /// This thread goes to work for another pool in the middle of this task: nobody knows for how long.
+    #[cold]
+    fn turn_away(&self) {
+        self.in_poll.set(false);
+        self.speak_up();
+    }
+
+    /// All jobs that this worker has queued come before those that it will.
+    #[inline]
+    pub(crate) fn serve_older(&self) {
+        self.active().serve_older();
+    }
+
+    /// Whether some of them are still to come.
+    #[inline(always)]
+    pub(crate) fn serves_older(&self) -> bool {
+        self.active().serves_older()
+    }
+
+    /// Whether all workers of the pool are awake, so that what is queued here may wait for the end of this task.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.active().is_crowded()
     }
 
     /// Queues a job of some level. Where waits run only what was queued here, it is queued here.
@@ -343,6 +400,8 @@ impl<'w, 'c> Site<'w, 'c> {
         }
         let job = self.pop()?;
         self.active().took();
+        // In place of what has run here: what it queues is above this.
+        self.began.set(self.mark());
         // Nobody else pushes here, so it is the one that was looked at.
         job.take_data(run).ok()
     }
@@ -350,7 +409,14 @@ impl<'w, 'c> Site<'w, 'c> {
     /// Runs a job that was popped, inside of the present task.
     pub(crate) fn run(&self, job: Job) {
         self.active().took();
+        self.nest(job);
+    }
+
+    /// Runs a job in the middle of the one that runs here.
+    pub(super) fn nest(&self, job: Job) {
+        let began = self.began.replace(self.mark());
         job.run(self);
+        self.began.set(began);
     }
 
     /// The memory for this worker's jobs.
@@ -364,49 +430,6 @@ impl<'w, 'c> Site<'w, 'c> {
         self.active().yield_to_older();
     }
 
-    /// Takes the newest job of this worker that was queued since `mark`, or one that came by mail.
-    fn pop_above(&self, mark: Mark) -> Option<Job> {
-        if self.active().queue().owner().is_above(mark)
-            && let Some(job) = self.pop()
-        {
-            return Some(job);
-        }
-        self.active().take_mail()
-    }
-
-    /// Runs one job, if there is one that this worker may run now.
-    pub(crate) fn help_once(&self) -> bool {
-        if self.is_isolated() || !stack::is_ample() {
-            return false;
-        }
-        let _aside = task::set_aside();
-        let ran = matches!(self.step(), Step::Ran);
-        self.active().settle();
-        ran
-    }
-
-    /// Runs one job that is in this worker's own queue, or its mail, if it may run it now.
-    pub(crate) fn help_itself(&self) -> bool {
-        let others = !self.waits_alone();
-        let mail = |site: &Self| site.active().take_mail();
-        let job = match self.isolated.get() {
-            Some(mark) => self.pop_above(mark),
-            None if others => self.pop().or_else(|| mail(self)),
-            None => mail(self),
-        };
-        let Some(job) = job else {
-            return false;
-        };
-        let _aside = task::set_aside();
-        self.run(job);
-        true
-    }
-
-    /// Whether there is anything in this worker's own queue.
-    pub(crate) fn has_tasks(&self) -> bool {
-        !self.active().queue().owner().is_empty()
-    }
-
     /// Whether waits here run only what was queued inside.
     pub(crate) fn is_isolated(&self) -> bool {
         self.isolated.get().is_some()
@@ -415,6 +438,16 @@ impl<'w, 'c> Site<'w, 'c> {
     /// A mark at the young end of the worker's queue.
     pub(crate) fn mark(&self) -> Mark {
         self.active().queue().owner().mark()
+    }
+
+    /// The mark from when the job began that runs here: for waits whose end may depend on anything that it has queued.
+    pub(crate) fn began(&self) -> Mark {
+        self.began.get()
+    }
+
+    /// The mark above which a wait that runs nothing else may run what is queued here, if it began at `began`.
+    pub(super) fn floor(&self, began: Mark) -> Mark {
+        self.isolated.get().unwrap_or(began)
     }
 
     /// Puts back a job that was popped.
@@ -445,7 +478,7 @@ impl<'w, 'c> Site<'w, 'c> {
         }
     }
 
-    fn step(&self) -> Step {
+    pub(super) fn step(&self) -> Step {
         let pool = self.pool;
         self.active()
             .step(|job, nested| Site::enter(nested, pool, |site| job.run(site)))
@@ -461,80 +494,88 @@ impl<'w, 'c> Site<'w, 'c> {
 
     fn wait_for(&self, event: &impl Awaited, began: Mark) {
         let _aside = task::set_aside();
+        self.poll_is_long();
+        let mut exits = 0;
         while !event.happened() {
             thread::point();
             let others = !self.waits_alone();
+            // Futures that wake themselves may never leave the own queue empty.
+            if self.active().serves_older() && self.run_beside(event) {
+                continue;
+            }
             let job = if others {
                 if let Some(job) = self.active().take_pressing() {
-                    self.active().settle();
-                    job.run(self);
+                    self.active().stop_search();
+                    self.nest(job);
                     continue;
                 }
-                self.pop()
+                self.active().take_own()
             } else {
-                self.pop_above(self.isolated.get().unwrap_or(began))
+                self.pop_above(self.floor(began))
             };
             if let Some(job) = job {
                 // Who runs a task does not search: others would count on it.
-                self.active().settle();
+                self.active().stop_search();
                 self.run(job);
                 continue;
             }
-            if let Some(job) = event.take_job() {
-                self.active().settle();
-                job.run(self);
-                continue;
-            }
-            if self.run_mail_below() {
+            if self.run_beside(event) {
                 continue;
             }
             if !others {
-                self.sleep_until(event);
+                if !self.skip_time() {
+                    self.sleep_until(event);
+                }
                 continue;
             }
             match self.step() {
-                Step::Ran => {}
+                Step::Ran => exits = 0,
+                Step::Idle(_) | Step::Exit if self.skip_time() => {}
                 Step::Idle(IdleAction::Yield) => thread::yield_now(),
                 Step::Idle(IdleAction::Spin(pauses)) => pause(pauses, event),
                 Step::Idle(IdleAction::Park(_)) => {}
                 Step::Park(ticket) => {
-                    self.sleep_until(event);
+                    if !self.skip_time() {
+                        self.sleep_until(event);
+                    }
                     self.active().resume(ticket);
                 }
                 // The others have been sent home, so nobody will wake us for what comes in now.
-                Step::Exit => thread::yield_now(),
+                Step::Exit => {
+                    exits += 1;
+                    match exits {
+                        ..=SOON => thread::yield_now(),
+                        _ => self.doze(event, exits - SOON),
+                    }
+                }
             }
         }
         self.active().settle();
     }
 
-    /// Runs `f`, which waits for `event`, or works on it first.
-    #[inline(always)]
-    pub(crate) fn aiming_at<T, R>(&self, event: &T, f: impl FnOnce() -> R) -> R {
-        struct Back<'a>(&'a Cell<*const ()>, *const ());
-        impl Drop for Back<'_> {
-            fn drop(&mut self) {
-                self.0.set(self.1);
+    /// Runs a job that lies in no queue of this worker, and that the wait for `event` may depend on.
+    fn run_beside(&self, event: &impl Awaited) -> bool {
+        match event.take_job() {
+            Some(job) => {
+                self.active().settle();
+                self.nest(job);
+                true
             }
+            None => self.run_mail_below(),
         }
-        let _back = Back(&self.aim, self.aim.replace(ptr::from_ref(event).cast()));
-        f()
     }
 
-    /// Whether `event` is what is waited for here.
-    #[inline(always)]
-    pub(crate) fn aims_at<T>(&self, event: &T) -> bool {
-        ptr::eq(self.aim.get(), ptr::from_ref(event).cast())
-    }
-
-    /// Whether nothing on this thread waits for the task here.
-    #[inline(always)]
-    pub(crate) fn is_outermost(&self) -> bool {
-        self.outermost && self.aim.get().is_null()
+    /// Sleeps for a moment, or until `event` has happened; for longer if it has been so for some times.
+    fn doze(&self, event: &impl Awaited, times: u32) {
+        if event.sleep(self.worker()) {
+            let called = || event.happened() || event.has_job() || self.is_called();
+            self.pool.park_for(DOZE * times.min(LONGEST_DOZE), called);
+            event.awake();
+        }
     }
 
     /// The places in other pools that this thread holds too, in the middle of their tasks: the innermost one of each.
-    fn below(&self) -> impl Iterator<Item = &Site<'static, 'static>> {
+    pub(super) fn below(&self) -> impl Iterator<Item = &Site<'static, 'static>> {
         // SAFETY: as in `on_outer`.
         let next = |at: *const Site<'static, 'static>| unsafe { at.as_ref() };
         let all = move || successors(next(self.other), move |site| next(site.other));
@@ -563,12 +604,26 @@ impl<'w, 'c> Site<'w, 'c> {
         true
     }
 
+    /// Whether this thread is in the middle of tasks of other pools too.
+    pub(crate) fn is_in_several(&self) -> bool {
+        self.below().next().is_some()
+    }
+
+    /// Runs one job of one of those pools, if there is one that this thread may run now.
+    pub(crate) fn help_below(&self) -> bool {
+        // Nobody has borrowed them, as in `on_outer`.
+        self.below()
+            .any(|site| site.as_current(|site| site.help_in_wait(1) > 0))
+    }
+
     /// Whether the worker has a reason to get up.
     fn is_called(&self) -> bool {
         self.active().is_called() || self.below().any(|site| site.active().has_mail())
     }
 
     fn sleep_until(&self, event: &impl Awaited) {
+        // What it may not run now others should.
+        self.active().speak_up();
         let or = || self.is_called();
         // What a task waits for is running already and most often short: when a chain of waits unwinds,
         // each link is set a moment after the one before, and being woken for each would cost a
@@ -587,44 +642,5 @@ impl<'w, 'c> Site<'w, 'c> {
                 .park(|| event.happened() || event.has_job() || or());
             event.awake();
         }
-    }
-
-    /// Runs `f`, while thieves leave what is queued here to this worker, as long as it [gets on](Self::get_on) with it:
-    /// very fast, if so asked.
-    pub(crate) fn left_alone<R>(&self, fast: bool, f: impl FnOnce() -> R) -> R {
-        struct Back<'a, 'w, 'c>(&'a Site<'w, 'c>, u32);
-        impl Drop for Back<'_, '_, '_> {
-            fn drop(&mut self) {
-                self.0.active().queue().set_leave_me(self.1);
-            }
-        }
-        let before = self
-            .active()
-            .queue()
-            .set_leave_me(if fast { FAST_STEPS } else { STEPS });
-        let _back = Back(self, before);
-        f()
-    }
-
-    /// A task of `left_alone` is done.
-    #[inline(always)]
-    pub(crate) fn get_on(&self) {
-        self.active().queue().get_on();
-    }
-
-    /// Runs `f`; waits inside of it run only tasks that were queued in it.
-    pub(crate) fn isolate<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct Back<'a, 'w, 'c>(&'a Site<'w, 'c>, Option<Mark>, bool);
-        impl Drop for Back<'_, '_, '_> {
-            fn drop(&mut self) {
-                self.0.isolated.set(self.1);
-                self.0.active().queue().set_one_by_one(self.2);
-            }
-        }
-        // A thief with a batch of ours might get stuck in a task that wants our lock before it has run
-        // all of them.
-        let batches = self.active().queue().set_one_by_one(true);
-        let _back = Back(self, self.isolated.replace(Some(self.mark())), batches);
-        f()
     }
 }

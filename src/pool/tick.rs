@@ -35,6 +35,9 @@ impl Pool {
     /// - After a shutdown nothing is queued. A job that is found all the same, because a late call has queued it, is run
     ///   with all that it queues: nobody comes for the rest.
     ///
+    /// With a [`PausedClock::auto`](crate::time::PausedClock::auto) a pool without threads that has nothing queued moves the
+    /// clock to the next time that somebody waits for, and goes on with what that wakes.
+    ///
     /// A panic of the job goes where it always goes: to the handle, or to
     /// [`on_panic`](crate::PoolBuilder::on_panic).
     pub fn tick(&self) -> bool {
@@ -58,7 +61,7 @@ impl Pool {
     /// ```
     ///
     /// A job that queues itself again is run again and again: then this does not return, and calls to
-    /// [`tick`](Self::tick) are the better loop.
+    /// [`tick`](Self::tick) are the better loop. So does an interval by a clock that moves by itself.
     pub fn run_until_stalled(&self) -> usize {
         self.inner().help(usize::MAX)
     }
@@ -67,11 +70,20 @@ impl Pool {
 impl Inner {
     /// Runs at most so many jobs on this thread, and says how many it ran.
     fn help(&self, most: usize) -> usize {
-        let help = |site: &Site<'_, '_>| (0..most).take_while(|_| site.help_once()).count();
+        let help = |site: &Site<'_, '_>| {
+            let mut ran = 0;
+            loop {
+                ran += site.help(most - ran);
+                // Where nothing may run, no time passes either.
+                if ran == most || site.waits_alone() || !self.skip_time(false) {
+                    return ran;
+                }
+            }
+        };
         Site::with(|site| match site {
             Some(site) if site.is_inside(self) => self.on_site(help),
             // A place costs more than a look, and a loop of ticks looks often.
-            _ if !self.core().has_work() => 0,
+            _ if !self.core().has_work() && !self.skip_time(false) => 0,
             _ => self.try_as_guest(help).unwrap_or(0),
         })
     }

@@ -1,9 +1,12 @@
 //! Who goes on, and who waits for what.
 
 use super::{Failure, failure::Kind};
-use crate::ground::{
-    rng::Rng,
-    thread::{self as directed, Director, Point},
+use crate::{
+    clock::PausedClock,
+    ground::{
+        rng::Rng,
+        thread::{self as directed, Director, Point},
+    },
 };
 use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -34,6 +37,8 @@ enum Stand {
     Checking(u64, Option<Instant>),
     /// It waits until that thread has left.
     Joining(ThreadId),
+    /// It moves the clock when nobody else can go on.
+    KeepsTime,
     /// Its thread is none of ours any more.
     Left,
 }
@@ -70,6 +75,8 @@ struct State {
     fingerprint: u64,
     /// Grows with everything that may bring something about for which others wait.
     happened: u64,
+    /// Moves when nobody can go on.
+    clock: Option<PausedClock>,
     failure: Option<Kind>,
 }
 
@@ -98,7 +105,7 @@ impl State {
             Stand::Parked(_) => slot.token,
             Stand::Checking(since, _) => since < self.happened,
             Stand::Joining(thread) => self.has_left(thread),
-            Stand::Coming | Stand::Left => false,
+            Stand::Coming | Stand::KeepsTime | Stand::Left => false,
         }
     }
 
@@ -138,9 +145,25 @@ impl State {
         sleepers.get(self.rng.below(sleepers.len())).copied()
     }
 
-    /// Nobody can go on before some time has passed: sleeps until the first one is due. Virtual time would be moved on
-    /// here instead.
+    /// Who keeps the time, if somebody waits for the clock, or there is nobody else.
+    fn choose_keeper(&self) -> Option<usize> {
+        let keeps = |slot: &Slot| slot.stand == Stand::KeepsTime;
+        let keeper = self.slots.iter().position(keeps)?;
+        let awaited = self.clock.as_ref().is_some_and(|clock| clock.pending() > 0);
+        (awaited || self.have_others_left(keeper)).then_some(keeper)
+    }
+
+    fn have_others_left(&self, actor: usize) -> bool {
+        let mut others = self.slots.iter().enumerate().filter(|(at, _)| *at != actor);
+        others.all(|(_, slot)| slot.stand == Stand::Left)
+    }
+
+    /// Nobody can go on before some time has passed: by the clock of the rehearsal, if somebody waits for that; else sleeps
+    /// until the first one is due.
     fn let_time_pass(&mut self) -> Option<usize> {
+        if let Some(keeper) = self.choose_keeper() {
+            return Some(keeper);
+        }
         let due = |slot: &Slot| match slot.stand {
             Stand::Parked(until) | Stand::Checking(_, until) => until,
             _ => None,
@@ -208,7 +231,7 @@ impl State {
                 Stand::Parked(Some(_)) => "sleeps for a time",
                 Stand::Checking(..) => "waits for something",
                 Stand::Joining(_) => "waits for the end of another",
-                Stand::Left => continue,
+                Stand::KeepsTime | Stand::Left => continue,
             };
             lines.push(format!("{} {doing}", slot.name));
         }
@@ -217,7 +240,12 @@ impl State {
 }
 
 impl Rehearsing {
-    pub(super) fn new(workers: usize, seed: u64, most_points: u64) -> Self {
+    pub(super) fn new(
+        workers: usize,
+        seed: u64,
+        most_points: u64,
+        clock: Option<PausedClock>,
+    ) -> Self {
         let mut rng = Rng::new(seed);
         let style = match rng.below(8) {
             0 | 1 => Style::Anybody(2),
@@ -237,6 +265,7 @@ impl Rehearsing {
             turns: 0,
             fingerprint: seed,
             happened: 1,
+            clock,
             failure: None,
         };
         for worker in 0..workers {
@@ -286,6 +315,24 @@ impl Rehearsing {
         let result = start(actor);
         self.until_all_have_come();
         result
+    }
+
+    /// `actor` moves the clock whenever nobody else can go on, until all others have left. It is an actor of its own because
+    /// the wakers have to be called by somebody who is no worker, as the timer of a process is.
+    pub(super) fn keep_time(&self, actor: usize, clock: &PausedClock) {
+        loop {
+            let mut state = self.lock();
+            state.slots[actor].stand = Stand::KeepsTime;
+            self.hand_over(state, Some(actor));
+            let mut state = self.lock();
+            state.slots[actor].stand = Stand::Ready;
+            state.happened += 1;
+            if state.have_others_left(actor) {
+                return;
+            }
+            drop(state);
+            clock.advance_to_next();
+        }
     }
 
     /// Waits until everybody is at a point.
@@ -442,6 +489,8 @@ impl Director for Rehearsing {
 
     fn join(&self, actor: usize, other: ThreadId) {
         let mut state = self.lock();
+        // What it has done since its last point.
+        state.happened += 1;
         state.slots[actor].stand = Stand::Joining(other);
         self.hand_over(state, Some(actor));
         self.lock().slots[actor].stand = Stand::Ready;

@@ -40,8 +40,13 @@
 //! # What it cannot find
 //!
 //! Everything happens in one order that all agree on, so a missing fence goes unnoticed, and between two points
-//! nobody is interrupted; the model checker looks there. Time is not virtual yet: deadlines and timeouts come when they
-//! come, on threads that nobody directs.
+//! nobody is interrupted; the model checker looks there.
+//!
+//! # Time
+//!
+//! With a [clock](Rehearsal::clock) the [sleeps](crate::time) of futures are rehearsed too: virtual time passes when nobody
+//! can go on, and only then; so everything that can happen before a sleep is over does. Other deadlines, those of submitted
+//! tasks and of tokens, come when they come, on a thread that nobody directs.
 //!
 //! # What a rehearsed program must not do
 //!
@@ -55,6 +60,7 @@ mod failure;
 pub use failure::Failure;
 
 use crate::{
+    clock::PausedClock,
     ground::{
         thread as directed,
         unwind::{self, Payload},
@@ -84,6 +90,7 @@ pub struct Rehearsal {
     workers: usize,
     seed: u64,
     most_points: u64,
+    clock: Option<PausedClock>,
     configure: Option<Configure>,
 }
 
@@ -109,6 +116,7 @@ impl Rehearsal {
             workers,
             seed,
             most_points: MOST_POINTS,
+            clock: None,
             configure: None,
         }
     }
@@ -125,6 +133,33 @@ impl Rehearsal {
     #[must_use]
     pub fn pool(mut self, configure: impl FnOnce(PoolBuilder) -> PoolBuilder + 'static) -> Self {
         self.configure = Some(Box::new(configure));
+        self
+    }
+
+    /// Gives the pool this clock, which moves to the next time that somebody waits for when nobody can go on.
+    ///
+    /// ```
+    /// use filch::{rehearse::Rehearsal, time::{self, PausedClock}};
+    /// use std::time::Duration;
+    ///
+    /// for seed in 0..20 {
+    ///     let clock = PausedClock::new();
+    ///     let rehearsal = Rehearsal::new(2, seed).clock(&clock);
+    ///     let hours = rehearsal.run(move |pool| {
+    ///         let hour = Duration::from_secs(3600);
+    ///         let slow = pool.spawn_future(async move { time::sleep(2 * hour).await });
+    ///         let quick = pool.spawn_future(async move { time::sleep(hour).await });
+    ///         quick.join().unwrap();
+    ///         assert!(!slow.is_finished());
+    ///         slow.join().unwrap();
+    ///         clock.elapsed().as_secs() / 3600
+    ///     });
+    ///     assert_eq!(hours, 2);
+    /// }
+    /// ```
+    #[must_use]
+    pub fn clock(mut self, clock: &PausedClock) -> Self {
+        self.clock = Some(clock.clone());
         self
     }
 
@@ -169,12 +204,18 @@ impl Rehearsal {
         f: impl FnOnce(&Pool) -> R + Send + 'static,
     ) -> Result<Rehearsed<R>, Failure> {
         let (workers, seed) = (self.workers, self.seed);
-        let director = Arc::new(Rehearsing::new(workers, seed, self.most_points));
+        let mut builder = Pool::builder();
+        if let Some(clock) = &self.clock {
+            builder = builder.clock(clock);
+        }
+        let clock = self.clock;
+        let director = Rehearsing::new(workers, seed, self.most_points, clock.clone());
+        let director = Arc::new(director);
         let configure = self
             .configure
             .unwrap_or_else(|| Box::new(|builder| builder));
         let (coming, leaving) = (director.clone(), director.clone());
-        let pool = configure(Pool::builder())
+        let pool = configure(builder)
             .workers(workers)
             .seed(seed)
             // Looking around in vain is dull to watch.
@@ -187,6 +228,12 @@ impl Rehearsal {
             .unwrap_or_else(|error| panic!("the rehearsal could not be started: {error}"));
         director.until_all_have_come();
         let first = director.add(|actor| start(&director, actor, move || f(&pool)));
+        if let Some(clock) = clock {
+            let keeper = director.clone();
+            director.add(|actor| {
+                start(&director, actor, move || keeper.keep_time(actor, &clock));
+            });
+        }
         let course = director.direct()?;
         match first.join() {
             Ok(Ok(value)) => Ok(Rehearsed {

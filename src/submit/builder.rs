@@ -81,7 +81,10 @@ where
     let number = Site::with(|site| site.map(|site| site.pool().number()));
     let pool = match number.and_then(Inner::find) {
         Some(pool) => Cow::Owned(pool),
-        None => Cow::Borrowed(Pool::global().inner()),
+        None => match Pool::current() {
+            Some(pool) => Cow::Owned(pool.inner().clone()),
+            None => Cow::Borrowed(Pool::global().inner()),
+        },
     };
     Task {
         pool,

@@ -183,7 +183,7 @@ impl Pool {
 fn on_current<R>(f: impl FnOnce(&Inner, Option<&Site<'_, '_>>) -> R) -> R {
     Site::with(|site| match site {
         Some(here) => f(here.pool(), site),
-        None => f(Pool::global().inner(), None),
+        None => Pool::with_default(|pool| f(pool.inner(), None)),
     })
 }
 

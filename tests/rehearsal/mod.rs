@@ -2,8 +2,11 @@
 #![allow(dead_code, reason = "every test file uses some of it")]
 
 pub(crate) mod after;
+pub(crate) mod futures;
 pub(crate) mod graphs;
+pub(crate) mod sleeps;
 pub(crate) mod tasks;
+pub(crate) mod timers;
 
 use filch::Rng;
 use std::env;

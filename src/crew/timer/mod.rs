@@ -1,7 +1,7 @@
 //! The one timer of the process.
 //!
-//! Every deadline of the process is an entry in one [`Queue`], behind one lock, and one thread, `filch-timer`,
-//! sleeps until the first of them is due: no polling, and nothing at all while there is no entry.
+//! Every deadline and every sleep of the process is an entry in one [queue](Alarms), behind one lock, and one thread,
+//! `filch-timer`, sleeps until the first of them is due: no polling, and nothing at all while there is no entry.
 //!
 //! # The thread
 //!
@@ -21,18 +21,24 @@
 //! out never wakes it: at the time that it has written down it looks, finds nothing due, and sleeps on. So
 //! timeouts that are set and taken back in turn, far in the future, cost no wake each.
 //!
-//! # Callbacks
+//! # Callbacks and wakers
 //!
 //! They run on the thread of the timer, one after the other: in the order of their times, those of the same
 //! time in the order of their creation, never early, and outside of the lock. So they must be short. A panic is
-//! contained; it has been reported by the panic hook.
+//! contained; it has been reported by the panic hook. One that blocks holds the others up for a moment, until another
+//! thread takes over: see [`serve`].
 
+mod alarm;
 mod queue;
+mod serve;
 #[cfg(all(test, not(filch_loom)))]
 mod tests;
 
+pub(crate) use alarm::{Alarm, Alarms, renew};
+pub(crate) use queue::Ticket;
+
 use crate::ground::unwind;
-use queue::{Queue, Ticket};
+use serve::{Rest, Service};
 use std::{
     error::Error,
     fmt,
@@ -40,35 +46,32 @@ use std::{
     process,
     // Not through the door to loom's: a lock around plain data, whose users model checks leave out.
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    thread,
+    task::Waker,
     time::Instant,
 };
-
-type Callback = Box<dyn FnOnce() + Send>;
 
 /// A queue of deadlines and the thread that serves it. The process has one, [`Timer::global`].
 pub(crate) struct Timer {
     state: Mutex<State>,
     /// There is an entry that comes earlier than the thread means to look.
     earlier: Condvar,
+    /// The same for the one who watches it.
+    watched: Condvar,
 }
 
 struct State {
-    queue: Queue<Instant, Callback>,
+    queue: Alarms,
     /// The process in which the thread runs, or `None` before it was started.
     process: Option<u32>,
+    /// When the thread will look at the queue.
     rest: Rest,
+    service: Service,
 }
 
-/// When the thread will look at the queue.
-#[derive(Clone, Copy, Debug)]
-enum Rest {
-    /// Before it sleeps the next time.
-    Awake,
-    /// At this time at the latest.
-    Until(Instant),
-    /// When it is woken.
-    Forever,
+impl AsMut<Alarms> for State {
+    fn as_mut(&mut self) -> &mut Alarms {
+        &mut self.queue
+    }
 }
 
 static GLOBAL: Timer = Timer::new();
@@ -77,11 +80,13 @@ impl Timer {
     const fn new() -> Self {
         Self {
             state: Mutex::new(State {
-                queue: Queue::new(),
+                queue: Alarms::new(),
                 process: None,
                 rest: Rest::Awake,
+                service: Service::new(),
             }),
             earlier: Condvar::new(),
+            watched: Condvar::new(),
         }
     }
 
@@ -99,36 +104,53 @@ impl Timer {
         at: Instant,
         callback: impl FnOnce() + Send + 'static,
     ) -> Result<TimerHandle, TimerError> {
-        self.at_with(at, Box::new(callback), start)
-    }
-
-    fn at_with(
-        &'static self,
-        at: Instant,
-        callback: Callback,
-        start: impl FnOnce(&'static Self) -> io::Result<()>,
-    ) -> Result<TimerHandle, TimerError> {
-        let mut state = self.lock();
-        // If this fails, the callback is dropped after the guard, as every parameter is.
-        self.start_if_none(&mut state, start)?;
-        let wake = match state.rest {
-            Rest::Awake => false,
-            Rest::Until(time) => at < time,
-            Rest::Forever => true,
-        };
-        let ticket = state.queue.insert(at, callback);
-        if wake {
-            // The next one that comes later than this need not wake it once more.
-            state.rest = Rest::Until(at);
-        }
-        drop(state);
-        if wake {
-            self.earlier.notify_one();
-        }
+        let ticket = self.insert_with(at, Alarm::Call(Box::new(callback)), serve::start)?;
         Ok(TimerHandle {
             timer: self,
             ticket: Some(ticket),
         })
+    }
+
+    /// Wakes `waker` on the thread of the timer at `at`, or at once when that has passed. The caller
+    /// [removes](Self::remove) the entry when nobody waits for it any more.
+    ///
+    /// # Errors
+    /// As of [`at`](Self::at).
+    pub(crate) fn wake_at(&'static self, at: Instant, waker: Waker) -> Result<Ticket, TimerError> {
+        self.insert_with(at, Alarm::Wake(waker), serve::start)
+    }
+
+    /// Sees to it that the entry wakes `waker` and no other. False when it has gone: its time has come.
+    pub(crate) fn renew(&self, ticket: Ticket, waker: &Waker) -> bool {
+        renew(&self.state, ticket, waker)
+    }
+
+    /// Takes an entry out, unless its time has come.
+    pub(crate) fn remove(&self, ticket: Ticket) -> Option<Alarm> {
+        self.lock().queue.remove(ticket)
+    }
+
+    fn insert_with(
+        &'static self,
+        at: Instant,
+        alarm: Alarm,
+        start: impl FnOnce(&'static Self) -> io::Result<()>,
+    ) -> Result<Ticket, TimerError> {
+        let mut state = self.lock();
+        // If this fails, the alarm is dropped after the guard, as every parameter is.
+        self.start_if_none(&mut state, start)?;
+        let ticket = state.queue.insert(at, alarm);
+        // The next one that comes later than this need not wake anybody once more.
+        let wake = state.rest.shorten(at);
+        let watch = state.service.watch.shorten(at);
+        drop(state);
+        if wake {
+            self.earlier.notify_one();
+        }
+        if watch {
+            self.watched.notify_one();
+        }
+        Ok(ticket)
     }
 
     /// Starts the thread if there is none in this process. For those who rely on an entry that is there already: it
@@ -137,7 +159,7 @@ impl Timer {
     /// # Errors
     /// When the thread is not there and cannot be started.
     pub(crate) fn ensure_thread(&'static self) -> Result<(), TimerError> {
-        self.start_if_none(&mut self.lock(), start)
+        self.start_if_none(&mut self.lock(), serve::start)
     }
 
     fn start_if_none(
@@ -149,53 +171,15 @@ impl Timer {
         if state.process != Some(here) {
             start(self).map_err(|source| TimerError { source })?;
             state.process = Some(here);
+            // Those of the parent process, if this is a child, are not here.
+            state.service = Service::first(&state.service);
         }
         Ok(())
-    }
-
-    /// What the thread does, for ever.
-    fn serve(&self) -> ! {
-        let mut state = self.lock();
-        loop {
-            state.rest = Rest::Awake;
-            let now = Instant::now();
-            // Those that became due since are found in the next round.
-            while let Some(callback) = state.queue.pop_due(now) {
-                drop(state);
-                if let Err(payload) = unwind::contain(callback) {
-                    unwind::discard(payload);
-                }
-                state = self.lock();
-            }
-            state = match state.queue.next_at() {
-                None => {
-                    state.rest = Rest::Forever;
-                    self.earlier
-                        .wait(state)
-                        .unwrap_or_else(PoisonError::into_inner)
-                }
-                Some(at) => match at.checked_duration_since(Instant::now()) {
-                    None => state,
-                    Some(time) => {
-                        state.rest = Rest::Until(at);
-                        let woken = self.earlier.wait_timeout(state, time);
-                        woken.unwrap_or_else(PoisonError::into_inner).0
-                    }
-                },
-            };
-        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Starts the thread of `timer`.
-fn start(timer: &'static Timer) -> io::Result<()> {
-    let thread = thread::Builder::new().name("filch-timer".into());
-    // Nobody joins it: see the module. The size of its stack is the usual one, since callbacks of users run there.
-    thread.spawn(|| timer.serve()).map(drop)
 }
 
 impl fmt::Debug for Timer {
@@ -221,16 +205,13 @@ impl TimerHandle {
     /// Takes the entry out and drops its callback. True when it was still pending: then the callback has not
     /// run and never will. Otherwise it has run, or is running now; that is not waited for, so the callback
     /// itself may call this.
-    #[allow(
-        dead_code,
-        reason = "for the sleeps and timeouts of futures; tokens drop theirs"
-    )]
+    #[cfg(all(test, not(filch_loom)))]
     pub(crate) fn cancel(mut self) -> bool {
         self.take_out()
     }
 
     /// Leaves the entry to itself.
-    #[allow(dead_code, reason = "for the sleeps and timeouts of futures")]
+    #[cfg(all(test, not(filch_loom)))]
     pub(crate) fn detach(mut self) {
         self.ticket = None;
     }
@@ -239,7 +220,7 @@ impl TimerHandle {
         let Some(ticket) = self.ticket.take() else {
             return false;
         };
-        let callback = self.timer.lock().queue.remove(ticket);
+        let callback = self.timer.remove(ticket);
         let pending = callback.is_some();
         // The lock is free again: what the callback owns may be anybody's.
         unwind::discard(callback);

@@ -91,6 +91,15 @@ impl<T: Ord + Copy, V> Queue<T, V> {
         Some(self.take(slot.place as usize))
     }
 
+    /// The value of an entry, unless it has gone already.
+    pub(crate) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut V> {
+        let slot = self.slots.get_mut(ticket.slot as usize)?;
+        match slot.number == ticket.number {
+            true => slot.value.as_mut(),
+            false => None,
+        }
+    }
+
     /// Takes out the first entry that is due at `now`.
     pub(crate) fn pop_due(&mut self, now: T) -> Option<V> {
         if self.next_at()? > now {
@@ -307,6 +316,7 @@ mod tests {
                         let (ticket, entry) = tickets[which.index(tickets.len())];
                         let there = model.binary_search(&entry).ok();
                         prop_assert_eq!(queue.has(ticket), there.is_some());
+                        prop_assert_eq!(queue.get_mut(ticket).copied(), there.map(|_| entry.1));
                         let expected = there.map(|at| model.remove(at).1);
                         prop_assert_eq!(queue.remove(ticket), expected);
                     }

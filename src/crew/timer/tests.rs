@@ -1,4 +1,7 @@
-use super::{Rest, Timer, TimerHandle, start};
+use super::{
+    Alarm, Rest, Timer, TimerError, TimerHandle,
+    serve::{GRACE, THREADS, start},
+};
 use std::{
     io,
     sync::{
@@ -6,6 +9,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
         mpsc::{self, Receiver, Sender},
     },
+    task::{Wake, Waker},
     thread,
     time::{Duration, Instant},
 };
@@ -32,8 +36,14 @@ fn send<T: Send + 'static>(to: &Sender<T>, what: T) -> impl FnOnce() + Send + 's
     move || to.send(what).unwrap()
 }
 
-/// Keeps the thread of the timer busy until the result is dropped.
+/// Keeps the thread of the timer busy until the result is dropped; nobody takes over.
 fn busy(timer: &'static Timer) -> Sender<()> {
+    timer.lock().service.pretend_watched();
+    stuck(timer)
+}
+
+/// A callback that does not return until the result is dropped.
+fn stuck(timer: &'static Timer) -> Sender<()> {
     let (to, from) = mpsc::channel::<()>();
     let (ready, is_ready) = mpsc::channel();
     let callback = move || {
@@ -55,6 +65,20 @@ fn pending(timer: &Timer) -> usize {
 }
 
 impl Timer {
+    /// [`Timer::at`] with another way to start the thread.
+    fn at_with(
+        &'static self,
+        at: Instant,
+        callback: Box<dyn FnOnce() + Send>,
+        start: impl FnOnce(&'static Self) -> io::Result<()>,
+    ) -> Result<TimerHandle, TimerError> {
+        let ticket = self.insert_with(at, Alarm::Call(callback), start)?;
+        Ok(TimerHandle {
+            timer: self,
+            ticket: Some(ticket),
+        })
+    }
+
     /// What a child process sees after a fork: a thread that runs somewhere else.
     pub(crate) fn lose_thread(&self) {
         self.lock().process = Some(0);
@@ -258,4 +282,108 @@ fn far_entries_that_come_and_go_do_not_wake_the_thread() {
     assert!(first.cancel());
     assert!(asleep(), "it was woken for an entry that left");
     assert_eq!(pending(timer), 0);
+}
+
+/// A waker that sends its number.
+struct Tells(Sender<usize>, usize);
+
+impl Wake for Tells {
+    fn wake(self: Arc<Self>) {
+        self.0.send(self.1).unwrap();
+    }
+}
+
+fn tells(to: &Sender<usize>, what: usize) -> Waker {
+    Arc::new(Tells(to.clone(), what)).into()
+}
+
+#[test]
+fn a_waker_is_woken_once_and_may_be_exchanged_before() {
+    let (to, from) = mpsc::channel();
+    let (timer, at) = (timer(), soon());
+    let busy = busy(timer);
+    let (first, second) = (tells(&to, 1), tells(&to, 2));
+    let ticket = timer.wake_at(at, first.clone()).unwrap();
+    assert!(timer.renew(ticket, &first), "it is the same one");
+    assert!(timer.renew(ticket, &second));
+    let removed = timer.wake_at(at, first.clone()).unwrap();
+    assert!(timer.remove(removed).is_some() && timer.remove(removed).is_none());
+    assert!(!timer.renew(removed, &first), "it has gone");
+    drop(busy);
+    assert_eq!(receive(&from), 2);
+    assert!(!timer.renew(ticket, &first), "its time has come");
+    drop((to, first, second));
+    assert!(
+        from.recv_timeout(LIMIT).is_err(),
+        "nobody else has been woken"
+    );
+}
+
+#[test]
+fn a_waker_is_exchanged_outside_of_the_lock() {
+    struct Uses(&'static Timer);
+    impl Wake for Uses {
+        fn wake(self: Arc<Self>) {}
+    }
+    impl Drop for Uses {
+        fn drop(&mut self) {
+            assert_eq!(pending(self.0), 1); // needs the lock
+            std::panic::resume_unwind(Box::new("a drop that panics"));
+        }
+    }
+    let timer = timer();
+    let ticket = timer.wake_at(never(), Arc::new(Uses(timer)).into());
+    let ticket = ticket.unwrap();
+    assert!(
+        timer.renew(ticket, Waker::noop()),
+        "the panic goes no further"
+    );
+    assert!(timer.remove(ticket).is_some());
+}
+
+#[test]
+fn callbacks_that_block_hold_nobody_up_for_long() {
+    let timer = timer();
+    let (to, from) = mpsc::channel();
+    // One fewer than there may be threads: the last one serves.
+    let mut blocked: Vec<_> = (1..THREADS).map(|_| stuck(timer)).collect();
+    for n in 0..3 {
+        timer.at(soon(), send(&to, n)).unwrap().detach();
+        assert_eq!(receive(&from), n);
+    }
+    assert_eq!(timer.lock().service.threads(), THREADS);
+    // All of them: then it is served when the first one comes back.
+    blocked.push(stuck(timer));
+    timer.at(soon(), send(&to, 9)).unwrap().detach();
+    drop(blocked.swap_remove(0));
+    assert_eq!(receive(&from), 9);
+    drop(blocked);
+    // Those that come back end, but for one that watches.
+    let start = Instant::now();
+    while timer.lock().service.threads() > 2 {
+        assert!(start.elapsed() < LIMIT, "they don't end");
+        thread::sleep(Duration::from_millis(1));
+    }
+    let again = stuck(timer);
+    timer.at(soon(), send(&to, 3)).unwrap().detach();
+    assert_eq!(receive(&from), 3);
+    drop(again);
+}
+
+#[test]
+fn short_callbacks_are_left_to_one_thread() {
+    let timer = timer();
+    let (to, from) = mpsc::channel();
+    let start = Instant::now();
+    let mut seen = Vec::new();
+    // For as long as it takes the watcher to look many times.
+    while start.elapsed() < 10 * GRACE {
+        let to = to.clone();
+        let tell = move || to.send(thread::current().id()).unwrap();
+        timer.at(Instant::now(), tell).unwrap().detach();
+        seen.push(receive(&from));
+    }
+    seen.dedup();
+    // A busy machine may well keep a thread from its short callback for a grace, but not each time.
+    assert!(seen.len() < 4, "{} threads served", seen.len());
 }

@@ -1,0 +1,190 @@
+//! Times that come again and again.
+
+use super::Sleep;
+use crate::ground::canary::{Canary, broken};
+use std::{
+    fmt,
+    future::poll_fn,
+    task::{Context, Poll, ready},
+    time::{Duration, Instant},
+};
+
+/// What an [`Interval`] does when a tick was not taken in time.
+///
+/// With a period of 10, the first tick at 0, and somebody who takes the second one only at 35:
+///
+/// | | ticks taken at |
+/// |---|---|
+/// | `Burst` | 0, 35 (that of 10), 35 (of 20), 35 (of 30), 40, 50, … |
+/// | `Delay` | 0, 35 (that of 10), 45, 55, … |
+/// | `Skip` | 0, 35 (that of 10), 40, 50, … |
+///
+/// ```
+/// use filch::time::{MissedTicks, PausedClock};
+///
+/// let clock = PausedClock::new();
+/// let hourly = clock.interval(std::time::Duration::from_secs(3600));
+/// let hourly = hourly.missed_ticks(MissedTicks::Delay);
+/// # drop(hourly);
+/// assert_eq!(MissedTicks::default(), MissedTicks::Burst);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MissedTicks {
+    /// Those that were missed come at once, one after the other, until it has caught up: the number of ticks is
+    /// right.
+    #[default]
+    Burst,
+    /// The next one comes a period after this one was taken: never two ticks in less than a period. It does not catch
+    /// up, so what each tick was late adds up.
+    Delay,
+    /// Those that were missed are left out, and the next one comes at its time: multiples of the period from the start.
+    Skip,
+}
+
+/// Ticks once a period; from [`interval`](crate::time::interval), [`interval_at`](crate::time::interval_at).
+///
+/// ```
+/// use filch::time;
+/// use std::time::Duration;
+///
+/// let (first, third) = filch::block_on(async {
+///     let mut interval = time::interval(Duration::from_millis(1));
+///     let first = interval.tick().await;
+///     interval.tick().await;
+///     (first, interval.tick().await)
+/// });
+/// assert_eq!(third - first, Duration::from_millis(2)); // what they were meant for
+/// ```
+pub struct Interval {
+    /// Waits for the next tick.
+    sleep: Sleep,
+    period: Duration,
+    missed: MissedTicks,
+}
+
+impl Interval {
+    #[track_caller]
+    pub(super) fn new(first: Sleep, period: Duration) -> Self {
+        assert!(
+            !period.is_zero(),
+            "an interval without a period would tick for ever at once; use a period above zero"
+        );
+        Self {
+            sleep: first,
+            period,
+            missed: MissedTicks::default(),
+        }
+    }
+
+    /// What it does when a tick is not taken in time; [`MissedTicks::Burst`] by default.
+    #[must_use]
+    pub fn missed_ticks(mut self, missed: MissedTicks) -> Self {
+        self.missed = missed;
+        self
+    }
+
+    /// The time from one tick to the next.
+    ///
+    /// ```
+    /// use filch::time;
+    /// use std::time::Duration;
+    ///
+    /// let second = Duration::from_secs(1);
+    /// assert_eq!(time::interval(second).period(), second);
+    /// ```
+    #[must_use]
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// Waits for the next tick, and says what time it was meant for. A future that is dropped before loses nothing: the
+    /// tick is there for the next one.
+    ///
+    /// ```
+    /// use filch::time::{MissedTicks, PausedClock};
+    /// use std::{pin::pin, task::{Context, Poll, Waker}, time::Duration};
+    ///
+    /// let clock = PausedClock::new();
+    /// let ms = Duration::from_millis;
+    /// let start = clock.now();
+    /// let mut interval = clock.interval(ms(10)).missed_ticks(MissedTicks::Skip);
+    /// let mut tick = || {
+    ///     let mut cx = Context::from_waker(Waker::noop());
+    ///     pin!(interval.tick()).poll(&mut cx).map(|at| at - start)
+    /// };
+    /// assert_eq!(tick(), Poll::Ready(ms(0))); // the first one at once
+    /// assert_eq!(tick(), Poll::Pending);
+    /// clock.advance(ms(35));
+    /// assert_eq!(tick(), Poll::Ready(ms(10)));
+    /// assert_eq!(tick(), Poll::Pending); // those of 20 and 30 were missed
+    /// clock.advance(ms(5));
+    /// assert_eq!(tick(), Poll::Ready(ms(40)));
+    /// ```
+    pub async fn tick(&mut self) -> Instant {
+        poll_fn(|cx| self.poll_tick(cx)).await
+    }
+
+    /// [`tick`](Self::tick) for those who write futures by hand.
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
+        ready!(self.sleep.poll_elapsed(cx));
+        let due = self
+            .sleep
+            .deadline()
+            .expect("only a time that comes has come");
+        let next = self.next(due);
+        self.sleep.move_to(next);
+        Poll::Ready(due)
+    }
+
+    /// The next tick is a period from now.
+    ///
+    /// ```
+    /// use filch::time::PausedClock;
+    /// use std::{task::{Context, Poll, Waker}, time::Duration};
+    ///
+    /// let (clock, second) = (PausedClock::new(), Duration::from_secs(1));
+    /// let mut interval = clock.interval(second);
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// interval.reset();
+    /// assert_eq!(interval.poll_tick(&mut cx), Poll::Pending);
+    /// clock.advance(second);
+    /// assert_eq!(interval.poll_tick(&mut cx), Poll::Ready(clock.now()));
+    /// interval.reset_at(clock.now());
+    /// assert!(interval.poll_tick(&mut cx).is_ready());
+    /// ```
+    pub fn reset(&mut self) {
+        self.sleep.reset_after(self.period);
+    }
+
+    /// The next tick is at `at`, and the others follow it.
+    pub fn reset_at(&mut self, at: Instant) {
+        self.sleep.reset(at);
+    }
+
+    /// When the tick after that of `due` is, which is taken now; `None` when no clock reaches it.
+    fn next(&self, due: Instant) -> Option<Instant> {
+        let now = self.sleep.clock().now();
+        match self.missed {
+            MissedTicks::Burst => due.checked_add(self.period),
+            MissedTicks::Skip if broken(Canary::TickSkip) => now.checked_add(self.period),
+            MissedTicks::Delay => now.checked_add(self.period),
+            MissedTicks::Skip => {
+                // The first multiple of the period that is after now.
+                let late = now.saturating_duration_since(due).as_nanos();
+                let into = late % self.period.as_nanos();
+                let into = Duration::from_nanos_u128(into);
+                (now.max(due)).checked_add(self.period - into)
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interval")
+            .field("next", &self.sleep.deadline())
+            .field("period", &self.period)
+            .field("missed", &self.missed)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,188 @@
+//! Clocks, and what waits for them: the machinery under [`time`](crate::time).
+//!
+//! A future that waits is an entry in a queue of its clock: the time and the waker, nothing else. Polled with another
+//! waker it exchanges it there; dropped, it takes its entry out, in O(log n). It is ready when the clock says that
+//! its time has come, whoever woke it. So nothing is shared with the queue but a ticket, and no wake can be lost: an
+//! entry leaves the queue only after its time, and whoever finds that it has gone is ready.
+
+mod interval;
+mod paused;
+mod sleep;
+mod timeout;
+
+pub use interval::{Interval, MissedTicks};
+pub use paused::PausedClock;
+pub use sleep::Sleep;
+pub use timeout::{Elapsed, Timeout};
+
+use crate::crew::timer::{Alarm, Ticket, Timer};
+use paused::Paused;
+use std::{
+    fmt,
+    future::IntoFuture,
+    sync::Arc,
+    task::Waker,
+    time::{Duration, Instant},
+};
+
+/// What tells the time: the clock of the system, or one that is [paused](PausedClock).
+///
+/// The free functions of [`time`](crate::time) take the clock of the [pool](crate::PoolBuilder::clock) whose worker
+/// calls them. The methods here do the same with a certain clock, anywhere. Clones are the same clock.
+///
+/// ```
+/// use filch::time::{Clock, PausedClock};
+/// use std::time::Duration;
+///
+/// /// Works with any clock, so a test need not wait.
+/// fn is_stale(clock: &Clock, since: std::time::Instant) -> bool {
+///     clock.now() - since > Duration::from_secs(3600)
+/// }
+/// let clock = PausedClock::new();
+/// let start = clock.now();
+/// assert!(!is_stale(&clock, start));
+/// clock.advance(Duration::from_secs(4000));
+/// assert!(is_stale(&clock, start));
+/// assert!(!is_stale(&Clock::real(), std::time::Instant::now()));
+/// ```
+#[derive(Clone, Default)]
+pub struct Clock {
+    /// `None` for that of the system.
+    paused: Option<Arc<Paused>>,
+}
+
+impl Clock {
+    /// The clock of the system, as [`Instant::now`] tells it.
+    ///
+    /// ```
+    /// let clock = filch::time::Clock::real();
+    /// assert!(!clock.is_paused() && clock.now() <= std::time::Instant::now());
+    /// ```
+    #[must_use]
+    pub const fn real() -> Self {
+        Self { paused: None }
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        match &self.paused {
+            None => Instant::now(),
+            Some(paused) => paused.now(),
+        }
+    }
+
+    /// Whether it is a [`PausedClock`].
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.paused.is_some()
+    }
+
+    /// As [`time::sleep`](crate::time::sleep), with this clock.
+    ///
+    /// ```
+    /// use filch::{Pool, time::PausedClock};
+    /// use std::{future::pending, time::Duration};
+    ///
+    /// let clock = PausedClock::auto();
+    /// let pool = Pool::builder().workers(0).clock(&clock).build()?;
+    /// pool.block_on(async {
+    ///     let second = Duration::from_secs(1);
+    ///     clock.sleep(second).await;
+    ///     clock.sleep_until(clock.now() + second).await;
+    ///     assert!(clock.timeout(second, pending::<()>()).await.is_err());
+    ///     assert!(clock.timeout_at(clock.now() + second, pending::<()>()).await.is_err());
+    ///     let mut interval = clock.interval_at(clock.now() + second, second);
+    ///     interval.tick().await;
+    ///     assert_eq!(clock.elapsed(), 5 * second);
+    /// });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn sleep(&self, time: Duration) -> Sleep {
+        Sleep::new(self.clone(), self.after(time))
+    }
+
+    /// As [`time::sleep_until`](crate::time::sleep_until), with this clock.
+    pub fn sleep_until(&self, at: Instant) -> Sleep {
+        Sleep::new(self.clone(), Some(at))
+    }
+
+    /// As [`time::timeout`](crate::time::timeout), with this clock.
+    pub fn timeout<F: IntoFuture>(&self, time: Duration, future: F) -> Timeout<F::IntoFuture> {
+        Timeout::new(self.sleep(time), future.into_future())
+    }
+
+    /// As [`time::timeout_at`](crate::time::timeout_at), with this clock.
+    pub fn timeout_at<F: IntoFuture>(&self, at: Instant, future: F) -> Timeout<F::IntoFuture> {
+        Timeout::new(self.sleep_until(at), future.into_future())
+    }
+
+    /// As [`time::interval`](crate::time::interval), with this clock.
+    ///
+    /// # Panics
+    /// When the period is zero.
+    #[track_caller]
+    pub fn interval(&self, period: Duration) -> Interval {
+        Interval::new(self.sleep_until(self.now()), period)
+    }
+
+    /// As [`time::interval_at`](crate::time::interval_at), with this clock.
+    ///
+    /// # Panics
+    /// When the period is zero.
+    #[track_caller]
+    pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
+        Interval::new(self.sleep_until(start), period)
+    }
+
+    /// The time that is so far ahead; `None` when no clock reaches it.
+    fn after(&self, time: Duration) -> Option<Instant> {
+        self.now().checked_add(time)
+    }
+
+    /// Adds an entry that wakes `waker` at `at`. The waker comes back if that has passed and nobody else will call it.
+    ///
+    /// # Panics
+    /// When the timer of the process has no thread and cannot start one.
+    fn wake_at(&self, at: Instant, waker: Waker) -> Result<Ticket, Waker> {
+        match &self.paused {
+            None => match Timer::global().wake_at(at, waker) {
+                Ok(ticket) => Ok(ticket),
+                Err(error) => panic!("{error}"),
+            },
+            Some(paused) => paused.wake_at(at, waker),
+        }
+    }
+
+    /// Sees to it that the entry wakes `waker`. False when its time has come.
+    fn renew(&self, ticket: Ticket, waker: &Waker) -> bool {
+        match &self.paused {
+            None => Timer::global().renew(ticket, waker),
+            Some(paused) => paused.renew(ticket, waker),
+        }
+    }
+
+    /// Takes an entry out, unless its time has come.
+    fn remove(&self, ticket: Ticket) -> Option<Alarm> {
+        match &self.paused {
+            None => Timer::global().remove(ticket),
+            Some(paused) => paused.remove(ticket),
+        }
+    }
+
+    /// A clock that moves by itself jumps to the next time that somebody waits for, if `idle`: if nothing can happen before
+    /// somebody is woken. False when it does not, or nobody waits.
+    pub(crate) fn skip(&self, idle: impl FnOnce() -> bool) -> bool {
+        let paused = self.paused.as_ref();
+        paused.is_some_and(|paused| paused.is_auto() && idle() && paused.advance_to_next())
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.paused {
+            None => f.write_str("Clock::Real"),
+            Some(paused) => paused.fmt(f),
+        }
+    }
+}

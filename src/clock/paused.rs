@@ -1,0 +1,352 @@
+//! A clock that stands still until it is told to move.
+
+use super::Clock;
+use crate::{
+    crew::timer::{Alarm, Alarms, Ticket, renew},
+    ground::canary::{Canary, broken},
+};
+use std::{
+    fmt,
+    ops::Deref,
+    // Not through the door to loom's: a lock around plain data.
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Waker,
+    time::{Duration, Instant},
+};
+
+/// A clock for tests: it stands still until it is told to move.
+///
+/// Nothing waits for real, every run takes the same path, and times are exact. It has effect only where it is used:
+/// by its own methods (it is a [`Clock`]), and by the free functions of [`time`](crate::time) on workers of a pool
+/// that was [built with it](crate::PoolBuilder::clock). Clones are the same clock.
+///
+/// ```
+/// use filch::{Pool, time::{self, PausedClock}};
+/// use std::{sync::mpsc, time::Duration};
+///
+/// let clock = PausedClock::new();
+/// let pool = Pool::builder().workers(0).clock(&clock).build()?;
+/// let (send, receive) = mpsc::channel();
+/// pool.spawn_future(async move {
+///     time::sleep(Duration::from_secs(3600)).await;
+///     send.send("an hour later").unwrap();
+/// }).detach();
+/// pool.run_until_stalled();
+/// assert!(receive.try_recv().is_err());
+/// clock.advance(Duration::from_secs(3600)); // takes no time
+/// pool.run_until_stalled();
+/// assert_eq!(receive.try_recv(), Ok("an hour later"));
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+///
+/// Its times are [`Instant`]s, as those of the real clock; it starts at the time of its creation.
+/// [`elapsed`](Self::elapsed) is the same in every run.
+///
+/// Deadlines of submitted tasks and of [`CancelToken`](crate::CancelToken)s, and calls that block, are not served by it: they
+/// go by the real clock.
+#[derive(Clone)]
+pub struct PausedClock {
+    clock: Clock,
+    paused: Arc<Paused>,
+}
+
+impl PausedClock {
+    /// A clock that moves only when it is told to.
+    ///
+    /// ```
+    /// let clock = filch::time::PausedClock::new();
+    /// let before = clock.now();
+    /// std::thread::sleep(std::time::Duration::from_millis(2));
+    /// assert_eq!(clock.now(), before);
+    /// ```
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with(false)
+    }
+
+    /// A clock that also moves by itself, to the next time that somebody waits for, when a pool
+    /// [without threads](crate::PoolBuilder::workers) that was built with it would have to wait, in a `block_on` or
+    /// a `join`, or has nothing to do in [`tick`](crate::Pool::tick) or
+    /// [`run_until_stalled`](crate::Pool::run_until_stalled). So a program of sleeps runs to its end by itself, without
+    /// waiting.
+    ///
+    /// What comes from outside of the pool, from other threads or from the system, is not waited for first. In a `block_on`
+    /// outside of the pool it does not move: nobody knows then whether the pool has anything to do.
+    ///
+    /// ```
+    /// use filch::{Pool, time::{self, PausedClock}};
+    /// use std::time::Duration;
+    ///
+    /// let clock = PausedClock::auto();
+    /// let pool = Pool::builder().workers(0).clock(&clock).build()?;
+    /// let hours = pool.block_on(async {
+    ///     let mut hours = 0;
+    ///     while clock.elapsed() < Duration::from_secs(86_400) {
+    ///         time::sleep(Duration::from_secs(3600)).await;
+    ///         hours += 1;
+    ///     }
+    ///     hours
+    /// });
+    /// assert_eq!(hours, 24);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn auto() -> Self {
+        Self::with(true)
+    }
+
+    fn with(auto: bool) -> Self {
+        let start = Instant::now();
+        let paused = Arc::new(Paused {
+            start,
+            auto,
+            state: Mutex::new(State {
+                now: start,
+                queue: Alarms::new(),
+            }),
+        });
+        Self {
+            clock: Clock {
+                paused: Some(paused.clone()),
+            },
+            paused,
+        }
+    }
+
+    /// How far it has moved so far.
+    ///
+    /// ```
+    /// use filch::time::PausedClock;
+    /// use std::time::Duration;
+    ///
+    /// let clock = PausedClock::new();
+    /// clock.advance(Duration::from_millis(30));
+    /// clock.advance(Duration::from_millis(12));
+    /// assert_eq!(clock.elapsed(), Duration::from_millis(42));
+    /// ```
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.now() - self.paused.start
+    }
+
+    /// How many sleeps, timeouts and intervals wait for it.
+    ///
+    /// ```
+    /// use filch::time::PausedClock;
+    /// use std::{pin::pin, task::{Context, Waker}, time::Duration};
+    ///
+    /// let clock = PausedClock::new();
+    /// let mut sleep = Box::pin(clock.sleep(Duration::from_secs(1)));
+    /// assert_eq!(clock.pending(), 0); // it does nothing before it is polled
+    /// assert!(sleep.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    /// assert_eq!(clock.pending(), 1);
+    /// drop(sleep);
+    /// assert_eq!(clock.pending(), 0);
+    /// ```
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.paused.lock().queue.len()
+    }
+
+    /// How far ahead the next time is that somebody waits for.
+    #[must_use]
+    pub fn next(&self) -> Option<Duration> {
+        let state = self.paused.lock();
+        let next = state.queue.next_at()?;
+        Some(next.saturating_duration_since(state.now))
+    }
+
+    /// Moves the clock, and wakes whoever waits for a time on the way, in the order of their times, and of those that
+    /// wait for the same time in the order in which they began to wait. While one is woken it is their time.
+    ///
+    /// Nobody gets to run in between, unless their wakers run them. A task that sleeps three times for a second does
+    /// not do so within an `advance` by three seconds: it is woken after the first, and runs when the clock shows three.
+    /// [`run_for`](Self::run_for) lets everybody run at their time.
+    ///
+    /// # Panics
+    /// When the clock cannot count that far.
+    #[track_caller]
+    pub fn advance(&self, time: Duration) {
+        self.paused.advance(time, || {});
+    }
+
+    /// Moves the clock to the next time that somebody waits for, and wakes all that wait for it. False when nobody
+    /// waits; then it stays.
+    ///
+    /// ```
+    /// use filch::time::PausedClock;
+    ///
+    /// assert!(!PausedClock::new().advance_to_next());
+    /// ```
+    pub fn advance_to_next(&self) -> bool {
+        self.paused.advance_to_next()
+    }
+
+    /// Moves the clock by `time`, from one time that somebody waits for to the next, and calls `run` before the first
+    /// and after each: to let run what was woken. Then everything has happened at its time.
+    ///
+    /// ```
+    /// use filch::{Pool, time::{self, PausedClock}};
+    /// use std::time::Duration;
+    ///
+    /// let clock = PausedClock::new();
+    /// let pool = Pool::builder().workers(0).clock(&clock).build()?;
+    /// let clock_of_task = clock.clone();
+    /// let task = pool.spawn_future(async move {
+    ///     for _ in 0..3 {
+    ///         time::sleep(Duration::from_secs(1)).await;
+    ///     }
+    ///     clock_of_task.elapsed()
+    /// });
+    /// clock.run_for(Duration::from_secs(60), || {
+    ///     pool.run_until_stalled();
+    /// });
+    /// assert_eq!(clock.elapsed(), Duration::from_secs(60));
+    /// assert_eq!(task.join().unwrap(), Duration::from_secs(3));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// When the clock cannot count that far.
+    #[track_caller]
+    pub fn run_for(&self, time: Duration, mut run: impl FnMut()) {
+        run();
+        self.paused.advance(time, run);
+    }
+}
+
+impl Default for PausedClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Deref for PausedClock {
+    type Target = Clock;
+
+    fn deref(&self) -> &Clock {
+        &self.clock
+    }
+}
+
+impl From<PausedClock> for Clock {
+    fn from(paused: PausedClock) -> Self {
+        paused.clock
+    }
+}
+
+impl From<&PausedClock> for Clock {
+    fn from(paused: &PausedClock) -> Self {
+        paused.clock.clone()
+    }
+}
+
+impl fmt::Debug for PausedClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.paused.fmt(f)
+    }
+}
+
+/// What the handles of a paused clock share.
+pub(super) struct Paused {
+    start: Instant,
+    /// Whether it moves when a pool would have to wait.
+    auto: bool,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Never goes back.
+    now: Instant,
+    /// Entries of times after `now`, but for those that are about to be rung.
+    queue: Alarms,
+}
+
+impl AsMut<Alarms> for State {
+    fn as_mut(&mut self) -> &mut Alarms {
+        &mut self.queue
+    }
+}
+
+impl Paused {
+    pub(super) fn now(&self) -> Instant {
+        self.lock().now
+    }
+
+    /// Adds an entry, unless its time has come: it would never be rung.
+    pub(super) fn wake_at(&self, at: Instant, waker: Waker) -> Result<Ticket, Waker> {
+        let mut state = self.lock();
+        match at > state.now {
+            true => Ok(state.queue.insert(at, Alarm::Wake(waker))),
+            false => Err(waker),
+        }
+    }
+
+    pub(super) fn renew(&self, ticket: Ticket, waker: &Waker) -> bool {
+        renew(&self.state, ticket, waker)
+    }
+
+    pub(super) fn remove(&self, ticket: Ticket) -> Option<Alarm> {
+        self.lock().queue.remove(ticket)
+    }
+
+    pub(super) fn is_auto(&self) -> bool {
+        self.auto
+    }
+
+    #[track_caller]
+    fn advance(&self, time: Duration, mut run: impl FnMut()) {
+        let Some(end) = self.lock().now.checked_add(time) else {
+            panic!("the clock cannot count that far; advance it by less than {time:?}");
+        };
+        while self.step(end) {
+            run();
+        }
+        let mut state = self.lock();
+        state.now = state.now.max(end);
+    }
+
+    pub(super) fn advance_to_next(&self) -> bool {
+        let next = self.lock().queue.next_at();
+        next.is_some_and(|next| self.step(next))
+    }
+
+    /// Moves to the first time that somebody waits for, if that is not after `end`, and rings everything of that time.
+    /// False when there is none.
+    fn step(&self, end: Instant) -> bool {
+        let mut state = self.lock();
+        let Some(next) = state.queue.next_at().filter(|next| *next <= end) else {
+            return false;
+        };
+        state.now = state.now.max(next);
+        let due = if broken(Canary::SleepEarly) {
+            end
+        } else {
+            next
+        };
+        while let Some(alarm) = state.queue.pop_due(due) {
+            drop(state);
+            alarm.ring();
+            state = self.lock();
+            if broken(Canary::ClockForgets) && state.queue.next_at() == Some(next) {
+                drop(state.queue.pop_due(due));
+            }
+        }
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Paused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        f.debug_struct("PausedClock")
+            .field("elapsed", &(state.now - self.start))
+            .field("pending", &state.queue.len())
+            .field("auto", &self.auto)
+            .finish()
+    }
+}

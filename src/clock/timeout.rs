@@ -1,0 +1,136 @@
+//! A future and the time that it has.
+#![expect(
+    unsafe_code,
+    reason = "the pin of a timeout is that of the future in it"
+)]
+
+use super::Sleep;
+use std::{
+    error::Error,
+    fmt,
+    future::Future,
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Instant,
+};
+
+/// A future that has to be ready in time; from [`timeout`](crate::time::timeout),
+/// [`timeout_at`](crate::time::timeout_at).
+///
+/// A future that is ready when it is polled has not been late, whatever the clock says: what it has made is not thrown
+/// away. One that is late stays, and is dropped with this; [`into_inner`](Self::into_inner) takes it back.
+///
+/// ```
+/// use filch::time;
+/// use std::{future::ready, time::{Duration, Instant}};
+///
+/// let mut timeout = time::timeout(Duration::from_secs(1), ready(7));
+/// assert!(timeout.deadline() > Some(Instant::now()));
+/// *timeout.get_mut() = ready(8);
+/// assert_eq!(timeout.get_ref().clone().into_inner(), 8);
+/// assert_eq!(filch::block_on(timeout), Ok(8));
+/// ```
+#[must_use = "a future does nothing unless it is polled"]
+pub struct Timeout<F> {
+    /// Pinned with the timeout: nothing here moves it, and there is no `Drop` that could.
+    future: F,
+    sleep: Sleep,
+}
+
+impl<F> Timeout<F> {
+    pub(super) fn new(sleep: Sleep, future: F) -> Self {
+        Self { future, sleep }
+    }
+
+    /// The future.
+    pub fn get_ref(&self) -> &F {
+        &self.future
+    }
+
+    /// The future, before it was pinned.
+    pub fn get_mut(&mut self) -> &mut F {
+        &mut self.future
+    }
+
+    /// The future without the timeout.
+    ///
+    /// ```
+    /// use filch::time::PausedClock;
+    /// use std::{pin::Pin, task::{Context, Poll, Waker}, time::Duration};
+    ///
+    /// let clock = PausedClock::new();
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// let slow = clock.sleep(Duration::from_secs(2));
+    /// let mut timeout = clock.timeout(Duration::from_secs(1), slow);
+    /// assert!(Pin::new(&mut timeout).poll(&mut cx).is_pending());
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(matches!(Pin::new(&mut timeout).poll(&mut cx), Poll::Ready(Err(_))));
+    /// let slow = timeout.into_inner(); // it has not been dropped, and may go on
+    /// assert!(!slow.is_elapsed());
+    /// ```
+    #[must_use]
+    pub fn into_inner(self) -> F {
+        self.future
+    }
+
+    /// When it is late; `None` for a time so far ahead that no clock reaches it.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.sleep.deadline()
+    }
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: nothing is moved out of it below; `future` stays where it is.
+        let Self { future, sleep } = unsafe { self.get_unchecked_mut() };
+        // SAFETY: the timeout was pinned, and `future` with it: see the field.
+        let future = unsafe { Pin::new_unchecked(future) };
+        match future.poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Ok(output)),
+            Poll::Pending => sleep.poll_elapsed(cx).map(|()| Err(Elapsed(()))),
+        }
+    }
+}
+
+impl<F> fmt::Debug for Timeout<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timeout")
+            .field("sleep", &self.sleep)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A [`Timeout`] was up before its future was ready.
+///
+/// ```
+/// use filch::time::PausedClock;
+/// use std::{future::pending, io, pin::pin, task::{Context, Poll, Waker}, time::Duration};
+///
+/// let clock = PausedClock::new();
+/// let mut never = pin!(clock.timeout(Duration::ZERO, pending::<()>()));
+/// let Poll::Ready(Err(elapsed)) = never.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+///     panic!("no time is up at once");
+/// };
+/// assert!(elapsed.to_string().contains("not ready in time"));
+/// assert_eq!(io::Error::from(elapsed).kind(), io::ErrorKind::TimedOut);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Elapsed(());
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the future was not ready in time; give it more, or start it earlier")
+    }
+}
+
+impl Error for Elapsed {}
+
+impl From<Elapsed> for io::Error {
+    fn from(elapsed: Elapsed) -> Self {
+        Self::new(io::ErrorKind::TimedOut, elapsed)
+    }
+}

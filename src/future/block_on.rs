@@ -1,0 +1,236 @@
+//! A future on the caller's own stack.
+
+use crate::{
+    ground::{
+        sync::{AtomicBool, Ordering, hint},
+        thread::{self, Thread},
+    },
+    pool::{Inner, Pool, latch::Awaited, site::Site},
+};
+use std::{
+    cell::Cell,
+    pin::{Pin, pin},
+    sync::{Arc, OnceLock},
+    task::{Context, Poll, Wake, Waker},
+    thread::available_parallelism,
+    time::Duration,
+};
+
+/// How often a thread that is no worker looks, with eight pauses in between, before it sleeps: some 10 µs, about what
+/// falling asleep and being woken costs.
+const LINGER: u32 = 64;
+
+/// The most jobs that a worker runs when its future has yielded, before it polls it again.
+const MANNERS: usize = 61;
+
+/// How long a thread in several pools sleeps at a time.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// Whether a future on this thread's stack has been woken.
+struct Signal {
+    woken: AtomicBool,
+    thread: Thread,
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // AcqRel: what was done before the wake is visible to the poll; pairs with `take`.
+        if !self.woken.swap(true, Ordering::AcqRel) {
+            self.thread.unpark();
+        }
+    }
+}
+
+impl Signal {
+    fn is_up(&self) -> bool {
+        // Acquire: pairs with the release of the wake.
+        self.woken.load(Ordering::Acquire)
+    }
+
+    fn take(&self) {
+        // AcqRel: as in `wake_by_ref`. Of several wakes the last is received too.
+        self.woken.swap(false, Ordering::AcqRel);
+    }
+
+    /// Sleeps until it is up.
+    fn rest(&self, rounds: u32) {
+        for round in 1..=thread::patience(rounds) {
+            if self.is_up() {
+                return;
+            }
+            if round % 16 == 0 {
+                thread::yield_now();
+            }
+            (0..8).for_each(|_| hint::spin_loop());
+        }
+        while !self.is_up() {
+            thread::park();
+        }
+    }
+}
+
+impl Awaited for Arc<Signal> {
+    fn happened(&self) -> bool {
+        self.is_up()
+    }
+
+    fn sleep(&self, _worker: usize) -> bool {
+        !self.is_up()
+    }
+
+    fn awake(&self) {
+        // A wake that comes later unparks this thread for nothing, and does no harm.
+    }
+}
+
+thread_local! {
+    /// One that is in no use, to be used again.
+    static SPARE: Cell<Option<Arc<Signal>>> = const { Cell::new(None) };
+}
+
+/// Calls `f` with a signal for this thread.
+fn with_signal<R>(f: impl FnOnce(&Arc<Signal>) -> R) -> R {
+    // If the thread is ending there is none.
+    let spare = SPARE.try_with(Cell::take).ok().flatten();
+    let signal = spare.unwrap_or_else(|| {
+        Arc::new(Signal {
+            woken: AtomicBool::new(false),
+            thread: thread::current(),
+        })
+    });
+    let result = f(&signal);
+    let _ = SPARE.try_with(|place| place.set(Some(signal)));
+    result
+}
+
+/// Polls `future` until it is ready, and waits with `wait` in between; `yielded` when it was woken before it could wait.
+fn drive<F: Future>(
+    mut future: Pin<&mut F>,
+    wait: impl Fn(&Arc<Signal>),
+    yielded: impl Fn(),
+) -> F::Output {
+    with_signal(|signal| {
+        let waker = Waker::from(signal.clone());
+        let mut cx = Context::from_waker(&waker);
+        loop {
+            signal.take();
+            if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
+                return value;
+            }
+            if signal.is_up() {
+                yielded();
+            } else {
+                wait(signal);
+            }
+        }
+    })
+}
+
+/// On a worker, which helps.
+fn drive_on<F: Future>(site: &Site<'_, '_>, future: Pin<&mut F>) -> F::Output {
+    drive(
+        future,
+        |signal| match site.is_in_several() {
+            true => wait_in_several(site, signal),
+            // What it waits for this task may have queued long ago.
+            false => site.wait(signal, site.began()),
+        },
+        || {
+            site.yield_to_older();
+            // As many as there may be ahead of it, but others are ahead of it again and again.
+            let ran = site.help_in_wait(MANNERS);
+            if !site.help_below() && ran == 0 && site.waits_alone() {
+                // Others may have to run what it waits for.
+                thread::yield_now();
+            }
+        },
+    )
+}
+
+/// On a thread that is in the middle of tasks of several pools: it works for all of them, since what it waits for may
+/// need any. It can be woken for work of one of them only, so it looks for the others' from time to time.
+fn wait_in_several(site: &Site<'_, '_>, signal: &Signal) {
+    while !signal.is_up() {
+        let idle = site.help_in_wait(1) == 0 && !site.help_below() && !signal.is_up();
+        if idle && !site.skip_time() {
+            thread::park_timeout(LOOK_AGAIN);
+        }
+    }
+}
+
+/// On a thread that is no worker.
+fn drive_here<F: Future>(future: Pin<&mut F>, rounds: u32) -> F::Output {
+    drive(future, |signal| signal.rest(rounds), thread::yield_now)
+}
+
+/// How often to look before a sleep when `threads` others work: where they fill the machine, a thread that looks keeps one
+/// of them from its work.
+fn patience(threads: usize) -> u32 {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    let cores = CORES.get_or_init(|| available_parallelism().map_or(1, usize::from));
+    if threads < *cores { LINGER } else { 0 }
+}
+
+/// Runs a future on this thread until it is done, and returns what came of it.
+///
+/// On a worker it helps: while the future waits, the worker runs other tasks. So futures, tasks and `join`s may wait for
+/// each other in any order, also on a single worker. Elsewhere the thread sleeps while the future waits.
+///
+/// The future need not be `Send`, and may borrow. If it waits for a pool [without threads](crate::PoolBuilder::workers),
+/// somebody has to do that pool's work: [`Pool::block_on`] does.
+///
+/// ```
+/// let numbers = [1, 2, 3];
+/// let sum = filch::block_on(async { numbers.iter().sum::<i32>() });
+/// assert_eq!(sum, 6);
+/// ```
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let future = pin!(future);
+    Site::with(|site| match site {
+        Some(site) => drive_on(site, future),
+        None => drive_here(future, LINGER),
+    })
+}
+
+impl Pool {
+    /// [`block_on`] with this pool as the one that [`spawn_future`](crate::spawn_future) and other free functions mean
+    /// inside. On a pool without threads the caller does the pool's work while the future waits.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let answer = pool.block_on(async {
+    ///     let handle = filch::spawn_future(async { 6 * 7 }); // on this pool
+    ///     handle.await.unwrap()
+    /// });
+    /// assert_eq!(answer, 42);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let future = pin!(future);
+        let outside = Site::with(|site| site.is_none());
+        if outside && self.workers() > 0 {
+            self.enter(|| drive_here(future, patience(self.workers())))
+        } else {
+            self.on_site(|site| drive_on(site, future))
+        }
+    }
+}
+
+/// Waits for something that the pool of that number does: a caller that is no worker works for a pool without threads.
+pub(super) fn block_on_for<F: Future>(pool: u32, future: F) -> F::Output {
+    let future = pin!(future);
+    Site::with(|site| match site {
+        Some(site) if site.pool().number() == pool => drive_on(site, future),
+        _ => match Inner::find(pool) {
+            Some(pool) if pool.threads() == 0 => pool.on_site(|site| drive_on(site, future)),
+            pool => match site {
+                Some(site) => drive_on(site, future),
+                None => drive_here(future, pool.map_or(0, |pool| patience(pool.threads()))),
+            },
+        },
+    })
+}

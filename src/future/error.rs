@@ -1,0 +1,135 @@
+//! Why a future has no result.
+
+use super::cell::Taken;
+use crate::ground::unwind::{self, Payload};
+use std::{
+    error::Error,
+    fmt,
+    sync::{Mutex, PoisonError},
+};
+
+/// Why a future has no result: it panicked, or it was dropped before it was done.
+///
+/// ```
+/// let error = filch::spawn_future(async { panic!("no luck") }).join().unwrap_err();
+/// assert!(error.is_panic() && !error.is_cancelled());
+/// assert_eq!(error.to_string(), "the future panicked: no luck");
+/// assert_eq!(error.into_panic().downcast_ref(), Some(&"no luck"));
+/// ```
+pub struct FutureError {
+    /// Behind a lock because what panics carry need not be `Sync`. Nothing when it was dropped.
+    panic: Option<Mutex<Payload>>,
+}
+
+impl FutureError {
+    pub(super) fn from_taken<T>(taken: Taken<T>) -> Result<T, Self> {
+        match taken {
+            Taken::Value(value) => Ok(value),
+            Taken::Panic(payload) => Err(Self {
+                panic: Some(Mutex::new(payload)),
+            }),
+            Taken::Cancelled => Err(Self::cancelled()),
+        }
+    }
+
+    pub(super) fn cancelled() -> Self {
+        Self { panic: None }
+    }
+
+    /// The future panicked; [`into_panic`](Self::into_panic) has with what.
+    ///
+    /// ```
+    /// let error = filch::spawn_future(async { panic!("no luck") }).join().unwrap_err();
+    /// assert!(error.is_panic());
+    /// ```
+    #[must_use]
+    pub fn is_panic(&self) -> bool {
+        self.panic.is_some()
+    }
+
+    /// The future was [aborted](super::FutureHandle::abort), or its pool was shut down, or its
+    /// [`LocalSet`](super::LocalSet) dropped.
+    ///
+    /// ```
+    /// let never = filch::spawn_future(std::future::pending::<()>());
+    /// never.abort();
+    /// assert!(never.join().unwrap_err().is_cancelled());
+    /// ```
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.panic.is_none()
+    }
+
+    /// What the future panicked with.
+    ///
+    /// ```
+    /// let error = filch::spawn_future(async { panic!("no luck") }).join().unwrap_err();
+    /// assert_eq!(error.into_panic().downcast_ref(), Some(&"no luck"));
+    /// ```
+    ///
+    /// # Panics
+    /// When it did not panic; [`try_into_panic`](Self::try_into_panic) does not.
+    #[must_use]
+    pub fn into_panic(self) -> Payload {
+        match self.try_into_panic() {
+            Ok(payload) => payload,
+            Err(error) => panic!("there is no panic in this error: {error}"),
+        }
+    }
+
+    /// What the future panicked with, or the error itself.
+    ///
+    /// ```
+    /// let never = filch::spawn_future(std::future::pending::<()>());
+    /// never.abort();
+    /// let error = never.join().unwrap_err().try_into_panic().unwrap_err();
+    /// assert!(error.is_cancelled());
+    /// ```
+    ///
+    /// # Errors
+    /// The error, when it is no panic.
+    pub fn try_into_panic(self) -> Result<Payload, Self> {
+        match self.panic {
+            Some(payload) => Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner)),
+            None => Err(self),
+        }
+    }
+
+    /// Goes on with the panic of the future, as if it had been polled right here.
+    ///
+    /// ```should_panic
+    /// let handle = filch::spawn_future(async { panic!("no luck") });
+    /// let () = handle.join().unwrap_or_else(|error| error.resume());
+    /// ```
+    ///
+    /// # Panics
+    /// Always: with what the future panicked with, or with this error.
+    pub fn resume(self) -> ! {
+        match self.try_into_panic() {
+            Ok(payload) => unwind::resume(payload),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+impl fmt::Display for FutureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.panic {
+            Some(payload) => {
+                let payload = payload.lock().unwrap_or_else(PoisonError::into_inner);
+                write!(f, "the future panicked: {}", unwind::message(&payload))
+            }
+            None => {
+                f.write_str("the future was aborted, or its pool shut down or its set dropped, before it was done")
+            }
+        }
+    }
+}
+
+impl fmt::Debug for FutureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FutureError({self})")
+    }
+}
+
+impl Error for FutureError {}

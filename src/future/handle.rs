@@ -1,0 +1,174 @@
+//! What a spawned future is known by.
+
+use super::{
+    FutureError,
+    block_on::block_on_for,
+    cell::{Hold, Ref},
+};
+use crate::{ground::unwind, pool::Inner};
+use std::{
+    fmt,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+/// A future that was [spawned](crate::spawn_future): await it, or [`join`](Self::join) it from a thread.
+///
+/// Dropping the handle detaches the future: it goes on, and what comes of it is dropped. [`abort`](Self::abort) ends it.
+///
+/// ```
+/// let handle = filch::spawn_future(async { 6 * 7 });
+/// let answer = filch::block_on(async { handle.await.unwrap() });
+/// assert_eq!(answer, 42);
+/// ```
+#[must_use = "dropping the handle detaches the future; say `detach` if that is meant"]
+pub struct FutureHandle<T> {
+    hold: Hold<T>,
+    /// The number of the pool.
+    pool: u32,
+}
+
+impl<T> FutureHandle<T> {
+    pub(super) fn new(hold: Hold<T>, pool: u32) -> Self {
+        Self { hold, pool }
+    }
+
+    /// Waits until the future is done. A worker runs other tasks meanwhile. The caller of a pool without threads does
+    /// the pool's work.
+    ///
+    /// ```
+    /// let handle = filch::spawn_future(async { "done" });
+    /// assert_eq!(handle.join().unwrap(), "done");
+    /// ```
+    ///
+    /// # Errors
+    /// When the future panicked, was [aborted](Self::abort), or its pool was shut down before it was done.
+    pub fn join(self) -> Result<T, FutureError> {
+        let pool = self.pool;
+        block_on_for(pool, self)
+    }
+
+    /// Ends the future: it is dropped, by a worker that is free or the one that polls it at present, and not polled again.
+    /// Who waits for it learns that it was cancelled; unless it was done before.
+    ///
+    /// ```
+    /// let handle = filch::spawn_future(std::future::pending::<()>());
+    /// handle.abort();
+    /// assert!(handle.join().unwrap_err().is_cancelled());
+    /// ```
+    pub fn abort(&self) {
+        self.hold.cell().abort();
+    }
+
+    /// Something else that can [abort](Self::abort) the future.
+    ///
+    /// ```
+    /// let handle = filch::spawn_future(std::future::pending::<()>());
+    /// let abort = handle.abort_handle();
+    /// filch::spawn(move || abort.abort());
+    /// assert!(handle.join().unwrap_err().is_cancelled());
+    /// ```
+    pub fn abort_handle(&self) -> AbortHandle {
+        AbortHandle {
+            cell: self.hold.cell().clone(),
+        }
+    }
+
+    /// Lets the future go on with nobody waiting for it; as dropping the handle does. If it panics, the pool's
+    /// [`on_panic`](crate::PoolBuilder::on_panic) is told.
+    ///
+    /// ```
+    /// filch::spawn_future(async { println!("some time") }).detach();
+    /// ```
+    pub fn detach(self) {}
+
+    /// Whether the future is done, has panicked, or was cancelled.
+    ///
+    /// ```
+    /// let handle = filch::spawn_future(std::future::pending::<()>());
+    /// assert!(!handle.is_finished());
+    /// # handle.abort();
+    /// ```
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.hold.cell().snapshot().is_done()
+    }
+}
+
+impl<T> Future for FutureHandle<T> {
+    type Output = Result<T, FutureError>;
+
+    /// # Panics
+    /// When it is polled again after it was ready.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        assert!(
+            !self.hold.is_taken(),
+            "a handle was polled after it had given its result; await it once"
+        );
+        if let Some(taken) = self.hold.take() {
+            return Poll::Ready(FutureError::from_taken(taken));
+        }
+        if self.hold.watch(cx.waker()) {
+            return Poll::Pending;
+        }
+        let taken = self.hold.take().expect("it is done");
+        Poll::Ready(FutureError::from_taken(taken))
+    }
+}
+
+impl<T> Unpin for FutureHandle<T> {}
+
+impl<T> Drop for FutureHandle<T> {
+    fn drop(&mut self) {
+        if let Some(payload) = self.hold.abandon() {
+            match Inner::find(self.pool) {
+                Some(pool) => pool.panicked(payload),
+                None => unwind::discard(payload),
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for FutureHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FutureHandle")
+            .field("state", &self.hold.cell().snapshot())
+            .finish()
+    }
+}
+
+/// Ends a spawned future from elsewhere: [`FutureHandle::abort_handle`].
+///
+/// ```
+/// let handle = filch::spawn_future(std::future::pending::<()>());
+/// let abort = handle.abort_handle();
+/// assert!(!abort.is_finished());
+/// abort.clone().abort();
+/// assert!(handle.join().unwrap_err().is_cancelled());
+/// assert!(abort.is_finished());
+/// ```
+#[derive(Clone)]
+pub struct AbortHandle {
+    cell: Ref,
+}
+
+impl AbortHandle {
+    /// [`FutureHandle::abort`].
+    pub fn abort(&self) {
+        self.cell.abort();
+    }
+
+    /// Whether the future is done, has panicked, or was cancelled.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.cell.snapshot().is_done()
+    }
+}
+
+impl fmt::Debug for AbortHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AbortHandle")
+            .field("state", &self.cell.snapshot())
+            .finish()
+    }
+}

@@ -1,0 +1,644 @@
+//! Futures that stay on one thread.
+//!
+//! A [`LocalSet`] is a future that polls others, which it owns: wherever it is polled, they are, and with it they are
+//! dropped. So they need not be `Send`, and no promise about threads has to be believed. Their wakers, which may go
+//! anywhere, know nothing but a number and the list of those that were woken.
+//!
+//! Several calls of `run_until` may be under way for one set, side by side or one inside of the other: its *drivers*. Each
+//! polls its own future, and any of them polls those of the set. A driver leaves its waker only when there is nothing to
+//! poll, and whoever adds to the list takes all the wakers that are there. So while something is to be polled, every
+//! driver has been woken for it, and it does no harm if one of them never comes.
+
+use super::{FutureError, block_on, cell::Taken};
+use crate::ground::{
+    canary::{Canary, broken},
+    sync::{AtomicBool, Mutex, MutexGuard, Ordering},
+    thread, unwind,
+};
+use std::{
+    cell::{Cell, RefCell},
+    collections::{HashMap, VecDeque},
+    fmt,
+    future::poll_fn,
+    mem,
+    pin::{Pin, pin},
+    rc::{Rc, Weak},
+    sync::{Arc, PoisonError},
+    task::{Context, Poll, Wake, Waker},
+};
+
+/// How many of its futures a set polls before it lets others run.
+const AT_ONCE: usize = 61;
+
+type Work = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Which futures of a set have been woken, and who polls them.
+struct Queue {
+    woken: Mutex<Woken>,
+}
+
+#[derive(Default)]
+struct Woken {
+    /// Of the set's futures, and of those of its drivers.
+    keys: VecDeque<u64>,
+    drivers: Vec<Driver>,
+}
+
+/// A `run_until` that is under way.
+struct Driver {
+    key: u64,
+    /// Its own future is to be polled, as another driver has found.
+    due: bool,
+    /// Left when there was nothing to poll.
+    waker: Option<Waker>,
+}
+
+/// What a driver finds in the list.
+enum Look {
+    Found(u64),
+    /// The future of another driver, which has been told, and is to be woken.
+    Passed(Option<Waker>),
+    /// Nothing; and the waker that was there before.
+    Nothing(Option<Waker>),
+    /// Nothing; and there is no waker yet.
+    Wanted,
+}
+
+impl Woken {
+    fn driver(&mut self, key: u64) -> Option<&mut Driver> {
+        self.drivers.iter_mut().find(|driver| driver.key == key)
+    }
+
+    /// The waker of a driver that is not woken yet for what is in the list.
+    fn waiting(&mut self) -> Option<Waker> {
+        if self.keys.is_empty() {
+            return None; // somebody has polled it already
+        }
+        let mut drivers = self.drivers.iter_mut();
+        drivers.find_map(|driver| driver.waker.take())
+    }
+
+    /// What driver `me` polls next. If there is nothing, `fresh` is left, which is a clone of `waker`.
+    fn look(&mut self, me: u64, waker: &Waker, fresh: &mut Option<Waker>) -> Look {
+        if self.driver(me).is_some_and(|me| mem::take(&mut me.due)) {
+            return Look::Found(me);
+        }
+        let blind = fresh.is_some() && broken(Canary::LocalWatch);
+        match (!blind).then(|| self.keys.pop_front()).flatten() {
+            Some(key) if key == me => return Look::Found(key),
+            Some(key) => match self.driver(key) {
+                Some(other) => {
+                    other.due = true;
+                    return Look::Passed(other.waker.take());
+                }
+                None => return Look::Found(key),
+            },
+            None => {}
+        }
+        let place = &mut self.driver(me).expect("it drives the set").waker;
+        match place {
+            Some(present) if present.will_wake(waker) => Look::Nothing(None),
+            _ if fresh.is_some() => Look::Nothing(mem::replace(place, fresh.take())),
+            _ => Look::Wanted,
+        }
+    }
+}
+
+/// Calls a waker. What it panics with is nobody's.
+fn rouse(waker: Waker) {
+    if let Err(payload) = unwind::contain(|| waker.wake()) {
+        unwind::discard(payload);
+    }
+}
+
+/// Wakers are other people's code, also where they are cloned and dropped: none of that happens under the lock.
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Woken> {
+        self.woken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, key: u64) {
+        let mut waiting = {
+            let mut woken = self.lock();
+            woken.keys.push_back(key);
+            woken.waiting()
+        };
+        while let Some(waker) = waiting {
+            rouse(waker);
+            waiting = self.lock().waiting();
+        }
+    }
+
+    /// What driver `me` polls next; if there is nothing, it leaves its waker.
+    fn next(&self, me: u64, waker: &Waker) -> Option<u64> {
+        let mut fresh = None;
+        loop {
+            let look = self.lock().look(me, waker, &mut fresh);
+            match look {
+                Look::Found(key) => {
+                    unwind::discard(fresh);
+                    return Some(key);
+                }
+                Look::Passed(other) => {
+                    if let Some(other) = other {
+                        rouse(other);
+                    }
+                }
+                Look::Nothing(before) => {
+                    unwind::discard(before);
+                    return None;
+                }
+                Look::Wanted => {
+                    fresh = Some(waker.clone());
+                    thread::point();
+                }
+            }
+        }
+    }
+
+    /// A driver that begins with its own future.
+    fn drive(&self, key: u64) -> Driving<'_> {
+        self.lock().drivers.push(Driver {
+            key,
+            due: true,
+            waker: None,
+        });
+        Driving(self, key)
+    }
+}
+
+/// A driver, while it is there.
+struct Driving<'a>(&'a Queue, u64);
+
+impl Drop for Driving<'_> {
+    fn drop(&mut self) {
+        let gone = {
+            let drivers = &mut self.0.lock().drivers;
+            let at = drivers.iter().position(|driver| driver.key == self.1);
+            at.map(|at| drivers.swap_remove(at))
+        };
+        unwind::discard(gone);
+    }
+}
+
+/// The waker of one future of a set.
+struct Call {
+    key: u64,
+    /// It is in the list.
+    listed: AtomicBool,
+    queue: Arc<Queue>,
+}
+
+impl Wake for Call {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // AcqRel: what was done before the wake is visible to the poll, also if the future is listed already.
+        if !self.listed.swap(true, Ordering::AcqRel) {
+            self.queue.push(self.key);
+        }
+    }
+}
+
+/// One future of a set.
+struct Member {
+    call: Arc<Call>,
+    /// Nothing while it is polled.
+    work: RefCell<Option<Work>>,
+    /// It was woken while it was polled, and its turn came before the end of that.
+    again: Cell<bool>,
+}
+
+struct Inside {
+    members: RefCell<HashMap<u64, Rc<Member>>>,
+    next: Cell<u64>,
+    closed: Cell<bool>,
+    queue: Arc<Queue>,
+}
+
+thread_local! {
+    /// The set that this thread polls.
+    static CURRENT: RefCell<Option<Rc<Inside>>> = const { RefCell::new(None) };
+}
+
+/// Puts back the set that was current before.
+struct Restore(Option<Rc<Inside>>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        let before = self.0.take();
+        // Dropped when the cell is free again.
+        let _this = CURRENT.try_with(|current| current.replace(before));
+    }
+}
+
+impl Inside {
+    fn new_key(&self) -> u64 {
+        self.next.replace(self.next.get() + 1)
+    }
+
+    fn call(&self, key: u64) -> Arc<Call> {
+        Arc::new(Call {
+            key,
+            listed: AtomicBool::new(true),
+            queue: self.queue.clone(),
+        })
+    }
+
+    fn as_current(self: &Rc<Self>) -> Restore {
+        let this = Some(self.clone());
+        let before = CURRENT.try_with(|current| current.replace(this));
+        Restore(before.ok().flatten())
+    }
+
+    fn spawn<F: Future + 'static>(self: &Rc<Self>, future: F) -> LocalHandle<F::Output> {
+        let slot = Rc::new(Slot::default());
+        let key = self.new_key();
+        let handle = LocalHandle {
+            slot: slot.clone(),
+            set: Rc::downgrade(self),
+            key,
+        };
+        let report = Report(slot);
+        if self.closed.get() {
+            unwind::discard(future);
+            return handle;
+        }
+        let work = async move {
+            let report = report;
+            let mut future = pin!(future);
+            let taken = poll_fn(|cx| match unwind::contain(|| future.as_mut().poll(cx)) {
+                Ok(Poll::Pending) => Poll::Pending,
+                Ok(Poll::Ready(value)) => Poll::Ready(Taken::Value(value)),
+                Err(payload) => Poll::Ready(Taken::Panic(payload)),
+            });
+            report.0.put(taken.await);
+        };
+        let member = Rc::new(Member {
+            call: self.call(key),
+            work: RefCell::new(Some(Box::pin(work))),
+            again: Cell::new(false),
+        });
+        self.members.borrow_mut().insert(key, member);
+        self.queue.push(key);
+        handle
+    }
+
+    /// Polls one future.
+    fn poll(&self, key: u64) {
+        let member = self.members.borrow().get(&key).cloned();
+        let Some(member) = member else {
+            return; // it was woken once more after its end
+        };
+        let Some(mut work) = member.work.borrow_mut().take() else {
+            // It polls its own set. It stays listed, and whoever polls it sees to the rest.
+            member.again.set(true);
+            return;
+        };
+        // AcqRel: as in `Call::wake_by_ref`.
+        member.call.listed.swap(false, Ordering::AcqRel);
+        let waker = Waker::from(member.call.clone());
+        let polled = unwind::contain(|| work.as_mut().poll(&mut Context::from_waker(&waker)));
+        if let Ok(Poll::Pending) = polled
+            && self.members.borrow().contains_key(&key)
+        {
+            *member.work.borrow_mut() = Some(work);
+            if member.again.take() {
+                self.queue.push(key);
+            }
+            return;
+        }
+        // It is done, or was aborted while it was polled. What it panics with in its destructor is nobody's.
+        if let Err(payload) = polled {
+            unwind::discard(payload);
+        }
+        self.end(key);
+        unwind::discard(work);
+    }
+
+    /// Drops one future.
+    fn end(&self, key: u64) {
+        let member = self.members.borrow_mut().remove(&key);
+        unwind::discard(member);
+    }
+
+    /// Polls those that were woken; `own`, which is the future of driver `me`, when that was.
+    fn turn(&self, me: u64, cx: &mut Context<'_>, mut own: impl FnMut() -> bool) -> Poll<()> {
+        for _ in 0..AT_ONCE {
+            match self.queue.next(me, cx.waker()) {
+                None => return Poll::Pending,
+                Some(key) if key != me => self.poll(key),
+                Some(_) if own() => return Poll::Ready(()),
+                Some(_) => {}
+            }
+        }
+        // There may be more; others come first.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// Futures that stay on one thread, and so need not be `Send`.
+///
+/// They are polled by whoever polls what [`run_until`](Self::run_until) gives, which is most often
+/// [`block_on`](Self::block_on); in between they wait. Dropping the set drops them, the oldest first.
+///
+/// ```
+/// use filch::future::{LocalSet, spawn_local};
+/// use std::{cell::Cell, rc::Rc};
+///
+/// let (set, sum) = (LocalSet::new(), Rc::new(Cell::new(0)));
+/// set.block_on(async {
+///     let handles: Vec<_> = (1..=3)
+///         .map(|n| {
+///             let sum = sum.clone();
+///             spawn_local(async move { sum.set(sum.get() + n) })
+///         })
+///         .collect();
+///     for handle in handles {
+///         handle.await.unwrap();
+///     }
+/// });
+/// assert_eq!(sum.get(), 6);
+/// ```
+///
+/// A set cannot leave its thread, so its futures are polled and dropped where they were made:
+///
+/// ```compile_fail
+/// let set = filch::future::LocalSet::new();
+/// std::thread::spawn(move || drop(set)); // `Rc<..>` cannot be sent between threads
+/// ```
+pub struct LocalSet {
+    inside: Rc<Inside>,
+}
+
+impl LocalSet {
+    /// A set without futures.
+    ///
+    /// ```
+    /// assert!(filch::future::LocalSet::new().is_empty());
+    /// ```
+    #[must_use]
+    pub fn new() -> Self {
+        let queue = Queue {
+            woken: Mutex::new(Woken::default()),
+        };
+        Self {
+            inside: Rc::new(Inside {
+                members: RefCell::default(),
+                next: Cell::new(0),
+                closed: Cell::new(false),
+                queue: Arc::new(queue),
+            }),
+        }
+    }
+
+    /// Adds a future. It is polled when the set is.
+    ///
+    /// ```
+    /// let set = filch::future::LocalSet::new();
+    /// let handle = set.spawn_local(async { "there" });
+    /// assert_eq!(set.block_on(handle).unwrap(), "there");
+    /// ```
+    pub fn spawn_local<F: Future + 'static>(&self, future: F) -> LocalHandle<F::Output> {
+        self.inside.spawn(future)
+    }
+
+    /// Polls `future`, and those of the set, until `future` is done. The others stay where they are, for the next call.
+    ///
+    /// Several of these may be under way for one set, side by side or one in the other; each polls its own future, and
+    /// all of them those of the set.
+    ///
+    /// ```
+    /// use filch::future::{LocalSet, spawn_local};
+    ///
+    /// let set = LocalSet::new();
+    /// let answer = filch::block_on(set.run_until(async { spawn_local(async { 42 }).await.unwrap() }));
+    /// assert_eq!(answer, 42);
+    /// ```
+    pub async fn run_until<F: Future>(&self, future: F) -> F::Output {
+        let inside = &self.inside;
+        let me = inside.new_key();
+        let call = inside.call(me);
+        let waker = Waker::from(call.clone());
+        let _driving = inside.queue.drive(me);
+        let (mut future, mut value) = (pin!(future), None);
+        poll_fn(|cx| {
+            let _current = inside.as_current();
+            inside.turn(me, cx, || {
+                // AcqRel: as in `Call::wake_by_ref`.
+                call.listed.swap(false, Ordering::AcqRel);
+                let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+                if let Poll::Ready(ready) = polled {
+                    value = Some(ready);
+                }
+                value.is_some()
+            })
+        })
+        .await;
+        value.expect("it is ready")
+    }
+
+    /// [`block_on`](crate::block_on()) of [`run_until`](Self::run_until).
+    ///
+    /// ```
+    /// let set = filch::future::LocalSet::new();
+    /// let local = std::rc::Rc::new(3);
+    /// assert_eq!(set.block_on(async { *local + 4 }), 7);
+    /// ```
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        block_on(self.run_until(future))
+    }
+
+    /// How many of its futures are not done.
+    ///
+    /// ```
+    /// let set = filch::future::LocalSet::new();
+    /// set.spawn_local(async {}).detach();
+    /// assert_eq!(set.len(), 1); // nobody has polled it yet
+    /// set.block_on(filch::future::yield_now());
+    /// assert!(set.is_empty());
+    /// ```
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.inside.members.borrow().len()
+    }
+
+    /// Whether all of its futures are done.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Default for LocalSet {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for LocalSet {
+    fn drop(&mut self) {
+        let inside = &self.inside;
+        inside.closed.set(true);
+        let _current = inside.as_current();
+        let mut members: Vec<_> = inside.members.borrow_mut().drain().collect();
+        // The oldest first, so that every run is the same.
+        members.sort_unstable_by_key(|(key, _)| *key);
+        for (_, member) in members {
+            unwind::discard(member);
+        }
+    }
+}
+
+impl fmt::Debug for LocalSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalSet")
+            .field("len", &self.len())
+            .finish()
+    }
+}
+
+/// Adds a future to the [`LocalSet`] that is polled on this thread at present.
+///
+/// ```
+/// use filch::future::{LocalSet, spawn_local};
+/// use std::rc::Rc;
+///
+/// let shared = Rc::new(5);
+/// let seen = LocalSet::new().block_on(async move { spawn_local(async move { *shared }).await });
+/// assert_eq!(seen.unwrap(), 5);
+/// ```
+///
+/// # Panics
+/// When there is none: in a task or a future of a pool, or in a plain [`block_on`](crate::block_on()).
+#[track_caller]
+pub fn spawn_local<F: Future + 'static>(future: F) -> LocalHandle<F::Output> {
+    let current = CURRENT.try_with(|current| current.borrow().clone());
+    match current.ok().flatten() {
+        Some(inside) => inside.spawn(future),
+        None => panic!(
+            "`spawn_local` outside of a `LocalSet`: call it inside of `LocalSet::run_until` or \
+             `LocalSet::block_on`, or call the method `spawn_local` of a set"
+        ),
+    }
+}
+
+/// What came of a future, and who waits for it.
+struct Slot<T> {
+    taken: Cell<Option<Taken<T>>>,
+    done: Cell<bool>,
+    waker: Cell<Option<Waker>>,
+}
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Self {
+            taken: Cell::new(None),
+            done: Cell::new(false),
+            waker: Cell::new(None),
+        }
+    }
+}
+
+impl<T> Slot<T> {
+    /// The first one counts.
+    fn put(&self, taken: Taken<T>) {
+        if self.done.replace(true) {
+            return;
+        }
+        self.taken.set(Some(taken));
+        if let Some(waker) = self.waker.take()
+            && let Err(payload) = unwind::contain(|| waker.wake())
+        {
+            unwind::discard(payload);
+        }
+    }
+}
+
+/// Tells the slot when the future is gone.
+struct Report<T>(Rc<Slot<T>>);
+
+impl<T> Drop for Report<T> {
+    fn drop(&mut self) {
+        self.0.put(Taken::Cancelled);
+    }
+}
+
+/// A future of a [`LocalSet`]: await it in the same set. Dropping the handle detaches the future.
+///
+/// ```
+/// use filch::future::{LocalSet, spawn_local};
+///
+/// LocalSet::new().block_on(async {
+///     let never = spawn_local(std::future::pending::<()>());
+///     never.abort();
+///     assert!(never.await.unwrap_err().is_cancelled());
+/// });
+/// ```
+#[must_use = "dropping the handle detaches the future"]
+pub struct LocalHandle<T> {
+    slot: Rc<Slot<T>>,
+    set: Weak<Inside>,
+    key: u64,
+}
+
+impl<T> LocalHandle<T> {
+    /// Drops the future, at once if it is not the one that is being polled. Without effect if it is done.
+    ///
+    /// ```
+    /// let set = filch::future::LocalSet::new();
+    /// let never = set.spawn_local(std::future::pending::<()>());
+    /// never.abort();
+    /// assert!(never.is_finished() && set.is_empty());
+    /// ```
+    pub fn abort(&self) {
+        if let Some(set) = self.set.upgrade() {
+            set.end(self.key);
+        }
+    }
+
+    /// Whether the future is done, has panicked, or was cancelled.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.slot.done.get()
+    }
+
+    /// Lets the future go on with nobody waiting for it; as dropping the handle does.
+    ///
+    /// ```
+    /// let set = filch::future::LocalSet::new();
+    /// set.spawn_local(async { println!("when the set is polled") }).detach();
+    /// ```
+    pub fn detach(self) {}
+}
+
+impl<T> Future for LocalHandle<T> {
+    type Output = Result<T, FutureError>;
+
+    /// # Panics
+    /// When it is polled again after it was ready.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.slot.done.get() {
+            let taken = self.slot.taken.take();
+            let taken =
+                taken.expect("a handle was polled after it had given its result; await it once");
+            return Poll::Ready(FutureError::from_taken(taken));
+        }
+        let before = self.slot.waker.take();
+        let same = before.filter(|before| before.will_wake(cx.waker()));
+        let waker = same.unwrap_or_else(|| cx.waker().clone());
+        self.slot.waker.set(Some(waker));
+        Poll::Pending
+    }
+}
+
+impl<T> fmt::Debug for LocalHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalHandle")
+            .field("finished", &self.is_finished())
+            .finish()
+    }
+}

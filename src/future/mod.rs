@@ -1,0 +1,31 @@
+#![doc = include_str!("future.md")]
+
+mod block_on;
+mod cell;
+mod error;
+mod group;
+mod handle;
+mod local;
+mod scope;
+mod spawn;
+mod task_local;
+mod yields;
+
+/// What the model checker gets to see.
+#[cfg(filch_loom)]
+#[doc(hidden)]
+pub mod model {
+    pub use super::cell::model::{Hold, Rest, Ticket, Word, make};
+}
+
+pub use block_on::block_on;
+pub use error::FutureError;
+pub use group::FutureGroup;
+pub use handle::{AbortHandle, FutureHandle};
+pub use local::{LocalHandle, LocalSet, spawn_local};
+pub use scope::{FutureScope, ScopedHandle, scope};
+pub use spawn::spawn_future;
+#[doc(hidden)]
+pub use task_local::Place;
+pub use task_local::TaskLocal;
+pub use yields::{YieldNow, checkpoint, yield_now};

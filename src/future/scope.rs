@@ -1,0 +1,324 @@
+//! Futures that borrow.
+//!
+//! A blocking call that does not return before every future that was spawned in it is gone: done, or dropped. It cannot
+//! be forgotten, as a future or a guard could be; that is why it is sound. What each future came to lies in a slot that its
+//! handle shares, not in its cell: the cell may outlive the scope, in the hands of wakers, and must hold nothing that borrows.
+#![expect(unsafe_code, reason = "makes cells of futures that borrow")]
+
+use super::{AbortHandle, FutureError, FutureHandle, block_on::block_on_for, spawn::launch};
+use crate::{
+    ground::{
+        sync::{Mutex, MutexGuard},
+        unwind,
+    },
+    pool::{Inner, Pool, site::Site},
+};
+use std::{
+    collections::HashMap,
+    fmt,
+    future::poll_fn,
+    marker::PhantomData,
+    pin::Pin,
+    sync::{Arc, PoisonError},
+    task::{Context, Poll, Waker},
+};
+
+/// Who is in a scope.
+#[derive(Default)]
+struct Members {
+    /// How many futures are not gone.
+    pending: usize,
+    next: u64,
+    /// How to end them; some are gone already.
+    aborts: HashMap<u64, AbortHandle>,
+    /// The scope was left by a panic: whoever comes now must go.
+    closed: bool,
+    waker: Option<Waker>,
+}
+
+type Shared = Arc<Mutex<Members>>;
+
+fn lock(members: &Mutex<Members>) -> MutexGuard<'_, Members> {
+    members.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One member. Dropped after its future and its share of the slot.
+struct Membership {
+    members: Shared,
+    key: u64,
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        let (abort, waker) = {
+            let mut members = lock(&self.members);
+            members.pending -= 1;
+            let last = members.pending == 0;
+            (
+                members.aborts.remove(&self.key),
+                last.then(|| members.waker.take()).flatten(),
+            )
+        };
+        drop(abort);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// The value of a future that borrows.
+type Slot<T> = Arc<Mutex<Option<T>>>;
+
+/// A future that borrows; in this order everything that borrows is gone before the scope can end.
+struct Scoped<F: Future> {
+    future: F,
+    slot: Slot<F::Output>,
+    _membership: Membership,
+}
+
+impl<F: Future> Future for Scoped<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // SAFETY: `future` is pinned with the rest, and nothing moves it; the others are not pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: as above.
+        let future = unsafe { Pin::new_unchecked(&mut this.future) };
+        future.poll(cx).map(|value| {
+            *this.slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        })
+    }
+}
+
+/// Where futures that borrow are spawned: [`scope`].
+///
+/// ```
+/// let words = ["one", "two"];
+/// let letters = filch::future::scope(|s| {
+///     let handles = words.map(|word| s.spawn(async { word.len() }));
+///     handles.map(|handle| handle.join().unwrap())
+/// });
+/// assert_eq!(letters, [3, 3]);
+/// ```
+pub struct FutureScope<'scope, 'env: 'scope> {
+    pool: Arc<Inner>,
+    members: Shared,
+    /// Neither may be made shorter or longer, as with `std::thread::Scope`.
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+impl<'scope> FutureScope<'scope, '_> {
+    /// Spawns a future that may borrow what lives longer than the scope.
+    ///
+    /// ```
+    /// let mut numbers = [1, 2, 3];
+    /// filch::future::scope(|s| {
+    ///     for n in &mut numbers {
+    ///         s.spawn(async move { *n *= 2 });
+    ///     }
+    /// });
+    /// assert_eq!(numbers, [2, 4, 6]);
+    /// ```
+    pub fn spawn<F>(&'scope self, future: F) -> ScopedHandle<'scope, F::Output>
+    where
+        F: Future + Send + 'scope,
+        F::Output: Send + 'scope,
+    {
+        let slot = Slot::default();
+        let key = {
+            let mut members = lock(&self.members);
+            members.pending += 1;
+            members.next += 1;
+            members.next
+        };
+        let scoped = Scoped {
+            future,
+            slot: slot.clone(),
+            _membership: Membership {
+                members: self.members.clone(),
+                key,
+            },
+        };
+        // SAFETY: both are `Send`. The scope does not end before `scoped` is gone, which drops its membership last; what
+        // comes of it borrows nothing.
+        let handle = unsafe { launch(&self.pool, scoped) };
+        self.keep(key, handle.abort_handle());
+        ScopedHandle {
+            handle,
+            slot,
+            scope: PhantomData,
+        }
+    }
+}
+
+impl FutureScope<'_, '_> {
+    /// Remembers how to end a member, if that may be needed.
+    fn keep(&self, key: u64, abort: AbortHandle) {
+        // What is gone already has been looked for in vain, or is found at the end.
+        if abort.is_finished() {
+            return;
+        }
+        let mut members = lock(&self.members);
+        if members.closed {
+            drop(members);
+            abort.abort();
+        } else {
+            members.aborts.insert(key, abort);
+        }
+    }
+}
+
+/// Calls `f`, in which futures may be spawned that borrow; returns when all of them are gone. The caller, if it is a
+/// worker, runs other tasks meanwhile. They run on the pool that the caller works for, else on the global one.
+///
+/// If `f` panics, they are aborted, and then the panic goes on.
+///
+/// ```
+/// let mut numbers = vec![1, 2, 3];
+/// let sum = filch::future::scope(|s| {
+///     let halves = numbers.split_at_mut(1);
+///     s.spawn(async { halves.0[0] = 10 });
+///     let right = s.spawn(async { halves.1.iter().sum::<i32>() });
+///     filch::block_on(right).unwrap()
+/// });
+/// assert_eq!((sum, numbers), (5, vec![10, 2, 3]));
+/// ```
+pub fn scope<'env, R>(f: impl for<'scope> FnOnce(&'scope FutureScope<'scope, 'env>) -> R) -> R {
+    let pool = Site::with(|site| match site {
+        Some(site) => site.pool().share(),
+        None => Pool::with_default(|pool| pool.inner().clone()),
+    });
+    scope_on(pool, f)
+}
+
+impl Pool {
+    /// [`future::scope`](scope) on this pool.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let text = String::from("borrowed");
+    /// let length = pool.future_scope(|s| s.spawn(async { text.len() }).join().unwrap());
+    /// assert_eq!(length, 8);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn future_scope<'env, R>(
+        &self,
+        f: impl for<'scope> FnOnce(&'scope FutureScope<'scope, 'env>) -> R,
+    ) -> R {
+        scope_on(self.inner().clone(), f)
+    }
+}
+
+fn scope_on<'env, R>(
+    pool: Arc<Inner>,
+    f: impl for<'scope> FnOnce(&'scope FutureScope<'scope, 'env>) -> R,
+) -> R {
+    let number = pool.number();
+    let scope = FutureScope {
+        pool,
+        members: Shared::default(),
+        scope: PhantomData,
+        env: PhantomData,
+    };
+    let result = unwind::contain(|| f(&scope));
+    let members = &scope.members;
+    if result.is_err() {
+        let aborts = {
+            let mut members = lock(members);
+            members.closed = true;
+            std::mem::take(&mut members.aborts)
+        };
+        aborts.into_values().for_each(|abort| abort.abort());
+    }
+    // Nobody leaves this frame before they are gone.
+    unwind::or_abort(|| {
+        block_on_for(
+            number,
+            poll_fn(|cx| {
+                let mut members = lock(members);
+                if members.pending == 0 {
+                    return Poll::Ready(());
+                }
+                members.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }),
+        );
+    });
+    match result {
+        Ok(value) => value,
+        Err(payload) => unwind::resume(payload),
+    }
+}
+
+/// A future of a [scope]: await it, or join it. Dropping the handle detaches the future from it, but not from the scope.
+///
+/// ```
+/// filch::future::scope(|s| {
+///     let stuck = s.spawn(std::future::pending::<()>());
+///     assert!(!stuck.is_finished());
+///     stuck.abort(); // else the scope would not end
+///     assert!(stuck.join().unwrap_err().is_cancelled());
+/// });
+/// ```
+pub struct ScopedHandle<'scope, T> {
+    handle: FutureHandle<()>,
+    slot: Slot<T>,
+    scope: PhantomData<&'scope ()>,
+}
+
+impl<T> ScopedHandle<'_, T> {
+    fn value(&self) -> T {
+        let value = self
+            .slot
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        value.expect("it is done, and taken once")
+    }
+
+    /// [`FutureHandle::join`].
+    ///
+    /// # Errors
+    /// When the future panicked or was aborted, or its pool was shut down.
+    pub fn join(self) -> Result<T, FutureError> {
+        let Self { handle, slot, .. } = self;
+        handle.join()?;
+        let value = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(value.expect("it is done"))
+    }
+
+    /// [`FutureHandle::abort`].
+    pub fn abort(&self) {
+        self.handle.abort();
+    }
+
+    /// [`FutureHandle::is_finished`].
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.handle.is_finished()
+    }
+}
+
+impl<T> Future for ScopedHandle<'_, T> {
+    type Output = Result<T, FutureError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let polled = Pin::new(&mut self.handle).poll(cx);
+        polled.map(|done| done.map(|()| self.value()))
+    }
+}
+
+impl<T> fmt::Debug for ScopedHandle<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ScopedHandle").field(&self.handle).finish()
+    }
+}
+
+impl fmt::Debug for FutureScope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FutureScope")
+            .field("pending", &lock(&self.members).pending)
+            .finish()
+    }
+}

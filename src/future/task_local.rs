@@ -1,0 +1,178 @@
+//! Values that go with a future from thread to thread.
+
+use crate::pool::task;
+use std::{cell::RefCell, fmt, future::poll_fn, pin::pin, rc::Rc, thread::LocalKey};
+
+/// A value that a future, and what it awaits, can see wherever it is polled: declared with
+/// [`task_local!`](crate::task_local), set with [`scope`](Self::scope).
+///
+/// What is spawned inside does not inherit it, and what a worker runs while the future waits in the middle of a poll does
+/// not see it.
+///
+/// ```
+/// filch::task_local! {
+///     /// Who asked.
+///     static REQUEST: u64;
+/// }
+///
+/// async fn answer() -> u64 {
+///     filch::future::yield_now().await;
+///     REQUEST.with(|request| request * 2)
+/// }
+///
+/// let handle = filch::spawn_future(REQUEST.scope(21, answer()));
+/// assert_eq!(handle.join().unwrap(), 42);
+/// assert!(REQUEST.try_with(|_| ()).is_none());
+/// ```
+pub struct TaskLocal<T: 'static> {
+    key: LocalKey<Place<T>>,
+}
+
+/// The values that are set on a thread, the innermost last. Locked for no longer than it takes to change it: a worker
+/// that waits while it looks at a value may run another task that sets one.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Place<T>(RefCell<Vec<Rc<Value<T>>>>);
+
+#[derive(Debug)]
+struct Value<T> {
+    /// How deep in tasks the thread was when it was set: what a worker runs in the middle of this task is deeper, and does
+    /// not see it.
+    depth: usize,
+    /// There until it is taken back.
+    value: RefCell<Option<T>>,
+}
+
+impl<T> Place<T> {
+    /// For the macro.
+    #[expect(clippy::new_without_default, reason = "a place in a constant")]
+    pub const fn new() -> Self {
+        Self(RefCell::new(Vec::new()))
+    }
+}
+
+/// A value is set as long as this is there; then it goes back to where it was.
+struct Set<'a, T: 'static> {
+    local: &'static TaskLocal<T>,
+    back: &'a mut Option<T>,
+}
+
+impl<T> Drop for Set<'_, T> {
+    fn drop(&mut self) {
+        let last = self.local.key.with(|place| place.0.borrow_mut().pop());
+        // Those who look at it are further up on the stack, and done.
+        *self.back = last.and_then(|last| last.value.take());
+    }
+}
+
+impl<T: 'static> TaskLocal<T> {
+    /// For the macro.
+    #[doc(hidden)]
+    pub const fn new(key: LocalKey<Place<T>>) -> Self {
+        Self { key }
+    }
+
+    /// Sets the value that is in `value`.
+    fn set<'a>(&'static self, value: &'a mut Option<T>) -> Set<'a, T> {
+        let set = Rc::new(Value {
+            depth: task::depth(),
+            value: RefCell::new(value.take()),
+        });
+        self.key.with(|place| place.0.borrow_mut().push(set));
+        Set {
+            local: self,
+            back: value,
+        }
+    }
+
+    /// `future` with the value set to `value` whenever it is polled.
+    pub fn scope<F: Future>(
+        &'static self,
+        value: T,
+        future: F,
+    ) -> impl Future<Output = F::Output> + use<T, F> {
+        let mut value = Some(value);
+        async move {
+            let mut future = pin!(future);
+            poll_fn(|cx| {
+                let _set = self.set(&mut value);
+                future.as_mut().poll(cx)
+            })
+            .await
+        }
+    }
+
+    /// Calls `f` with the value set to `value`.
+    ///
+    /// ```
+    /// filch::task_local! { static DEPTH: u32; }
+    /// assert_eq!(DEPTH.sync_scope(3, || DEPTH.get()), 3);
+    /// ```
+    pub fn sync_scope<R>(&'static self, value: T, f: impl FnOnce() -> R) -> R {
+        let mut value = Some(value);
+        let _set = self.set(&mut value);
+        f()
+    }
+
+    /// Calls `f` with the value.
+    ///
+    /// # Panics
+    /// When it is not set here.
+    pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
+        match self.try_with(f) {
+            Some(result) => result,
+            None => panic!("this task-local value is not set here; wrap the future in its `scope`"),
+        }
+    }
+
+    /// Calls `f` with the value, if it is set here.
+    pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Option<R> {
+        let last = self.key.with(|place| place.0.borrow().last().cloned())?;
+        if last.depth != task::depth() {
+            return None;
+        }
+        last.value.borrow().as_ref().map(f)
+    }
+
+    /// A clone of the value.
+    ///
+    /// # Panics
+    /// When it is not set here.
+    pub fn get(&'static self) -> T
+    where
+        T: Clone,
+    {
+        self.with(T::clone)
+    }
+}
+
+impl<T> fmt::Debug for TaskLocal<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TaskLocal")
+    }
+}
+
+/// Declares values that go with futures: [`TaskLocal`](crate::future::TaskLocal).
+///
+/// ```
+/// filch::task_local! {
+///     static USER: String;
+///     pub static ROUND: u32;
+/// }
+/// assert_eq!(filch::block_on(ROUND.scope(1, async { ROUND.get() })), 1);
+/// # assert!(USER.try_with(|_| ()).is_none());
+/// ```
+#[macro_export]
+macro_rules! task_local {
+    ($($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty);+ $(;)?) => {
+        $(
+            $(#[$attribute])*
+            $visibility static $name: $crate::future::TaskLocal<$type> = {
+                ::std::thread_local! {
+                    static KEY: $crate::future::Place<$type> = const { $crate::future::Place::new() };
+                }
+                $crate::future::TaskLocal::new(KEY)
+            };
+        )+
+    };
+}

@@ -1,0 +1,104 @@
+//! Manners of long futures and tasks.
+
+use crate::pool::site::Site;
+use std::{
+    cell::Cell,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+/// A future that is pending once, and lets every task run that is ready now: [`yield_now`].
+#[derive(Debug)]
+#[must_use = "nothing is yielded before it is awaited"]
+pub struct YieldNow {
+    yielded: bool,
+}
+
+/// Lets others run: the future that awaits this goes behind every task that its worker has queued.
+///
+/// ```
+/// let handle = filch::spawn_future(async {
+///     for _ in 0..10 {
+///         filch::future::yield_now().await;
+///     }
+/// });
+/// handle.join().unwrap();
+/// ```
+pub fn yield_now() -> YieldNow {
+    YieldNow { yielded: false }
+}
+
+impl Future for YieldNow {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.yielded {
+            return Poll::Ready(());
+        }
+        self.yielded = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// How many jobs a checkpoint runs at most: some tens of microseconds, if they are as short as futures are meant to be.
+const AT_ONCE: usize = 16;
+
+thread_local! {
+    /// This thread is in a checkpoint: those inside of it do nothing.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Puts back what was there before.
+struct Inside;
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.set(false);
+    }
+}
+
+/// A place in a long task where urgent work may come in between: futures that were woken while every worker was busy, and
+/// tasks of [`Priority::High`](crate::Priority::High) and above. They run here, on this stack, a few at a time.
+///
+/// Costs about a nanosecond when nobody waits, so a loop may call it every few microseconds. On a thread that is no
+/// worker, and in an [`isolate`](crate::isolate), it does nothing.
+///
+/// ```
+/// let sum = filch::submit(|| {
+///     let mut sum = 0_u64;
+///     for n in 0..1_000_000_u64 {
+///         if n % 1024 == 0 {
+///             filch::checkpoint();
+///         }
+///         sum += n;
+///     }
+///     sum
+/// });
+/// assert_eq!(sum.join().unwrap(), 499_999_500_000);
+/// ```
+///
+/// What runs in between must not wait for this task, and must not want a lock that this task holds: as with everything that
+/// waits, don't call it with a lock held.
+#[inline]
+pub fn checkpoint() {
+    Site::with(|site| {
+        if let Some(site) = site {
+            if site.poll_is_long() {
+                site.speak_up();
+            }
+            if site.pool().core().is_pressed() {
+                relieve(site);
+            }
+        }
+    });
+}
+
+#[cold]
+fn relieve(site: &Site<'_, '_>) {
+    if INSIDE.replace(true) {
+        return;
+    }
+    let _inside = Inside;
+    site.relieve(AT_ONCE);
+}

@@ -1,0 +1,37 @@
+//! The pool that a thread which is none of its workers works with at present, instead of the global one.
+#![expect(unsafe_code, reason = "a thread-local pointer to what a caller holds")]
+
+use super::Pool;
+use std::{cell::Cell, ptr};
+
+thread_local! {
+    static ENTERED: Cell<*const Pool> = const { Cell::new(ptr::null()) };
+}
+
+/// Puts back the pool that was there before.
+struct Restore(*const Pool);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        ENTERED.set(self.0);
+    }
+}
+
+impl Pool {
+    /// Calls `f`; where this thread is no worker, free functions called in it mean this pool.
+    pub(crate) fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _restore = Restore(ENTERED.replace(self));
+        f()
+    }
+
+    /// Calls `f` with the pool that this thread has entered, if it has.
+    pub(crate) fn with_entered<R>(f: impl FnOnce(Option<&Self>) -> R) -> R {
+        // SAFETY: `enter` borrows the pool for as long as the pointer is there.
+        f(unsafe { ENTERED.get().as_ref() })
+    }
+
+    /// Calls `f` with the pool that is meant on a thread that is no worker: the one it has entered, else the global one.
+    pub(crate) fn with_default<R>(f: impl FnOnce(&Self) -> R) -> R {
+        Self::with_entered(|pool| f(pool.unwrap_or_else(|| Self::global())))
+    }
+}

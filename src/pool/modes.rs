@@ -1,0 +1,93 @@
+//! How a worker goes on for the time of a call: isolated from what others have queued, left alone by thieves, with an
+//! aim, in a short poll.
+
+use super::site::Site;
+use crate::engine::{FAST_STEPS, Mark, STEPS};
+use std::{cell::Cell, ptr};
+
+impl Site<'_, '_> {
+    /// Runs `f`, which waits for `event`, or works on it first.
+    #[inline(always)]
+    pub(crate) fn aiming_at<T, R>(&self, event: &T, f: impl FnOnce() -> R) -> R {
+        struct Back<'a>(&'a Cell<*const ()>, *const ());
+        impl Drop for Back<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.1);
+            }
+        }
+        let _back = Back(&self.aim, self.aim.replace(ptr::from_ref(event).cast()));
+        f()
+    }
+
+    /// Whether `event` is what is waited for here.
+    #[inline(always)]
+    pub(crate) fn aims_at<T>(&self, event: &T) -> bool {
+        ptr::eq(self.aim.get(), ptr::from_ref(event).cast())
+    }
+
+    /// Whether nothing on this thread waits for the task here.
+    #[inline(always)]
+    pub(crate) fn is_outermost(&self) -> bool {
+        self.outermost && self.aim.get().is_null()
+    }
+
+    /// Runs `f`, while thieves leave what is queued here to this worker, as long as it [gets on](Self::get_on) with it:
+    /// very fast, if so asked.
+    pub(crate) fn left_alone<R>(&self, fast: bool, f: impl FnOnce() -> R) -> R {
+        struct Back<'a, 'w, 'c>(&'a Site<'w, 'c>, u32);
+        impl Drop for Back<'_, '_, '_> {
+            fn drop(&mut self) {
+                self.0.active().queue().set_leave_me(self.1);
+            }
+        }
+        let before = self
+            .active()
+            .queue()
+            .set_leave_me(if fast { FAST_STEPS } else { STEPS });
+        let _back = Back(self, before);
+        f()
+    }
+
+    /// A task of `left_alone` is done.
+    #[inline(always)]
+    pub(crate) fn get_on(&self) {
+        self.active().queue().get_on();
+    }
+
+    /// Runs `f`; waits inside of it run only tasks that were queued in it.
+    pub(crate) fn isolate<R>(&self, f: impl FnOnce() -> R) -> R {
+        struct Back<'a, 'w, 'c>(&'a Site<'w, 'c>, Option<Mark>, bool);
+        impl Drop for Back<'_, '_, '_> {
+            fn drop(&mut self) {
+                self.0.isolated.set(self.1);
+                self.0.active().queue().set_one_by_one(self.2);
+            }
+        }
+        // A thief with a batch of ours might get stuck in a task that wants our lock before it has run
+        // all of them.
+        let batches = self.active().queue().set_one_by_one(true);
+        let _back = Back(self, self.isolated.replace(Some(self.mark())), batches);
+        f()
+    }
+
+    /// Calls `poll`, which is to be short: what it wakes this worker takes next.
+    #[inline(always)]
+    pub(crate) fn in_poll<R>(&self, poll: impl FnOnce() -> R) -> R {
+        let before = self.in_poll.replace(true);
+        let result = poll();
+        self.in_poll.set(before);
+        result
+    }
+
+    /// Whether the job that runs here is in a poll that is short, as far as one knows.
+    #[inline(always)]
+    pub(crate) fn is_in_poll(&self) -> bool {
+        self.in_poll.get()
+    }
+
+    /// The poll that the job is in, if it is in one, is long. True when nobody knew.
+    #[inline(always)]
+    pub(crate) fn poll_is_long(&self) -> bool {
+        self.in_poll.replace(false)
+    }
+}

@@ -1,0 +1,294 @@
+//! The word of a future: no wake is lost, one has it at a time, it ends once; and its outcome is had or dropped once.
+
+use super::{caught, long_run, model};
+use filch::{
+    future::model::{Hold, Rest, Word, make},
+    ground::canary::Canary,
+};
+use loom::{
+    cell::UnsafeCell,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread::{self, Thread},
+};
+// Not loom's: counts of what happened, and what must not be dropped after loom has reported a defect.
+use std::{
+    mem::ManuallyDrop,
+    sync::{Arc, atomic},
+    task::{Wake, Waker},
+};
+
+/// A future that is ready when so many things have happened, and the queue for its one job.
+struct Task {
+    word: Word,
+    /// What the future is: only whoever has it may touch it.
+    future: UnsafeCell<()>,
+    happened: [AtomicBool; 2],
+    queued: AtomicBool,
+    ended: AtomicUsize,
+}
+
+impl Task {
+    fn new() -> Self {
+        Self {
+            word: Word::new(),
+            future: UnsafeCell::new(()),
+            happened: [AtomicBool::new(false), AtomicBool::new(false)],
+            queued: AtomicBool::new(true),
+            ended: AtomicUsize::new(0),
+        }
+    }
+
+    fn touch(&self) {
+        // Loom notes who is there when.
+        self.future.with_mut(|_| ());
+    }
+
+    /// Runs the job, if there is one. True when all has happened, or it has ended.
+    fn step(&self) -> bool {
+        if !self.queued.swap(false, Ordering::AcqRel) {
+            return false;
+        }
+        if !self.word.start() {
+            self.end();
+            return true;
+        }
+        self.touch();
+        if self.happened.iter().all(|one| one.load(Ordering::Relaxed)) {
+            self.end();
+            return true;
+        }
+        match self.word.rest() {
+            Rest::Idle => false,
+            Rest::Again => {
+                self.queue();
+                false
+            }
+            Rest::Drop => {
+                assert!(!self.word.start());
+                self.end();
+                true
+            }
+        }
+    }
+
+    fn end(&self) {
+        self.touch();
+        self.ended.fetch_add(1, Ordering::Relaxed);
+        self.word.finish();
+    }
+
+    fn queue(&self) {
+        let before = self.queued.swap(true, Ordering::AcqRel);
+        assert!(!before, "there is one job for a future");
+    }
+
+    fn wake(&self) {
+        if self.word.wake() {
+            self.queue();
+        }
+    }
+}
+
+/// Two things happen, each followed by a wake, while a worker polls.
+fn wakes_against_polls() {
+    let task = loom::sync::Arc::new(Task::new());
+    let others: Vec<_> = (0..2)
+        .map(|n| {
+            let task = task.clone();
+            thread::spawn(move || {
+                task.happened[n].store(true, Ordering::Relaxed);
+                task.wake();
+            })
+        })
+        .collect();
+    let mut done = task.step();
+    others.into_iter().for_each(|other| other.join().unwrap());
+    while !done && task.queued.load(Ordering::Acquire) {
+        done = task.step();
+    }
+    assert!(done, "a wake was lost");
+}
+
+#[test]
+fn no_wake_is_lost() {
+    model(long_run(2, 3), wakes_against_polls);
+}
+
+#[test]
+fn canary_rest_without_a_look() {
+    caught(Canary::FutureRest, long_run(2, 3), wakes_against_polls);
+}
+
+/// A future that is queued already is woken twice; the poll must see what was done before both wakes, also where nothing
+/// else orders it.
+fn wake_again() {
+    let task = loom::sync::Arc::new(Task::new());
+    let other = {
+        let task = task.clone();
+        thread::spawn(move || {
+            task.happened[0].store(true, Ordering::Relaxed);
+            task.happened[1].store(true, Ordering::Relaxed);
+            task.wake();
+        })
+    };
+    // The job is there from the start: it is taken without a word from the other thread.
+    let mut done = task.step();
+    for _ in 0..2 {
+        if !done && task.queued.load(Ordering::Acquire) {
+            done = task.step();
+        }
+    }
+    other.join().unwrap();
+    let idle = !done && !task.queued.load(Ordering::Acquire);
+    assert!(
+        !idle,
+        "the wake came before the poll, which did not see why"
+    );
+}
+
+#[test]
+fn a_wake_of_one_that_is_queued_is_seen() {
+    model(None, wake_again);
+}
+
+#[test]
+fn canary_wake_again_without_a_write() {
+    caught(Canary::FutureWakeAgain, None, wake_again);
+}
+
+/// The pool ends while the future is polled and woken.
+fn eviction() {
+    let task = loom::sync::Arc::new(Task::new());
+    assert!(!task.step(), "nothing has happened");
+    let waker = {
+        let task = task.clone();
+        thread::spawn(move || {
+            task.wake();
+            task.step();
+        })
+    };
+    if task.word.evict() {
+        task.end();
+    }
+    waker.join().unwrap();
+    task.step();
+    assert_eq!(task.ended.load(Ordering::Relaxed), 1, "it ends once");
+}
+
+#[test]
+fn a_future_ends_once() {
+    model(None, eviction);
+}
+
+#[test]
+fn canary_eviction_in_two_steps() {
+    caught(Canary::FutureEvict, None, eviction);
+}
+
+/// It is aborted while it is polled and woken.
+#[test]
+fn an_abort_ends_it() {
+    model(long_run(2, 3), || {
+        let task = loom::sync::Arc::new(Task::new());
+        let others = [false, true].map(|abort| {
+            let task = task.clone();
+            thread::spawn(move || {
+                if match abort {
+                    true => task.word.abort(),
+                    false => task.word.wake(),
+                } {
+                    task.queue();
+                }
+            })
+        });
+        task.step();
+        others.into_iter().for_each(|other| other.join().unwrap());
+        while task.ended.load(Ordering::Relaxed) == 0 {
+            assert!(task.queued.load(Ordering::Acquire), "an abort was lost");
+            task.step();
+        }
+        assert_eq!(task.ended.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// Unparks a thread of the model.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn waker() -> Waker {
+    Waker::from(Arc::new(Unpark(thread::current())))
+}
+
+/// Waits as a future does: it leaves a waker, and does not look again before that is called.
+fn wait(hold: &mut Hold<usize>, again: bool) -> usize {
+    while hold.watch(&waker()) {
+        if again && !hold.watch(&waker()) {
+            break;
+        }
+        thread::park();
+    }
+    hold.take().expect("it is done")
+}
+
+/// The future is done while its handle falls asleep.
+fn end_against_sleep(again: bool) {
+    let (hold, ticket) = make(async { 7 });
+    // When loom has reported a sleep without an end, nothing of its own may be used any more.
+    let mut hold = ManuallyDrop::new(hold);
+    let worker = thread::spawn(move || ticket.run());
+    assert_eq!(wait(&mut hold, again), 7);
+    worker.join().unwrap();
+    drop(ManuallyDrop::into_inner(hold));
+}
+
+#[test]
+fn whoever_waits_for_a_future_is_told() {
+    model(None, || end_against_sleep(false));
+    model(Some(3), || end_against_sleep(true));
+}
+
+#[test]
+fn canary_future_that_tells_nobody() {
+    caught(Canary::FutureTell, None, || end_against_sleep(false));
+}
+
+#[test]
+fn canary_sleep_without_a_look_at_the_future() {
+    caught(Canary::FutureWatch, None, || end_against_sleep(false));
+}
+
+/// Something whose end is counted.
+struct Thing(Arc<atomic::AtomicUsize>);
+
+impl Drop for Thing {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// The future is done while its handle is dropped.
+fn end_against_drop() {
+    let dropped = Arc::new(atomic::AtomicUsize::new(0));
+    let thing = Thing(dropped.clone());
+    let (hold, ticket) = make(async move { thing });
+    let worker = thread::spawn(move || ticket.run());
+    drop(hold);
+    worker.join().unwrap();
+    let dropped = dropped.load(Ordering::SeqCst);
+    assert_eq!(dropped, 1, "the value is dropped once");
+}
+
+#[test]
+fn a_value_that_nobody_wants_is_dropped_once() {
+    model(None, end_against_drop);
+}
+
+#[test]
+fn canary_look_for_the_handle_of_a_future_first() {
+    caught(Canary::FutureOrphan, None, end_against_drop);
+}
