@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compares rayon on filch's workers with rayon on its own core: builds the same program on both, runs them in turns, and
-# prints for each row the nanoseconds of both and the ratio (filch by rayon; below 1 is faster). The best of all runs
-# is taken for both: noise only ever adds.
+# prints for each row the nanoseconds of both and the ratio (filch by rayon; below 1 is faster): the median over all turns,
+# and the best run, which for a handful of microseconds is luck.
 #
 #   compat/bench.sh [TURNS] [ROW…]        RAYON_NUM_THREADS sets the number of threads
 set -euo pipefail
@@ -22,17 +22,18 @@ for ((turn = 0; turn < TURNS; turn++)); do
     "$TARGET/compat/release/speed" "$RUNS" "$@" | sed 's/^/filch /' >>"$results"
 done
 
-# Each line: core, row, best, median.
-awk '
+# Each line: core, row, best, median. Sorted by the median, the middle one of each core and row is the median of all turns.
+sort -k1,2 -k4,4n "$results" | awk '
     function least(old, new) { return old == "" || new < old ? new : old }
-    !($2 in seen) { seen[$2] = 1; rows[++count] = $2 }
-    { best[$1, $2] = least(best[$1, $2], $3); middle[$1, $2] = least(middle[$1, $2], $4) }
+    { n = ++turns[$1, $2]; best[$1, $2] = least(best[$1, $2], $3); medians[$1, $2, n] = $4 }
+    $1 == "rayon" && n == 1 { rows[++count] = $2 }
+    function middle(core, row) { return medians[core, row, int((turns[core, row] + 1) / 2)] }
     END {
-        printf "%-24s %12s %12s %8s %10s\n", "row", "rayon ns", "filch ns", "best", "median"
+        printf "%-24s %12s %12s %8s %10s\n", "row", "rayon ns", "filch ns", "median", "best"
         for (n = 1; n <= count; n++) {
             row = rows[n]
-            printf "%-24s %12d %12d %8.2f %10.2f\n", row, best["rayon", row], best["filch", row],
-                best["filch", row] / best["rayon", row], middle["filch", row] / middle["rayon", row]
+            printf "%-24s %12d %12d %8.2f %10.2f\n", row, middle("rayon", row), middle("filch", row),
+                middle("filch", row) / middle("rayon", row), best["filch", row] / best["rayon", row]
         }
     }
-' "$results"
+'

@@ -418,32 +418,29 @@ fn the_most_workers_of_a_pool_are_known() {
 
 #[test]
 fn a_thread_that_stayed_in_a_pool_goes_on_while_the_pool_ends() {
-    within(LONG, || {
-        for _ in 0..50 {
-            let pool = Pool::builder()
-                .workers(3)
-                .with_current_thread()
-                .build()
-                .unwrap();
-            let (send, receive) = mpsc::channel();
-            for _ in 0..20 {
-                let send = send.clone();
-                filch::spawn(move || {
-                    let send = send.clone();
-                    filch::spawn(move || send.send(()).unwrap());
-                });
+    let once = || {
+        let pool = Pool::builder().workers(3).with_current_thread();
+        let pool = pool.build().unwrap();
+        let (send, receive) = mpsc::channel();
+        for _ in 0..20 {
+            let send = send.clone();
+            filch::spawn(move || filch::spawn(move || send.send(()).unwrap()));
+        }
+        drop(pool);
+        // Nothing of this may be counted among the tasks that the pool waits for.
+        let mut places = [0; 20];
+        filch::scope(|s| {
+            for place in &mut places {
+                s.spawn(move |_| *place = 1);
             }
-            drop(pool);
-            // Nothing of this may be counted among the tasks that the pool waits for.
-            let mut sum = [0; 20];
-            filch::scope(|s| {
-                for place in &mut sum {
-                    s.spawn(move |_| *place = 1);
-                }
-            });
-            assert_eq!(sum, [1; 20]);
-            drop(send);
-            assert_eq!(receive.iter().count(), 20, "all that was spawned before");
+        });
+        assert_eq!(places, [1; 20]);
+        drop(send);
+        assert_eq!(receive.iter().count(), 20, "all that was spawned before");
+    };
+    within(LONG, move || {
+        for _ in 0..50 {
+            thread::spawn(once).join().unwrap();
         }
     });
 }

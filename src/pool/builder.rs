@@ -186,8 +186,14 @@ impl PoolBuilder {
         self
     }
 
-    /// How many looks in vain come before a worker gives its core to another thread and looks again (16); zero for never. Few
-    /// are right where threads that are no workers must get a core soon, because the workers work for them.
+    /// After how many looks in vain a worker gives its core to another thread before it looks again (16); zero for never. Few
+    /// are right where the workers work for threads that then need a core themselves.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(2).spin_rounds(20).yield_every(4).build()?;
+    /// assert_eq!(pool.on_worker(|| 1), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn yield_every(mut self, rounds: u32) -> Self {
         self.idle.yield_every = rounds;

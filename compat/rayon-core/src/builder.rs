@@ -10,6 +10,12 @@ use std::{any::Any, env, fmt, io, num::NonZero, thread};
 /// The environment variable that says how many threads a pool has whose builder does not say, and its older name.
 const VARIABLES: [&str; 2] = ["RAYON_NUM_THREADS", "RAYON_RS_NUM_CPUS"];
 
+/// How often an idle thread looks for work before it sleeps, and after how many looks it lets another thread have the core. A tenth
+/// and a quarter of what filch does by itself: there the callers work along, here they wait for a core to go on on.
+/// `docs/decisions/0014-rayon-core.md` has what was measured.
+const SPIN_ROUNDS: u32 = 20;
+const YIELD_EVERY: u32 = 4;
+
 /// Builds a [`ThreadPool`], or sets up the global one.
 ///
 /// ```
@@ -128,8 +134,10 @@ where
             self.start_handler.take(),
             self.exit_handler.take(),
         );
-        let tune = |n: &str, d: u32| env::var(n).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
-        let mut pool = filch::Pool::builder().workers(threads).spin_rounds(tune("SR", 200)).yield_every(tune("YE", 16));
+        let mut pool = filch::Pool::builder()
+            .workers(threads)
+            .spin_rounds(SPIN_ROUNDS)
+            .yield_every(YIELD_EVERY);
         if self.use_current_thread {
             pool = pool.with_current_thread();
         }
