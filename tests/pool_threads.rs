@@ -34,7 +34,7 @@ fn a_call_on_a_worker_leaves_the_callers_thread() {
                     s.spawn(|_| {
                         seen.lock()
                             .unwrap()
-                            .push((thread::current().id(), current_worker()))
+                            .push((thread::current().id(), current_worker()));
                     });
                 }
             });
@@ -179,7 +179,7 @@ fn detached_broadcasts_reach_every_worker() {
         let again = send.clone();
         pool.spawn_broadcast(move |worker| send.send((worker, current_worker())).unwrap());
         pool.on_worker(|| {
-            filch::spawn_broadcast(move |worker| again.send((worker, current_worker())).unwrap())
+            filch::spawn_broadcast(move |worker| again.send((worker, current_worker())).unwrap());
         });
         let mut calls: Vec<_> = receive.iter().collect();
         calls.sort_unstable();

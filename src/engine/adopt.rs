@@ -12,7 +12,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     ///
     /// `wait` is called while somebody who has found all work finished has not yet told the workers to go home:
     /// what `f` spawns then would be left to workers that leave. Afterwards
-    /// [`is_stopped`](Core::is_stopped) says so.
+    /// [`is_stopped`](super::Core::is_stopped) says so.
     pub fn adopt<R>(
         &mut self,
         mut wait: impl FnMut(),

@@ -210,7 +210,7 @@ impl PoolBuilder {
     /// Makes the calling thread worker 0 of the pool, for good. It is in no loop: it runs tasks while it waits for something
     /// in a call, such as [`join`](crate::join()) or [`scope`](crate::scope()), and in [`yield_now`](crate::yield_now()). Hooks do not run
     /// on it. Such a pool is never freed, and its other threads end only if its last handle is dropped on this thread, outside of
-    /// any task.
+    /// any task. From then on the thread is the only worker of a pool of its own.
     ///
     /// ```
     /// # std::thread::spawn(|| {
