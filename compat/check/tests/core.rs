@@ -345,7 +345,7 @@ fn a_broadcast_reaches_every_thread_once() {
         pool.install(|| {
             check(broadcast(|cx| {
                 (cx.index(), cx.num_threads(), current_thread_index())
-            }))
+            }));
         });
         // From a worker of another pool.
         self::pool(1).install(|| check(said()));
@@ -460,7 +460,7 @@ fn many_threads_from_outside_at_once() {
                 pool.scope(|s| {
                     s.spawn(|_| {
                         sum.fetch_add(1, Ordering::Relaxed);
-                    })
+                    });
                 });
                 let below = join(current_thread_index, current_num_threads);
                 assert!(below.0.unwrap() < below.1);
