@@ -401,3 +401,24 @@ fn handles_that_outlive_everything_keep_only_their_cell() {
         drop(abort);
     });
 }
+
+/// A task shuts its own pool down, which cannot wait there; whoever drops the pool waits all the same.
+#[test]
+fn a_pool_that_was_shut_down_by_a_task_is_waited_for() {
+    within(LIMIT, || {
+        for workers in [1, 2] {
+            for _ in 0..50 {
+                let pool = pool(workers);
+                let count = Arc::new(AtomicUsize::new(0));
+                for _ in 0..20 {
+                    pool.spawn_future(hold(Once::new(&count))).detach();
+                }
+                let same = pool.clone();
+                let told = pool.submit(move || same.shutdown());
+                told.join().unwrap();
+                drop(pool);
+                assert_eq!(count.load(SeqCst), 20, "some are still there");
+            }
+        }
+    });
+}

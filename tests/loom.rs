@@ -20,6 +20,8 @@ use std::{
 mod cancel;
 #[path = "loom/deque.rs"]
 mod deque;
+#[path = "loom/fold.rs"]
+mod fold;
 #[path = "loom/future.rs"]
 mod future;
 #[path = "loom/gate.rs"]

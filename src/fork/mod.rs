@@ -30,6 +30,7 @@ mod outside;
 mod scope;
 mod spawn;
 
+pub(crate) use join::join_on;
 pub use join::{JoinContext, join, join_context};
 pub use scope::{Scope, scope};
 pub use spawn::{

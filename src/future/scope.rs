@@ -14,7 +14,7 @@ use crate::{
     pool::{Inner, Pool, site::Site},
 };
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     fmt,
     future::poll_fn,
     marker::PhantomData,
@@ -30,7 +30,7 @@ struct Members {
     pending: usize,
     next: u64,
     /// How to end them; some are gone already.
-    aborts: HashMap<u64, AbortHandle>,
+    aborts: BTreeMap<u64, AbortHandle>,
     /// The scope was left by a panic: whoever comes now must go.
     closed: bool,
     waker: Option<Waker>,

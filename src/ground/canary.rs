@@ -137,6 +137,16 @@ pub enum Canary {
     LocalWatch = 131,
     /// A paused clock that is moved to a time tells only the first of those that wait for it.
     ClockForgets = 132,
+    /// The children of a fold leave their results without handing them over.
+    FoldArrive = 140,
+    /// A run of a fold waits for a piece that is done.
+    FoldPark = 141,
+    /// A fold takes in a child's result before those of children before it.
+    FoldOrder = 142,
+    /// Nobody looks again for the result of a child that was early.
+    FoldEarly = 143,
+    /// A run of a fold keeps the results of its piece until after it was counted as done.
+    FoldLate = 144,
 }
 
 #[cfg(any(filch_loom, filch_canary))]

@@ -55,12 +55,13 @@ impl Site<'_, '_> {
         own(self) || self.below().any(own)
     }
 
-    /// If this is where the thread [stays](Self::stay), its pool may end without it: it stands in a pool of its own from
-    /// now on.
+    /// Whether this is where the thread [stays](Self::stay) in `pool`.
+    pub(super) fn stays_in(&self, pool: &Inner) -> bool {
+        ptr::eq(self.pool(), pool) && pool.base.get() == Some(&ptr::from_ref(self).addr())
+    }
+
+    /// The pool may end without this thread, which [stays](Self::stay) here: it stands in a pool of its own from now on.
     pub(super) fn retire(&self) {
-        if self.pool().base.get() != Some(&ptr::from_ref(self).addr()) {
-            return;
-        }
         // Nobody else will.
         while self.pool().threads() == 1 && self.help_once() {}
         self.active().retire();

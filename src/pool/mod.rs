@@ -12,8 +12,10 @@ mod help;
 pub(crate) mod job;
 pub(crate) mod latch;
 pub(crate) mod list;
+mod marked;
 mod modes;
 pub(crate) mod pending;
+mod push;
 mod registry;
 pub(crate) mod residents;
 pub(crate) mod site;
@@ -364,31 +366,35 @@ impl Owned {
         // A thread that is in the middle of a task of this pool cannot wait for it.
         let inside = is_worker_of(Arc::as_ptr(&inner.core) as usize)
             || Site::with(|site| site.is_some_and(|site| site.is_inside(inner)));
-        if inside && inner.threads == 0 {
-            // There are no threads to end. Whoever is in the middle of a task runs what is queued when it leaves
-            // (`at_place`), and what comes up after that is left for the last handle.
-            return;
-        }
-        let crew = self.take_crew();
-        if inside && crew.is_some() {
+        if inside {
+            // The threads end by themselves, and a call from outside can still wait for them. If there are none, whoever is
+            // in the middle of a task runs what is queued when it leaves (`at_place`), and what comes up after that is left
+            // for the last handle.
             Site::with(|site| {
-                if let Some(site) = site.filter(|site| std::ptr::eq(site.pool(), &**inner)) {
+                if let Some(site) = site.filter(|site| site.stays_in(inner))
+                    && self.take_crew().is_some()
+                {
                     site.retire();
                 }
             });
+            return;
         }
-        if let Some(crew) = crew
-            && !inside
-        {
+        if self.is_manned_by_others() {
+            return;
+        }
+        if let Some(crew) = self.take_crew() {
             if inner.threads == 0 {
                 inner.run_out();
             }
-            let waits = inner.threads == 0 || crew.has_threads();
             drop(crew.join());
-            if waits {
-                inner.residents.wait();
-            }
         }
+        inner.residents.wait();
+    }
+
+    /// Whether the threads are not ours to wait for.
+    fn is_manned_by_others(&self) -> bool {
+        let crew = self.crew.lock().unwrap_or_else(PoisonError::into_inner);
+        self.inner.threads > 0 && crew.as_ref().is_some_and(|crew| !crew.has_threads())
     }
 }
 
