@@ -36,21 +36,7 @@ pub(crate) fn is_worker_of(engine: usize) -> bool {
     PLACE.get().0 == engine
 }
 
-/// Restores what the thread was before.
-pub(crate) struct Restore(Place);
-
-/// This thread is worker `worker` of the engine at `engine` until the value is dropped.
-pub(crate) fn set(engine: usize, worker: usize) -> Restore {
-    Restore(PLACE.replace((engine, worker)))
-}
-
-/// The same for good.
+/// From now on this thread is worker `worker` of the engine at `engine`.
 pub(crate) fn stay(engine: usize, worker: usize) {
     PLACE.set((engine, worker));
-}
-
-impl Drop for Restore {
-    fn drop(&mut self) {
-        PLACE.set(self.0);
-    }
 }

@@ -199,7 +199,8 @@ where
     let (core, work, parkers) = (core.clone(), work.clone(), parkers.clone());
     let hooks = config.hooks.clone();
     move || {
-        let _current = current::set(&*core as *const _ as usize, id);
+        // For good: destructors of thread-locals run after this, and may drop the pool.
+        stay(&*core as *const _ as usize, id);
         let state = unwind::contain(|| {
             hooks.start(id);
             // After the hook, in which a rehearsal makes the thread an actor.

@@ -387,8 +387,8 @@ impl Owned {
                 inner.run_out();
             }
             drop(crew.join());
+            inner.residents.wait();
         }
-        inner.residents.wait();
     }
 
     /// Whether the threads are not ours to wait for.
