@@ -4,6 +4,7 @@ use super::{
     GLOBAL, Inner, Owned, PanicHandler, Pool, TaskOverflow, Tasks,
     guest::{GUESTS, Guests},
     job::Job,
+    kept::Kept,
     registry,
     residents::Residents,
     site::Site,
@@ -45,6 +46,7 @@ pub struct PoolBuilder {
     task_latencies: bool,
     on_panic: Option<PanicHandler>,
     clock: Clock,
+    future_workers: usize,
     stands_for: Option<Arc<Inner>>,
 }
 
@@ -60,6 +62,7 @@ impl PoolBuilder {
             task_latencies: false,
             on_panic: None,
             clock: Clock::real(),
+            future_workers: 0,
             stands_for: None,
         }
     }
@@ -165,6 +168,50 @@ impl PoolBuilder {
         self
     }
 
+    /// How many workers to keep for futures, beside the others (none). They are for programs in which futures must be polled
+    /// soon, and tasks may be long and have no [checkpoints](crate::checkpoint): as long as one of these workers is free, a
+    /// future that is spawned or woken is polled at once, whatever the others do.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use std::sync::mpsc;
+    ///
+    /// let pool = Pool::builder().workers(1).future_workers(1).build()?;
+    /// let (send, receive) = mpsc::channel();
+    /// // Takes the only other worker, and has no checkpoint.
+    /// let long = pool.submit(move || receive.recv().unwrap());
+    /// let quick = pool.spawn_future(async move { send.send("polled meanwhile").unwrap() });
+    /// quick.join().unwrap();
+    /// assert_eq!(long.join().unwrap(), "polled meanwhile");
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// - Each is a thread more, which sleeps while no future is woken. They don't count as
+    ///   [`workers`](Pool::workers), have no [number](crate::current_worker()), and take no ordinary work: what a future queues
+    ///   there, by [`submit`](crate::submit()) for example, is for the others. But while a future *blocks* such a worker, in
+    ///   [`join`](crate::join) or [`block_on`](crate::block_on()), the worker helps as any other does, and is not free.
+    /// - The others poll futures as well, whoever comes first, and before all ordinary tasks: in such a pool every future that is
+    ///   spawned or woken is as urgent as a task of [`Priority::High`](crate::Priority::High). One that
+    ///   [yields](crate::future::yield_now) on one of the others comes behind the tasks of that worker, as ever.
+    /// - Those tasks, and [`Critical`](crate::Priority::Critical) ones, wait in the same place, so one of these workers may
+    ///   take them too; but it is not woken for them.
+    /// - A wake costs more: a step on a word that all share and, if one of these workers sleeps, waking it. Futures that wake each
+    ///   other all the time are better off without.
+    /// - Names and hooks are called for them with the numbers after those of the workers, so with `workers` and above; without
+    ///   a [`name`](Self::name) they are `filch-future-0` and so on.
+    /// - A pool [without workers](Self::workers) cannot have any: there the callers decide what runs when.
+    #[must_use]
+    pub fn future_workers(mut self, workers: usize) -> Self {
+        self.future_workers = workers;
+        self
+    }
+
+    /// How many threads it will have that are no workers.
+    #[cfg(all(feature = "simulate", not(filch_loom)))]
+    pub(crate) fn kept(&self) -> usize {
+        self.future_workers
+    }
+
     /// How often a worker looks around in vain before it sleeps (200).
     #[must_use]
     pub fn spin_rounds(mut self, rounds: u32) -> Self {
@@ -190,7 +237,8 @@ impl PoolBuilder {
                 "a pool without room for tasks would refuse every one; set its task capacity to 1 or more",
             ));
         }
-        let places = threads.saturating_add(GUESTS);
+        let kept = Kept::new(self.future_workers, threads)?;
+        let places = threads + GUESTS + kept.as_ref().map_or(0, Kept::workers);
         let parkers = Arc::new(Parkers::new(places));
         self.settings.workers = places;
         if threads == 0 {
@@ -220,6 +268,7 @@ impl PoolBuilder {
             ),
             number: registry::Number::new(),
             residents: Residents::new(threads),
+            kept,
             on_panic: self.on_panic,
             clock: self.clock,
             stands_for: self.stands_for,
@@ -228,7 +277,20 @@ impl PoolBuilder {
         });
         inner.publish();
         let work = Arc::new(Jobs(inner.clone()));
-        let crew = Crew::start(threads, &self.crew, &inner.core, &inner.parkers, &work)?;
+        let kept = inner.keep(&self.crew)?;
+        let crew = Crew::start(threads, &self.crew, &inner.core, &inner.parkers, &work);
+        let crew = match (crew, kept) {
+            (Ok(mut crew), Some(kept)) => {
+                crew.add(kept);
+                crew
+            }
+            (Ok(crew), None) => crew,
+            (Err(error), kept) => {
+                work.end();
+                kept.map(Crew::join);
+                return Err(error);
+            }
+        };
         let owned = Arc::new(Owned {
             inner,
             crew: Mutex::new(Some(crew)),
@@ -278,5 +340,11 @@ impl Work<Job, (), PerWorker, Counters> for Jobs {
     #[inline(always)]
     fn run(&self, job: Job, active: Active<'_, '_, Job, PerWorker, Counters>, (): &mut ()) {
         Site::enter(active, &self.0, |site| job.run(site));
+    }
+
+    fn end(&self) {
+        if let Some(kept) = self.0.kept() {
+            kept.end();
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! The engine over a two-word job, plus threads. The faces ([`fork`](mod@crate::fork) and those to come) make
 //! jobs; they all share these workers.
 
+mod bell;
 pub(crate) mod blocks;
 mod builder;
 mod entered;
@@ -10,6 +11,7 @@ mod guest;
 pub(crate) mod heap;
 mod help;
 pub(crate) mod job;
+mod kept;
 pub(crate) mod latch;
 pub(crate) mod list;
 mod modes;
@@ -28,13 +30,15 @@ pub use builder::PoolBuilder;
 #[cfg(filch_loom)]
 #[doc(hidden)]
 pub mod model {
-    pub use super::{latch::model::Latch, pending::model::Pending, stack::model::StackJob};
+    pub use super::{
+        bell::model::Bell, latch::model::Latch, pending::model::Pending, stack::model::StackJob,
+    };
 }
 pub use tasks::TaskOverflow;
 
 use crate::{
     clock::Clock,
-    crew::{Crew, Parkers, is_worker_of},
+    crew::{Crew, Parkers, is_thread_of},
     engine::{Core, PerWorker, Unpark},
     ground::{
         thread,
@@ -44,6 +48,7 @@ use crate::{
 };
 use guest::Guests;
 use job::Job;
+use kept::Kept;
 use residents::Residents;
 use site::Site;
 use slab::{Reserve, Slab};
@@ -67,6 +72,8 @@ pub(crate) struct Inner {
     number: registry::Number,
     /// Futures that wait.
     residents: Residents<Inner>,
+    /// Who is kept for futures.
+    kept: Option<Kept>,
     on_panic: Option<PanicHandler>,
     clock: Clock,
     /// The pool that a caller is in which found no place there, and has this one to itself for a while.
@@ -352,7 +359,7 @@ impl Owned {
         let inner = &self.inner;
         inner.close();
         // A thread that is in the middle of a task of this pool cannot wait for it.
-        let inside = is_worker_of(Arc::as_ptr(&inner.core) as usize)
+        let inside = is_thread_of(Arc::as_ptr(&inner.core) as usize)
             || Site::with(|site| site.is_some_and(|site| site.is_inside(inner)));
         if inside {
             // The threads end by themselves, and a call from outside can still wait for them. If there are none, whoever is
