@@ -195,6 +195,7 @@ impl PoolBuilder {
     ///   [yields](crate::future::yield_now) on one of the others comes behind the tasks of that worker, as ever.
     /// - Those tasks, and [`Critical`](crate::Priority::Critical) ones, wait in the same place, so one of these workers may
     ///   take them too; but it is not woken for them.
+    /// - Futures that are tasks of a [graph](mod@crate::graph) go with the graph, as ordinary work.
     /// - A wake costs more: a step on a word that all share and, if one of these workers sleeps, waking it. Futures that wake each
     ///   other all the time are better off without.
     /// - Names and hooks are called for them with the numbers after those of the workers, so with `workers` and above; without

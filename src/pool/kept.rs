@@ -98,15 +98,10 @@ impl Duty<()> for Attending {
         // Their places come after those of the guests.
         let place = GUESTS + number - pool.threads;
         let more = || kept.workers > 1 && pool.core.is_pressed();
+        let serve = |site: &Site<'_, '_>| site.serve_urgent(|| kept.bell.pass_on(more()));
         unwind::or_abort(|| {
-            kept.bell.attend(
-                || pool.core.is_pressed(),
-                || {
-                    pool.at_place(place, |site| {
-                        site.serve_urgent(|| kept.bell.pass_on(more()))
-                    })
-                },
-            );
+            kept.bell
+                .attend(|| pool.core.is_pressed(), || pool.at_place(place, serve));
         });
     }
 

@@ -152,14 +152,15 @@ impl Pool {
         })
     }
 
-    /// How many workers there are: threads of the pool, not counting those that join in for a call.
+    /// How many workers there are: threads of the pool, not counting those that join in for a call, or that are
+    /// [kept for futures](PoolBuilder::future_workers).
     #[must_use]
     pub fn workers(&self) -> usize {
         self.inner().threads
     }
 
     /// What the workers have done so far. After those of the pool's own threads come the places for
-    /// threads that join in for a call.
+    /// threads that join in for a call, and then those that are [kept for futures](PoolBuilder::future_workers).
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(2).build().unwrap();
