@@ -7,6 +7,7 @@
 //! | you have | take |
 //! |---|---|
 //! | two or more things to do at once, that may borrow local data | [`join`], [`scope`], on a [`Pool`] or the global one |
+//! | a loop over a slice, a range or a vector; a reduction, a search, a sort | [`over`], [`map`](fn@map), [`for_each`], [`sort`], see [`loops`] |
 //! | closures with a result, a priority, a deadline | [`submit()`], [`task()`], [`Pool::group`] |
 //! | closures that nobody waits for | [`spawn`] |
 //! | futures | [`spawn_future`], [`block_on`], see [`future`] |
@@ -52,7 +53,8 @@
 //!
 //! # The layers
 //!
-//! Each uses only what is below it: faces ([`executor`], [`fork`](mod@fork), [`future`], [`graph`], [`submit`](mod@submit), [`time`]) ·
+//! Each uses only what is below it: [`loops`] on [`fork`](mod@fork) and [`future`] ·
+//! faces ([`executor`], [`fork`](mod@fork), [`future`], [`graph`], [`submit`](mod@submit), [`time`]) ·
 //! [`pool`] · aids ([`limit`],
 //! [`cancel`]) · drivers ([`crew`]: threads, `simulate`: virtual
 //! workers) · [`observe`] · [`engine`] · [`ground`]. `ARCHITECTURE.md` in the repository walks through
@@ -63,11 +65,13 @@ mod clock;
 pub mod crew;
 pub mod engine;
 pub mod executor;
+pub mod fold;
 pub mod fork;
 pub mod future;
 pub mod graph;
 pub mod ground;
 pub mod limit;
+pub mod loops;
 pub mod observe;
 pub mod pool;
 #[cfg(all(feature = "simulate", not(filch_loom)))]
@@ -80,6 +84,7 @@ pub mod time;
 pub use cancel::{CancelReason, CancelToken};
 pub use crew::{TimerError, current_worker};
 pub use executor::Executor;
+pub use fold::{Fold, fold};
 pub use fork::{
     JoinContext, Scope, broadcast, isolate, join, join_context, scope, spawn, yield_now,
 };
@@ -90,6 +95,7 @@ pub use ground::{
     rng::Rng,
 };
 pub use limit::{AcquireError, Budget, Budgets, Permit, Permits};
+pub use loops::{for_each, map, map_reduce, over, sort, sort_unstable};
 pub use pool::{Pool, PoolBuilder, TaskOverflow};
 #[cfg(feature = "calls")]
 pub use submit::calls;

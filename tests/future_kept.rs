@@ -328,11 +328,13 @@ fn no_wake_is_lost() {
             let spawns = |count: usize| {
                 let futures: Vec<_> = (0..count)
                     .map(|n| {
-                        pool.spawn_future(async move { filch::spawn_future(async move { n }) })
+                        pool.spawn_future(
+                            async move { filch::spawn_future(async move { n }).await },
+                        )
                     })
                     .collect();
                 for (n, future) in futures.into_iter().enumerate() {
-                    assert_eq!(future.join().unwrap().join().unwrap(), n);
+                    assert_eq!(future.join().unwrap().unwrap(), n);
                 }
             };
             thread::scope(|s| {

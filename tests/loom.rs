@@ -22,6 +22,8 @@ mod bell;
 mod cancel;
 #[path = "loom/deque.rs"]
 mod deque;
+#[path = "loom/fold.rs"]
+mod fold;
 #[path = "loom/future.rs"]
 mod future;
 #[path = "loom/gate.rs"]

@@ -10,7 +10,7 @@ use filch::{
     ground::canary::{self, Canary},
     rehearse::{self, Rehearsal},
 };
-use rehearsal::{futures, graphs, sleeps, tasks, timers};
+use rehearsal::{folds, futures, graphs, sleeps, tasks, timers};
 
 type Check = fn(u64) -> Result<(), String>;
 
@@ -18,7 +18,7 @@ type Check = fn(u64) -> Result<(), String>;
 const SEEDS: u64 = 2_000;
 
 /// The defects, who finds them, and what is said then.
-const VISIBLE: [(Canary, Check, &[&str]); 21] = [
+const VISIBLE: [(Canary, Check, &[&str]); 25] = [
     (Canary::GraphLast, graphs::check, &["times"]),
     (Canary::GraphRearm, graphs::check, &["times"]),
     (
@@ -52,6 +52,10 @@ const VISIBLE: [(Canary, Check, &[&str]); 21] = [
     (Canary::FutureWatch, futures::check, &["nobody can go on"]),
     (Canary::FutureTell, futures::check, &["nobody can go on"]),
     (Canary::SleepLeaves, futures::check, &["left at the clock"]),
+    (Canary::FoldPark, folds::check, &["nobody can go on"]),
+    (Canary::FoldOrder, folds::check, &["came to"]),
+    (Canary::FoldEarly, folds::check, &["there is a result"]),
+    (Canary::FoldLate, folds::check, &["were dropped"]),
 ];
 
 /// Both halves of a join take some time.

@@ -1,11 +1,15 @@
-//! The system's allocator, with counters that are switched off while anything is timed.
+//! The system's allocator, or that of the feature `mimalloc`, with counters that are switched off while anything is timed.
 //!
 //! Counting costs a shared read-modify-write, which would be charged to those systems that allocate
 //! most. So it happens in warm-up rounds only; in the others it costs a load and a branch.
 #![expect(unsafe_code, reason = "a global allocator")]
 
+#[cfg(feature = "mimalloc")]
+use mimalloc::MiMalloc as System;
+#[cfg(not(feature = "mimalloc"))]
+use std::alloc::System;
 use std::{
-    alloc::{GlobalAlloc, Layout, System},
+    alloc::{GlobalAlloc, Layout},
     sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
 };
 
@@ -65,7 +69,7 @@ fn footprint(bytes: usize) -> i64 {
     (bytes + 8).next_multiple_of(16).max(32) as i64
 }
 
-// SAFETY: everything is passed on to the system's allocator as it is.
+// SAFETY: everything is passed on to the allocator as it is.
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

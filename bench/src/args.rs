@@ -2,7 +2,10 @@
 
 use crate::{
     harness::Config,
-    suites::{self, Suite},
+    suites::{
+        self, Suite,
+        future::pending::{self, Reading},
+    },
 };
 use lexopt::{Arg, Parser, ValueExt};
 use std::ffi::OsString;
@@ -16,6 +19,8 @@ pub(crate) enum Command {
     List,
     /// Measure.
     Run(Args),
+    /// Take a reading of memory: the suite `future` starts processes for that.
+    Pending(Reading),
 }
 
 /// What to measure, and how to print it. An empty list of names means all of them.
@@ -60,7 +65,7 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Command, Str
 }
 
 fn parse_with(parser: &mut Parser) -> Result<Command, String> {
-    let mut word = None;
+    let mut words = Vec::new();
     let mut args = Args {
         suites: Vec::new(),
         cases: Vec::new(),
@@ -77,13 +82,14 @@ fn parse_with(parser: &mut Parser) -> Result<Command, String> {
             Arg::Long("workers") => args.config.workers = Some(workers(&value(parser)?)?),
             Arg::Long("case") => args.cases.extend(names(&value(parser)?)),
             Arg::Long("system") => args.systems.extend(names(&value(parser)?)),
-            Arg::Value(value) if word.is_none() => {
-                word = Some(value.string().map_err(|error| error.to_string())?);
+            Arg::Value(value) if words.first().is_none_or(|word| word == pending::COMMAND) => {
+                words.push(value.string().map_err(|error| error.to_string())?);
             }
             other => return Err(format!("{}; try --help", other.unexpected())),
         }
     }
-    args.suites = match word.as_deref() {
+    args.suites = match words.first().map(String::as_str) {
+        Some(pending::COMMAND) => return reading(&words[1..]).map(Command::Pending),
         Some("list") => return Ok(Command::List),
         Some("help") => return Ok(Command::Help),
         Some("all") => suites::ALL.iter().collect(),
@@ -94,6 +100,18 @@ fn parse_with(parser: &mut Parser) -> Result<Command, String> {
         None => return Err(format!("which suite? {}", choice())),
     };
     Ok(Command::Run(args))
+}
+
+fn reading(words: &[String]) -> Result<Reading, String> {
+    let number = |word: &String| word.parse().map_err(|_| format!("{word:?} is no number"));
+    let [system, workers, futures] = words else {
+        return Err("a reading needs a system, a number of workers and one of futures".to_owned());
+    };
+    Ok(Reading {
+        system: system.clone(),
+        workers: number(workers)?,
+        futures: number(futures)?,
+    })
 }
 
 fn choice() -> String {

@@ -43,6 +43,7 @@ impl Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     NanosPerOp,
+    Micros,
     Millis,
 }
 
@@ -71,7 +72,30 @@ pub(crate) enum ToSeq {
 
 struct System {
     name: &'static str,
-    sample: Box<dyn FnMut() -> Sample>,
+    sample: Box<dyn FnMut() -> Readings>,
+}
+
+/// What one system gave in one round.
+#[derive(Debug, Default)]
+pub(crate) struct Readings {
+    /// Mostly one.
+    pub(crate) nanos: Vec<f64>,
+    /// So many cores were kept at useful work meanwhile.
+    pub(crate) cores: Option<f64>,
+    pub(crate) allocs_per_op: Option<f64>,
+    pub(crate) bytes_per_op: Option<f64>,
+}
+
+impl From<Sample> for Readings {
+    fn from(sample: Sample) -> Self {
+        let ops = sample.ops as f64;
+        Self {
+            nanos: vec![sample.nanos_per_op()],
+            cores: None,
+            allocs_per_op: sample.allocations.map(|n| n as f64 / ops),
+            bytes_per_op: sample.bytes.map(|bytes| bytes as f64 / ops),
+        }
+    }
 }
 
 /// What one system reached in a case.
@@ -83,6 +107,10 @@ pub(crate) struct Row {
     pub(crate) allocs_per_op: Option<f64>,
     /// Bytes of the heap that an operation leaves in use, counted likewise.
     pub(crate) bytes_per_op: Option<f64>,
+    /// The largest reading, where rounds have many.
+    pub(crate) max: Option<f64>,
+    /// The middle of the rounds' useful cores, where somebody counted.
+    pub(crate) cores: Option<f64>,
 }
 
 impl Case {
@@ -139,9 +167,18 @@ impl Case {
 
     /// Adds a system.
     pub(crate) fn system(
+        self,
+        name: &'static str,
+        mut sample: impl FnMut() -> Sample + 'static,
+    ) -> Self {
+        self.system_of_many(name, move || sample().into())
+    }
+
+    /// Adds a system that gives many readings in a round.
+    pub(crate) fn system_of_many(
         mut self,
         name: &'static str,
-        sample: impl FnMut() -> Sample + 'static,
+        sample: impl FnMut() -> Readings + 'static,
     ) -> Self {
         self.systems.push(System {
             name,
@@ -192,30 +229,57 @@ impl Case {
         let mut counted = vec![(None, None); self.systems.len()];
         for _ in 0..self.warm_up {
             for (system, counted) in self.systems.iter_mut().zip(&mut counted) {
-                let sample = alloc::counting(|| (system.sample)());
-                let ops = sample.ops as f64;
-                let allocs = sample.allocations.map(|n| n as f64 / ops);
-                *counted = (allocs, sample.bytes.map(|bytes| bytes as f64 / ops));
+                let readings = alloc::counting(|| (system.sample)());
+                *counted = (readings.allocs_per_op, readings.bytes_per_op);
             }
         }
-        let mut readings = vec![Vec::with_capacity(self.rounds); self.systems.len()];
+        let mut taken: Vec<_> = self.systems.iter().map(|_| Taken::default()).collect();
         for _ in 0..self.rounds {
-            for (system, readings) in self.systems.iter_mut().zip(&mut readings) {
-                readings.push((system.sample)().nanos_per_op());
+            for (system, taken) in self.systems.iter_mut().zip(&mut taken) {
+                taken.add((system.sample)());
             }
         }
         let names = self.systems.iter().map(|system| system.name);
-        names
-            .zip(readings)
-            .zip(counted)
-            .map(|((system, readings), (allocs_per_op, bytes_per_op))| Row {
+        let rows = names.zip(taken).zip(counted);
+        rows.map(|((system, taken), (allocs_per_op, bytes_per_op))| {
+            let cores = middle(taken.cores);
+            Row {
                 system,
-                summary: Summary::of(readings),
+                max: (taken.nanos.len() > self.rounds)
+                    .then(|| taken.nanos.iter().copied().fold(0.0, f64::max)),
+                summary: Summary::of(taken.nanos).with_p99(middle(taken.p99s)),
                 allocs_per_op,
                 bytes_per_op,
-            })
-            .collect()
+                cores,
+            }
+        })
+        .collect()
     }
+}
+
+/// What a system gave in all rounds.
+#[derive(Default)]
+struct Taken {
+    nanos: Vec<f64>,
+    cores: Vec<f64>,
+    /// Of rounds that have many readings. The machine may stand still for some milliseconds, in which case all readings of that
+    /// time are late: that spoils one round, and not the figure.
+    p99s: Vec<f64>,
+}
+
+impl Taken {
+    fn add(&mut self, readings: Readings) {
+        self.cores.extend(readings.cores);
+        let round = readings.nanos.len();
+        self.nanos.extend(readings.nanos);
+        let round = self.nanos[self.nanos.len() - round..].to_vec();
+        self.p99s.extend(Summary::of(round).p99);
+    }
+}
+
+/// The median, if there is one.
+fn middle(readings: Vec<f64>) -> Option<f64> {
+    (!readings.is_empty()).then(|| Summary::of(readings).median)
 }
 
 impl fmt::Debug for Case {

@@ -5,9 +5,13 @@ mod args;
 mod busy;
 mod countdown;
 mod cpu_time;
+mod folds;
 mod forks;
+mod futures;
 mod graphs;
 mod harness;
+mod loops;
+mod mailbox;
 mod pin;
 mod pools;
 mod report;
@@ -46,6 +50,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         Command::Run(args) => run(&args),
+        Command::Pending(reading) => reading.print(),
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -99,20 +99,35 @@ const CALLER: Thread = 0;
 /// Calls `start`, which starts threads that cannot be reached by other means, and puts the first
 /// `workers` of them where workers 1, 2 and so on belong. Any others go where they like.
 pub(crate) fn place_started<R>(workers: usize, start: impl FnOnce() -> R) -> R {
-    let before = threads();
+    let before = Before::now();
     let result = start();
-    let started = threads();
-    // Their numbers rise in the order in which they were started.
-    let started = started.iter().filter(|thread| !before.contains(thread));
-    for (n, &thread) in started.enumerate() {
-        // One that has ended meanwhile needs no place.
-        let _ = if n < workers {
-            try_restrict(thread, &[cores()[(n + 1) % cores().len()]])
-        } else {
-            try_restrict(thread, cores())
-        };
-    }
+    before.place_since(workers);
     result
+}
+
+/// The threads that there were at some time.
+#[derive(Debug)]
+pub(crate) struct Before(BTreeSet<Thread>);
+
+impl Before {
+    pub(crate) fn now() -> Self {
+        Self(threads())
+    }
+
+    /// Puts the first `workers` of those that were started since where workers 1, 2 and so on belong.
+    pub(crate) fn place_since(&self, workers: usize) {
+        let started = threads();
+        // Their numbers rise in the order in which they were started.
+        let started = started.iter().filter(|thread| !self.0.contains(thread));
+        for (n, &thread) in started.enumerate() {
+            // One that has ended meanwhile needs no place.
+            let _ = if n < workers {
+                try_restrict(thread, &[cores()[(n + 1) % cores().len()]])
+            } else {
+                try_restrict(thread, cores())
+            };
+        }
+    }
 }
 
 #[cfg(not(target_os = "linux"))]

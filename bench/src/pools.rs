@@ -1,11 +1,40 @@
 //! Pools of other crates, with their workers placed.
 
-use crate::pin::{self, Placement};
+use crate::{
+    forks::REST,
+    pin::{self, Placement},
+};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::{
     num::NonZero,
-    sync::{Arc, Barrier},
+    sync::{
+        Arc, Barrier,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
 };
+use tokio::runtime::{Builder, Runtime};
+
+/// Takes samples with a pool that is started, and used once, at the first of them.
+pub(crate) fn used<P, R>(
+    start: impl Fn() -> P,
+    sample: impl Fn(&P) -> R,
+    settle: impl Fn(&P),
+) -> impl FnMut() -> R {
+    let mut pool = None;
+    move || {
+        let pool = pool.get_or_insert_with(|| {
+            let pool = start();
+            let _ = sample(&pool);
+            settle(&pool);
+            pool
+        });
+        thread::sleep(REST);
+        let sample = sample(pool);
+        settle(pool);
+        sample
+    }
+}
 
 /// A rayon pool to be built by [`build_rayon`].
 pub(crate) fn rayon(workers: usize, placement: Placement) -> ThreadPoolBuilder {
@@ -28,6 +57,21 @@ pub(crate) fn filch(threads: usize, first: usize) -> filch::Pool {
     filch::Pool::builder()
         .workers(threads)
         .on_start(move |thread| Placement::Pinned.place_worker(first + thread))
+        .build()
+        .expect("the settings are fine")
+}
+
+/// A tokio runtime with as many threads for futures, and a timer.
+pub(crate) fn tokio(workers: usize) -> Runtime {
+    // Threads are not told their numbers. The first are the workers; others are for what blocks.
+    let started = AtomicUsize::new(0);
+    Builder::new_multi_thread()
+        .worker_threads(workers)
+        .enable_time()
+        .on_thread_start(move || {
+            // Relaxed: a number for each.
+            Placement::Pinned.place_worker(started.fetch_add(1, Ordering::Relaxed));
+        })
         .build()
         .expect("the settings are fine")
 }

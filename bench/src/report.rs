@@ -9,6 +9,9 @@ const REFERENCE: &str = "filch";
 /// The system that does without a scheduler.
 const BASE: &str = "seq";
 
+/// The system that does nothing but work, where others do something else besides.
+const WORKHORSE: &str = "rayon";
+
 /// The system whose workers share a queue, as pools did before work was stolen.
 const SHARED: &str = "single-queue";
 
@@ -62,6 +65,8 @@ impl<W: Write> Report<W> {
         let base = sequential.filter(|_| case.is_over_seq());
         let reference = median(REFERENCE);
         let shared = median(SHARED);
+        let horse = rows.iter().find(|row| row.system == WORKHORSE);
+        let horse = horse.and_then(|row| row.cores);
         let lines = rows.iter().map(|row| {
             let own = row.summary.median;
             let key = (case.name(), row.system);
@@ -77,6 +82,7 @@ impl<W: Write> Report<W> {
                 overhead,
                 overhead_ratio: overhead.and_then(|own| ratio(own, reference? - base?)),
                 to_shared: shared.and_then(|shared| ratio(own, shared)),
+                to_horse: row.cores.and_then(|own| ratio(own, horse?)),
                 to_seq: sequential.and_then(|base| match case.compared_to_seq()? {
                     ToSeq::Time => ratio(own, base),
                     ToSeq::Speed => ratio(base, own),
@@ -112,11 +118,13 @@ struct Line<'r> {
     to_shared: Option<f64>,
     /// To [`BASE`], where the case asks for it.
     to_seq: Option<f64>,
+    /// Useful cores, compared with those of [`WORKHORSE`].
+    to_horse: Option<f64>,
 }
 
 /// `a / b`, where that means something.
 fn ratio(a: f64, b: f64) -> Option<f64> {
-    (b > 0.0).then_some(a / b)
+    (b > 0.0 && !a.is_nan()).then_some(a / b)
 }
 
 /// One object. All names are plain words, so nothing needs escaping.
@@ -127,20 +135,32 @@ fn json(suite: &str, case: &Case, line: &Line<'_>) -> String {
         overhead,
         to_shared,
         to_seq,
+        to_horse,
         ..
     } = line;
     let summary = &row.summary;
     let mut line = format!(
         "{{\"suite\":\"{suite}\",\"case\":\"{}\",\"system\":\"{}\",\"workers\":{},\
-         \"ns_per_op\":{:.4},\"samples\":{},\"spread\":{:.4},\"pinned\":{}",
+         \"samples\":{},\"spread\":{:.4},\"pinned\":{}",
         case.name(),
         row.system,
         case.workers(),
-        summary.median,
         summary.samples,
         summary.spread,
         case.placed().is_pinned(),
     );
+    if summary.samples > 0 {
+        line += &format!(",\"ns_per_op\":{:.4}", summary.median);
+    }
+    if let Some(max) = row.max {
+        line += &format!(",\"max\":{max:.4}");
+    }
+    if let Some(cores) = row.cores {
+        line += &format!(",\"cores\":{cores:.4}");
+    }
+    if let Some(to_horse) = to_horse {
+        line += &format!(",\"cores_to_rayon\":{to_horse:.4}");
+    }
     if let Some(p99) = summary.p99 {
         line += &format!(",\"p99\":{p99:.4}");
     }
@@ -175,6 +195,7 @@ fn json(suite: &str, case: &Case, line: &Line<'_>) -> String {
 fn table(suite: &str, case: &Case, lines: &[Line<'_>]) -> String {
     let (unit, scale) = match case.shown_in() {
         Unit::NanosPerOp => ("ns/op", 1.0),
+        Unit::Micros => ("us", 1e-3),
         Unit::Millis => ("ms", 1e-6),
     };
     let workers = match case.workers() {
@@ -199,8 +220,13 @@ fn table(suite: &str, case: &Case, lines: &[Line<'_>]) -> String {
     let times = |ratio: Option<f64>| ratio.map(|ratio| format!("{ratio:.2}"));
     // Those that have no entry at all are left out.
     type Entry<'a> = &'a dyn Fn(&Line<'_>) -> Option<String>;
-    let optional: [(&str, usize, Entry<'_>); 8] = [
+    let optional: [(&str, usize, Entry<'_>); 11] = [
         ("p99", 14, &p99),
+        ("max", 10, &|line| {
+            line.row.max.map(|max| number(max * scale))
+        }),
+        ("cores", 6, &|line| times(line.row.cores)),
+        ("to rayon", 8, &|line| times(line.to_horse)),
         ("allocs/op", 10, &allocs),
         ("bytes/op", 8, &bytes),
         ("speed-up", 8, &|line| times(line.speed_up)),
@@ -243,9 +269,11 @@ fn table(suite: &str, case: &Case, lines: &[Line<'_>]) -> String {
     table
 }
 
-/// Two digits after the point while they can mean something, none when they cannot.
+/// Two digits after the point while they can mean something, none when they cannot; a dash for what is no number.
 fn number(value: f64) -> String {
-    if value < 100.0 {
+    if value.is_nan() {
+        "-".to_owned()
+    } else if value < 100.0 {
         format!("{value:.2}")
     } else {
         format!("{value:.0}")
@@ -256,7 +284,7 @@ fn number(value: f64) -> String {
 mod tests {
     use super::Report;
     use crate::{
-        harness::{Case, Config, ToSeq},
+        harness::{Case, Config, Readings, ToSeq},
         stopwatch::Sample,
     };
     use std::time::Duration;
@@ -398,6 +426,36 @@ mod tests {
             table.contains(" bytes/op\n") && table.contains(" 64.0\n"),
             "{table}"
         );
+    }
+
+    #[test]
+    fn useful_cores_are_compared_with_those_of_rayon() {
+        let system = |nanos: Vec<f64>, cores| {
+            move || Readings {
+                nanos: nanos.clone(),
+                cores: Some(cores),
+                ..Readings::default()
+            }
+        };
+        let case = || {
+            Case::new("demo", 2, &Config::default())
+                .rounds(0, 2)
+                .system_of_many("filch", system(vec![10.0, 70.0], 1.5))
+                .system_of_many("rayon", system(vec![], 2.0))
+        };
+        let lines = reported(true, [case()]);
+        let first = lines.lines().next().unwrap();
+        let parts = [
+            "\"ns_per_op\":40.0000",
+            "\"max\":70.0000",
+            "\"cores\":1.5000",
+            "\"cores_to_rayon\":0.7500",
+        ];
+        assert!(parts.iter().all(|part| first.contains(part)), "{first}");
+        assert!(!lines.lines().last().unwrap().contains("ns_per_op"));
+        let table = reported(false, [case()]);
+        let filch = table.lines().rev().nth(1).unwrap();
+        assert!(filch.ends_with("70.00   1.50     0.75"), "{table}");
     }
 
     #[test]

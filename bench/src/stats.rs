@@ -4,6 +4,7 @@
 #[derive(Clone, Debug)]
 pub(crate) struct Summary {
     pub(crate) samples: usize,
+    /// No number where there is no reading.
     pub(crate) median: f64,
     /// The middle half of the readings lies within this share of the median: `(p75 - p25) / median`.
     /// Zero when the median is.
@@ -16,8 +17,6 @@ impl Summary {
     /// Fewer readings than this have no 99th percentile.
     const ENOUGH_FOR_P99: usize = 100;
 
-    /// # Panics
-    /// When there is no reading.
     pub(crate) fn of(mut readings: Vec<f64>) -> Self {
         readings.sort_by(f64::total_cmp);
         let median = quantile(&readings, 0.5);
@@ -29,10 +28,19 @@ impl Summary {
             p99: (readings.len() >= Self::ENOUGH_FOR_P99).then(|| quantile(&readings, 0.99)),
         }
     }
+
+    /// The same with this 99th percentile, if there is one.
+    pub(crate) fn with_p99(mut self, p99: Option<f64>) -> Self {
+        self.p99 = p99.or(self.p99);
+        self
+    }
 }
 
 /// The value below which a share of `q` of the sorted readings lies, between two of them if need be.
 fn quantile(sorted: &[f64], q: f64) -> f64 {
+    if sorted.is_empty() {
+        return f64::NAN;
+    }
     let place = q * (sorted.len() - 1) as f64;
     let below = sorted[place.floor() as usize];
     let above = sorted[place.ceil() as usize];
@@ -55,6 +63,13 @@ mod tests {
     fn many_readings_have_a_99th_percentile() {
         let summary = Summary::of((0..=100).map(f64::from).collect());
         assert_eq!(summary.p99, Some(99.0));
+    }
+
+    #[test]
+    fn no_reading_has_no_median() {
+        let summary = Summary::of(Vec::new());
+        assert!(summary.median.is_nan());
+        assert_eq!((summary.samples, summary.spread), (0, 0.0));
     }
 
     #[test]

@@ -178,6 +178,19 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         Ok(())
     }
 
+    /// [`spawn_local`](Self::spawn_local) that looks for nobody to wake, whatever the policy says: the worker is awake,
+    /// and will run the task if nobody else does. [`announce`](Self::announce) makes up for it.
+    ///
+    /// # Errors
+    /// The task, when the queue is full.
+    pub fn spawn_silently(&mut self, task: T) -> Result<(), T> {
+        let worker = &mut *self.worker;
+        worker.queue.push(task)?;
+        worker.count += 1;
+        worker.core.observer.event(worker.id, Event::SpawnedLocal);
+        Ok(())
+    }
+
     /// Spawns a task of some [`Level`]: a normal one as [`spawn_local`](Self::spawn_local) does, and the
     /// others where every worker sees them.
     ///
@@ -311,6 +324,12 @@ impl<T: Send, O: Observer> Active<'_, '_, T, PerWorker, O> {
     #[inline]
     pub fn serve_older(&mut self) {
         self.worker.behind = self.worker.queue.owner().len();
+    }
+
+    /// The oldest task of the worker's own queue comes before all others.
+    #[inline]
+    pub fn serve_oldest(&mut self) {
+        self.worker.behind = 1;
     }
 
     /// Whether some of them are still to come.

@@ -495,6 +495,13 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         !self.sleep.state().has_sleepers()
     }
 
+    /// Whether nobody sleeps, and nobody looks for work either, who would find another task at once.
+    #[must_use]
+    pub fn is_swamped(&self) -> bool {
+        let state = self.sleep.state();
+        !state.has_sleepers() && state.searching() == 0
+    }
+
     /// How many normal tasks from outside there seem to be.
     #[must_use]
     pub fn injected(&self) -> usize {

@@ -146,8 +146,9 @@ where
     })
 }
 
+/// [`join_context`] where this thread stands. `a` runs here, so it and its result may stay here.
 #[inline(always)]
-fn join_on<A, B, RA, RB>(site: &Site<'_, '_>, a: A, b: B) -> (RA, RB)
+pub(crate) fn join_on<A, B, RA, RB>(site: &Site<'_, '_>, a: A, b: B) -> (RA, RB)
 where
     A: FnOnce(JoinContext) -> RA,
     B: FnOnce(JoinContext) -> RB + Send,

@@ -28,6 +28,7 @@ mod join;
 mod scope;
 mod spawn;
 
+pub(crate) use join::join_on;
 pub use join::{JoinContext, join, join_context};
 pub use scope::{Scope, scope};
 pub use spawn::{broadcast, isolate, spawn, yield_now};

@@ -12,7 +12,7 @@ use super::{
     semaphore::Semaphore,
     value::Values,
 };
-use crate::ground::sys::pages;
+use crate::ground::sys::memory;
 use std::{
     borrow::Cow,
     cell::{RefCell, RefMut},
@@ -77,7 +77,7 @@ impl Parts {
     #[inline(never)]
     fn grow(&mut self) {
         self.nodes.reserve(1);
-        pages::prefer_large(&self.nodes);
+        memory::prefer_large(&self.nodes);
     }
 
     /// The places of a task.
@@ -169,7 +169,7 @@ impl<'env> Graph<'env> {
             nodes: Vec::with_capacity(tasks + 1),
             ..Parts::default()
         };
-        pages::prefer_large(&parts.nodes);
+        memory::prefer_large(&parts.nodes);
         parts.nodes.push(Node::empty(0));
         Self {
             parts: RefCell::new(parts),

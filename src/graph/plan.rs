@@ -11,7 +11,7 @@ use super::{
     start,
     timeline::Recorder,
 };
-use crate::ground::sys::pages;
+use crate::ground::sys::memory;
 use crate::pool::{Pool, on_current};
 use std::{fmt, sync::Arc};
 
@@ -92,7 +92,7 @@ impl Plus for Result<RunReport, RunError> {
 impl<'env> Plan<'env> {
     pub(super) fn new(mut parts: Parts, shape: Shape, missing: Box<[Missing]>) -> Self {
         parts.edges = Vec::new();
-        pages::shrink(&mut parts.nodes);
+        memory::shrink(&mut parts.nodes);
         Self {
             parts,
             shape,

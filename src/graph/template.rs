@@ -10,7 +10,7 @@ use super::{
     plan::{Plan, Shape},
     semaphore::Semaphore,
 };
-use crate::ground::sys::pages;
+use crate::ground::sys::memory;
 use std::{borrow::Cow, cell::RefCell, fmt, sync::Arc};
 
 type Work<'env, D> = Arc<dyn Fn(&D) -> Then + Send + Sync + 'env>;
@@ -139,7 +139,7 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
     pub fn instance(&self, data: impl Into<Arc<D>>) -> Plan<'env> {
         let data = data.into();
         let mut nodes = Vec::with_capacity(self.records.len());
-        pages::prefer_large(&nodes);
+        memory::prefer_large(&nodes);
         for (index, &(leads, waits_for, kind)) in (0..).zip(&self.records) {
             let mut node = Node::empty(index);
             node.kind = kind;

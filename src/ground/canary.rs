@@ -143,6 +143,16 @@ pub enum Canary {
     BellPassOn = 134,
     /// A worker that is kept for futures takes a ring without seeing what was done before it.
     BellOrder = 135,
+    /// The children of a fold leave their results without handing them over.
+    FoldArrive = 140,
+    /// A run of a fold waits for a piece that is done.
+    FoldPark = 141,
+    /// A fold takes in a child's result before those of children before it.
+    FoldOrder = 142,
+    /// Nobody looks again for the result of a child that was early.
+    FoldEarly = 143,
+    /// A run of a fold keeps the results of its piece until after it was counted as done.
+    FoldLate = 144,
 }
 
 #[cfg(any(filch_loom, filch_canary))]

@@ -30,6 +30,12 @@ impl Job {
         std::ptr::eq(self.data, data.cast())
     }
 
+    /// What it points to, whatever that is.
+    #[inline(always)]
+    pub(crate) fn address(&self) -> *const () {
+        self.data
+    }
+
     /// What it points to, if `run` is what it would be run with. (Two functions may have one address if they do the
     /// same; then they do the same with what it points to.)
     pub(crate) fn data(&self, run: unsafe fn(*const (), &Site<'_, '_>)) -> Option<*const ()> {

@@ -6,8 +6,11 @@
 
 use super::{Inner, Pool, job::Job, latch::Awaited, slab::Slab, task};
 use crate::{
-    engine::{Active, IdleAction, Level, Mark, PerWorker, Queue, Step},
-    ground::{sys::stack, thread},
+    engine::{Active, IdleAction, Mark, PerWorker, Queue, Step},
+    ground::{
+        sys::{memory, stack},
+        thread,
+    },
     observe::Counters,
 };
 use std::{
@@ -200,44 +203,6 @@ impl<'w, 'c> Site<'w, 'c> {
         self.worker() >= self.pool.threads()
     }
 
-    /// Queues a job on this worker.
-    #[inline(always)]
-    pub(crate) fn push(&self, job: Job) {
-        if let Err(job) = self.active().spawn_local(job) {
-            // The pool's queues grow as long as there is memory; the limit is out of reach.
-            self.active().spawn_global(job);
-        }
-    }
-
-    /// Queues a job behind everything that came to the pool from outside before, so that what is queued on this
-    /// worker comes first. Where waits run only what was queued here, it is queued here.
-    pub(crate) fn push_last(&self, job: Job) {
-        if self.waits_alone() {
-            self.push(job);
-        } else {
-            self.active().spawn_global(job);
-        }
-    }
-
-    /// Queues a job on this worker, behind all that are there.
-    #[inline]
-    pub(crate) fn push_behind(&self, job: Job) {
-        if let Err(job) = self.active().spawn_behind(job) {
-            // As in `push`.
-            self.active().spawn_global(job);
-        }
-    }
-
-    /// Queues a job that this worker takes next: if it is the only one, nobody is woken for it, as long as this worker
-    /// starts nothing else before.
-    #[inline]
-    pub(crate) fn push_next(&self, job: Job) {
-        if let Err(job) = self.active().spawn_quietly(job) {
-            // As in `push`.
-            self.active().spawn_global(job);
-        }
-    }
-
     /// This worker will not take that job soon: others may.
     pub(crate) fn speak_up(&self) {
         self.active().speak_up();
@@ -271,10 +236,10 @@ impl<'w, 'c> Site<'w, 'c> {
         self.in_poll.replace(false)
     }
 
-    /// All jobs that this worker has queued come before those that it will.
+    /// The oldest job that this worker has queued comes next.
     #[inline]
-    pub(crate) fn serve_older(&self) {
-        self.active().serve_older();
+    pub(crate) fn serve_oldest(&self) {
+        self.active().serve_oldest();
     }
 
     /// Whether some of them are still to come.
@@ -288,76 +253,9 @@ impl<'w, 'c> Site<'w, 'c> {
         self.active().is_crowded()
     }
 
-    /// Queues a job of some level. Where waits run only what was queued here, it is queued here.
-    pub(crate) fn push_at(&self, level: Level, job: Job) {
-        let level = if self.waits_alone() {
-            Level::Normal
-        } else {
-            level
-        };
-        if let Err(job) = self.active().spawn_at(level, job) {
-            // As in `push`.
-            self.active().spawn_global(job);
-        }
-    }
-
-    /// Queues a job that `worker` should run if it is free soon, and else anybody. Where waits run only what was
-    /// queued here, it is queued here.
-    pub(crate) fn push_for(&self, worker: usize, job: Job) {
-        if self.waits_alone() || worker >= self.pool.threads() {
-            self.push(job); // a guest would be gone before long
-        } else {
-            self.active().spawn_for(worker, job);
-        }
-    }
-
-    /// Queues a job of some level, or for `worker`, that is no part of what runs here: waits in an isolated task do
-    /// not run it.
-    pub(crate) fn push_elsewhere(&self, worker: Option<usize>, level: Level, job: Job) {
-        match (worker, level) {
-            (Some(worker), _) if worker < self.pool.threads() => {
-                self.active().spawn_for(worker, job);
-            }
-            (_, Level::Normal) => self.active().spawn_global(job),
-            (_, level) => {
-                if let Err(job) = self.active().spawn_at(level, job) {
-                    self.active().spawn_global(job);
-                }
-            }
-        }
-    }
-
     /// Whether waits here leave alone what others have queued, lanes and boxes included.
     pub(crate) fn waits_alone(&self) -> bool {
         self.is_isolated() || !stack::is_ample()
-    }
-
-    /// Queues a job that only `worker` may run.
-    pub(crate) fn send(&self, worker: usize, job: Job) {
-        self.active().send(worker, job);
-    }
-
-    /// Queues a part of the present task, which it will wait for. Says where it is, for `retract`.
-    #[inline(always)]
-    pub(crate) fn push_part(&self, job: Job) -> Mark {
-        match self.active().push_part(job) {
-            Ok(mark) => mark,
-            Err(job) => self.push_part_slowly(job),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn push_part_slowly(&self, job: Job) -> Mark {
-        match self.active().push_part_slowly(job) {
-            Ok(mark) => mark,
-            Err(job) => {
-                // As in `push`. Whoever runs the part makes up for the count.
-                self.active().spawn_global(job);
-                self.active().took();
-                self.mark().nowhere()
-            }
-        }
     }
 
     /// Takes back the part that was pushed before `mark`, if it is still there and the newest.
@@ -376,6 +274,16 @@ impl<'w, 'c> Site<'w, 'c> {
     #[inline(always)]
     pub(crate) fn pop(&self) -> Option<Job> {
         self.active().queue().pop()
+    }
+
+    /// Lets the processor fetch what the newest job of this worker points to, which will most often run next: a hundred
+    /// thousand futures that were spawned at once have left the caches when their turn comes.
+    #[inline(always)]
+    pub(crate) fn fetch_newest(&self) {
+        if let Some(newest) = self.active().queue().owner().newest() {
+            // SAFETY: as in `go_on_with`.
+            memory::fetch(unsafe { newest.assume_init_ref() }.address());
+        }
     }
 
     /// Takes the newest job of this worker if it is run with `run` and what it points to is `wanted`, to go on with it in
@@ -432,6 +340,11 @@ impl<'w, 'c> Site<'w, 'c> {
     /// Whether waits here run only what was queued inside.
     pub(crate) fn is_isolated(&self) -> bool {
         self.isolated.get().is_some()
+    }
+
+    /// Whether there seems to be something in the worker's own queue, for itself or for thieves.
+    pub(crate) fn has_queued(&self) -> bool {
+        !self.active().queue().owner().is_empty()
     }
 
     /// A mark at the young end of the worker's queue.

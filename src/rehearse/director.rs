@@ -24,6 +24,10 @@ const LOOK: Duration = Duration::from_millis(500);
 /// One in so many times somebody is woken for nothing: `park` may do that.
 const SPURIOUS: usize = 64;
 
+/// How many nanoseconds a point counts for, where somebody asks the clock what to do next; the seed chooses. What is
+/// light work in one rehearsal is heavy in another.
+const POINT_NANOS: [u64; 3] = [20, 500, 5_000];
+
 /// Where an actor stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stand {
@@ -492,6 +496,10 @@ impl Director for Rehearsing {
             self.hand_over(state, Some(actor));
             self.lock().slots[actor].stand = Stand::Ready;
         }
+    }
+
+    fn nanos(&self) -> u64 {
+        self.lock().points * POINT_NANOS[self.seed as usize % POINT_NANOS.len()]
     }
 
     fn join(&self, actor: usize, other: ThreadId) {

@@ -2,7 +2,7 @@
 
 use super::{Pending, Submits};
 use crate::pin::Placement;
-use async_executor::{Executor, Task};
+use async_executor::{Executor, StaticExecutor, Task};
 use futures_lite::future::{block_on, poll_fn};
 use std::{
     collections::VecDeque,
@@ -14,14 +14,14 @@ use std::{
 pub(crate) struct AsyncExecutor;
 
 impl Submits for AsyncExecutor {
-    type Pool = Workers;
+    type Pool = Workers<Arc<Executor<'static>>>;
     type Pending<'p> = Tasks<'p>;
 
-    fn pool(workers: usize) -> Workers {
-        Workers::start(workers)
+    fn pool(workers: usize) -> Self::Pool {
+        Workers::owned(workers)
     }
 
-    fn pending(workers: &Workers) -> Tasks<'_> {
+    fn pending(workers: &Self::Pool) -> Tasks<'_> {
         Tasks {
             executor: &workers.executor,
             tasks: VecDeque::new(),
@@ -29,7 +29,7 @@ impl Submits for AsyncExecutor {
     }
 
     #[inline(always)]
-    fn detach(workers: &Workers, task: impl FnOnce() + Send + 'static) {
+    fn detach(workers: &Self::Pool, task: impl FnOnce() + Send + 'static) {
         workers.executor.spawn(async { task() }).detach();
     }
 }
@@ -63,15 +63,33 @@ impl Pending for Tasks<'_> {
 }
 
 /// An executor with threads that run it until it is dropped.
-pub(crate) struct Workers {
-    pub(crate) executor: Arc<Executor<'static>>,
+pub(crate) struct Workers<E> {
+    pub(crate) executor: E,
     stop: Arc<Stop>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Workers {
-    fn start(workers: usize) -> Self {
-        let executor = Arc::new(Executor::new());
+impl Workers<Arc<Executor<'static>>> {
+    /// Of an executor that drops its tasks when it is dropped.
+    pub(crate) fn owned(workers: usize) -> Self {
+        Self::start(workers, Arc::default(), |executor, stop| {
+            block_on(executor.run(stop.asked()));
+        })
+    }
+}
+
+impl Workers<&'static StaticExecutor> {
+    /// Of an executor that is never dropped, and needs no list of its tasks.
+    pub(crate) fn leaked(workers: usize) -> Self {
+        let executor: &'static StaticExecutor = Box::leak(Box::default());
+        Self::start(workers, executor, |executor, stop| {
+            block_on(executor.run(stop.asked()));
+        })
+    }
+}
+
+impl<E: Clone + Send + 'static> Workers<E> {
+    fn start(workers: usize, executor: E, run: fn(&E, &Stop)) -> Self {
         let stop = Arc::new(Stop::default());
         let (ready, started) = mpsc::channel();
         let threads = (0..workers).map(|worker| {
@@ -79,7 +97,7 @@ impl Workers {
             thread::spawn(move || {
                 Placement::Pinned.place_worker(worker);
                 ready.send(()).expect("we wait for every worker");
-                block_on(executor.run(stop.asked()));
+                run(&executor, &stop);
             })
         });
         let threads: Vec<_> = threads.collect();
@@ -92,7 +110,7 @@ impl Workers {
     }
 }
 
-impl Drop for Workers {
+impl<E> Drop for Workers<E> {
     fn drop(&mut self) {
         self.stop.ask();
         for thread in self.threads.drain(..) {

@@ -10,7 +10,7 @@ mod rayon;
 mod threadpool;
 mod tokio;
 
-pub(crate) use async_executor::AsyncExecutor;
+pub(crate) use async_executor::{AsyncExecutor, Workers};
 pub(crate) use filch::{Bounded, Everything, Filch, Named, Plain, Prioritised, Turns, WithToken};
 pub(crate) use rayon::{RayonMpsc, RayonOneshot};
 pub(crate) use threadpool::Threadpool;

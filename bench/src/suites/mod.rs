@@ -2,15 +2,20 @@
 
 mod balance;
 mod board;
+mod data;
 mod executor;
+mod fold;
+pub(crate) mod future;
 mod graph;
 mod idle;
 mod join;
+mod mixed;
 mod queue;
 mod small;
 mod sort;
 mod spawn;
 mod submit;
+mod symbolic;
 mod traps;
 mod wake;
 mod work;
@@ -86,5 +91,30 @@ pub(crate) const ALL: &[Suite] = &[
         name: "graph",
         about: "graphs of tiny tasks: built, run, and run again",
         cases: graph::cases,
+    },
+    Suite {
+        name: "future",
+        about: "futures: spawned, joined, woken; bytes of those that wait",
+        cases: future::cases,
+    },
+    Suite {
+        name: "mixed",
+        about: "how late a future ticks beside computations that fill the machine",
+        cases: mixed::cases,
+    },
+    Suite {
+        name: "fold",
+        about: "trees of several shapes, folded with every strategy",
+        cases: fold::cases,
+    },
+    Suite {
+        name: "data",
+        about: "loops over data: sums, maps, sorts, pictures, searches; large, and small ones from outside",
+        cases: data::cases,
+    },
+    Suite {
+        name: "symbolic",
+        about: "computer algebra: products of polynomials, derivatives, simplification, values",
+        cases: symbolic::cases,
     },
 ];

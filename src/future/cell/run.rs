@@ -26,8 +26,8 @@ use std::{
     task::Context,
 };
 
-/// How many futures a worker polls in a row as they come, the newest first, before all older tasks that it has queued
-/// get their turn: tokio's number for the slot that serves the same purpose.
+/// How many futures a worker polls in a row as they come, the newest first, before the oldest task that it has queued
+/// gets its turn: tokio's number for the slot that serves the same purpose.
 const IN_A_ROW: u32 = 3;
 
 thread_local! {
@@ -71,10 +71,11 @@ impl Ticket {
 
     /// Queues it from outside. If the pool takes nothing any more it is ended.
     pub(in crate::future) fn queue_outside(self, pool: &Inner) {
-        // While all are at work, where they look at the end of the task that they are in, or earlier.
+        // While all are at work, where they look at the end of the task that they are in, or earlier. Whoever looks for work
+        // already finds it in the injector, at half the cost.
         // Those that come in bulk are served in bulk: once the injector holds some, the others follow.
         let core = pool.core();
-        let urgent = pool.kept().is_some() || core.is_crowded() && core.injected() == 0;
+        let urgent = pool.kept().is_some() || core.is_swamped() && core.injected() == 0;
         self.inject(pool, if urgent { Level::High } else { Level::Normal });
     }
 
@@ -163,6 +164,7 @@ unsafe fn run(data: *const (), site: &Site<'_, '_>) {
         // SAFETY: it is started.
         return unsafe { end(cell, pool) };
     }
+    site.fetch_newest();
     let before = pool.kept().map(|_| POLLED.replace(cell.as_ptr()));
     let polled = {
         // It may run in the middle of a task, and is no part of it.
@@ -177,7 +179,7 @@ unsafe fn run(data: *const (), site: &Site<'_, '_>) {
         let row = ROW.get() + 1;
         ROW.set(if row < IN_A_ROW { row } else { 0 });
         if row >= IN_A_ROW {
-            site.serve_older();
+            site.serve_oldest();
         }
     }
     match polled {

@@ -4,5 +4,5 @@
 pub(crate) mod barrier;
 #[cfg(filch_loom)]
 pub mod barrier;
-pub(crate) mod pages;
+pub(crate) mod memory;
 pub(crate) mod stack;

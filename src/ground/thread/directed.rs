@@ -32,6 +32,9 @@ pub(crate) trait Director: Send + Sync {
     /// `actor` waits until `ready`, which others bring about, or until `deadline`.
     fn wait_until(&self, actor: usize, deadline: Option<Instant>, ready: &dyn Fn() -> bool);
 
+    /// What the clock says.
+    fn nanos(&self) -> u64;
+
     /// `actor` waits until `other`, if it is an actor, has left.
     fn join(&self, actor: usize, other: ThreadId);
 }
@@ -137,6 +140,14 @@ pub(crate) fn wait_until(deadline: Option<Instant>, ready: impl Fn() -> bool) ->
         actor.director.wait_until(actor.number, deadline, &ready);
     }
     actor.is_some()
+}
+
+/// Nanoseconds since some time in the past. In a rehearsal time is what has happened.
+pub(crate) fn nanos() -> u64 {
+    match actor() {
+        Some(actor) => actor.director.nanos(),
+        None => super::clock(),
+    }
 }
 
 /// Waits for the end of a thread.

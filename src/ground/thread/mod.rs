@@ -1,4 +1,4 @@
-//! The one door to sleeping, waking and yielding.
+//! The one door to sleeping, waking and yielding, and to the clock where what is done next depends on it.
 //!
 //! In normal builds these are `std`'s, and a [`point`] is nothing. With the feature `simulate` a thread may be an *actor*
 //! in a rehearsal: then a *director* decides at each of these calls who goes on, and a sleeper is one that the director
@@ -6,6 +6,8 @@
 
 #[cfg(all(feature = "simulate", not(filch_loom)))]
 mod directed;
+
+use std::{sync::OnceLock, time::Instant};
 
 #[cfg(all(feature = "simulate", not(filch_loom)))]
 pub(crate) use directed::*;
@@ -38,8 +40,21 @@ mod free {
         false
     }
 
+    /// Nanoseconds since some time in the past.
+    #[inline]
+    pub(crate) fn nanos() -> u64 {
+        super::clock()
+    }
+
     /// Waits for the end of a thread.
     pub(crate) fn join<T>(handle: JoinHandle<T>) -> Result<T> {
         handle.join()
     }
+}
+
+/// Nanoseconds since this was first called.
+fn clock() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let elapsed = START.get_or_init(Instant::now).elapsed();
+    u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
 }

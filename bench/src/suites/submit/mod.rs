@@ -8,9 +8,9 @@ mod inside;
 
 use crate::{
     countdown::Countdown,
-    forks::REST,
     harness::{Case, Config},
     pin::{self, Placement},
+    pools,
     stopwatch::{Sample, Stopwatch},
     submits::{
         AsyncExecutor, Bounded, Everything, Filch, Named, Pending, Plain, Prioritised, RayonMpsc,
@@ -154,19 +154,7 @@ fn sampling<S: Submits>(
     workers: usize,
     sample: impl Fn(&S::Pool) -> Sample,
 ) -> impl FnMut() -> Sample {
-    let mut pool = None;
-    move || {
-        let pool = pool.get_or_insert_with(|| {
-            let pool = S::pool(workers);
-            let _ = sample(&pool);
-            S::settle(&pool);
-            pool
-        });
-        thread::sleep(REST);
-        let sample = sample(pool);
-        S::settle(pool);
-        sample
-    }
+    pools::used(move || S::pool(workers), sample, S::settle)
 }
 
 /// An empty task; its result says that it ran.

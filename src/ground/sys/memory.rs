@@ -1,7 +1,10 @@
-//! Memory in large pages.
+//! What the system and the processor can be told about memory that will be needed.
 #![cfg_attr(
-    target_os = "linux",
-    expect(unsafe_code, reason = "a system call that takes an address")
+    any(target_os = "linux", target_arch = "x86_64"),
+    expect(
+        unsafe_code,
+        reason = "a system call and an instruction that take an address"
+    )
 )]
 
 /// From so many bytes on it is worth asking: two of the pages that processors have besides the small ones.
@@ -29,6 +32,19 @@ pub(crate) fn shrink<T>(list: &mut Vec<T>) {
         small.append(list);
         *list = small;
     }
+}
+
+/// Tells the processor that what is at `place` will be needed soon.
+#[inline(always)]
+pub(crate) fn fetch<T>(place: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint about any address, valid or not; every processor of this kind has it.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
 }
 
 #[cfg(target_os = "linux")]

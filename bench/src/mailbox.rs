@@ -1,0 +1,78 @@
+//! A channel for futures: a lock, a queue, and the wakers of those who wait. Every system gets the same one, so what
+//! differs is who polls whom, and when.
+
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    sync::{Mutex, MutexGuard, PoisonError},
+    task::{Poll, Waker},
+};
+
+/// A queue of so many messages, for one receiver.
+pub(crate) struct Mailbox {
+    capacity: usize,
+    state: Mutex<State>,
+}
+
+struct State {
+    messages: VecDeque<u64>,
+    receiver: Option<Waker>,
+    senders: VecDeque<Waker>,
+}
+
+impl Mailbox {
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self {
+            capacity,
+            state: Mutex::new(State {
+                messages: VecDeque::with_capacity(capacity),
+                receiver: None,
+                senders: VecDeque::new(),
+            }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for room, and leaves a message.
+    pub(crate) async fn send(&self, message: u64) {
+        poll_fn(|cx| {
+            let mut state = self.lock();
+            if state.messages.len() >= self.capacity {
+                // It is polled again when it is woken, and not before: so it is in the list once.
+                state.senders.push_back(cx.waker().clone());
+                return Poll::Pending;
+            }
+            state.messages.push_back(message);
+            let receiver = state.receiver.take();
+            drop(state);
+            wake(receiver);
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// Waits for a message.
+    pub(crate) async fn receive(&self) -> u64 {
+        poll_fn(|cx| {
+            let mut state = self.lock();
+            let Some(message) = state.messages.pop_front() else {
+                state.receiver = Some(cx.waker().clone());
+                return Poll::Pending;
+            };
+            let sender = state.senders.pop_front();
+            drop(state);
+            wake(sender);
+            Poll::Ready(message)
+        })
+        .await
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}

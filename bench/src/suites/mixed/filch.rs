@@ -1,0 +1,72 @@
+//! One pool for both.
+
+use super::{Job, Load, Ticks};
+use crate::{
+    forks::Filch,
+    graphs::{Graphs, Shape},
+    harness::{Case, Readings},
+    pools,
+};
+use filch::{Plan, Pool};
+use std::sync::mpsc::Sender;
+
+/// Tasks of a graph that may run at the same time.
+const WIDTH: u32 = 5;
+
+pub(super) fn systems(case: Case, load: Load) -> Case {
+    case.system_of_many("filch", closures(load, |job| job.run(filch::checkpoint)))
+        .system_of_many("filch-join", closures(load, |job| halve(job, job.pieces)))
+        .system_of_many("filch-graph", sampler(load, Some(start_graph)))
+        .system_of_many("filch-plain", closures(load, |job| job.run(|| ())))
+        .system_of_many("filch-idle", sampler(load, None::<fn(&Pool, Job)>))
+}
+
+fn sampler(load: Load, start_job: Option<impl Fn(&Pool, Job) + Copy>) -> impl FnMut() -> Readings {
+    pools::used(
+        move || pools::filch(load.workers, 0),
+        move |pool| load.sample(pool, start_job, tick),
+        |_| (),
+    )
+}
+
+fn tick(pool: &Pool, ticks: Ticks, result: Sender<Vec<f64>>) {
+    pool.spawn_future(ticks.run(filch::time::sleep_until, result))
+        .detach();
+}
+
+/// Jobs that are closures.
+fn closures(load: Load, work: fn(&Job)) -> impl FnMut() -> Readings {
+    fn start(job: Job, work: fn(&Job)) {
+        work(&job);
+        if job.again() {
+            filch::spawn(move || start(job, work));
+        }
+    }
+    let start = move |pool: &Pool, job| pool.spawn(move || start(job, work));
+    sampler(load, Some(start))
+}
+
+/// So many pieces by joins, down to one.
+fn halve(job: &Job, pieces: u64) {
+    if pieces <= 1 {
+        return job.piece();
+    }
+    let half = pieces / 2;
+    filch::join(|| halve(job, half), || halve(job, pieces - half));
+}
+
+/// Jobs that are graphs: stages of [`WIDTH`] tasks, of a piece each.
+fn start_graph(pool: &Pool, job: Job) {
+    fn start(mut plan: Plan<'static>, job: Job) {
+        plan.run().expect("no task panics");
+        if job.again() {
+            filch::spawn(move || start(plan, job));
+        }
+    }
+    let stages = (job.pieces as u32).div_ceil(WIDTH);
+    let plan = Filch::build(&Shape::stages(stages, WIDTH), |_| {
+        let job = job.clone();
+        move || job.piece()
+    });
+    pool.spawn(move || start(plan, job));
+}

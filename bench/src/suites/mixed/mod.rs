@@ -1,0 +1,222 @@
+//! A future that ticks every millisecond, beside computations that fill the machine.
+//!
+//! A reading is how late a tick is. Ticks that are missed are made up for, so every millisecond has one, and those that
+//! a long computation keeps waiting all count. As many jobs as there are workers run all the time: whichever ends starts
+//! the next.
+
+mod filch;
+mod tokio;
+
+use crate::{
+    busy::Busy,
+    countdown::Countdown,
+    harness::{Case, Config, Readings, Unit},
+    pin::Placement,
+    pools,
+};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc::{self, Sender},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Between two ticks.
+const PERIOD: Duration = Duration::from_millis(1);
+
+/// Jobs work in pieces of this length: between two of them is the only place for anything else.
+const PIECE: Duration = Duration::from_micros(20);
+
+/// For the jobs to get going before anything is counted.
+const SETTLE: Duration = Duration::from_millis(10);
+
+pub(super) fn cases(config: &Config) -> Vec<Case> {
+    let window = config.pick(Duration::from_millis(100), Duration::from_millis(300));
+    let lengths = [
+        ("jobs_500us", Duration::from_micros(500)),
+        ("jobs_5ms", Duration::from_millis(5)),
+        ("jobs_50ms", Duration::from_millis(50)),
+    ];
+    let mut cases = Vec::new();
+    for (name, length) in lengths {
+        for workers in config.workers(&[1, 2]) {
+            let load = Load {
+                workers,
+                length,
+                window,
+            };
+            // Systems warm up by themselves.
+            let case = Case::new(name, workers, config)
+                .rounds(0, config.pick(3, 11))
+                .unit(Unit::Micros);
+            let case = tokio::systems(filch::systems(case, load), load);
+            cases.push(case.system_of_many("rayon", rayon(load)));
+        }
+    }
+    cases
+}
+
+/// How much is to be done beside the ticks.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    workers: usize,
+    /// Of a job.
+    length: Duration,
+    /// Of a sample.
+    window: Duration,
+}
+
+impl Load {
+    /// What a job consists of, at least one.
+    fn pieces(self) -> u64 {
+        self.length.div_duration_f64(PIECE).round().max(1.0) as u64
+    }
+
+    /// Starts jobs and a ticker on `pool`, watches them, and ends them. Where nobody ticks, the sender is dropped.
+    fn sample<P>(
+        self,
+        pool: &P,
+        start_job: Option<impl Fn(&P, Job)>,
+        tick: impl FnOnce(&P, Ticks, Sender<Vec<f64>>),
+    ) -> Readings {
+        let jobs = if start_job.is_some() { self.workers } else { 0 };
+        let job = Job {
+            piece: Busy::of(PIECE),
+            pieces: self.pieces(),
+            done: Arc::default(),
+            stop: Arc::default(),
+            end: Countdown::new(jobs as u64),
+        };
+        if let Some(start) = start_job {
+            (0..jobs).for_each(|_| start(pool, job.clone()));
+        }
+        thread::sleep(SETTLE);
+        let (begin, before) = (Instant::now(), job.done());
+        let ticks = self.window.div_duration_f64(PERIOD) as u32;
+        let (sender, late) = mpsc::channel();
+        tick(pool, Ticks { begin, ticks }, sender);
+        thread::sleep(self.window);
+        let (elapsed, pieces) = (begin.elapsed(), job.done() - before);
+        // Relaxed: a request that nothing depends on.
+        job.stop.store(true, Ordering::Relaxed);
+        job.end.wait();
+        let useful = PIECE.mul_f64(pieces as f64);
+        Readings {
+            nanos: late.recv().unwrap_or_default(),
+            cores: (jobs > 0).then(|| useful.div_duration_f64(elapsed)),
+            ..Readings::default()
+        }
+    }
+}
+
+/// A computation that is followed by the next one.
+#[derive(Clone)]
+struct Job {
+    piece: Busy,
+    pieces: u64,
+    done: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    end: &'static Countdown,
+}
+
+impl Job {
+    /// One piece.
+    fn piece(&self) {
+        self.piece.run();
+        // Relaxed: a number of its own.
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// All pieces, with something else between them.
+    fn run(&self, between: impl Fn()) {
+        for _ in 0..self.pieces {
+            self.piece();
+            between();
+        }
+    }
+
+    /// Pieces so far, of all jobs.
+    fn done(&self) -> u64 {
+        // Relaxed: as above.
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// Whether another one follows.
+    fn again(&self) -> bool {
+        // Relaxed: as where it is set.
+        let again = !self.stop.load(Ordering::Relaxed);
+        if !again {
+            self.end.one();
+        }
+        again
+    }
+}
+
+/// When to tick.
+#[derive(Clone, Copy, Debug)]
+struct Ticks {
+    begin: Instant,
+    ticks: u32,
+}
+
+impl Ticks {
+    /// Sleeps from tick to tick, and sends how late each was, in nanoseconds.
+    async fn run<S: Future>(self, sleep_until: impl Fn(Instant) -> S, result: Sender<Vec<f64>>) {
+        let mut late = Vec::with_capacity(self.ticks as usize);
+        for tick in 1..=self.ticks {
+            let due = self.begin + PERIOD * tick;
+            sleep_until(due).await;
+            late.push(due.elapsed().as_secs_f64() * 1e9);
+        }
+        // It is received, unless the main thread has panicked.
+        let _ = result.send(late);
+    }
+}
+
+/// Starts a job on rayon.
+fn start_on_rayon(pool: &rayon::ThreadPool, job: Job) {
+    fn run(job: Job) {
+        job.run(|| ());
+        if job.again() {
+            rayon::spawn(move || run(job));
+        }
+    }
+    pool.spawn(move || run(job));
+}
+
+/// Nothing but jobs: what the machine can do.
+fn rayon(load: Load) -> impl FnMut() -> Readings {
+    pools::used(
+        move || pools::build_rayon(pools::rayon(load.workers, Placement::Pinned)),
+        move |pool| load.sample(pool, Some(start_on_rayon), |_, _, _| ()),
+        |_| (),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Load;
+    use crate::harness::{Case, Config};
+    use std::time::Duration;
+
+    #[test]
+    fn every_system_ticks_and_works() {
+        let load = Load {
+            workers: 2,
+            length: Duration::from_micros(100),
+            window: Duration::from_millis(10),
+        };
+        let case = Case::new("demo", 2, &Config::default()).rounds(0, 1);
+        let case = super::tokio::systems(super::filch::systems(case, load), load);
+        let rows = case.system_of_many("rayon", super::rayon(load)).run();
+        for row in rows {
+            let ticks = if row.system == "rayon" { 0 } else { 10 };
+            assert_eq!(row.summary.samples, ticks, "{}", row.system);
+            assert_eq!(row.cores.is_none(), row.system.ends_with("-idle"));
+            assert!(row.cores.is_none_or(|cores| cores > 0.0), "{}", row.system);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! A task for each node: what seed 004 does.
+
+use super::{
+    Fold,
+    family::{Family, Place},
+    team::{Common, Link, Team},
+};
+use crate::{engine::WakePolicy, ground::unwind, pool::site::Site};
+use std::{
+    marker::PhantomData,
+    mem,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// What is decided at compile time.
+pub(super) trait Scheme: Send + Sync {
+    /// Results are accumulated when all of them are there, and not as they come.
+    const AT_THE_END: bool;
+    /// All workers have one queue, and not each its own.
+    const SHARED: bool;
+    const WAKE: WakePolicy;
+}
+
+/// What all tasks of a fold share.
+struct Shared<F: Fold, S> {
+    team: Team,
+    fold: F,
+    result: Mutex<Option<F::Result>>,
+    scheme: PhantomData<S>,
+}
+
+impl<F: Fold, S: Scheme> Common for Shared<F, S> {
+    fn team(&self) -> &Team {
+        &self.team
+    }
+}
+
+/// Folds the tree below `root`.
+pub(super) fn fold<F: Fold, S: Scheme>(site: &Site<'_, '_>, fold: F, root: F::Node) -> F::Result {
+    let make = |team| Shared::<F, S> {
+        team,
+        fold,
+        result: Mutex::new(None),
+        scheme: PhantomData,
+    };
+    let shared = Team::gather(site, make, |shared| {
+        visit(&Link::new(shared), site, Place::root(), root);
+    });
+    let result = shared.result.into_inner();
+    result
+        .unwrap_or_else(PoisonError::into_inner)
+        .expect("without a panic there is a result")
+}
+
+/// One task: the node, then its first child, and so on; the other children become tasks of their own.
+fn visit<F: Fold, S: Scheme>(
+    link: &Link<Shared<F, S>>,
+    site: &Site<'_, '_>,
+    place: Place<F>,
+    node: F::Node,
+) {
+    let shared = link.get();
+    let team = &shared.team;
+    if team.has_failed() {
+        unwind::discard((place, node));
+    } else if let Err(payload) = unwind::contain(|| walk(link, site, place, node)) {
+        team.fail(site, payload);
+    }
+    link.done(site);
+}
+
+fn walk<F: Fold, S: Scheme>(
+    link: &Link<Shared<F, S>>,
+    site: &Site<'_, '_>,
+    mut place: Place<F>,
+    mut node: F::Node,
+) {
+    let shared = link.get();
+    let (fold, team) = (&shared.fold, &shared.team);
+    let mut first_push = true;
+    let mut result = loop {
+        let heap = fold.init(&node);
+        let mut children = fold.children(node);
+        let Some(first) = children.next() else {
+            break fold.finalize(heap);
+        };
+        let others: Vec<_> = children.collect();
+        let family = Arc::new(Family::new(place, heap, 1 + others.len(), S::AT_THE_END));
+        let mut announce = false;
+        // The last one first: this worker goes on with the first, and takes the newest then.
+        for (at, child) in others.into_iter().enumerate().rev() {
+            let place = Family::place(&family, at + 1);
+            let task = link.clone();
+            let job = move |site: &Site<'_, '_>| {
+                let team = &task.get().team;
+                team.enter(site, || visit(&task, site, place, child));
+            };
+            let due = team.is_due(S::WAKE, mem::take(&mut first_push));
+            team.spawn(site, job, S::SHARED, due);
+            announce |= due;
+        }
+        if S::SHARED && announce {
+            team.invite(site);
+        }
+        place = Family::place(&family, 0);
+        node = first;
+    };
+    // Whoever is the last of a family goes on with the one above.
+    loop {
+        match place.deliver(fold, result) {
+            Ok(Some((above, heap))) => {
+                result = fold.finalize(heap);
+                place = above;
+            }
+            Ok(None) => return,
+            Err(whole) => {
+                let mut place = shared.result.lock().unwrap_or_else(PoisonError::into_inner);
+                *place = Some(whole);
+                return;
+            }
+        }
+    }
+}

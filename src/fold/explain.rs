@@ -1,0 +1,212 @@
+//! What was folded where, and when: for looking at, and for small trees.
+
+use super::{Fold, Plan, Strategy};
+use crate::pool::site::Site;
+use std::{
+    collections::BTreeMap,
+    fmt, mem,
+    time::{Duration, Instant},
+};
+
+/// What a fold came to, and how.
+///
+/// ```
+/// use filch::{Fold, Pool, fold};
+///
+/// let pool = Pool::builder().workers(2).build().unwrap();
+/// let sum = fold(|n: u32| 0..n.min(3), |n| *n, |sum, child| *sum += child, |sum| sum);
+/// let explained = sum.with::<filch::fold::Adaptive>().on(&pool).explain(3);
+/// assert_eq!(explained.result, sum.sequential(3));
+/// println!("{}", explained.visit); // a line for each node: where and when
+/// for (worker, nodes) in explained.visit.by_worker() {
+///     println!("worker {worker:?} has entered {nodes} nodes");
+/// }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Explained<R> {
+    /// The result.
+    pub result: R,
+    /// What became of the root, and of all below it.
+    pub visit: Visit,
+}
+
+/// What became of one node: who entered it, who finished it, and when.
+///
+/// ```
+/// use filch::{Fold, fold, fold::Tasks};
+///
+/// let chain = fold(|n: u32| n.checked_sub(1), |_| (), |(), ()| (), |()| ());
+/// let visit = chain.with::<Tasks>().explain(3).visit;
+/// assert!(visit.began() <= visit.ended() && visit.finished_by().is_some());
+/// assert_eq!(visit.children().len(), 1);
+/// assert_eq!(visit.iter().map(|(depth, _)| depth).collect::<Vec<_>>(), [0, 1, 2, 3]);
+/// assert_eq!(visit.by_worker().values().sum::<usize>(), 4);
+/// ```
+pub struct Visit {
+    entered_by: Option<usize>,
+    finished_by: Option<usize>,
+    began: Duration,
+    ended: Duration,
+    children: Vec<Visit>,
+}
+
+impl Visit {
+    /// The worker that called `init` for it; none, if that was a thread that works for no pool.
+    #[must_use]
+    pub fn entered_by(&self) -> Option<usize> {
+        self.entered_by
+    }
+
+    /// The worker that called `finalize` for it.
+    #[must_use]
+    pub fn finished_by(&self) -> Option<usize> {
+        self.finished_by
+    }
+
+    /// When it was entered, since the fold began.
+    #[must_use]
+    pub fn began(&self) -> Duration {
+        self.began
+    }
+
+    /// When it was finished, since the fold began.
+    #[must_use]
+    pub fn ended(&self) -> Duration {
+        self.ended
+    }
+
+    /// Its children, in their order.
+    #[must_use]
+    pub fn children(&self) -> &[Visit] {
+        &self.children
+    }
+
+    /// It and all below it, each before its children, with their depths.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Visit)> {
+        let mut open = vec![(0, self)];
+        std::iter::from_fn(move || {
+            let (depth, visit) = open.pop()?;
+            open.extend(visit.children.iter().rev().map(|child| (depth + 1, child)));
+            Some((depth, visit))
+        })
+    }
+
+    /// How many nodes each worker has entered.
+    #[must_use]
+    pub fn by_worker(&self) -> BTreeMap<Option<usize>, usize> {
+        let mut counts = BTreeMap::new();
+        for (_, visit) in self.iter() {
+            *counts.entry(visit.entered_by).or_default() += 1;
+        }
+        counts
+    }
+}
+
+/// A line for each node, indented.
+impl fmt::Display for Visit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |worker: Option<usize>| match worker {
+            Some(worker) => format!("worker {worker}"),
+            None => "outside".to_owned(),
+        };
+        for (depth, visit) in self.iter() {
+            write!(f, "{:1$}", "", 2 * depth)?;
+            write!(
+                f,
+                "{:?} .. {:?} {}",
+                visit.began,
+                visit.ended,
+                name(visit.entered_by)
+            )?;
+            if visit.finished_by != visit.entered_by {
+                write!(f, ", finished by {}", name(visit.finished_by))?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Visit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Visit")
+            .field("entered_by", &self.entered_by)
+            .field("finished_by", &self.finished_by)
+            .field("began", &self.began)
+            .field("ended", &self.ended)
+            .field("children", &self.children.len())
+            .finish()
+    }
+}
+
+/// From the outside in: a chain of them may be long.
+impl Drop for Visit {
+    fn drop(&mut self) {
+        let mut below = mem::take(&mut self.children);
+        while let Some(mut visit) = below.pop() {
+            below.append(&mut visit.children);
+        }
+    }
+}
+
+/// A fold that keeps a record of itself.
+struct Recorder<'a, F> {
+    fold: &'a F,
+    start: Instant,
+}
+
+impl<F: Fold> Fold for Recorder<'_, F> {
+    type Node = F::Node;
+    type Children = F::Children;
+    type Heap = (F::Heap, Visit);
+    type Result = (F::Result, Visit);
+
+    fn children(&self, node: F::Node) -> F::Children {
+        self.fold.children(node)
+    }
+
+    fn init(&self, node: &F::Node) -> Self::Heap {
+        let began = self.start.elapsed();
+        let visit = Visit {
+            entered_by: worker(),
+            finished_by: None,
+            began,
+            ended: began,
+            children: Vec::new(),
+        };
+        (self.fold.init(node), visit)
+    }
+
+    fn accumulate(&self, heap: &mut Self::Heap, child: Self::Result) {
+        self.fold.accumulate(&mut heap.0, child.0);
+        heap.1.children.push(child.1);
+    }
+
+    fn finalize(&self, (heap, mut visit): Self::Heap) -> Self::Result {
+        let result = self.fold.finalize(heap);
+        visit.finished_by = worker();
+        visit.ended = self.start.elapsed();
+        (result, visit)
+    }
+}
+
+fn worker() -> Option<usize> {
+    Site::with(|site| site.map(Site::worker))
+}
+
+impl<F: Fold, S: Strategy> Plan<'_, F, S> {
+    /// Folds the tree below `root`, and keeps a record of who did what when. That takes time and memory for each node, so
+    /// it is for trees that somebody wants to look at.
+    ///
+    /// # Panics
+    /// As [`run`](Self::run).
+    pub fn explain(&self, root: F::Node) -> Explained<F::Result> {
+        let recorder = Recorder {
+            fold: self.fold(),
+            start: Instant::now(),
+        };
+        let (result, visit) = self.run_fold(&recorder, root);
+        Explained { result, visit }
+    }
+}

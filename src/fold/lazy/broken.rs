@@ -1,0 +1,324 @@
+//! A node, or a piece, some of whose children were given away.
+
+use super::{
+    Scheme, Shared,
+    pace::Weight,
+    piece::{Piece, Results, Siblings},
+};
+use crate::{
+    fold::{Fold, team::Link},
+    ground::canary::{Canary, broken},
+};
+use std::{collections::VecDeque, mem, sync::Arc, vec};
+
+/// The most children that are taken out of an iterator to be given away: enough that what it costs to give them away is
+/// little beside the work, also if each is a leaf of two nanoseconds; few enough to be had in some microseconds.
+const BATCH: usize = 16_384;
+
+/// Where the results go, in their order.
+pub(super) enum Sink<F: Fold> {
+    Heap(F::Heap),
+    /// Of a piece, which has no heap of its own.
+    Results(Vec<F::Result>),
+}
+
+impl<F: Fold> Sink<F> {
+    fn put(&mut self, fold: &F, result: F::Result) {
+        match self {
+            Sink::Heap(heap) => fold.accumulate(heap, result),
+            Sink::Results(results) => results.push(result),
+        }
+    }
+
+    pub(super) fn put_all(&mut self, fold: &F, more: Results<F::Result>) {
+        match (self, more) {
+            (sink, Results::One(result)) => sink.put(fold, result),
+            (Sink::Heap(heap), Results::Many(more)) => {
+                more.into_iter().for_each(|r| fold.accumulate(heap, r));
+            }
+            (Sink::Results(results), Results::Many(more)) if results.is_empty() => *results = more,
+            (Sink::Results(results), Results::Many(mut more)) => results.append(&mut more),
+        }
+    }
+}
+
+/// Some children that follow one another.
+pub(super) enum Segment<F: Fold, S: Scheme> {
+    /// They are done, but some before them are not.
+    Ready(Vec<F::Result>),
+    /// One that is being folded, by the run that this is in.
+    Open,
+    Given(Arc<Piece<F, S>>),
+    /// Nobody has begun.
+    Todo(vec::IntoIter<F::Node>),
+}
+
+impl<F: Fold, S: Scheme> Segment<F, S> {
+    fn is_open(&self) -> bool {
+        matches!(self, Self::Open)
+    }
+
+    fn is_todo(&self) -> bool {
+        matches!(self, Self::Todo(nodes) if nodes.len() > 0)
+    }
+}
+
+/// The children from the first one on whose result is not in the sink: some segments, and what the source has.
+pub(super) struct Broken<F: Fold, S: Scheme> {
+    pub(super) sink: Sink<F>,
+    pub(super) segments: VecDeque<Segment<F, S>>,
+    pub(super) source: Option<F::Children>,
+    /// How many were taken from the source at once the last time, if it does not say how many it has.
+    batch: usize,
+}
+
+/// What is next.
+pub(super) enum Next<F: Fold, S: Scheme> {
+    /// Children in the segment of that number.
+    Todo(usize),
+    /// Nobody has begun with this piece, so far as we know.
+    Queued(usize, Arc<Piece<F, S>>),
+    /// Children in the source.
+    Source,
+    /// Nothing but what others have begun, this piece first.
+    Wait(Arc<Piece<F, S>>),
+    Nothing,
+}
+
+impl<F: Fold, S: Scheme> Broken<F, S> {
+    /// A node that was open until now, with one child open.
+    pub(super) fn of_node(heap: F::Heap, source: F::Children) -> Self {
+        Self {
+            sink: Sink::Heap(heap),
+            segments: {
+                let mut segments = VecDeque::with_capacity(4);
+                segments.push_back(Segment::Open);
+                segments
+            },
+            source: Some(source),
+            batch: 1,
+        }
+    }
+
+    /// A piece.
+    pub(super) fn of_piece(siblings: Siblings<F>) -> Self {
+        let todo = Segment::Todo(siblings.nodes.into_iter());
+        Self {
+            sink: Sink::Results(Vec::new()),
+            segments: VecDeque::from([todo]),
+            source: siblings.source,
+            batch: 1,
+        }
+    }
+
+    /// The open child is done.
+    pub(super) fn put(&mut self, fold: &F, result: F::Result) {
+        let open = self.segments.iter().position(Segment::is_open);
+        let open = open.expect("a child was open");
+        if (open == 0 || broken(Canary::FoldOrder)) && !S::AT_THE_END {
+            self.segments.remove(open);
+            self.sink.put(fold, result);
+            return;
+        }
+        let mut results = self.take_ready_before(open);
+        results.push(result);
+        let open = self.put_ready_before(open, results);
+        self.segments.remove(open);
+    }
+
+    /// Takes in what has come: on arrival, or when there is nothing else to come.
+    pub(super) fn merge(&mut self, fold: &F) {
+        if S::AT_THE_END {
+            for segment in &mut self.segments {
+                if let Segment::Given(piece) = segment
+                    && let Some(results) = piece.results()
+                {
+                    *segment = Segment::Ready(match results {
+                        Results::One(result) => vec![result],
+                        Results::Many(results) => results,
+                    });
+                }
+            }
+            let is_ready = |segment: &Segment<F, S>| match segment {
+                Segment::Ready(_) => true,
+                Segment::Todo(nodes) => nodes.len() == 0,
+                _ => false,
+            };
+            if self.source.is_some() || !self.segments.iter().all(is_ready) {
+                return;
+            }
+        }
+        while let Some(first) = self.segments.front_mut() {
+            let results = match first {
+                Segment::Ready(results) => Results::Many(mem::take(results)),
+                Segment::Todo(nodes) if nodes.len() == 0 => Results::Many(Vec::new()),
+                Segment::Given(piece) => match piece.results() {
+                    Some(results) => results,
+                    None => return,
+                },
+                _ => return,
+            };
+            self.segments.pop_front();
+            self.sink.put_all(fold, results);
+        }
+    }
+
+    /// What to do next. The first piece that nobody has begun with is the one that was offered last; it stays on offer as
+    /// long as there is something else to do, unless too many results wait for it.
+    pub(super) fn next(&mut self) -> Next<F, S> {
+        let (mut wait, mut queued, mut ready) = (None, None, 0);
+        for (at, segment) in self.segments.iter().enumerate() {
+            match segment {
+                Segment::Todo(nodes) if nodes.len() > 0 => return Next::Todo(at),
+                Segment::Given(piece) if !piece.is_taken() => {
+                    queued.get_or_insert((at, piece));
+                }
+                Segment::Given(piece) => {
+                    wait.get_or_insert(piece);
+                }
+                Segment::Ready(results) => ready += results.len(),
+                _ => {}
+            }
+        }
+        match (queued, wait) {
+            (None, _) if self.source.is_some() => Next::Source,
+            (Some(_), _) if self.source.is_some() && ready <= BATCH => Next::Source,
+            (Some((at, piece)), _) => Next::Queued(at, piece.clone()),
+            (None, Some(piece)) => Next::Wait(piece.clone()),
+            (None, None) => Next::Nothing,
+        }
+    }
+
+    /// Takes out some children that others may fold, and says before which segment they belong; none if there are none.
+    ///
+    /// Of light nodes, others get so many that it is worth their while; what stays here is done in no time. Heavy ones are
+    /// all to be had by others: the later half of what is left, as often as this is called. So are those of which nothing
+    /// is known, in one piece: most often it is taken back a moment later.
+    fn split(&mut self, weight: Weight) -> Option<(usize, Siblings<F>)> {
+        if let Some(siblings) = self.split_source(weight) {
+            return Some((self.segments.len(), siblings));
+        }
+        let at = self.segments.iter().position(Segment::is_todo)?;
+        let Segment::Todo(nodes) = &mut self.segments[at] else {
+            unreachable!("it was found a moment ago")
+        };
+        let mut near: Vec<_> = mem::take(nodes).collect();
+        let far = near.split_off(near.len() / 2);
+        *nodes = near.into_iter();
+        Some((at + 1, Siblings::nodes(far)))
+    }
+
+    fn split_source(&mut self, weight: Weight) -> Option<Siblings<F>> {
+        let source = self.source.as_mut()?;
+        let (least, most) = source.size_hint();
+        if most == Some(0) {
+            self.source = None;
+            return None;
+        }
+        match (weight, least) {
+            // More than are good to have in one place, or nobody knows how many.
+            (Weight::Light, 0 | BATCH..) => {
+                self.batch = BATCH.min(4 * self.batch);
+                let nodes = self.take_from_source(self.batch.max(least.min(2 * BATCH) / 2));
+                (!nodes.is_empty()).then(|| Siblings::nodes(nodes))
+            }
+            (Weight::Unknown, _) | (Weight::Heavy, 0 | BATCH..) => {
+                self.source.take().map(Siblings::source)
+            }
+            _ => {
+                let nodes = self.take_from_source(least);
+                self.segments.push_back(Segment::Todo(nodes.into_iter()));
+                self.split_source(weight) // if there are more than it said
+            }
+        }
+    }
+
+    /// Whether something is on offer that nobody has begun with.
+    pub(super) fn has_offer(&self) -> bool {
+        let is_offer = |s: &Segment<F, S>| matches!(s, Segment::Given(piece) if !piece.is_taken());
+        self.segments.iter().any(is_offer)
+    }
+
+    /// Takes some nodes from the source, which goes when it has no more.
+    fn take_from_source(&mut self, wanted: usize) -> Vec<F::Node> {
+        let Some(source) = &mut self.source else {
+            return Vec::new();
+        };
+        let nodes: Vec<_> = source.by_ref().take(wanted).collect();
+        if nodes.len() < wanted || source.size_hint().1 == Some(0) {
+            self.source = None;
+        }
+        nodes
+    }
+
+    /// Makes a piece of some children, and leaves it in their place.
+    pub(super) fn give(
+        &mut self,
+        weight: Weight,
+        fresh: Option<(usize, u64)>,
+        link: &Link<Shared<F, S>>,
+    ) -> Option<Arc<Piece<F, S>>> {
+        let (at, siblings) = self.split(weight)?;
+        let piece = Piece::new(link.clone(), siblings, fresh);
+        let given = Segment::Given(piece.clone());
+        match at.checked_sub(1).map(|before| &mut self.segments[before]) {
+            // Nothing is left there.
+            Some(place @ Segment::Todo(_)) if !place.is_todo() => *place = given,
+            _ => self.segments.insert(at, given),
+        }
+        Some(piece)
+    }
+
+    /// A piece was revoked: its children belong where it was.
+    pub(super) fn take_back(&mut self, at: usize, siblings: Siblings<F>) {
+        if siblings.source.is_some() {
+            debug_assert_eq!(
+                at + 1,
+                self.segments.len(),
+                "what has the source is the last"
+            );
+            self.source = siblings.source;
+        }
+        if siblings.nodes.is_empty() {
+            self.segments.remove(at);
+        } else {
+            self.segments[at] = Segment::Todo(siblings.nodes.into_iter());
+        }
+    }
+
+    /// The results right before segment `at`, to be added to.
+    pub(super) fn take_ready_before(&mut self, at: usize) -> Vec<F::Result> {
+        match at.checked_sub(1).map(|before| &mut self.segments[before]) {
+            Some(Segment::Ready(results)) => mem::take(results),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Puts those results back. Says where segment `at` is now.
+    pub(super) fn put_ready_before(&mut self, at: usize, results: Vec<F::Result>) -> usize {
+        if let Some(before) = at.checked_sub(1)
+            && let Segment::Ready(place) = &mut self.segments[before]
+        {
+            *place = results;
+            return at;
+        }
+        if results.is_empty() {
+            return at;
+        }
+        self.segments.insert(at, Segment::Ready(results));
+        at + 1
+    }
+
+    /// Whether nothing is left but a heap and a source.
+    pub(super) fn is_whole(&self) -> bool {
+        self.segments.is_empty() && matches!(self.sink, Sink::Heap(_))
+    }
+
+    /// The heap and the source of one that is whole again.
+    pub(super) fn into_node(self) -> (F::Heap, F::Children) {
+        match (self.sink, self.source) {
+            (Sink::Heap(heap), Some(source)) => (heap, source),
+            _ => unreachable!("a node with a source"),
+        }
+    }
+}

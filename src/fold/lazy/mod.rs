@@ -1,0 +1,65 @@
+//! Folds in sequence, and splits off what others ask for.
+
+mod broken;
+mod pace;
+mod piece;
+mod run;
+
+use super::{
+    Fold,
+    team::{Common, Link, Team},
+};
+use crate::{engine::WakePolicy, pool::site::Site};
+use pace::Pace;
+use run::Run;
+use std::{
+    marker::PhantomData,
+    sync::{Mutex, PoisonError},
+};
+
+/// What is decided at compile time.
+pub(super) trait Scheme: Send + Sync {
+    /// Results are accumulated when all of them are there, and not as they come.
+    const AT_THE_END: bool;
+    const WAKE: WakePolicy;
+}
+
+/// What all runs of a fold share.
+pub(super) struct Shared<F: Fold, S> {
+    team: Team,
+    fold: F,
+    pace: Pace,
+    result: Mutex<Option<F::Result>>,
+    scheme: PhantomData<S>,
+}
+
+impl<F: Fold, S: Scheme> Shared<F, S> {
+    fn keep(&self, result: F::Result) {
+        let mut place = self.result.lock().unwrap_or_else(PoisonError::into_inner);
+        *place = Some(result);
+    }
+}
+
+impl<F: Fold, S: Scheme> Common for Shared<F, S> {
+    fn team(&self) -> &Team {
+        &self.team
+    }
+}
+
+/// Folds the tree below `root`.
+pub(super) fn fold<F: Fold, S: Scheme>(site: &Site<'_, '_>, fold: F, root: F::Node) -> F::Result {
+    let make = |team| Shared::<F, S> {
+        team,
+        fold,
+        pace: Pace::new(),
+        result: Mutex::new(None),
+        scheme: PhantomData,
+    };
+    let shared = Team::gather(site, make, |shared| {
+        Run::of_tree(root, &Link::new(shared), site);
+    });
+    let result = shared.result.into_inner();
+    result
+        .unwrap_or_else(PoisonError::into_inner)
+        .expect("without a panic there is a result")
+}

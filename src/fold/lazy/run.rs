@@ -1,0 +1,608 @@
+//! One worker's way through a tree, or through a piece of one.
+
+use super::{
+    Scheme, Shared,
+    broken::{Broken, Next, Segment, Sink},
+    pace::{Beat, Weight},
+    piece::{Piece, Results, Siblings},
+};
+use crate::{
+    engine::Mark,
+    fold::{
+        Fold,
+        team::{self, Common, Link},
+    },
+    ground::{
+        canary::{Canary, broken},
+        thread, unwind,
+    },
+    pool::site::Site,
+};
+use std::{mem, sync::Arc};
+
+/// A node whose children are being folded.
+enum Frame<F: Fold, S: Scheme> {
+    Open(F::Heap, F::Children),
+    /// All that is left of its children is in one piece.
+    Given(F::Heap, Arc<Piece<F, S>>),
+    /// Anything else that becomes of children that others may fold.
+    Broken(Box<Broken<F, S>>),
+    /// On the way from one to the other.
+    Gone,
+}
+
+impl<F: Fold, S: Scheme> Frame<F, S> {
+    /// Whether it has no children to give for sure.
+    fn is_empty(&self) -> bool {
+        match self {
+            Frame::Open(_, children) => children.size_hint().1 == Some(0),
+            Frame::Broken(_) => false,
+            Frame::Given(..) | Frame::Gone => true,
+        }
+    }
+}
+
+/// A place on the stack, to be [filled](fill).
+///
+/// `Vec::push` has to be ready to drop what it is given, so that is written to memory, in pieces, and read back as a whole,
+/// which costs more than the node does (five of thirteen nanoseconds, in a chain). Here the place is there before what
+/// goes there is made.
+#[inline(always)]
+fn place<F: Fold, S: Scheme>(stack: &mut Vec<Frame<F, S>>) -> &mut Frame<F, S> {
+    stack.push(Frame::Gone);
+    let last = stack.len() - 1;
+    &mut stack[last]
+}
+
+/// Fills a place.
+#[inline(always)]
+fn fill<F: Fold, S: Scheme>(place: &mut Frame<F, S>, frame: Frame<F, S>) {
+    // What was there has nothing to drop.
+    mem::forget(mem::replace(place, frame));
+}
+
+/// Where the result goes.
+enum Home<F: Fold, S: Scheme> {
+    /// To the caller.
+    Caller,
+    Piece(Arc<Piece<F, S>>),
+}
+
+/// A piece in the queue of this worker.
+struct Offer<F: Fold, S: Scheme> {
+    piece: Arc<Piece<F, S>>,
+    mark: Option<Mark>,
+}
+
+/// The open nodes of one worker, from the outermost to the innermost. It has no stack frame of its own, so that it can
+/// be left at a piece and taken up by another worker.
+pub(super) struct Run<F: Fold, S: Scheme> {
+    home: Home<F, S>,
+    stack: Vec<Frame<F, S>>,
+    /// The nodes below this one on the stack have no children to give.
+    cursor: usize,
+    /// Oldest first.
+    offers: Vec<Offer<F, S>>,
+    beat: Beat,
+    /// Nothing was offered yet by this worker.
+    first_offer: bool,
+}
+
+/// What to do next.
+enum Todo<F: Fold> {
+    Visit(F::Node),
+    /// Go on with an open node.
+    Enter(F::Heap, F::Children, Option<F::Node>),
+    /// Look at the innermost node, which is a broken one.
+    Look,
+}
+
+/// How it ended.
+enum End<F: Fold, S: Scheme> {
+    Results(Results<F::Result>),
+    Wait(Arc<Piece<F, S>>),
+}
+
+/// Somebody has panicked.
+struct Stop;
+
+/// How far a sweep over children came.
+enum Swept<F: Fold> {
+    Done,
+    /// To a child with children of its own, of which this is the first.
+    Inner(F::Heap, F::Children, F::Node),
+    /// To this child, when a look was due.
+    Due(F::Node),
+}
+
+impl<F: Fold, S: Scheme> Run<F, S> {
+    fn new(home: Home<F, S>) -> Self {
+        Self {
+            home,
+            stack: Vec::new(),
+            cursor: 0,
+            offers: Vec::new(),
+            beat: Beat::new(),
+            first_offer: true,
+        }
+    }
+
+    /// Folds all of the tree, or as much as nobody else does.
+    pub(super) fn of_tree(root: F::Node, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
+        let run = Self::new(Home::Caller);
+        run.go_on(Todo::Visit(root), link, site);
+    }
+
+    /// Folds a piece, and goes on with what waits for it.
+    pub(super) fn of_piece(
+        piece: Arc<Piece<F, S>>,
+        siblings: Siblings<F>,
+        link: &Link<Shared<F, S>>,
+        site: &Site<'_, '_>,
+    ) {
+        let mut run = Self::new(Home::Piece(piece));
+        let todo = match siblings.into_only() {
+            Ok(node) => Todo::Visit(node),
+            Err(siblings) => {
+                let broken = Broken::of_piece(siblings);
+                run.stack.push(Frame::Broken(Box::new(broken)));
+                Todo::Look
+            }
+        };
+        run.go_on(todo, link, site);
+    }
+
+    fn go_on(mut self, mut todo: Todo<F>, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
+        let shared = link.get();
+        loop {
+            let mut late = None;
+            let end = match unwind::contain(|| self.drive(todo, link, shared, site)) {
+                Ok(Ok(end)) => end,
+                Ok(Err(Stop)) => return self.give_up(link, site),
+                Err(payload) => {
+                    shared.team().fail(site, payload);
+                    return self.give_up(link, site);
+                }
+            };
+            let waiting = match end {
+                End::Wait(piece) => {
+                    // Who takes it up is on another worker, perhaps.
+                    self.offers.clear();
+                    match piece.park(self) {
+                        None => break,
+                        // It is done meanwhile, or never will be.
+                        Some(run) if shared.team.has_failed() => return run.give_up(link, site),
+                        Some(run) => {
+                            self = run;
+                            todo = Todo::Look;
+                            continue;
+                        }
+                    }
+                }
+                End::Results(results) => match (self.leave(), results) {
+                    (Home::Piece(piece), results) => {
+                        let waiting = piece.complete(results);
+                        late = broken(Canary::FoldLate).then(|| piece.clone());
+                        // If the giver has given up, the results end here.
+                        unwind::discard(piece);
+                        waiting
+                    }
+                    (Home::Caller, Results::One(result)) => {
+                        shared.keep(result);
+                        None
+                    }
+                    (Home::Caller, Results::Many(_)) => unreachable!("only pieces have several"),
+                },
+            };
+            link.done(site);
+            if late.is_some() {
+                thread::point();
+                drop(late);
+            }
+            match waiting {
+                Some(run) => self = run,
+                None => return,
+            }
+            self.beat.restart();
+            self.first_offer = true;
+            todo = Todo::Look;
+        }
+    }
+
+    /// The end of it: says where the result goes.
+    ///
+    /// After a panic, whoever lets go of a piece last drops its results, which may borrow from the caller. So every run
+    /// lets go of all its pieces before it is counted as done.
+    fn leave(&mut self) -> Home<F, S> {
+        unwind::discard(mem::take(&mut self.offers));
+        mem::replace(&mut self.home, Home::Caller)
+    }
+
+    /// Drops what there is, here and in all runs that wait for this one.
+    #[cold]
+    fn give_up(mut self, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
+        loop {
+            unwind::discard(mem::take(&mut self.stack));
+            let waiting = match self.leave() {
+                Home::Caller => None,
+                Home::Piece(piece) => piece.give_up(),
+            };
+            link.done(site);
+            match waiting {
+                Some(run) => self = run,
+                None => return,
+            }
+        }
+    }
+
+    fn drive(
+        &mut self,
+        mut todo: Todo<F>,
+        link: &Link<Shared<F, S>>,
+        shared: &Shared<F, S>,
+        site: &Site<'_, '_>,
+    ) -> Result<End<F, S>, Stop> {
+        let fold = &shared.fold;
+        loop {
+            let (heap, children, child) = match todo {
+                Todo::Visit(node) => {
+                    let heap = fold.init(&node);
+                    let mut children = fold.children(node);
+                    let child = children.next();
+                    (heap, children, child)
+                }
+                Todo::Enter(heap, children, child) => (heap, children, child),
+                Todo::Look => match self.look(fold, link, site)? {
+                    Ok(next) => {
+                        todo = next;
+                        continue;
+                    }
+                    Err(end) => return Ok(end),
+                },
+            };
+            let result = self.descend(fold, (heap, children, child), link, site)?;
+            todo = match self.rise(fold, result) {
+                Ok(todo) => todo,
+                Err(end) => return Ok(end),
+            };
+        }
+    }
+
+    /// Folds what is below an open node, and then the nodes that it is in, up to a broken one or the root.
+    fn descend(
+        &mut self,
+        fold: &F,
+        open: (F::Heap, F::Children, Option<F::Node>),
+        link: &Link<Shared<F, S>>,
+        site: &Site<'_, '_>,
+    ) -> Result<F::Result, Stop> {
+        let (mut heap, mut children, mut next) = open;
+        let mut left = self.beat.left();
+        loop {
+            let Some(child) = next else {
+                let result = fold.finalize(heap);
+                match self.stack.pop() {
+                    Some(Frame::Open(above, rest)) => {
+                        self.cursor = self.cursor.min(self.stack.len());
+                        (heap, children) = (above, rest);
+                        fold.accumulate(&mut heap, result);
+                        next = children.next();
+                        continue;
+                    }
+                    other => {
+                        if let Some(other) = other {
+                            self.stack.push(other);
+                        }
+                        self.beat.set_left(left);
+                        return Ok(result);
+                    }
+                }
+            };
+            left -= 1;
+            if left == 0 {
+                self.stack.push(Frame::Open(heap, children));
+                self.consider(link, site)?;
+                left = self.beat.left();
+                heap = fold.init(&child);
+                children = fold.children(child);
+                next = children.next();
+                continue;
+            }
+            let inner = fold.init(&child);
+            let mut below = fold.children(child);
+            match below.next() {
+                // A leaf is not opened.
+                None => {
+                    fold.accumulate(&mut heap, fold.finalize(inner));
+                    next = children.next();
+                }
+                grandchild => {
+                    fill(place(&mut self.stack), Frame::Open(heap, children));
+                    (heap, children) = (inner, below);
+                    next = grandchild;
+                }
+            }
+        }
+    }
+
+    /// Folds leaves until there is something else to do.
+    #[inline(always)]
+    fn sweep(
+        &mut self,
+        fold: &F,
+        nodes: &mut impl Iterator<Item = F::Node>,
+        mut put: impl FnMut(F::Result),
+    ) -> Swept<F> {
+        let mut left = self.beat.left();
+        let swept = loop {
+            let Some(node) = nodes.next() else {
+                break Swept::Done;
+            };
+            left -= 1;
+            if left == 0 {
+                break Swept::Due(node);
+            }
+            let heap = fold.init(&node);
+            let mut children = fold.children(node);
+            match children.next() {
+                None => put(fold.finalize(heap)),
+                Some(first) => break Swept::Inner(heap, children, first),
+            }
+        };
+        self.beat.set_left(left);
+        swept
+    }
+
+    /// What to do about the innermost node, which is broken: go on with one of its children, or with the node
+    /// itself, or end.
+    fn look(
+        &mut self,
+        fold: &F,
+        link: &Link<Shared<F, S>>,
+        site: &Site<'_, '_>,
+    ) -> Result<Result<Todo<F>, End<F, S>>, Stop> {
+        let mut broken = match self.stack.pop() {
+            Some(Frame::Broken(broken)) => broken,
+            Some(Frame::Given(heap, piece)) => {
+                return Ok(self.look_at_given(fold, heap, piece, link, site));
+            }
+            _ => unreachable!("open nodes are gone on with"),
+        };
+        self.cursor = self.cursor.min(self.stack.len());
+        loop {
+            broken.merge(fold);
+            let swept = match broken.next() {
+                Next::Todo(at) => self.sweep_segment(fold, &mut broken, at),
+                Next::Queued(at, piece) => {
+                    if let Some(siblings) = piece.revoke() {
+                        self.withdraw(&piece, link, site);
+                        broken.take_back(at, siblings);
+                    }
+                    continue;
+                }
+                Next::Source if broken.is_whole() => {
+                    let (heap, mut children) = broken.into_node();
+                    let child = children.next();
+                    return Ok(Ok(Todo::Enter(heap, children, child)));
+                }
+                Next::Source => self.sweep_source(fold, &mut broken),
+                Next::Wait(piece) => {
+                    self.stack.push(Frame::Broken(broken));
+                    return Ok(Err(End::Wait(piece)));
+                }
+                Next::Nothing => {
+                    return Ok(match broken.sink {
+                        Sink::Results(results) => Err(End::Results(Results::Many(results))),
+                        Sink::Heap(heap) => self.rise(fold, fold.finalize(heap)),
+                    });
+                }
+            };
+            let todo = match swept {
+                Swept::Done => continue,
+                Swept::Inner(heap, children, first) => Todo::Enter(heap, children, Some(first)),
+                Swept::Due(node) => {
+                    self.stack.push(Frame::Broken(broken));
+                    self.consider(link, site)?;
+                    return Ok(Ok(Todo::Visit(node)));
+                }
+            };
+            self.stack.push(Frame::Broken(broken));
+            return Ok(Ok(todo));
+        }
+    }
+
+    /// What to do about the innermost node, if all that is left of its children is in one piece.
+    fn look_at_given(
+        &mut self,
+        fold: &F,
+        heap: F::Heap,
+        piece: Arc<Piece<F, S>>,
+        link: &Link<Shared<F, S>>,
+        site: &Site<'_, '_>,
+    ) -> Result<Todo<F>, End<F, S>> {
+        self.cursor = self.cursor.min(self.stack.len());
+        if !piece.is_taken()
+            && let Some(siblings) = piece.revoke()
+        {
+            self.withdraw(&piece, link, site);
+            let mut children = siblings.source.expect("that is how it was given");
+            let child = children.next();
+            return Ok(Todo::Enter(heap, children, child));
+        }
+        match piece.results() {
+            Some(results) => {
+                let mut sink = Sink::Heap(heap);
+                sink.put_all(fold, results);
+                let Sink::Heap(heap) = sink else {
+                    unreachable!("it was one a moment ago")
+                };
+                self.rise(fold, fold.finalize(heap))
+            }
+            None => {
+                self.stack.push(Frame::Given(heap, piece.clone()));
+                Err(End::Wait(piece))
+            }
+        }
+    }
+
+    /// Hands a result to the node that is innermost now.
+    fn rise(&mut self, fold: &F, result: F::Result) -> Result<Todo<F>, End<F, S>> {
+        match self.stack.last_mut() {
+            None => Err(End::Results(Results::One(result))),
+            Some(Frame::Broken(broken)) => {
+                broken.put(fold, result);
+                Ok(Todo::Look)
+            }
+            Some(Frame::Given(heap, _)) => {
+                fold.accumulate(heap, result);
+                Ok(Todo::Look)
+            }
+            Some(_) => {
+                let Some(Frame::Open(mut heap, mut children)) = self.stack.pop() else {
+                    unreachable!("it is open or broken")
+                };
+                self.cursor = self.cursor.min(self.stack.len());
+                fold.accumulate(&mut heap, result);
+                let child = children.next();
+                Ok(Todo::Enter(heap, children, child))
+            }
+        }
+    }
+
+    /// Folds leaves from the source of a broken node until there is something else to do, and marks where that is.
+    fn sweep_source(&mut self, fold: &F, broken: &mut Broken<F, S>) -> Swept<F> {
+        let Some(mut source) = broken.source.take() else {
+            return Swept::Done;
+        };
+        let end = broken.segments.len();
+        let mut results = broken.take_ready_before(end);
+        let swept = self.sweep(fold, &mut source, |r| results.push(r));
+        broken.put_ready_before(end, results);
+        if !matches!(swept, Swept::Done) {
+            broken.source = Some(source);
+            broken.segments.push_back(Segment::Open);
+        }
+        swept
+    }
+
+    /// Folds the leaves of a segment until there is something else to do, and marks where that is.
+    fn sweep_segment(&mut self, fold: &F, broken: &mut Broken<F, S>, at: usize) -> Swept<F> {
+        let Segment::Todo(nodes) = &mut broken.segments[at] else {
+            unreachable!("it was found a moment ago")
+        };
+        let mut nodes = mem::take(nodes);
+        let mut at = at;
+        let swept = if at == 0 && !S::AT_THE_END {
+            match &mut broken.sink {
+                Sink::Heap(heap) => self.sweep(fold, &mut nodes, |r| fold.accumulate(heap, r)),
+                Sink::Results(results) => self.sweep(fold, &mut nodes, |r| results.push(r)),
+            }
+        } else {
+            let mut results = broken.take_ready_before(at);
+            let swept = self.sweep(fold, &mut nodes, |r| results.push(r));
+            at = broken.put_ready_before(at, results);
+            swept
+        };
+        broken.segments[at] = Segment::Todo(nodes);
+        if let Swept::Done = swept {
+            broken.segments.remove(at);
+        } else {
+            broken.segments.insert(at, Segment::Open);
+        }
+        swept
+    }
+
+    /// A piece was revoked: takes it out of the queue, if it is still there.
+    fn withdraw(
+        &mut self,
+        piece: &Arc<Piece<F, S>>,
+        link: &Link<Shared<F, S>>,
+        site: &Site<'_, '_>,
+    ) {
+        let is_it = |offer: &Offer<F, S>| Arc::ptr_eq(&offer.piece, piece);
+        if let Some(at) = self.offers.iter().rposition(is_it)
+            && let Some(mark) = self.offers.remove(at).mark
+        {
+            team::take_back(site, piece, mark);
+        }
+        link.done(site);
+    }
+
+    /// A look is due: offers the outermost children that there are, if too few are on offer.
+    #[cold]
+    #[inline(never)]
+    fn consider(&mut self, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) -> Result<(), Stop> {
+        let shared = link.get();
+        if shared.team.has_failed() {
+            return Err(Stop);
+        }
+        let before = self.offers.len();
+        self.offers.retain(|offer| !offer.piece.is_taken());
+        let left = self.offers.len();
+        let wanted = self.beat.look(&shared.pace, left, before - left);
+        let mut from = self.cursor;
+        while self.offers.len() < wanted && self.offer(&mut from, link, site) {}
+        Ok(())
+    }
+
+    /// Offers some of the outermost children that are left, from the node of number `from` on. False when there are
+    /// none.
+    fn offer(&mut self, from: &mut usize, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) -> bool {
+        let weight = self.beat.weight();
+        let fresh = (weight == Weight::Unknown).then(|| (site.worker(), thread::nanos()));
+        loop {
+            let Some(frame) = self.stack.get_mut(*from) else {
+                return false;
+            };
+            if frame.is_empty() {
+                self.skip(from);
+                continue;
+            }
+            let piece = match mem::replace(frame, Frame::Gone) {
+                Frame::Open(heap, children) => match (weight, children.size_hint()) {
+                    (Weight::Unknown, _) | (_, (1, Some(1))) if !S::AT_THE_END => {
+                        let piece = Piece::new(link.clone(), Siblings::source(children), fresh);
+                        *frame = Frame::Given(heap, piece.clone());
+                        Some(piece)
+                    }
+                    _ => {
+                        let mut broken = Box::new(Broken::of_node(heap, children));
+                        let piece = broken.give(weight, fresh, link);
+                        *frame = Frame::Broken(broken);
+                        piece
+                    }
+                },
+                Frame::Broken(mut broken) => {
+                    // One piece of each node is enough, if it does not matter who folds the rest of them.
+                    if weight != Weight::Heavy && broken.has_offer() {
+                        *frame = Frame::Broken(broken);
+                        *from += 1;
+                        continue;
+                    }
+                    let piece = broken.give(weight, fresh, link);
+                    *frame = Frame::Broken(broken);
+                    piece
+                }
+                Frame::Given(..) | Frame::Gone => unreachable!("they have nothing to give"),
+            };
+            let Some(piece) = piece else {
+                self.skip(from);
+                continue;
+            };
+            let team = link.get().team();
+            team.add(site);
+            let announce = team.is_due(S::WAKE, mem::take(&mut self.first_offer));
+            let mark = team.queue(site, piece.clone(), announce);
+            self.offers.push(Offer { piece, mark });
+            return true;
+        }
+    }
+
+    /// The node of number `from` has nothing to give.
+    fn skip(&mut self, from: &mut usize) {
+        if self.cursor == *from {
+            self.cursor += 1;
+        }
+        *from += 1;
+    }
+}

@@ -1,0 +1,340 @@
+//! Folds over graphs without cycles, each node once.
+
+use super::{
+    Fold,
+    team::{Common, Link, Team},
+};
+use crate::{
+    ground::{
+        sync::{AtomicUsize, Ordering},
+        unwind,
+    },
+    pool::{Pool, on_current, site::Site},
+};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    error::Error,
+    fmt,
+    hash::Hash,
+    ops::Range,
+    sync::OnceLock,
+};
+
+/// How many nodes that have nothing to wait for become one task: enough that a task is little beside them.
+const LEAVES: usize = 64;
+
+/// A [`Fold`] over a graph in which nodes are shared: each is folded once, and its result is cloned for each node that
+/// it is a child of. Made by [`Fold::memo`].
+///
+/// ```
+/// use filch::{Fold, Pool, fold};
+///
+/// let pool = Pool::builder().workers(2).build().unwrap();
+/// let edges = &[vec![1, 2], vec![3], vec![3], vec![]]; // 3 is a child of 1 and of 2
+/// let paths = fold(|i: usize| edges[i].iter().copied(), |i| u32::from(*i == 3), |sum, child| *sum += child, |sum| sum);
+/// assert_eq!(paths.memo(|i| *i).on(&pool).run(0), Ok(2));
+/// ```
+pub struct Memo<'a, F, Q> {
+    fold: &'a F,
+    key: Q,
+    pool: Option<Pool>,
+}
+
+/// A node is below itself.
+///
+/// ```
+/// use filch::{Fold, fold};
+///
+/// let round = fold(|n: u8| [(n + 1) % 3], |_| (), |(), ()| (), |()| ());
+/// let error = round.memo(|n| *n).run(0).unwrap_err();
+/// assert_eq!(error.keys(), [0, 1, 2]);
+/// assert!(error.to_string().contains("0 -> 1 -> 2 -> 0"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CycleError<K> {
+    keys: Vec<K>,
+}
+
+impl<K> CycleError<K> {
+    /// The keys of the nodes on the cycle, each a child of the one before; the first is a child of the last.
+    #[must_use]
+    pub fn keys(&self) -> &[K] {
+        &self.keys
+    }
+}
+
+impl<K: fmt::Debug> fmt::Display for CycleError<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "a node is below itself, so it cannot be folded; take one of these edges out: ",
+        )?;
+        for key in &self.keys {
+            write!(f, "{key:?} -> ")?;
+        }
+        match self.keys.first() {
+            Some(first) => write!(f, "{first:?}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<K: fmt::Debug> Error for CycleError<K> {}
+
+impl<'a, F, Q> Memo<'a, F, Q> {
+    pub(super) fn new(fold: &'a F, key: Q) -> Self {
+        Self {
+            fold,
+            key,
+            pool: None,
+        }
+    }
+
+    /// On this pool; else it is the one that the caller works for, or the global one.
+    #[must_use]
+    pub fn on(self, pool: &Pool) -> Self {
+        Self {
+            pool: Some(pool.clone()),
+            ..self
+        }
+    }
+
+    /// Folds what is below `root`, each node once.
+    ///
+    /// The graph is explored first, by the caller alone: `children` and the key are called once for each node, or edge.
+    /// Then the three functions run, the children before their parents, and as many at once as there are workers.
+    ///
+    /// # Errors
+    /// When a node is below itself. Nothing has been folded then.
+    ///
+    /// # Panics
+    /// When one of the functions does.
+    pub fn run<K>(&self, root: F::Node) -> Result<F::Result, CycleError<K>>
+    where
+        F: Fold<Node: Clone + Sync, Result: Clone + Sync>,
+        Q: Fn(&F::Node) -> K,
+        K: Hash + Eq + Clone,
+    {
+        let graph = Graph::explore(self.fold, &self.key, root)?;
+        Ok(match &self.pool {
+            Some(pool) => pool.on_site(|site| graph.fold(self.fold, site)),
+            None => on_current(|site| graph.fold(self.fold, site)),
+        })
+    }
+}
+
+impl<F, Q> fmt::Debug for Memo<'_, F, Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memo")
+            .field("pool", &self.pool)
+            .finish_non_exhaustive()
+    }
+}
+
+/// All nodes, each after its children: the root is the last.
+struct Graph<N> {
+    nodes: Vec<Entered<N>>,
+    /// The children of all nodes.
+    edges: Vec<usize>,
+}
+
+/// A node and where its children are among the edges.
+struct Entered<N> {
+    node: N,
+    children: Range<usize>,
+}
+
+/// A node whose children are being explored.
+struct Open<N, I, K> {
+    node: N,
+    key: K,
+    children: I,
+    known: Vec<usize>,
+}
+
+impl<N: Clone> Graph<N> {
+    fn explore<F, K>(fold: &F, key: &impl Fn(&N) -> K, root: N) -> Result<Self, CycleError<K>>
+    where
+        F: Fold<Node = N>,
+        K: Hash + Eq + Clone,
+    {
+        let mut graph = Self {
+            nodes: Vec::new(),
+            edges: Vec::new(),
+        };
+        // The numbers of those that are explored; none for those that are open.
+        let mut numbers = HashMap::new();
+        let open_node = |node: N, key: K| Open {
+            children: fold.children(node.clone()),
+            node,
+            key,
+            known: Vec::new(),
+        };
+        let root_key = key(&root);
+        numbers.insert(root_key.clone(), None);
+        let mut open = vec![open_node(root, root_key)];
+        while let Some(innermost) = open.last_mut() {
+            let Some(child) = innermost.children.next() else {
+                let number = graph.nodes.len();
+                let done = open.pop().expect("there is one");
+                let first = graph.edges.len();
+                graph.edges.extend(done.known);
+                graph.nodes.push(Entered {
+                    node: done.node,
+                    children: first..graph.edges.len(),
+                });
+                numbers.insert(done.key, Some(number));
+                if let Some(above) = open.last_mut() {
+                    above.known.push(number);
+                }
+                continue;
+            };
+            let child_key = key(&child);
+            match numbers.entry(child_key.clone()) {
+                Entry::Vacant(place) => {
+                    place.insert(None);
+                    open.push(open_node(child, child_key));
+                }
+                Entry::Occupied(place) => match *place.get() {
+                    Some(number) => innermost.known.push(number),
+                    None => {
+                        let from = open.iter().position(|open| open.key == child_key);
+                        let cycle = &open[from.expect("it is open")..];
+                        return Err(CycleError {
+                            keys: cycle.iter().map(|open| open.key.clone()).collect(),
+                        });
+                    }
+                },
+            }
+        }
+        Ok(graph)
+    }
+
+    fn fold<F>(self, fold: &F, site: &Site<'_, '_>) -> F::Result
+    where
+        N: Send + Sync,
+        F: Fold<Node = N, Result: Clone + Sync>,
+    {
+        let count = self.nodes.len();
+        let mut degrees = vec![0; count + 1];
+        for &child in &self.edges {
+            degrees[child + 1] += 1;
+        }
+        // Where the parents of each begin, among all of them.
+        let mut sum = 0;
+        for degree in &mut degrees {
+            sum += *degree;
+            *degree = sum;
+        }
+        let first_parents = degrees;
+        let mut parents = vec![0; self.edges.len()];
+        let mut next = first_parents.clone();
+        for (parent, entered) in self.nodes.iter().enumerate() {
+            for &child in &self.edges[entered.children.clone()] {
+                parents[next[child]] = parent;
+                next[child] += 1;
+            }
+        }
+        let missing = self.nodes.iter();
+        let missing = missing.map(|entered| AtomicUsize::new(entered.children.len()));
+        let missing = missing.collect();
+        let make = |team| Shared {
+            team,
+            fold,
+            missing,
+            results: (0..count).map(|_| OnceLock::new()).collect(),
+            first_parents,
+            parents,
+            graph: self,
+        };
+        let mut shared = Team::gather(site, make, |shared| start(&Link::new(shared), site));
+        let result = shared.results[count - 1].take();
+        result.expect("without a panic there is a result")
+    }
+}
+
+/// What all tasks of a fold share.
+struct Shared<'a, F: Fold> {
+    team: Team,
+    fold: &'a F,
+    graph: Graph<F::Node>,
+    /// For each node, how many children are not done.
+    missing: Vec<AtomicUsize>,
+    results: Vec<OnceLock<F::Result>>,
+    first_parents: Vec<usize>,
+    parents: Vec<usize>,
+}
+
+impl<F: Fold> Common for Shared<'_, F> {
+    fn team(&self) -> &Team {
+        &self.team
+    }
+}
+
+/// The first part: all nodes without children, in tasks of some.
+fn start<'a, F>(link: &Link<Shared<'a, F>>, site: &Site<'_, '_>)
+where
+    F: Fold<Node: Sync, Result: Clone + Sync>,
+{
+    let shared = link.get();
+    let is_leaf = |number: &usize| shared.graph.nodes[*number].children.is_empty();
+    let leaves: Vec<_> = (0..shared.graph.nodes.len()).filter(is_leaf).collect();
+    for some in leaves.chunks(LEAVES) {
+        spawn(link, site, some.to_vec());
+    }
+    link.done(site);
+}
+
+fn spawn<'a, F>(link: &Link<Shared<'a, F>>, site: &Site<'_, '_>, ready: Vec<usize>)
+where
+    F: Fold<Node: Sync, Result: Clone + Sync>,
+{
+    let task = link.clone();
+    let job = move |site: &Site<'_, '_>| {
+        let shared = task.get();
+        let run = || unwind::contain(|| shared.run(&task, site, ready));
+        if let Err(payload) = shared.team.enter(site, run) {
+            shared.team.fail(site, payload);
+        }
+        task.done(site);
+    };
+    link.get().team.spawn(site, job, false, true);
+}
+
+impl<'a, F> Shared<'a, F>
+where
+    F: Fold<Node: Sync, Result: Clone + Sync>,
+{
+    /// Folds these nodes, and those that become ready by it.
+    fn run(&self, link: &Link<Self>, site: &Site<'_, '_>, mut ready: Vec<usize>) {
+        while let Some(number) = ready.pop() {
+            if self.team.has_failed() {
+                return;
+            }
+            let result = self.fold_one(number);
+            let fresh = self.results[number].set(result).is_ok();
+            debug_assert!(fresh, "each is folded once");
+            let parents = self.first_parents[number]..self.first_parents[number + 1];
+            let before = ready.len();
+            for &parent in &self.parents[parents] {
+                // AcqRel: whoever brings the last sees what the others did. (The results have an order of their own.)
+                if self.missing[parent].fetch_sub(1, Ordering::AcqRel) == 1 {
+                    ready.push(parent);
+                }
+            }
+            if ready.len() > before + 1 {
+                // One of those that have become ready is gone on with here; the others can be had.
+                spawn(link, site, ready.split_off(before + 1));
+            }
+        }
+    }
+
+    fn fold_one(&self, number: usize) -> F::Result {
+        let entered = &self.graph.nodes[number];
+        let mut heap = self.fold.init(&entered.node);
+        for &child in &self.graph.edges[entered.children.clone()] {
+            let result = self.results[child].get().expect("children are done before");
+            self.fold.accumulate(&mut heap, result.clone());
+        }
+        self.fold.finalize(heap)
+    }
+}

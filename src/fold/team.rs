@@ -1,0 +1,324 @@
+//! Those who work on one fold, and the one who waits for them.
+#![expect(
+    unsafe_code,
+    reason = "jobs that point into the frame of the one who waits"
+)]
+
+use crate::{
+    engine::{Mark, WakePolicy},
+    ground::{
+        sync::{AtomicBool, AtomicU32, Ordering},
+        unwind::{self, Payload},
+    },
+    pool::{
+        Inner, heap,
+        job::Job,
+        latch::Awaited,
+        list::List,
+        pending::{self, Pending},
+        site::Site,
+    },
+};
+use std::{
+    ptr,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// What all parts of one fold share, in the frame of the call.
+///
+/// A fold consists of *parts*: the whole, and what was split off it. Each is counted from the moment it comes into
+/// being until it is done, and the call returns when none is left.
+pub(super) struct Team {
+    pool: *const Inner,
+    /// The worker that waits.
+    owner: usize,
+    /// The one queue for all, where that is the strategy. Also what a guest has split off: it may leave before its queue
+    /// is empty, and the owner may be in a wait that takes nothing from elsewhere.
+    list: Arc<Commons>,
+    /// The parts run isolated, wherever they run.
+    isolated: bool,
+    pending: Pending,
+    panic: Mutex<Option<Payload>>,
+    /// There was a panic: whatever is left need not be done.
+    failed: AtomicBool,
+    /// What was queued, for a policy that wakes somebody every so many times.
+    pushes: AtomicU32,
+}
+
+// SAFETY: the owner's side of `pending` is only used by the thread that is worker `owner` of the pool, which `is_owner`
+// checks; `pool` points to a pool that lives as long as its worker is in `gather`; the rest may be shared.
+unsafe impl Sync for Team {}
+
+impl Team {
+    /// Calls `start` with what the parts share, which `make` makes of a team that consists of the caller, counted as
+    /// one part; and returns it when no part is left.
+    ///
+    /// # Panics
+    /// With the first panic that a part has told of.
+    pub(super) fn gather<S: Common>(
+        site: &Site<'_, '_>,
+        make: impl FnOnce(Self) -> S,
+        start: impl FnOnce(&S),
+    ) -> S {
+        let shared = make(Self {
+            pool: site.pool(),
+            owner: site.worker(),
+            list: Arc::default(),
+            isolated: site.is_isolated(),
+            pending: Pending::new(),
+            panic: Mutex::new(None),
+            failed: AtomicBool::new(false),
+            pushes: AtomicU32::new(0),
+        });
+        let team = shared.team();
+        let began = site.mark();
+        team.add(site);
+        // Whatever happens, the parts point into this frame.
+        unwind::or_abort(|| start(&shared));
+        unwind::or_abort(|| site.wait(team, began));
+        let panic = team
+            .panic
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(payload) = panic {
+            unwind::discard(shared);
+            unwind::resume(payload)
+        }
+        shared
+    }
+
+    #[inline(always)]
+    fn is_owner(&self, site: &Site<'_, '_>) -> bool {
+        ptr::eq(site.pool(), self.pool) && site.worker() == self.owner
+    }
+
+    /// One more part.
+    pub(super) fn add(&self, site: &Site<'_, '_>) {
+        if self.is_owner(site) {
+            self.pending.add_here();
+        } else {
+            self.pending.add_elsewhere();
+        }
+    }
+
+    /// Keeps the first panic; others are told to the pool.
+    pub(super) fn fail(&self, site: &Site<'_, '_>, payload: Payload) {
+        let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.is_none() {
+            *first = Some(payload);
+            drop(first);
+        } else {
+            drop(first);
+            site.pool().panicked(payload);
+        }
+        // Relaxed: a hint to stop. What matters is under the lock above, and read when no part is left.
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        // Relaxed: as in `fail`.
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Whether somebody should be woken for what is queued next; `first` says that it is the first of its batch.
+    #[inline]
+    pub(super) fn is_due(&self, policy: WakePolicy, first: bool) -> bool {
+        match policy {
+            WakePolicy::EveryPush => true,
+            WakePolicy::OncePerBatch => first,
+            WakePolicy::EveryKth(k) | WakePolicy::OnHoard(k) => {
+                // Relaxed: a count, and nothing else.
+                let pushes = self.pushes.fetch_add(1, Ordering::Relaxed);
+                pushes.is_multiple_of(k.max(1))
+            }
+        }
+    }
+
+    /// Runs `f` as a part is to be run.
+    pub(super) fn enter<R>(&self, site: &Site<'_, '_>, f: impl FnOnce() -> R) -> R {
+        if self.isolated { site.isolate(f) } else { f() }
+    }
+
+    /// Queues `part`, which is counted already. Says where it is if it can be taken back.
+    pub(super) fn queue<P: Part>(
+        &self,
+        site: &Site<'_, '_>,
+        part: Arc<P>,
+        announce: bool,
+    ) -> Option<Mark> {
+        // SAFETY: `run_part` is called once, with what `into_raw` gave. What the part borrows lives until it has been
+        // counted as done, which is the duty of those who implement `Part`. `P` is `Send` and `Sync`.
+        let job = unsafe { Job::new(Arc::into_raw(part).cast(), run_part::<P>) };
+        if self.is_passing(site) {
+            self.list.push(job);
+            self.invite(site);
+            return None;
+        }
+        site.push_marked(job, announce)
+    }
+
+    /// Whether this worker is a guest that may leave before its queue is empty.
+    fn is_passing(&self, site: &Site<'_, '_>) -> bool {
+        site.is_guest() && !self.is_owner(site)
+    }
+
+    /// Queues a task, and counts it: on this worker, or in the one queue for all, which [`invite`](Self::invite) is to
+    /// follow. The task counts itself as done, with [`Link::done`].
+    pub(super) fn spawn(
+        &self,
+        site: &Site<'_, '_>,
+        task: impl FnOnce(&Site<'_, '_>) + Send,
+        shared: bool,
+        announce: bool,
+    ) {
+        self.add(site);
+        // SAFETY: what the task borrows lives until it counts itself as done; the pool, or the owner, runs every job.
+        let job = unsafe { heap::job_on(site, task) };
+        if shared {
+            self.list.push(job);
+        } else if self.is_passing(site) {
+            self.list.push(job);
+            self.invite(site);
+        } else {
+            site.push_marked(job, announce);
+        }
+    }
+
+    /// Asks for help with what is in the list.
+    pub(super) fn invite(&self, site: &Site<'_, '_>) {
+        Commons::invite(&self.list, site);
+    }
+}
+
+/// Parts that lie in no worker's queue.
+#[derive(Default)]
+struct Commons {
+    jobs: List,
+    /// There is an invitation in some queue.
+    invited: AtomicBool,
+}
+
+impl Commons {
+    fn push(&self, job: Job) {
+        self.jobs.push(job);
+    }
+
+    /// Queues an invitation: whoever takes it works on what is in the list until that is empty. There is one at a
+    /// time, and as long as there are jobs whoever takes one sees to it that there is one for the rest.
+    fn invite(list: &Arc<Self>, site: &Site<'_, '_>) {
+        // AcqRel: pairs with that in the invitation, which looks at the list after it has said that it is gone. So what
+        // was put there before this is seen by it, or by the next one.
+        if list.invited.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let list = list.clone();
+        let turn = move |site: &Site<'_, '_>| {
+            // AcqRel: as above.
+            list.invited.swap(false, Ordering::AcqRel);
+            while let Some(oldest) = list.jobs.pop() {
+                // Relaxed: a hint that saves a swap.
+                if !list.jobs.is_empty() && !list.invited.load(Ordering::Relaxed) {
+                    Self::invite(&list, site);
+                }
+                oldest.run(site);
+            }
+        };
+        // SAFETY: an invitation borrows nothing.
+        site.push(unsafe { heap::job_on(site, turn) });
+    }
+}
+
+impl Awaited for Team {
+    fn happened(&self) -> bool {
+        self.pending.happened()
+    }
+
+    fn sleep(&self, worker: usize) -> bool {
+        self.pending.sleep(worker)
+    }
+
+    fn awake(&self) {
+        self.pending.awake();
+    }
+
+    fn take_job(&self) -> Option<Job> {
+        self.list.jobs.pop()
+    }
+
+    fn has_job(&self) -> bool {
+        !self.list.jobs.is_empty()
+    }
+}
+
+/// A part of a fold that can lie in a queue.
+///
+/// A part may lie there longer than the fold takes, when its splitter has revoked it: then `start` must find that out
+/// without a look at what it borrows.
+pub(super) trait Part: Send + Sync {
+    fn start(self: Arc<Self>, site: &Site<'_, '_>);
+}
+
+/// # Safety
+/// `data` came from `Arc::into_raw` for a `P`, and its share is given up with this call.
+unsafe fn run_part<P: Part>(data: *const (), site: &Site<'_, '_>) {
+    // SAFETY: the caller's duty.
+    let part = unsafe { Arc::from_raw(data.cast::<P>()) };
+    part.start(site);
+}
+
+/// Takes `part` back from the queue where `mark` says it is. If somebody was faster, they will find that it is
+/// revoked.
+pub(super) fn take_back<P: Part>(site: &Site<'_, '_>, part: &Arc<P>, mark: Mark) {
+    if site.retract_task(mark) {
+        // SAFETY: the job that was retracted is the one that `queue` made of a share of `part`: the splitter has revoked
+        // the part while it was queued, so this worker has not run it since, and `retract_task` wins its index from
+        // thieves. So that share is nobody's now.
+        unsafe { Arc::decrement_strong_count(Arc::as_ptr(part)) };
+    }
+}
+
+/// What leads from a part to what all parts share: `S` in the frame that `Team::gather` was called in.
+pub(super) struct Link<S>(*const S);
+
+// SAFETY: leads to an `S`, which is shared.
+unsafe impl<S: Sync> Send for Link<S> {}
+// SAFETY: as above.
+unsafe impl<S: Sync> Sync for Link<S> {}
+
+impl<S> Clone for Link<S> {
+    fn clone(&self) -> Self {
+        Self(self.0)
+    }
+}
+
+/// What the parts of a fold share.
+pub(super) trait Common {
+    fn team(&self) -> &Team;
+}
+
+impl<S: Common> Link<S> {
+    pub(super) fn new(shared: &S) -> Self {
+        Self(shared)
+    }
+
+    /// What it leads to. Only for whoever has a part that is counted.
+    pub(super) fn get<'a>(&self) -> &'a S {
+        // SAFETY: used between `Team::add` and `done` of a part, so `gather` has not returned, and the frame that it was
+        // called in is there.
+        unsafe { &*self.0 }
+    }
+
+    /// A part is done: the last touch of what it shares.
+    pub(super) fn done(&self, site: &Site<'_, '_>) {
+        let team: *const Team = self.get().team();
+        // SAFETY: the part is still counted.
+        let state = unsafe { &*team };
+        if state.is_owner(site) {
+            state.pending.done_here();
+            return;
+        }
+        let (owner, word) = (state.owner, state.pending.elsewhere());
+        pending::done_elsewhere(word, || site.pool().unpark(owner));
+    }
+}

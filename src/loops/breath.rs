@@ -1,0 +1,15 @@
+//! Where a loop lets others in.
+
+use crate::{future::checkpoint, pool::site::Site};
+
+/// Between two blocks of a loop, and between two runs of a sort: the place where others get a chance, every 16 µs or so.
+/// Says whether somebody took it, so that the time is not put down to the items.
+///
+/// Whatever runs here runs on the stack of the loop, and must leave alone what the loop has queued: a far half that is
+/// offered to thieves is taken back by its owner only.
+#[inline]
+pub(super) fn breathe() -> bool {
+    let pressed = Site::with(|site| site.is_some_and(|site| site.pool().core().is_pressed()));
+    checkpoint();
+    pressed
+}

@@ -1,0 +1,293 @@
+//! How a loop is run: in blocks, and shared when somebody is hungry.
+//!
+//! A worker goes through its piece block by block. Between two blocks it looks whether there is anything in its queue
+//! that others could take. If not, it puts the far half of what is left there, and goes on with the near half. When it
+//! is done with that and nobody has taken the far half, it takes it back and goes on as if nothing had been, with what
+//! it has gathered so far: so a loop that runs alone is a loop in sequence, but for a handful of pushes. A piece that
+//! has been stolen gathers by itself, and what it has gathered is joined to what comes before it.
+//!
+//! Pieces are halved, so frames lie on the stack no deeper than the length has binary digits.
+
+use super::{breath::breathe, over::Settings, pace::Pace, pieces::Pieces};
+use crate::{
+    fork::join_on,
+    ground::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    pool::site::Site,
+};
+use std::time::{Duration, Instant};
+
+/// What a loop does with its items.
+pub(super) trait Sink<P: Pieces>: Sync {
+    /// What is gathered on the way through a piece.
+    type Acc: Send;
+
+    /// Nothing gathered yet, before `piece`.
+    fn start(&self, piece: &P) -> Self::Acc;
+
+    /// Goes through a block, whose first item is the loop's item `at`.
+    fn feed(&self, acc: Self::Acc, block: P, at: usize) -> Self::Acc;
+
+    /// Puts together what neighbours have gathered.
+    fn join(&self, left: Self::Acc, right: Self::Acc) -> Self::Acc;
+
+    /// Whether items from `at` on do not matter any more.
+    #[inline]
+    fn is_enough(&self, _at: usize) -> bool {
+        false
+    }
+}
+
+/// A sink of closures: how to start, what to do with a block, how to join.
+pub(super) struct Steps<S, F, J> {
+    pub(super) start: S,
+    pub(super) feed: F,
+    pub(super) join: J,
+}
+
+impl<P, A, S, F, J> Sink<P> for Steps<S, F, J>
+where
+    P: Pieces,
+    A: Send,
+    S: Fn() -> A + Sync,
+    F: Fn(A, P) -> A + Sync,
+    J: Fn(A, A) -> A + Sync,
+{
+    type Acc = A;
+
+    #[inline]
+    fn start(&self, _piece: &P) -> A {
+        (self.start)()
+    }
+
+    #[inline]
+    fn feed(&self, acc: A, block: P, _at: usize) -> A {
+        (self.feed)(acc, block)
+    }
+
+    #[inline]
+    fn join(&self, left: A, right: A) -> A {
+        (self.join)(left, right)
+    }
+}
+
+/// How far a loop has got when it ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    /// It was cancelled, and items are left.
+    pub(super) cancelled: bool,
+    /// How many items were done; counted only when it can be cancelled or tells of its progress.
+    pub(super) done: usize,
+}
+
+/// Runs a loop over `pieces` as `settings` say, and gathers with `sink`.
+pub(super) fn run<P, K>(settings: &Settings<'_>, pieces: P, sink: &K) -> (K::Acc, End)
+where
+    P: Pieces,
+    K: Sink<P>,
+{
+    let acc = sink.start(&pieces);
+    let len = pieces.size();
+    let shared = Shared {
+        settings,
+        sink,
+        stop: AtomicBool::new(false),
+        cancelled: AtomicBool::new(false),
+        done: AtomicUsize::new(0),
+        told: AtomicU64::new(0),
+        began: settings.progress.as_ref().map(|_| Instant::now()),
+    };
+    if len == 0 {
+        return (acc, shared.end());
+    }
+    let acc = settings.on_site(|site| {
+        let pace = Pace::new(settings.pacing, len, site, settings.counts());
+        let piece = Piece { pieces, at: 0 };
+        shared.walk(site, piece, acc, pace).0
+    });
+    (acc, shared.end())
+}
+
+/// How often the caller is told of the progress, at most.
+const TELL: Duration = Duration::from_millis(10);
+
+/// What the workers of one loop share.
+struct Shared<'l, 's, K> {
+    settings: &'l Settings<'s>,
+    sink: &'l K,
+    /// Somebody has panicked: nobody will ask for the result.
+    stop: AtomicBool,
+    /// Somebody has left items undone because the loop is cancelled.
+    cancelled: AtomicBool,
+    /// Items done, if anybody wants to know.
+    done: AtomicUsize,
+    /// When the caller was last told of the progress: how many times `TELL` after the beginning.
+    told: AtomicU64,
+    began: Option<Instant>,
+}
+
+/// A part of the loop.
+struct Piece<P> {
+    pieces: P,
+    /// The place of its first item in the loop.
+    at: usize,
+}
+
+impl<P: Pieces> Piece<P> {
+    fn split_at(self, index: usize) -> (Self, Self) {
+        let (near, far) = self.pieces.split_at(index);
+        let at = self.at + index;
+        (
+            Self {
+                pieces: near,
+                at: self.at,
+            },
+            Self { pieces: far, at },
+        )
+    }
+}
+
+/// What became of the far half.
+enum Far<P, A> {
+    /// Nobody has taken it.
+    Back(Piece<P>),
+    /// Somebody has, and has gathered this.
+    Done(A),
+}
+
+/// Tells the others that they need not go on, unless it is forgotten.
+struct Alarm<'a>(&'a AtomicBool);
+
+impl Drop for Alarm<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        // Relaxed: it only saves work.
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<K> Shared<'_, '_, K> {
+    /// Goes through a piece, and gives back what has been gathered, with the pace that fits.
+    fn walk<P>(
+        &self,
+        site: &Site<'_, '_>,
+        mut piece: Piece<P>,
+        mut acc: K::Acc,
+        mut pace: Pace,
+    ) -> (K::Acc, Pace)
+    where
+        P: Pieces,
+        K: Sink<P>,
+    {
+        let alarm = Alarm(&self.stop);
+        loop {
+            let len = piece.pieces.size();
+            if len == 0 || self.is_over::<P>(piece.at) {
+                break;
+            }
+            if let Some(middle) = pace.share(site, len) {
+                let (near, far) = piece.split_at(middle);
+                let (gathered, rest) = join_on(
+                    site,
+                    |_| self.walk(site, near, acc, pace),
+                    |cx| {
+                        if cx.migrated() {
+                            Far::Done(self.walk_stolen(far, pace))
+                        } else {
+                            Far::Back(far)
+                        }
+                    },
+                );
+                (acc, pace) = gathered;
+                match rest {
+                    Far::Back(far) => piece = far,
+                    Far::Done(right) => {
+                        acc = self.sink.join(acc, right);
+                        break;
+                    }
+                }
+                continue;
+            }
+            let items = pace.block().min(len);
+            let at = piece.at;
+            let (block, rest) = piece.split_at(items);
+            acc = self.sink.feed(acc, block.pieces, at);
+            self.count(items);
+            piece = rest;
+            if items == len {
+                break;
+            }
+            pace.adapt(items);
+            if breathe() {
+                pace.go_on();
+            }
+        }
+        std::mem::forget(alarm);
+        (acc, pace)
+    }
+
+    #[cold]
+    fn walk_stolen<P>(&self, piece: Piece<P>, pace: Pace) -> K::Acc
+    where
+        P: Pieces,
+        K: Sink<P>,
+    {
+        Site::with(|site| {
+            let site = site.expect("whoever runs a job stands in its pool");
+            let acc = self.sink.start(&piece.pieces);
+            self.walk(site, piece, acc, pace.stolen()).0
+        })
+    }
+
+    /// Whether the items from `at` on should be left alone.
+    #[inline]
+    fn is_over<P>(&self, at: usize) -> bool
+    where
+        P: Pieces,
+        K: Sink<P>,
+    {
+        // Relaxed: it only saves work.
+        if self.stop.load(Ordering::Relaxed) || self.sink.is_enough(at) {
+            return true;
+        }
+        let cancelled = self.settings.is_cancelled();
+        if cancelled {
+            // Relaxed: read when everybody is done, after the joins.
+            self.cancelled.store(true, Ordering::Relaxed);
+        }
+        cancelled
+    }
+
+    /// So many items more are done.
+    #[inline]
+    fn count(&self, items: usize) {
+        if self.settings.counts() {
+            self.count_and_tell(items);
+        }
+    }
+
+    #[cold]
+    fn count_and_tell(&self, items: usize) {
+        // Relaxed: a number for people; the last one is read after the joins.
+        let done = self.done.fetch_add(items, Ordering::Relaxed) + items;
+        let (Some(progress), Some(began)) = (&self.settings.progress, self.began) else {
+            return;
+        };
+        let now = began.elapsed().as_millis() / TELL.as_millis();
+        let now = u64::try_from(now).unwrap_or(u64::MAX);
+        // Relaxed: whoever moves the number on tells; nothing else hangs on it.
+        if self.told.fetch_max(now, Ordering::Relaxed) < now {
+            progress(done);
+        }
+    }
+
+    fn end(&self) -> End {
+        // Relaxed: everybody is done, and the joins have ordered what they did before this.
+        let done = self.done.load(Ordering::Relaxed);
+        // Relaxed: as above.
+        let cancelled = self.cancelled.load(Ordering::Relaxed);
+        if let Some(progress) = &self.settings.progress {
+            progress(done);
+        }
+        End { cancelled, done }
+    }
+}

@@ -1,0 +1,62 @@
+//! A loop that was cancelled.
+
+use crate::cancel::CancelReason;
+use std::{error::Error, fmt};
+
+/// A loop was cancelled before it was done; says how far it got.
+///
+/// ```
+/// use filch::{CancelReason, CancelToken, loops::over};
+///
+/// let token = CancelToken::new();
+/// token.cancel();
+/// let error = over(0..10).cancel(&token).map(|n| n).unwrap_err();
+/// assert_eq!((error.done(), error.total(), error.reason()), (0, 10, CancelReason::Asked));
+/// assert_eq!(error.to_string(), "the loop ended after 0 of 10 items: cancelled");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoopCancelled {
+    done: usize,
+    total: usize,
+    reason: CancelReason,
+}
+
+impl LoopCancelled {
+    pub(super) fn new(done: usize, total: usize, reason: CancelReason) -> Self {
+        Self {
+            done,
+            total,
+            reason,
+        }
+    }
+
+    /// How many items were done. Not the first ones, in general: workers are at several places at once.
+    #[must_use]
+    pub fn done(&self) -> usize {
+        self.done
+    }
+
+    /// How many there were.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Why the token was cancelled.
+    #[must_use]
+    pub fn reason(&self) -> CancelReason {
+        self.reason
+    }
+}
+
+impl fmt::Display for LoopCancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the loop ended after {} of {} items: {}",
+            self.done, self.total, self.reason
+        )
+    }
+}
+
+impl Error for LoopCancelled {}

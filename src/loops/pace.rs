@@ -1,0 +1,206 @@
+//! How many items in one go, and when to share the rest.
+
+use super::chunking::ChunkingStrategy;
+use crate::pool::site::Site;
+use std::time::{Duration, Instant};
+
+/// How long a block of items should take. An idle worker waits for the end of a block at most, and the look at the clock
+/// and at the queue after it, some 50 ns, is lost in it.
+const BLOCK_NANOS: u64 = 16_000;
+
+/// So long a loop keeps its items for itself when somebody would have to be woken for them: waking takes about as long,
+/// so a loop that is shorter costs no more than one in sequence, and a longer one is at most twice as late as it could
+/// be. (The rule of those who rent skis.)
+const WAKE_AFTER: Duration = Duration::from_micros(15);
+
+/// The same when nobody sleeps: what a thief costs its victim, in cache lines that wander.
+const STEAL_AFTER: Duration = Duration::from_micros(3);
+
+/// What is tried out alone, after the first item, is such a part of a worker's share at most, so that it costs little. With
+/// fewer items a worker than this, a loop is shared from the start: the first item alone may be a good part of the whole.
+const TRIAL: usize = 16;
+
+/// The same where there is nobody to share with, or something else to steal: such a part of the whole. Loops inside of
+/// loops are most often short, and each look at the clock counts.
+const INNER_TRIAL: usize = 4;
+
+/// The most items of the second block, when one item has been timed: that may be next to nothing, or have been easy.
+const SECOND: usize = 64;
+
+/// The most items of the first block where nobody waits for it.
+const INNER_FIRST: usize = 16;
+
+/// The most items of a block, unless the caller wants more at least: even bytes that are summed up by the dozen take some
+/// 10 µs, and items that follow may be quite different.
+const MOST: usize = 1 << 20;
+
+/// The most by which a block grows or shrinks at a time: one measurement may be off.
+const STEP: usize = 16;
+
+/// What the caller asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Pacing {
+    /// Blocks that fit the time they take.
+    Adaptive {
+        /// The least items of a block.
+        min: usize,
+        /// The most.
+        max: usize,
+        /// Share from the start.
+        eager: bool,
+    },
+    /// Chunks cut beforehand.
+    Chunks(ChunkingStrategy),
+}
+
+impl Pacing {
+    pub(super) const ADAPTIVE: Self = Self::Adaptive {
+        min: 1,
+        max: usize::MAX,
+        eager: false,
+    };
+}
+
+/// The pace at which one worker goes through its piece of a loop.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    min: usize,
+    max: usize,
+    /// How many items the next block has; at least one.
+    block: usize,
+    /// The most that the block after it may have.
+    most: usize,
+    shares: Shares,
+    /// When the loop began, and when the last block ended; nothing where nobody wants to know.
+    times: Option<(Instant, Instant)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shares {
+    /// Whenever there is more than a chunk.
+    Chunks,
+    /// When it has been worth it for long enough.
+    Later,
+    /// When there is nothing in the queue.
+    Now,
+}
+
+impl Pace {
+    /// For a loop over `len` items. If somebody is `watching`, by a token or for the progress, the first block is as small
+    /// as can be.
+    pub(super) fn new(pacing: Pacing, len: usize, site: &Site<'_, '_>, watching: bool) -> Self {
+        let workers = site.pool().threads() + usize::from(site.is_guest());
+        let (min, max, eager) = match pacing {
+            Pacing::Adaptive { min, max, eager } => (min.max(1), max.max(1), eager),
+            Pacing::Chunks(strategy) => {
+                let size = strategy.chunk_size(len, workers);
+                return Self {
+                    min: size,
+                    max: size,
+                    block: size,
+                    most: size,
+                    shares: Shares::Chunks,
+                    times: None,
+                };
+            }
+        };
+        let alone = workers == 1 || site.has_queued();
+        let parts = if alone {
+            INNER_TRIAL
+        } else {
+            workers.saturating_mul(TRIAL)
+        };
+        let few = len / min < parts;
+        let trial = len / parts;
+        // If others could help, they wait for the first block: one item may take long enough to share the rest.
+        let (first, second) = if alone && !watching {
+            (trial.min(INNER_FIRST), INNER_FIRST * STEP)
+        } else {
+            (1, trial.min(SECOND))
+        };
+        let block = first.max(min).min(max);
+        Self {
+            // The most counts more.
+            min: min.min(max),
+            max,
+            block,
+            most: second.max(block),
+            shares: if eager || few {
+                Shares::Now
+            } else {
+                Shares::Later
+            },
+            times: (len > block).then(|| {
+                let now = Instant::now();
+                (now, now)
+            }),
+        }
+    }
+
+    /// For a piece that was stolen: the same pace, but whoever has stolen it shares it.
+    pub(super) fn stolen(mut self) -> Self {
+        if self.shares == Shares::Later {
+            self.shares = Shares::Now;
+        }
+        self.go_on();
+        self
+    }
+
+    /// What has passed since the last block was not spent on items.
+    pub(super) fn go_on(&mut self) {
+        if let Some((_, last)) = &mut self.times {
+            *last = Instant::now();
+        }
+    }
+
+    /// The items of the next block.
+    #[inline]
+    pub(super) fn block(&self) -> usize {
+        self.block
+    }
+
+    /// Where to cut `len` items that are left, if some should be shared with others now.
+    #[inline]
+    pub(super) fn share(&mut self, site: &Site<'_, '_>, len: usize) -> Option<usize> {
+        if len <= self.block {
+            return None;
+        }
+        if self.shares == Shares::Chunks {
+            // Whole chunks on the left, and no fewer than on the right.
+            return Some(len.div_ceil(self.block).div_ceil(2) * self.block);
+        }
+        if len / 2 < self.min || site.has_queued() {
+            // As long as there is something to steal here, nobody goes hungry (lazy binary splitting, after Tzannes,
+            // Caragea, Barua and Vishkin).
+            return None;
+        }
+        if self.shares == Shares::Later {
+            let passed = self.times.map(|(began, last)| last.duration_since(began));
+            let passed = passed.unwrap_or_default();
+            if passed >= WAKE_AFTER {
+                self.shares = Shares::Now;
+            } else if passed < STEAL_AFTER || site.pool().core().sleep().wants_wake() {
+                return None;
+            }
+        }
+        Some(len - len / 2)
+    }
+
+    /// A block of `items` has been done.
+    #[inline]
+    pub(super) fn adapt(&mut self, items: usize) {
+        let Some((_, last)) = &mut self.times else {
+            return;
+        };
+        let now = Instant::now();
+        let took = now.duration_since(*last).as_nanos();
+        *last = now;
+        // In 64 bits: a division of more takes longer than the look at the clock.
+        let took = u64::try_from(took).unwrap_or(u64::MAX).max(1);
+        let fits = (items as u64).saturating_mul(BLOCK_NANOS) / took;
+        let fits = usize::try_from(fits).unwrap_or(usize::MAX);
+        let least = self.block / STEP;
+        self.block = fits.max(least).min(self.most).max(self.min).min(self.max);
+        self.most = self.block.saturating_mul(STEP).min(MOST);
+    }
+}

@@ -1,0 +1,211 @@
+//! What can be looped over: things that can be cut in two.
+
+use std::ops::{Range, RangeInclusive};
+
+/// Items in an order, that can be cut in two and walked through in sequence.
+///
+/// Slices, ranges of integers and vectors are; so is what [`Loop`](super::Loop)'s adapters make of them. Implement it
+/// for a structure of your own, and every loop works on it: a piece is what one worker walks through.
+///
+/// ```
+/// use filch::loops::{Pieces, over};
+///
+/// /// Every `step`-th number below `end`.
+/// struct Steps { start: usize, end: usize, step: usize }
+///
+/// impl Pieces for Steps {
+///     type Item = usize;
+///     type Iter = std::iter::StepBy<std::ops::Range<usize>>;
+///
+///     fn size(&self) -> usize {
+///         (self.end - self.start).div_ceil(self.step)
+///     }
+///     fn split_at(self, index: usize) -> (Self, Self) {
+///         let middle = self.end.min(self.start + index * self.step);
+///         (Self { end: middle, ..self }, Self { start: middle, ..self })
+///     }
+///     fn items(self) -> Self::Iter {
+///         (self.start..self.end).step_by(self.step)
+///     }
+/// }
+///
+/// let steps = Steps { start: 0, end: 10, step: 3 };
+/// assert_eq!(over(steps).map(|n| n * n), [0, 9, 36, 81]);
+/// ```
+pub trait Pieces: Send + Sized {
+    /// What is walked through.
+    type Item;
+    /// How one worker walks through a piece.
+    type Iter: Iterator<Item = Self::Item>;
+
+    /// How many items there are. Wrong answers lead to panics and wrong results, to nothing worse.
+    fn size(&self) -> usize;
+
+    /// The first `index` items and the rest. `index` is at most the size.
+    fn split_at(self, index: usize) -> (Self, Self);
+
+    /// The items in their order: as many as `size` says.
+    fn items(self) -> Self::Iter;
+}
+
+/// What [`over`](super::over) takes: [`Pieces`], and references to what is as good as a slice.
+///
+/// ```
+/// use filch::loops::over;
+///
+/// let mut vector = vec![1, 2, 3];
+/// assert_eq!(over(&vector).map(|n| n + 1), [2, 3, 4]);         // items: &i32
+/// over(&mut vector).for_each(|n| *n *= 2);                     // items: &mut i32
+/// assert_eq!(over(vector).map(|n| n), [2, 4, 6]);              // items: i32
+/// assert_eq!(over(0_u64..3).map(|n| n), [0, 1, 2]);
+/// assert_eq!(over(1..=3).map(|n| n), [1, 2, 3]);
+/// assert_eq!(over(&[1, 2]).map(|n| *n), [1, 2]);
+/// ```
+///
+/// # Panics
+/// When a range goes through the largest number of its type, as `0..=u8::MAX` does: take a wider type.
+pub trait Source {
+    /// What is walked through.
+    type Item;
+    /// What is cut into pieces.
+    type Pieces: Pieces<Item = Self::Item>;
+
+    /// The whole as one piece.
+    fn into_pieces(self) -> Self::Pieces;
+}
+
+impl<P: Pieces> Source for P {
+    type Item = P::Item;
+    type Pieces = P;
+
+    fn into_pieces(self) -> P {
+        self
+    }
+}
+
+impl<'a, T: Sync> Source for &'a Vec<T> {
+    type Item = &'a T;
+    type Pieces = &'a [T];
+
+    fn into_pieces(self) -> &'a [T] {
+        self
+    }
+}
+
+impl<'a, T: Send> Source for &'a mut Vec<T> {
+    type Item = &'a mut T;
+    type Pieces = &'a mut [T];
+
+    fn into_pieces(self) -> &'a mut [T] {
+        self
+    }
+}
+
+impl<'a, T: Sync, const N: usize> Source for &'a [T; N] {
+    type Item = &'a T;
+    type Pieces = &'a [T];
+
+    fn into_pieces(self) -> &'a [T] {
+        self
+    }
+}
+
+impl<'a, T: Send, const N: usize> Source for &'a mut [T; N] {
+    type Item = &'a mut T;
+    type Pieces = &'a mut [T];
+
+    fn into_pieces(self) -> &'a mut [T] {
+        self
+    }
+}
+
+impl<'a, T: Sync> Pieces for &'a [T] {
+    type Item = &'a T;
+    type Iter = std::slice::Iter<'a, T>;
+
+    #[inline]
+    fn size(&self) -> usize {
+        <[T]>::len(self)
+    }
+
+    #[inline]
+    fn split_at(self, index: usize) -> (Self, Self) {
+        <[T]>::split_at(self, index)
+    }
+
+    #[inline]
+    fn items(self) -> Self::Iter {
+        self.iter()
+    }
+}
+
+impl<'a, T: Send> Pieces for &'a mut [T] {
+    type Item = &'a mut T;
+    type Iter = std::slice::IterMut<'a, T>;
+
+    #[inline]
+    fn size(&self) -> usize {
+        <[T]>::len(self)
+    }
+
+    #[inline]
+    fn split_at(self, index: usize) -> (Self, Self) {
+        self.split_at_mut(index)
+    }
+
+    #[inline]
+    fn items(self) -> Self::Iter {
+        self.iter_mut()
+    }
+}
+
+/// Ranges of integers. The length of one that is longer than a `usize` counts (on 32-bit systems) is refused.
+macro_rules! ranges {
+    ($($int:ty, $wide:ty;)*) => {$(
+        impl Pieces for Range<$int> {
+            type Item = $int;
+            type Iter = Self;
+
+            #[inline]
+            fn size(&self) -> usize {
+                if self.start >= self.end {
+                    return 0;
+                }
+                let len = (self.end as $wide).wrapping_sub(self.start as $wide);
+                usize::try_from(len).expect("a range that is longer than the memory; loop over parts of it")
+            }
+
+            #[inline]
+            fn split_at(self, index: usize) -> (Self, Self) {
+                let middle = (self.start as $wide).wrapping_add(index as $wide) as $int;
+                (self.start..middle, middle..self.end)
+            }
+
+            #[inline]
+            fn items(self) -> Self {
+                self
+            }
+        }
+
+        impl Source for RangeInclusive<$int> {
+            type Item = $int;
+            type Pieces = Range<$int>;
+
+            fn into_pieces(self) -> Range<$int> {
+                if self.is_empty() {
+                    return 0..0;
+                }
+                let (start, end) = self.into_inner();
+                let Some(end) = end.checked_add(1) else {
+                    panic!("a range through the largest number of its type; take a wider type");
+                };
+                start..end
+            }
+        }
+    )*};
+}
+
+ranges! {
+    u8, u64; u16, u64; u32, u64; u64, u64; usize, u64;
+    i8, u64; i16, u64; i32, u64; i64, u64; isize, u64;
+}

@@ -1,0 +1,233 @@
+//! Running totals.
+//!
+//! Every worker makes the totals of its own piece, each written in its place. A piece that was stolen does not know what
+//! comes before it, so its totals lack that; when all are there, it is put to them in a second loop, segment by segment.
+//! What nobody has stolen is gone through once, as in sequence.
+
+use super::{
+    drive::{self, End, Sink, Steps},
+    output::{self, Filled, Into},
+    over::{Loop, Mode, Settings},
+    pieces::Pieces,
+};
+use std::mem;
+
+/// Totals in their places, in segments that begin anew.
+struct Totals<'v, R> {
+    filled: Filled<'v, R>,
+    /// The segments before the last one.
+    ended: Vec<Segment<R>>,
+    /// The total of the last segment.
+    total: Option<R>,
+}
+
+struct Segment<R> {
+    len: usize,
+    total: Option<R>,
+}
+
+impl<'v, R> Totals<'v, R> {
+    /// The length of the last segment.
+    fn last_len(&self) -> usize {
+        self.filled.len() - self.ended.iter().map(|segment| segment.len).sum::<usize>()
+    }
+
+    fn end(mut self) -> (Filled<'v, R>, Vec<Segment<R>>) {
+        let len = self.last_len();
+        self.ended.push(Segment {
+            len,
+            total: self.total,
+        });
+        (self.filled, self.ended)
+    }
+
+    fn and(self, next: Self) -> Self {
+        let (filled, mut ended) = self.end();
+        ended.extend(next.ended);
+        Self {
+            filled: filled.and(next.filled),
+            ended,
+            total: next.total,
+        }
+    }
+}
+
+/// Totals with the item itself, or, when there is a neutral value to begin with, without.
+struct Scan<R, F> {
+    neutral: Option<R>,
+    op: F,
+}
+
+impl<'v, P, R, F> Sink<Into<'v, P, R>> for Scan<R, F>
+where
+    P: Pieces<Item = R>,
+    R: Clone + Send + Sync,
+    F: Fn(&R, &R) -> R + Sync,
+{
+    type Acc = Totals<'v, R>;
+
+    fn start(&self, piece: &Into<'v, P, R>) -> Self::Acc {
+        Totals {
+            filled: Filled::before(&piece.room),
+            ended: Vec::new(),
+            total: self.neutral.clone(),
+        }
+    }
+
+    #[inline]
+    fn feed(&self, mut totals: Self::Acc, block: Into<'v, P, R>, _at: usize) -> Self::Acc {
+        let Into { items, mut room } = block;
+        let mut items = items.items();
+        let mut total = match totals.total.take() {
+            Some(total) => total,
+            None => {
+                // The first item of a segment is its first total.
+                let Some(first) = items.next() else {
+                    return totals;
+                };
+                let (place, rest) = room.split_at(1);
+                room = rest;
+                totals.filled.fill(place, [first.clone()].into_iter());
+                first
+            }
+        };
+        if self.neutral.is_some() {
+            let results = items.map(|item| {
+                let next = (self.op)(&total, &item);
+                mem::replace(&mut total, next)
+            });
+            totals.filled.fill(room, results);
+        } else {
+            let results = items.map(|item| {
+                total = (self.op)(&total, &item);
+                total.clone()
+            });
+            totals.filled.fill(room, results);
+        }
+        totals.total = Some(total);
+        totals
+    }
+
+    fn join(&self, left: Self::Acc, right: Self::Acc) -> Self::Acc {
+        left.and(right)
+    }
+}
+
+/// Runs both loops: the totals, the total of all if there are items, and how it ended.
+fn scan<P, R, F>(
+    settings: &Settings<'_>,
+    pieces: P,
+    neutral: Option<R>,
+    op: F,
+) -> (Vec<R>, Option<R>, End)
+where
+    P: Pieces<Item = R>,
+    R: Clone + Send + Sync,
+    F: Fn(&R, &R) -> R + Sync,
+{
+    let sink = Scan { neutral, op: &op };
+    let (mut vector, segments, mut end) = write(settings, pieces, &sink);
+    let (mut before, mut at): (Option<R>, usize) = (None, 0);
+    for Segment { len, total } in segments {
+        before = match (before, total) {
+            (Some(before), Some(total)) => {
+                let totals = &mut vector[at..at + len];
+                end.cancelled |= !put_to(settings, totals, |total| op(&before, total));
+                Some(op(&before, &total))
+            }
+            (before, total) => before.or(total),
+        };
+        at += len;
+    }
+    (vector, before, end)
+}
+
+/// The first loop: totals, the segments that they are in, and how it ended. Nothing when it was cancelled.
+fn write<P, R, K>(settings: &Settings<'_>, items: P, sink: &K) -> (Vec<R>, Vec<Segment<R>>, End)
+where
+    P: Pieces<Item = R>,
+    R: Send,
+    K: for<'v> Sink<Into<'v, P, R>, Acc = Totals<'v, R>>,
+{
+    let (vector, (segments, end)) = output::collect(items.size(), |room| {
+        let (totals, end) = drive::run(settings, Into { items, room }, sink);
+        let (filled, segments) = totals.end();
+        (filled, (segments, end))
+    });
+    match vector {
+        Some(vector) => (vector, segments, end),
+        None => {
+            assert!(end.cancelled, "a source had fewer items than it said");
+            (Vec::new(), Vec::new(), end)
+        }
+    }
+}
+
+/// The second loop. False when it was cancelled.
+fn put_to<R: Send>(
+    settings: &Settings<'_>,
+    totals: &mut [R],
+    next: impl Fn(&R) -> R + Sync,
+) -> bool {
+    // Of these items everybody has been told before.
+    let settings = Settings {
+        progress: None,
+        ..*settings
+    };
+    let sink = Steps {
+        start: || (),
+        feed: |(), block: &mut [R]| block.iter_mut().for_each(|total| *total = next(total)),
+        join: |(), ()| (),
+    };
+    !drive::run(&settings, totals, &sink).1.cancelled
+}
+
+impl<P: Pieces, M: Mode> Loop<'_, P, M>
+where
+    P::Item: Clone + Send + Sync,
+{
+    /// Running totals: of the first item, of the first two, and so on, as `op` puts them together in their order. It is
+    /// enough that it is associative.
+    ///
+    /// ```
+    /// use filch::loops::over;
+    ///
+    /// assert_eq!(over(1..6).inclusive_scan(|a, b| a + b), [1, 3, 6, 10, 15]);
+    /// ```
+    pub fn inclusive_scan(
+        self,
+        op: impl Fn(&P::Item, &P::Item) -> P::Item + Sync,
+    ) -> M::Out<Vec<P::Item>> {
+        let Self {
+            pieces, settings, ..
+        } = self;
+        let len = pieces.size();
+        let (vector, _, end) = scan(&settings, pieces, None, op);
+        settings.out::<M, _>(vector, end, len)
+    }
+
+    /// Running totals without the item itself: of none, which is `neutral`, of the first, of the first two, and so on;
+    /// and the total of all. It is enough that `op` is associative and that `neutral` changes nothing.
+    ///
+    /// ```
+    /// use filch::loops::over;
+    ///
+    /// // Where each of these goes when they are put one behind the other, and how long they are together.
+    /// let lengths = [3, 1, 4];
+    /// assert_eq!(over(&lengths).cloned().exclusive_scan(0, |a, b| a + b), (vec![0, 3, 4], 8));
+    /// ```
+    pub fn exclusive_scan(
+        self,
+        neutral: P::Item,
+        op: impl Fn(&P::Item, &P::Item) -> P::Item + Sync,
+    ) -> M::Out<(Vec<P::Item>, P::Item)> {
+        let Self {
+            pieces, settings, ..
+        } = self;
+        let len = pieces.size();
+        let start = neutral.clone();
+        let (vector, total, end) = scan(&settings, pieces, Some(start), op);
+        let total = total.unwrap_or(neutral);
+        settings.out::<M, _>((vector, total), end, len)
+    }
+}

@@ -1,0 +1,130 @@
+//! Loops that end as soon as they have found something.
+
+use super::{
+    drive::Sink,
+    over::{Loop, Mode},
+    pieces::Pieces,
+};
+use crate::ground::sync::{AtomicUsize, Ordering};
+
+/// Looks for an item, and tells the others where it has found one.
+struct Search<F> {
+    wanted: F,
+    /// Any will do, or the first is wanted.
+    any: bool,
+    /// Where the first item stands that has been found so far.
+    found: AtomicUsize,
+}
+
+impl<F> Search<F> {
+    fn new(any: bool, wanted: F) -> Self {
+        Self {
+            wanted,
+            any,
+            found: AtomicUsize::new(usize::MAX),
+        }
+    }
+}
+
+impl<P, R, F> Sink<P> for Search<F>
+where
+    P: Pieces,
+    R: Send,
+    F: Fn(P::Item) -> Option<R> + Sync,
+{
+    type Acc = Option<R>;
+
+    fn start(&self, _piece: &P) -> Option<R> {
+        None
+    }
+
+    #[inline]
+    fn feed(&self, found: Option<R>, block: P, at: usize) -> Option<R> {
+        if found.is_some() {
+            return found;
+        }
+        let mut place = at;
+        let found = block.items().find_map(|item| {
+            let found = (self.wanted)(item);
+            place += usize::from(found.is_none());
+            found
+        })?;
+        let place = if self.any { 0 } else { place };
+        // Relaxed: it only tells others not to look further; what was found comes by the joins.
+        self.found.fetch_min(place, Ordering::Relaxed);
+        Some(found)
+    }
+
+    fn join(&self, left: Option<R>, right: Option<R>) -> Option<R> {
+        left.or(right)
+    }
+
+    #[inline]
+    fn is_enough(&self, at: usize) -> bool {
+        // Relaxed: as in `feed`.
+        self.found.load(Ordering::Relaxed) <= at
+    }
+}
+
+impl<P: Pieces, M: Mode> Loop<'_, P, M> {
+    /// The first item for which `wanted` holds. Items behind one that has been found are left out, those before it are
+    /// not.
+    ///
+    /// ```
+    /// use filch::loops::over;
+    ///
+    /// assert_eq!(over(1..u64::MAX).find_first(|n| n % 1_234 == 0), Some(1_234));
+    /// ```
+    pub fn find_first(self, wanted: impl Fn(&P::Item) -> bool + Sync) -> M::Out<Option<P::Item>>
+    where
+        P::Item: Send,
+    {
+        self.run(&Search::new(false, |item| wanted(&item).then_some(item)))
+    }
+
+    /// An item for which `wanted` holds, whichever is found soonest.
+    ///
+    /// ```
+    /// use filch::loops::over;
+    ///
+    /// let even = over(1..u64::MAX).find_any(|n| n % 2 == 0).unwrap();
+    /// assert_eq!(even % 2, 0);
+    /// ```
+    pub fn find_any(self, wanted: impl Fn(&P::Item) -> bool + Sync) -> M::Out<Option<P::Item>>
+    where
+        P::Item: Send,
+    {
+        self.run(&Search::new(true, |item| wanted(&item).then_some(item)))
+    }
+
+    /// The place of the first item for which `wanted` holds.
+    ///
+    /// ```
+    /// assert_eq!(filch::loops::over(b"filch").position(|byte| *byte == b'l'), Some(2));
+    /// ```
+    pub fn position(self, wanted: impl Fn(P::Item) -> bool + Sync) -> M::Out<Option<usize>> {
+        self.indexed().run(&Search::new(false, |(place, item)| {
+            wanted(item).then_some(place)
+        }))
+    }
+
+    /// Whether `holds` for some item.
+    ///
+    /// ```
+    /// assert!(filch::loops::over(0..u64::MAX).any(|n| n == 1_000));
+    /// ```
+    pub fn any(self, holds: impl Fn(P::Item) -> bool + Sync) -> M::Out<bool> {
+        let search = Search::new(true, |item| holds(item).then_some(()));
+        self.run_then(&search, |found| found.is_some())
+    }
+
+    /// Whether `holds` for all items.
+    ///
+    /// ```
+    /// assert!(!filch::loops::over(0..u64::MAX).all(|n| n < 1_000));
+    /// ```
+    pub fn all(self, holds: impl Fn(P::Item) -> bool + Sync) -> M::Out<bool> {
+        let search = Search::new(true, |item| (!holds(item)).then_some(()));
+        self.run_then(&search, |found| found.is_none())
+    }
+}

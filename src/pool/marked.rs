@@ -1,0 +1,34 @@
+//! Jobs that whoever queued them may take back.
+
+use super::{job::Job, site::Site};
+use crate::engine::Mark;
+
+impl Site<'_, '_> {
+    /// Queues a job on this worker, and looks whether somebody should be woken for it if it is to be announced. Says
+    /// where it is, for [`retract_task`](Self::retract_task).
+    pub(crate) fn push_marked(&self, job: Job, announce: bool) -> Option<Mark> {
+        let pushed = if announce {
+            self.active().spawn_local(job)
+        } else {
+            self.active().spawn_silently(job)
+        };
+        match pushed {
+            Ok(()) => Some(self.mark()),
+            Err(job) => {
+                // As in `push`.
+                self.active().spawn_global(job);
+                None
+            }
+        }
+    }
+
+    /// Takes back the job that was [pushed](Self::push_marked) before `mark`, if it is still there and the newest. The caller
+    /// knows that this worker has not popped it, and does what it was for.
+    pub(crate) fn retract_task(&self, mark: Mark) -> bool {
+        let back = self.retract(mark);
+        if back {
+            self.active().took();
+        }
+        back
+    }
+}

@@ -1,0 +1,111 @@
+//! Where the jobs of a worker go.
+
+use super::{job::Job, site::Site};
+use crate::engine::{Level, Mark};
+
+impl Site<'_, '_> {
+    /// Queues a job on this worker.
+    #[inline(always)]
+    pub(crate) fn push(&self, job: Job) {
+        if let Err(job) = self.active().spawn_local(job) {
+            // The pool's queues grow as long as there is memory; the limit is out of reach.
+            self.active().spawn_global(job);
+        }
+    }
+
+    /// Queues a job behind everything that came to the pool from outside before, so that what is queued on this
+    /// worker comes first. Where waits run only what was queued here, it is queued here.
+    pub(crate) fn push_last(&self, job: Job) {
+        if self.waits_alone() {
+            self.push(job);
+        } else {
+            self.active().spawn_global(job);
+        }
+    }
+
+    /// Queues a job on this worker, behind all that are there.
+    #[inline]
+    pub(crate) fn push_behind(&self, job: Job) {
+        if let Err(job) = self.active().spawn_behind(job) {
+            // As in `push`.
+            self.active().spawn_global(job);
+        }
+    }
+
+    /// Queues a job that this worker takes next: if it is the only one, nobody is woken for it, as long as this worker
+    /// starts nothing else before.
+    #[inline]
+    pub(crate) fn push_next(&self, job: Job) {
+        if let Err(job) = self.active().spawn_quietly(job) {
+            // As in `push`.
+            self.active().spawn_global(job);
+        }
+    }
+
+    /// Queues a job of some level. Where waits run only what was queued here, it is queued here.
+    pub(crate) fn push_at(&self, level: Level, job: Job) {
+        let level = if self.waits_alone() {
+            Level::Normal
+        } else {
+            level
+        };
+        if let Err(job) = self.active().spawn_at(level, job) {
+            // As in `push`.
+            self.active().spawn_global(job);
+        }
+    }
+
+    /// Queues a job that `worker` should run if it is free soon, and else anybody. Where waits run only what was
+    /// queued here, it is queued here.
+    pub(crate) fn push_for(&self, worker: usize, job: Job) {
+        if self.waits_alone() || worker >= self.pool().threads() {
+            self.push(job); // a guest would be gone before long
+        } else {
+            self.active().spawn_for(worker, job);
+        }
+    }
+
+    /// Queues a job of some level, or for `worker`, that is no part of what runs here: waits in an isolated task do
+    /// not run it.
+    pub(crate) fn push_elsewhere(&self, worker: Option<usize>, level: Level, job: Job) {
+        match (worker, level) {
+            (Some(worker), _) if worker < self.pool().threads() => {
+                self.active().spawn_for(worker, job);
+            }
+            (_, Level::Normal) => self.active().spawn_global(job),
+            (_, level) => {
+                if let Err(job) = self.active().spawn_at(level, job) {
+                    self.active().spawn_global(job);
+                }
+            }
+        }
+    }
+
+    /// Queues a job that only `worker` may run.
+    pub(crate) fn send(&self, worker: usize, job: Job) {
+        self.active().send(worker, job);
+    }
+
+    /// Queues a part of the present task, which it will wait for. Says where it is, for `retract`.
+    #[inline(always)]
+    pub(crate) fn push_part(&self, job: Job) -> Mark {
+        match self.active().push_part(job) {
+            Ok(mark) => mark,
+            Err(job) => self.push_part_slowly(job),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_part_slowly(&self, job: Job) -> Mark {
+        match self.active().push_part_slowly(job) {
+            Ok(mark) => mark,
+            Err(job) => {
+                // As in `push`. Whoever runs the part makes up for the count.
+                self.active().spawn_global(job);
+                self.active().took();
+                self.mark().nowhere()
+            }
+        }
+    }
+}
