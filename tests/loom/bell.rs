@@ -108,7 +108,7 @@ fn two_workers() {
 
 #[test]
 fn no_ring_is_lost() {
-    model(None, one_worker);
+    model(long_run(3, 5), one_worker);
 }
 
 #[test]
