@@ -82,11 +82,12 @@ pub mod submit;
 pub mod time;
 
 pub use cancel::{CancelReason, CancelToken};
-pub use crew::{TimerError, current_worker};
+pub use crew::{PoolThread, TimerError, current_worker};
 pub use executor::Executor;
 pub use fold::{Fold, fold};
 pub use fork::{
-    JoinContext, Scope, broadcast, isolate, join, join_context, scope, spawn, yield_now,
+    JoinContext, Scope, broadcast, has_local_tasks, isolate, join, join_context, scope, spawn,
+    spawn_broadcast, yield_local, yield_now,
 };
 pub use future::{FutureHandle, block_on, checkpoint, spawn_future};
 pub use graph::{Graph, Plan};

@@ -522,6 +522,15 @@ fn settings_are_checked() {
             "{error}"
         );
     }
+    for error in [
+        builder().with_current_thread().build().unwrap_err(),
+        builder().build_on(|_| unreachable!()).unwrap_err(),
+    ] {
+        assert!(
+            error.is_config() && error.to_string().contains("kept for futures"),
+            "{error}"
+        );
+    }
     let none = Pool::builder().workers(0).future_workers(0);
     assert_eq!(none.build().unwrap().workers(), 0);
 }

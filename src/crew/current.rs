@@ -43,6 +43,11 @@ pub(crate) fn set(engine: usize, worker: Option<usize>) -> Restore {
     Restore(PLACE.replace((engine, worker)))
 }
 
+/// The same for good.
+pub(crate) fn stay(engine: usize, worker: usize) {
+    PLACE.set((engine, Some(worker)));
+}
+
 impl Drop for Restore {
     fn drop(&mut self) {
         PLACE.set(self.0);

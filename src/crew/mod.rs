@@ -6,13 +6,15 @@
 mod config;
 mod current;
 mod parker;
+mod seat;
 pub(crate) mod timer;
 
 pub(crate) use config::thread_settings;
 pub use config::{CrewConfig, WORKERS_VARIABLE};
 pub use current::current_worker;
-pub(crate) use current::is_thread_of;
+pub(crate) use current::{is_thread_of, stay};
 pub(crate) use parker::Parkers;
+pub use seat::PoolThread;
 pub use timer::TimerError;
 
 use crate::{
@@ -20,7 +22,7 @@ use crate::{
     ground::{error::BuildError, latch::Latch, thread, unwind},
 };
 use std::{
-    fmt, hint,
+    fmt, hint, io,
     ops::Range,
     sync::{Arc, Mutex, PoisonError},
     thread::{Builder, JoinHandle},
@@ -119,12 +121,7 @@ impl<S: Send + 'static> Crew<S> {
         O: Observer + Send + Sync + 'static,
         W: Work<T, S, Q, O>,
     {
-        let engine = Arc::as_ptr(core) as usize;
-        let duty = Arc::new(Driving {
-            core: core.clone(),
-            parkers: parkers.clone(),
-            work: work.clone(),
-        });
+        let (engine, duty) = driving(core, parkers, work);
         Self::launch(0..threads, config, engine, &duty)
     }
 
@@ -150,31 +147,7 @@ impl<S: Send + 'static> Crew<S> {
             if let Some(bytes) = config.stack_size {
                 builder = builder.stack_size(bytes);
             }
-            let (duty, report) = (duty.clone(), start.clone());
-            let hooks = config.hooks.clone();
-            let spawned = builder.spawn(move || {
-                let _current = current::set(engine, D::WORKERS.then_some(id));
-                let state = unwind::contain(|| {
-                    hooks.start(id);
-                    duty.init(id)
-                });
-                let state = match state {
-                    Ok(state) => {
-                        report.ready.count_down();
-                        Some(duty.run(id, state))
-                    }
-                    Err(payload) => {
-                        let message = unwind::message(&payload).to_owned();
-                        report.fail(BuildError::init(id, message));
-                        report.ready.count_down();
-                        None
-                    }
-                };
-                // The work is done; a hook that panics has told so through the panic hook.
-                let _ = unwind::contain(|| hooks.exit(id));
-                state
-            });
-            match spawned {
+            match builder.spawn(life(id, start.clone(), config, engine, duty)) {
                 Ok(thread) => crew.threads.push(thread),
                 Err(error) => {
                     start.fail(BuildError::thread(id, error));
@@ -204,6 +177,58 @@ impl<S: Send + 'static> Crew<S> {
         self.threads.extend(other.threads);
     }
 
+    /// Has `start` find a thread for each of `workers`, and waits for none of them: neither now nor in
+    /// [`join`](Self::join).
+    ///
+    /// # Errors
+    /// When `start` does. The threads that it has found before are sent home.
+    pub(crate) fn start_with<T, Q, O, W>(
+        workers: Range<usize>,
+        config: &CrewConfig,
+        core: &Arc<Core<T, Q, O>>,
+        parkers: &Arc<Parkers>,
+        work: &Arc<W>,
+        mut start: impl FnMut(PoolThread) -> io::Result<()>,
+    ) -> Result<Self, BuildError>
+    where
+        T: Send + 'static,
+        Q: Strategy,
+        O: Observer + Send + Sync + 'static,
+        W: Work<T, S, Q, O>,
+    {
+        let (engine, duty) = driving(core, parkers, work);
+        for id in workers {
+            let nobody = Arc::new(Start {
+                ready: Latch::new(1),
+                failed: Mutex::new(None),
+            });
+            let life = life::<S, _>(id, nobody, config, engine, &duty);
+            let thread = PoolThread {
+                worker: id,
+                name: config.thread_name(id),
+                stack_size: config.stack_size,
+                life: Box::new(|| drop(life())),
+            };
+            if let Err(error) = start(thread) {
+                core.stop();
+                return Err(BuildError::thread(id, error));
+            }
+        }
+        Ok(Self::of_others())
+    }
+
+    /// No threads that are waited for.
+    pub(crate) fn of_others() -> Self {
+        Self {
+            threads: Vec::new(),
+        }
+    }
+
+    /// Whether there are threads that [`join`](Self::join) waits for.
+    pub(crate) fn has_threads(&self) -> bool {
+        !self.threads.is_empty()
+    }
+
     /// Waits until every thread has ended, and gives their states, in the order of the workers.
     pub(crate) fn join(self) -> Vec<S> {
         let ends = self.threads.into_iter().map(thread::join);
@@ -222,6 +247,53 @@ impl<S> fmt::Debug for Crew<S> {
         f.debug_struct("Crew")
             .field("threads", &self.threads.len())
             .finish()
+    }
+}
+
+/// Where the engine is, and what the threads of its workers do.
+fn driving<T: Send, Q: Strategy, O: Observer, W>(
+    core: &Arc<Core<T, Q, O>>,
+    parkers: &Arc<Parkers>,
+    work: &Arc<W>,
+) -> (usize, Arc<Driving<T, Q, O, W>>) {
+    let duty = Arc::new(Driving {
+        core: core.clone(),
+        parkers: parkers.clone(),
+        work: work.clone(),
+    });
+    (Arc::as_ptr(core) as usize, duty)
+}
+
+/// What the thread with the number `id` does, from its first hook to its last.
+fn life<S: 'static, D: Duty<S>>(
+    id: usize,
+    report: Arc<Start>,
+    config: &CrewConfig,
+    engine: usize,
+    duty: &Arc<D>,
+) -> impl FnOnce() -> Option<S> + Send + use<S, D> {
+    let (duty, hooks) = (duty.clone(), config.hooks.clone());
+    move || {
+        let _current = current::set(engine, D::WORKERS.then_some(id));
+        let state = unwind::contain(|| {
+            hooks.start(id);
+            duty.init(id)
+        });
+        let state = match state {
+            Ok(state) => {
+                report.ready.count_down();
+                Some(duty.run(id, state))
+            }
+            Err(payload) => {
+                let message = unwind::message(&payload).to_owned();
+                report.fail(BuildError::init(id, message));
+                report.ready.count_down();
+                None
+            }
+        };
+        // The work is done; a hook that panics has told so through the panic hook.
+        let _ = unwind::contain(|| hooks.exit(id));
+        state
     }
 }
 

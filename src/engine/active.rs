@@ -145,6 +145,11 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         }
     }
 
+    /// The task of [`Worker::stay`] counts as finished, though the worker stays: the work may end without it. To be called once.
+    pub fn retire(&mut self) {
+        self.worker.retire();
+    }
+
     /// The worker's number.
     #[must_use]
     pub fn id(&self) -> usize {

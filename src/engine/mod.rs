@@ -40,6 +40,7 @@
 //! ```
 
 mod active;
+mod adopt;
 mod choice;
 mod core;
 pub mod deque;

@@ -55,7 +55,7 @@ impl Ticket {
 
 /// Where a worker stands between two steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     /// It looks at home first.
     Active,
     /// It counts as searching.
@@ -88,7 +88,7 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) count: i64,
     pub(super) choice: Choice,
     pub(super) wake: WakeCounter,
-    phase: Phase,
+    pub(super) phase: Phase,
     /// Not busy in the sense of the gate: everything is flushed.
     resting: bool,
     /// Told the queue and the observer that it has run out.
@@ -209,26 +209,6 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             self.behind = 0;
         }
         task
-    }
-
-    /// Runs `f` as a task that came from nowhere: how a thread from outside takes part for one call.
-    ///
-    /// `wait` is called while somebody who has found all work finished has not yet told the workers to go home:
-    /// what `f` spawns then would be left to workers that leave. Afterwards
-    /// [`is_stopped`](Core::is_stopped) says so.
-    pub fn adopt<R>(
-        &mut self,
-        mut wait: impl FnMut(),
-        f: impl FnOnce(Active<'_, 'c, T, Q, O>) -> R,
-    ) -> R {
-        debug_assert_eq!(self.phase, Phase::Active, "not in the middle of a search");
-        if self.idle && !self.become_busy() {
-            while !self.core.is_stopped() {
-                wait();
-            }
-        }
-        self.count += 1;
-        f(Active { worker: self })
     }
 
     /// A step of a worker that has nothing in its own queue.
@@ -518,7 +498,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         }
     }
 
-    fn rest(&mut self) -> Verdict {
+    pub(super) fn rest(&mut self) -> Verdict {
         if self.resting {
             return Verdict::Running;
         }

@@ -22,13 +22,17 @@
 //! # Threads from outside
 //!
 //! A thread that is no worker becomes one for the time of its call, instead of handing its work over and
-//! sleeping. So a small parallel region costs about as much from outside as from inside.
+//! sleeping. So a small parallel region costs about as much from outside as from inside. Where that is not wanted,
+//! [`Pool::on_worker`](crate::Pool::on_worker) and [`Pool::in_place_scope`](crate::Pool::in_place_scope) leave the work to the pool's own threads.
 
 mod join;
+mod outside;
 mod scope;
 mod spawn;
 
 pub(crate) use join::join_on;
 pub use join::{JoinContext, join, join_context};
 pub use scope::{Scope, scope};
-pub use spawn::{broadcast, isolate, spawn, yield_now};
+pub use spawn::{
+    broadcast, has_local_tasks, isolate, spawn, spawn_broadcast, yield_local, yield_now,
+};

@@ -1,6 +1,7 @@
 //! Tasks that borrow from the stack of the one who waits for them.
 #![expect(unsafe_code, reason = "tasks that point into the frame of `scope`")]
 
+use super::outside::Signal;
 use crate::{
     ground::unwind::{self, Payload},
     pool::{
@@ -107,11 +108,65 @@ impl Pool {
     }
 }
 
+impl Pool {
+    /// [`scope`] whose tasks all run on the pool's own threads. `f` runs here, and then the caller waits: it sleeps, or works
+    /// for another pool if it is a worker there.
+    ///
+    /// On a worker of this pool it is the same as [`scope`](Self::scope). So it is in a pool without threads.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(2).build()?;
+    /// let here = std::thread::current().id();
+    /// let mut there = None;
+    /// pool.in_place_scope(|s| {
+    ///     assert_eq!(std::thread::current().id(), here);
+    ///     s.spawn(|_| there = Some(std::thread::current().id()));
+    /// });
+    /// assert!(there.is_some_and(|there| there != here));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// As [`scope`].
+    pub fn in_place_scope<'scope, R>(&self, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
+        let inner = &**self.inner();
+        let inside = Site::with(|site| site.is_some_and(|site| site.is_worker_inside(inner)));
+        if inside || inner.threads() == 0 {
+            return self.scope(f);
+        }
+        scope_outside(inner, f)
+    }
+}
+
+fn scope_outside<'scope, R>(pool: &Inner, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
+    let done = Signal::new(1);
+    let scope = Scope {
+        state: State {
+            pool,
+            owner: NOBODY,
+            outsider: Some(done.clone()),
+            list: Arc::default(),
+            isolated: false,
+            pending: Pending::for_outsider(),
+            panic: Mutex::new(None),
+        },
+        lifetime: PhantomData,
+    };
+    let result = unwind::contain(|| f(&scope));
+    unwind::or_abort(|| {
+        // SAFETY: `f` was pending, and the scope lives until the signal comes.
+        unsafe { State::done_outside(&raw const scope.state, pool) };
+        done.wait(pool);
+    });
+    scope.state.end(pool, result)
+}
+
 pub(super) fn scope_on<'scope, R>(site: &Site<'_, '_>, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
     let scope = Scope {
         state: State {
             pool: site.pool(),
             owner: site.worker(),
+            outsider: None,
             list: Arc::default(),
             isolated: site.is_isolated(),
             pending: Pending::new(),
@@ -123,33 +178,18 @@ pub(super) fn scope_on<'scope, R>(site: &Site<'_, '_>, f: impl FnOnce(&Scope<'sc
     let result = unwind::contain(|| f(&scope));
     // Whatever happened, the tasks point into this frame.
     unwind::or_abort(|| site.wait(&scope.state, began));
-    let panic = scope
-        .state
-        .panic
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take();
-    match (result, panic) {
-        (Ok(result), None) => result,
-        (Ok(result), Some(payload)) => {
-            if let Err(another) = unwind::contain(|| drop(result)) {
-                site.pool().panicked(another);
-            }
-            unwind::resume(payload)
-        }
-        (Err(payload), other) => {
-            if let Some(other) = other {
-                site.pool().panicked(other);
-            }
-            unwind::resume(payload)
-        }
-    }
+    scope.state.end(site.pool(), result)
 }
+
+/// No worker has this number.
+const NOBODY: usize = usize::MAX;
 
 struct State {
     pool: *const Inner,
     /// The worker that waits.
     owner: usize,
+    /// If that is [`NOBODY`]: what somebody else waits for.
+    outsider: Option<Arc<Signal>>,
     /// Tasks of [`Scope::spawn_fifo`], and those from threads that are no workers of the pool, in their
     /// order. What is in the pool's queues for them is a *turn*: whoever gets it runs the oldest of these, if
     /// the owner has not done so while it waited. A turn may outlive the scope, so it shares the list.
@@ -194,8 +234,55 @@ impl State {
             state.pending.done_here();
             return;
         }
+        // SAFETY: as above.
+        unsafe { Self::done_outside(this, site.pool()) };
+    }
+
+    /// The same on any other thread than the owner's.
+    ///
+    /// # Safety
+    /// As [`done`](Self::done).
+    #[inline(always)]
+    unsafe fn done_outside(this: *const Self, pool: &Inner) {
+        // SAFETY: the task is pending.
+        let state = unsafe { &*this };
         let (owner, word) = (state.owner, state.pending.elsewhere());
-        pending::done_elsewhere(word, || site.pool().unpark(owner));
+        pending::done_elsewhere(word, || {
+            if owner != NOBODY {
+                return pool.unpark(owner);
+            }
+            // SAFETY: it was the last one. The outsider waits for the signal, and for nothing else, so the scope is still
+            // there.
+            let state = unsafe { &*this };
+            // A share of it, because the scope's own is gone when the outsider has seen it.
+            if let Some(signal) = state.outsider.clone() {
+                signal.count_down();
+            }
+        });
+    }
+
+    /// Everything is done: what the scope comes to.
+    fn end<R>(&self, pool: &Inner, result: Result<R, Payload>) -> R {
+        let panic = self
+            .panic
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        match (result, panic) {
+            (Ok(result), None) => result,
+            (Ok(result), Some(payload)) => {
+                if let Err(another) = unwind::contain(|| drop(result)) {
+                    pool.panicked(another);
+                }
+                unwind::resume(payload)
+            }
+            (Err(payload), other) => {
+                if let Some(other) = other {
+                    pool.panicked(other);
+                }
+                unwind::resume(payload)
+            }
+        }
     }
 
     fn keep_panic(&self, site: &Site<'_, '_>, payload: Payload) {
@@ -249,9 +336,31 @@ impl<'scope> Scope<'scope> {
                     // it borrows lives until then; the pool runs every job.
                     site.push(unsafe { heap::job_on(site, self.wrap(task)) });
                 }
-                None => self.enlist(None, task),
+                None => self.spawn_outside(task),
             }
         });
+    }
+
+    /// Spawns a task that has been counted, on a thread that is no worker of the pool.
+    fn spawn_outside(&self, task: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+        if self.state.owner != NOBODY {
+            return self.enlist(None, task);
+        }
+        // SAFETY: as in `spawn`.
+        let job = unsafe { heap::shared(self.wrap(task)) };
+        self.pool().submit(job);
+    }
+
+    fn pool(&self) -> &Inner {
+        // SAFETY: the pool lives while its worker is in `scope`, or the caller in `in_place_scope`; and that is until
+        // this call, which has borrowed the scope, is over.
+        unsafe { &*self.state.pool }
+    }
+
+    /// How many workers the scope's pool has, as [`Pool::workers`].
+    #[must_use]
+    pub fn pool_workers(&self) -> usize {
+        self.pool().threads()
     }
 
     /// Calls `f` with where this thread stands in the scope's pool, if it does.
@@ -281,13 +390,12 @@ impl<'scope> Scope<'scope> {
                 site.push(unsafe { heap::job_on(site, turn) });
             }
             None => {
-                // SAFETY: the pool lives while its worker is in `scope`, and that is until this call, which
-                // has borrowed the scope, is over.
-                let pool = unsafe { &*self.state.pool };
                 // SAFETY: a turn borrows nothing.
-                pool.submit(unsafe { heap::shared(turn) });
-                // The owner may be asleep, and alone.
-                pool.unpark(self.state.owner);
+                self.pool().submit(unsafe { heap::shared(turn) });
+                if self.state.owner != NOBODY {
+                    // It may be asleep, and alone.
+                    self.pool().unpark(self.state.owner);
+                }
             }
         }
     }
@@ -312,6 +420,39 @@ impl<'scope> Scope<'scope> {
         self.with_site(|site| {
             self.state.add(site);
             self.enlist(site, task);
+        });
+    }
+
+    /// Spawns `task` once on every worker of the pool; it gets the number of the worker. In a pool without threads it runs
+    /// once, as that of worker 0.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// let pool = filch::Pool::builder().workers(3).build()?;
+    /// let sum = AtomicUsize::new(0);
+    /// pool.scope(|s| s.spawn_broadcast(|_, worker| {
+    ///     sum.fetch_add(worker, Ordering::Relaxed);
+    /// }));
+    /// assert_eq!(sum.into_inner(), 0 + 1 + 2);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn spawn_broadcast(&self, task: impl Fn(&Scope<'scope>, usize) + Send + Sync + 'scope) {
+        let task = Arc::new(task);
+        let pool = self.pool();
+        if pool.threads() == 0 {
+            return self.spawn(move |scope| task(scope, 0));
+        }
+        self.with_site(|site| {
+            for worker in 0..pool.threads() {
+                let task = task.clone();
+                self.state.add(site);
+                // SAFETY: as in `spawn`.
+                let job = unsafe {
+                    heap::shared(self.wrap(move |scope: &Scope<'scope>| task(scope, worker)))
+                };
+                pool.send_from(site, worker, job);
+            }
         });
     }
 

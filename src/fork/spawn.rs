@@ -1,13 +1,13 @@
 //! Tasks that nobody waits for, tasks for every worker, and manners while waiting.
 #![expect(unsafe_code, reason = "makes jobs of closures")]
 
+use super::outside::Signal;
 use crate::{
     ground::{
-        latch::Latch,
         thread,
         unwind::{self, Payload},
     },
-    pool::{Inner, Pool, heap, job::Job, latch::Awaited, site::Site, task},
+    pool::{Inner, Pool, heap, job::Job, site::Site, task},
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,6 +24,54 @@ pub fn spawn(task: impl FnOnce() + Send + 'static) {
         Some(site) => spawn_on(site, task),
         None => Pool::with_default(|pool| pool.inner().spawn_from_outside(task)),
     });
+}
+
+/// Calls `task` some time, once on every worker of the pool that the caller works for, else of the global one. It gets the
+/// number of the worker. Nobody waits for it; panics go to the pool's [`on_panic`](crate::PoolBuilder::on_panic).
+///
+/// ```
+/// let (send, receive) = std::sync::mpsc::channel();
+/// let pool = filch::Pool::builder().workers(2).build().unwrap();
+/// pool.spawn_broadcast(move |worker| send.send(worker).unwrap());
+/// assert_eq!(receive.iter().sum::<usize>(), 0 + 1);
+/// ```
+pub fn spawn_broadcast(task: impl Fn(usize) + Send + Sync + 'static) {
+    Site::with(|site| match site {
+        Some(site) => site.pool().spawn_broadcast(Some(site), task),
+        None => Pool::with_default(|pool| pool.inner().spawn_broadcast(None, task)),
+    });
+}
+
+/// Runs the newest task of this worker's own queue, or one that was sent to it alone. Returns false when there was none, and on
+/// a thread that works for no pool. [`yield_now`] also takes tasks of others, and older ones first.
+///
+/// ```
+/// let pool = filch::Pool::builder().workers(1).build().unwrap();
+/// pool.on_worker(|| {
+///     filch::spawn(|| println!("before the next line"));
+///     assert!(filch::yield_local());
+///     println!("after the last line");
+///     assert!(!filch::yield_local());
+/// });
+/// ```
+pub fn yield_local() -> bool {
+    Site::with(|site| site.is_some_and(Site::help_itself))
+}
+
+/// Whether there are tasks in the queue of this worker: some that it has spawned, or halves of
+/// [`join`](crate::join())s around the present one that nobody has taken. False on a thread that works for no pool.
+///
+/// ```
+/// let pool = filch::Pool::builder().workers(1).build().unwrap();
+/// pool.on_worker(|| {
+///     assert!(!filch::has_local_tasks());
+///     filch::spawn(|| ());
+///     assert!(filch::has_local_tasks());
+/// });
+/// ```
+#[must_use]
+pub fn has_local_tasks() -> bool {
+    Site::with(|site| site.is_some_and(Site::has_tasks))
 }
 
 /// Lets a task run that waits longer than this one has: one from the other end of the worker's queue, or
@@ -110,6 +158,15 @@ impl Pool {
         });
     }
 
+    /// [`spawn_broadcast`] on this pool. In a pool without threads it is spawned once, for `task(0)`.
+    pub fn spawn_broadcast(&self, task: impl Fn(usize) + Send + Sync + 'static) {
+        let inner = &**self.inner();
+        Site::with(|site| {
+            let site = site.filter(|site| std::ptr::eq(site.pool(), inner));
+            inner.spawn_broadcast(site, task);
+        });
+    }
+
     /// [`broadcast`] on this pool. On a pool without threads only the caller is there:
     /// it calls `f(0)`.
     pub fn broadcast<R: Send>(&self, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
@@ -139,6 +196,38 @@ impl Inner {
     fn spawn_from_outside(&self, task: impl FnOnce() + Send + 'static) {
         // SAFETY: as in `spawn_on`.
         self.submit(unsafe { heap::shared(detached(task)) });
+    }
+
+    fn spawn_broadcast(
+        &self,
+        site: Option<&Site<'_, '_>>,
+        task: impl Fn(usize) + Send + Sync + 'static,
+    ) {
+        let task = Arc::new(task);
+        for worker in 0..answers(self) {
+            let task = task.clone();
+            // SAFETY: as in `spawn_on`.
+            let job = unsafe { heap::shared(detached(move || task(worker))) };
+            self.send_from(site, worker, job);
+        }
+    }
+
+    /// Queues a job that only `worker` may run, from `site` if the caller is a worker of this pool. In a pool without threads
+    /// it is for whoever comes.
+    pub(super) fn send_from(&self, site: Option<&Site<'_, '_>>, worker: usize, job: Job) {
+        match site {
+            _ if self.threads() == 0 => self.submit(job),
+            Some(site) => site.send(worker, job),
+            None => self.send_from_outside(worker, job),
+        }
+    }
+
+    fn send_from_outside(&self, worker: usize, job: Job) {
+        if let Err(refused) = self.core().send(worker, job) {
+            let _aside = task::set_aside();
+            // Shut down: nobody else is there.
+            self.as_guest(|site| refused.into_inner().run(site));
+        }
     }
 
     /// Queues a job from a thread that is no worker of this pool.
@@ -194,21 +283,6 @@ impl<R> Answers<R> {
     }
 }
 
-/// Everybody has answered.
-struct Asked<'a>(&'a Latch);
-
-impl Awaited for Asked<'_> {
-    fn happened(&self) -> bool {
-        self.0.is_open()
-    }
-
-    fn sleep(&self, _worker: usize) -> bool {
-        !self.0.is_open()
-    }
-
-    fn awake(&self) {}
-}
-
 /// How many answers a broadcast of `pool` has; only the caller is there in a pool without threads.
 fn answers(pool: &Inner) -> usize {
     pool.threads().max(1)
@@ -236,33 +310,22 @@ fn broadcast_on<R: Send>(site: &Site<'_, '_>, f: impl Fn(usize) -> R + Sync) -> 
 /// The caller is none of the pool's workers, and need not become one: it does nothing but wait.
 fn broadcast_from_outside<R: Send>(pool: &Inner, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let answers = Answers::new(answers(pool));
-    let done = Arc::new(Latch::new(pool.threads()));
+    let done = Signal::new(pool.threads());
     let (f, answers_ref) = (&f, &answers);
     for worker in 0..pool.threads() {
-        let (done, caller) = (done.clone(), thread::current());
+        let done = done.clone();
         let ask = move |_: &Site<'_, '_>| {
             answers_ref.ask(worker, f);
             done.count_down();
-            // The frame may be gone. Whoever is last wakes the caller, which may have parked itself in a wait.
-            if done.is_open() {
-                caller.unpark();
-            }
         };
         // SAFETY: `f` and the answers live in this frame, which does not end before `done` has been
         // counted down by every job: nothing in between unwinds, and every job that is sent is run.
         let job = unsafe { heap::shared(ask) };
-        if let Err(refused) = unwind::or_abort(|| pool.core().send(worker, job)) {
-            // Shut down: nobody else is there.
-            unwind::or_abort(|| pool.as_guest(|site| refused.into_inner().run(site)));
-        }
+        unwind::or_abort(|| pool.send_from_outside(worker, job));
     }
-    unwind::or_abort(|| {
-        Site::with(|site| match site {
-            // A worker of another pool, who may be sent things as well.
-            Some(site) => site.wait(&Asked(&done), site.mark()),
-            None => done.wait(),
-        });
-    });
+    if pool.threads() > 0 {
+        unwind::or_abort(|| done.wait(pool));
+    }
     if pool.threads() == 0 {
         answers.ask(0, f);
     }

@@ -317,11 +317,21 @@ impl Run<'_> {
 
     /// Takes the next few sources and runs their strands.
     pub(super) fn feed(&self, site: &Site<'_, '_>) {
+        // Nothing to hand out.
+        if let &[only] = self.sources {
+            return self.strand(site, only, false);
+        }
         let workers = site.pool().threads().max(1);
         let all = self.sources.len();
-        let few = (all / (8 * workers)).clamp(1, MOST_FED);
         loop {
             thread::point();
+            // Less and less: what a worker has taken nobody else can run, and the last tasks may be long. Relaxed: a guess.
+            let left = all.saturating_sub(self.cursor.load(Ordering::Relaxed));
+            let few = if left < 16 * workers {
+                1
+            } else {
+                (left / (8 * workers)).min(MOST_FED)
+            };
             // Relaxed: the sources are there since before the first feeder was queued.
             let begin = self.cursor.fetch_add(few, Ordering::Relaxed);
             if begin >= all {

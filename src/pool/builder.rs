@@ -9,15 +9,23 @@ use super::{
     residents::Residents,
     site::Site,
     slab::{Reserve, Slab},
+    tell,
 };
 use crate::{
     clock::Clock,
-    crew::{Crew, CrewConfig, Parkers, Work, thread_settings},
+    crew::{Crew, CrewConfig, Parkers, PoolThread, Work, thread_settings},
     engine::{Active, Capacity, Core, PerWorker, PerWorkerSpec, Settings, Tiered, Topology},
-    ground::{error::BuildError, unwind::Payload},
+    ground::{
+        error::BuildError,
+        unwind::{self, Payload},
+    },
     observe::{Counters, TaskCounters},
 };
-use std::sync::{Arc, Mutex, OnceLock};
+use std::{
+    io, mem,
+    sync::{Arc, Mutex, OnceLock},
+    thread::Builder,
+};
 
 /// Thieves take more than one job only from queues that are longer than this. Recursive joins rarely have as
 /// many halves pending; a loop that spawns does.
@@ -45,6 +53,7 @@ pub struct PoolBuilder {
     overflow: TaskOverflow,
     task_latencies: bool,
     on_panic: Option<PanicHandler>,
+    current_thread: bool,
     clock: Clock,
     future_workers: usize,
     stands_for: Option<Arc<Inner>>,
@@ -61,6 +70,7 @@ impl PoolBuilder {
             overflow: TaskOverflow::default(),
             task_latencies: false,
             on_panic: None,
+            current_thread: false,
             clock: Clock::real(),
             future_workers: 0,
             stands_for: None,
@@ -89,6 +99,10 @@ impl PoolBuilder {
     /// For a caller that finds no place in `other`, which is told of panics, and has the clock.
     pub(super) fn instead_of(mut self, other: &Inner) -> Self {
         self.stands_for = Some(other.share());
+        self.like(other)
+    }
+
+    fn like(mut self, other: &Inner) -> Self {
         self.on_panic.clone_from(&other.on_panic);
         self.clock.clone_from(&other.clock);
         self
@@ -200,7 +214,9 @@ impl PoolBuilder {
     ///   other all the time are better off without.
     /// - Names and hooks are called for them with the numbers after those of the workers, so with `workers` and above; without
     ///   a [`name`](Self::name) they are `filch-future-0` and so on.
-    /// - A pool [without workers](Self::workers) cannot have any: there the callers decide what runs when.
+    /// - A pool [without workers](Self::workers) cannot have any: there the callers decide what runs when. Nor can one on
+    ///   threads of others ([`build_on`](Self::build_on), [`with_current_thread`](Self::with_current_thread)), which nobody waits
+    ///   for.
     #[must_use]
     pub fn future_workers(mut self, workers: usize) -> Self {
         self.future_workers = workers;
@@ -220,6 +236,20 @@ impl PoolBuilder {
         self
     }
 
+    /// After how many looks in vain a worker gives its core to another thread before it looks again (16); zero for never. Few
+    /// are right where the workers work for threads that then need a core themselves.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(2).spin_rounds(20).yield_every(4).build()?;
+    /// assert_eq!(pool.on_worker(|| 1), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn yield_every(mut self, rounds: u32) -> Self {
+        self.idle.yield_every = rounds;
+        self
+    }
+
     /// Where the workers' random generators start.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
@@ -227,12 +257,145 @@ impl PoolBuilder {
         self
     }
 
+    /// Makes the calling thread worker 0 of the pool, for good. It is in no loop: it runs tasks while it waits for something
+    /// in a call, such as [`join`](crate::join()) or [`scope`](crate::scope()), and in [`yield_now`](crate::yield_now()). Hooks do not run
+    /// on it. Such a pool is never freed, and its other threads end only if its last handle is dropped on this thread, outside of
+    /// any task. From then on the thread is the only worker of a pool of its own.
+    ///
+    /// ```
+    /// # std::thread::spawn(|| {
+    /// let pool = filch::Pool::builder().workers(2).with_current_thread().build()?;
+    /// assert_eq!(filch::current_worker(), Some(0));
+    /// assert_eq!(filch::join(|| 1, || 2), (1, 2)); // on this pool, whether it is named or not
+    /// # Ok::<(), filch::BuildError>(()) }).join().unwrap()?;
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn with_current_thread(mut self) -> Self {
+        self.current_thread = true;
+        self
+    }
+
     /// Starts the pool.
     ///
     /// # Errors
-    /// When a setting makes no sense, a thread cannot be started, or a start hook panics.
-    pub fn build(mut self) -> Result<Pool, BuildError> {
+    /// When a setting makes no sense, a thread cannot be started, or a start hook panics; with
+    /// [`with_current_thread`](Self::with_current_thread) also when this thread is a worker already.
+    pub fn build(self) -> Result<Pool, BuildError> {
+        if self.current_thread {
+            // The threads are never waited for, since the pool does not end.
+            return self.build_on(|thread| {
+                let mut builder = Builder::new().name(thread.name().to_owned());
+                if let Some(bytes) = thread.stack_size() {
+                    builder = builder.stack_size(bytes);
+                }
+                builder.spawn(|| thread.run()).map(drop)
+            });
+        }
+        let config = self.crew.clone();
+        self.assemble(|inner, work| {
+            let kept = inner.keep(&config)?;
+            let (core, parkers) = (&inner.core, &inner.parkers);
+            match Crew::start(inner.threads, &config, core, parkers, work) {
+                Ok(mut crew) => {
+                    kept.into_iter().for_each(|kept| crew.add(kept));
+                    Ok(crew)
+                }
+                Err(error) => {
+                    work.end();
+                    kept.map(Crew::join);
+                    Err(error)
+                }
+            }
+        })
+    }
+
+    /// Starts the pool on threads that `start` finds: it is given one [`PoolThread`] after the other, and has each run
+    /// on a thread of its own, soon or later. For threads that are pinned, scoped, or come from elsewhere.
+    ///
+    /// Nobody waits for these threads, neither here nor when the pool is dropped: then they run what is queued, and
+    /// return. A start hook that panics does not stop its worker; the pool's [`on_panic`](Self::on_panic) is told.
+    ///
+    /// ```
+    /// use filch::Pool;
+    ///
+    /// let names = ["a".to_owned(), "b".to_owned()]; // borrowed by the threads
+    /// std::thread::scope(|s| {
+    ///     let pool = Pool::builder().workers(2).build_on(|thread| {
+    ///         let name = &names[thread.worker()];
+    ///         s.spawn(move || {
+    ///             println!("this is {name}");
+    ///             thread.run();
+    ///         });
+    ///         Ok(())
+    ///     })?;
+    ///     assert_eq!(pool.join(|| 1, || 2), (1, 2));
+    ///     Ok::<(), filch::BuildError>(())
+    /// })?;
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When a setting makes no sense ([workers for futures](Self::future_workers) among them), or when `start` fails: then the
+    /// threads that it has found before are sent home.
+    pub fn build_on(
+        mut self,
+        start: impl FnMut(PoolThread) -> io::Result<()>,
+    ) -> Result<Pool, BuildError> {
+        let (current, told) = (self.current_thread, self.on_panic.clone());
+        if self.future_workers > 0 {
+            return Err(BuildError::config(
+                "workers that are kept for futures are only for pools that start all their threads; \
+                 ask for none, or build the pool with `build` and without the current thread",
+            ));
+        }
+        if current && Site::with(|site| site.is_some()) {
+            return Err(BuildError::config(
+                "this thread is a worker of a pool already; build the pool on another thread",
+            ));
+        }
+        if let Some(hook) = self.crew.hooks.on_start.take() {
+            self.crew.hooks.on_start = Some(Arc::new(move |worker| {
+                if let Err(payload) = unwind::contain(|| hook(worker)) {
+                    tell(told.as_ref(), payload);
+                }
+            }));
+        }
+        let config = self.crew.clone();
+        let pool = self.assemble(|inner, work| {
+            let (core, parkers) = (&inner.core, &inner.parkers);
+            let workers = usize::from(current)..inner.threads;
+            Crew::start_with(workers, &config, core, parkers, work, start)
+        })?;
+        if current {
+            pool.inner().adopt_current_thread();
+        }
+        Ok(pool)
+    }
+
+    /// Makes the calling thread, which has been a worker of `before`, the only one of a pool that has no handle.
+    pub(super) fn stand_alone(before: &Inner) {
+        let pool = Self::new()
+            .like(before)
+            .workers(1)
+            .assemble(|_, _| Ok(Crew::of_others()))
+            .expect("there is nothing to start");
+        pool.inner().adopt_current_thread();
+        // It never ends.
+        mem::forget(pool);
+    }
+
+    /// Everything but the threads, which `man` finds.
+    fn assemble(
+        mut self,
+        man: impl FnOnce(&Arc<Inner>, &Arc<Jobs>) -> Result<Crew<()>, BuildError>,
+    ) -> Result<Pool, BuildError> {
         let threads = self.crew.workers()?;
+        if self.current_thread && threads == 0 {
+            return Err(BuildError::config(
+                "there must be at least one worker for the current thread to be",
+            ));
+        }
         if self.task_capacity == Some(0) {
             return Err(BuildError::config(
                 "a pool without room for tasks would refuse every one; set its task capacity to 1 or more",
@@ -274,24 +437,12 @@ impl PoolBuilder {
             clock: self.clock,
             stands_for: self.stands_for,
             handle: OnceLock::new(),
+            base: OnceLock::new(),
             this: this.clone(),
         });
         inner.publish();
         let work = Arc::new(Jobs(inner.clone()));
-        let kept = inner.keep(&self.crew)?;
-        let crew = Crew::start(threads, &self.crew, &inner.core, &inner.parkers, &work);
-        let crew = match (crew, kept) {
-            (Ok(mut crew), Some(kept)) => {
-                crew.add(kept);
-                crew
-            }
-            (Ok(crew), None) => crew,
-            (Err(error), kept) => {
-                work.end();
-                kept.map(Crew::join);
-                return Err(error);
-            }
-        };
+        let crew = man(&inner, &work)?;
         let owned = Arc::new(Owned {
             inner,
             crew: Mutex::new(Some(crew)),

@@ -4,16 +4,16 @@
 //! thread takes one of the spare places, works like everybody else until its call is done, and leaves; what
 //! is left in its queue goes to the others. When all places are taken, the caller does its work alone.
 
-use super::{Inner, Pool, builder::Jobs, site::Site, task};
+use super::{Inner, Pool, PoolBuilder, builder::Jobs, site::Site, task};
 use crate::{
-    crew::drive,
+    crew::{drive, stay},
     engine::Step,
     ground::{
         sync::{AtomicU64, Ordering},
         thread,
     },
 };
-use std::sync::Arc;
+use std::{ptr, sync::Arc};
 
 /// Places for threads from outside, at the same time.
 pub(super) const GUESTS: usize = 32;
@@ -45,6 +45,27 @@ impl Guests {
     fn give_back(&self, place: usize) {
         // Release: pairs with the acquire in `take`.
         self.free.fetch_or(1 << place, Ordering::Release);
+    }
+}
+
+impl Site<'_, '_> {
+    /// Whether this thread is one of `pool`'s own, in the middle of a task of it.
+    pub(crate) fn is_worker_inside(&self, pool: &Inner) -> bool {
+        let own = |site: &Site<'_, '_>| ptr::eq(site.pool(), pool) && !site.is_guest();
+        own(self) || self.below().any(own)
+    }
+
+    /// Whether this is where the thread [stays](Self::stay) in `pool`.
+    pub(super) fn stays_in(&self, pool: &Inner) -> bool {
+        ptr::eq(self.pool(), pool) && pool.base.get() == Some(&ptr::from_ref(self).addr())
+    }
+
+    /// The pool may end without this thread, which [stays](Self::stay) here: it stands in a pool of its own from now on.
+    pub(super) fn retire(&self) {
+        // Nobody else will.
+        while self.pool().threads() == 1 && self.help_once() {}
+        self.active().retire();
+        PoolBuilder::stand_alone(self.pool());
     }
 }
 
@@ -106,6 +127,15 @@ impl Inner {
             }
         }
         result
+    }
+
+    /// The calling thread is worker 0 from now on, and the pool stays for good.
+    pub(super) fn adopt_current_thread(self: &Arc<Self>) {
+        let inner: &'static Arc<Self> = Box::leak(Box::new(self.clone()));
+        inner.parkers.register(0);
+        stay(Arc::as_ptr(&inner.core) as usize, 0);
+        let worker = Box::leak(Box::new(inner.core.enter(0)));
+        Site::stay(worker.stay(), inner);
     }
 
     /// All places are taken: the caller works alone, in a pool of its own.

@@ -43,6 +43,27 @@ impl Site<'_, '_> {
         ran
     }
 
+    /// Runs one job that is in this worker's own queue, or its mail, if it may run it now.
+    pub(crate) fn help_itself(&self) -> bool {
+        let job = match self.isolated.get() {
+            Some(mark) => self.pop_above(mark),
+            None if self.waits_alone() => self.active().take_mail(),
+            None => self.pop().or_else(|| self.active().take_mail()),
+        };
+        let Some(job) = job else {
+            return false;
+        };
+        let _aside = task::set_aside();
+        self.poll_is_long();
+        self.run(job);
+        true
+    }
+
+    /// Whether there is anything in this worker's own queue.
+    pub(crate) fn has_tasks(&self) -> bool {
+        !self.active().queue().owner().is_empty()
+    }
+
     /// Runs urgent jobs, and what they queue here, in the middle of this task: at most `most`, and none where a wait
     /// would run none of others.
     #[cold]

@@ -41,7 +41,7 @@ pub use tasks::TaskOverflow;
 use crate::{
     clock::Clock,
     crew::{Crew, Parkers, is_thread_of},
-    engine::{Core, PerWorker, Unpark},
+    engine::{Core, PerWorker, Unpark, sleep::MAX_WORKERS},
     ground::{
         thread,
         unwind::{self, Payload},
@@ -82,6 +82,8 @@ pub(crate) struct Inner {
     stands_for: Option<Arc<Inner>>,
     /// The handles, for `Pool::current`.
     handle: OnceLock<Weak<Owned>>,
+    /// The address of the site of a thread that stays.
+    base: OnceLock<usize>,
     /// Itself, for those who only have a reference.
     this: Weak<Inner>,
 }
@@ -112,6 +114,9 @@ pub struct Pool {
 static GLOBAL: OnceLock<Pool> = OnceLock::new();
 
 impl Pool {
+    /// How many threads a pool can have.
+    pub const MAX_WORKERS: usize = MAX_WORKERS - guest::GUESTS;
+
     /// What can be set.
     #[must_use]
     pub fn builder() -> PoolBuilder {
@@ -339,14 +344,19 @@ impl Inner {
 
     /// A task that nobody waits for panicked.
     pub(crate) fn panicked(&self, payload: Payload) {
-        // Both the handler and the payloads' destructors are the user's code.
-        if let Some(handler) = &self.on_panic
-            && let Err(another) = unwind::contain(|| handler(&payload))
-        {
-            unwind::discard(another);
-        }
-        unwind::discard(payload);
+        tell(self.on_panic.as_ref(), payload);
     }
+}
+
+/// Tells `handler`, if there is one, of a panic.
+fn tell(handler: Option<&PanicHandler>, payload: Payload) {
+    // Both the handler and the payloads' destructors are the user's code.
+    if let Some(handler) = handler
+        && let Err(another) = unwind::contain(|| handler(&payload))
+    {
+        unwind::discard(another);
+    }
+    unwind::discard(payload);
 }
 
 impl Owned {
@@ -368,6 +378,16 @@ impl Owned {
             // The threads end by themselves, and a call from outside can still wait for them. If there are none, whoever is
             // in the middle of a task runs what is queued when it leaves (`at_place`), and what comes up after that is left
             // for the last handle.
+            Site::with(|site| {
+                if let Some(site) = site.filter(|site| site.stays_in(inner))
+                    && self.take_crew().is_some()
+                {
+                    site.retire();
+                }
+            });
+            return;
+        }
+        if self.is_manned_by_others() {
             return;
         }
         if let Some(crew) = self.take_crew() {
@@ -377,6 +397,12 @@ impl Owned {
             drop(crew.join());
         }
         inner.residents.wait();
+    }
+
+    /// Whether the threads are not ours to wait for.
+    fn is_manned_by_others(&self) -> bool {
+        let crew = self.crew.lock().unwrap_or_else(PoisonError::into_inner);
+        self.inner.threads > 0 && crew.as_ref().is_some_and(|crew| !crew.has_threads())
     }
 }
 

@@ -1,5 +1,5 @@
 //! How a worker goes on for the time of a call: isolated from what others have queued, left alone by thieves, with an
-//! aim.
+//! aim, in a short poll.
 
 use super::site::Site;
 use crate::engine::{FAST_STEPS, Mark, STEPS};
@@ -68,5 +68,26 @@ impl Site<'_, '_> {
         let batches = self.active().queue().set_one_by_one(true);
         let _back = Back(self, self.isolated.replace(Some(self.mark())), batches);
         f()
+    }
+
+    /// Calls `poll`, which is to be short: what it wakes this worker takes next.
+    #[inline(always)]
+    pub(crate) fn in_poll<R>(&self, poll: impl FnOnce() -> R) -> R {
+        let before = self.in_poll.replace(true);
+        let result = poll();
+        self.in_poll.set(before);
+        result
+    }
+
+    /// Whether the job that runs here is in a poll that is short, as far as one knows.
+    #[inline(always)]
+    pub(crate) fn is_in_poll(&self) -> bool {
+        self.in_poll.get()
+    }
+
+    /// The poll that the job is in, if it is in one, is long. True when nobody knew.
+    #[inline(always)]
+    pub(crate) fn poll_is_long(&self) -> bool {
+        self.in_poll.replace(false)
     }
 }

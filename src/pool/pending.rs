@@ -37,6 +37,15 @@ impl Pending {
         }
     }
 
+    /// One that has its owner somewhere else: it sleeps from the start, and is pending itself until it counts itself as
+    /// [done](done_elsewhere).
+    pub(crate) fn for_outsider() -> Self {
+        let this = Self::new();
+        // Relaxed: nobody else knows of it yet.
+        this.elsewhere.store(ONE + SLEEPING, Ordering::Relaxed);
+        this
+    }
+
     #[inline(always)]
     pub(crate) fn add_here(&self) {
         self.here.set(self.here.get() + 1);
@@ -131,6 +140,10 @@ pub(crate) mod model {
     impl Pending {
         pub fn new() -> Self {
             Self(super::Pending::new())
+        }
+
+        pub fn for_outsider() -> Self {
+            Self(super::Pending::for_outsider())
         }
 
         pub fn add_here(&self) {

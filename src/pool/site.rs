@@ -56,7 +56,7 @@ pub(crate) struct Site<'w, 'c> {
     /// the middle of it.
     began: Cell<Mark>,
     /// The job polls a future, and has not said that this takes long.
-    in_poll: Cell<bool>,
+    pub(super) in_poll: Cell<bool>,
     /// What the task here waits for, or works on before it waits for it; null if nothing. Only to be compared.
     pub(super) aim: Cell<*const ()>,
     /// There is no other site on this thread.
@@ -86,7 +86,7 @@ impl<'w, 'c> Site<'w, 'c> {
     /// Runs `f` on the worker `active` of `pool`.
     #[inline(always)]
     pub(crate) fn enter<R>(
-        mut active: Active<'w, 'c, Job, PerWorker, Counters>,
+        active: Active<'w, 'c, Job, PerWorker, Counters>,
         pool: &'w Inner,
         f: impl FnOnce(&Site<'w, 'c>) -> R,
     ) -> R {
@@ -100,8 +100,18 @@ impl<'w, 'c> Site<'w, 'c> {
             }
             None => outer,
         };
+        Site::new(active, pool, other, outer.is_null()).as_current(f)
+    }
+
+    #[inline(always)]
+    fn new(
+        mut active: Active<'w, 'c, Job, PerWorker, Counters>,
+        pool: &'w Inner,
+        other: *const Site<'static, 'static>,
+        outermost: bool,
+    ) -> Self {
         let began = Cell::new(active.queue().owner().mark());
-        let site = Site {
+        Site {
             active: UnsafeCell::new(active),
             pool,
             other,
@@ -109,9 +119,20 @@ impl<'w, 'c> Site<'w, 'c> {
             began,
             in_poll: Cell::new(false),
             aim: Cell::new(ptr::null()),
-            outermost: outer.is_null(),
-        };
-        site.as_current(f)
+            outermost,
+        }
+    }
+
+    /// This thread stands here for good.
+    pub(crate) fn stay(
+        active: Active<'static, 'static, Job, PerWorker, Counters>,
+        pool: &'static Inner,
+    ) {
+        // Not the outermost: whatever the thread does beside tasks waits for them.
+        let site = Site::new(active, pool, CURRENT.get(), false);
+        let site: &'static Site<'static, 'static> = Box::leak(Box::new(site));
+        let _ = pool.base.set(ptr::from_ref(site).addr());
+        CURRENT.set(site);
     }
 
     /// From now on the worker takes tasks of others one at a time.
@@ -168,7 +189,8 @@ impl<'w, 'c> Site<'w, 'c> {
         let current = CURRENT.get();
         // SAFETY: `CURRENT` is null or points to a site further down on the stack of this thread:
         // `enter` sets it for the time of a call and `Restore` puts it back, by a panic too. The
-        // lifetimes, erased in the pointer, are longer than this call.
+        // lifetimes, erased in the pointer, are longer than this call. Or it points to the one of `stay`, which is
+        // never freed.
         f(unsafe { current.as_ref() })
     }
 
@@ -213,27 +235,6 @@ impl<'w, 'c> Site<'w, 'c> {
     fn turn_away(&self) {
         self.in_poll.set(false);
         self.speak_up();
-    }
-
-    /// Calls `poll`, which is to be short: what it wakes this worker takes next.
-    #[inline(always)]
-    pub(crate) fn in_poll<R>(&self, poll: impl FnOnce() -> R) -> R {
-        let before = self.in_poll.replace(true);
-        let result = poll();
-        self.in_poll.set(before);
-        result
-    }
-
-    /// Whether the job that runs here is in a poll that is short, as far as one knows.
-    #[inline(always)]
-    pub(crate) fn is_in_poll(&self) -> bool {
-        self.in_poll.get()
-    }
-
-    /// The poll that the job is in, if it is in one, is long. True when nobody knew.
-    #[inline(always)]
-    pub(crate) fn poll_is_long(&self) -> bool {
-        self.in_poll.replace(false)
     }
 
     /// The oldest job that this worker has queued comes next.

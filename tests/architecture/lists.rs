@@ -20,6 +20,7 @@ pub(super) const UNSAFE_FILES: &[&str] = &[
     "src/fold/family.rs",
     "src/fold/team.rs",
     "src/fork/join.rs",
+    "src/fork/outside.rs",
     "src/fork/scope.rs",
     "src/fork/spawn.rs",
     "src/graph/node.rs",

@@ -174,6 +174,51 @@ fn canary_scope_that_wakes_nobody() {
     caught(Canary::ScopeWake, Some(3), || scope_against_sleep(true));
 }
 
+/// A scope whose owner is no worker: two tasks run elsewhere, one of which spawns one more, and the owner counts itself as done and
+/// waits for the signal of whoever is last.
+fn scope_of_an_outsider() {
+    let (pending, data) = (Arc::new(Pending::for_outsider()), Arc::new(Data::default()));
+    let told = Arc::new(AtomicBool::new(false));
+    let owner = thread::current();
+    let tell = {
+        let told = told.clone();
+        move || {
+            assert!(!told.swap(true, Ordering::Release), "told twice");
+            owner.unpark();
+        }
+    };
+    pending.add_elsewhere();
+    let other = {
+        let (pending, data, tell) = (pending.clone(), data.clone(), tell.clone());
+        thread::spawn(move || {
+            pending.add_elsewhere();
+            let another = {
+                let (pending, tell) = (pending.clone(), tell.clone());
+                thread::spawn(move || pending.done_elsewhere(tell))
+            };
+            data.add(1);
+            pending.done_elsewhere(tell);
+            another.join().unwrap();
+        })
+    };
+    pending.done_elsewhere(tell);
+    while !told.load(Ordering::Acquire) {
+        thread::park();
+    }
+    assert_eq!(data.get(), 1, "over before everything was done");
+    other.join().unwrap();
+}
+
+#[test]
+fn whoever_is_last_tells_an_outsider() {
+    model(Some(3), scope_of_an_outsider);
+}
+
+#[test]
+fn canary_outsider_that_nobody_tells() {
+    caught(Canary::ScopeWake, Some(3), scope_of_an_outsider);
+}
+
 /// A join: the second half is pushed, taken back or stolen, and waited for. The thief may come at any time;
 /// the job stands where it stands in a join, but in an `Arc`, so that a late touch is not undefined behaviour.
 #[expect(unsafe_code, reason = "the duties of a join's two sides")]

@@ -1,0 +1,130 @@
+//! Two closures, perhaps at the same time.
+
+use crate::{here, registry::global};
+use std::marker::PhantomData;
+
+/// Tells a closure of [`join_context`] how it came to run.
+#[derive(Debug)]
+pub struct FnContext {
+    migrated: bool,
+    /// It says something about this thread, so it stays on it.
+    stays: PhantomData<*const ()>,
+}
+
+impl FnContext {
+    #[inline(always)]
+    fn new(migrated: bool) -> Self {
+        Self {
+            migrated,
+            stays: PhantomData,
+        }
+    }
+
+    /// Whether the closure runs on another thread than the call was made on.
+    #[must_use]
+    #[inline]
+    pub fn migrated(&self) -> bool {
+        self.migrated
+    }
+}
+
+/// Runs both closures, perhaps at the same time, and returns both results.
+///
+/// The first runs right away, the second when a thread is free or the first is done. From outside of any pool both
+/// run on threads of the global one.
+///
+/// ```
+/// fn sum(numbers: &[u64]) -> u64 {
+///     if numbers.len() < 4 {
+///         return numbers.iter().sum();
+///     }
+///     let (left, right) = numbers.split_at(numbers.len() / 2);
+///     let (left, right) = rayon_core::join(|| sum(left), || sum(right));
+///     left + right
+/// }
+/// assert_eq!(sum(&(0..100).collect::<Vec<_>>()), 4950);
+/// ```
+///
+/// # Panics
+/// When a closure panics, after both are done. If both do, it is the panic of the first.
+#[inline]
+pub fn join<A, B, RA, RB>(oper_a: A, oper_b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    if here::is_inside() {
+        filch::join(oper_a, oper_b)
+    } else {
+        join_from_outside(oper_a, oper_b)
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn join_from_outside<A, B, RA, RB>(oper_a: A, oper_b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    global().install(|| filch::join(oper_a, oper_b))
+}
+
+/// [`join`] whose closures are told whether they have moved to another thread.
+///
+/// ```
+/// let pool = rayon_core::ThreadPoolBuilder::new().num_threads(1).build()?;
+/// let moved = pool.install(|| rayon_core::join_context(|a| a.migrated(), |b| b.migrated()));
+/// assert_eq!(moved, (false, false)); // there is no other
+/// # Ok::<(), rayon_core::ThreadPoolBuildError>(())
+/// ```
+///
+/// # Panics
+/// As [`join`].
+#[inline]
+pub fn join_context<A, B, RA, RB>(oper_a: A, oper_b: B) -> (RA, RB)
+where
+    A: FnOnce(FnContext) -> RA + Send,
+    B: FnOnce(FnContext) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    if here::is_inside() {
+        join_inside(oper_a, oper_b)
+    } else {
+        join_context_from_outside(oper_a, oper_b)
+    }
+}
+
+#[inline(always)]
+fn join_inside<A, B, RA, RB>(oper_a: A, oper_b: B) -> (RA, RB)
+where
+    A: FnOnce(FnContext) -> RA + Send,
+    B: FnOnce(FnContext) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    filch::join_context(
+        move |cx| oper_a(FnContext::new(cx.migrated())),
+        move |cx| oper_b(FnContext::new(cx.migrated())),
+    )
+}
+
+#[cold]
+#[inline(never)]
+fn join_context_from_outside<A, B, RA, RB>(oper_a: A, oper_b: B) -> (RA, RB)
+where
+    A: FnOnce(FnContext) -> RA + Send,
+    B: FnOnce(FnContext) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    // Both have moved: the caller is elsewhere.
+    let a = || oper_a(FnContext::new(true));
+    let b = || oper_b(FnContext::new(true));
+    global().install(|| filch::join(a, b))
+}

@@ -1,0 +1,131 @@
+//! Where the threads of a pool come from.
+
+use crate::{
+    here,
+    registry::{Handler, Registry, guard},
+};
+use filch::PoolThread;
+use std::{fmt, io, sync::Arc, thread};
+
+/// The life of one thread of a pool, for a [spawn handler](crate::ThreadPoolBuilder::spawn_handler) that finds a
+/// thread for it.
+pub struct ThreadBuilder {
+    name: Option<String>,
+    stack_size: Option<usize>,
+    registry: Arc<Registry>,
+    thread: PoolThread,
+}
+
+impl ThreadBuilder {
+    pub(crate) fn new(
+        name: Option<String>,
+        stack_size: Option<usize>,
+        registry: Arc<Registry>,
+        thread: PoolThread,
+    ) -> Self {
+        Self {
+            name,
+            stack_size,
+            registry,
+            thread,
+        }
+    }
+
+    /// The index of the thread in its pool.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.thread.worker()
+    }
+
+    /// What the thread should be called, if that was set.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// The stack that the thread should have, in bytes, if that was set.
+    #[must_use]
+    pub fn stack_size(&self) -> Option<usize> {
+        self.stack_size
+    }
+
+    /// Does the thread's work. Returns when the pool has been dropped and everything is done.
+    pub fn run(self) {
+        struct Leave;
+        impl Drop for Leave {
+            fn drop(&mut self) {
+                here::leave();
+            }
+        }
+        let index = self.index();
+        here::enter(&self.registry, index);
+        let _leave = Leave;
+        self.registry.started.count_down();
+        call(self.registry.start_handler.as_ref(), index);
+        self.thread.run();
+        call(self.registry.exit_handler.as_ref(), index);
+    }
+}
+
+/// Calls a handler of the user's. The thread is not at work yet, or any more, but what the handler calls may think so: it
+/// finds a pool that has no other workers.
+fn call(handler: Option<&Handler>, index: usize) {
+    let Some(handler) = handler else {
+        return;
+    };
+    guard(|| match filch::Pool::builder().workers(0).build() {
+        Ok(alone) => alone.install(|| handler(index)),
+        Err(error) => unreachable!("a pool without threads can always be built: {error}"),
+    });
+}
+
+impl fmt::Debug for ThreadBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThreadBuilder")
+            .field("index", &self.index())
+            .field("name", &self.name)
+            .field("stack_size", &self.stack_size)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What finds threads for a pool.
+pub trait ThreadSpawn {
+    /// Finds one.
+    fn spawn(&mut self, thread: ThreadBuilder) -> io::Result<()>;
+}
+
+/// Threads of the standard library.
+#[derive(Debug, Default)]
+pub struct DefaultSpawn;
+
+impl ThreadSpawn for DefaultSpawn {
+    fn spawn(&mut self, thread: ThreadBuilder) -> io::Result<()> {
+        let mut builder = thread::Builder::new();
+        if let Some(name) = thread.name() {
+            builder = builder.name(name.to_owned());
+        }
+        if let Some(bytes) = thread.stack_size() {
+            builder = builder.stack_size(bytes);
+        }
+        builder.spawn(|| thread.run()).map(drop)
+    }
+}
+
+/// What the user has given.
+pub struct CustomSpawn<F>(pub(crate) F);
+
+impl<F> ThreadSpawn for CustomSpawn<F>
+where
+    F: FnMut(ThreadBuilder) -> io::Result<()>,
+{
+    fn spawn(&mut self, thread: ThreadBuilder) -> io::Result<()> {
+        (self.0)(thread)
+    }
+}
+
+impl<F> fmt::Debug for CustomSpawn<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CustomSpawn").finish_non_exhaustive()
+    }
+}

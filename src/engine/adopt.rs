@@ -1,0 +1,51 @@
+//! Threads that are in the middle of something when they become workers.
+
+use super::{
+    active::Active,
+    event::Observer,
+    queue::Strategy,
+    worker::{Phase, Worker},
+};
+
+impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
+    /// Runs `f` as a task that came from nowhere: how a thread from outside takes part for one call.
+    ///
+    /// `wait` is called while somebody who has found all work finished has not yet told the workers to go home:
+    /// what `f` spawns then would be left to workers that leave. Afterwards
+    /// [`is_stopped`](super::Core::is_stopped) says so.
+    pub fn adopt<R>(
+        &mut self,
+        mut wait: impl FnMut(),
+        f: impl FnOnce(Active<'_, 'c, T, Q, O>) -> R,
+    ) -> R {
+        debug_assert_eq!(self.phase, Phase::Active, "not in the middle of a search");
+        if self.idle && !self.become_busy() {
+            while !self.core.is_stopped() {
+                wait();
+            }
+        }
+        self.count += 1;
+        f(Active { worker: self })
+    }
+
+    /// [`adopt`](Self::adopt) for a thread that is a worker for as long as the returned value is not dropped. While it does
+    /// something else, others take what is in its queue.
+    pub fn stay<'w>(&'w mut self) -> Active<'w, 'c, T, Q, O> {
+        debug_assert!(
+            self.idle && self.phase == Phase::Active,
+            "it has just entered"
+        );
+        let _ = self.become_busy();
+        self.count += 1;
+        Active { worker: self }
+    }
+
+    /// See [`Active::retire`].
+    pub(super) fn retire(&mut self) {
+        self.count -= 1;
+        let verdict = self.rest();
+        // The next task that it runs has to be counted again. Its queue is not told: others shall look there.
+        self.idle = true;
+        self.core.conclude(verdict);
+    }
+}

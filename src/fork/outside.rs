@@ -1,0 +1,114 @@
+//! Threads that let the workers of a pool work for them, and stay what they are.
+#![expect(unsafe_code, reason = "jobs that point into the caller's frame")]
+
+use crate::{
+    ground::{
+        latch::Latch,
+        thread::{self, Thread},
+        unwind::{self, Payload},
+    },
+    pool::{Inner, Pool, heap, latch::Awaited, site::Site},
+};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Something that happens in one pool and is waited for outside of it: by a thread that is no worker, and sleeps, or
+/// by a worker of another pool, which works there meanwhile.
+pub(super) struct Signal {
+    events: Latch,
+    /// Who waits. As a worker of another pool it may have parked itself in a wait.
+    caller: Thread,
+}
+
+impl Signal {
+    /// For the calling thread to wait until `events` have happened.
+    pub(super) fn new(events: usize) -> Arc<Self> {
+        Arc::new(Self {
+            events: Latch::new(events),
+            caller: thread::current(),
+        })
+    }
+
+    /// One event has happened. If it is the last one, the caller's frame may be gone.
+    pub(super) fn count_down(&self) {
+        self.events.count_down();
+        if self.events.is_open() {
+            self.caller.unpark();
+        }
+    }
+
+    /// Waits for what happens in `pool`.
+    pub(super) fn wait(&self, pool: &Inner) {
+        Site::with(|site| match site {
+            // A guest, which must leave alone what is to be done by others.
+            Some(site) if std::ptr::eq(site.pool(), pool) => {
+                site.isolate(|| site.wait(self, site.mark()));
+            }
+            Some(site) => site.wait(self, site.mark()),
+            None => self.events.wait(),
+        });
+    }
+}
+
+impl Awaited for Signal {
+    fn happened(&self) -> bool {
+        self.events.is_open()
+    }
+
+    fn sleep(&self, _worker: usize) -> bool {
+        !self.events.is_open()
+    }
+
+    fn awake(&self) {}
+}
+
+impl Pool {
+    /// Calls `f` on one of the pool's own threads, and waits for it. On such a thread that is right here.
+    ///
+    /// [`install`](Self::install) is faster, because the caller works along; this is for code that must not run on
+    /// the caller's thread: it needs the large stack of the pool's threads, what a start hook has set up
+    /// there, or a [`current_worker`](crate::current_worker()) that is below [`workers`](Self::workers). Everything that `f` spawns is kept away from
+    /// the caller too, which sleeps, or works for another pool if it is a worker there.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(2).build()?;
+    /// let worker = pool.on_worker(|| filch::current_worker());
+    /// assert!(worker.is_some_and(|worker| worker < 2));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// In a pool without threads, or one that has been shut down, the caller is all there is, and calls `f`.
+    ///
+    /// # Panics
+    /// When `f` does.
+    pub fn on_worker<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
+        let inner = &**self.inner();
+        let here = Site::with(|site| site.is_some_and(|site| site.is_worker_inside(inner)));
+        if here || inner.threads() == 0 {
+            return self.install(f);
+        }
+        on_worker_from_outside(inner, f)
+    }
+}
+
+fn on_worker_from_outside<R: Send>(pool: &Inner, f: impl FnOnce() -> R + Send) -> R {
+    let answer: Mutex<Option<Result<R, Payload>>> = Mutex::new(None);
+    let done = Signal::new(1);
+    let (signal, place) = (done.clone(), &answer);
+    let call = move |_: &Site<'_, '_>| {
+        let result = unwind::contain(f);
+        *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        signal.count_down();
+    };
+    // SAFETY: what `f` borrows and the answer outlive this frame, which does not end before `done` has been counted
+    // down: nothing in between unwinds, and the pool runs every job.
+    let job = unsafe { heap::shared(call) };
+    unwind::or_abort(|| {
+        pool.submit(job);
+        done.wait(pool);
+    });
+    let answer = answer.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match answer.expect("the signal comes after the answer") {
+        Ok(result) => result,
+        Err(payload) => unwind::resume(payload),
+    }
+}
