@@ -39,3 +39,17 @@ pub(crate) fn is_thread_of(engine: usize) -> bool {
 pub(crate) fn stay(engine: usize, worker: Option<usize>) {
     PLACE.set((engine, worker));
 }
+
+/// Makes the thread again what it is now, when this is dropped.
+pub(crate) struct Remembered(Place);
+
+/// See [`Remembered`].
+pub(crate) fn remember() -> Remembered {
+    Remembered(PLACE.get())
+}
+
+impl Drop for Remembered {
+    fn drop(&mut self) {
+        PLACE.set(self.0);
+    }
+}

@@ -1,5 +1,6 @@
 //! The life of a worker, for a thread that somebody else starts.
 
+use super::current::remember;
 use std::fmt;
 
 /// The life of one worker, in want of a thread: [`run`](Self::run) is to be called on a thread of its own, which
@@ -35,6 +36,8 @@ impl PoolThread {
 
     /// This thread is the worker until the pool is finished.
     pub fn run(self) {
+        // The thread is somebody else's, and will be something else.
+        let _back = remember();
         (self.life)();
     }
 }

@@ -230,10 +230,11 @@ fn again(ticket: Ticket, site: &Site<'_, '_>, by_itself: bool) {
     match site.pool().kept() {
         None => site.push_behind(ticket.into_job()),
         Some(kept) if !by_itself => site.push_for_kept(kept, ticket.into_job()),
-        // A worker that is kept for futures has none but the urgent ones, and takes the next of them after this. If another
-        // worker takes this one, it will be behind all of that worker.
-        Some(_) if site.is_kept() && !site.waits_alone() => {
-            site.push_at(Level::High, ticket.into_job());
+        // A worker that is kept for futures has none but the urgent ones, and takes the next of them after this, unless it is
+        // in the middle of another; a guest has none that stay. If another worker takes this one, it will be behind all of
+        // that worker.
+        Some(kept) if (site.is_kept() || site.is_guest()) && !site.waits_alone() => {
+            site.push_for_kept(kept, ticket.into_job());
         }
         Some(_) => site.push_behind(ticket.into_job()),
     }
