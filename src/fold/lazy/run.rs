@@ -168,8 +168,14 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                 End::Wait(piece) => {
                     // Who takes it up is on another worker, perhaps.
                     self.offers.clear();
-                    match piece.park(self) {
-                        None => break,
+                    // That one may come to the end of the fold, or to a panic after which the results are dropped by
+                    // whoever has the piece last. So this worker is counted for itself until it has let go of it.
+                    shared.team().add(site);
+                    let back = piece.park(self);
+                    unwind::discard(piece);
+                    link.done(site);
+                    match back {
+                        None => return,
                         // It is done meanwhile, or never will be.
                         Some(run) if shared.team.has_failed() => return run.give_up(link, site),
                         Some(run) => {
