@@ -19,7 +19,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use support::{Drops, LIMIT, panic_of, pool, quiet_panic, until, within};
+use support::{Drops, Flag, LIMIT, panic_of, pool, quiet_panic, until, within};
 
 /// A tree with names, so that the order of everything can be seen.
 #[derive(Clone, Debug, Default)]
@@ -429,6 +429,7 @@ macro_rules! every_strategy {
             use super::*;
 
             every_strategy!(@ $strategy, shapes hostile_sizes any_depth kinds_of_trees nested_and_several panics panics_in_next
+                panics_in_the_next_of_a_taken_child
                 a_slow_child children_that_fold calls stress);
 
             proptest! {
@@ -560,6 +561,63 @@ fn panics_in_next<S: Strategy>() {
         } else {
             assert_eq!(panic_of(run), "next");
         }
+    }
+    assert_eq!(sum::<S>(&pool, &Node::star(10)), 55, "the pool goes on");
+}
+
+/// An iterator with one child left, which panics when it is asked for that child by whoever has taken it.
+struct LastPanics<'a> {
+    left: u32,
+    asked: &'a Flag,
+}
+
+impl Iterator for LastPanics<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        match self.left {
+            2 => {
+                self.left = 1;
+                Some(1)
+            }
+            1 => {
+                self.left = 0;
+                self.asked.set();
+                quiet_panic("next")
+            }
+            _ => None,
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left as usize, Some(self.left as usize))
+    }
+}
+
+/// The root has two children; the first one is busy until somebody else has begun with the second.
+fn panics_in_the_next_of_a_taken_child<S: Strategy>() {
+    let pool = pool(2);
+    for _ in 0..20 {
+        let asked = Flag::default();
+        let (drops, made) = (Drops::default(), AtomicUsize::new(0));
+        let next = fold(
+            |n: u32| LastPanics {
+                left: if n == 0 { 2 } else { 0 },
+                asked: &asked,
+            },
+            |n| {
+                if *n == 1 {
+                    asked.wait("somebody takes the other child");
+                }
+                made.fetch_add(1, Ordering::SeqCst);
+                drops.value()
+            },
+            |_, _| (),
+            |heap| heap,
+        );
+        let run = || drop(next.with::<S>().on(&pool).run(0));
+        assert_eq!(panic_of(run), "next");
+        assert_eq!(drops.seen(), made.load(Ordering::SeqCst), "all is dropped");
     }
     assert_eq!(sum::<S>(&pool, &Node::star(10)), 55, "the pool goes on");
 }

@@ -91,6 +91,8 @@ pub(super) struct Run<F: Fold, S: Scheme> {
 /// What to do next.
 enum Todo<F: Fold> {
     Visit(F::Node),
+    /// Begin with a piece.
+    Piece(Siblings<F>),
     /// Go on with an open node.
     Enter(F::Heap, F::Children, Option<F::Node>),
     /// Look at the innermost node, which is a broken one.
@@ -140,16 +142,8 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         link: &Link<Shared<F, S>>,
         site: &Site<'_, '_>,
     ) {
-        let mut run = Self::new(Home::Piece(piece));
-        let todo = match siblings.into_only() {
-            Ok(node) => Todo::Visit(node),
-            Err(siblings) => {
-                let broken = Broken::of_piece(siblings);
-                run.stack.push(Frame::Broken(Box::new(broken)));
-                Todo::Look
-            }
-        };
-        run.go_on(todo, link, site);
+        let run = Self::new(Home::Piece(piece));
+        run.go_on(Todo::Piece(siblings), link, site);
     }
 
     fn go_on(mut self, mut todo: Todo<F>, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
@@ -258,6 +252,18 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                     (heap, children, child)
                 }
                 Todo::Enter(heap, children, child) => (heap, children, child),
+                // Here, because the iterator is asked, and that is the user's code.
+                Todo::Piece(siblings) => {
+                    todo = match siblings.into_only() {
+                        Ok(node) => Todo::Visit(node),
+                        Err(siblings) => {
+                            let broken = Broken::of_piece(siblings);
+                            self.stack.push(Frame::Broken(Box::new(broken)));
+                            Todo::Look
+                        }
+                    };
+                    continue;
+                }
                 Todo::Look => match self.look(fold, link, site)? {
                     Ok(next) => {
                         todo = next;
