@@ -429,7 +429,7 @@ macro_rules! every_strategy {
             use super::*;
 
             every_strategy!(@ $strategy, shapes hostile_sizes any_depth kinds_of_trees nested_and_several panics panics_in_next
-                panics_in_the_next_of_a_taken_child
+                panics_in_the_next_of_a_taken_child one_more_at_least
                 a_slow_child children_that_fold calls stress);
 
             proptest! {
@@ -620,4 +620,23 @@ fn panics_in_the_next_of_a_taken_child<S: Strategy>() {
         assert_eq!(drops.seen(), made.load(Ordering::SeqCst), "all is dropped");
     }
     assert_eq!(sum::<S>(&pool, &Node::star(10)), 55, "the pool goes on");
+}
+
+/// Iterators that say each time that there is one more at least, and never how many.
+fn one_more_at_least<S: Strategy>() {
+    let pool = pool(2);
+    let most = 300_000_u64;
+    let star = fold(
+        |n: u64| {
+            std::iter::successors((n == 0).then_some(1), move |n| (*n < most).then_some(n + 1))
+        },
+        |n| *n,
+        |sum, child| *sum += child,
+        |sum| sum,
+    );
+    assert_eq!(
+        star.with::<S>().on(&pool).run(0),
+        most * (most + 1) / 2,
+        "the sum of all"
+    );
 }
