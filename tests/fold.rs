@@ -640,3 +640,42 @@ fn one_more_at_least<S: Strategy>() {
         "the sum of all"
     );
 }
+
+/// With one queue for all, nodes that wait for one another come together wherever they are found, and however seldom
+/// somebody is to be woken.
+fn later_families_are_seen<S: Strategy>() {
+    let pool = pool(2);
+    let (other, entered) = (Flag::default(), AtomicUsize::new(0));
+    let folded = fold(
+        |n: u32| match n {
+            0 => 1..3,
+            1 => 3..5,
+            _ => 0..0,
+        },
+        |n| match n {
+            1 => {
+                // Whoever was woken for that one has nothing to do by then, most often.
+                other.wait("the second child");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            2 => other.set(),
+            3 | 4 => {
+                entered.fetch_add(1, Ordering::SeqCst);
+                until("both are entered", || entered.load(Ordering::SeqCst) == 2);
+            }
+            _ => {}
+        },
+        |(), ()| (),
+        |()| (),
+    );
+    folded.with::<S>().on(&pool).run(0);
+}
+
+#[test]
+fn one_queue_for_all_hides_nothing() {
+    within(6 * LIMIT, || {
+        later_families_are_seen::<Breadth>();
+        later_families_are_seen::<Each<Shared, AtTheEnd, EveryKth<4>>>();
+        later_families_are_seen::<Each<Shared>>();
+    });
+}
