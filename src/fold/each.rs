@@ -3,7 +3,7 @@
 use super::{
     Fold,
     family::{Family, Place},
-    team::{Common, Link, Team},
+    team::{self, Common, Link, Team},
 };
 use crate::{engine::WakePolicy, ground::unwind, pool::site::Site};
 use std::{
@@ -92,8 +92,8 @@ fn walk<F: Fold, S: Scheme>(
             let place = Family::place(&family, at + 1);
             let task = link.clone();
             let job = move |site: &Site<'_, '_>| {
-                let team = &task.get().team;
-                team.enter(site, || visit(&task, site, place, child));
+                let isolated = task.get().team.is_isolated();
+                team::enter(isolated, site, || visit(&task, site, place, child));
             };
             let due = !S::SHARED && team.is_due(S::WAKE, mem::take(&mut first_push));
             team.spawn(site, job, S::SHARED, due);

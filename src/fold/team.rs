@@ -135,9 +135,9 @@ impl Team {
         }
     }
 
-    /// Runs `f` as a part is to be run.
-    pub(super) fn enter<R>(&self, site: &Site<'_, '_>, f: impl FnOnce() -> R) -> R {
-        if self.isolated { site.isolate(f) } else { f() }
+    /// Whether the parts are to [run](enter) isolated.
+    pub(super) fn is_isolated(&self) -> bool {
+        self.isolated
     }
 
     /// Queues `part`, which is counted already. Says where it is if it can be taken back.
@@ -249,6 +249,12 @@ impl Awaited for Team {
     fn has_job(&self) -> bool {
         !self.list.jobs.is_empty()
     }
+}
+
+/// Runs `f` as a part is to be run, in a team that is `isolated` or not. This does not borrow the team: when the part
+/// is counted as done, in the midst of `f`, that may be gone.
+pub(super) fn enter<R>(isolated: bool, site: &Site<'_, '_>, f: impl FnOnce() -> R) -> R {
+    if isolated { site.isolate(f) } else { f() }
 }
 
 /// A part of a fold that can lie in a queue.
