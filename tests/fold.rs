@@ -429,7 +429,7 @@ macro_rules! every_strategy {
             use super::*;
 
             every_strategy!(@ $strategy, shapes hostile_sizes any_depth kinds_of_trees nested_and_several panics panics_in_next
-                panics_in_the_next_of_a_taken_child one_more_at_least
+                panics_in_the_next_of_a_taken_child one_more_at_least an_isolated_owner_helps
                 a_slow_child children_that_fold calls stress);
 
             proptest! {
@@ -678,4 +678,33 @@ fn one_queue_for_all_hides_nothing() {
         later_families_are_seen::<Each<Shared, AtTheEnd, EveryKth<4>>>();
         later_families_are_seen::<Each<Shared>>();
     });
+}
+
+/// A worker that waits in isolation takes part in what others have split off, which may wait for that.
+fn an_isolated_owner_helps<S: Strategy>() {
+    let pool = pool(2);
+    let (taken, entered) = (Flag::default(), AtomicUsize::new(0));
+    let folded = fold(
+        |n: u32| match n {
+            0 => 1..3,
+            2 => 3..5,
+            _ => 0..0,
+        },
+        |n| match n {
+            1 => taken.wait("the other worker takes the second child"),
+            2 => {
+                taken.set();
+                // The owner is asleep by then, most often.
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            3 | 4 => {
+                entered.fetch_add(1, Ordering::SeqCst);
+                until("both are entered", || entered.load(Ordering::SeqCst) == 2);
+            }
+            _ => {}
+        },
+        |(), ()| (),
+        |()| (),
+    );
+    pool.install(|| filch::isolate(|| folded.with::<S>().on(&pool).run(0)));
 }

@@ -222,6 +222,14 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     #[cold]
     fn give_up(mut self, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
         loop {
+            // What nobody has begun with need not wait for somebody to come by. The newest first, as they lie.
+            while let Some(Offer { piece, mark }) = self.offers.pop() {
+                if let Some(siblings) = piece.revoke() {
+                    unwind::discard(siblings);
+                    Self::revoked(&piece, mark, link, site);
+                }
+                unwind::discard(piece);
+            }
             unwind::discard(mem::take(&mut self.stack));
             let waiting = match self.leave() {
                 Home::Caller => None,
@@ -532,9 +540,19 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         site: &Site<'_, '_>,
     ) {
         let is_it = |offer: &Offer<F, S>| Arc::ptr_eq(&offer.piece, piece);
-        if let Some(at) = self.offers.iter().rposition(is_it)
-            && let Some(mark) = self.offers.remove(at).mark
-        {
+        let at = self.offers.iter().rposition(is_it);
+        let mark = at.and_then(|at| self.offers.remove(at).mark);
+        Self::revoked(piece, mark, link, site);
+    }
+
+    /// A piece was revoked, which lies where `mark` says, if it is still in this worker's queue.
+    fn revoked(
+        piece: &Arc<Piece<F, S>>,
+        mark: Option<Mark>,
+        link: &Link<Shared<F, S>>,
+        site: &Site<'_, '_>,
+    ) {
+        if let Some(mark) = mark {
             team::take_back(site, piece, mark);
         }
         link.done(site);
