@@ -1,12 +1,13 @@
 //! A ticker beside long computations, on the same workers: how late its ticks are.
 //!
 //! One pool for CPU and I/O: the ticker stands for whatever has to answer soon, the jobs for whatever fills the machine. A job
-//! that calls `filch::checkpoint` now and then lets the ticker in; one that does not holds it up until it is done.
+//! that calls `filch::checkpoint` now and then lets the ticker in; one that does not holds it up until it is done, unless
+//! a worker is kept for futures.
 //!
 //! `cargo run --release --example ticker -- 2 50`
 
 use filch::{
-    Pool,
+    BuildError, Pool,
     observe::Histogram,
     time::{self, MissedTicks},
 };
@@ -26,7 +27,7 @@ Lets a future tick every millisecond, alone and beside jobs that fill all worker
 
 Usage: ticker [SECONDS [MILLISECONDS]]
 
-  SECONDS        how long each of the three rounds takes [1]
+  SECONDS        how long each of the four rounds takes [1]
   MILLISECONDS   how long a job takes, about [50]
   --help         this text
 
@@ -62,15 +63,9 @@ fn main() -> ExitCode {
         eprintln!("ticker: up to two numbers from 1 to 600, please; see --help");
         return ExitCode::from(2);
     };
-    match Pool::builder().build() {
-        Ok(pool) => {
-            compare(
-                &pool,
-                Duration::from_secs(seconds),
-                Duration::from_millis(millis),
-            );
-            ExitCode::SUCCESS
-        }
+    let compared = compare(Duration::from_secs(seconds), Duration::from_millis(millis));
+    match compared {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("ticker: {error}");
             ExitCode::FAILURE
@@ -78,7 +73,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn compare(pool: &Pool, time: Duration, job: Duration) {
+fn compare(time: Duration, job: Duration) -> Result<(), BuildError> {
+    let pool = Pool::builder().build()?;
     let pieces = pieces_in(job);
     let jobs = |checkpoints| Beside::Jobs {
         pieces,
@@ -89,11 +85,7 @@ fn compare(pool: &Pool, time: Duration, job: Duration) {
         "{:<34} {:>9} {:>9} {:>9} {:>7}",
         "late by", "p50", "p99", "most", "jobs"
     );
-    for (name, beside) in [
-        ("alone", Beside::Nothing),
-        ("beside jobs with checkpoints", jobs(true)),
-        ("beside jobs without", jobs(false)),
-    ] {
+    let show = |name, pool: &Pool, beside| {
         let (late, done) = round(pool, time, beside);
         println!(
             "{name:<34} {:>9.1?} {:>9.1?} {:>9.1?} {done:>7}",
@@ -101,7 +93,14 @@ fn compare(pool: &Pool, time: Duration, job: Duration) {
             late.p99(),
             late.max()
         );
-    }
+    };
+    show("alone", &pool, Beside::Nothing);
+    show("beside jobs with checkpoints", &pool, jobs(true));
+    show("beside jobs without", &pool, jobs(false));
+    drop(pool);
+    let kept = Pool::builder().future_workers(1).build()?;
+    show("the same, a worker kept for it", &kept, jobs(false));
+    Ok(())
 }
 
 /// Ticks for some time, and says how late that was and how many jobs were done meanwhile.

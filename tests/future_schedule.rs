@@ -18,37 +18,7 @@ use std::{
     thread,
     time::Duration,
 };
-use support::{Flag, LIMIT, pool, until, within};
-
-/// A place for one waker and a count of letters.
-#[derive(Default)]
-struct Mail(Mutex<(usize, Option<Waker>)>);
-
-impl Mail {
-    fn send(&self) {
-        let waker = {
-            let mut mail = self.0.lock().unwrap();
-            mail.0 += 1;
-            mail.1.take()
-        };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    async fn receive(&self) {
-        poll_fn(|cx| {
-            let mut mail = self.0.lock().unwrap();
-            if mail.0 > 0 {
-                mail.0 -= 1;
-                return Poll::Ready(());
-            }
-            mail.1 = Some(cx.waker().clone());
-            Poll::Pending
-        })
-        .await;
-    }
-}
+use support::{Flag, LIMIT, Mail, pool, until, within};
 
 /// Two futures that wake each other, until the flag is set.
 fn chat(pool: &Pool, end: &Flag) {

@@ -9,7 +9,10 @@ use filch::{
 use std::{
     future::poll_fn,
     hint,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     task::{Poll, Waker},
     thread,
     time::{Duration, Instant},
@@ -491,4 +494,84 @@ fn busy_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = stat.split(' ').next().and_then(|first| first.parse().ok());
     Duration::from_nanos(nanos.unwrap_or(0))
+}
+
+/// Futures that wake themselves come to the top of the queue again and again, above the second half of a join.
+#[test]
+fn a_join_ends_though_its_first_half_leaves_a_self_waking_future() {
+    within(LIMIT, || {
+        for isolated in [false, true] {
+            let pool = pool(1);
+            let stop = Arc::new(AtomicBool::new(false));
+            let seen = stop.clone();
+            let task = move || {
+                let yields = async move {
+                    while !seen.load(SeqCst) {
+                        yield_now().await;
+                    }
+                };
+                filch::join(|| filch::spawn_future(yields).detach(), || 5).1
+            };
+            let task = move || {
+                if isolated {
+                    filch::isolate(task)
+                } else {
+                    task()
+                }
+            };
+            assert_eq!(pool.submit(task).join().unwrap(), 5);
+            stop.store(true, SeqCst);
+        }
+    });
+}
+
+/// Where waits are alone, those who yield change places with what lies above the mark: with the second half of a join too.
+#[test]
+fn a_join_finds_its_second_half_though_it_has_changed_places() {
+    within(LIMIT, || {
+        for _ in 0..20 {
+            let pool = pool(1);
+            let stop = Arc::new(AtomicBool::new(false));
+            let seen = stop.clone();
+            let task = move || {
+                let (first, second) = (async_channel::bounded(1), async_channel::bounded(1));
+                let yields = async move {
+                    first.0.send(()).await.unwrap();
+                    yield_now().await;
+                    second.0.send(()).await.unwrap();
+                    while !seen.load(SeqCst) {
+                        yield_now().await;
+                    }
+                };
+                filch::isolate(|| {
+                    filch::spawn_future(yields).detach();
+                    filch::block_on(first.1.recv()).unwrap();
+                    let wait = || filch::block_on(second.1.recv()).unwrap();
+                    let (_, five) = filch::join(wait, || 5);
+                    five + filch::join(|| 1, || 2).1
+                })
+            };
+            assert_eq!(pool.submit(task).join().unwrap(), 7);
+            stop.store(true, SeqCst);
+        }
+    });
+}
+
+/// Whoever gives up waiting for the end does not wait when the last handle goes either.
+#[test]
+fn a_limit_of_a_shutdown_is_kept_though_a_future_is_in_a_long_poll() {
+    within(LIMIT, || {
+        let pool = pool(1);
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let (begin, begun) = std::sync::mpsc::channel();
+        pool.spawn_future(async move {
+            yield_now().await;
+            begin.send(()).unwrap();
+            released.recv().unwrap();
+        })
+        .detach();
+        begun.recv().unwrap();
+        assert!(!pool.shutdown_timeout(Duration::from_millis(20)));
+        release.send(()).unwrap();
+    });
 }

@@ -16,6 +16,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+#[path = "loom/bell.rs"]
+mod bell;
 #[path = "loom/cancel.rs"]
 mod cancel;
 #[path = "loom/deque.rs"]

@@ -727,3 +727,46 @@ proptest! {
         prop_assert_eq!(pool.over(data).eager().max_chunk(min).filter(|n| n % 2 == 1), odd);
     }
 }
+
+/// Workers that are in the middle of their pieces when a scan is cancelled leave gaps, and no panic of ours.
+#[test]
+fn a_scan_that_is_cancelled_in_the_middle_says_so() {
+    within(LIMIT, || {
+        let pool = pool(3);
+        for round in 0..20 {
+            let (token, calls) = (CancelToken::new(), AtomicUsize::new(0));
+            let cancelled = pool
+                .over(0..3_000_u64)
+                .eager()
+                .max_chunk(1)
+                .cancel(&token)
+                .inclusive_scan(|a, b| {
+                    std::thread::yield_now();
+                    if calls.fetch_add(1, Ordering::Relaxed) == 100 + 10 * round {
+                        token.cancel();
+                    }
+                    a + b
+                });
+            assert!(cancelled.is_err(), "it was not at its end");
+        }
+    });
+}
+
+/// What a piece begins with is the user's code too.
+#[test]
+fn a_panic_before_a_stolen_piece_stops_the_loop() {
+    within(LIMIT, || {
+        let pool = pool(2);
+        let starts = AtomicUsize::new(0);
+        let start = || {
+            if starts.fetch_add(1, Ordering::Relaxed) > 0 {
+                support::quiet_panic("the second");
+            }
+        };
+        let panic = support::panic_of(|| {
+            let all = pool.over(0..u64::MAX).eager();
+            all.fold(start, |(), _| (), |(), ()| ())
+        });
+        assert!(panic.contains("the second"), "{panic}");
+    });
+}

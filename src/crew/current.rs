@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 
-/// The engine (by the address of its core, or zero) and the worker that this thread is at present.
-type Place = (usize, usize);
+/// The engine (by the address of its core, or zero) whose thread this is at present, and the worker that it is there.
+type Place = (usize, Option<usize>);
 
 thread_local! {
-    static PLACE: Cell<Place> = const { Cell::new((0, 0)) };
+    static PLACE: Cell<Place> = const { Cell::new((0, None)) };
 }
 
 /// The number of the worker that this thread is, or `None` on a thread that is none.
@@ -27,30 +27,15 @@ thread_local! {
 /// ```
 #[must_use]
 pub fn current_worker() -> Option<usize> {
-    let (engine, worker) = PLACE.get();
-    (engine != 0).then_some(worker)
+    PLACE.get().1
 }
 
-/// Whether this thread is a worker of the engine whose core is at `engine`.
-pub(crate) fn is_worker_of(engine: usize) -> bool {
+/// Whether this is a thread of the engine whose core is at `engine`.
+pub(crate) fn is_thread_of(engine: usize) -> bool {
     PLACE.get().0 == engine
 }
 
-/// Restores what the thread was before.
-pub(crate) struct Restore(Place);
-
-/// This thread is worker `worker` of the engine at `engine` until the value is dropped.
-pub(crate) fn set(engine: usize, worker: usize) -> Restore {
-    Restore(PLACE.replace((engine, worker)))
-}
-
-/// The same for good.
-pub(crate) fn stay(engine: usize, worker: usize) {
+/// From now on this is a thread of the engine at `engine`, and the worker `worker` if it is one.
+pub(crate) fn stay(engine: usize, worker: Option<usize>) {
     PLACE.set((engine, worker));
-}
-
-impl Drop for Restore {
-    fn drop(&mut self) {
-        PLACE.set(self.0);
-    }
 }

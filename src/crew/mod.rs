@@ -12,7 +12,7 @@ pub(crate) mod timer;
 pub(crate) use config::thread_settings;
 pub use config::{CrewConfig, WORKERS_VARIABLE};
 pub use current::current_worker;
-pub(crate) use current::{is_worker_of, stay};
+pub(crate) use current::{is_thread_of, stay};
 pub(crate) use parker::Parkers;
 pub use seat::PoolThread;
 pub use timer::TimerError;
@@ -38,6 +38,57 @@ pub trait Work<T: Send, S, Q: Strategy, O: Observer>: Send + Sync + 'static {
 
     /// Runs `task`.
     fn run(&self, task: T, active: Active<'_, '_, T, Q, O>, state: &mut S);
+
+    /// A worker goes home: there is nothing left to do, and there will be nothing.
+    fn end(&self) {}
+}
+
+/// What the threads of a crew do.
+pub(crate) trait Duty<S>: Send + Sync + 'static {
+    /// Whether they are the workers of their numbers.
+    const WORKERS: bool;
+
+    /// Makes the state of thread `id`, on that thread. May panic; the crew then does not start.
+    fn init(&self, id: usize) -> S;
+
+    /// Does it, until it is over.
+    fn run(&self, id: usize, state: S) -> S;
+
+    /// The crew does not start: what others `run` is over.
+    fn stop(&self);
+}
+
+/// Drives a worker.
+struct Driving<T: Send, Q: Strategy, O: Observer, W> {
+    core: Arc<Core<T, Q, O>>,
+    parkers: Arc<Parkers>,
+    work: Arc<W>,
+}
+
+impl<T, S, Q, O, W> Duty<S> for Driving<T, Q, O, W>
+where
+    T: Send + 'static,
+    Q: Strategy,
+    O: Observer + Send + Sync + 'static,
+    W: Work<T, S, Q, O>,
+{
+    const WORKERS: bool = true;
+
+    fn init(&self, id: usize) -> S {
+        // After the hook, in which a rehearsal makes the thread an actor.
+        self.parkers.register(id);
+        self.work.init(id)
+    }
+
+    fn run(&self, id: usize, state: S) -> S {
+        let state = drive(&self.core, id, &self.parkers, &*self.work, state);
+        self.work.end();
+        state
+    }
+
+    fn stop(&self) {
+        self.core.stop();
+    }
 }
 
 /// What a thread reports before it starts to work.
@@ -70,24 +121,37 @@ impl<S: Send + 'static> Crew<S> {
         O: Observer + Send + Sync + 'static,
         W: Work<T, S, Q, O>,
     {
+        let (engine, duty) = driving(core, parkers, work);
+        Self::launch(0..threads, config, engine, &duty)
+    }
+
+    /// Starts threads with these numbers for the engine at `engine`, and returns when all are ready.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub(crate) fn launch<D: Duty<S>>(
+        numbers: Range<usize>,
+        config: &CrewConfig,
+        engine: usize,
+        duty: &Arc<D>,
+    ) -> Result<Self, BuildError> {
         let start = Arc::new(Start {
-            ready: Latch::new(threads),
+            ready: Latch::new(numbers.len()),
             failed: Mutex::new(None),
         });
         let mut crew = Self {
-            threads: Vec::with_capacity(threads),
+            threads: Vec::with_capacity(numbers.len()),
         };
-        for id in 0..threads {
+        for id in numbers.clone() {
             let mut builder = Builder::new().name(config.thread_name(id));
             if let Some(bytes) = config.stack_size {
                 builder = builder.stack_size(bytes);
             }
-            let life = life(id, start.clone(), config, core, parkers, work);
-            match builder.spawn(life) {
+            match builder.spawn(life(id, start.clone(), config, engine, duty)) {
                 Ok(thread) => crew.threads.push(thread),
                 Err(error) => {
                     start.fail(BuildError::thread(id, error));
-                    (id..threads).for_each(|_| start.ready.count_down());
+                    (id..numbers.end).for_each(|_| start.ready.count_down());
                     break;
                 }
             }
@@ -101,11 +165,16 @@ impl<S: Send + 'static> Crew<S> {
         match failed {
             None => Ok(crew),
             Some(error) => {
-                core.stop();
+                duty.stop();
                 crew.join();
                 Err(error)
             }
         }
+    }
+
+    /// The threads of `other` belong to this crew from now on.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.threads.extend(other.threads);
     }
 
     /// Has `start` find a thread for each of `workers`, and waits for none of them: neither now nor in
@@ -127,12 +196,13 @@ impl<S: Send + 'static> Crew<S> {
         O: Observer + Send + Sync + 'static,
         W: Work<T, S, Q, O>,
     {
+        let (engine, duty) = driving(core, parkers, work);
         for id in workers {
             let nobody = Arc::new(Start {
                 ready: Latch::new(1),
                 failed: Mutex::new(None),
             });
-            let life = life(id, nobody, config, core, parkers, work);
+            let life = life::<S, _>(id, nobody, config, engine, &duty);
             let thread = PoolThread {
                 worker: id,
                 name: config.thread_name(id),
@@ -180,36 +250,40 @@ impl<S> fmt::Debug for Crew<S> {
     }
 }
 
-/// What the thread of worker `id` does, from its first hook to its last.
-fn life<T, S, Q, O, W>(
-    id: usize,
-    report: Arc<Start>,
-    config: &CrewConfig,
+/// Where the engine is, and what the threads of its workers do.
+fn driving<T: Send, Q: Strategy, O: Observer, W>(
     core: &Arc<Core<T, Q, O>>,
     parkers: &Arc<Parkers>,
     work: &Arc<W>,
-) -> impl FnOnce() -> Option<S> + Send + use<T, S, Q, O, W>
-where
-    T: Send + 'static,
-    S: 'static,
-    Q: Strategy,
-    O: Observer + Send + Sync + 'static,
-    W: Work<T, S, Q, O>,
-{
-    let (core, work, parkers) = (core.clone(), work.clone(), parkers.clone());
-    let hooks = config.hooks.clone();
+) -> (usize, Arc<Driving<T, Q, O, W>>) {
+    let duty = Arc::new(Driving {
+        core: core.clone(),
+        parkers: parkers.clone(),
+        work: work.clone(),
+    });
+    (Arc::as_ptr(core) as usize, duty)
+}
+
+/// What the thread with the number `id` does, from its first hook to its last.
+fn life<S: 'static, D: Duty<S>>(
+    id: usize,
+    report: Arc<Start>,
+    config: &CrewConfig,
+    engine: usize,
+    duty: &Arc<D>,
+) -> impl FnOnce() -> Option<S> + Send + use<S, D> {
+    let (duty, hooks) = (duty.clone(), config.hooks.clone());
     move || {
-        let _current = current::set(&*core as *const _ as usize, id);
+        // For good: destructors of thread-locals run after this, and may drop the pool.
+        stay(engine, D::WORKERS.then_some(id));
         let state = unwind::contain(|| {
             hooks.start(id);
-            // After the hook, in which a rehearsal makes the thread an actor.
-            parkers.register(id);
-            work.init(id)
+            duty.init(id)
         });
         let state = match state {
             Ok(state) => {
                 report.ready.count_down();
-                Some(drive(&core, id, &parkers, &*work, state))
+                Some(duty.run(id, state))
             }
             Err(payload) => {
                 let message = unwind::message(&payload).to_owned();

@@ -337,6 +337,14 @@ impl<T: Send, O: Observer> Active<'_, '_, T, PerWorker, O> {
         self.worker.behind = 1;
     }
 
+    /// Whether tasks in the worker's own queue may have changed places: then who takes one back by its mark has to look
+    /// whether it is the one.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_shuffled(&self) -> bool {
+        self.worker.shuffled
+    }
+
     /// Whether some of them are still to come.
     #[inline(always)]
     #[must_use]
@@ -359,6 +367,9 @@ impl<T: Send, O: Observer> Active<'_, '_, T, PerWorker, O> {
         if taken.is_empty() {
             return;
         }
+        // Marks do not fit any more.
+        self.worker.shuffled = true;
+        let owner = self.worker.queue.owner();
         // They came newest first.
         taken[1..].reverse();
         for task in taken {

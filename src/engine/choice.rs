@@ -238,7 +238,14 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
 
     /// Takes a normal task from where no search is needed.
     fn take_normal(&mut self) -> Found<T> {
-        if let Some(task) = self.queue.pop() {
+        // While there are always urgent ones this is the only turn that the others get.
+        if self.choice.turns.injector.is_due() {
+            self.choice.turns.injector.restart();
+            if let Some(task) = self.take_mail().or_else(|| self.take_injected(1)) {
+                return Some((task, Source::Injector));
+            }
+        }
+        if let Some(task) = self.take_own() {
             return Some((task, Source::Local));
         }
         let task = self.take_mail().or_else(|| self.take_injected(1))?;

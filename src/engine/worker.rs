@@ -97,6 +97,8 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) yielded: bool,
     /// So many tasks of the own queue are taken from its old end: those ahead of one that wants to be behind all.
     pub(super) behind: usize,
+    /// Tasks of the own queue may have changed places since it was last empty.
+    pub(super) shuffled: bool,
     /// The newest task of the own queue, which was the only one, is to be run next, and nobody was told of it.
     pub(super) quiet: bool,
     /// Looks in vain in a row.
@@ -128,6 +130,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             idle: true,
             yielded: false,
             behind: 0,
+            shuffled: false,
             quiet: false,
             rounds: 0,
             gather: Gather::new(),
@@ -447,6 +450,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     fn become_idle(&mut self) {
         if !self.idle {
             self.idle = true;
+            // Its queue is empty.
+            self.shuffled = false;
             self.queue.idle();
             self.core.observer.event(self.id, Event::Idle);
         }

@@ -54,7 +54,7 @@ pub use handle::Handle;
 pub use yields::{Adaptive, Always, EveryN, Never, PerPhase, YieldPolicy};
 
 use crate::{
-    crew::{Crew, is_worker_of},
+    crew::{Crew, is_thread_of},
     engine::{Core, Observer, PerWorker, Silent, Strategy},
     ground::{
         error::Refused,
@@ -295,7 +295,7 @@ where
     }
 
     fn is_own_worker(&self) -> bool {
-        is_worker_of(Arc::as_ptr(&self.inner.core) as usize)
+        is_thread_of(Arc::as_ptr(&self.inner.core) as usize)
     }
 }
 

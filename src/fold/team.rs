@@ -285,7 +285,7 @@ unsafe fn run_part<P: Part>(data: *const (), site: &Site<'_, '_>) {
 /// Takes `part` back from the queue where `mark` says it is. If somebody was faster, they will find that it is
 /// revoked.
 pub(super) fn take_back<P: Part>(site: &Site<'_, '_>, part: &Arc<P>, mark: Mark) {
-    if site.retract_task(mark) {
+    if site.retract_task(mark, Arc::as_ptr(part)) {
         // SAFETY: the job that was retracted is the one that `queue` made of a share of `part`: the splitter has revoked
         // the part while it was queued, so this worker has not run it since, and `retract_task` wins its index from
         // thieves. So that share is nobody's now.

@@ -170,7 +170,7 @@ where
     match unwind::or_abort(|| take_back(site, &job, mark)) {
         // Not stolen. If `b` panics now, `a` is done and the panic goes its way.
         Some(b) => (ra, b(false)),
-        None => (ra, wait(site, &job)),
+        None => (ra, wait(site, &job, mark)),
     }
 }
 
@@ -185,12 +185,12 @@ where
         // A wait inside of `a` has run it.
         return None;
     }
-    if site.retract(mark)
+    if site.retract(mark, job)
         || run_younger(site, &|newest| newest.is_at(job), &|| {
             job.latch().happened()
         })
     {
-        // SAFETY: its job was right before `mark`, and nobody has it now. Since we pushed it there, thieves have not
+        // SAFETY: its job was the newest, right before `mark`, and nobody has it now. Since we pushed it there, thieves have not
         // taken it, or we would not have won its index; and this thread has not popped it, or it would have
         // run it, and the latch would be set. `run_younger` has popped it itself.
         return Some(unsafe { job.take_back() });
@@ -199,7 +199,8 @@ where
 }
 
 /// Pops until it finds the job that `is_ours` knows, and runs what is younger: things that `a`, or a wait in it,
-/// has queued and nobody has waited for. False when it has been stolen, or one of those has run it.
+/// has queued and nobody has waited for. False when it has been stolen, or one of those has run it, or it is not its
+/// turn.
 #[cold]
 fn run_younger(
     site: &Site<'_, '_>,
@@ -212,21 +213,23 @@ fn run_younger(
             return true;
         }
         site.run(newest);
-        if happened() {
+        // Some that wake themselves want to be behind all others: they would come to the top again and again here. A wait
+        // knows how to go on with the oldest.
+        if happened() || site.serves_older() {
             return false;
         }
     }
     false
 }
 
-/// It was stolen: helps others until the thief is done.
+/// It was stolen, or others come first: helps until it is done.
 #[cold]
-fn wait<F, R>(site: &Site<'_, '_>, job: &StackJob<F, R>) -> R
+fn wait<F, R>(site: &Site<'_, '_>, job: &StackJob<F, R>, mark: Mark) -> R
 where
     F: FnOnce(bool) -> R + Send,
     R: Send,
 {
-    unwind::or_abort(|| site.wait(job.latch(), site.mark()));
+    unwind::or_abort(|| site.wait(job.latch(), site.mark_below(mark)));
     // SAFETY: `wait` returns when the latch is set; once.
     match unsafe { job.take_result() } {
         Ok(result) => result,
@@ -244,7 +247,7 @@ where
     let result = match unwind::or_abort(|| take_back(site, job, mark)) {
         Some(b) => unwind::contain(|| b(false)),
         None => {
-            unwind::or_abort(|| site.wait(job.latch(), site.mark()));
+            unwind::or_abort(|| site.wait(job.latch(), site.mark_below(mark)));
             // SAFETY: the latch is set; once.
             unsafe { job.take_result() }
         }

@@ -137,6 +137,12 @@ pub enum Canary {
     LocalWatch = 131,
     /// A paused clock that is moved to a time tells only the first of those that wait for it.
     ClockForgets = 132,
+    /// A worker that is kept for futures falls asleep without looking whether the bell has rung meanwhile.
+    BellLook = 133,
+    /// A worker that is kept for futures takes a job, and tells nobody that there are more.
+    BellPassOn = 134,
+    /// A worker that is kept for futures takes a ring without seeing what was done before it.
+    BellOrder = 135,
     /// The children of a fold leave their results without handing them over.
     FoldArrive = 140,
     /// A run of a fold waits for a piece that is done.

@@ -233,7 +233,10 @@ impl<K> Shared<'_, '_, K> {
     {
         Site::with(|site| {
             let site = site.expect("whoever runs a job stands in its pool");
+            // The user's code may be in it.
+            let alarm = Alarm(&self.stop);
             let acc = self.sink.start(&piece.pieces);
+            std::mem::forget(alarm);
             self.walk(site, piece, acc, pace.stolen()).0
         })
     }

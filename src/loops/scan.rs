@@ -43,9 +43,19 @@ impl<'v, R> Totals<'v, R> {
 
     fn and(self, next: Self) -> Self {
         let (filled, mut ended) = self.end();
+        let both = filled.len() + next.filled.len();
+        let filled = filled.and(next.filled);
+        if filled.len() < both {
+            // Some are missing in between, and those behind are gone: nobody will want the rest.
+            return Self {
+                filled,
+                ended,
+                total: None,
+            };
+        }
         ended.extend(next.ended);
         Self {
-            filled: filled.and(next.filled),
+            filled,
             ended,
             total: next.total,
         }

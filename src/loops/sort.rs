@@ -9,6 +9,7 @@ use super::{
     merge::Rule,
     over::{Loop, Mode, Settings},
 };
+use crate::ground::sync::{AtomicBool, Ordering as Atomically};
 use std::cmp::Ordering;
 
 /// Slices shorter than this, some 20 µs of sorting, are left to the standard library: nobody is woken for less.
@@ -47,6 +48,7 @@ impl Settings<'_> {
                 done: 0,
             };
         }
+        let unsorted = AtomicBool::new(false);
         if len < SMALL || size_of::<T>() == 0 {
             sort(slice);
         } else {
@@ -54,15 +56,22 @@ impl Settings<'_> {
                 let workers = site.pool().threads() + usize::from(site.is_guest());
                 let alone = workers == 1 || len < INNER && site.has_queued();
                 if !alone {
-                    let over = || self.is_cancelled();
+                    let over = || {
+                        let over = self.is_cancelled();
+                        if over {
+                            // Relaxed: read when everybody is done, after the joins.
+                            unsorted.store(true, Atomically::Relaxed);
+                        }
+                        over
+                    };
                     Rule::new(&sort, &less, &over).sort(slice, halvings(len, workers));
                 } else {
                     sort(slice);
                 }
             });
         }
-        // Whoever was told that it is cancelled has left it unsorted.
-        let cancelled = self.is_cancelled();
+        // Whoever was told that it is cancelled has left it so. Relaxed: as above.
+        let cancelled = unsorted.load(Atomically::Relaxed);
         let done = if cancelled { 0 } else { len };
         if let Some(progress) = &self.progress {
             progress(done);

@@ -308,7 +308,7 @@ pub struct Metrics {
     pub workers: Vec<WorkerMetrics>,
     /// Times that a thread from outside woke a worker.
     pub outside_wakes: u64,
-    /// How many of the last of `workers` are places for threads that join in for a call.
+    /// How many of the last of `workers` are places for threads that join in for a call, or when a future is woken.
     pub guests: usize,
 }
 

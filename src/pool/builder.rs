@@ -4,6 +4,7 @@ use super::{
     GLOBAL, Inner, Owned, PanicHandler, Pool, TaskOverflow, Tasks,
     guest::{GUESTS, Guests},
     job::Job,
+    kept::Kept,
     registry,
     residents::Residents,
     site::Site,
@@ -54,6 +55,7 @@ pub struct PoolBuilder {
     on_panic: Option<PanicHandler>,
     current_thread: bool,
     clock: Clock,
+    future_workers: usize,
     stands_for: Option<Arc<Inner>>,
 }
 
@@ -70,6 +72,7 @@ impl PoolBuilder {
             on_panic: None,
             current_thread: false,
             clock: Clock::real(),
+            future_workers: 0,
             stands_for: None,
         }
     }
@@ -179,6 +182,53 @@ impl PoolBuilder {
         self
     }
 
+    /// How many workers to keep for futures, beside the others (none). They are for programs in which futures must be polled
+    /// soon, and tasks may be long and have no [checkpoints](crate::checkpoint): as long as one of these workers is free, a
+    /// future that is spawned or woken is polled at once, whatever the others do.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use std::sync::mpsc;
+    ///
+    /// let pool = Pool::builder().workers(1).future_workers(1).build()?;
+    /// let (send, receive) = mpsc::channel();
+    /// // Takes the only other worker, and has no checkpoint.
+    /// let long = pool.submit(move || receive.recv().unwrap());
+    /// let quick = pool.spawn_future(async move { send.send("polled meanwhile").unwrap() });
+    /// quick.join().unwrap();
+    /// assert_eq!(long.join().unwrap(), "polled meanwhile");
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// - Each is a thread more, which sleeps while no future is woken. They don't count as
+    ///   [`workers`](Pool::workers), have no [number](crate::current_worker()), and take no ordinary work: what a future queues
+    ///   there, by [`submit`](crate::submit()) for example, is for the others. But while a future *blocks* such a worker, in
+    ///   [`join`](crate::join) or [`block_on`](crate::block_on()), the worker helps as any other does, and is not free.
+    /// - The others poll futures as well, whoever comes first, and before all ordinary tasks: in such a pool every future that is
+    ///   spawned or woken is as urgent as a task of [`Priority::High`](crate::Priority::High). One that
+    ///   [yields](crate::future::yield_now) on one of the others comes behind the tasks of that worker, as ever.
+    /// - Those tasks, and [`Critical`](crate::Priority::Critical) ones, wait in the same place, so one of these workers may
+    ///   take them too; but it is not woken for them.
+    /// - Futures that are tasks of a [graph](mod@crate::graph) go with the graph, as ordinary work.
+    /// - A wake costs more: a step on a word that all share and, if one of these workers sleeps, waking it. Futures that wake each
+    ///   other all the time are better off without.
+    /// - Names and hooks are called for them with the numbers after those of the workers, so with `workers` and above; without
+    ///   a [`name`](Self::name) they are `filch-future-0` and so on.
+    /// - A pool [without workers](Self::workers) cannot have any: there the callers decide what runs when. Nor can one on
+    ///   threads of others ([`build_on`](Self::build_on), [`with_current_thread`](Self::with_current_thread)), which nobody waits
+    ///   for.
+    #[must_use]
+    pub fn future_workers(mut self, workers: usize) -> Self {
+        self.future_workers = workers;
+        self
+    }
+
+    /// How many threads it will have that are no workers.
+    #[cfg(all(feature = "simulate", not(filch_loom)))]
+    pub(crate) fn kept(&self) -> usize {
+        self.future_workers
+    }
+
     /// How often a worker looks around in vain before it sleeps (200).
     #[must_use]
     pub fn spin_rounds(mut self, rounds: u32) -> Self {
@@ -244,7 +294,19 @@ impl PoolBuilder {
         }
         let config = self.crew.clone();
         self.assemble(|inner, work| {
-            Crew::start(inner.threads, &config, &inner.core, &inner.parkers, work)
+            let kept = inner.keep(&config)?;
+            let (core, parkers) = (&inner.core, &inner.parkers);
+            match Crew::start(inner.threads, &config, core, parkers, work) {
+                Ok(mut crew) => {
+                    kept.into_iter().for_each(|kept| crew.add(kept));
+                    Ok(crew)
+                }
+                Err(error) => {
+                    work.end();
+                    kept.map(Crew::join);
+                    Err(error)
+                }
+            }
         })
     }
 
@@ -274,12 +336,19 @@ impl PoolBuilder {
     /// ```
     ///
     /// # Errors
-    /// When a setting makes no sense, or when `start` fails: then the threads that it has found before are sent home.
+    /// When a setting makes no sense ([workers for futures](Self::future_workers) among them), or when `start` fails: then the
+    /// threads that it has found before are sent home.
     pub fn build_on(
         mut self,
         start: impl FnMut(PoolThread) -> io::Result<()>,
     ) -> Result<Pool, BuildError> {
         let (current, told) = (self.current_thread, self.on_panic.clone());
+        if self.future_workers > 0 {
+            return Err(BuildError::config(
+                "workers that are kept for futures are only for pools that start all their threads; \
+                 ask for none, or build the pool with `build` and without the current thread",
+            ));
+        }
         if current && Site::with(|site| site.is_some()) {
             return Err(BuildError::config(
                 "this thread is a worker of a pool already; build the pool on another thread",
@@ -319,7 +388,7 @@ impl PoolBuilder {
     /// Everything but the threads, which `man` finds.
     fn assemble(
         mut self,
-        man: impl FnOnce(&Inner, &Arc<Jobs>) -> Result<Crew<()>, BuildError>,
+        man: impl FnOnce(&Arc<Inner>, &Arc<Jobs>) -> Result<Crew<()>, BuildError>,
     ) -> Result<Pool, BuildError> {
         let threads = self.crew.workers()?;
         if self.current_thread && threads == 0 {
@@ -332,7 +401,8 @@ impl PoolBuilder {
                 "a pool without room for tasks would refuse every one; set its task capacity to 1 or more",
             ));
         }
-        let places = threads.saturating_add(GUESTS);
+        let kept = Kept::new(self.future_workers, threads)?;
+        let places = threads + GUESTS + kept.as_ref().map_or(0, Kept::workers);
         let parkers = Arc::new(Parkers::new(places));
         self.settings.workers = places;
         if threads == 0 {
@@ -362,6 +432,7 @@ impl PoolBuilder {
             ),
             number: registry::Number::new(),
             residents: Residents::new(threads),
+            kept,
             on_panic: self.on_panic,
             clock: self.clock,
             stands_for: self.stands_for,
@@ -421,5 +492,11 @@ impl Work<Job, (), PerWorker, Counters> for Jobs {
     #[inline(always)]
     fn run(&self, job: Job, active: Active<'_, '_, Job, PerWorker, Counters>, (): &mut ()) {
         Site::enter(active, &self.0, |site| job.run(site));
+    }
+
+    fn end(&self) {
+        if let Some(kept) = self.0.kept() {
+            kept.end();
+        }
     }
 }

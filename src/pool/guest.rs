@@ -73,14 +73,14 @@ impl Inner {
     /// Calls `f` as a worker of this pool, or alone if there is no place.
     pub(crate) fn as_guest<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
         match self.guests.take() {
-            Some(place) => self.at_place(place, f),
+            Some(place) => self.at_free_place(place, f),
             None => self.alone(f),
         }
     }
 
     /// Calls `f` as a worker of this pool, if there is a place.
     pub(super) fn try_as_guest<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> Option<R> {
-        Some(self.at_place(self.guests.take()?, f))
+        Some(self.at_free_place(self.guests.take()?, f))
     }
 
     /// Waits for a place.
@@ -93,7 +93,8 @@ impl Inner {
         }
     }
 
-    fn at_place<R>(&self, place: usize, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+    /// Calls `f` at one of the places that guests take, and gives it back.
+    fn at_free_place<R>(&self, place: usize, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
         struct Place<'a>(&'a Inner, usize);
         impl Drop for Place<'_> {
             fn drop(&mut self) {
@@ -101,7 +102,12 @@ impl Inner {
             }
         }
         let place = Place(self, place);
-        let id = self.threads + place.1;
+        self.at_place(place.1, f)
+    }
+
+    /// Calls `f` as the worker at a place that is the caller's.
+    pub(super) fn at_place<R>(&self, place: usize, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+        let id = self.threads + place;
         self.parkers.register(id);
         let mut worker = self.core.enter(id);
         let result = worker.adopt(thread::yield_now, |active| {
@@ -120,8 +126,6 @@ impl Inner {
             {
             }
         }
-        drop(worker);
-        drop(place);
         result
     }
 
@@ -129,7 +133,7 @@ impl Inner {
     pub(super) fn adopt_current_thread(self: &Arc<Self>) {
         let inner: &'static Arc<Self> = Box::leak(Box::new(self.clone()));
         inner.parkers.register(0);
-        stay(Arc::as_ptr(&inner.core) as usize, 0);
+        stay(Arc::as_ptr(&inner.core) as usize, Some(0));
         let worker = Box::leak(Box::new(inner.core.enter(0)));
         Site::stay(worker.stay(), inner);
     }

@@ -56,6 +56,8 @@ impl Site<'_, '_> {
         let _aside = task::set_aside();
         self.poll_is_long();
         self.run(job);
+        // The task goes on, for who knows how long.
+        self.active().settle();
         true
     }
 

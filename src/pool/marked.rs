@@ -22,10 +22,10 @@ impl Site<'_, '_> {
         }
     }
 
-    /// Takes back the job that was [pushed](Self::push_marked) before `mark`, if it is still there and the newest. The caller
+    /// Takes back the job that was [pushed](Self::push_marked) before `mark` and points to `data`, if it is still there and the newest. The caller
     /// knows that this worker has not popped it, and does what it was for.
-    pub(crate) fn retract_task(&self, mark: Mark) -> bool {
-        let back = self.retract(mark);
+    pub(crate) fn retract_task<T>(&self, mark: Mark, data: *const T) -> bool {
+        let back = self.retract(mark, data);
         if back {
             self.active().took();
         }

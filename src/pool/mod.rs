@@ -3,6 +3,7 @@
 //! The engine over a two-word job, plus threads. The faces ([`fork`](mod@crate::fork) and those to come) make
 //! jobs; they all share these workers.
 
+mod bell;
 pub(crate) mod blocks;
 mod builder;
 mod entered;
@@ -10,6 +11,7 @@ mod guest;
 pub(crate) mod heap;
 mod help;
 pub(crate) mod job;
+mod kept;
 pub(crate) mod latch;
 pub(crate) mod list;
 mod marked;
@@ -30,13 +32,15 @@ pub use builder::PoolBuilder;
 #[cfg(filch_loom)]
 #[doc(hidden)]
 pub mod model {
-    pub use super::{latch::model::Latch, pending::model::Pending, stack::model::StackJob};
+    pub use super::{
+        bell::model::Bell, latch::model::Latch, pending::model::Pending, stack::model::StackJob,
+    };
 }
 pub use tasks::TaskOverflow;
 
 use crate::{
     clock::Clock,
-    crew::{Crew, Parkers, is_worker_of},
+    crew::{Crew, Parkers, is_thread_of},
     engine::{Core, PerWorker, Unpark, sleep::MAX_WORKERS},
     ground::{
         thread,
@@ -46,6 +50,7 @@ use crate::{
 };
 use guest::Guests;
 use job::Job;
+use kept::Kept;
 use residents::Residents;
 use site::Site;
 use slab::{Reserve, Slab};
@@ -69,6 +74,8 @@ pub(crate) struct Inner {
     number: registry::Number,
     /// Futures that wait.
     residents: Residents<Inner>,
+    /// Who is kept for futures.
+    kept: Option<Kept>,
     on_panic: Option<PanicHandler>,
     clock: Clock,
     /// The pool that a caller is in which found no place there, and has this one to itself for a while.
@@ -152,14 +159,15 @@ impl Pool {
         })
     }
 
-    /// How many workers there are: threads of the pool, not counting those that join in for a call.
+    /// How many workers there are: threads of the pool, not counting those that join in for a call, or that are
+    /// [kept for futures](PoolBuilder::future_workers).
     #[must_use]
     pub fn workers(&self) -> usize {
         self.inner().threads
     }
 
     /// What the workers have done so far. After those of the pool's own threads come the places for
-    /// threads that join in for a call.
+    /// threads that join in for a call, and then those that are [kept for futures](PoolBuilder::future_workers).
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(2).build().unwrap();
@@ -364,7 +372,7 @@ impl Owned {
         let inner = &self.inner;
         inner.close();
         // A thread that is in the middle of a task of this pool cannot wait for it.
-        let inside = is_worker_of(Arc::as_ptr(&inner.core) as usize)
+        let inside = is_thread_of(Arc::as_ptr(&inner.core) as usize)
             || Site::with(|site| site.is_some_and(|site| site.is_inside(inner)));
         if inside {
             // The threads end by themselves, and a call from outside can still wait for them. If there are none, whoever is
@@ -387,8 +395,8 @@ impl Owned {
                 inner.run_out();
             }
             drop(crew.join());
+            inner.residents.wait();
         }
-        inner.residents.wait();
     }
 
     /// Whether the threads are not ours to wait for.

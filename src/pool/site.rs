@@ -259,10 +259,28 @@ impl<'w, 'c> Site<'w, 'c> {
         self.is_isolated() || !stack::is_ample()
     }
 
-    /// Takes back the part that was pushed before `mark`, if it is still there and the newest.
+    /// Takes back the part that was pushed before `mark` and points to `data`, if it is still there and the newest.
     #[inline(always)]
-    pub(crate) fn retract(&self, mark: Mark) -> bool {
+    pub(crate) fn retract<T>(&self, mark: Mark, data: *const T) -> bool {
+        if self.active().is_shuffled() {
+            return self.retract_if_at(mark, data);
+        }
         self.active().queue().owner().retract(mark)
+    }
+
+    /// The same where jobs may have changed places, so that another one may be before `mark`.
+    #[cold]
+    fn retract_if_at<T>(&self, mark: Mark, data: *const T) -> bool {
+        let newest = self.active().queue().owner().newest();
+        // SAFETY: as in `go_on_with`.
+        let ours = newest.is_some_and(|newest| unsafe { newest.assume_init_ref() }.is_at(data));
+        ours && self.active().queue().owner().retract(mark)
+    }
+
+    /// The place below the job that was pushed before `mark`, or the young end if there was no place for it here.
+    #[cold]
+    pub(crate) fn mark_below(&self, mark: Mark) -> Mark {
+        self.active().queue().owner().below(mark)
     }
 
     /// The job that runs here is a part of a task elsewhere.

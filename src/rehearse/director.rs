@@ -87,7 +87,9 @@ struct State {
 /// See the module `rehearse`.
 pub(super) struct Rehearsing {
     pub(super) seed: u64,
-    pub(super) workers: usize,
+    workers: usize,
+    /// All threads of the pool.
+    pub(super) threads: usize,
     most_points: u64,
     state: Mutex<State>,
     /// Somebody has come, the last one has left, or it has failed.
@@ -246,6 +248,7 @@ impl State {
 impl Rehearsing {
     pub(super) fn new(
         workers: usize,
+        kept: usize,
         seed: u64,
         most_points: u64,
         clock: Option<PausedClock>,
@@ -275,9 +278,13 @@ impl Rehearsing {
         for worker in 0..workers {
             state.add(format!("worker {worker}"));
         }
+        for worker in 0..kept {
+            state.add(format!("worker {worker} of those for futures"));
+        }
         Self {
             seed,
             workers,
+            threads: workers + kept,
             most_points,
             state: Mutex::new(state),
             seat: Condvar::new(),
@@ -313,7 +320,7 @@ impl Rehearsing {
     pub(super) fn add<R>(&self, start: impl FnOnce(usize) -> R) -> R {
         let actor = {
             let mut state = self.lock();
-            let name = format!("outside {}", state.slots.len() - self.workers);
+            let name = format!("outside {}", state.slots.len() - self.threads);
             state.add(name)
         };
         let result = start(actor);

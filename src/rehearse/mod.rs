@@ -210,13 +210,14 @@ impl Rehearsal {
             builder = builder.clock(clock);
         }
         let clock = self.clock;
-        let director = Rehearsing::new(workers, seed, self.most_points, clock.clone());
+        if let Some(configure) = self.configure {
+            builder = configure(builder);
+        }
+        let kept = builder.kept();
+        let director = Rehearsing::new(workers, kept, seed, self.most_points, clock.clone());
         let director = Arc::new(director);
-        let configure = self
-            .configure
-            .unwrap_or_else(|| Box::new(|builder| builder));
         let (coming, leaving) = (director.clone(), director.clone());
-        let pool = configure(builder)
+        let pool = builder
             .workers(workers)
             .seed(seed)
             // Looking around in vain is dull to watch.
@@ -276,7 +277,7 @@ fn start<R: Send + 'static>(
     let director = director.clone();
     let name = format!(
         "outside {} of a rehearsal with seed {}",
-        actor - director.workers,
+        actor - director.threads,
         director.seed
     );
     let thread = thread::Builder::new().name(name).spawn(move || {

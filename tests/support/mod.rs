@@ -4,7 +4,7 @@
 use filch::{Pool, PoolBuilder};
 use std::{
     any::Any,
-    future::Future,
+    future::{Future, poll_fn},
     panic::{self, AssertUnwindSafe},
     pin::pin,
     process::Command,
@@ -133,6 +133,41 @@ impl Flag {
     #[track_caller]
     pub(crate) fn wait(&self, what: &str) {
         until(what, || self.is_set());
+    }
+}
+
+/// A place for one waker and a count of letters.
+#[derive(Default)]
+pub(crate) struct Mail(Mutex<(usize, Option<Waker>)>);
+
+impl Mail {
+    pub(crate) fn send(&self) {
+        let waker = {
+            let mut mail = self.0.lock().unwrap();
+            mail.0 += 1;
+            mail.1.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub(crate) async fn receive(&self) {
+        poll_fn(|cx| {
+            let mut mail = self.0.lock().unwrap();
+            if mail.0 > 0 {
+                mail.0 -= 1;
+                return Poll::Ready(());
+            }
+            mail.1 = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Whether somebody waits for a letter.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.0.lock().unwrap().1.is_some()
     }
 }
 

@@ -320,6 +320,14 @@ impl<T: Send> Owner<'_, T> {
         }
     }
 
+    /// The mark below the task that was pushed before `mark`; the young end if that is [nowhere](Mark::nowhere).
+    pub(crate) fn below(&self, mark: Mark) -> Mark {
+        let here = self.mark();
+        // A deque holds no more than half of what the indices could tell apart.
+        let far = mark.nowhere().0.since(self.bottom()).abs() < mark.0.since(self.bottom()).abs();
+        if far { here } else { Mark(mark.0.previous()) }
+    }
+
     /// How many more tasks `push` will take for sure, growing up to `wanted` if it can.
     pub fn reserve(&mut self, wanted: usize) -> usize {
         let free = |owner: &Self| owner.room - owner.bottom().since(owner.front_seen) as usize;

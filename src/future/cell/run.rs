@@ -33,6 +33,17 @@ const IN_A_ROW: u32 = 3;
 thread_local! {
     /// Futures in a row.
     static ROW: Cell<u32> = const { Cell::new(0) };
+
+    /// In a pool with workers that are kept for futures: the one that is polled here, as long as it has not woken itself.
+    static POLLED: Cell<*const Header> = const { Cell::new(ptr::null()) };
+}
+
+/// Somebody has woken a future that was woken already, or is being polled.
+#[inline]
+pub(super) fn note_own_wake(cell: NonNull<Header>) {
+    if ptr::eq(POLLED.get(), cell.as_ptr()) {
+        POLLED.set(ptr::null());
+    }
 }
 
 /// A future that is scheduled, and nobody else's: the one job that there is for it.
@@ -52,7 +63,10 @@ impl Ticket {
     /// Queues it where it was spawned: on a worker.
     #[inline]
     pub(in crate::future) fn queue_on(self, site: &Site<'_, '_>) {
-        site.push(self.into_job());
+        match site.pool().kept() {
+            None => site.push(self.into_job()),
+            Some(kept) => site.push_for_kept(kept, self.into_job()),
+        }
     }
 
     /// Queues it from outside. If the pool takes nothing any more it is ended.
@@ -61,19 +75,18 @@ impl Ticket {
         // already finds it in the injector, at half the cost.
         // Those that come in bulk are served in bulk: once the injector holds some, the others follow.
         let core = pool.core();
-        let level = match core.is_swamped() && core.injected() == 0 {
-            true => Level::High,
-            false => Level::Normal,
-        };
-        self.inject(pool, level);
+        let urgent = pool.kept().is_some() || core.is_swamped() && core.injected() == 0;
+        self.inject(pool, if urgent { Level::High } else { Level::Normal });
     }
 
     fn inject(self, pool: &Inner, level: Level) {
-        if let Err(refused) = pool.core().inject_at(level, self.into_job())
-            && let Ok(data) = refused.into_inner().take_data(run)
-        {
-            // SAFETY: the job was one of ours, and has come back.
-            unsafe { refuse(cell_of(data), pool) };
+        if let Err(refused) = pool.core().inject_at(level, self.into_job()) {
+            if let Ok(data) = refused.into_inner().take_data(run) {
+                // SAFETY: the job was one of ours, and has come back.
+                unsafe { refuse(cell_of(data), pool) };
+            }
+        } else if let Some(kept) = pool.kept() {
+            kept.ring();
         }
     }
 }
@@ -112,7 +125,10 @@ pub(super) unsafe fn schedule(cell: NonNull<Header>) {
     let ticket = Ticket { cell };
     Site::with(|site| match site {
         Some(site) if ptr::eq(site.pool(), pool) => {
-            if site.is_in_poll() {
+            if let Some(kept) = site.pool().kept() {
+                // They are free for it.
+                site.push_for_kept(kept, ticket.into_job());
+            } else if site.is_in_poll() {
                 // It is next on this worker.
                 site.push_next(ticket.into_job());
             } else if !site.is_crowded() {
@@ -149,6 +165,7 @@ unsafe fn run(data: *const (), site: &Site<'_, '_>) {
         return unsafe { end(cell, pool) };
     }
     site.fetch_newest();
+    let before = pool.kept().map(|_| POLLED.replace(cell.as_ptr()));
     let polled = {
         // It may run in the middle of a task, and is no part of it.
         let _aside = task::set_aside();
@@ -157,6 +174,7 @@ unsafe fn run(data: *const (), site: &Site<'_, '_>) {
         // SAFETY: it is started.
         site.in_poll(|| unsafe { (header.actions.poll)(cell, &mut Context::from_waker(&waker)) })
     };
+    let by_itself = before.is_some_and(|before| POLLED.replace(before).is_null());
     if !site.serves_older() {
         let row = ROW.get() + 1;
         ROW.set(if row < IN_A_ROW { row } else { 0 });
@@ -166,7 +184,7 @@ unsafe fn run(data: *const (), site: &Site<'_, '_>) {
     }
     match polled {
         // SAFETY: it is started, and was polled.
-        Polled::Pending => unsafe { pause(cell, site) },
+        Polled::Pending => unsafe { pause(cell, site, by_itself) },
         Polled::Done(outcome, payload) => {
             // SAFETY: it is started, and gone.
             unsafe { finish(cell, pool, outcome, payload) };
@@ -174,12 +192,12 @@ unsafe fn run(data: *const (), site: &Site<'_, '_>) {
     }
 }
 
-/// A future is pending.
+/// A future is pending. In a pool with workers that are kept for futures: whether it has woken itself.
 ///
 /// # Safety
 /// The caller has started it.
 #[inline]
-unsafe fn pause(cell: NonNull<Header>, site: &Site<'_, '_>) {
+unsafe fn pause(cell: NonNull<Header>, site: &Site<'_, '_>, by_itself: bool) {
     let pool = site.pool();
     // SAFETY: as in `run`.
     let header = unsafe { &*cell.as_ptr() };
@@ -197,13 +215,27 @@ unsafe fn pause(cell: NonNull<Header>, site: &Site<'_, '_>) {
     }
     match header.state.rest() {
         Rest::Idle => {}
-        // It has woken itself, most likely, and comes behind all that are ready.
-        Rest::Again => site.push_behind(Ticket { cell }.into_job()),
+        Rest::Again => again(Ticket { cell }, site, by_itself),
         Rest::Drop => {
             let _drop = header.state.start();
             // SAFETY: it is started.
             unsafe { end(cell, pool) };
         }
+    }
+}
+
+/// Queues a future that was woken while it was polled: as it has woken itself, most likely, behind all that are ready.
+#[inline]
+fn again(ticket: Ticket, site: &Site<'_, '_>, by_itself: bool) {
+    match site.pool().kept() {
+        None => site.push_behind(ticket.into_job()),
+        Some(kept) if !by_itself => site.push_for_kept(kept, ticket.into_job()),
+        // A worker that is kept for futures has none but the urgent ones, and takes the next of them after this. If another
+        // worker takes this one, it will be behind all of that worker.
+        Some(_) if site.is_kept() && !site.waits_alone() => {
+            site.push_at(Level::High, ticket.into_job());
+        }
+        Some(_) => site.push_behind(ticket.into_job()),
     }
 }
 

@@ -57,6 +57,8 @@ unsafe fn wake_by_ref(data: *const ()) {
     if unsafe { cell.as_ref() }.state.wake() {
         // SAFETY: the transition has given it to us.
         unsafe { run::schedule(cell) };
+    } else {
+        run::note_own_wake(cell);
     }
 }
 

@@ -16,6 +16,7 @@ const WIDTH: u32 = 5;
 pub(super) fn systems(case: Case, load: Load) -> Case {
     case.system_of_many("filch", closures(load, |job| job.run(filch::checkpoint)))
         .system_of_many("filch-join", closures(load, |job| halve(job, job.pieces)))
+        .system_of_many("filch-loop", closures(load, go_through))
         .system_of_many("filch-graph", sampler(load, Some(start_graph)))
         .system_of_many("filch-plain", closures(load, |job| job.run(|| ())))
         .system_of_many("filch-idle", sampler(load, None::<fn(&Pool, Job)>))
@@ -53,6 +54,11 @@ fn halve(job: &Job, pieces: u64) {
     }
     let half = pieces / 2;
     filch::join(|| halve(job, half), || halve(job, pieces - half));
+}
+
+/// So many pieces by a loop.
+fn go_through(job: &Job) {
+    filch::loops::over(0..job.pieces).for_each(|_| job.piece());
 }
 
 /// Jobs that are graphs: stages of [`WIDTH`] tasks, of a piece each.

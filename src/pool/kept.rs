@@ -1,0 +1,144 @@
+//! Workers that are kept for futures.
+//!
+//! They are threads of the pool, but no workers of its engine: those are woken for any job, and these must not be busy when a
+//! future is woken. Each has a place like that of a guest, which it takes when the [bell](super::bell) rings, and leaves when
+//! nothing urgent is left. In a pool that has such workers every future that is spawned or woken is urgent: its job goes to the
+//! lane of High tasks, where all workers look between two tasks, and then the bell rings.
+//!
+//! What a job queues on such a worker besides is ordinary work. The worker leaves its place after that job, and so it all
+//! goes to the injector, for others.
+
+use super::{Inner, bell::Bell, guest::GUESTS, job::Job, site::Site};
+use crate::{
+    crew::{Crew, CrewConfig, Duty},
+    engine::{Level, sleep::MAX_WORKERS},
+    ground::{error::BuildError, thread, unwind},
+};
+use std::sync::Arc;
+
+/// The workers of a pool that are kept for futures.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    bell: Bell,
+    workers: usize,
+}
+
+impl Kept {
+    /// For so many, beside `threads` workers; none if there are to be none.
+    pub(super) fn new(workers: usize, threads: usize) -> Result<Option<Self>, BuildError> {
+        if workers > MAX_WORKERS {
+            return Err(BuildError::config(format!(
+                "{workers} workers for futures are too many; ask for fewer than {MAX_WORKERS}"
+            )));
+        }
+        if workers > 0 && threads == 0 {
+            return Err(BuildError::config(
+                "a pool without workers leaves all work to its callers; \
+                 ask for a worker, or for none that is kept for futures",
+            ));
+        }
+        let bell = Bell::new();
+        Ok((workers > 0).then_some(Self { bell, workers }))
+    }
+
+    pub(super) fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// A future has been queued where all look.
+    pub(crate) fn ring(&self) {
+        self.bell.ring();
+    }
+
+    /// The workers of the pool go home, and those who are kept should too.
+    pub(super) fn end(&self) {
+        self.bell.end();
+    }
+}
+
+impl Inner {
+    /// Those who are kept for futures, if there are any.
+    #[inline(always)]
+    pub(crate) fn kept(&self) -> Option<&Kept> {
+        self.kept.as_ref()
+    }
+
+    /// Starts them. Their numbers come after those of the other workers.
+    pub(super) fn keep(
+        self: &Arc<Self>,
+        config: &CrewConfig,
+    ) -> Result<Option<Crew<()>>, BuildError> {
+        let Some(kept) = &self.kept else {
+            return Ok(None);
+        };
+        let first = self.threads;
+        let mut config = config.clone();
+        config.name.get_or_insert_with(|| {
+            Arc::new(move |number| format!("filch-future-{}", number - first))
+        });
+        let engine = Arc::as_ptr(&self.core) as usize;
+        let numbers = first..first + kept.workers;
+        Crew::launch(numbers, &config, engine, &Arc::new(Attending(self.clone()))).map(Some)
+    }
+}
+
+/// What they do.
+struct Attending(Arc<Inner>);
+
+impl Duty<()> for Attending {
+    const WORKERS: bool = false;
+
+    fn init(&self, _number: usize) {}
+
+    fn run(&self, number: usize, (): ()) {
+        let pool = &*self.0;
+        let Some(kept) = pool.kept() else {
+            return;
+        };
+        // Their places come after those of the guests.
+        let place = GUESTS + number - pool.threads;
+        let more = || kept.workers > 1 && pool.core.is_pressed();
+        let serve = |site: &Site<'_, '_>| site.serve_urgent(|| kept.bell.pass_on(more()));
+        unwind::or_abort(|| {
+            kept.bell
+                .attend(|| pool.core.is_pressed(), || pool.at_place(place, serve));
+        });
+    }
+
+    fn stop(&self) {
+        if let Some(kept) = self.0.kept() {
+            kept.end();
+        }
+    }
+}
+
+impl Site<'_, '_> {
+    /// Whether this worker is kept for futures.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.worker() >= self.pool().threads + GUESTS
+    }
+
+    /// Queues the job of a future where those who are kept for futures see it, and wakes one of them. Where waits run only what
+    /// was queued here, it is queued here.
+    #[cold]
+    pub(crate) fn push_for_kept(&self, kept: &Kept, job: Job) {
+        self.push_at(Level::High, job);
+        kept.ring();
+    }
+
+    /// Runs urgent jobs, until there are none, or one has queued something here, which others should run. Before each it says that
+    /// it `took` one.
+    fn serve_urgent(&self, took: impl Fn()) {
+        // As in `relieve`, with nothing around it.
+        self.aiming_at(self, || {
+            while let Some(job) = self.active().take_urgent() {
+                took();
+                self.nest(job);
+                thread::point();
+                if !self.active().queue().owner().is_empty() {
+                    return;
+                }
+            }
+        });
+    }
+}
