@@ -19,7 +19,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use support::{Drops, LIMIT, panic_of, pool, quiet_panic, until, within};
+use support::{Drops, Flag, LIMIT, panic_of, pool, quiet_panic, until, within};
 
 /// A tree with names, so that the order of everything can be seen.
 #[derive(Clone, Debug, Default)]
@@ -429,6 +429,7 @@ macro_rules! every_strategy {
             use super::*;
 
             every_strategy!(@ $strategy, shapes hostile_sizes any_depth kinds_of_trees nested_and_several panics panics_in_next
+                panics_in_the_next_of_a_taken_child one_more_at_least an_isolated_owner_helps
                 a_slow_child children_that_fold calls stress);
 
             proptest! {
@@ -562,4 +563,148 @@ fn panics_in_next<S: Strategy>() {
         }
     }
     assert_eq!(sum::<S>(&pool, &Node::star(10)), 55, "the pool goes on");
+}
+
+/// An iterator with one child left, which panics when it is asked for that child by whoever has taken it.
+struct LastPanics<'a> {
+    left: u32,
+    asked: &'a Flag,
+}
+
+impl Iterator for LastPanics<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        match self.left {
+            2 => {
+                self.left = 1;
+                Some(1)
+            }
+            1 => {
+                self.left = 0;
+                self.asked.set();
+                quiet_panic("next")
+            }
+            _ => None,
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left as usize, Some(self.left as usize))
+    }
+}
+
+/// The root has two children; the first one is busy until somebody else has begun with the second.
+fn panics_in_the_next_of_a_taken_child<S: Strategy>() {
+    let pool = pool(2);
+    for _ in 0..20 {
+        let asked = Flag::default();
+        let (drops, made) = (Drops::default(), AtomicUsize::new(0));
+        let next = fold(
+            |n: u32| LastPanics {
+                left: if n == 0 { 2 } else { 0 },
+                asked: &asked,
+            },
+            |n| {
+                if *n == 1 {
+                    asked.wait("somebody takes the other child");
+                }
+                made.fetch_add(1, Ordering::SeqCst);
+                drops.value()
+            },
+            |_, _| (),
+            |heap| heap,
+        );
+        let run = || drop(next.with::<S>().on(&pool).run(0));
+        assert_eq!(panic_of(run), "next");
+        assert_eq!(drops.seen(), made.load(Ordering::SeqCst), "all is dropped");
+    }
+    assert_eq!(sum::<S>(&pool, &Node::star(10)), 55, "the pool goes on");
+}
+
+/// Iterators that say each time that there is one more at least, and never how many.
+fn one_more_at_least<S: Strategy>() {
+    let pool = pool(2);
+    let most = 300_000_u64;
+    let star = fold(
+        |n: u64| {
+            std::iter::successors((n == 0).then_some(1), move |n| (*n < most).then_some(n + 1))
+        },
+        |n| *n,
+        |sum, child| *sum += child,
+        |sum| sum,
+    );
+    assert_eq!(
+        star.with::<S>().on(&pool).run(0),
+        most * (most + 1) / 2,
+        "the sum of all"
+    );
+}
+
+/// With one queue for all, nodes that wait for one another come together wherever they are found, and however seldom
+/// somebody is to be woken.
+fn later_families_are_seen<S: Strategy>() {
+    let pool = pool(2);
+    let (other, entered) = (Flag::default(), AtomicUsize::new(0));
+    let folded = fold(
+        |n: u32| match n {
+            0 => 1..3,
+            1 => 3..5,
+            _ => 0..0,
+        },
+        |n| match n {
+            1 => {
+                // Whoever was woken for that one has nothing to do by then, most often.
+                other.wait("the second child");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            2 => other.set(),
+            3 | 4 => {
+                entered.fetch_add(1, Ordering::SeqCst);
+                until("both are entered", || entered.load(Ordering::SeqCst) == 2);
+            }
+            _ => {}
+        },
+        |(), ()| (),
+        |()| (),
+    );
+    folded.with::<S>().on(&pool).run(0);
+}
+
+#[test]
+fn one_queue_for_all_hides_nothing() {
+    within(6 * LIMIT, || {
+        later_families_are_seen::<Breadth>();
+        later_families_are_seen::<Each<Shared, AtTheEnd, EveryKth<4>>>();
+        later_families_are_seen::<Each<Shared>>();
+    });
+}
+
+/// A worker that waits in isolation takes part in what others have split off, which may wait for that.
+fn an_isolated_owner_helps<S: Strategy>() {
+    let pool = pool(2);
+    let (taken, entered) = (Flag::default(), AtomicUsize::new(0));
+    let folded = fold(
+        |n: u32| match n {
+            0 => 1..3,
+            2 => 3..5,
+            _ => 0..0,
+        },
+        |n| match n {
+            1 => taken.wait("the other worker takes the second child"),
+            2 => {
+                taken.set();
+                // The owner is asleep by then, most often.
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            3 | 4 => {
+                entered.fetch_add(1, Ordering::SeqCst);
+                until("both are entered", || entered.load(Ordering::SeqCst) == 2);
+            }
+            _ => {}
+        },
+        |(), ()| (),
+        |()| (),
+    );
+    pool.install(|| filch::isolate(|| folded.with::<S>().on(&pool).run(0)));
 }

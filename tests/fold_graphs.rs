@@ -151,6 +151,8 @@ fn explained<S: Strategy>() {
         long.visit.iter().map(|(depth, _)| depth).max(),
         Some(100_000)
     );
+    // It can be shown too, though it cannot be indented that far.
+    assert_eq!(long.visit.to_string().lines().count(), 100_001);
 }
 
 #[test]

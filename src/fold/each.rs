@@ -3,7 +3,7 @@
 use super::{
     Fold,
     family::{Family, Place},
-    team::{Common, Link, Team},
+    team::{self, Common, Link, Team},
 };
 use crate::{engine::WakePolicy, ground::unwind, pool::site::Site};
 use std::{
@@ -86,20 +86,21 @@ fn walk<F: Fold, S: Scheme>(
         };
         let others: Vec<_> = children.collect();
         let family = Arc::new(Family::new(place, heap, 1 + others.len(), S::AT_THE_END));
-        let mut announce = false;
+        let has_others = !others.is_empty();
         // The last one first: this worker goes on with the first, and takes the newest then.
         for (at, child) in others.into_iter().enumerate().rev() {
             let place = Family::place(&family, at + 1);
             let task = link.clone();
             let job = move |site: &Site<'_, '_>| {
-                let team = &task.get().team;
-                team.enter(site, || visit(&task, site, place, child));
+                let isolated = task.get().team.is_isolated();
+                team::enter(isolated, site, || visit(&task, site, place, child));
             };
-            let due = team.is_due(S::WAKE, mem::take(&mut first_push));
+            let due = !S::SHARED && team.is_due(S::WAKE, mem::take(&mut first_push));
             team.spawn(site, job, S::SHARED, due);
-            announce |= due;
         }
-        if S::SHARED && announce {
+        // Whatever the policy: nobody finds what is in that queue without an invitation, and this worker may be in the
+        // first child for long. There is one at a time, so this wakes few.
+        if S::SHARED && has_others {
             team.invite(site);
         }
         place = Family::place(&family, 0);

@@ -103,7 +103,10 @@ impl Visit {
     }
 }
 
-/// A line for each node, indented.
+/// How deep nodes are indented. Every line of a long chain is as long as this, and `fmt` panics at widths above `u16::MAX`.
+const DEEPEST: usize = 100;
+
+/// A line for each node, indented; all below the hundredth level alike.
 impl fmt::Display for Visit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |worker: Option<usize>| match worker {
@@ -111,7 +114,7 @@ impl fmt::Display for Visit {
             None => "outside".to_owned(),
         };
         for (depth, visit) in self.iter() {
-            write!(f, "{:1$}", "", 2 * depth)?;
+            write!(f, "{:1$}", "", 2 * depth.min(DEEPEST))?;
             write!(
                 f,
                 "{:?} .. {:?} {}",

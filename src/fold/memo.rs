@@ -2,7 +2,7 @@
 
 use super::{
     Fold,
-    team::{Common, Link, Team},
+    team::{self, Common, Link, Team},
 };
 use crate::{
     ground::{
@@ -292,7 +292,7 @@ where
     let job = move |site: &Site<'_, '_>| {
         let shared = task.get();
         let run = || unwind::contain(|| shared.run(&task, site, ready));
-        if let Err(payload) = shared.team.enter(site, run) {
+        if let Err(payload) = team::enter(shared.team.is_isolated(), site, run) {
             shared.team.fail(site, payload);
         }
         task.done(site);

@@ -27,6 +27,9 @@ pub trait Queue: sealed::Queue {}
 pub trait Gather: sealed::Gather {}
 
 /// When a sleeping worker is woken for work that was split off: at [`EveryPush`], [`OncePerBatch`] or [`EveryKth`].
+///
+/// In a queue for all ([`Shared`]) it makes no difference: there one is woken at a time, and wakes the next if there is more
+/// to do.
 pub trait Wake: sealed::Wake {}
 
 /// Folds in sequence, and splits off siblings for others as they ask for them.

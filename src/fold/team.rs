@@ -32,11 +32,13 @@ pub(super) struct Team {
     pool: *const Inner,
     /// The worker that waits.
     owner: usize,
-    /// The one queue for all, where that is the strategy. Also what a guest has split off: it may leave before its queue
-    /// is empty, and the owner may be in a wait that takes nothing from elsewhere.
+    /// The one queue for all, where that is the strategy. Also what others than the owner have split off, if they are guests,
+    /// who may leave before their queue is empty, or if the owner takes nothing from their queues.
     list: Arc<Commons>,
     /// The parts run isolated, wherever they run.
     isolated: bool,
+    /// The owner's wait takes nothing from other workers.
+    alone: bool,
     pending: Pending,
     panic: Mutex<Option<Payload>>,
     /// There was a panic: whatever is left need not be done.
@@ -65,6 +67,7 @@ impl Team {
             owner: site.worker(),
             list: Arc::default(),
             isolated: site.is_isolated(),
+            alone: site.waits_alone(),
             pending: Pending::new(),
             panic: Mutex::new(None),
             failed: AtomicBool::new(false),
@@ -135,9 +138,9 @@ impl Team {
         }
     }
 
-    /// Runs `f` as a part is to be run.
-    pub(super) fn enter<R>(&self, site: &Site<'_, '_>, f: impl FnOnce() -> R) -> R {
-        if self.isolated { site.isolate(f) } else { f() }
+    /// Whether the parts are to [run](enter) isolated.
+    pub(super) fn is_isolated(&self) -> bool {
+        self.isolated
     }
 
     /// Queues `part`, which is counted already. Says where it is if it can be taken back.
@@ -158,9 +161,10 @@ impl Team {
         site.push_marked(job, announce)
     }
 
-    /// Whether this worker is a guest that may leave before its queue is empty.
+    /// Whether what this worker splits off goes to the list: it is a guest that may leave before its queue is empty, or
+    /// the owner, who may be the only one with nothing to do, would not get it from there.
     fn is_passing(&self, site: &Site<'_, '_>) -> bool {
-        site.is_guest() && !self.is_owner(site)
+        !self.is_owner(site) && (self.alone || site.is_guest())
     }
 
     /// Queues a task, and counts it: on this worker, or in the one queue for all, which [`invite`](Self::invite) is to
@@ -185,9 +189,14 @@ impl Team {
         }
     }
 
-    /// Asks for help with what is in the list.
+    /// Asks for help with what is in the list. Only for whoever has a part that is counted.
     pub(super) fn invite(&self, site: &Site<'_, '_>) {
         Commons::invite(&self.list, site);
+        if !self.is_owner(site) {
+            // It looks at the list before it sleeps and when it is woken; but it may take no invitation. It is there, as
+            // the caller's part is counted.
+            site.pool().unpark(self.owner);
+        }
     }
 }
 
@@ -249,6 +258,12 @@ impl Awaited for Team {
     fn has_job(&self) -> bool {
         !self.list.jobs.is_empty()
     }
+}
+
+/// Runs `f` as a part is to be run, in a team that is `isolated` or not. This does not borrow the team: when the part
+/// is counted as done, in the midst of `f`, that may be gone.
+pub(super) fn enter<R>(isolated: bool, site: &Site<'_, '_>, f: impl FnOnce() -> R) -> R {
+    if isolated { site.isolate(f) } else { f() }
 }
 
 /// A part of a fold that can lie in a queue.

@@ -209,26 +209,28 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
     }
 
     fn split_source(&mut self, weight: Weight) -> Option<Siblings<F>> {
-        let source = self.source.as_mut()?;
-        let (least, most) = source.size_hint();
-        if most == Some(0) {
-            self.source = None;
-            return None;
-        }
-        match (weight, least) {
-            // More than are good to have in one place, or nobody knows how many.
-            (Weight::Light, 0 | BATCH..) => {
-                self.batch = BATCH.min(4 * self.batch);
-                let nodes = self.take_from_source(self.batch.max(least.min(2 * BATCH) / 2));
-                (!nodes.is_empty()).then(|| Siblings::nodes(nodes))
+        loop {
+            let source = self.source.as_mut()?;
+            let (least, most) = source.size_hint();
+            if most == Some(0) {
+                self.source = None;
+                return None;
             }
-            (Weight::Unknown, _) | (Weight::Heavy, 0 | BATCH..) => {
-                self.source.take().map(Siblings::source)
-            }
-            _ => {
-                let nodes = self.take_from_source(least);
-                self.segments.push_back(Segment::Todo(nodes.into_iter()));
-                self.split_source(weight) // if there are more than it said
+            // Not so if it says only that there is one more, each time (`std::iter::successors`).
+            let is_known = most == Some(least) && least < BATCH;
+            match weight {
+                Weight::Light | Weight::Heavy if is_known => {
+                    let nodes = self.take_from_source(least);
+                    self.segments.push_back(Segment::Todo(nodes.into_iter()));
+                    // And again, if there are more than it said.
+                }
+                Weight::Unknown | Weight::Heavy => return self.source.take().map(Siblings::source),
+                // More than are good to have in one place, or nobody knows how many.
+                Weight::Light => {
+                    self.batch = BATCH.min(4 * self.batch);
+                    let nodes = self.take_from_source(self.batch.max(least.min(2 * BATCH) / 2));
+                    return (!nodes.is_empty()).then(|| Siblings::nodes(nodes));
+                }
             }
         }
     }

@@ -4,7 +4,7 @@ use super::{Scheme, Shared, run::Run};
 use crate::{
     fold::{
         Fold,
-        team::{Common, Link, Part},
+        team::{self, Common, Link, Part},
     },
     ground::{
         canary::{Canary, broken},
@@ -206,9 +206,9 @@ impl<F: Fold, S: Scheme> Part for Piece<F, S> {
             return;
         };
         let link = self.shared.clone();
-        let shared = link.get();
-        shared
-            .team()
-            .enter(site, || Run::of_piece(self, siblings, &link, site));
+        let isolated = link.get().team().is_isolated();
+        team::enter(isolated, site, || {
+            Run::of_piece(self, siblings, &link, site);
+        });
     }
 }

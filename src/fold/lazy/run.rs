@@ -91,6 +91,8 @@ pub(super) struct Run<F: Fold, S: Scheme> {
 /// What to do next.
 enum Todo<F: Fold> {
     Visit(F::Node),
+    /// Begin with a piece.
+    Piece(Siblings<F>),
     /// Go on with an open node.
     Enter(F::Heap, F::Children, Option<F::Node>),
     /// Look at the innermost node, which is a broken one.
@@ -140,16 +142,8 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         link: &Link<Shared<F, S>>,
         site: &Site<'_, '_>,
     ) {
-        let mut run = Self::new(Home::Piece(piece));
-        let todo = match siblings.into_only() {
-            Ok(node) => Todo::Visit(node),
-            Err(siblings) => {
-                let broken = Broken::of_piece(siblings);
-                run.stack.push(Frame::Broken(Box::new(broken)));
-                Todo::Look
-            }
-        };
-        run.go_on(todo, link, site);
+        let run = Self::new(Home::Piece(piece));
+        run.go_on(Todo::Piece(siblings), link, site);
     }
 
     fn go_on(mut self, mut todo: Todo<F>, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
@@ -168,8 +162,14 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                 End::Wait(piece) => {
                     // Who takes it up is on another worker, perhaps.
                     self.offers.clear();
-                    match piece.park(self) {
-                        None => break,
+                    // That one may come to the end of the fold, or to a panic after which the results are dropped by
+                    // whoever has the piece last. So this worker is counted for itself until it has let go of it.
+                    shared.team().add(site);
+                    let back = piece.park(self);
+                    unwind::discard(piece);
+                    link.done(site);
+                    match back {
+                        None => return,
                         // It is done meanwhile, or never will be.
                         Some(run) if shared.team.has_failed() => return run.give_up(link, site),
                         Some(run) => {
@@ -222,6 +222,14 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     #[cold]
     fn give_up(mut self, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
         loop {
+            // What nobody has begun with need not wait for somebody to come by. The newest first, as they lie.
+            while let Some(Offer { piece, mark }) = self.offers.pop() {
+                if let Some(siblings) = piece.revoke() {
+                    unwind::discard(siblings);
+                    Self::revoked(&piece, mark, link, site);
+                }
+                unwind::discard(piece);
+            }
             unwind::discard(mem::take(&mut self.stack));
             let waiting = match self.leave() {
                 Home::Caller => None,
@@ -252,6 +260,18 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                     (heap, children, child)
                 }
                 Todo::Enter(heap, children, child) => (heap, children, child),
+                // Here, because the iterator is asked, and that is the user's code.
+                Todo::Piece(siblings) => {
+                    todo = match siblings.into_only() {
+                        Ok(node) => Todo::Visit(node),
+                        Err(siblings) => {
+                            let broken = Broken::of_piece(siblings);
+                            self.stack.push(Frame::Broken(Box::new(broken)));
+                            Todo::Look
+                        }
+                    };
+                    continue;
+                }
                 Todo::Look => match self.look(fold, link, site)? {
                     Ok(next) => {
                         todo = next;
@@ -520,9 +540,19 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         site: &Site<'_, '_>,
     ) {
         let is_it = |offer: &Offer<F, S>| Arc::ptr_eq(&offer.piece, piece);
-        if let Some(at) = self.offers.iter().rposition(is_it)
-            && let Some(mark) = self.offers.remove(at).mark
-        {
+        let at = self.offers.iter().rposition(is_it);
+        let mark = at.and_then(|at| self.offers.remove(at).mark);
+        Self::revoked(piece, mark, link, site);
+    }
+
+    /// A piece was revoked, which lies where `mark` says, if it is still in this worker's queue.
+    fn revoked(
+        piece: &Arc<Piece<F, S>>,
+        mark: Option<Mark>,
+        link: &Link<Shared<F, S>>,
+        site: &Site<'_, '_>,
+    ) {
+        if let Some(mark) = mark {
             team::take_back(site, piece, mark);
         }
         link.done(site);
