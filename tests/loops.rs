@@ -765,7 +765,7 @@ fn a_panic_before_a_stolen_piece_stops_the_loop() {
         };
         let panic = support::panic_of(|| {
             let all = pool.over(0..u64::MAX).eager();
-            all.fold(start, |(), _| (), |(), ()| ())
+            all.fold(start, |(), _| (), |(), ()| ());
         });
         assert!(panic.contains("the second"), "{panic}");
     });
