@@ -24,13 +24,12 @@ const FEWEST: usize = 16;
 /// Which tasks are better left to one worker, of so many of which so many are on the longest way. Mere chains need no
 /// such thing, since they have nothing to steal, and neither do those that wait for nobody.
 fn left_alone(tasks: usize, waves: usize) -> Option<Alone> {
-    let at_most = |width| waves > 1 && 2 * waves <= tasks && tasks <= width * waves;
-    if tasks > FEWEST && tasks <= NARROW.0 && at_most(NARROW.1) {
+    let worth_it = tasks > FEWEST && waves > 1 && 2 * waves <= tasks;
+    let at_most = |width| worth_it && tasks <= width * waves;
+    if tasks <= NARROW.0 && at_most(NARROW.1) {
         Some(Alone::IfSmall)
     } else {
-        at_most(SLIM)
-            .then_some(Alone::IfTiny)
-            .filter(|_| tasks > FEWEST)
+        at_most(SLIM).then_some(Alone::IfTiny)
     }
 }
 

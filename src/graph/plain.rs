@@ -94,7 +94,7 @@ impl Run<'_> {
     #[inline(always)]
     fn goes_on(&self, site: &Site<'_, '_>) -> bool {
         let aim = if self.is_owner(site) {
-            site.aims_at(&self.pending) || site.aims_at(self)
+            site.aims_at(&self.pending)
         } else {
             site.is_outermost() && !site.is_guest()
         };
@@ -161,15 +161,20 @@ impl Run<'_> {
         if !JOINS {
             return self.release_by(|_| true, cx, tables, leads, kept);
         }
-        let missing = |to| tables.missing(to);
         // Whoever joins waits for the end of it, so it must be near.
         let few = leads.others < MOST_AT_ONCE;
         if few && cx.mine && self.bias.begin() {
-            let next = self.release_by(|to| missing(to).arrive_alone(), cx, tables, leads, kept);
+            let next = self.release_by(
+                |to| tables.missing(to).arrive_alone(),
+                cx,
+                tables,
+                leads,
+                kept,
+            );
             self.bias.end();
             return next;
         }
-        self.release_by(|to| missing(to).arrive(), cx, tables, leads, kept)
+        self.release_by(|to| tables.missing(to).arrive(), cx, tables, leads, kept)
     }
 
     #[inline(always)]
