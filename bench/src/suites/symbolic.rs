@@ -23,33 +23,14 @@ use std::{cell::OnceCell, rc::Rc};
 /// Points of which one half evaluates so many at least: tens of microseconds.
 const POINTS_A_PIECE: usize = 64;
 
-impl Both for Filch {
+/// The systems that find their pool by themselves.
+impl<S: for<'c> Joins<Cx<'c> = ()> + Sync> Both for S {
     fn both<A: Send, B: Send>(
         &self,
         a: impl FnOnce() -> A + Send,
         b: impl FnOnce() -> B + Send,
     ) -> (A, B) {
-        filch::join(a, b)
-    }
-}
-
-impl Both for Rayon {
-    fn both<A: Send, B: Send>(
-        &self,
-        a: impl FnOnce() -> A + Send,
-        b: impl FnOnce() -> B + Send,
-    ) -> (A, B) {
-        rayon::join(a, b)
-    }
-}
-
-impl Both for Seq {
-    fn both<A: Send, B: Send>(
-        &self,
-        a: impl FnOnce() -> A + Send,
-        b: impl FnOnce() -> B + Send,
-    ) -> (A, B) {
-        (a(), b())
+        S::join(&mut (), |()| a(), |()| b())
     }
 }
 
