@@ -1,7 +1,7 @@
 //! Which task a worker takes when it is not simply the newest of its own; `lanes.md` has the rules.
 
 use super::{
-    event::{Observer, Source},
+    event::{Event, Observer, Source},
     lanes::{Ageing, Level, Raised},
     queue::{Queue, Strategy},
     worker::Worker,
@@ -88,6 +88,15 @@ impl Turns {
             countdown.left = countdown.left.saturating_sub(steps);
         }
         self.stride = self.left;
+    }
+
+    /// Time has passed: the next turn is that of the injector, unless it has had the last one.
+    pub(super) fn hurry(&mut self) {
+        self.catch_up();
+        if self.injector.left < self.injector.every {
+            self.injector.left = 0;
+        }
+        self.rearm();
     }
 
     fn rearm(&mut self) {
@@ -236,6 +245,36 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         self.queue.oldest().map(|task| (task, Source::Local))
     }
 
+    /// Says that time has passed: at the next step the injector has a turn, though there are tasks in the own queue, unless
+    /// it has had one at the last. For drivers, which have a clock: the worker itself counts tasks, and those may be long.
+    pub fn hurry(&mut self) {
+        self.choice.turns.hurry();
+    }
+
+    /// A search came to `found`. Whoever has injected a task meanwhile may have counted on this search, which had been at the
+    /// injector before; then nobody else knows of it. So that task comes next. If what was found is stolen, it comes first, and
+    /// the stolen one waits in the own queue, where others find it.
+    pub(super) fn after_missed(&mut self, found: (T, Source)) -> Found<T> {
+        let (task, source) = found;
+        if source == Source::Injector || self.core.injector.is_empty() {
+            return Some((task, source));
+        }
+        self.hurry();
+        match source {
+            Source::Steal { victim } if self.queue.keeps_stolen(victim) => {}
+            _ => return Some((task, source)),
+        }
+        if let Err(task) = self.queue.push(task) {
+            return Some((task, source));
+        }
+        self.core.observer.event(self.id, Event::Moved { tasks: 1 });
+        self.core.notify(self.id);
+        match self.take_injected(1) {
+            Some(injected) => Some((injected, Source::Injector)),
+            None => Some((self.queue.pop()?, Source::Local)),
+        }
+    }
+
     /// Takes a normal task from where no search is needed.
     fn take_normal(&mut self) -> Found<T> {
         // While there are always urgent ones this is the only turn that the others get.
@@ -381,6 +420,11 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
     use super::*;
+    use crate::engine::{Core, PerWorker, Settings, Step};
+    use std::sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    };
 
     /// At which of the first `steps` steps it is the turn of the injector and of the Low ones, if each turn is
     /// taken at once; `early` steps look at the turns before they are due.
@@ -428,5 +472,82 @@ mod tests {
             turns.rearm();
             assert!(turns.tick(), "the next step looks again");
         }
+    }
+    #[test]
+    fn time_brings_a_turn_forward_but_not_two_in_a_row() {
+        let mut turns = Turns::new(61, 0);
+        turns.hurry();
+        assert!(!turns.tick(), "it has just begun");
+        for _ in 0..3 {
+            turns.hurry();
+            assert!(turns.tick());
+            turns.catch_up();
+            assert!(turns.injector.is_due());
+            turns.injector.restart();
+            turns.rearm();
+            // The next task is one of the worker's own, however much time passes.
+            turns.hurry();
+            assert!(!turns.tick());
+        }
+        // Those who never have one have none.
+        let mut never = Turns::new(0, 0);
+        never.tick();
+        never.hurry();
+        assert!(!never.tick());
+    }
+
+    type TestCore = Core<u32, PerWorker, Injects>;
+
+    /// Injects a task when it is armed, at the end of a hunt: after the searcher has looked at the injector.
+    struct Injects {
+        armed: AtomicBool,
+        core: OnceLock<&'static TestCore>,
+    }
+
+    impl Observer for Injects {
+        fn event(&self, _worker: usize, event: Event) {
+            if matches!(event, Event::Searched { .. }) && self.armed.swap(false, Relaxed) {
+                self.core.get().unwrap().inject(9).unwrap();
+            }
+        }
+    }
+
+    /// What a worker runs, in order, that steals a task while another one is injected.
+    fn order_of_stolen(thief_is_modest: bool, victim_wishes: bool) -> Vec<u32> {
+        let observer = Injects {
+            armed: AtomicBool::new(false),
+            core: OnceLock::new(),
+        };
+        let core = TestCore::new(Settings::new(2), &Default::default(), observer).unwrap();
+        let core: &'static TestCore = Box::leak(Box::new(core));
+        core.observer().core.set(core).ok().unwrap();
+        let (mut busy, mut thief) = (core.enter(0), core.enter(1));
+        if thief_is_modest {
+            thief.queue.steal_one_by_one();
+        }
+        core.inject(0).unwrap();
+        let mut order = Vec::new();
+        let _ran = busy.step(|_, mut active| {
+            assert!(
+                matches!(thief.step(|_, _| ()), Step::Idle(_)),
+                "it searches"
+            );
+            active.queue().set_one_by_one(victim_wishes);
+            active.spawn_local(1).unwrap();
+            active.spawn_local(2).unwrap();
+            core.observer().armed.store(true, Relaxed);
+            while order.len() < 3 {
+                let _step = thief.step(|task, _| order.push(task));
+            }
+        });
+        order
+    }
+
+    #[test]
+    fn who_steals_while_somebody_counts_on_it_sees_to_that_first() {
+        assert_eq!(order_of_stolen(false, false), [9, 1, 2]);
+        // Where it must not wait it runs at once, and then the other.
+        assert_eq!(order_of_stolen(true, false), [1, 9, 2]);
+        assert_eq!(order_of_stolen(false, true), [1, 9, 2]);
     }
 }

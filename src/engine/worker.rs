@@ -262,7 +262,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             }
         };
         self.found();
-        Ok(found)
+        // If what was there has gone again, the next step looks anew.
+        self.after_missed(found)
+            .ok_or(Step::Idle(IdleAction::Spin(1)))
     }
 
     /// Looks where a worker that has run out need not search.
