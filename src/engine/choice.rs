@@ -7,6 +7,10 @@ use super::{
     worker::Worker,
 };
 use crate::ground::canary::{Canary, broken};
+use std::mem;
+
+/// How many tasks from outside come at a turn, if tasks are short.
+const AT_A_TURN: usize = 8;
 
 /// Counts down to somebody's turn.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +51,8 @@ pub(super) struct Turns {
     stride: u32,
     injector: Countdown,
     low: Countdown,
+    /// The turn of the injector that is due comes before so many tasks as it should: they are long.
+    hurried: bool,
 }
 
 impl Turns {
@@ -56,6 +62,7 @@ impl Turns {
             stride: 0,
             injector: Countdown::new(injector),
             low: Countdown::new(low),
+            hurried: false,
         };
         turns.rearm();
         turns
@@ -94,6 +101,7 @@ impl Turns {
     pub(super) fn hurry(&mut self) {
         self.catch_up();
         if self.injector.left < self.injector.every {
+            self.hurried = self.injector.left > 0;
             self.injector.left = 0;
         }
         self.rearm();
@@ -226,12 +234,11 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             return found;
         }
         if self.choice.turns.injector.is_due() {
-            self.choice.turns.injector.restart();
-            if let Some(task) = self.take_mail().or_else(|| self.take_injected(1)) {
+            if let Some(task) = self.take_turn_of_injector() {
                 return Some((task, Source::Injector));
             }
         }
-        if !std::mem::take(&mut self.yielded) {
+        if !mem::take(&mut self.yielded) {
             return None;
         }
         // In turns, so that neither the tasks from outside nor our own older ones have to wait for
@@ -275,12 +282,24 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         }
     }
 
+    /// It is the turn of those from outside. If tasks are short, a few of them come together: a worker that feeds itself with
+    /// tasks of fifty nanoseconds would else leave a microsecond or two between them.
+    fn take_turn_of_injector(&mut self) -> Option<T> {
+        let turns = &mut self.choice.turns;
+        turns.injector.restart();
+        let most = if mem::take(&mut turns.hurried) {
+            1
+        } else {
+            AT_A_TURN
+        };
+        self.take_mail().or_else(|| self.take_injected_now(most))
+    }
+
     /// Takes a normal task from where no search is needed.
     fn take_normal(&mut self) -> Found<T> {
         // While there are always urgent ones this is the only turn that the others get.
         if self.choice.turns.injector.is_due() {
-            self.choice.turns.injector.restart();
-            if let Some(task) = self.take_mail().or_else(|| self.take_injected(1)) {
+            if let Some(task) = self.take_turn_of_injector() {
                 return Some((task, Source::Injector));
             }
         }
@@ -314,7 +333,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
 
     /// Takes a task from the worker's box every other time.
     fn take_own_box_in_turn(&mut self, raised: Raised) -> Found<T> {
-        if raised.boxes() && !std::mem::take(&mut self.choice.boxed_last) {
+        if raised.boxes() && !mem::take(&mut self.choice.boxed_last) {
             return self.take_own_box(raised);
         }
         None
