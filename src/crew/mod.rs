@@ -19,7 +19,7 @@ pub(crate) use parker::Parkers;
 pub use seat::PoolThread;
 pub use timer::TimerError;
 
-use rounds::Rounds;
+pub(crate) use rounds::Rounds;
 
 use crate::{
     engine::{Active, Core, IdleAction, Observer, Step, Strategy},
@@ -85,7 +85,14 @@ where
     }
 
     fn run(&self, id: usize, state: S) -> S {
-        let state = drive(&self.core, id, &self.parkers, &*self.work, state);
+        let state = drive(
+            &self.core,
+            id,
+            &self.parkers,
+            &*self.work,
+            state,
+            Rounds::new(),
+        );
         self.work.end();
         state
     }
@@ -318,6 +325,7 @@ pub(crate) fn drive<T, S, Q, O>(
     parkers: &Parkers,
     work: &impl Work<T, S, Q, O>,
     mut state: S,
+    mut rounds: Rounds,
 ) -> S
 where
     T: Send,
@@ -326,7 +334,7 @@ where
 {
     // Whoever drops a pool without threads may be unwinding already, and drives all the same.
     unwind::or_abort(|| {
-        let (mut worker, mut rounds) = (core.enter(id), Rounds::new());
+        let mut worker = core.enter(id);
         loop {
             thread::point();
             match worker.step(|task, active| work.run(task, active, &mut state)) {

@@ -15,17 +15,28 @@ const TURN: u64 = 200_000;
 const MOST: u32 = 255;
 
 /// See the module.
-pub(super) struct Rounds {
+pub(crate) struct Rounds {
     looks: Looks,
     /// When those from outside had their last turn.
     turn: u64,
+    /// Whether it wakes those whose time has come.
+    wakes: bool,
 }
 
 impl Rounds {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             looks: Looks::new(MOST),
             turn: 0,
+            wakes: true,
+        }
+    }
+
+    /// For a thread that works for a pool in the middle of something else, and wakes nobody there.
+    pub(crate) fn in_between() -> Self {
+        Self {
+            wakes: false,
+            ..Self::new()
         }
     }
 
@@ -48,7 +59,7 @@ impl Rounds {
     fn look<T: Send, Q: Strategy, O: Observer>(&mut self, worker: &mut Worker<'_, T, Q, O>) {
         let now = thread::nanos();
         self.looks.look(now);
-        if Timer::global().is_due() {
+        if self.wakes && Timer::global().is_due() {
             Timer::global().wake_due();
         }
         if now.saturating_sub(self.turn) >= TURN {

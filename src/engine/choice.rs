@@ -101,10 +101,27 @@ impl Turns {
     pub(super) fn hurry(&mut self) {
         self.catch_up();
         if self.injector.left < self.injector.every {
-            self.hurried = self.injector.left > 0;
-            self.injector.left = 0;
+            self.bring_forward();
         }
         self.rearm();
+    }
+
+    /// The next turn is that of the injector.
+    fn force(&mut self) {
+        self.catch_up();
+        self.bring_forward();
+        self.rearm();
+    }
+
+    fn bring_forward(&mut self) {
+        if self.injector.left > 0 {
+            (self.injector.left, self.hurried) = (0, true);
+        }
+    }
+
+    /// If there is a turn of the injector, one task is enough.
+    pub(super) fn be_modest(&mut self) {
+        self.hurried = true;
     }
 
     fn rearm(&mut self) {
@@ -266,7 +283,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         if source == Source::Injector || self.core.injector.is_empty() {
             return Some((task, source));
         }
-        self.hurry();
+        self.choice.turns.force();
         match source {
             Source::Steal { victim } if self.queue.keeps_stolen(victim) => {}
             _ => return Some((task, source)),
@@ -508,6 +525,10 @@ mod tests {
             turns.hurry();
             assert!(!turns.tick());
         }
+        // Told twice, it is still one task.
+        turns.hurry();
+        turns.hurry();
+        assert!(turns.injector.is_due() && turns.hurried);
         // Those who never have one have none.
         let mut never = Turns::new(0, 0);
         never.tick();

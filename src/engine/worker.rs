@@ -318,6 +318,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             self.choice.turns.put_off();
             return None; // the next step looks, and knows that the worker has run out
         }
+        // In the middle of a task, which goes on behind what comes.
+        self.choice.turns.be_modest();
         let (task, source) = self.find_other()?;
         if self.quiet {
             self.speak_up();

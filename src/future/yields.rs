@@ -45,7 +45,7 @@ impl Future for YieldNow {
 /// stack, a few at a time.
 ///
 /// Costs about a nanosecond when nobody waits, so a loop may call it every few microseconds. While some future waits for a
-/// time, it looks at the clock every 10 µs or so. On a thread that is no
+/// time, it looks at the clock now and then, which makes it a nanosecond more. On a thread that is no
 /// worker, and in an [`isolate`](crate::isolate), it does nothing.
 ///
 /// ```

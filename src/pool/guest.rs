@@ -6,7 +6,7 @@
 
 use super::{Inner, Pool, PoolBuilder, builder::Jobs, site::Site, task};
 use crate::{
-    crew::{drive, stay},
+    crew::{Rounds, drive, stay},
     engine::Step,
     ground::{
         sync::{AtomicU64, Ordering},
@@ -151,11 +151,11 @@ impl Inner {
     pub(super) fn run_out(self: &Arc<Self>) {
         // What runs here is not part of the task that the caller is in.
         let _aside = task::set_aside();
-        Site::leave();
         let place = self.place();
         let id = self.threads + place;
         self.parkers.register(id);
-        drive(&self.core, id, &self.parkers, &Jobs(self.clone()), ());
+        let (jobs, rounds) = (Jobs(self.clone()), Rounds::in_between());
+        drive(&self.core, id, &self.parkers, &jobs, (), rounds);
         self.guests.give_back(place);
     }
 }

@@ -32,7 +32,8 @@ impl Press<'_> {
     /// Whether it may be.
     #[inline(always)]
     pub(crate) fn is_felt(&self) -> bool {
-        self.0.is_pressed() || Timer::global().is_waited_for()
+        let timer = Timer::global();
+        self.0.is_pressed() || timer.is_waited_for() && timer.glance()
     }
 }
 
@@ -101,7 +102,10 @@ impl Site<'_, '_> {
 
     /// Whether a job should end here that can go on later, so that something urgent comes first.
     pub(crate) fn should_give_way(&self) -> bool {
-        self.is_pressed() && !self.waits_alone()
+        if Timer::global().is_due() {
+            self.wake_due();
+        }
+        self.pool().core().is_pressed() && !self.waits_alone()
     }
 
     /// [`give_way`](Self::give_way) in what may be the poll of a future, and is long then.

@@ -162,16 +162,18 @@ impl<'w, 'c> Site<'w, 'c> {
     /// task here is, and what wakers do is no part of it.
     #[inline(always)]
     fn watch_clock(&self) {
-        if Timer::global().is_waited_for() {
-            self.watch_clock_in_turn();
+        if Timer::global().is_waited_for() && Timer::global().glance() {
+            self.wake_due();
         }
     }
 
-    #[inline(never)]
-    fn watch_clock_in_turn(&self) {
+    /// Wakes those whose time has come.
+    #[cold]
+    pub(super) fn wake_due(&self) {
         // Where others are left alone, so are their futures: there may be a lock around this.
-        if Timer::global().glance() && !self.waits_alone() {
-            let (_restore, _aside) = (Restore(CURRENT.replace(ptr::null())), task::set_aside());
+        if !self.waits_alone() {
+            let _restore = Restore(CURRENT.replace(ptr::null()));
+            let _aside = task::set_aside();
             Timer::global().wake_due();
         }
     }
@@ -257,11 +259,6 @@ impl<'w, 'c> Site<'w, 'c> {
     /// This worker will not take that job soon: others may.
     pub(crate) fn speak_up(&self) {
         self.active().speak_up();
-    }
-
-    /// This thread goes to work for another pool, in the middle of a task or not.
-    pub(crate) fn leave() {
-        Self::with(|site| site.map(Site::turn_away));
     }
 
     /// This thread goes to work for another pool in the middle of this task: nobody knows for how long.

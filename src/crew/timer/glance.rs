@@ -30,11 +30,14 @@ use std::{
 };
 
 /// The most times that somebody who comes by does not look: if those were short and the next ones are long, that is how
-/// many of those pass.
-const MOST: u32 = 15;
+/// many of those pass before one does, unless the thread of the timer is sooner.
+const MOST: u32 = 63;
 
 /// The most entries that are seen to in one go: a task goes on behind them.
 const AT_ONCE: usize = 16;
+
+/// How long an entry that is due is left to the thread before those who come by look at it again, in nanoseconds.
+const LEFT_TO_THREAD: u64 = 100_000;
 
 /// Nobody waits for any time.
 const NEVER: u64 = u64::MAX;
@@ -67,6 +70,15 @@ impl Next {
         }
     }
 
+    /// The first entry is left to the thread, if it is due. Called with the lock held.
+    fn leave_if_due(&self, now: Instant) {
+        let now = self.nanos_of(now);
+        if self.nanos.get() <= now {
+            self.nanos
+                .set(now.saturating_add(LEFT_TO_THREAD).min(NEVER - 1));
+        }
+    }
+
     fn nanos_of(&self, at: Instant) -> u64 {
         let since = at.saturating_duration_since(*self.epoch.get_or_init(Instant::now));
         u64::try_from(since.as_nanos()).map_or(NEVER - 1, |nanos| nanos.min(NEVER - 1))
@@ -76,6 +88,9 @@ impl Next {
 thread_local! {
     /// How often this thread looks in the middle of its tasks.
     static LOOKS: Cell<Looks> = const { Cell::new(Looks::new(MOST)) };
+
+    /// This thread wakes somebody in passing.
+    static IN_PASSING: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Timer {
@@ -87,15 +102,21 @@ impl Timer {
 
     /// A look in passing, if somebody is waiting: whether it seems that a time has come. Then the caller should
     /// [wake](Self::wake_due) those who wait for it.
+    #[inline(always)]
     pub(crate) fn glance(&self) -> bool {
         let mut looks = LOOKS.get();
-        let looked = looks.come_by().then(|| {
-            let now = self.next.nanos_of(Instant::now());
-            looks.look(now);
-            now
-        });
+        let look = looks.come_by();
         LOOKS.set(looks);
-        looked.is_some_and(|now| self.has_come(now))
+        look && self.look()
+    }
+
+    #[inline(never)]
+    fn look(&self) -> bool {
+        let mut looks = LOOKS.get();
+        let now = self.next.nanos_of(Instant::now());
+        looks.look(now);
+        LOOKS.set(looks);
+        self.has_come(now)
     }
 
     /// Whether it seems, without waiting for a turn, that somebody's time has come.
@@ -114,21 +135,43 @@ impl Timer {
     pub(crate) fn wake_due(&self) {
         let now = Instant::now();
         for _ in 0..AT_ONCE {
-            let Some(alarm) = self.try_lock().and_then(|mut state| {
-                // In a child process they are those of the parent's pools, until the thread is there.
-                let here = state.process == Some(process::id());
-                let trusted = |alarm: &Alarm| here && self.trusts(alarm);
-                let alarm = state.queue.pop_due_if(now, trusted);
-                self.next.set(state.queue.next_at());
-                alarm
-            }) else {
+            let Some(mut state) = self.try_lock() else {
                 return;
             };
+            // In a child process they are those of the parent's pools, until the thread is there.
+            let here = state.process == Some(process::id());
+            let trusted = |alarm: &Alarm| here && self.trusts(alarm);
+            let Some(alarm) = state.queue.pop_due_if(now, trusted) else {
+                return self.next.leave_if_due(now);
+            };
+            self.next.set(state.queue.next_at());
+            drop(state);
+            IN_PASSING.set(true);
             alarm.ring();
+            IN_PASSING.set(false);
         }
     }
 
-    /// From now on wakers with these functions may be woken in the middle of anything: they don't block, and run nobody's code.
+    /// Whether this is a waker that somebody wakes in passing, in the middle of a task that has nothing to do with it.
+    pub(crate) fn is_in_passing() -> bool {
+        IN_PASSING.get()
+    }
+
+    /// Calls `callback` on the thread of the timer, soon. It comes back if there is none.
+    pub(crate) fn soon(
+        &'static self,
+        callback: impl FnOnce() + Send + 'static,
+    ) -> Result<(), impl FnOnce()> {
+        if self.ensure_thread().is_err() {
+            return Err(callback);
+        }
+        // The thread stays.
+        let _ticket = self.insert_with(Instant::now(), Alarm::Call(Box::new(callback)), |_| Ok(()));
+        Ok(())
+    }
+
+    /// From now on wakers with these functions may be woken in the middle of anything: they don't block, and run nobody's code
+    /// when they are woken [in passing](Self::is_in_passing).
     pub(crate) fn trust(&self, wakers: &'static RawWakerVTable) {
         self.next.trusted.get_or_init(|| wakers);
     }

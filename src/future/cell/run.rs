@@ -83,9 +83,18 @@ impl Ticket {
 
     fn inject(self, pool: &Inner, level: Level) {
         if let Err(refused) = pool.core().inject_at(level, self.into_job()) {
-            if let Ok(data) = refused.into_inner().take_data(run) {
-                // SAFETY: the job was one of ours, and has come back.
-                unsafe { refuse(cell_of(data), pool) };
+            let (job, share) = (refused.into_inner(), pool.share());
+            let end = move || {
+                if let Ok(data) = job.take_data(run) {
+                    // SAFETY: the job was one of ours, and has come back.
+                    unsafe { refuse(cell_of(data), &share) };
+                }
+            };
+            // What it drops is anybody's, and not for the middle of a task.
+            if !Timer::is_in_passing() {
+                end();
+            } else if let Err(end) = Timer::global().soon(end) {
+                end();
             }
         } else if let Some(kept) = pool.kept() {
             kept.ring();
