@@ -6,6 +6,7 @@
 
 use super::{Inner, Pool, job::Job, latch::Awaited, slab::Slab, task};
 use crate::{
+    crew::timer::Timer,
     engine::{Active, IdleAction, Mark, PerWorker, Queue, Step},
     ground::{
         sys::{memory, stack},
@@ -147,6 +148,31 @@ impl<'w, 'c> Site<'w, 'c> {
         f(self)
     }
 
+    /// Whether somebody should come in between: something urgent waits, or will now that a time has come.
+    #[inline(always)]
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.watch_clock();
+        self.pool.core().is_pressed()
+    }
+
+    /// Looks at the clock in passing, for those who wait for a time. They are woken as from outside: nobody knows how long the
+    /// task here is, and what wakers do is no part of it.
+    #[inline(always)]
+    fn watch_clock(&self) {
+        if Timer::global().is_waited_for() {
+            self.watch_clock_in_turn();
+        }
+    }
+
+    #[inline(never)]
+    fn watch_clock_in_turn(&self) {
+        // Where others are left alone, so are their futures: there may be a lock around this.
+        if Timer::global().glance() && !self.waits_alone() {
+            let (_restore, _aside) = (Restore(CURRENT.replace(ptr::null())), task::set_aside());
+            Timer::global().wake_due();
+        }
+    }
+
     /// Calls `f` on the innermost site of `pool` that this thread is in, or as a guest of it.
     #[cold]
     pub(crate) fn on_outer<R>(&self, pool: &Inner, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
@@ -228,6 +254,11 @@ impl<'w, 'c> Site<'w, 'c> {
     /// This worker will not take that job soon: others may.
     pub(crate) fn speak_up(&self) {
         self.active().speak_up();
+    }
+
+    /// This thread goes to work for another pool, in the middle of a task or not.
+    pub(crate) fn leave() {
+        Self::with(|site| site.map(Site::turn_away));
     }
 
     /// This thread goes to work for another pool in the middle of this task: nobody knows for how long.
@@ -321,7 +352,11 @@ impl<'w, 'c> Site<'w, 'c> {
         let newest = self.active().queue().owner().newest()?;
         // SAFETY: a job is two words, and has no destructor. It may have been stolen, so only its words are looked at.
         let newest = unsafe { newest.assume_init_ref() };
-        if !newest.data(run).is_some_and(wanted) || !self.active().goes_on() {
+        if !newest.data(run).is_some_and(wanted) {
+            return None;
+        }
+        self.watch_clock();
+        if !self.active().goes_on() {
             return None;
         }
         let job = self.pop()?;
@@ -429,6 +464,7 @@ impl<'w, 'c> Site<'w, 'c> {
         let mut exits = 0;
         while !event.happened() {
             thread::point();
+            self.watch_clock();
             let others = !self.waits_alone();
             // Futures that wake themselves may never leave the own queue empty.
             if self.active().serves_older() && self.run_beside(event) {
