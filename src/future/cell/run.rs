@@ -166,7 +166,7 @@ unsafe fn run(data: *const (), site: &Site<'_, '_>) {
         // SAFETY: it is started.
         return unsafe { end(cell, pool) };
     }
-    site.fetch_newest();
+    site.fetch_soon();
     let before = pool.kept().map(|_| POLLED.replace(cell.as_ptr()));
     let polled = {
         // It may run in the middle of a task, and is no part of it.
