@@ -250,10 +250,10 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         if let found @ Some(_) = self.take_pressing(raised, turn) {
             return found;
         }
-        if self.choice.turns.injector.is_due() {
-            if let Some(task) = self.take_turn_of_injector() {
-                return Some((task, Source::Injector));
-            }
+        if self.choice.turns.injector.is_due()
+            && let Some(task) = self.take_turn_of_injector()
+        {
+            return Some((task, Source::Injector));
         }
         if !mem::take(&mut self.yielded) {
             return None;
@@ -315,10 +315,10 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// Takes a normal task from where no search is needed.
     fn take_normal(&mut self) -> Found<T> {
         // While there are always urgent ones this is the only turn that the others get.
-        if self.choice.turns.injector.is_due() {
-            if let Some(task) = self.take_turn_of_injector() {
-                return Some((task, Source::Injector));
-            }
+        if self.choice.turns.injector.is_due()
+            && let Some(task) = self.take_turn_of_injector()
+        {
+            return Some((task, Source::Injector));
         }
         if let Some(task) = self.take_own() {
             return Some((task, Source::Local));
