@@ -78,14 +78,16 @@ impl Calm {
 /// After so many guarded pops in a row without a steal the owner stops guarding.
 ///
 /// A guarded pop costs a fence, 2 to 8 ns; the next thief's knock costs it a process-wide barrier, 1 to 2 µs (8
-/// to 19 µs measured on a virtual machine), and everybody who runs a short interruption. Waiting until the fences have cost about as much as
-/// the barrier would is within a factor of two of knowing the future.
-const CALM_AFTER: u32 = if cfg!(filch_loom) { 1 } else { 256 };
+/// to 19 µs measured on a virtual machine), and everybody who runs an interruption. Waiting until the fences have cost about as
+/// much as both is within a factor of two of knowing the future; and whoever is woken for what is in the deque should still
+/// find it open. With 256 every steal had to knock in a tree of joins that is done in 100 µs, and two workers were slower than
+/// one (`filch-bench join --quick`, case `nqueens`; `docs/decisions/0002-deque.md`).
+pub(super) const CALM_AFTER: u32 = if cfg!(filch_loom) { 1 } else { 4096 };
 
 /// How many times longer the owner guards while a thief is knocking: some 100 µs in all, several times what a
-/// barrier takes. With as many pops as for an open deque the owner calmed down before the thief was in, and no
+/// barrier takes. With 256 pops the owner calmed down before the thief was in, and no
 /// thief ever got in (`filch-bench join`, case `fib` with two workers).
-const KNOCKING: u32 = 64;
+const KNOCKING: u32 = if cfg!(filch_loom) { 64 } else { 4 };
 
 impl<'a, T: Send> Owner<'a, T> {
     /// For `Deque::owner`, which makes sure that there is one at a time.

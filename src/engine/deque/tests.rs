@@ -1,4 +1,4 @@
-use super::{Capacity, Deque, Front, Index, Steal};
+use super::{Capacity, Deque, Front, Index, Steal, owner::CALM_AFTER};
 use proptest::prelude::*;
 use std::{
     collections::{HashMap, VecDeque},
@@ -89,16 +89,20 @@ fn the_owner_calms_down_and_thieves_knock_again() {
         return; // the owner always guards here
     }
     let mut owner = deque.owner().unwrap();
-    (0..1_000).for_each(|task| owner.push(task).unwrap());
+    let tasks = 2 * CALM_AFTER;
+    (0..tasks).for_each(|task| owner.push(task).unwrap());
     assert!(front(&deque).is_quiet());
     assert_eq!(deque.steal(), Steal::Taken(0));
     assert!(front(&deque).is_open());
-    for task in (600..1_000).rev() {
+    // The first pop has seen that a thief was here, and is not counted.
+    for task in (tasks - CALM_AFTER..tasks).rev() {
         assert_eq!(owner.pop(), Some(task));
+        assert!(front(&deque).is_open(), "too early: {deque:?}");
     }
+    assert_eq!(owner.pop(), Some(tasks - CALM_AFTER - 1));
     assert!(
         front(&deque).is_quiet(),
-        "400 pops without a thief: {deque:?}"
+        "so many pops without a thief: {deque:?}"
     );
     // The last task of a quiet deque leaves the front alone; the next thief finds what comes after.
     while owner.pop().is_some() {}
@@ -118,7 +122,7 @@ fn the_owner_calms_down_at_the_last_task_too() {
     let mut owner = deque.owner().unwrap();
     owner.push(0).unwrap();
     assert_eq!(deque.steal(), Steal::Taken(0));
-    for task in 0..400 {
+    for task in 0..=CALM_AFTER {
         owner.push(task).unwrap();
         assert_eq!(owner.pop(), Some(task));
     }
