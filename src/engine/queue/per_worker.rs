@@ -308,6 +308,10 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
         self.owner.oldest()
     }
 
+    fn has_own(&self) -> bool {
+        !self.owner.is_empty()
+    }
+
     fn try_acquire(&mut self, hunt: &mut Hunt<'_>) -> Acquired<T> {
         let (mut hesitated, mut looked, mut left_alone) = (false, false, false);
         while let Some(victim) = hunt.next_victim() {
