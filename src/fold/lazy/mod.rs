@@ -1,9 +1,11 @@
 //! Folds in sequence, and splits off what others ask for.
 
 mod broken;
+mod frame;
 mod pace;
 mod piece;
 mod run;
+mod walk;
 
 use super::{
     Fold,

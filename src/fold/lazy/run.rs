@@ -3,8 +3,10 @@
 use super::{
     Scheme, Shared,
     broken::{Broken, Next, Segment, Sink},
+    frame::Frame,
     pace::{Beat, Weight},
     piece::{Piece, Results, Siblings},
+    walk::{Descended, Followed, Swept, enter},
 };
 use crate::{
     engine::Mark,
@@ -19,47 +21,6 @@ use crate::{
     pool::site::Site,
 };
 use std::{mem, sync::Arc};
-
-/// A node whose children are being folded.
-enum Frame<F: Fold, S: Scheme> {
-    Open(F::Heap, F::Children),
-    /// All that is left of its children is in one piece.
-    Given(F::Heap, Arc<Piece<F, S>>),
-    /// Anything else that becomes of children that others may fold.
-    Broken(Box<Broken<F, S>>),
-    /// On the way from one to the other.
-    Gone,
-}
-
-impl<F: Fold, S: Scheme> Frame<F, S> {
-    /// Whether it has no children to give for sure.
-    fn is_empty(&self) -> bool {
-        match self {
-            Frame::Open(_, children) => children.size_hint().1 == Some(0),
-            Frame::Broken(_) => false,
-            Frame::Given(..) | Frame::Gone => true,
-        }
-    }
-}
-
-/// A place on the stack, to be [filled](fill).
-///
-/// `Vec::push` has to be ready to drop what it is given, so that is written to memory, in pieces, and read back as a whole,
-/// which costs more than the node does (five of thirteen nanoseconds, in a chain). Here the place is there before what
-/// goes there is made.
-#[inline(always)]
-fn place<F: Fold, S: Scheme>(stack: &mut Vec<Frame<F, S>>) -> &mut Frame<F, S> {
-    stack.push(Frame::Gone);
-    let last = stack.len() - 1;
-    &mut stack[last]
-}
-
-/// Fills a place.
-#[inline(always)]
-fn fill<F: Fold, S: Scheme>(place: &mut Frame<F, S>, frame: Frame<F, S>) {
-    // What was there has nothing to drop.
-    mem::forget(mem::replace(place, frame));
-}
 
 /// Where the result goes.
 enum Home<F: Fold, S: Scheme> {
@@ -78,12 +39,14 @@ struct Offer<F: Fold, S: Scheme> {
 /// be left at a piece and taken up by another worker.
 pub(super) struct Run<F: Fold, S: Scheme> {
     home: Home<F, S>,
-    stack: Vec<Frame<F, S>>,
+    pub(super) stack: Vec<Frame<F, S>>,
+    /// The heaps of nodes with an only child, see [`Frame::Line`].
+    pub(super) lines: Vec<F::Heap>,
     /// The nodes below this one on the stack have no children to give.
-    cursor: usize,
+    pub(super) cursor: usize,
     /// Oldest first.
     offers: Vec<Offer<F, S>>,
-    beat: Beat,
+    pub(super) beat: Beat,
     /// Nothing was offered yet by this worker.
     first_offer: bool,
 }
@@ -106,22 +69,14 @@ enum End<F: Fold, S: Scheme> {
 }
 
 /// Somebody has panicked.
-struct Stop;
-
-/// How far a sweep over children came.
-enum Swept<F: Fold> {
-    Done,
-    /// To a child with children of its own, of which this is the first.
-    Inner(F::Heap, F::Children, F::Node),
-    /// To this child, when a look was due.
-    Due(F::Node),
-}
+pub(super) struct Stop;
 
 impl<F: Fold, S: Scheme> Run<F, S> {
     fn new(home: Home<F, S>) -> Self {
         Self {
             home,
             stack: Vec::new(),
+            lines: Vec::new(),
             cursor: 0,
             offers: Vec::new(),
             beat: Beat::new(),
@@ -231,6 +186,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                 unwind::discard(piece);
             }
             unwind::discard(mem::take(&mut self.stack));
+            unwind::discard(mem::take(&mut self.lines));
             let waiting = match self.leave() {
                 Home::Caller => None,
                 Home::Piece(piece) => piece.give_up(),
@@ -253,12 +209,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         let fold = &shared.fold;
         loop {
             let (heap, children, child) = match todo {
-                Todo::Visit(node) => {
-                    let heap = fold.init(&node);
-                    let mut children = fold.children(node);
-                    let child = children.next();
-                    (heap, children, child)
-                }
+                Todo::Visit(node) => enter(fold, node),
                 Todo::Enter(heap, children, child) => (heap, children, child),
                 // Here, because the iterator is asked, and that is the user's code.
                 Todo::Piece(siblings) => {
@@ -280,97 +231,26 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                     Err(end) => return Ok(end),
                 },
             };
-            let result = self.descend(fold, (heap, children, child), link, site)?;
+            let result = match self.descend(fold, (heap, children, child), link, site)? {
+                Descended::Result(result) => result,
+                Descended::Line(heap, child) => match self.follow(fold, heap, child) {
+                    Followed::Leaf(result) => result,
+                    Followed::Node(heap, children, first) => {
+                        todo = Todo::Enter(heap, children, Some(first));
+                        continue;
+                    }
+                    Followed::Due(child) => {
+                        self.consider(link, site)?;
+                        todo = Todo::Visit(child);
+                        continue;
+                    }
+                },
+            };
             todo = match self.rise(fold, result) {
                 Ok(todo) => todo,
                 Err(end) => return Ok(end),
             };
         }
-    }
-
-    /// Folds what is below an open node, and then the nodes that it is in, up to a broken one or the root.
-    fn descend(
-        &mut self,
-        fold: &F,
-        open: (F::Heap, F::Children, Option<F::Node>),
-        link: &Link<Shared<F, S>>,
-        site: &Site<'_, '_>,
-    ) -> Result<F::Result, Stop> {
-        let (mut heap, mut children, mut next) = open;
-        let mut left = self.beat.left();
-        loop {
-            let Some(child) = next else {
-                let result = fold.finalize(heap);
-                match self.stack.pop() {
-                    Some(Frame::Open(above, rest)) => {
-                        self.cursor = self.cursor.min(self.stack.len());
-                        (heap, children) = (above, rest);
-                        fold.accumulate(&mut heap, result);
-                        next = children.next();
-                        continue;
-                    }
-                    other => {
-                        if let Some(other) = other {
-                            self.stack.push(other);
-                        }
-                        self.beat.set_left(left);
-                        return Ok(result);
-                    }
-                }
-            };
-            left -= 1;
-            if left == 0 {
-                self.stack.push(Frame::Open(heap, children));
-                self.consider(link, site)?;
-                left = self.beat.left();
-                heap = fold.init(&child);
-                children = fold.children(child);
-                next = children.next();
-                continue;
-            }
-            let inner = fold.init(&child);
-            let mut below = fold.children(child);
-            match below.next() {
-                // A leaf is not opened.
-                None => {
-                    fold.accumulate(&mut heap, fold.finalize(inner));
-                    next = children.next();
-                }
-                grandchild => {
-                    fill(place(&mut self.stack), Frame::Open(heap, children));
-                    (heap, children) = (inner, below);
-                    next = grandchild;
-                }
-            }
-        }
-    }
-
-    /// Folds leaves until there is something else to do.
-    #[inline(always)]
-    fn sweep(
-        &mut self,
-        fold: &F,
-        nodes: &mut impl Iterator<Item = F::Node>,
-        mut put: impl FnMut(F::Result),
-    ) -> Swept<F> {
-        let mut left = self.beat.left();
-        let swept = loop {
-            let Some(node) = nodes.next() else {
-                break Swept::Done;
-            };
-            left -= 1;
-            if left == 0 {
-                break Swept::Due(node);
-            }
-            let heap = fold.init(&node);
-            let mut children = fold.children(node);
-            match children.next() {
-                None => put(fold.finalize(heap)),
-                Some(first) => break Swept::Inner(heap, children, first),
-            }
-        };
-        self.beat.set_left(left);
-        swept
     }
 
     /// What to do about the innermost node, which is broken: go on with one of its children, or with the node
@@ -466,7 +346,11 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     }
 
     /// Hands a result to the node that is innermost now.
-    fn rise(&mut self, fold: &F, result: F::Result) -> Result<Todo<F>, End<F, S>> {
+    fn rise(&mut self, fold: &F, mut result: F::Result) -> Result<Todo<F>, End<F, S>> {
+        while let Some(&Frame::Line(nodes)) = self.stack.last() {
+            self.stack.pop();
+            result = self.rise_line(fold, nodes, result);
+        }
         match self.stack.last_mut() {
             None => Err(End::Results(Results::One(result))),
             Some(Frame::Broken(broken)) => {
@@ -561,7 +445,11 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     /// A look is due: offers the outermost children that there are, if too few are on offer.
     #[cold]
     #[inline(never)]
-    fn consider(&mut self, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) -> Result<(), Stop> {
+    pub(super) fn consider(
+        &mut self,
+        link: &Link<Shared<F, S>>,
+        site: &Site<'_, '_>,
+    ) -> Result<(), Stop> {
         let shared = link.get();
         if shared.team.has_failed() {
             return Err(Stop);
@@ -613,7 +501,9 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                     *frame = Frame::Broken(broken);
                     piece
                 }
-                Frame::Given(..) | Frame::Gone => unreachable!("they have nothing to give"),
+                Frame::Line(_) | Frame::Given(..) | Frame::Gone => {
+                    unreachable!("they have nothing to give")
+                }
             };
             let Some(piece) = piece else {
                 self.skip(from);
