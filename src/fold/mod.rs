@@ -67,6 +67,14 @@
 //! 8 % of the best strategy, except where the outermost siblings are single leaves: there `Each<PerWorker, AtTheEnd>` takes 0.62 to
 //! 0.93 of its time. The bench suite `fold` has all figures.
 //!
+//! # Memory
+//!
+//! [`Lazy`] and [`Fold::sequential`] keep the heap and the iterator of each open node, so as much as the tree is deep; of a
+//! node with an only child the heap alone. Of many siblings, 16,384 at a time at most are taken out of the iterator to be
+//! given away, with their results, so a star of any size takes some hundred kilobytes for each worker. With [`AtTheEnd`] all
+//! results of a node's children are kept until the last one is there. [`Each`] makes tasks of all children of a node when it
+//! enters the node, of some hundred bytes each: a star of ten million leaves is a gigabyte of tasks.
+//!
 //! # Panics
 //!
 //! A panic in any of the functions stops the fold and reaches the caller when everybody has stopped; what there was of
