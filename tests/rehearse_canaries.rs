@@ -18,7 +18,7 @@ type Check = fn(u64) -> Result<(), String>;
 const SEEDS: u64 = 2_000;
 
 /// The defects, who finds them, and what is said then.
-const VISIBLE: [(Canary, Check, &[&str]); 25] = [
+const VISIBLE: [(Canary, Check, &[&str]); 26] = [
     (Canary::GraphLast, graphs::check, &["times"]),
     (Canary::GraphRearm, graphs::check, &["times"]),
     (
@@ -56,6 +56,7 @@ const VISIBLE: [(Canary, Check, &[&str]); 25] = [
     (Canary::FoldOrder, folds::check, &["came to"]),
     (Canary::FoldEarly, folds::check, &["there is a result"]),
     (Canary::FoldLate, folds::check, &["were dropped"]),
+    (Canary::FoldBundle, folds::check, &["were dropped"]),
 ];
 
 /// Both halves of a join take some time.

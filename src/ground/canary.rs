@@ -153,6 +153,8 @@ pub enum Canary {
     FoldEarly = 143,
     /// A run of a fold keeps the results of its piece until after it was counted as done.
     FoldLate = 144,
+    /// A worker that takes pieces of a fold in a bundle has a hold on them until after they were counted as done.
+    FoldBundle = 145,
 }
 
 #[cfg(any(filch_loom, filch_canary))]

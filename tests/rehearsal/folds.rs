@@ -81,14 +81,18 @@ impl Performed {
 impl Tree {
     fn random(rng: &mut Rng) -> Self {
         let nodes = [1, 2, 5, 12, 30][rng.below(5)] + rng.below(6);
-        // New nodes hang below any other, the root, or the one before: bushes, stars and chains.
-        let kind = rng.below(4);
+        // New nodes hang below any other, the root, or the one before: bushes, stars and chains; and chains with a leaf
+        // behind each node.
+        let kind = rng.below(5);
+        let nodes = if kind == 4 { 4 * nodes } else { nodes };
         let mut children = vec![Vec::new(); nodes];
         for node in 1..nodes {
             let parent = match kind {
                 0 => node - 1,
                 1 => 0,
                 2 => (node - 1) / 2,
+                4 if node % 2 == 1 => node.saturating_sub(2),
+                4 => node.saturating_sub(3),
                 _ => rng.below(node),
             };
             children[parent].push(node);

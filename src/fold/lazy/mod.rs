@@ -2,6 +2,7 @@
 
 mod broken;
 mod frame;
+mod offer;
 mod pace;
 mod piece;
 mod run;

@@ -4,15 +4,15 @@ use super::{
     Scheme, Shared,
     broken::{Broken, Next, Segment, Sink},
     frame::Frame,
-    pace::{Beat, Weight},
+    offer::Offer,
+    pace::Beat,
     piece::{Piece, Results, Siblings},
     walk::{Descended, Followed, Swept, enter},
 };
 use crate::{
-    engine::Mark,
     fold::{
         Fold,
-        team::{self, Common, Link},
+        team::{Common, Link},
     },
     ground::{
         canary::{Canary, broken},
@@ -22,17 +22,14 @@ use crate::{
 };
 use std::{mem, sync::Arc};
 
+/// How many open nodes ahead what others have done is fetched: as many as take as long as that.
+const SOON: usize = 4;
+
 /// Where the result goes.
 enum Home<F: Fold, S: Scheme> {
     /// To the caller.
     Caller,
     Piece(Arc<Piece<F, S>>),
-}
-
-/// A piece in the queue of this worker.
-struct Offer<F: Fold, S: Scheme> {
-    piece: Arc<Piece<F, S>>,
-    mark: Option<Mark>,
 }
 
 /// The open nodes of one worker, from the outermost to the innermost. It has no stack frame of its own, so that it can
@@ -45,16 +42,16 @@ pub(super) struct Run<F: Fold, S: Scheme> {
     /// The nodes below this one on the stack have no children to give.
     pub(super) cursor: usize,
     /// Oldest first.
-    offers: Vec<Offer<F, S>>,
+    pub(super) offers: Vec<Offer<F, S>>,
     pub(super) beat: Beat,
     /// Nothing was offered yet by this worker.
-    first_offer: bool,
+    pub(super) first_offer: bool,
 }
 
 /// What to do next.
 enum Todo<F: Fold> {
     Visit(F::Node),
-    /// Begin with a piece.
+    /// Begin with a piece of several.
     Piece(Siblings<F>),
     /// Go on with an open node.
     Enter(F::Heap, F::Children, Option<F::Node>),
@@ -97,14 +94,47 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         link: &Link<Shared<F, S>>,
         site: &Site<'_, '_>,
     ) {
-        let run = Self::new(Home::Piece(piece));
-        run.go_on(Todo::Piece(siblings), link, site);
+        let shared = link.get();
+        if shared.team.has_failed() {
+            unwind::discard(siblings);
+            return Self::new(Home::Piece(piece)).give_up(link, site);
+        }
+        match unwind::contain(|| Self::begin(&shared.fold, siblings)) {
+            // No more than a leaf: there is no need for a run.
+            Ok(Ok(result)) => {
+                if let Some(waiting) = Self::hand_in(piece, Results::One(result), link, site) {
+                    waiting.take_up(link, site);
+                }
+            }
+            Ok(Err(todo)) => Self::new(Home::Piece(piece)).go_on(todo, link, site),
+            Err(payload) => {
+                shared.team().fail(site, payload);
+                Self::new(Home::Piece(piece)).give_up(link, site);
+            }
+        }
+    }
+
+    /// Begins with a piece: says what it comes to if it is a leaf, or what to do.
+    fn begin(fold: &F, siblings: Siblings<F>) -> Result<F::Result, Todo<F>> {
+        match siblings.into_only() {
+            Ok(node) => match enter(fold, node) {
+                (heap, _, None) => Ok(fold.finalize(heap)),
+                (heap, children, child) => Err(Todo::Enter(heap, children, child)),
+            },
+            Err(siblings) => Err(Todo::Piece(siblings)),
+        }
+    }
+
+    /// Goes on with a run that was left at a piece, on this worker.
+    fn take_up(mut self, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
+        self.beat.restart();
+        self.first_offer = true;
+        self.go_on(Todo::Look, link, site);
     }
 
     fn go_on(mut self, mut todo: Todo<F>, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
         let shared = link.get();
         loop {
-            let mut late = None;
             let end = match unwind::contain(|| self.drive(todo, link, shared, site)) {
                 Ok(Ok(end)) => end,
                 Ok(Err(Stop)) => return self.give_up(link, site),
@@ -135,25 +165,15 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                     }
                 }
                 End::Results(results) => match (self.leave(), results) {
-                    (Home::Piece(piece), results) => {
-                        let waiting = piece.complete(results);
-                        late = broken(Canary::FoldLate).then(|| piece.clone());
-                        // If the giver has given up, the results end here.
-                        unwind::discard(piece);
-                        waiting
-                    }
+                    (Home::Piece(piece), results) => Self::hand_in(piece, results, link, site),
                     (Home::Caller, Results::One(result)) => {
                         shared.keep(result);
+                        link.done(site);
                         None
                     }
                     (Home::Caller, Results::Many(_)) => unreachable!("only pieces have several"),
                 },
             };
-            link.done(site);
-            if late.is_some() {
-                thread::point();
-                drop(late);
-            }
             match waiting {
                 Some(run) => self = run,
                 None => return,
@@ -162,6 +182,22 @@ impl<F: Fold, S: Scheme> Run<F, S> {
             self.first_offer = true;
             todo = Todo::Look;
         }
+    }
+
+    /// A piece is folded. Gives back the run that waits for it, if there is one.
+    fn hand_in(
+        piece: Arc<Piece<F, S>>,
+        results: Results<F::Result>,
+        link: &Link<Shared<F, S>>,
+        site: &Site<'_, '_>,
+    ) -> Option<Self> {
+        let waiting = piece.complete(results);
+        let late = broken(Canary::FoldLate).then(|| piece.clone());
+        // If the giver has given up, the results end here.
+        unwind::discard(piece);
+        link.done(site);
+        late_drop(late);
+        waiting
     }
 
     /// The end of it: says where the result goes.
@@ -178,12 +214,8 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     fn give_up(mut self, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
         loop {
             // What nobody has begun with need not wait for somebody to come by. The newest first, as they lie.
-            while let Some(Offer { piece, mark }) = self.offers.pop() {
-                if let Some(siblings) = piece.revoke() {
-                    unwind::discard(siblings);
-                    Self::revoked(&piece, mark, link, site);
-                }
-                unwind::discard(piece);
+            while let Some(offer) = self.offers.pop() {
+                offer.give_up(link, site);
             }
             unwind::discard(mem::take(&mut self.stack));
             unwind::discard(mem::take(&mut self.lines));
@@ -211,16 +243,10 @@ impl<F: Fold, S: Scheme> Run<F, S> {
             let (heap, children, child) = match todo {
                 Todo::Visit(node) => enter(fold, node),
                 Todo::Enter(heap, children, child) => (heap, children, child),
-                // Here, because the iterator is asked, and that is the user's code.
                 Todo::Piece(siblings) => {
-                    todo = match siblings.into_only() {
-                        Ok(node) => Todo::Visit(node),
-                        Err(siblings) => {
-                            let broken = Broken::of_piece(siblings);
-                            self.stack.push(Frame::Broken(Box::new(broken)));
-                            Todo::Look
-                        }
-                    };
+                    let broken = Broken::of_piece(siblings);
+                    self.stack.push(Frame::Broken(Box::new(broken)));
+                    todo = Todo::Look;
                     continue;
                 }
                 Todo::Look => match self.look(fold, link, site)? {
@@ -321,6 +347,11 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         site: &Site<'_, '_>,
     ) -> Result<Todo<F>, End<F, S>> {
         self.cursor = self.cursor.min(self.stack.len());
+        // There may be one after the other.
+        let soon = self.stack.len().checked_sub(SOON);
+        if let Some(Frame::Given(_, piece)) = soon.map(|at| &self.stack[at]) {
+            piece.fetch();
+        }
         if !piece.is_taken()
             && let Some(siblings) = piece.revoke()
         {
@@ -415,114 +446,11 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         }
         swept
     }
+}
 
-    /// A piece was revoked: takes it out of the queue, if it is still there.
-    fn withdraw(
-        &mut self,
-        piece: &Arc<Piece<F, S>>,
-        link: &Link<Shared<F, S>>,
-        site: &Site<'_, '_>,
-    ) {
-        let is_it = |offer: &Offer<F, S>| Arc::ptr_eq(&offer.piece, piece);
-        let at = self.offers.iter().rposition(is_it);
-        let mark = at.and_then(|at| self.offers.remove(at).mark);
-        Self::revoked(piece, mark, link, site);
-    }
-
-    /// A piece was revoked, which lies where `mark` says, if it is still in this worker's queue.
-    fn revoked(
-        piece: &Arc<Piece<F, S>>,
-        mark: Option<Mark>,
-        link: &Link<Shared<F, S>>,
-        site: &Site<'_, '_>,
-    ) {
-        if let Some(mark) = mark {
-            team::take_back(site, piece, mark);
-        }
-        link.done(site);
-    }
-
-    /// A look is due: offers the outermost children that there are, if too few are on offer.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn consider(
-        &mut self,
-        link: &Link<Shared<F, S>>,
-        site: &Site<'_, '_>,
-    ) -> Result<(), Stop> {
-        let shared = link.get();
-        if shared.team.has_failed() {
-            return Err(Stop);
-        }
-        let before = self.offers.len();
-        self.offers.retain(|offer| !offer.piece.is_taken());
-        let left = self.offers.len();
-        let wanted = self.beat.look(&shared.pace, left, before - left);
-        let mut from = self.cursor;
-        while self.offers.len() < wanted && self.offer(&mut from, link, site) {}
-        Ok(())
-    }
-
-    /// Offers some of the outermost children that are left, from the node of number `from` on. False when there are
-    /// none.
-    fn offer(&mut self, from: &mut usize, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) -> bool {
-        let weight = self.beat.weight();
-        let fresh = (weight == Weight::Unknown).then(|| (site.worker(), thread::nanos()));
-        loop {
-            let Some(frame) = self.stack.get_mut(*from) else {
-                return false;
-            };
-            if frame.is_empty() {
-                self.skip(from);
-                continue;
-            }
-            let piece = match mem::replace(frame, Frame::Gone) {
-                Frame::Open(heap, children) => match (weight, children.size_hint()) {
-                    (Weight::Unknown, _) | (_, (1, Some(1))) if !S::AT_THE_END => {
-                        let piece = Piece::new(link.clone(), Siblings::source(children), fresh);
-                        *frame = Frame::Given(heap, piece.clone());
-                        Some(piece)
-                    }
-                    _ => {
-                        let mut broken = Box::new(Broken::of_node(heap, children));
-                        let piece = broken.give(weight, fresh, link);
-                        *frame = Frame::Broken(broken);
-                        piece
-                    }
-                },
-                Frame::Broken(mut broken) => {
-                    // One piece of each node is enough, if it does not matter who folds the rest of them.
-                    if weight != Weight::Heavy && broken.has_offer() {
-                        *frame = Frame::Broken(broken);
-                        *from += 1;
-                        continue;
-                    }
-                    let piece = broken.give(weight, fresh, link);
-                    *frame = Frame::Broken(broken);
-                    piece
-                }
-                Frame::Line(_) | Frame::Given(..) | Frame::Gone => {
-                    unreachable!("they have nothing to give")
-                }
-            };
-            let Some(piece) = piece else {
-                self.skip(from);
-                continue;
-            };
-            let team = link.get().team();
-            team.add(site);
-            let announce = team.is_due(S::WAKE, mem::take(&mut self.first_offer));
-            let mark = team.queue(site, piece.clone(), announce);
-            self.offers.push(Offer { piece, mark });
-            return true;
-        }
-    }
-
-    /// The node of number `from` has nothing to give.
-    fn skip(&mut self, from: &mut usize) {
-        if self.cursor == *from {
-            self.cursor += 1;
-        }
-        *from += 1;
+/// Defects for the rehearsals: lets go of a piece when it is too late.
+pub(super) fn late_drop<T>(late: Option<T>) {
+    if late.is_some() {
+        thread::point();
     }
 }
