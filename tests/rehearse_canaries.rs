@@ -56,7 +56,7 @@ const VISIBLE: [(Canary, Check, &[&str]); 26] = [
     (Canary::FoldOrder, folds::check, &["came to"]),
     (Canary::FoldEarly, folds::check, &["there is a result"]),
     (Canary::FoldLate, folds::check, &["were dropped"]),
-    (Canary::FoldBundle, folds::check, &["were dropped"]),
+    (Canary::FoldBundle, folds::check_spines, &["were dropped"]),
 ];
 
 /// Both halves of a join take some time.

@@ -55,11 +55,14 @@ impl<F: Fold, S: Scheme> Bundle<F, S> {
 
 impl<F: Fold, S: Scheme> Part for Bundle<F, S> {
     fn start(self: Arc<Self>, site: &Site<'_, '_>) {
+        let mut late = Vec::new();
         while let Some(piece) = self.next() {
-            let late = broken(Canary::FoldBundle).then(|| piece.clone());
+            if broken(Canary::FoldBundle) {
+                late.push(piece.clone());
+            }
             piece.start(site);
-            late_drop(late);
         }
+        late_drop((!late.is_empty()).then_some(late));
     }
 }
 
