@@ -718,7 +718,11 @@ fn pairs_are_as_many_as_the_shorter_one_has() {
                 .zip(values(right))
                 .for_each(drop);
             assert_eq!(drops.seen(), left + right);
-            let three = way.cut(over(0..left)).zip(0..right).zip(0..10_usize).indexed();
+            let three = way
+                .cut(over(0..left))
+                .zip(0..right)
+                .zip(0..10_usize)
+                .indexed();
             let expected = left.min(right).min(10);
             assert!(three.all(|(place, ((a, b), c))| [a, b, c] == [place; 3]));
             let three = way.cut(over(0..left)).indexed().zip(0..right).zip(0..10);
@@ -759,6 +763,9 @@ fn the_last_place_of_all() {
     let far = || over(Far(0..usize::MAX)).chunking(chunks());
     let last = usize::MAX - 1;
     assert_eq!(far().indexed().max(), Some((last, last)));
+    assert_eq!(far().indexed().find_first(|_| false), None);
+    assert_eq!(far().position(|_| false), None);
+    assert_eq!(far().position(|n| n == last), Some(last));
     assert_eq!(far().count(|_| true), 1);
     let token = CancelToken::new();
     assert_eq!(far().progress(|_| ()).cancel(&token).max(), Ok(Some(last)));

@@ -175,7 +175,9 @@ impl Pace {
             return None;
         }
         if self.shares == Shares::Later {
-            let passed = self.times.map_or(0, |(began, last)| last.saturating_sub(began));
+            let passed = self
+                .times
+                .map_or(0, |(began, last)| last.saturating_sub(began));
             if passed >= WAKE_AFTER {
                 self.shares = Shares::Now;
             } else if passed < STEAL_AFTER || site.pool().core().sleep().wants_wake() {
