@@ -15,7 +15,7 @@ fn loops_keep_their_promises() {
     all_seeds(
         "loops_rehearsal",
         "loops_keep_their_promises",
-        400,
+        300,
         loops::check,
     );
 }
@@ -25,7 +25,7 @@ fn sorts_lose_nothing() {
     all_seeds(
         "loops_rehearsal",
         "sorts_lose_nothing",
-        60,
+        30,
         loops::check_sort,
     );
 }

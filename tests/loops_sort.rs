@@ -180,35 +180,6 @@ fn comparisons_may_panic_at_any_time() {
 }
 
 #[test]
-fn others_stop_after_a_panic() {
-    within(LIMIT * 3, || {
-        // Four workers with four runs each. The first comparison of all panics; the others may be in a run of theirs, or at
-        // most in the next one by the time that the panic is known.
-        let (pool, len) = (pool(3), 64_000_usize);
-        let run = len / 16;
-        let of_a_run = run * run.ilog2() as usize;
-        for _ in 0..5 {
-            let calls = AtomicUsize::new(0);
-            let mut items: Vec<u64> = shapes(len).remove(0).1;
-            let panic = panic_of(|| {
-                pool.over(&mut items).sort_by(|a, b| {
-                    if calls.fetch_add(1, Atomic::Relaxed) == 0 {
-                        quiet_panic("the first");
-                    }
-                    a.cmp(b)
-                });
-            });
-            assert_eq!(panic, "the first");
-            let calls = calls.into_inner();
-            assert!(
-                calls < 8 * of_a_run,
-                "{calls} comparisons, {of_a_run} a run"
-            );
-        }
-    });
-}
-
-#[test]
 fn senseless_orders_do_no_harm() {
     everywhere(|pool| {
         let turn = AtomicUsize::new(0);

@@ -18,7 +18,7 @@ type Check = fn(u64) -> Result<(), String>;
 const SEEDS: u64 = 2_000;
 
 /// The defects, who finds them, and what is said then.
-const VISIBLE: [(Canary, Check, &[&str]); 30] = [
+const VISIBLE: [(Canary, Check, &[&str]); 31] = [
     (Canary::GraphLast, graphs::check, &["times"]),
     (Canary::GraphRearm, graphs::check, &["times"]),
     (
@@ -65,6 +65,7 @@ const VISIBLE: [(Canary, Check, &[&str]); 30] = [
     (Canary::LoopFirst, loops::check, &["it came to"]),
     (Canary::LoopRestore, loops::check_sort, &["lost items"]),
     (Canary::LoopAlarm, loops::check, &["after the panic"]),
+    (Canary::LoopAlarm, loops::check_sort, &["after the panic"]),
 ];
 
 /// Both halves of a join take some time.

@@ -201,7 +201,7 @@ impl<K> Shared<'_, '_, K> {
             if len == 0 || self.is_over::<P>(piece.at) {
                 break;
             }
-            if let Some(middle) = pace.share(site, len) {
+            if let Some(middle) = pace.share(site, piece.at, len) {
                 let (near, far) = piece.split_at(middle);
                 let (gathered, rest) = join_on(
                     site,
@@ -228,7 +228,7 @@ impl<K> Shared<'_, '_, K> {
                 }
                 continue;
             }
-            let items = pace.block().min(len);
+            let items = pace.block(piece.at, len);
             let (block, rest) = piece.split_at(items);
             acc = self.sink.feed(acc, block);
             self.count(items);

@@ -36,6 +36,10 @@ const MOST: usize = 1 << 20;
 /// The most by which a block grows or shrinks at a time: one measurement may be off.
 const STEP: usize = 16;
 
+/// Blocks and pieces of more items than this begin at a multiple of it, so that they lie in memory as the first one does:
+/// vectors of numbers that stand across two lines take a fifth longer to be summed up.
+const ALIGN: usize = 64;
+
 /// What the caller asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pacing {
@@ -153,15 +157,29 @@ impl Pace {
         }
     }
 
-    /// The items of the next block.
+    /// How many items the next block has, of `len` from `at` on.
     #[inline]
-    pub(super) fn block(&self) -> usize {
-        self.block
+    pub(super) fn block(&self, at: usize, len: usize) -> usize {
+        if len <= self.block || self.shares == Shares::Chunks {
+            return self.block.min(len);
+        }
+        self.aligned(at, self.block)
     }
 
-    /// Where to cut `len` items that are left, if some should be shared with others now.
+    /// So many items from `at` on, or a few less, so that the next ones begin where they should.
     #[inline]
-    pub(super) fn share(&mut self, site: &Site<'_, '_>, len: usize) -> Option<usize> {
+    fn aligned(&self, at: usize, items: usize) -> usize {
+        let fewer = items.saturating_sub(at.wrapping_add(items) % ALIGN);
+        if items >= ALIGN && fewer >= self.min {
+            fewer
+        } else {
+            items
+        }
+    }
+
+    /// Where to cut `len` items that are left, from `at` on, if some should be shared with others now.
+    #[inline]
+    pub(super) fn share(&mut self, site: &Site<'_, '_>, at: usize, len: usize) -> Option<usize> {
         if len <= self.block {
             return None;
         }
@@ -184,7 +202,7 @@ impl Pace {
                 return None;
             }
         }
-        Some(len - len / 2)
+        Some(self.aligned(at, len - len / 2))
     }
 
     /// A block of `items` has been done.
