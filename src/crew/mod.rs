@@ -5,7 +5,9 @@
 
 mod config;
 mod current;
+mod looks;
 mod parker;
+mod rounds;
 mod seat;
 pub(crate) mod timer;
 
@@ -16,6 +18,8 @@ pub(crate) use current::{is_thread_of, stay};
 pub(crate) use parker::Parkers;
 pub use seat::PoolThread;
 pub use timer::TimerError;
+
+use rounds::Rounds;
 
 use crate::{
     engine::{Active, Core, IdleAction, Observer, Step, Strategy},
@@ -322,11 +326,11 @@ where
 {
     // Whoever drops a pool without threads may be unwinding already, and drives all the same.
     unwind::or_abort(|| {
-        let mut worker = core.enter(id);
+        let (mut worker, mut rounds) = (core.enter(id), Rounds::new());
         loop {
             thread::point();
             match worker.step(|task, active| work.run(task, active, &mut state)) {
-                Step::Ran => {}
+                Step::Ran => rounds.come_by(&mut worker),
                 Step::Idle(IdleAction::Yield) => thread::yield_now(),
                 Step::Idle(IdleAction::Spin(pauses)) => {
                     (0..pauses).for_each(|_| hint::spin_loop());
@@ -336,6 +340,7 @@ where
                 Step::Park(ticket) => {
                     parkers.park(ticket.timeout(), || worker.is_woken() || worker.has_mail());
                     worker.resume(ticket);
+                    rounds.restart();
                 }
                 Step::Exit => break,
             }

@@ -262,7 +262,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             }
         };
         self.found();
-        Ok(found)
+        // If what was there has gone again, the next step looks anew.
+        self.after_missed(found)
+            .ok_or(Step::Idle(IdleAction::Spin(1)))
     }
 
     /// Looks where a worker that has run out need not search.
@@ -355,6 +357,19 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         } else {
             injector.len()
         };
+        self.take_some_injected(most, queued)
+    }
+
+    /// Takes at most so many, without waiting for more.
+    pub(super) fn take_injected_now(&mut self, most: usize) -> Option<T> {
+        match self.core.injector.len() {
+            0 => None,
+            queued => self.take_some_injected(most, queued),
+        }
+    }
+
+    fn take_some_injected(&mut self, most: usize, queued: usize) -> Option<T> {
+        let injector = &self.core.injector;
         let share = self.core.fair_share(queued);
         let queue = &mut self.queue;
         match injector.try_take(most.min(share), |task| queue.push(task)) {

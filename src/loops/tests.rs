@@ -16,9 +16,10 @@ fn panic_after(f: impl Fn(&Pool, &(dyn Fn() + Sync)) + Sync) {
     loop {
         let once = || {
             let left = AtomicUsize::new(after);
-            let count = || match left.fetch_sub(1, SeqCst) {
-                0 => resume_unwind(Box::new("planned")),
-                _ => {}
+            let count = || {
+                if left.fetch_sub(1, SeqCst) == 0 {
+                    resume_unwind(Box::new("planned"));
+                }
             };
             catch_unwind(AssertUnwindSafe(|| f(&pool, &count))).is_ok()
         };
@@ -29,6 +30,7 @@ fn panic_after(f: impl Fn(&Pool, &(dyn Fn() + Sync)) + Sync) {
     }
 }
 
+#[expect(clippy::vec_box, reason = "items with destructors")]
 fn boxes(len: usize) -> Vec<Box<usize>> {
     (0..len).map(|n| Box::new(n * 7_919 % len)).collect()
 }

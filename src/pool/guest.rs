@@ -151,6 +151,7 @@ impl Inner {
     pub(super) fn run_out(self: &Arc<Self>) {
         // What runs here is not part of the task that the caller is in.
         let _aside = task::set_aside();
+        Site::leave();
         let place = self.place();
         let id = self.threads + place;
         self.parkers.register(id);
