@@ -120,6 +120,9 @@ impl<'v, R> Filled<'v, R> {
         if ptr::eq(self.end(), next.start) {
             self.len += next.len;
             mem::forget(next);
+        } else {
+            // Now, while these are here: one of their destructors may panic.
+            drop(next);
         }
         self
     }

@@ -402,7 +402,6 @@ impl<'a, 't, T: Send, M: Mode> Loop<'a, &'t mut [T], M> {
 impl<P: Pieces, M> fmt::Debug for Loop<'_, P, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Loop")
-            .field("items", &self.pieces.size())
             .field("pacing", &self.settings.pacing)
             .finish_non_exhaustive()
     }

@@ -202,7 +202,12 @@ impl Pace {
                 return None;
             }
         }
-        Some(self.aligned(at, len - len / 2))
+        let near = len - len / 2;
+        // Of a few items those that are taken off would be most of a half.
+        Some(match near < 16 * ALIGN {
+            true => near,
+            false => self.aligned(at, near),
+        })
     }
 
     /// A block of `items` has been done.
