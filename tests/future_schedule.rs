@@ -3,7 +3,7 @@
 mod support;
 
 use filch::{
-    Pool,
+    CancelToken, Graph, Pool,
     future::{checkpoint, yield_now},
 };
 use std::{
@@ -16,7 +16,7 @@ use std::{
     },
     task::{Poll, Waker},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use support::{Flag, LIMIT, Mail, pool, until, within};
 
@@ -324,6 +324,108 @@ fn a_wake_by_a_busy_task_comes_at_its_checkpoint() {
             }
         });
         end.wait("its own checkpoint lets it in");
+    });
+}
+
+#[test]
+fn a_woken_future_comes_between_two_tasks_of_a_chain() {
+    within(LIMIT, || {
+        let (pool, mail, polled) = (pool(1), Arc::new(Mail::default()), Flag::default());
+        let waiting = {
+            let (mail, polled) = (mail.clone(), polled.clone());
+            pool.spawn_future(async move {
+                mail.receive().await;
+                polled.set();
+            })
+        };
+        until("it waits", || mail.is_awaited());
+        let (seen, done) = (Flag::default(), Flag::default());
+        let graph = Graph::new();
+        let first = graph.task("first", move || mail.send());
+        let second = graph.task("second", {
+            let seen = seen.clone();
+            move || {
+                if polled.is_set() {
+                    seen.set();
+                }
+            }
+        });
+        first.precede([second]);
+        let (mut plan, end) = (graph.plan().unwrap(), done.clone());
+        pool.spawn(move || {
+            plan.run().unwrap();
+            end.set();
+        });
+        done.wait("the only worker has run it");
+        assert!(seen.is_set(), "the chain goes on before the future");
+        waiting.join().unwrap();
+    });
+}
+
+#[test]
+fn a_busy_worker_wakes_those_whose_time_has_come() {
+    /// Before that nobody takes over from the timer's thread.
+    const GRACE: Duration = Duration::from_millis(100);
+    within(LIMIT, || {
+        let (pool, end) = (pool(1), Flag::default());
+        let stop = end.clone();
+        pool.spawn(move || {
+            while !stop.is_set() {
+                checkpoint();
+            }
+        });
+        // On a machine that is busy with other things it may take longer than that, but not always.
+        let in_time = (0..100).any(|_| {
+            let (token, stuck, release) = (CancelToken::new(), Flag::default(), Flag::default());
+            let (tells, until) = (stuck.clone(), release.clone());
+            let callback = token.on_cancel(move || {
+                tells.set();
+                until.wait("the future is done");
+            });
+            token.cancel_after(Duration::from_millis(1)).unwrap();
+            stuck.wait("the thread of the timer is in the callback");
+            let since = Instant::now();
+            let woken = pool.spawn_future(async {
+                filch::time::sleep(Duration::from_millis(1)).await;
+                filch::time::sleep(Duration::from_millis(1)).await;
+                Instant::now()
+            });
+            let woken = woken.join().unwrap();
+            release.set();
+            drop(callback);
+            woken - since < GRACE / 2
+        });
+        assert!(in_time, "nobody but the thread of the timer wakes");
+        end.set();
+    });
+}
+
+#[test]
+fn long_tasks_let_those_from_outside_in() {
+    /// A task of a millisecond that is followed by the next one.
+    fn again(count: Arc<AtomicUsize>, end: Flag) {
+        thread::sleep(Duration::from_millis(1));
+        count.fetch_add(1, SeqCst);
+        if !end.is_set() {
+            filch::spawn(move || again(count, end));
+        }
+    }
+    within(LIMIT, || {
+        let (pool, end, count) = (pool(1), Flag::default(), Arc::new(AtomicUsize::new(0)));
+        let first = (count.clone(), end.clone());
+        pool.spawn(move || again(first.0, first.1));
+        until("the first is done", || count.load(SeqCst) > 0);
+        for _ in 0..3 {
+            let before = count.load(SeqCst);
+            let came = Flag::default();
+            let comes = came.clone();
+            pool.spawn(move || comes.set());
+            came.wait("it comes");
+            // After so many tasks as the engine counts it would be 60 and more.
+            let passed = count.load(SeqCst) - before;
+            assert!(passed < 30, "{passed} tasks came first");
+        }
+        end.set();
     });
 }
 

@@ -3,8 +3,8 @@
 mod support;
 
 use filch::{
-    CancelToken, Graph, Plan, Pool,
-    graph::{RunOptions, Semaphore, SharedPlan},
+    CancelToken, Graph, Plan, Pool, Priority,
+    graph::{RunHandle, RunOptions, Semaphore, SharedPlan},
 };
 use std::{
     future::poll_fn,
@@ -207,6 +207,47 @@ mod launches {
                 send.send(ran).unwrap();
             });
             assert_eq!(receive.recv(), Ok(20));
+        });
+    }
+
+    /// Something urgent comes between two tasks of a chain, and waits for the run that they are of.
+    #[test]
+    fn an_urgent_task_may_wait_for_the_run_that_gives_way_to_it() {
+        within(LIMIT, || {
+            for conditions in [false, true] {
+                let (pool, count) = (pool(1), Arc::new(counter()));
+                let (run, ran) = (Arc::new(Mutex::new(None::<RunHandle>)), mpsc::channel());
+                let (inside, tell) = (run.clone(), ran.0);
+                let wait = move || {
+                    let run = inside.lock().unwrap().take().unwrap();
+                    tell.send(run.join().unwrap().ran()).unwrap();
+                };
+                let (begin, begun) = (Flag::default(), Flag::default());
+                let graph = Graph::new();
+                let (pool_inside, gate, tells) = (pool.clone(), begin.clone(), begun.clone());
+                let mut wait = Some(wait);
+                let mut last = graph.task("first", move || {
+                    tells.set();
+                    gate.wait("there is a handle");
+                    let wait = wait.take().unwrap();
+                    let urgent = pool_inside.task(wait).priority(Priority::High);
+                    urgent.submit().unwrap().detach();
+                });
+                for _ in 0..3 {
+                    let counts = count.clone();
+                    let next = graph.task("next", move || add(&counts));
+                    last.precede([next]);
+                    last = next;
+                }
+                if conditions {
+                    last.precede([graph.condition("which", || 0)]);
+                }
+                *run.lock().unwrap() = Some(pool.launch(graph.plan().unwrap()));
+                begun.wait("it runs");
+                begin.set();
+                assert_eq!(ran.1.recv(), Ok(4 + u64::from(conditions)));
+                assert_eq!(get(&count), 3);
+            }
         });
     }
 

@@ -308,6 +308,50 @@ fn another_worker_takes_a_boxed_task_after_a_whole_search() {
 }
 
 #[test]
+fn a_task_from_outside_may_prefer_a_worker() {
+    let calls = Calls::default();
+    let core = engine_with(Settings {
+        unpark: Box::new(calls.clone()),
+        ..Settings::new(3)
+    });
+    let mut workers = [core.enter(0), core.enter(1), core.enter(2)];
+    let mut tickets: Vec<_> = workers.iter_mut().map(|w| Some(park(w))).collect();
+    core.inject(6).unwrap();
+    assert_eq!(calls.take(), [2], "the one that fell asleep last");
+    workers[2].resume(tickets[2].take().unwrap());
+    assert_eq!(next(&mut workers[2]), Some(6));
+    assert_eq!(calls.take(), [1], "passed on, in vain");
+    workers[1].resume(tickets[1].take().unwrap());
+    let _ = [park(&mut workers[2]), park(&mut workers[1])];
+    core.inject_near(0, 7).unwrap();
+    assert_eq!(calls.take(), [0], "the one that fell asleep first");
+    // It is on its way, so nobody else is woken.
+    core.inject_near(2, 8).unwrap();
+    assert!(calls.take().is_empty());
+    workers[0].resume(tickets[0].take().unwrap());
+    let both = [next(&mut workers[0]), next(&mut workers[0])];
+    assert_eq!(both, [Some(7), Some(8)]);
+    // As after any search that found something.
+    assert_eq!(calls.take(), [1]);
+    core.close();
+    assert!(core.inject_near(0, 9).unwrap_err().is_closed());
+}
+
+#[test]
+fn a_task_for_a_worker_that_is_awake_wakes_another() {
+    let calls = Calls::default();
+    let core = engine_with(Settings {
+        unpark: Box::new(calls.clone()),
+        ..Settings::new(2)
+    });
+    let _awake = core.enter(0);
+    let mut sleeper = core.enter(1);
+    let _ticket = park(&mut sleeper);
+    core.inject_near(0, 7).unwrap();
+    assert_eq!(calls.take(), [1]);
+}
+
+#[test]
 fn a_worker_that_sleeps_is_called_and_nobody_else() {
     let calls = Calls::default();
     let core = engine_with(Settings {

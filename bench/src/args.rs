@@ -2,13 +2,14 @@
 
 use crate::{
     harness::Config,
+    serve,
     suites::{
         self, Suite,
         future::pending::{self, Reading},
     },
 };
 use lexopt::{Arg, Parser, ValueExt};
-use std::ffi::OsString;
+use std::{ffi::OsString, path::PathBuf};
 
 /// What to do.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(crate) enum Command {
     Run(Args),
     /// Take a reading of memory: the suite `future` starts processes for that.
     Pending(Reading),
+    /// Take the samples that are asked for on the input: see [`crate::serve`].
+    Serve(Config),
 }
 
 /// What to measure, and how to print it. An empty list of names means all of them.
@@ -30,6 +33,8 @@ pub(crate) struct Args {
     pub(crate) cases: Vec<String>,
     pub(crate) systems: Vec<String>,
     pub(crate) json: bool,
+    /// The program that has rayon on filch's workers, if it is not where it is looked for.
+    pub(crate) driver: Option<PathBuf>,
     pub(crate) config: Config,
 }
 
@@ -40,6 +45,8 @@ pub(crate) fn help() -> String {
 Usage: filch-bench SUITE [OPTIONS]
        filch-bench all [OPTIONS]
        filch-bench list
+       filch-bench serve [--quick]    takes the samples that are asked for on its input, in lines
+                                      of SUITE CASE SYSTEM WORKERS, and answers with nanoseconds
 
 Options:
   --quick           fewer rounds and tasks: at most 40 s a suite
@@ -48,6 +55,8 @@ Options:
   --workers N,...   numbers of workers, where a suite leaves them open
   --case NAME,...   only these cases
   --system NAME,... only these systems
+  --driver PATH     the program that has rayon on filch's workers, built in compat/bench; otherwise
+                    rayon-on-filch beside this one, if it is there
   --help            this text
 
 Suites:
@@ -71,6 +80,7 @@ fn parse_with(parser: &mut Parser) -> Result<Command, String> {
         cases: Vec::new(),
         systems: Vec::new(),
         json: false,
+        driver: None,
         config: Config::default(),
     };
     while let Some(arg) = parser.next().map_err(|error| error.to_string())? {
@@ -82,6 +92,7 @@ fn parse_with(parser: &mut Parser) -> Result<Command, String> {
             Arg::Long("workers") => args.config.workers = Some(workers(&value(parser)?)?),
             Arg::Long("case") => args.cases.extend(names(&value(parser)?)),
             Arg::Long("system") => args.systems.extend(names(&value(parser)?)),
+            Arg::Long("driver") => args.driver = Some(path(parser)?),
             Arg::Value(value) if words.first().is_none_or(|word| word == pending::COMMAND) => {
                 words.push(value.string().map_err(|error| error.to_string())?);
             }
@@ -90,6 +101,7 @@ fn parse_with(parser: &mut Parser) -> Result<Command, String> {
     }
     args.suites = match words.first().map(String::as_str) {
         Some(pending::COMMAND) => return reading(&words[1..]).map(Command::Pending),
+        Some(serve::COMMAND) => return Ok(Command::Serve(args.config)),
         Some("list") => return Ok(Command::List),
         Some("help") => return Ok(Command::Help),
         Some("all") => suites::ALL.iter().collect(),
@@ -124,6 +136,11 @@ fn value(parser: &mut Parser) -> Result<String, String> {
     value.string().map_err(|error| error.to_string())
 }
 
+fn path(parser: &mut Parser) -> Result<PathBuf, String> {
+    let path = parser.value().map_err(|error| error.to_string())?;
+    Ok(path.into())
+}
+
 fn names(list: &str) -> impl Iterator<Item = String> {
     list.split(',').map(|name| name.trim().to_owned())
 }
@@ -149,7 +166,7 @@ mod tests {
 
     #[test]
     fn options_are_read() {
-        let line = "queue --quick --json --oversubscribed --workers 1,2 --case a,b --system filch --case c";
+        let line = "queue --quick --json --oversubscribed --workers 1,2 --case a,b --system filch --case c --driver x/y";
         let Ok(Command::Run(args)) = parsed(line) else {
             panic!("not read");
         };
@@ -157,7 +174,16 @@ mod tests {
         assert_eq!(args.cases, ["a", "b", "c"]);
         assert_eq!(args.systems, ["filch"]);
         assert_eq!(args.config.workers, Some(vec![1, 2]));
+        assert_eq!(args.driver, Some("x/y".into()));
         assert!(args.json && args.config.quick && args.config.oversubscribed);
+    }
+
+    #[test]
+    fn a_server_is_told_how_much_to_measure() {
+        let Ok(Command::Serve(config)) = parsed("serve --quick") else {
+            panic!("not read");
+        };
+        assert!(config.quick);
     }
 
     #[test]

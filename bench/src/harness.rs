@@ -174,6 +174,19 @@ impl Case {
         self.system_of_many(name, move || sample().into())
     }
 
+    /// Adds a system after the one that is called `of`, if there is that one.
+    pub(crate) fn add_after(
+        &mut self,
+        of: &str,
+        name: &'static str,
+        sample: impl FnMut() -> Readings + 'static,
+    ) {
+        if let Some(place) = self.systems.iter().position(|system| system.name == of) {
+            let sample = Box::new(sample);
+            self.systems.insert(place + 1, System { name, sample });
+        }
+    }
+
     /// Adds a system that gives many readings in a round.
     pub(crate) fn system_of_many(
         mut self,
@@ -221,6 +234,14 @@ impl Case {
 
     pub(crate) fn system_names(&self) -> Vec<&'static str> {
         self.systems.iter().map(|system| system.name).collect()
+    }
+
+    /// Takes one sample of a system, if there is one of that name.
+    pub(crate) fn sample(&mut self, system: &str) -> Option<Readings> {
+        let mut systems = self.systems.iter_mut();
+        let system = systems.find(|known| known.name == system)?;
+        self.placement.place_main();
+        Some((system.sample)())
     }
 
     /// Measures all systems.

@@ -1,6 +1,9 @@
 //! Tables for people, JSON lines for programs.
 
-use crate::harness::{Case, Row, ToSeq, Unit};
+use crate::{
+    driver,
+    harness::{Case, Row, ToSeq, Unit},
+};
 use std::{collections::HashMap, io::Write};
 
 /// The system that all others are compared with.
@@ -83,6 +86,8 @@ impl<W: Write> Report<W> {
                 overhead_ratio: overhead.and_then(|own| ratio(own, reference? - base?)),
                 to_shared: shared.and_then(|shared| ratio(own, shared)),
                 to_horse: row.cores.and_then(|own| ratio(own, horse?)),
+                to_own_core: driver::on_own_core(row.system)
+                    .and_then(|system| ratio(own, median(system)?)),
                 to_seq: sequential.and_then(|base| match case.compared_to_seq()? {
                     ToSeq::Time => ratio(own, base),
                     ToSeq::Speed => ratio(base, own),
@@ -120,6 +125,8 @@ struct Line<'r> {
     to_seq: Option<f64>,
     /// Useful cores, compared with those of [`WORKHORSE`].
     to_horse: Option<f64>,
+    /// What runs on filch's workers to the same on rayon's.
+    to_own_core: Option<f64>,
 }
 
 /// `a / b`, where that means something.
@@ -136,6 +143,7 @@ fn json(suite: &str, case: &Case, line: &Line<'_>) -> String {
         to_shared,
         to_seq,
         to_horse,
+        to_own_core,
         ..
     } = line;
     let summary = &row.summary;
@@ -186,6 +194,9 @@ fn json(suite: &str, case: &Case, line: &Line<'_>) -> String {
         };
         line += &format!(",\"{key}\":{to_seq:.4}");
     }
+    if let Some(to_own_core) = to_own_core {
+        line += &format!(",\"to_rayon\":{to_own_core:.4}");
+    }
     if let Some(ideal) = case.ideal_nanos() {
         line += &format!(",\"ideal_ns\":{ideal:.4}");
     }
@@ -220,7 +231,7 @@ fn table(suite: &str, case: &Case, lines: &[Line<'_>]) -> String {
     let times = |ratio: Option<f64>| ratio.map(|ratio| format!("{ratio:.2}"));
     // Those that have no entry at all are left out.
     type Entry<'a> = &'a dyn Fn(&Line<'_>) -> Option<String>;
-    let optional: [(&str, usize, Entry<'_>); 11] = [
+    let optional: [(&str, usize, Entry<'_>); 12] = [
         ("p99", 14, &p99),
         ("max", 10, &|line| {
             line.row.max.map(|max| number(max * scale))
@@ -236,6 +247,7 @@ fn table(suite: &str, case: &Case, lines: &[Line<'_>]) -> String {
         ("ratio", 7, &|line| times(line.overhead_ratio)),
         ("to queue", 8, &|line| times(line.to_shared)),
         (to_seq, 7, &|line| times(line.to_seq)),
+        ("to rayon", 8, &|line| times(line.to_own_core)),
     ];
     let shown = optional.iter();
     let shown: Vec<_> = shown
@@ -456,6 +468,26 @@ mod tests {
         let table = reported(false, [case()]);
         let filch = table.lines().rev().nth(1).unwrap();
         assert!(filch.ends_with("70.00   1.50     0.75"), "{table}");
+    }
+
+    #[test]
+    fn rayon_on_our_core_is_compared_with_rayon_on_its_own() {
+        let case =
+            || case(2, 20, 50).system("rayon-filch", || Sample::new(Duration::from_nanos(40), 10));
+        let lines = reported(true, [case()]);
+        assert!(
+            lines
+                .lines()
+                .last()
+                .unwrap()
+                .contains("\"to_rayon\":0.8000"),
+            "{lines}"
+        );
+        assert!(
+            !lines.lines().next().unwrap().contains("to_rayon"),
+            "{lines}"
+        );
+        assert!(reported(false, [case()]).ends_with(" 0.80\n"));
     }
 
     #[test]

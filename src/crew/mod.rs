@@ -5,7 +5,9 @@
 
 mod config;
 mod current;
+mod looks;
 mod parker;
+mod rounds;
 mod seat;
 pub(crate) mod timer;
 
@@ -16,6 +18,8 @@ pub(crate) use current::{is_thread_of, stay};
 pub(crate) use parker::Parkers;
 pub use seat::PoolThread;
 pub use timer::TimerError;
+
+pub(crate) use rounds::Rounds;
 
 use crate::{
     engine::{Active, Core, IdleAction, Observer, Step, Strategy},
@@ -81,7 +85,14 @@ where
     }
 
     fn run(&self, id: usize, state: S) -> S {
-        let state = drive(&self.core, id, &self.parkers, &*self.work, state);
+        let state = drive(
+            &self.core,
+            id,
+            &self.parkers,
+            &*self.work,
+            state,
+            Rounds::new(),
+        );
         self.work.end();
         state
     }
@@ -314,6 +325,7 @@ pub(crate) fn drive<T, S, Q, O>(
     parkers: &Parkers,
     work: &impl Work<T, S, Q, O>,
     mut state: S,
+    mut rounds: Rounds,
 ) -> S
 where
     T: Send,
@@ -326,7 +338,7 @@ where
         loop {
             thread::point();
             match worker.step(|task, active| work.run(task, active, &mut state)) {
-                Step::Ran => {}
+                Step::Ran => rounds.come_by(&mut worker),
                 Step::Idle(IdleAction::Yield) => thread::yield_now(),
                 Step::Idle(IdleAction::Spin(pauses)) => {
                     (0..pauses).for_each(|_| hint::spin_loop());
@@ -336,6 +348,7 @@ where
                 Step::Park(ticket) => {
                     parkers.park(ticket.timeout(), || worker.is_woken() || worker.has_mail());
                     worker.resume(ticket);
+                    rounds.restart();
                 }
                 Step::Exit => break,
             }

@@ -1,12 +1,16 @@
 //! Which task a worker takes when it is not simply the newest of its own; `lanes.md` has the rules.
 
 use super::{
-    event::{Observer, Source},
+    event::{Event, Observer, Source},
     lanes::{Ageing, Level, Raised},
     queue::{Queue, Strategy},
     worker::Worker,
 };
 use crate::ground::canary::{Canary, broken};
+use std::mem;
+
+/// How many tasks from outside come at a turn, if tasks are short.
+const AT_A_TURN: usize = 8;
 
 /// Counts down to somebody's turn.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +51,8 @@ pub(super) struct Turns {
     stride: u32,
     injector: Countdown,
     low: Countdown,
+    /// The turn of the injector that is due comes before so many tasks as it should: they are long.
+    hurried: bool,
 }
 
 impl Turns {
@@ -56,6 +62,7 @@ impl Turns {
             stride: 0,
             injector: Countdown::new(injector),
             low: Countdown::new(low),
+            hurried: false,
         };
         turns.rearm();
         turns
@@ -88,6 +95,33 @@ impl Turns {
             countdown.left = countdown.left.saturating_sub(steps);
         }
         self.stride = self.left;
+    }
+
+    /// Time has passed: the next turn is that of the injector, unless it has had the last one.
+    pub(super) fn hurry(&mut self) {
+        self.catch_up();
+        if self.injector.left < self.injector.every {
+            self.bring_forward();
+        }
+        self.rearm();
+    }
+
+    /// The next turn is that of the injector.
+    fn force(&mut self) {
+        self.catch_up();
+        self.bring_forward();
+        self.rearm();
+    }
+
+    fn bring_forward(&mut self) {
+        if self.injector.left > 0 {
+            (self.injector.left, self.hurried) = (0, true);
+        }
+    }
+
+    /// If there is a turn of the injector, one task is enough.
+    pub(super) fn be_modest(&mut self) {
+        self.hurried = true;
     }
 
     fn rearm(&mut self) {
@@ -216,13 +250,12 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         if let found @ Some(_) = self.take_pressing(raised, turn) {
             return found;
         }
-        if self.choice.turns.injector.is_due() {
-            self.choice.turns.injector.restart();
-            if let Some(task) = self.take_mail().or_else(|| self.take_injected(1)) {
-                return Some((task, Source::Injector));
-            }
+        if self.choice.turns.injector.is_due()
+            && let Some(task) = self.take_turn_of_injector()
+        {
+            return Some((task, Source::Injector));
         }
-        if !std::mem::take(&mut self.yielded) {
+        if !mem::take(&mut self.yielded) {
             return None;
         }
         // In turns, so that neither the tasks from outside nor our own older ones have to wait for
@@ -236,14 +269,56 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         self.queue.oldest().map(|task| (task, Source::Local))
     }
 
+    /// Says that time has passed: at the next step the injector has a turn, though there are tasks in the own queue, unless
+    /// it has had one at the last. For drivers, which have a clock: the worker itself counts tasks, and those may be long.
+    pub fn hurry(&mut self) {
+        self.choice.turns.hurry();
+    }
+
+    /// A search came to `found`. Whoever has injected a task meanwhile may have counted on this search, which had been at the
+    /// injector before; then nobody else knows of it. So that task comes next. If what was found is stolen, it comes first, and
+    /// the stolen one waits in the own queue, where others find it.
+    pub(super) fn after_missed(&mut self, found: (T, Source)) -> Found<T> {
+        let (task, source) = found;
+        if source == Source::Injector || self.core.injector.is_empty() {
+            return Some((task, source));
+        }
+        self.choice.turns.force();
+        match source {
+            Source::Steal { victim } if self.queue.keeps_stolen(victim) => {}
+            _ => return Some((task, source)),
+        }
+        if let Err(task) = self.queue.push(task) {
+            return Some((task, source));
+        }
+        self.core.observer.event(self.id, Event::Moved { tasks: 1 });
+        self.core.notify(self.id);
+        match self.take_injected(1) {
+            Some(injected) => Some((injected, Source::Injector)),
+            None => Some((self.queue.pop()?, Source::Local)),
+        }
+    }
+
+    /// It is the turn of those from outside. If tasks are short, a few of them come together: a worker that feeds itself with
+    /// tasks of fifty nanoseconds would else leave a microsecond or two between them.
+    fn take_turn_of_injector(&mut self) -> Option<T> {
+        let turns = &mut self.choice.turns;
+        turns.injector.restart();
+        let most = if mem::take(&mut turns.hurried) {
+            1
+        } else {
+            AT_A_TURN
+        };
+        self.take_mail().or_else(|| self.take_injected_now(most))
+    }
+
     /// Takes a normal task from where no search is needed.
     fn take_normal(&mut self) -> Found<T> {
         // While there are always urgent ones this is the only turn that the others get.
-        if self.choice.turns.injector.is_due() {
-            self.choice.turns.injector.restart();
-            if let Some(task) = self.take_mail().or_else(|| self.take_injected(1)) {
-                return Some((task, Source::Injector));
-            }
+        if self.choice.turns.injector.is_due()
+            && let Some(task) = self.take_turn_of_injector()
+        {
+            return Some((task, Source::Injector));
         }
         if let Some(task) = self.take_own() {
             return Some((task, Source::Local));
@@ -275,7 +350,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
 
     /// Takes a task from the worker's box every other time.
     fn take_own_box_in_turn(&mut self, raised: Raised) -> Found<T> {
-        if raised.boxes() && !std::mem::take(&mut self.choice.boxed_last) {
+        if raised.boxes() && !mem::take(&mut self.choice.boxed_last) {
             return self.take_own_box(raised);
         }
         None
@@ -381,6 +456,11 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
     use super::*;
+    use crate::engine::{Core, PerWorker, Settings, Step};
+    use std::sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    };
 
     /// At which of the first `steps` steps it is the turn of the injector and of the Low ones, if each turn is
     /// taken at once; `early` steps look at the turns before they are due.
@@ -428,5 +508,86 @@ mod tests {
             turns.rearm();
             assert!(turns.tick(), "the next step looks again");
         }
+    }
+    #[test]
+    fn time_brings_a_turn_forward_but_not_two_in_a_row() {
+        let mut turns = Turns::new(61, 0);
+        turns.hurry();
+        assert!(!turns.tick(), "it has just begun");
+        for _ in 0..3 {
+            turns.hurry();
+            assert!(turns.tick());
+            turns.catch_up();
+            assert!(turns.injector.is_due());
+            turns.injector.restart();
+            turns.rearm();
+            // The next task is one of the worker's own, however much time passes.
+            turns.hurry();
+            assert!(!turns.tick());
+        }
+        // Told twice, it is still one task.
+        turns.hurry();
+        turns.hurry();
+        assert!(turns.injector.is_due() && turns.hurried);
+        // Those who never have one have none.
+        let mut never = Turns::new(0, 0);
+        never.tick();
+        never.hurry();
+        assert!(!never.tick());
+    }
+
+    type TestCore = Core<u32, PerWorker, Injects>;
+
+    /// Injects a task when it is armed, at the end of a hunt: after the searcher has looked at the injector.
+    struct Injects {
+        armed: AtomicBool,
+        core: OnceLock<&'static TestCore>,
+    }
+
+    impl Observer for Injects {
+        fn event(&self, _worker: usize, event: Event) {
+            if matches!(event, Event::Searched { .. }) && self.armed.swap(false, Relaxed) {
+                self.core.get().unwrap().inject(9).unwrap();
+            }
+        }
+    }
+
+    /// What a worker runs, in order, that steals a task while another one is injected.
+    fn order_of_stolen(thief_is_modest: bool, victim_wishes: bool) -> Vec<u32> {
+        let observer = Injects {
+            armed: AtomicBool::new(false),
+            core: OnceLock::new(),
+        };
+        let core = TestCore::new(Settings::new(2), &Default::default(), observer).unwrap();
+        let core: &'static TestCore = Box::leak(Box::new(core));
+        core.observer().core.set(core).ok().unwrap();
+        let (mut busy, mut thief) = (core.enter(0), core.enter(1));
+        if thief_is_modest {
+            thief.queue.steal_one_by_one();
+        }
+        core.inject(0).unwrap();
+        let mut order = Vec::new();
+        let _ran = busy.step(|_, mut active| {
+            assert!(
+                matches!(thief.step(|_, _| ()), Step::Idle(_)),
+                "it searches"
+            );
+            active.queue().set_one_by_one(victim_wishes);
+            active.spawn_local(1).unwrap();
+            active.spawn_local(2).unwrap();
+            core.observer().armed.store(true, Relaxed);
+            while order.len() < 3 {
+                let _step = thief.step(|task, _| order.push(task));
+            }
+        });
+        order
+    }
+
+    #[test]
+    fn who_steals_while_somebody_counts_on_it_sees_to_that_first() {
+        assert_eq!(order_of_stolen(false, false), [9, 1, 2]);
+        // Where it must not wait it runs at once, and then the other.
+        assert_eq!(order_of_stolen(true, false), [1, 9, 2]);
+        assert_eq!(order_of_stolen(false, true), [1, 9, 2]);
     }
 }

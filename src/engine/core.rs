@@ -60,7 +60,8 @@ pub struct Settings {
     /// The most tasks taken from the injector at once.
     pub inject_batch: usize,
     /// Every so many tasks a worker looks at the injector first, so that tasks from outside are not
-    /// starved by a worker that feeds itself; zero never does. A prime, as in Go and tokio, so that
+    /// starved by a worker that feeds itself; zero never does. The pool's threads also do so by the clock, since tasks may be
+    /// long ([`Worker::hurry`](super::Worker::hurry)). A prime, as in Go and tokio, so that
     /// it does not fall in step with the rhythm of a program.
     pub inject_interval: u32,
     /// How often less urgent tasks get a turn.
@@ -201,14 +202,32 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// # Errors
     /// The task, when the gate is closed or the injector full.
     pub fn inject(&self, task: T) -> Result<(), Refused<T>> {
+        self.enqueue(task)?;
+        self.notify(OUTSIDE);
+        Ok(())
+    }
+
+    /// [`inject`](Self::inject), and if somebody has to be woken for it, then rather `worker` than the one that fell
+    /// asleep last: those who call again and again find the caches and the memory that they used before.
+    ///
+    /// # Errors
+    /// As [`inject`](Self::inject).
+    ///
+    /// # Panics
+    /// When there can be no such worker.
+    pub fn inject_near(&self, worker: usize, task: T) -> Result<(), Refused<T>> {
+        assert!(worker < self.workers(), "no worker {worker} in this engine");
+        self.enqueue(task)?;
+        self.notify_near(worker);
+        Ok(())
+    }
+
+    fn enqueue(&self, task: T) -> Result<(), Refused<T>> {
         if !self.gate.enter(1) {
             return Err(Refused::closed(task));
         }
         match self.injector.push(task) {
-            Ok(()) => {
-                self.notify(OUTSIDE);
-                Ok(())
-            }
+            Ok(()) => Ok(()),
             Err(task) => {
                 self.conclude(self.gate.withdraw(1));
                 Err(Refused::full(task))
@@ -327,12 +346,19 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// There is a task for `worker`: wakes it if it sleeps, and else somebody who will take the task if it does
     /// not become free.
     pub(super) fn tell_of_box(&self, by: usize, worker: usize) {
-        if self.sleep.call(worker) {
-            self.observer.event(by, Event::Called { target: worker });
-            self.settings.unpark.unpark(worker);
-        } else {
+        if !self.call(by, worker) {
             self.notify(by);
         }
+    }
+
+    /// Wakes `worker` if it sleeps.
+    fn call(&self, by: usize, worker: usize) -> bool {
+        let called = self.sleep.call(worker);
+        if called {
+            self.observer.event(by, Event::Called { target: worker });
+            self.settings.unpark.unpark(worker);
+        }
+        called
     }
 
     pub(super) fn deliver(&self, worker: usize, task: T) {
@@ -549,6 +575,19 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     pub(super) fn notify_with_care(&self, by: usize) {
         barrier::light();
         self.wake_one(by);
+    }
+
+    /// Work has come from outside: wakes `worker`, or else somebody, if nobody is on the way.
+    fn notify_near(&self, worker: usize) {
+        if !self.must_notify() {
+            return;
+        }
+        barrier::light();
+        let wanted = self.sleep.state().wants_wake();
+        if !(wanted && self.call(OUTSIDE, worker)) {
+            // It is awake, or about to sleep: whoever trusted in a call that came to nothing is found by this look.
+            self.wake_one(OUTSIDE);
+        }
     }
 
     /// Wakes a sleeper if there is one and nobody is searching.

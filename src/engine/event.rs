@@ -42,7 +42,7 @@ pub enum Event {
         /// Where the task came from.
         source: Source,
     },
-    /// Other tasks came along with the one that it started, and are in its own queue now.
+    /// Tasks of others are in its own queue now: they came along with the one that it starts, or were stolen and come after it.
     Moved {
         /// How many.
         tasks: usize,

@@ -268,7 +268,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             }
         };
         self.found();
-        Ok(found)
+        // If what was there has gone again, the next step looks anew.
+        self.after_missed(found)
+            .ok_or(Step::Idle(IdleAction::Spin(1)))
     }
 
     /// Looks where a worker that has run out need not search.
@@ -322,6 +324,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             self.choice.turns.put_off();
             return None; // the next step looks, and knows that the worker has run out
         }
+        // In the middle of a task, which goes on behind what comes.
+        self.choice.turns.be_modest();
         let (task, source) = self.find_other()?;
         if self.quiet || self.silent {
             self.speak_up();
@@ -361,6 +365,19 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         } else {
             injector.len()
         };
+        self.take_some_injected(most, queued)
+    }
+
+    /// Takes at most so many, without waiting for more.
+    pub(super) fn take_injected_now(&mut self, most: usize) -> Option<T> {
+        match self.core.injector.len() {
+            0 => None,
+            queued => self.take_some_injected(most, queued),
+        }
+    }
+
+    fn take_some_injected(&mut self, most: usize, queued: usize) -> Option<T> {
+        let injector = &self.core.injector;
         let share = self.core.fair_share(queued);
         let queue = &mut self.queue;
         match injector.try_take(most.min(share), |task| queue.push(task)) {
@@ -457,8 +474,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         if !self.idle {
             self.idle = true;
             // Its queue is empty.
-            self.shuffled = false;
-            self.silent = false;
+            (self.shuffled, self.silent) = (false, false);
             self.queue.idle();
             self.core.observer.event(self.id, Event::Idle);
         }

@@ -103,7 +103,7 @@ fn on_worker_from_outside<R: Send>(pool: &Inner, f: impl FnOnce() -> R + Send) -
     // down: nothing in between unwinds, and the pool runs every job.
     let job = unsafe { heap::shared(call) };
     unwind::or_abort(|| {
-        pool.submit(job);
+        pool.submit_near(job);
         done.wait(pool);
     });
     let answer = answer.into_inner().unwrap_or_else(PoisonError::into_inner);

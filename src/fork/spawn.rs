@@ -4,6 +4,7 @@
 use super::outside::Signal;
 use crate::{
     ground::{
+        error::Refused,
         thread,
         unwind::{self, Payload},
     },
@@ -232,7 +233,17 @@ impl Inner {
 
     /// Queues a job from a thread that is no worker of this pool.
     pub(crate) fn submit(&self, job: Job) {
-        if let Err(refused) = self.core().inject(job) {
+        self.or_run(self.core().inject(job));
+    }
+
+    /// The same for whoever will wait for it: if everybody sleeps, the first worker runs it, time and again.
+    pub(super) fn submit_near(&self, job: Job) {
+        self.or_run(self.core().inject_near(0, job));
+    }
+
+    /// Runs a job that was refused.
+    fn or_run(&self, queued: Result<(), Refused<Job>>) {
+        if let Err(refused) = queued {
             // Not part of the task that the caller is in.
             let _aside = task::set_aside();
             // Shut down: there is nobody else to do it.

@@ -2,7 +2,6 @@
 
 use crate::pool::site::Site;
 use std::{
-    cell::Cell,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -41,27 +40,12 @@ impl Future for YieldNow {
     }
 }
 
-/// How many jobs a checkpoint runs at most: some tens of microseconds, if they are as short as futures are meant to be.
-const AT_ONCE: usize = 16;
-
-thread_local! {
-    /// This thread is in a checkpoint: those inside of it do nothing.
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Puts back what was there before.
-struct Inside;
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        INSIDE.set(false);
-    }
-}
-
-/// A place in a long task where urgent work may come in between: futures that were woken while every worker was busy, and
-/// tasks of [`Priority::High`](crate::Priority::High) and above. They run here, on this stack, a few at a time.
+/// A place in a long task where urgent work may come in between: futures that were woken while every worker was busy, or whose
+/// [time](crate::time) has come, and tasks of [`Priority::High`](crate::Priority::High) and above. They run here, on this
+/// stack, a few at a time.
 ///
-/// Costs about a nanosecond when nobody waits, so a loop may call it every few microseconds. On a thread that is no
+/// Costs about a nanosecond when nobody waits, so a loop may call it every few microseconds. While some future waits for a
+/// time, it looks at the clock now and then, which makes it a nanosecond more. On a thread that is no
 /// worker, and in an [`isolate`](crate::isolate), it does nothing.
 ///
 /// ```
@@ -84,21 +68,7 @@ impl Drop for Inside {
 pub fn checkpoint() {
     Site::with(|site| {
         if let Some(site) = site {
-            if site.poll_is_long() {
-                site.speak_up();
-            }
-            if site.pool().core().is_pressed() {
-                relieve(site);
-            }
+            site.checkpoint();
         }
     });
-}
-
-#[cold]
-fn relieve(site: &Site<'_, '_>) {
-    if INSIDE.replace(true) {
-        return;
-    }
-    let _inside = Inside;
-    site.relieve(AT_ONCE);
 }

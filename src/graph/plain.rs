@@ -69,15 +69,21 @@ impl<'p> Run<'p> {
 impl Run<'_> {
     /// Runs some tasks, and what each of them leads to, one after the other.
     #[inline(always)]
-    pub(super) fn strands(&self, site: &Site<'_, '_>, all: impl Iterator<Item = u32>) {
+    pub(super) fn strands(&self, site: &Site<'_, '_>, all: impl DoubleEndedIterator<Item = u32>) {
         let cx = self.context(site, None);
-        let (goes_on, mut all) = (self.goes_on(site), all.peekable());
+        let (goes_on, press, mut all) = (self.goes_on(site), site.press(), all.peekable());
         while let Some(first) = all.next() {
             cx.at.set(first);
             // What is taken together is not queued, so it comes before what its strands have queued.
             cx.goes_on.set(goes_on && all.peek().is_none());
             if let Err(payload) = unwind::contain(|| self.follow(&cx)) {
                 self.panicked(cx.index(), payload);
+            }
+            if press.is_felt() && all.peek().is_some() && self.should_put_off(site) {
+                // So that the first is the newest.
+                while let Some(last) = all.next_back() {
+                    self.queue(site, last);
+                }
             }
         }
         self.count(site, cx.ran.get());
@@ -116,7 +122,7 @@ impl Run<'_> {
         // Those that could not be queued.
         let mut kept = Vec::new();
         let (tables, stop, alone) = (self.tables(), self.stop, self.shape.alone.is_some());
-        let mut index = cx.at.get();
+        let (mut index, press) = (cx.at.get(), cx.site.press());
         loop {
             // Relaxed: as in `stopped`.
             if stop.load(Ordering::Relaxed) {
@@ -139,6 +145,8 @@ impl Run<'_> {
                     Some(next) => next,
                     None => return,
                 };
+            } else if press.is_felt() && kept.is_empty() && self.put_off(cx, next) {
+                return;
             }
             index = next;
             cx.at.set(index);
@@ -215,6 +223,16 @@ impl Run<'_> {
         } else if !self.push(cx.site, job) {
             kept.push(index);
         }
+    }
+
+    /// Queues the task that a strand would go on with, if it should.
+    #[cold]
+    fn put_off(&self, cx: &Context<'_, '_, '_>, next: u32) -> bool {
+        let put_off = self.should_put_off(cx.site);
+        if put_off {
+            self.queue(cx.site, next);
+        }
+        put_off
     }
 
     /// Takes the newest task that this worker has queued, if it is one of this run: the strand goes on with it, and saves the

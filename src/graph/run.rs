@@ -302,7 +302,15 @@ impl Run<'_> {
         true
     }
 
-    /// Queues a task, in a special plan.
+    /// Whether strands should queue what they would go on with, since something urgent waits for this worker: that comes first
+    /// then. It does not run in the middle of a strand, since it may wait for the run.
+    #[cold]
+    pub(super) fn should_put_off(&self, site: &Site<'_, '_>) -> bool {
+        let queues = self.is_owner(site) || !site.is_guest() || self.keeps(site);
+        queues && site.should_give_way()
+    }
+
+    /// Queues a task; in a plain plan only if [`push`](Self::push) would.
     pub(super) fn queue(&self, site: &Site<'_, '_>, index: u32) {
         if !self.push(site, self.strand_job(index)) {
             self.pending.add_elsewhere();
@@ -342,9 +350,7 @@ impl Run<'_> {
             let passed_on = end == all || self.push(site, self.feeder_job());
             let sources = &self.sources[begin..end];
             if self.special {
-                sources
-                    .iter()
-                    .for_each(|&source| self.strand_special(site, source, false));
+                self.strands_special(site, sources);
             } else {
                 self.strands(site, sources.iter().copied());
             }
@@ -414,6 +420,22 @@ impl Run<'_> {
         unsafe { self.nodes.as_ptr().add(index as usize) }
     }
 
+    /// Strands of a special plan, which begin with these sources.
+    fn strands_special(&self, site: &Site<'_, '_>, sources: &[u32]) {
+        let press = site.press();
+        for (number, &source) in sources.iter().enumerate() {
+            self.strand_special(site, source, false);
+            let rest = &sources[number + 1..];
+            if press.is_felt() && !rest.is_empty() && self.should_put_off(site) {
+                // So that the first is the newest.
+                return rest
+                    .iter()
+                    .rev()
+                    .for_each(|&source| self.queue(site, source));
+            }
+        }
+    }
+
     /// A strand of a special plan.
     #[inline(never)]
     fn strand_special(&self, site: &Site<'_, '_>, first: u32, admitted: bool) {
@@ -437,7 +459,7 @@ impl Run<'_> {
 
     /// `ALL`: there are semaphores, or a record is kept.
     fn follow_special<const ALL: bool>(&self, cx: &Context<'_, '_, '_>, mut admitted: bool) {
-        let (site, conditions) = (cx.site, self.shape.conditions);
+        let (site, press, conditions) = (cx.site, cx.site.press(), self.shape.conditions);
         let needs = ALL && !self.shape.needs.is_empty();
         let recorder = self.shape.recorder.as_ref().filter(|_| ALL);
         let mut next = Some(cx.at.get());
@@ -485,6 +507,12 @@ impl Run<'_> {
                 Then::Many => self.lead(cx, node.leads),
                 Then::Later => None,
             };
+            if let Some(index) = next
+                && press.is_felt()
+                && self.should_put_off(site)
+            {
+                return self.queue(site, index);
+            }
         }
     }
 }

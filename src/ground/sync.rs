@@ -10,7 +10,7 @@
     )
 )]
 
-use std::mem::MaybeUninit;
+use std::{mem::MaybeUninit, sync::atomic::AtomicU64 as StaticU64};
 
 #[cfg(filch_loom)]
 pub(crate) use loom::{
@@ -39,6 +39,28 @@ pub(crate) mod hint {
 }
 
 pub(crate) use atomic::Ordering;
+
+/// A number that is only ever a hint, so that every reader is right with any value of it. For statics, which loom's atomics
+/// cannot be; models leave it out.
+#[derive(Debug)]
+pub(crate) struct Hint(StaticU64);
+
+impl Hint {
+    pub(crate) const fn new(value: u64) -> Self {
+        Self(StaticU64::new(value))
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self) -> u64 {
+        // Relaxed: nothing is published by it.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set(&self, value: u64) {
+        // Relaxed: as in `get`.
+        self.0.store(value, Ordering::Relaxed);
+    }
+}
 
 /// A cell that is reached through closures, as loom's, which watches who uses it when.
 #[cfg(not(filch_loom))]

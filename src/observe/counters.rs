@@ -86,7 +86,7 @@ counters! {
     /// Tasks run that waited for another worker, which was not free. (What is meant for a worker that has left is
     /// queued in the injector, and counted as injected.)
     affine_broken,
-    /// Tasks that moved to the worker's own queue along with one that it took.
+    /// Tasks that moved to the worker's own queue along with one that it took, or to come after it.
     moved,
     /// Tasks it spawned into its own queue.
     spawned_local,

@@ -12,6 +12,7 @@
     reason = "hands out raw blocks, which are linked through themselves"
 )]
 
+use crate::ground::sys::memory;
 use std::{
     alloc::{self, Layout},
     cell::Cell,
@@ -58,7 +59,10 @@ impl List {
     fn pop(&self) -> Option<NonNull<Free>> {
         let head = NonNull::new(self.head.get())?;
         // SAFETY: a free block of ours, as the type says.
-        self.head.set(unsafe { head.as_ref() }.next);
+        let next = unsafe { head.as_ref() }.next;
+        // Which comes after it is written there, and the next one who wants a block should not have to wait for that.
+        memory::fetch(next);
+        self.head.set(next);
         self.count.set(self.count.get() - 1);
         Some(head)
     }

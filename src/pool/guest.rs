@@ -6,7 +6,7 @@
 
 use super::{Inner, Pool, PoolBuilder, builder::Jobs, site::Site, task};
 use crate::{
-    crew::{drive, stay},
+    crew::{Rounds, drive, stay},
     engine::Step,
     ground::{
         sync::{AtomicU64, Ordering},
@@ -154,7 +154,8 @@ impl Inner {
         let place = self.place();
         let id = self.threads + place;
         self.parkers.register(id);
-        drive(&self.core, id, &self.parkers, &Jobs(self.clone()), ());
+        let (jobs, rounds) = (Jobs(self.clone()), Rounds::in_between());
+        drive(&self.core, id, &self.parkers, &jobs, (), rounds);
         self.guests.give_back(place);
     }
 }

@@ -1,7 +1,41 @@
 //! A worker runs other jobs in the middle of a task that does not wait for any of them in particular.
 
 use super::{job::Job, site::Site, task};
-use crate::engine::{Mark, Step};
+use crate::{
+    crew::timer::Timer,
+    engine::{Core, Mark, PerWorker, Step},
+    observe::Counters,
+};
+use std::cell::Cell;
+
+/// How many jobs run at most where one gives way: some tens of microseconds, if they are as short as futures are meant to be.
+const AT_ONCE: usize = 16;
+
+thread_local! {
+    /// This thread gives way: those who run meanwhile don't.
+    static GIVES_WAY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// It goes on.
+struct GoOn;
+
+impl Drop for GoOn {
+    fn drop(&mut self) {
+        GIVES_WAY.set(false);
+    }
+}
+
+/// Where to see whether it is time to give way.
+pub(crate) struct Press<'a>(&'a Core<Job, PerWorker, Counters>);
+
+impl Press<'_> {
+    /// Whether it may be.
+    #[inline(always)]
+    pub(crate) fn is_felt(&self) -> bool {
+        let timer = Timer::global();
+        self.0.is_pressed() || timer.is_waited_for() && timer.glance()
+    }
+}
 
 impl Site<'_, '_> {
     /// Runs one job, if there is one that this worker may run now.
@@ -66,10 +100,52 @@ impl Site<'_, '_> {
         !self.active().queue().owner().is_empty()
     }
 
+    /// Whether a job should end here that can go on later, so that something urgent comes first.
+    pub(crate) fn should_give_way(&self) -> bool {
+        if Timer::global().is_due() {
+            self.wake_due();
+        }
+        self.pool().core().is_pressed() && !self.waits_alone()
+    }
+
+    /// [`give_way`](Self::give_way) in what may be the poll of a future, and is long then.
+    #[inline(always)]
+    pub(crate) fn checkpoint(&self) -> bool {
+        if self.poll_is_long() {
+            self.speak_up();
+        }
+        self.give_way()
+    }
+
+    /// For those who have to ask more often than every few nanoseconds.
+    #[inline(always)]
+    pub(crate) fn press(&self) -> Press<'_> {
+        Press(self.pool().core())
+    }
+
+    /// A place in a long task where urgent work may come in between, or futures whose time has come. Says whether there was
+    /// any.
+    #[inline(always)]
+    pub(crate) fn give_way(&self) -> bool {
+        let pressed = self.is_pressed();
+        if pressed {
+            self.give_way_once();
+        }
+        pressed
+    }
+
+    #[cold]
+    fn give_way_once(&self) {
+        if GIVES_WAY.replace(true) {
+            return;
+        }
+        let _go_on = GoOn;
+        self.relieve(AT_ONCE);
+    }
+
     /// Runs urgent jobs, and what they queue here, in the middle of this task: at most `most`, and none where a wait
     /// would run none of others.
-    #[cold]
-    pub(crate) fn relieve(&self, most: usize) {
+    fn relieve(&self, most: usize) {
         if self.waits_alone() {
             return;
         }

@@ -6,6 +6,7 @@
 
 use super::{Inner, Pool, job::Job, latch::Awaited, slab::Slab, task};
 use crate::{
+    crew::timer::Timer,
     engine::{Active, IdleAction, Mark, PerWorker, Queue, Step},
     ground::{
         sys::{memory, stack},
@@ -29,6 +30,9 @@ const LINGER: u32 = 64;
 /// so many times as long. A look around costs some hundred microseconds.
 const DOZE: Duration = Duration::from_millis(1);
 const LONGEST_DOZE: u32 = 16;
+
+/// So many jobs ahead of the next one memory is fetched.
+const SOON_AHEAD: u8 = 5;
 
 /// How often it looks around before that: most such waits are over in no time.
 const SOON: u32 = 8;
@@ -145,6 +149,33 @@ impl<'w, 'c> Site<'w, 'c> {
     fn as_current<R>(&self, f: impl FnOnce(&Self) -> R) -> R {
         let _restore = Restore(CURRENT.replace((&raw const *self).cast()));
         f(self)
+    }
+
+    /// Whether somebody should come in between: something urgent waits, or will now that a time has come.
+    #[inline(always)]
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.watch_clock();
+        self.pool.core().is_pressed()
+    }
+
+    /// Looks at the clock in passing, for those who wait for a time. They are woken as from outside: nobody knows how long the
+    /// task here is, and what wakers do is no part of it.
+    #[inline(always)]
+    fn watch_clock(&self) {
+        if Timer::global().is_waited_for() && Timer::global().glance() {
+            self.wake_due();
+        }
+    }
+
+    /// Wakes those whose time has come.
+    #[cold]
+    pub(super) fn wake_due(&self) {
+        // Where others are left alone, so are their futures: there may be a lock around this.
+        if !self.waits_alone() {
+            let _restore = Restore(CURRENT.replace(ptr::null()));
+            let _aside = task::set_aside();
+            Timer::global().wake_due();
+        }
     }
 
     /// Calls `f` on the innermost site of `pool` that this thread is in, or as a guest of it.
@@ -295,13 +326,14 @@ impl<'w, 'c> Site<'w, 'c> {
         self.active().queue().pop()
     }
 
-    /// Lets the processor fetch what the newest job of this worker points to, which will most often run next: a hundred
-    /// thousand futures that were spawned at once have left the caches when their turn comes.
+    /// Lets the processor fetch what a job of this worker points to that will most often run soon: a hundred thousand
+    /// futures that were spawned at once have left the caches when their turn comes. Not the next one: that is there in
+    /// twenty nanoseconds, and the memory in a hundred.
     #[inline(always)]
-    pub(crate) fn fetch_newest(&self) {
-        if let Some(newest) = self.active().queue().owner().newest() {
+    pub(crate) fn fetch_soon(&self) {
+        if let Some(soon) = self.active().queue().owner().newest_but(SOON_AHEAD) {
             // SAFETY: as in `go_on_with`.
-            memory::fetch(unsafe { newest.assume_init_ref() }.address());
+            memory::fetch(unsafe { soon.assume_init_ref() }.address());
         }
     }
 
@@ -321,7 +353,11 @@ impl<'w, 'c> Site<'w, 'c> {
         let newest = self.active().queue().owner().newest()?;
         // SAFETY: a job is two words, and has no destructor. It may have been stolen, so only its words are looked at.
         let newest = unsafe { newest.assume_init_ref() };
-        if !newest.data(run).is_some_and(wanted) || !self.active().goes_on() {
+        if !newest.data(run).is_some_and(wanted) {
+            return None;
+        }
+        self.watch_clock();
+        if !self.active().goes_on() {
             return None;
         }
         let job = self.pop()?;
@@ -429,6 +465,7 @@ impl<'w, 'c> Site<'w, 'c> {
         let mut exits = 0;
         while !event.happened() {
             thread::point();
+            self.watch_clock();
             let others = !self.waits_alone();
             // Futures that wake themselves may never leave the own queue empty.
             if self.active().serves_older() && self.run_beside(event) {

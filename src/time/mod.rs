@@ -19,8 +19,8 @@
 //! # What they promise
 //!
 //! - **Never early**, and as soon after as the system wakes a thread.
-//! - **In order**: of two that are due, the earlier is woken first, and of those of the same time the one that began to
-//!   wait first.
+//! - **In order**: of two that are due, the earlier is taken from the queue first, and of those of the same time the one that
+//!   began to wait first. If two threads happen to look at once, each of them wakes the one that it took.
 //! - **Dropped is gone**: an entry that nobody waits for any more leaves the queue at once, in O(log n).
 //! - **Any duration**: one of zero is over when it is polled first, and one that no clock reaches never is.
 //!
@@ -30,6 +30,10 @@
 //! something has to wait, and sleeps until the next entry is due. Waiting costs a lock and a place in a heap, and no
 //! allocation. A waker that panics costs nobody else anything; one that blocks holds the others up for a moment, until
 //! another thread takes over.
+//!
+//! When all cores are busy, that thread has to get one of them first. So the workers of all pools look at the clock
+//! too, between two tasks and at [checkpoints](crate::checkpoint), and wake futures of pools that are due. Other wakers
+//! are left to the thread, since they may do anything.
 //!
 //! # Which clock
 //!

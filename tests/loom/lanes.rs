@@ -89,6 +89,32 @@ fn canary_last_look_without_the_boxes() {
     caught(Canary::AffineLastLook, Some(3), boxed_against_sleep);
 }
 
+/// A task comes from outside, rather for worker `near`, while worker 0 falls asleep; there is no worker 1.
+fn near_against_sleep(near: usize) {
+    let core = core(2);
+    let sleeper = {
+        let core = core.clone();
+        thread::spawn(move || until_asleep(&core, 0))
+    };
+    core.inject_near(near, 7).unwrap();
+    let (ran, asleep) = sleeper.join().unwrap();
+    assert!(
+        ran > 0 || !asleep || core.sleep().searching() > 0,
+        "a task from outside, and everybody sleeps"
+    );
+}
+
+#[test]
+fn a_task_for_a_worker_nearby_wakes_somebody() {
+    model(Some(3), || near_against_sleep(0));
+    model(Some(3), || near_against_sleep(1));
+}
+
+#[test]
+fn canary_task_nearby_without_a_look_at_the_sleepers() {
+    caught(Canary::PushWake, Some(3), || near_against_sleep(0));
+}
+
 /// A busy worker that stays in its task spawns one for `owner`, while worker 1 falls asleep: worker 1 runs it, or is
 /// on the way.
 fn spawn_for_against_sleep(owner: usize) {

@@ -3,7 +3,7 @@
 use super::percent;
 use crate::support::quiet_panic;
 use filch::{
-    CancelToken, Graph, Plan, Pool, Rng,
+    CancelToken, Graph, Plan, Pool, Priority, Rng, TaskHandle,
     graph::{RunError, RunOptions, RunReport, Semaphore, SharedPlan},
     rehearse::{self, Rehearsal},
 };
@@ -27,6 +27,8 @@ struct Part {
     needs: Vec<usize>,
     /// Where others may go on in the middle of it.
     points: usize,
+    /// It leaves something urgent to its worker, and strands give way to that.
+    presses: bool,
     panics: bool,
     cancels: bool,
 }
@@ -96,6 +98,13 @@ impl World {
         let part = held.1;
         let about = &self.parts[part];
         (0..about.points).for_each(|_| rehearse::point());
+        if about.presses
+            && let Some(pool) = Pool::current()
+        {
+            let urgent = pool.task(rehearse::point).priority(Priority::High);
+            // A pool that ends takes nothing more.
+            let _ = urgent.submit().map(TaskHandle::detach);
+        }
         drop(held);
         if self.trouble.load(Ordering::SeqCst) {
             if about.cancels {
@@ -208,6 +217,7 @@ impl Maker<'_> {
             needs: needs.to_vec(),
             // A worker that was asleep passes about ten points before it has a task.
             points: [0, 1, 2, 4, 8, 16][self.rng.below(6)],
+            presses: percent(self.rng, 15),
             panics: trouble && percent(self.rng, 70),
             cancels: trouble && percent(self.rng, 30),
         });

@@ -3,8 +3,7 @@
 //!
 //! As in the suites of the fork-join pool, the main thread is one of the workers, on core 0. Systems in which the
 //! caller takes part have one thread fewer; with rayon it sleeps while as many threads as there are workers do the work.
-//! `rayon.rs` needs nothing of this package but [`kernels`] and the trait, so that a package in which rayon stands on
-//! other workers can include it.
+//! rayon on filch's workers is measured by another process: see [`driver`](crate::driver).
 
 mod filch;
 pub(crate) mod kernels;

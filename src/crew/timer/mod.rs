@@ -24,11 +24,13 @@
 //! # Callbacks and wakers
 //!
 //! They run on the thread of the timer, one after the other: in the order of their times, those of the same
-//! time in the order of their creation, never early, and outside of the lock. So they must be short. A panic is
+//! time in the order of their creation, never early, and outside of the lock. (But for the wakers of futures: see
+//! [`glance`].) So they must be short. A panic is
 //! contained; it has been reported by the panic hook. One that blocks holds the others up for a moment, until another
 //! thread takes over: see [`serve`].
 
 mod alarm;
+mod glance;
 mod queue;
 mod serve;
 #[cfg(all(test, not(filch_loom)))]
@@ -38,6 +40,7 @@ pub(crate) use alarm::{Alarm, Alarms, renew};
 pub(crate) use queue::Ticket;
 
 use crate::ground::unwind;
+use glance::Next;
 use serve::{Rest, Service};
 use std::{
     error::Error,
@@ -53,6 +56,8 @@ use std::{
 /// A queue of deadlines and the thread that serves it. The process has one, [`Timer::global`].
 pub(crate) struct Timer {
     state: Mutex<State>,
+    /// What those read who come by.
+    next: Next,
     /// There is an entry that comes earlier than the thread means to look.
     earlier: Condvar,
     /// The same for the one who watches it.
@@ -85,6 +90,7 @@ impl Timer {
                 rest: Rest::Awake,
                 service: Service::new(),
             }),
+            next: Next::new(),
             earlier: Condvar::new(),
             watched: Condvar::new(),
         }
@@ -111,7 +117,7 @@ impl Timer {
         })
     }
 
-    /// Wakes `waker` on the thread of the timer at `at`, or at once when that has passed. The caller
+    /// Wakes `waker` on the thread of the timer, or of a worker that comes by, at `at`, or at once when that has passed. The caller
     /// [removes](Self::remove) the entry when nobody waits for it any more.
     ///
     /// # Errors
@@ -127,7 +133,10 @@ impl Timer {
 
     /// Takes an entry out, unless its time has come.
     pub(crate) fn remove(&self, ticket: Ticket) -> Option<Alarm> {
-        self.lock().queue.remove(ticket)
+        let mut state = self.lock();
+        let alarm = state.queue.remove(ticket);
+        self.next.set(state.queue.next_at());
+        alarm
     }
 
     fn insert_with(
@@ -140,6 +149,7 @@ impl Timer {
         // If this fails, the alarm is dropped after the guard, as every parameter is.
         self.start_if_none(&mut state, start)?;
         let ticket = state.queue.insert(at, alarm);
+        self.next.set(state.queue.next_at());
         // The next one that comes later than this need not wake anybody once more.
         let wake = state.rest.shorten(at);
         let watch = state.service.watch.shorten(at);

@@ -102,10 +102,14 @@ impl<T: Ord + Copy, V> Queue<T, V> {
 
     /// Takes out the first entry that is due at `now`.
     pub(crate) fn pop_due(&mut self, now: T) -> Option<V> {
-        if self.next_at()? > now {
-            return None;
-        }
-        Some(self.take(0))
+        self.pop_due_if(now, |_| true)
+    }
+
+    /// The same, if the entry is `wanted`.
+    pub(crate) fn pop_due_if(&mut self, now: T, wanted: impl FnOnce(&V) -> bool) -> Option<V> {
+        let first = self.heap.first().filter(|first| first.at <= now)?;
+        let value = self.slots[first.slot as usize].value.as_ref();
+        value.is_some_and(wanted).then(|| self.take(0))
     }
 
     /// Whether the entry is still there.

@@ -144,6 +144,7 @@ impl Timer {
             // Those that became due since are found in the next round.
             while let Some(alarm) = state.queue.pop_due(now) {
                 self.hire(&mut state);
+                self.next.set(state.queue.next_at());
                 state.service.callbacks += 1;
                 state.service.inside = Some(state.service.callbacks);
                 drop(state);

@@ -387,3 +387,73 @@ fn short_callbacks_are_left_to_one_thread() {
     // A busy machine may well keep a thread from its short callback for a grace, but not each time.
     assert!(seen.len() < 4, "{} threads served", seen.len());
 }
+
+/// Comes by until a time seems to have come.
+fn glance(timer: &Timer) {
+    let start = Instant::now();
+    while !timer.glance() {
+        assert!(start.elapsed() < LIMIT, "nothing is due");
+    }
+}
+
+#[test]
+fn who_comes_by_wakes_in_place_of_the_thread() {
+    let (to, from) = mpsc::channel();
+    let timer = timer();
+    assert!(!timer.is_waited_for() && !timer.is_due());
+    let _busy = busy(timer);
+    let at = soon();
+    for n in [1, 2] {
+        let waker = tells(&to, n);
+        timer.trust(waker.vtable());
+        timer.wake_at(at, waker).unwrap();
+    }
+    let early = timer.is_due();
+    assert!(!early || Instant::now() >= at);
+    glance(timer);
+    assert!(Instant::now() >= at);
+    timer.wake_due();
+    assert_eq!([from.try_recv(), from.try_recv()], [Ok(1), Ok(2)]);
+    assert_eq!(pending(timer), 0);
+    assert!(!timer.is_waited_for());
+}
+
+#[test]
+fn who_comes_by_leaves_callbacks_and_strangers_to_the_thread() {
+    let (to, from) = mpsc::channel();
+    let (timer, at) = (timer(), soon());
+    let stuck = busy(timer);
+    timer.wake_at(at, tells(&to, 0)).unwrap();
+    glance(timer);
+    timer.wake_due();
+    assert!(from.try_recv().is_err(), "nobody trusts it");
+    timer.trust(tells(&to, 0).vtable());
+    let process = timer.lock().process;
+    timer.lose_thread();
+    timer.wake_due();
+    assert!(from.try_recv().is_err(), "it is the parent's");
+    timer.lock().process = process;
+    timer.wake_due();
+    assert_eq!(from.try_recv(), Ok(0));
+    let call = timer.at(at, send(&to, 1)).unwrap();
+    timer.wake_at(at, tells(&to, 2)).unwrap();
+    glance(timer);
+    timer.wake_due();
+    assert!(from.try_recv().is_err() && call.is_pending());
+    drop(stuck);
+    assert_eq!([receive(&from), receive(&from)], [1, 2]);
+}
+
+#[test]
+fn an_entry_that_leaves_is_not_waited_for() {
+    let timer = timer();
+    let ticket = timer.wake_at(Instant::now(), Waker::noop().clone());
+    let ticket = ticket.unwrap();
+    timer.remove(ticket);
+    assert!(!timer.is_waited_for());
+    // A time that no clock reaches is not now.
+    let far = Instant::now() + Duration::from_secs(1 << 40);
+    let far = timer.wake_at(far, Waker::noop().clone()).unwrap();
+    assert!(!timer.is_due());
+    timer.remove(far);
+}

@@ -70,6 +70,12 @@ impl Index {
         Self(self.0.wrapping_sub(ONE))
     }
 
+    /// The index so many tasks older.
+    #[inline(always)]
+    pub(super) const fn minus(self, tasks: u8) -> Self {
+        Self(self.0.wrapping_sub(ONE * tasks as u64))
+    }
+
     /// The index that is farthest away.
     pub(super) const fn opposite(self) -> Self {
         Self(self.0 ^ (1 << 63))

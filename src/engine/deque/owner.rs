@@ -176,6 +176,14 @@ impl<T: Send> Owner<'_, T> {
         some.then(|| self.slots.read(bottom.previous()).bits())
     }
 
+    /// The same for the task that comes after so many younger ones.
+    #[inline(always)]
+    pub(crate) fn newest_but(&self, younger: u8) -> Option<MaybeUninit<T>> {
+        let bottom = self.bottom();
+        let some = bottom.since(self.front_seen) > isize::from(younger);
+        some.then(|| self.slots.read(bottom.minus(younger).previous()).bits())
+    }
+
     /// Takes the youngest task if it is the one before `mark`, and says whether it has. The task itself is
     /// forgotten: it is for those who know what they pushed there, and saves them reading the slot.
     ///

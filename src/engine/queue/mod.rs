@@ -121,6 +121,13 @@ pub trait Queue<T> {
     /// Takes a task from others.
     fn try_acquire(&mut self, hunt: &mut Hunt<'_>) -> Acquired<T>;
 
+    /// Whether a task that this worker has taken from `victim` just now may wait in its queue, where others can take it in
+    /// turn, while it runs another.
+    fn keeps_stolen(&self, victim: usize) -> bool {
+        let _ = victim;
+        true
+    }
+
     /// Gives every task that only this worker's queue holds to `give`: the worker leaves.
     fn drain_own(&mut self, give: impl FnMut(T));
 

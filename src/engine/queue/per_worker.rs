@@ -312,6 +312,13 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
         !self.owner.is_empty()
     }
 
+    fn keeps_stolen(&self, victim: usize) -> bool {
+        // Relaxed: uttered before the task was pushed, and read after it was stolen, so the steal makes it seen. Whoever
+        // is isolated waits for its tasks with a lock held, perhaps, and takes none back.
+        let one = self.store.wishes[victim].one_by_one.load(Ordering::Relaxed);
+        self.greedy && !one
+    }
+
     fn try_acquire(&mut self, hunt: &mut Hunt<'_>) -> Acquired<T> {
         let (mut hesitated, mut looked, mut left_alone) = (false, false, false);
         while let Some(victim) = hunt.next_victim() {

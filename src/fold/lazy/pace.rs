@@ -146,11 +146,12 @@ impl Beat {
         let interval = if self.nanos < LIGHT {
             LONG_INTERVAL
         } else {
-            INTERVAL
+            // Looks come a little sooner or later than that, and one that is a little too soon is not for nothing.
+            INTERVAL - INTERVAL / 4
         };
         let early = self
             .offered
-            .is_some_and(|then| now.saturating_sub(then) < interval - interval / 4);
+            .is_some_and(|then| now.saturating_sub(then) < interval);
         if early && self.nanos < HEAVY {
             return 0;
         }

@@ -7,6 +7,7 @@ use super::{
     waker,
 };
 use crate::{
+    crew::timer::Timer,
     engine::Level,
     ground::{
         canary::{Canary, broken},
@@ -41,7 +42,8 @@ thread_local! {
 /// Somebody has woken a future that was woken already, or is being polled.
 #[inline]
 pub(super) fn note_own_wake(cell: NonNull<Header>) {
-    if ptr::eq(POLLED.get(), cell.as_ptr()) {
+    // One whose time has come is woken here in passing, and not by itself.
+    if ptr::eq(POLLED.get(), cell.as_ptr()) && Site::with(|site| site.is_some()) {
         POLLED.set(ptr::null());
     }
 }
@@ -81,9 +83,18 @@ impl Ticket {
 
     fn inject(self, pool: &Inner, level: Level) {
         if let Err(refused) = pool.core().inject_at(level, self.into_job()) {
-            if let Ok(data) = refused.into_inner().take_data(run) {
-                // SAFETY: the job was one of ours, and has come back.
-                unsafe { refuse(cell_of(data), pool) };
+            let (job, share) = (refused.into_inner(), pool.share());
+            let end = move || {
+                if let Ok(data) = job.take_data(run) {
+                    // SAFETY: the job was one of ours, and has come back.
+                    unsafe { refuse(cell_of(data), &share) };
+                }
+            };
+            // What it drops is anybody's, and not for the middle of a task.
+            if !Timer::is_in_passing() {
+                end();
+            } else if let Err(end) = Timer::global().soon(end) {
+                end();
             }
         } else if let Some(kept) = pool.kept() {
             kept.ring();
@@ -164,7 +175,7 @@ unsafe fn run(data: *const (), site: &Site<'_, '_>) {
         // SAFETY: it is started.
         return unsafe { end(cell, pool) };
     }
-    site.fetch_newest();
+    site.fetch_soon();
     let before = pool.kept().map(|_| POLLED.replace(cell.as_ptr()));
     let polled = {
         // It may run in the middle of a task, and is no part of it.
@@ -204,6 +215,7 @@ unsafe fn pause(cell: NonNull<Header>, site: &Site<'_, '_>, by_itself: bool) {
     // SAFETY: whoever has started it has the field.
     let home = header.home.with(|home| unsafe { *home });
     if home.is_null() {
+        Timer::global().trust(&waker::WAKER);
         let shard = pool.residents().shard(site.worker());
         // SAFETY: the cell stays until the future is done, and it is unlinked before that. Any thread may claim it.
         if !unsafe { shard.link(cell.cast(), &EVICTION, || pool.share()) } {

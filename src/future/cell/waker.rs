@@ -8,7 +8,7 @@ use std::{
     task::{RawWaker, RawWakerVTable, Waker},
 };
 
-static WAKER: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, forget);
+pub(super) static WAKER: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, forget);
 
 /// A waker for the length of a poll, without a reference of its own.
 ///

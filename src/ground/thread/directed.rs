@@ -63,6 +63,11 @@ pub(crate) fn leave() {
     ACTOR.set(None);
 }
 
+/// Whether this thread takes part in a rehearsal.
+pub(crate) fn is_directed() -> bool {
+    DIRECTED.get()
+}
+
 #[inline]
 fn actor() -> Option<Actor> {
     if !DIRECTED.get() {

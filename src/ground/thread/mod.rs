@@ -40,6 +40,12 @@ mod free {
         false
     }
 
+    /// Whether this thread takes part in a rehearsal.
+    #[inline(always)]
+    pub(crate) fn is_directed() -> bool {
+        false
+    }
+
     /// Nanoseconds since some time in the past.
     #[inline]
     pub(crate) fn nanos() -> u64 {

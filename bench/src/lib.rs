@@ -1,0 +1,140 @@
+//! Measures filch beside its peers. `README.md` says what is measured and how to read it.
+//!
+//! A library, so that it can be built into a second program, in which rayon stands on filch's workers (`compat/bench`).
+
+mod alloc;
+mod args;
+mod busy;
+mod countdown;
+mod cpu_time;
+mod driver;
+mod folds;
+mod forks;
+mod futures;
+mod graphs;
+mod harness;
+mod loops;
+mod mailbox;
+mod pin;
+mod pools;
+mod report;
+mod seed003;
+mod serve;
+mod stack;
+mod stats;
+mod stopwatch;
+mod submits;
+mod suites;
+mod tally;
+
+use args::{Args, Command};
+use driver::Driver;
+use harness::{Case, Config};
+use report::Report;
+use std::{io, process::ExitCode};
+use suites::Suite;
+
+#[global_allocator]
+static ALLOCATOR: alloc::Counting = alloc::Counting;
+
+/// What `sysexits` and most tools use for a command line that makes no sense.
+const USAGE_ERROR: u8 = 2;
+
+/// The whole program.
+pub fn main() -> ExitCode {
+    // Before any thread is started.
+    stack::deepen();
+    // Before anything is pinned: which cores may this process use?
+    pin::cores();
+    let done = args::parse(std::env::args_os().skip(1)).and_then(|command| match command {
+        Command::Help => {
+            print!("{}", args::help());
+            Ok(())
+        }
+        Command::List => {
+            list();
+            Ok(())
+        }
+        Command::Run(args) => run(&args),
+        Command::Pending(reading) => reading.print(),
+        Command::Serve(config) => serve::run(&config, io::stdin().lock(), io::stdout()),
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("filch-bench: {message}");
+            ExitCode::from(USAGE_ERROR)
+        }
+    }
+}
+
+fn list() {
+    let config = Config::default();
+    for suite in suites::ALL {
+        println!("{}: {}", suite.name, suite.about);
+        let mut seen = "";
+        let mut cases = (suite.cases)(&config);
+        Driver::default().take_part(suite.name, &mut cases);
+        for case in cases {
+            if case.name() != seen {
+                seen = case.name();
+                println!("  {seen}: {}", case.system_names().join(", "));
+            }
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<(), String> {
+    let driver = Driver::default();
+    let mut selected: Vec<_> = args
+        .suites
+        .iter()
+        .map(|suite| (suite, select(suite, args, &driver)))
+        .collect();
+    let cases = || selected.iter().flat_map(|(_, cases)| cases);
+    if cases().any(driver::has_part) {
+        // Before anything is pinned, which would pin that process too.
+        match driver.start(args.driver.as_deref(), &args.config) {
+            Ok(()) => {}
+            Err(why) if args.driver.is_some() => return Err(why),
+            Err(why) => {
+                eprintln!("filch-bench: {why}");
+                let cases = selected.iter_mut().flat_map(|(_, cases)| cases);
+                cases.for_each(driver::leave_out);
+            }
+        }
+    }
+    for (_, cases) in &mut selected {
+        cases.retain(|case| !case.system_names().is_empty());
+    }
+    selected.retain(|(_, cases)| !cases.is_empty());
+    if selected.is_empty() {
+        return Err(
+            "no case is left: `filch-bench list` shows the cases and systems of each suite"
+                .to_owned(),
+        );
+    }
+    for (suite, cases) in selected {
+        let mut report = Report::new(io::stdout(), suite.name, args.json);
+        report.begin();
+        for mut case in cases {
+            let rows = case.run();
+            report.case(&case, &rows);
+        }
+    }
+    Ok(())
+}
+
+/// The cases of `suite` that the command line asks for, with the systems that it asks for.
+fn select(suite: &Suite, args: &Args, driver: &Driver) -> Vec<Case> {
+    let wanted = |names: &[String], name: &str| {
+        names.is_empty() || names.iter().any(|wanted| wanted == name)
+    };
+    let mut cases = (suite.cases)(&args.config);
+    cases.retain(|case| wanted(&args.cases, case.name()));
+    driver.take_part(suite.name, &mut cases);
+    for case in &mut cases {
+        case.keep_systems(|system| wanted(&args.systems, system));
+    }
+    cases
+}
