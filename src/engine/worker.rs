@@ -486,7 +486,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             // Its task is in flight, so the work is not finished.
             let _ = self.become_busy();
         }
-        if self.quiet {
+        if self.quiet || self.silent && source != Source::Local {
             self.start_after_quiet(source);
         }
         self.core.observer.event(self.id, Event::Started { source });

@@ -67,8 +67,8 @@
 //!
 //! # Memory
 //!
-//! [`Lazy`] and [`Fold::sequential`] keep the heap and the iterator of each open node, so as much as the tree is deep; of a
-//! node with an only child the heap alone. Of many siblings, 16,384 at a time at most are taken out of the iterator to be
+//! [`Lazy`] and [`Fold::sequential`] keep the heap and the iterator of each open node, so as much as the tree is deep; `Lazy`
+//! keeps the heap alone of most nodes whose iterators say that the child is the only one. Of many siblings, 16,384 at a time at most are taken out of the iterator to be
 //! given away, with their results, so a star of any size takes some hundred kilobytes for each worker. With [`AtTheEnd`] all
 //! results of a node's children are kept until the last one is there. [`Each`] makes tasks of all children of a node when it
 //! enters the node, of some hundred bytes each: a star of ten million leaves is a gigabyte of tasks.

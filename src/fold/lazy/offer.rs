@@ -91,19 +91,22 @@ impl<F: Fold, S: Scheme> Offer<F, S> {
         }
     }
 
-    /// The first piece was revoked, so this worker has not taken the offer: takes it out of the queue, if it is still there.
-    fn withdraw(self, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
+    /// The first piece was revoked just now, so this worker has not taken the offer, which begins with that one: takes it
+    /// out of the queue, if it is still there. Nothing of the user's has run since, or the mark might be that of another job.
+    fn take_back(&self, site: &Site<'_, '_>) {
         match (self.mark, &self.more) {
             (None, _) => {}
             (Some(mark), None) => team::take_back(site, &self.first, mark),
             (Some(mark), Some(more)) => team::take_back(site, &more.bundle, mark),
         }
-        link.done(site);
     }
 
     /// Revokes all that nobody has begun with, and drops it.
     pub(super) fn give_up(self, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
         let first = self.first.revoke();
+        if first.is_some() {
+            self.take_back(site);
+        }
         if let Some(more) = &self.more {
             while let Some(piece) = more.bundle.next() {
                 if let Some(siblings) = piece.revoke() {
@@ -113,11 +116,11 @@ impl<F: Fold, S: Scheme> Offer<F, S> {
                 unwind::discard(piece);
             }
         }
-        if let Some(siblings) = first {
-            unwind::discard(siblings);
-            self.withdraw(link, site);
-        } else {
-            unwind::discard(self);
+        let counted = first.is_some();
+        unwind::discard(first);
+        unwind::discard(self);
+        if counted {
+            link.done(site);
         }
     }
 }
@@ -131,11 +134,11 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         site: &Site<'_, '_>,
     ) {
         let is_it = |offer: &Offer<F, S>| Arc::ptr_eq(&offer.first, piece);
-        match self.offers.iter().rposition(is_it) {
-            Some(at) => self.offers.remove(at).withdraw(link, site),
-            // Another one of a bundle.
-            None => link.done(site),
+        // Else it is another one of a bundle.
+        if let Some(at) = self.offers.iter().rposition(is_it) {
+            self.offers.remove(at).take_back(site);
         }
+        link.done(site);
     }
 
     /// A look is due: offers the outermost children that there are, if too few are on offer.
