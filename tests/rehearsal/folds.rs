@@ -274,7 +274,11 @@ pub(crate) fn perform(seed: u64) -> Result<Performed, String> {
 fn perform_as(seed: u64, spine: bool) -> Result<Performed, String> {
     let mut rng = Rng::new(seed);
     let tree = Arc::new(Tree::random(&mut rng, spine));
-    let strategy = if spine { 0 } else { rng.below(STRATEGIES) };
+    let strategy = if spine {
+        [0, 0, 1, 3][rng.below(4)]
+    } else {
+        rng.below(STRATEGIES)
+    };
     let hows = [
         How::Here,
         How::Installed,
