@@ -708,3 +708,88 @@ fn an_isolated_owner_helps<S: Strategy>() {
     );
     pool.install(|| filch::isolate(|| folded.with::<S>().on(&pool).run(0)));
 }
+
+/// A node that works for its pool when it is dropped after a panic, and has not been entered before.
+struct Busybody<'a> {
+    depth: u32,
+    entered: AtomicUsize,
+    state: &'a Busy,
+}
+
+impl<'a> Busybody<'a> {
+    fn new(depth: u32, state: &'a Busy) -> Self {
+        Self {
+            depth,
+            entered: AtomicUsize::new(0),
+            state,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Busy {
+    nodes: AtomicUsize,
+    panicked: AtomicUsize,
+    spawned: AtomicUsize,
+    ran: std::sync::Arc<AtomicUsize>,
+}
+
+impl Drop for Busybody<'_> {
+    fn drop(&mut self) {
+        let entered = self.entered.load(Ordering::SeqCst) > 0;
+        if !entered && self.state.panicked.load(Ordering::SeqCst) > 0 {
+            filch::yield_local();
+            self.state.spawned.fetch_add(1, Ordering::SeqCst);
+            let ran = self.state.ran.clone();
+            filch::spawn(move || {
+                ran.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+    }
+}
+
+#[test]
+fn destructors_of_what_nobody_took_may_use_the_pool() {
+    within(LIMIT, || {
+        for panics_at in [3, 8, 20] {
+            let (pool, busy) = (pool(1), Busy::default());
+            let (begun, release) = (Flag::default(), Flag::default());
+            let (begins, end) = (begun.clone(), release.clone());
+            pool.spawn(move || {
+                begins.set();
+                end.wait("the fold has panicked");
+            });
+            // From now on nobody takes what is offered.
+            begun.wait("the worker is busy");
+            let tree = fold(
+                |node: Busybody<'_>| {
+                    let (fan, depth, state) =
+                        (if node.depth > 0 { 4 } else { 0 }, node.depth, node.state);
+                    (0..fan).map(move |_| Busybody::new(depth - 1, state))
+                },
+                |node| {
+                    node.entered.store(1, Ordering::SeqCst);
+                    let start = Instant::now();
+                    while start.elapsed() < Duration::from_micros(30) {}
+                    if node.state.nodes.fetch_add(1, Ordering::SeqCst) == panics_at {
+                        node.state.panicked.store(1, Ordering::SeqCst);
+                        quiet_panic("in the middle");
+                    }
+                },
+                |(), ()| (),
+                |()| (),
+            );
+            let root = Busybody::new(4, &busy);
+            assert_eq!(
+                panic_of(|| tree.with::<Adaptive>().on(&pool).run(root)),
+                "in the middle"
+            );
+            release.set();
+            let spawned = busy.spawned.load(Ordering::SeqCst);
+            until("all of them run", || {
+                busy.ran.load(Ordering::SeqCst) == spawned
+            });
+            assert!(spawned > 0, "there was something on offer");
+        }
+    });
+}

@@ -22,6 +22,16 @@ fn folds_keep_their_promises() {
 }
 
 #[test]
+fn folds_of_spines_keep_their_promises() {
+    all_seeds(
+        "fold_rehearsal",
+        "folds_of_spines_keep_their_promises",
+        600,
+        folds::check_spines,
+    );
+}
+
+#[test]
 fn the_same_seed_folds_in_the_same_way() {
     for seed in 0..60 {
         let [first, second] = [(); 2].map(|()| folds::perform(seed).unwrap());

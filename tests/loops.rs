@@ -8,6 +8,7 @@ use filch::{
 };
 use proptest::prelude::*;
 use std::{
+    cell::Cell,
     collections::HashSet,
     sync::{
         Arc, Barrier, Mutex,
@@ -16,7 +17,7 @@ use std::{
     task::{Poll, Waker},
     time::Duration,
 };
-use support::{LIMIT, pool, until, within};
+use support::{Drops, LIMIT, pool, until, within};
 
 /// How a loop is cut.
 #[derive(Clone, Copy, Debug)]
@@ -459,53 +460,185 @@ fn filters_of_all_kinds_of_items() {
     }
 }
 
+/// How a source lies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Lie {
+    /// Has fewer or more items than it says.
+    Number,
+    /// Says the same after every cut, of both parts.
+    AsBefore,
+    /// Says more every time that it is asked.
+    More,
+    /// Says less every time that it is asked.
+    Less,
+    /// Says that there is nothing left.
+    Nothing,
+    /// Both parts of a cut are the whole.
+    Whole,
+}
+
+impl Lie {
+    const ALL: [Self; 6] = [
+        Self::Number,
+        Self::AsBefore,
+        Self::More,
+        Self::Less,
+        Self::Nothing,
+        Self::Whole,
+    ];
+}
+
+/// Says one number of items and has another.
+#[derive(Clone, Debug)]
+struct Liar {
+    lie: Lie,
+    says: usize,
+    has: usize,
+    asked: Cell<usize>,
+}
+
+impl Liar {
+    fn part(&self, says: usize, has: usize) -> Self {
+        let asked = self.asked.clone();
+        let whole = self.lie == Lie::Whole;
+        Self {
+            lie: self.lie,
+            says: match self.lie {
+                Lie::Number => says,
+                Lie::Nothing => 0,
+                _ => self.says,
+            },
+            has: if whole { self.has } else { has },
+            asked,
+        }
+    }
+}
+
+impl Pieces for Liar {
+    type Item = usize;
+    type Iter = std::ops::Range<usize>;
+
+    fn size(&self) -> usize {
+        let times = self.asked.get();
+        self.asked.set(times + 1);
+        match self.lie {
+            Lie::More => self.says + 10 * times,
+            Lie::Less => self.says.saturating_sub(10 * times),
+            _ => self.says,
+        }
+    }
+
+    fn split_at(self, index: usize) -> (Self, Self) {
+        let more = self.says.saturating_sub(index);
+        let near = self.part(index, self.has.min(index + 3));
+        (near, self.part(more, self.has))
+    }
+
+    fn items(self) -> Self::Iter {
+        0..self.has
+    }
+}
+
+/// The same with items that have destructors.
+struct Shares(Liar, Arc<()>);
+
+impl Pieces for Shares {
+    type Item = Arc<()>;
+    type Iter = std::iter::RepeatN<Arc<()>>;
+
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+
+    fn split_at(self, index: usize) -> (Self, Self) {
+        let (near, far) = self.0.split_at(index);
+        (Self(near, self.1.clone()), Self(far, self.1))
+    }
+
+    fn items(self) -> Self::Iter {
+        std::iter::repeat_n(self.1, self.0.has)
+    }
+}
+
+/// Calls `f`, whose panics don't matter.
+fn or_panic<R>(f: impl FnOnce() -> R) -> Option<R> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).ok()
+}
+
+/// Every operation. Wrong results or panics, nothing worse; values of our own are dropped once.
+fn do_everything_with(pool: &Pool, way: Way, source: &Liar) {
+    let liar = || way.cut(pool.over(source.clone()));
+    let drops = Drops::default();
+    let made = AtomicUsize::new(0);
+    let value = |n: usize| {
+        made.fetch_add(1, Ordering::SeqCst);
+        (n, drops.value())
+    };
+    let all_dropped = || assert_eq!(drops.seen(), made.load(Ordering::SeqCst));
+    let _ = or_panic(|| liar().map(value));
+    all_dropped();
+    let _ = or_panic(|| liar().map_into(&mut [0; 300], |n| n));
+    let _ = or_panic(|| liar().filter_map(|n| (n % 2 == 0).then(|| value(n))));
+    all_dropped();
+    let _ = or_panic(|| liar().fold(|| 0, |a, b| a ^ b, |a, b| a ^ b));
+    let _ = or_panic(|| liar().map_reduce(value, |a, _| a));
+    all_dropped();
+    let op = |a: &usize, b: &usize| a.wrapping_mul(31).wrapping_add(*b);
+    let _ = or_panic(|| liar().inclusive_scan(op));
+    let _ = or_panic(|| liar().exclusive_scan(0, op));
+    let units = vec![(); 1 << 20];
+    let _ = or_panic(|| liar().zip(units.clone()).map(|_| ()));
+    let _ = or_panic(|| liar().filter(|n| n % 2 == 0));
+    let _ = or_panic(|| liar().for_each(|_| ()));
+    let _ = or_panic(|| liar().for_each_index(|_, _| ()));
+    let _ = or_panic(|| liar().count(|n| n % 2 == 0));
+    let _ = or_panic(|| liar().sum::<usize>());
+    let _ = or_panic(|| (liar().min(), liar().max()));
+    let _ = or_panic(|| (liar().min_by_key(|n| n % 7), liar().max_by_key(|n| n % 7)));
+    let _ = or_panic(|| (liar().find_first(|n| *n == 17), liar().find_any(|_| false)));
+    let _ = or_panic(|| (liar().position(|n| n == 170), liar().any(|n| n == 17)));
+    let _ = or_panic(|| (liar().all(|_| true), liar().indexed().max()));
+    let token = CancelToken::new();
+    let _ = or_panic(|| {
+        liar()
+            .cancel(&token)
+            .progress(|_| ())
+            .inclusive_scan(|a, b| {
+                token.cancel();
+                a ^ b
+            })
+    });
+    let share = Arc::new(());
+    let shares = || way.cut(pool.over(Shares(source.clone(), share.clone())));
+    let _ = or_panic(|| shares().map(|share| share));
+    let _ = or_panic(|| shares().filter(|_| true));
+    let _ = or_panic(|| shares().reduce(|_, b| b));
+    let _ = or_panic(|| shares().inclusive_scan(|_, b| b.clone()));
+    let _ = or_panic(|| shares().exclusive_scan(share.clone(), |_, b| b.clone()));
+    assert_eq!(Arc::strong_count(&share), 1);
+}
+
 #[test]
 fn sources_that_lie_do_no_harm() {
-    /// Says one number of items, cuts at will, and has another.
-    #[derive(Clone)]
-    struct Liar {
-        says: usize,
-        has: usize,
-    }
-    impl Pieces for Liar {
-        type Item = usize;
-        type Iter = std::ops::Range<usize>;
-        fn size(&self) -> usize {
-            self.says
+    within(LIMIT * 6, || {
+        for workers in [0, 2] {
+            let pool = pool(workers);
+            for lie in Lie::ALL {
+                for (says, has) in [(300, 0), (300, 700), (3, 1), (300, 299), (0, 7)] {
+                    for way in Way::ALL {
+                        let asked = Cell::new(0);
+                        let liar = Liar {
+                            lie,
+                            says,
+                            has,
+                            asked,
+                        };
+                        do_everything_with(&pool, way, &liar);
+                    }
+                }
+            }
         }
-        fn split_at(self, index: usize) -> (Self, Self) {
-            let near = Self {
-                says: index,
-                has: self.has.min(index + 3),
-            };
-            (
-                near,
-                Self {
-                    says: self.says - index,
-                    has: self.has,
-                },
-            )
-        }
-        fn items(self) -> Self::Iter {
-            0..self.has
-        }
-    }
-    for (says, has) in [(2_000, 0), (2_000, 5_000), (3, 1), (300, 299), (0, 7)] {
-        for way in Way::ALL {
-            let liar = || way.cut(over(Liar { says, has }));
-            // Wrong results or panics, nothing worse.
-            let quietly = std::panic::AssertUnwindSafe(|| {
-                let _ = liar().map(Box::new);
-            });
-            let _ = std::panic::catch_unwind(quietly);
-            let _ = liar().filter(|n| n % 2 == 0);
-            let _ = liar().sum::<usize>();
-            let scan = std::panic::AssertUnwindSafe(|| {
-                let _ = liar().map_reduce(|n| n, |a, b| a + b);
-            });
-            let _ = std::panic::catch_unwind(scan);
-        }
-    }
+    });
 }
 
 #[test]
@@ -535,6 +668,107 @@ fn ranges_longer_than_memory_end_early() {
     #[expect(clippy::reversed_empty_ranges, reason = "an empty range")]
     let empty = 5..3_u32;
     assert!(over(empty).map(|n| n).is_empty());
+}
+
+#[test]
+fn ranges_at_the_ends_of_their_types() {
+    for way in Way::ALL {
+        let last = way.cut(over(u64::MAX - 100..u64::MAX)).map(|n| n);
+        assert!(last.into_iter().eq(u64::MAX - 100..u64::MAX));
+        let first = way.cut(over(i64::MIN..i64::MIN + 100)).map(|n| n);
+        assert!(first.into_iter().eq(i64::MIN..i64::MIN + 100));
+        let last = way.cut(over(usize::MAX - 100..usize::MAX)).indexed();
+        assert_eq!(last.max(), Some((99, usize::MAX - 1)));
+        let last = way.cut(over(u128::MAX - 100..u128::MAX)).map(|n| n);
+        assert!(last.into_iter().eq(u128::MAX - 100..u128::MAX));
+        let around = way.cut(over(i128::MIN..=i128::MIN + 100)).map(|n| n);
+        assert!(around.into_iter().eq(i128::MIN..=i128::MIN + 100));
+        let around = way.cut(over(i128::MAX - 100..i128::MAX)).map(|n| n);
+        assert!(around.into_iter().eq(i128::MAX - 100..i128::MAX));
+        let wide = u128::from(u64::MAX);
+        assert_eq!(way.cut(over(wide - 1..=wide + 1)).sum::<u128>(), 3 * wide);
+        assert!(way.cut(over(u64::MAX..u64::MAX)).map(|n| n).is_empty());
+        assert_eq!(way.cut(over(i8::MIN..=i8::MAX - 1)).count(|_| true), 255);
+    }
+    for range in [0..u128::MAX, 1..1 << 65] {
+        let panic = std::panic::catch_unwind(|| over(range).any(|_| true)).unwrap_err();
+        let text = panic.downcast_ref::<String>().unwrap();
+        assert!(text.contains("loop over parts of it"), "{text}");
+    }
+    let panic = support::panic_of(|| over(i128::MAX..=i128::MAX).map(|n| n));
+    assert!(panic.contains("take a wider type"), "{panic}");
+    // A range that was used up has nothing left, though its ends say otherwise.
+    let mut used = 1..=3;
+    assert_eq!(used.by_ref().count(), 3);
+    assert!(over(used).map(|n: i32| n).is_empty());
+}
+
+#[test]
+fn pairs_are_as_many_as_the_shorter_one_has() {
+    for way in Way::ALL {
+        for (left, right) in [(0, 0), (0, 50), (50, 0), (1, 500), (500, 1), (499, 500)] {
+            let pairs = |(a, b): (usize, u64)| (a, b);
+            let expected: Vec<_> = (0..left).zip(0..right as u64).collect();
+            let zipped = way.cut(over(0..left)).zip(0..right as u64);
+            assert_eq!(zipped.map(pairs), expected);
+            // Whatever has no partner is dropped, once.
+            let drops = Drops::default();
+            let values = |len| (0..len).map(|_| drops.value()).collect::<Vec<_>>();
+            way.cut(over(values(left)))
+                .zip(values(right))
+                .for_each(drop);
+            assert_eq!(drops.seen(), left + right);
+            let three = way
+                .cut(over(0..left))
+                .zip(0..right)
+                .zip(0..10_usize)
+                .indexed();
+            let expected = left.min(right).min(10);
+            assert!(three.all(|(place, ((a, b), c))| [a, b, c] == [place; 3]));
+            let three = way.cut(over(0..left)).indexed().zip(0..right).zip(0..10);
+            assert_eq!(three.count(|_| true), expected);
+        }
+        let long = way.cut(over(0..usize::MAX)).zip(i64::MIN..i64::MAX);
+        let found = long.find_first(|(n, m)| *n as i64 == m.wrapping_sub(i64::MIN) && *n == 300);
+        assert_eq!(found, Some((300, i64::MIN + 300)));
+        let few = way.cut(over(0..usize::MAX)).indexed().zip(&[7, 8, 9]);
+        assert_eq!(few.map(|((i, n), m)| i + n + m), [7, 10, 13]);
+    }
+}
+
+/// As long as can be; nothing is there but the last item.
+struct Far(std::ops::Range<usize>);
+
+impl Pieces for Far {
+    type Item = usize;
+    type Iter = std::ops::Range<usize>;
+
+    fn size(&self) -> usize {
+        self.0.end - self.0.start
+    }
+
+    fn split_at(self, index: usize) -> (Self, Self) {
+        let middle = self.0.start + index;
+        (Self(self.0.start..middle), Self(middle..self.0.end))
+    }
+
+    fn items(self) -> Self::Iter {
+        self.0.start.max(usize::MAX - 1)..self.0.end
+    }
+}
+
+#[test]
+fn the_last_place_of_all() {
+    let chunks = || ChunkingStrategy::new(usize::MAX - 1, usize::MAX - 1, 1).unwrap();
+    let far = || over(Far(0..usize::MAX)).chunking(chunks());
+    let last = usize::MAX - 1;
+    assert_eq!(far().indexed().max(), Some((last, last)));
+    assert_eq!(far().indexed().find_first(|_| false), None);
+    assert_eq!(far().position(|_| false), None);
+    assert_eq!(far().position(|n| n == last), Some(last));
+    assert_eq!(far().count(|_| true), 1);
+    let token = CancelToken::new();
+    assert_eq!(far().progress(|_| ()).cancel(&token).max(), Ok(Some(last)));
 }
 
 #[test]

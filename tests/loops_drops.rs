@@ -197,6 +197,13 @@ fn destructors_may_panic() {
             "a bomb"
         );
         assert_eq!(drops.seen(), ITEMS);
+        // One that has no partner, and is dropped at the end: what has been made of the others is dropped too.
+        let (left, made) = (Drops::default(), Drops::default());
+        let mut items: Vec<Counted> = (0..ITEMS).map(|_| left.value()).collect();
+        items.push(left.bomb("left over"));
+        let pairs = pool.over(items).zip(0..100);
+        assert_eq!(panic_of(|| pairs.map(|_| made.value())), "left over");
+        assert_eq!((left.seen(), made.seen()), (ITEMS + 1, 100));
     });
 }
 

@@ -10,7 +10,7 @@ use filch::{
     ground::canary::{self, Canary},
     rehearse::{self, Rehearsal},
 };
-use rehearsal::{folds, futures, graphs, sleeps, tasks, timers};
+use rehearsal::{folds, futures, graphs, loops, sleeps, tasks, timers};
 
 type Check = fn(u64) -> Result<(), String>;
 
@@ -18,8 +18,8 @@ type Check = fn(u64) -> Result<(), String>;
 const SEEDS: u64 = 2_000;
 
 /// The defects, who finds them, and what is said then.
-const VISIBLE: [(Canary, Check, &[&str]); 25] = [
-    (Canary::GraphLast, graphs::check, &["times"]),
+const VISIBLE: [(Canary, Check, &[&str]); 32] = [
+    (Canary::GraphLast, graphs::check, &["times", "began before"]),
     (Canary::GraphRearm, graphs::check, &["times"]),
     (
         Canary::GraphPermits,
@@ -56,6 +56,17 @@ const VISIBLE: [(Canary, Check, &[&str]); 25] = [
     (Canary::FoldOrder, folds::check, &["came to"]),
     (Canary::FoldEarly, folds::check, &["there is a result"]),
     (Canary::FoldLate, folds::check, &["were dropped"]),
+    (Canary::FoldBundle, folds::check_spines, &["were dropped"]),
+    (
+        Canary::LoopOrder,
+        loops::check,
+        &["it came to", "fewer items"],
+    ),
+    (Canary::LoopScan, loops::check, &["it came to"]),
+    (Canary::LoopFirst, loops::check, &["it came to"]),
+    (Canary::LoopRestore, loops::check_sort, &["lost items"]),
+    (Canary::LoopAlarm, loops::check, &["after the panic"]),
+    (Canary::LoopAlarm, loops::check_sort, &["after the panic"]),
 ];
 
 /// Both halves of a join take some time.

@@ -33,7 +33,14 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
 
     /// Something taken from [`queue`](Self::queue) runs inside of the present task.
     pub fn took(&mut self) {
-        self.worker.quiet = false;
+        if self.worker.quiet {
+            self.worker.start_after_quiet(Source::Local);
+        }
+        self.took_back();
+    }
+
+    /// Something taken from [`queue`](Self::queue) goes on as a part of the present task, which has spawned it.
+    pub fn took_back(&mut self) {
         self.worker.count -= 1;
         let source = Source::Local;
         self.worker
@@ -121,10 +128,11 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         self.worker.core.notify(self.worker.id);
     }
 
-    /// Tells who may sleep of the task that was [spawned quietly](Self::spawn_quietly), if it may still be there.
+    /// Tells who may sleep of the tasks that were spawned [quietly](Self::spawn_quietly) or [silently](Self::spawn_silently),
+    /// if they may still be there.
     #[inline]
     pub fn speak_up(&mut self) {
-        if self.worker.quiet {
+        if self.worker.quiet || self.worker.silent {
             self.worker.speak_up();
         }
     }
@@ -184,7 +192,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
     }
 
     /// [`spawn_local`](Self::spawn_local) that looks for nobody to wake, whatever the policy says: the worker is awake,
-    /// and will run the task if nobody else does. [`announce`](Self::announce) makes up for it.
+    /// and will run the task if nobody else does. [`announce`](Self::announce) makes up for it, and so does
+    /// [`settle`](Self::settle), when the worker goes on with something else.
     ///
     /// # Errors
     /// The task, when the queue is full.
@@ -192,6 +201,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         let worker = &mut *self.worker;
         worker.queue.push(task)?;
         worker.count += 1;
+        worker.silent = true;
         worker.core.observer.event(worker.id, Event::SpawnedLocal);
         Ok(())
     }
@@ -449,6 +459,14 @@ mod tests {
     /// A worker spawns a task quietly beside another worker that sleeps, and does `then`. Says how many wakes each of the
     /// two steps led to.
     fn beside_a_sleeper(then: impl FnOnce(&TestCore, &mut TestActive<'_, '_>)) -> [usize; 2] {
+        let spawn = |active: &mut TestActive<'_, '_>| active.spawn_quietly("next").unwrap();
+        steps_beside_a_sleeper(spawn, then)
+    }
+
+    fn steps_beside_a_sleeper(
+        first: impl FnOnce(&mut TestActive<'_, '_>),
+        then: impl FnOnce(&TestCore, &mut TestActive<'_, '_>),
+    ) -> [usize; 2] {
         let wakes = Arc::new(AtomicUsize::new(0));
         let mut settings = Settings::new(2);
         settings.unpark = Box::new(Wakes(wakes.clone()));
@@ -460,7 +478,7 @@ mod tests {
             while !matches!(sleeper.step(|_, _| ()), Step::Park(_)) {}
             let count = || wakes.swap(0, Relaxed);
             count();
-            active.spawn_quietly("next").unwrap();
+            first(&mut active);
             told[0] = count();
             then(&core, &mut active);
             told[1] = count();
@@ -489,6 +507,44 @@ mod tests {
         assert_eq!(mail, [0, 2], "mail comes first");
         let urgent = beside_a_sleeper(|_, active| assert_eq!(active.take_mail(), None));
         assert_eq!(urgent, [0, 0], "there was no mail");
+    }
+
+    #[test]
+    fn a_quiet_task_is_told_when_one_above_it_is_taken() {
+        let taken = beside_a_sleeper(|_, active| {
+            active.spawn_silently("above").unwrap();
+            assert_eq!(active.take_own(), Some("above"));
+            active.took();
+        });
+        assert_eq!(taken, [0, 1], "another one runs before it");
+        let back = beside_a_sleeper(|_, active| {
+            active.spawn_silently("above").unwrap();
+            assert_eq!(active.take_own(), Some("above"));
+            active.took_back();
+            active.settle();
+        });
+        assert_eq!(back, [0, 1], "the task that runs goes on");
+    }
+
+    #[test]
+    fn silent_tasks_are_told_when_the_worker_goes_on_with_something_else() {
+        let spawn = |active: &mut TestActive<'_, '_>| {
+            active.spawn_silently("one").unwrap();
+            active.spawn_silently("two").unwrap();
+        };
+        let one_left = steps_beside_a_sleeper(spawn, |_, active| {
+            assert_eq!(active.take_own(), Some("two"));
+            active.took();
+            active.settle();
+        });
+        assert_eq!(one_left, [0, 1]);
+        let none_left = steps_beside_a_sleeper(spawn, |_, active| {
+            while active.take_own().is_some() {
+                active.took();
+            }
+            active.settle();
+        });
+        assert_eq!(none_left, [0, 0]);
     }
 
     #[test]

@@ -101,6 +101,8 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) shuffled: bool,
     /// The newest task of the own queue, which was the only one, is to be run next, and nobody was told of it.
     pub(super) quiet: bool,
+    /// There may be tasks in the own queue that were [spawned silently](Active::spawn_silently).
+    pub(super) silent: bool,
     /// Looks in vain in a row.
     rounds: u32,
     gather: Gather,
@@ -132,6 +134,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             behind: 0,
             shuffled: false,
             quiet: false,
+            silent: false,
             rounds: 0,
             gather: Gather::new(),
             victims: None,
@@ -189,20 +192,23 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         self.queue.pop()
     }
 
-    /// A task is started, most likely the one that nobody was told of.
+    /// A task is started, most likely the one that nobody was told of, which was the oldest of the own queue.
     #[inline]
-    fn start_after_quiet(&mut self, source: Source) {
+    pub(super) fn start_after_quiet(&mut self, source: Source) {
         self.quiet = false;
-        if source != Source::Local {
+        if source != Source::Local || self.queue.has_own() {
             self.speak_up();
         }
     }
 
-    /// Something else comes before the task that nobody was told of.
+    /// Something else comes before the tasks that nobody was told of.
     #[cold]
     pub(super) fn speak_up(&mut self) {
         self.quiet = false;
-        self.core.notify(self.id);
+        self.silent = false;
+        if self.queue.has_own() {
+            self.core.notify(self.id);
+        }
     }
 
     fn take_oldest(&mut self) -> Option<T> {
@@ -321,7 +327,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         // In the middle of a task, which goes on behind what comes.
         self.choice.turns.be_modest();
         let (task, source) = self.find_other()?;
-        if self.quiet {
+        if self.quiet || self.silent {
             self.speak_up();
         }
         self.count -= 1;
@@ -335,7 +341,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             return None; // as above
         }
         let (task, source) = self.take_urgent(self.core.flags().read())?;
-        if self.quiet {
+        if self.quiet || self.silent {
             self.speak_up();
         }
         self.count -= 1;
@@ -468,7 +474,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         if !self.idle {
             self.idle = true;
             // Its queue is empty.
-            self.shuffled = false;
+            (self.shuffled, self.silent) = (false, false);
             self.queue.idle();
             self.core.observer.event(self.id, Event::Idle);
         }
@@ -480,7 +486,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             // Its task is in flight, so the work is not finished.
             let _ = self.become_busy();
         }
-        if self.quiet {
+        if self.quiet || self.silent && source != Source::Local {
             self.start_after_quiet(source);
         }
         self.core.observer.event(self.id, Event::Started { source });

@@ -55,7 +55,8 @@ pub trait Fold: Sync {
     /// What becomes of a node.
     type Result: Send;
 
-    /// The children of `node`, which is not needed any more. They are asked for one by one, when their turn comes.
+    /// The children of `node`, which is not needed any more. They are asked for one by one, when their turn comes. Not beyond the
+    /// upper bound of [`size_hint`](Iterator::size_hint): what is above it may be lost.
     fn children(&self, node: Self::Node) -> Self::Children;
 
     /// A node is entered: its heap, before any of its children.

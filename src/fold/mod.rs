@@ -58,14 +58,20 @@
 //! | [`Quiet`] | many small folds, while workers sleep |
 //! | [`Tasks`] | nodes of microseconds, which wait for one another or for the world outside |
 //! | [`Breadth`] | the same, in the order in which nodes are found |
-//! | `Each<PerWorker, AtTheEnd>` | long chains with a leaf or two beside each node |
 //! | [`Lazy`], [`Each`] with other parts | comparing |
 //! | [`Fold::sequential`] | one thread |
 //!
-//! What backs this: with empty nodes, two workers and 20, four to eight or two children each, [`Adaptive`] takes 2.5 to 3.0 ns a
-//! node, and a task for each node more than a hundred. With a microsecond a node, evenly or on average, [`Adaptive`] is within
-//! 8 % of the best strategy, except where the outermost siblings are single leaves: there `Each<PerWorker, AtTheEnd>` takes 0.62 to
-//! 0.93 of its time. The bench suite `fold` has all figures.
+//! What backs this: with empty nodes, two workers and 20, four to eight or two children each, [`Adaptive`] takes 2.5 to 3.5 ns a
+//! node, and a task for each node more than a hundred. With a microsecond a node or ten, evenly or on average, [`Adaptive`] is
+//! within 7 % of the best strategy. The bench suite `fold` has all figures.
+//!
+//! # Memory
+//!
+//! [`Lazy`] and [`Fold::sequential`] keep the heap and the iterator of each open node, so as much as the tree is deep; `Lazy`
+//! keeps the heap alone of most nodes whose iterators say that the child is the only one. Of many siblings, 16,384 at a time at most are taken out of the iterator to be
+//! given away, with their results, so a star of any size takes some hundred kilobytes for each worker. With [`AtTheEnd`] all
+//! results of a node's children are kept until the last one is there. [`Each`] makes tasks of all children of a node when it
+//! enters the node, of some hundred bytes each: a star of ten million leaves is a gigabyte of tasks.
 //!
 //! # Panics
 //!

@@ -282,13 +282,14 @@ unsafe fn run_part<P: Part>(data: *const (), site: &Site<'_, '_>) {
     part.start(site);
 }
 
-/// Takes `part` back from the queue where `mark` says it is. If somebody was faster, they will find that it is
-/// revoked.
+/// Takes `part`, which has just been revoked, back from the queue where `mark` says it is. If somebody was faster, they will
+/// find that it is revoked. No code of the user's may run between the two.
 pub(super) fn take_back<P: Part>(site: &Site<'_, '_>, part: &Arc<P>, mark: Mark) {
     if site.retract_task(mark, Arc::as_ptr(part)) {
         // SAFETY: the job that was retracted is the one that `queue` made of a share of `part`: the splitter has revoked
-        // the part while it was queued, so this worker has not run it since, and `retract_task` wins its index from
-        // thieves. So that share is nobody's now.
+        // the part, or the first piece of it, which whoever runs it begins with, just now, and nothing else has run since; so
+        // this worker has not run it, and has queued nothing in its place. `retract_task` wins its index from thieves. So
+        // that share is nobody's now.
         unsafe { Arc::decrement_strong_count(Arc::as_ptr(part)) };
     }
 }

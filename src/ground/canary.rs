@@ -153,6 +153,18 @@ pub enum Canary {
     FoldEarly = 143,
     /// A run of a fold keeps the results of its piece until after it was counted as done.
     FoldLate = 144,
+    /// A worker that takes pieces of a fold in a bundle has a hold on them until after they were counted as done.
+    FoldBundle = 145,
+    /// A loop puts what a thief has gathered before what its owner has.
+    LoopOrder = 150,
+    /// The second pass of a scan knows of the segment before, and of none before that.
+    LoopScan = 151,
+    /// Whoever looks for the first item stops when another one has been found.
+    LoopFirst = 152,
+    /// A merge that others have left unfinished counts as finished.
+    LoopRestore = 153,
+    /// A panic in a loop tells the others nothing.
+    LoopAlarm = 154,
 }
 
 #[cfg(any(filch_loom, filch_canary))]

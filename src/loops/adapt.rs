@@ -1,7 +1,7 @@
 //! Pieces made of pieces.
 
 use super::pieces::Pieces;
-use std::iter;
+use std::{iter, ops::Range};
 
 /// Two at a time; from [`Loop::zip`](super::Loop::zip).
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ pub struct Indexed<P> {
 
 impl<P: Pieces> Pieces for Indexed<P> {
     type Item = (usize, P::Item);
-    type Iter = iter::Zip<std::ops::RangeFrom<usize>, P::Iter>;
+    type Iter = iter::Zip<Range<usize>, P::Iter>;
 
     #[inline]
     fn size(&self) -> usize {
@@ -61,7 +61,9 @@ impl<P: Pieces> Pieces for Indexed<P> {
 
     #[inline]
     fn items(self) -> Self::Iter {
-        (self.at..).zip(self.pieces.items())
+        // There are at most `usize::MAX` places, so this is the one after the last; without an end, the range would look
+        // for the number behind it.
+        (self.at..usize::MAX).zip(self.pieces.items())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where a loop lets others in.
 
-use crate::pool::site::Site;
+use crate::{ground::thread, pool::site::Site};
 
 /// Between two blocks of a loop, and between two runs of a sort: the place where others get a chance, every 16 µs or so.
 /// Says whether somebody took it, so that the time is not put down to the items.
@@ -9,5 +9,7 @@ use crate::pool::site::Site;
 /// offered to thieves is taken back by its owner only.
 #[inline]
 pub(super) fn breathe() -> bool {
+    // Rehearsals let others go on here.
+    thread::point();
     Site::with(|site| site.is_some_and(Site::checkpoint))
 }

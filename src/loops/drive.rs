@@ -11,10 +11,13 @@
 use super::{breath::breathe, over::Settings, pace::Pace, pieces::Pieces};
 use crate::{
     fork::join_on,
-    ground::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    ground::{
+        canary::{Canary, broken},
+        sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        thread,
+    },
     pool::site::Site,
 };
-use std::time::{Duration, Instant};
 
 /// What a loop does with its items.
 pub(super) trait Sink<P: Pieces>: Sync {
@@ -24,8 +27,8 @@ pub(super) trait Sink<P: Pieces>: Sync {
     /// Nothing gathered yet, before `piece`.
     fn start(&self, piece: &P) -> Self::Acc;
 
-    /// Goes through a block, whose first item is the loop's item `at`.
-    fn feed(&self, acc: Self::Acc, block: P, at: usize) -> Self::Acc;
+    /// Goes through a block.
+    fn feed(&self, acc: Self::Acc, block: Piece<P>) -> Self::Acc;
 
     /// Puts together what neighbours have gathered.
     fn join(&self, left: Self::Acc, right: Self::Acc) -> Self::Acc;
@@ -49,7 +52,7 @@ where
     P: Pieces,
     A: Send,
     S: Fn() -> A + Sync,
-    F: Fn(A, P) -> A + Sync,
+    F: Fn(A, Piece<P>) -> A + Sync,
     J: Fn(A, A) -> A + Sync,
 {
     type Acc = A;
@@ -60,7 +63,7 @@ where
     }
 
     #[inline]
-    fn feed(&self, acc: A, block: P, _at: usize) -> A {
+    fn feed(&self, acc: A, block: Piece<P>) -> A {
         (self.feed)(acc, block)
     }
 
@@ -77,6 +80,8 @@ pub(super) struct End {
     pub(super) cancelled: bool,
     /// How many items were done; counted only when it can be cancelled or tells of its progress.
     pub(super) done: usize,
+    /// How many there were.
+    pub(super) total: usize,
 }
 
 /// Runs a loop over `pieces` as `settings` say, and gathers with `sink`.
@@ -94,21 +99,21 @@ where
         cancelled: AtomicBool::new(false),
         done: AtomicUsize::new(0),
         told: AtomicU64::new(0),
-        began: settings.progress.as_ref().map(|_| Instant::now()),
+        began: settings.progress.as_ref().map(|_| thread::nanos()),
     };
     if len == 0 {
-        return (acc, shared.end());
+        return (acc, shared.end(len));
     }
     let acc = settings.on_site(|site| {
         let pace = Pace::new(settings.pacing, len, site, settings.counts());
-        let piece = Piece { pieces, at: 0 };
+        let piece = Piece { pieces, at: 0, len };
         shared.walk(site, piece, acc, pace).0
     });
-    (acc, shared.end())
+    (acc, shared.end(len))
 }
 
-/// How often the caller is told of the progress, at most.
-const TELL: Duration = Duration::from_millis(10);
+/// How often the caller is told of the progress, at most, in nanoseconds.
+const TELL: u64 = 10_000_000;
 
 /// What the workers of one loop share.
 struct Shared<'l, 's, K> {
@@ -122,26 +127,35 @@ struct Shared<'l, 's, K> {
     done: AtomicUsize,
     /// When the caller was last told of the progress: how many times `TELL` after the beginning.
     told: AtomicU64,
-    began: Option<Instant>,
+    began: Option<u64>,
 }
 
 /// A part of the loop.
-struct Piece<P> {
-    pieces: P,
+///
+/// Its length is ours: the source is asked for it once, before the loop. So however a source of the user's own lies
+/// afterwards, pieces get shorter with every cut and every block, and the loop comes to its end.
+pub(super) struct Piece<P> {
+    pub(super) pieces: P,
     /// The place of its first item in the loop.
-    at: usize,
+    pub(super) at: usize,
+    /// How many items it has, if the source tells the truth.
+    pub(super) len: usize,
 }
 
 impl<P: Pieces> Piece<P> {
-    fn split_at(self, index: usize) -> (Self, Self) {
+    #[inline]
+    pub(super) fn items(self) -> P::Iter {
+        self.pieces.items()
+    }
+
+    /// `index` is at most its length.
+    #[inline]
+    pub(super) fn split_at(self, index: usize) -> (Self, Self) {
         let (near, far) = self.pieces.split_at(index);
-        let at = self.at + index;
+        let part = |pieces, at, len| Self { pieces, at, len };
         (
-            Self {
-                pieces: near,
-                at: self.at,
-            },
-            Self { pieces: far, at },
+            part(near, self.at, index),
+            part(far, self.at + index, self.len - index),
         )
     }
 }
@@ -155,11 +169,14 @@ enum Far<P, A> {
 }
 
 /// Tells the others that they need not go on, unless it is forgotten.
-struct Alarm<'a>(&'a AtomicBool);
+pub(super) struct Alarm<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for Alarm<'_> {
     #[cold]
     fn drop(&mut self) {
+        if broken(Canary::LoopAlarm) {
+            return;
+        }
         // Relaxed: it only saves work.
         self.0.store(true, Ordering::Relaxed);
     }
@@ -180,11 +197,11 @@ impl<K> Shared<'_, '_, K> {
     {
         let alarm = Alarm(&self.stop);
         loop {
-            let len = piece.pieces.size();
+            let len = piece.len;
             if len == 0 || self.is_over::<P>(piece.at) {
                 break;
             }
-            if let Some(middle) = pace.share(site, len) {
+            if let Some(middle) = pace.share(site, piece.at, len) {
                 let (near, far) = piece.split_at(middle);
                 let (gathered, rest) = join_on(
                     site,
@@ -198,19 +215,27 @@ impl<K> Shared<'_, '_, K> {
                     },
                 );
                 (acc, pace) = gathered;
+                let mut back = None;
                 match rest {
-                    Far::Back(far) => piece = far,
-                    Far::Done(right) => {
-                        acc = self.sink.join(acc, right);
-                        break;
+                    Far::Back(far) => back = Some(far),
+                    // After a panic nobody asks for it.
+                    // Relaxed: it only saves work; as in `Alarm`.
+                    Far::Done(right) if self.stop.load(Ordering::Relaxed) => drop(right),
+                    Far::Done(right) if broken(Canary::LoopOrder) => {
+                        acc = self.sink.join(right, acc);
                     }
+                    Far::Done(right) => acc = self.sink.join(acc, right),
                 }
-                continue;
+                if let Some(back) = back {
+                    piece = back;
+                    continue;
+                }
+                std::mem::forget(alarm);
+                return (acc, pace);
             }
-            let items = pace.block().min(len);
-            let at = piece.at;
+            let items = pace.block(piece.at, len);
             let (block, rest) = piece.split_at(items);
-            acc = self.sink.feed(acc, block.pieces, at);
+            acc = self.sink.feed(acc, block);
             self.count(items);
             piece = rest;
             if items == len {
@@ -221,6 +246,8 @@ impl<K> Shared<'_, '_, K> {
                 pace.go_on();
             }
         }
+        // Items that are left are dropped while what has been gathered is still here: a destructor that panics loses nothing.
+        drop(piece);
         std::mem::forget(alarm);
         (acc, pace)
     }
@@ -275,15 +302,14 @@ impl<K> Shared<'_, '_, K> {
         let (Some(progress), Some(began)) = (&self.settings.progress, self.began) else {
             return;
         };
-        let now = began.elapsed().as_millis() / TELL.as_millis();
-        let now = u64::try_from(now).unwrap_or(u64::MAX);
+        let now = thread::nanos().saturating_sub(began) / TELL;
         // Relaxed: whoever moves the number on tells; nothing else hangs on it.
         if self.told.fetch_max(now, Ordering::Relaxed) < now {
             progress(done);
         }
     }
 
-    fn end(&self) -> End {
+    fn end(&self, total: usize) -> End {
         // Relaxed: everybody is done, and the joins have ordered what they did before this.
         let done = self.done.load(Ordering::Relaxed);
         // Relaxed: as above.
@@ -291,6 +317,10 @@ impl<K> Shared<'_, '_, K> {
         if let Some(progress) = &self.settings.progress {
             progress(done);
         }
-        End { cancelled, done }
+        End {
+            cancelled,
+            done,
+            total,
+        }
     }
 }

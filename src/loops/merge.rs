@@ -5,8 +5,12 @@
 //! is behind a cell in an item, look at that copy only, and only before it is copied. So:
 //!
 //! - a merge from the slice into the buffer that is not finished has changed nothing;
-//! - a merge from the buffer into the slice that panics copies everything back from the buffer ([`Restore`]), where
+//! - a merge from the buffer into the slice that is not finished copies everything back from the buffer ([`Restore`]), where
 //!   nothing has been changed since the merge before, but by comparisons.
+//!
+//! A sort is over when it is cancelled or a comparison has panicked, wherever that was. From then on nobody begins a run or
+//! a merge, so any merge may be left unfinished: whoever waits for its parts looks once more whether it is over, and counts
+//! it as finished only if not. Once over it stays so, and what one of the parts has seen, the one who waited for it sees.
 //!
 //! Whatever happens, the slice has every item once in the end, and the buffer forgets what it has.
 #![expect(
@@ -14,9 +18,15 @@
     reason = "items that stand in two places, of which one counts"
 )]
 
-use super::breath::breathe;
-use crate::fork::join;
-use std::{hint, marker::PhantomData, ptr, slice};
+use super::{breath::breathe, drive::Alarm};
+use crate::{
+    fork::join,
+    ground::{
+        canary::{Canary, broken},
+        sync::{AtomicBool, Ordering},
+    },
+};
+use std::{hint, marker::PhantomData, mem, ptr, slice};
 
 /// The least items that are merged by one worker: some 30 µs.
 const MERGE: usize = 8_192;
@@ -26,6 +36,8 @@ pub(super) struct Rule<'r, T, S, L> {
     sort: &'r S,
     less: &'r L,
     over: &'r (dyn Fn() -> bool + Sync),
+    /// A comparison has panicked.
+    stop: AtomicBool,
     items: PhantomData<fn(&T)>,
 }
 
@@ -42,8 +54,22 @@ where
             sort,
             less,
             over,
+            stop: AtomicBool::new(false),
             items: PhantomData,
         }
+    }
+
+    fn is_over(&self) -> bool {
+        // Relaxed: it stays true; whoever joins one who has seen it sees it too.
+        self.stop.load(Ordering::Relaxed) || (self.over)()
+    }
+
+    /// Calls what may panic because a comparison does: if so, the others need not go on.
+    fn alarmed<R>(&self, f: impl FnOnce() -> R) -> R {
+        let alarm = Alarm(&self.stop);
+        let result = f();
+        mem::forget(alarm);
+        result
     }
 
     /// Sorts `items` in runs that are halved so often, an even number of times.
@@ -63,14 +89,14 @@ where
     /// is over, they stay in the slice, in any order.
     fn halve(&self, space: Space<T>, halvings: u32) {
         breathe();
-        if (self.over)() {
+        if self.is_over() {
             return;
         }
         let Space { slice, buffer, len } = space;
         if halvings == 0 {
             // SAFETY: they are initialised and ours, as `Space` says, and the space is not used again.
             let items = unsafe { slice::from_raw_parts_mut(slice, len) };
-            return (self.sort)(items);
+            return self.alarmed(|| (self.sort)(items));
         }
         let middle = len / 2;
         let (left, right) = space.split_at(middle);
@@ -78,7 +104,7 @@ where
             || self.halve(left, halvings - 1),
             || self.halve(right, halvings - 1),
         );
-        if (self.over)() {
+        if self.is_over() {
             // If it was over for one of the halves, then it is here, and nothing has been taken from the slice.
             return;
         }
@@ -93,25 +119,22 @@ where
         // other place is free to be written to.
         let runs = Run { start: from, len }.split_at(middle);
         self.merge(runs.0, runs.1, Place(to));
-        std::mem::forget(restore);
+        if !self.is_over() || broken(Canary::LoopRestore) {
+            mem::forget(restore);
+        }
     }
 
-    /// Merges two sorted runs into `to`, where there is room for both; of equal items those of `left` come first.
+    /// Merges two sorted runs into `to`, where there is room for both; of equal items those of `left` come first. When it
+    /// is over, not all of them.
     fn merge(&self, left: Run<T>, right: Run<T>, to: Place<T>) {
+        if self.is_over() {
+            return;
+        }
         if left.len + right.len <= MERGE {
             breathe();
-            return self.merge_here(left, right, to);
+            return self.alarmed(|| self.merge_here(left, right, to));
         }
-        // The item in the middle of the longer run, and what goes before it in the other.
-        let (l, r) = if left.len >= right.len {
-            let (l, pivot) = left.middle();
-            let before = |item: &T| (self.less)(item, pivot);
-            (l, right.items().partition_point(before))
-        } else {
-            let (r, pivot) = right.middle();
-            let before = |item: &T| !(self.less)(pivot, item);
-            (left.items().partition_point(before), r)
-        };
+        let (l, r) = self.alarmed(|| self.cut(&left, &right));
         let (left, more_left) = left.split_at(l);
         let (right, more_right) = right.split_at(r);
         let more_to = Place(to.0.wrapping_add(l + r));
@@ -119,6 +142,20 @@ where
             || self.merge(left, right, to),
             || self.merge(more_left, more_right, more_to),
         );
+    }
+
+    /// Where to cut two runs, so that nothing behind the cuts goes before anything that is not: in the middle of the longer
+    /// one, and behind what goes before that item in the other.
+    fn cut(&self, left: &Run<T>, right: &Run<T>) -> (usize, usize) {
+        if left.len >= right.len {
+            let (l, pivot) = left.middle();
+            let before = |item: &T| (self.less)(item, pivot);
+            (l, right.items().partition_point(before))
+        } else {
+            let (r, pivot) = right.middle();
+            let before = |item: &T| !(self.less)(pivot, item);
+            (left.items().partition_point(before), r)
+        }
     }
 
     fn merge_here(&self, left: Run<T>, right: Run<T>, Place(to): Place<T>) {
@@ -300,7 +337,7 @@ impl<T> Run<T> {
     }
 }
 
-/// Copies everything back if a merge panics.
+/// Copies everything back if a merge is not finished.
 struct Restore<T> {
     /// Where the `len` items were when the merge began, and still are.
     from: *const T,
@@ -310,8 +347,8 @@ struct Restore<T> {
 
 impl<T> Drop for Restore<T> {
     fn drop(&mut self) {
-        // SAFETY: the merge is over, by a panic, and `join` has waited for all of it; so both places are ours again. One is
-        // the slice, the other the buffer.
+        // SAFETY: nobody is at the merge any more, since `join` has waited for all of it; so both places are ours again. One
+        // is the slice, the other the buffer.
         unsafe { ptr::copy_nonoverlapping(self.from, self.to, self.len) };
     }
 }

@@ -79,6 +79,8 @@ mod pieces;
 mod scan;
 mod search;
 mod sort;
+#[cfg(all(test, not(filch_loom)))]
+mod tests;
 
 pub use adapt::{Chunks, Cloned, Indexed, Zip};
 pub use chunking::ChunkingStrategy;

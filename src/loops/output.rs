@@ -4,7 +4,10 @@
     reason = "several workers write into the spare room of one vector"
 )]
 
-use super::{drive::Sink, pieces::Pieces};
+use super::{
+    drive::{Piece, Sink},
+    pieces::Pieces,
+};
 use std::{marker::PhantomData, mem, ptr};
 
 /// A part of the spare room of a vector.
@@ -47,7 +50,7 @@ impl<P: Pieces, R: Send> Pieces for Into<'_, P, R> {
 
     #[inline]
     fn size(&self) -> usize {
-        self.items.size()
+        self.room.len
     }
 
     #[inline]
@@ -117,6 +120,9 @@ impl<'v, R> Filled<'v, R> {
         if ptr::eq(self.end(), next.start) {
             self.len += next.len;
             mem::forget(next);
+        } else {
+            // Now, while these are here: one of their destructors may panic.
+            drop(next);
         }
         self
     }
@@ -146,18 +152,15 @@ const SMALL_ITEM: usize = 32;
 /// nobody could foresee.
 pub(super) fn extend_wanted<P: Pieces>(
     found: &mut Vec<P::Item>,
-    mut block: P,
+    mut block: Piece<P>,
     wanted: impl Fn(&P::Item) -> bool,
 ) {
     if mem::needs_drop::<P::Item>() || size_of::<P::Item>() > SMALL_ITEM {
         return found.extend(block.items().filter(wanted));
     }
-    loop {
-        let size = block.size();
-        if size == 0 {
-            return;
-        }
-        let (part, rest) = block.split_at(size.min(AT_ONCE));
+    while block.len > 0 {
+        let size = block.len.min(AT_ONCE);
+        let (part, rest) = block.split_at(size);
         found.reserve(AT_ONCE);
         let start = found.len();
         let room = &mut found.spare_capacity_mut()[..AT_ONCE];
@@ -216,8 +219,9 @@ where
     }
 
     #[inline]
-    fn feed(&self, mut filled: Self::Acc, block: Into<'v, P, R>, _at: usize) -> Self::Acc {
-        filled.fill(block.room, block.items.items().map(&self.0));
+    fn feed(&self, mut filled: Self::Acc, block: Piece<Into<'v, P, R>>) -> Self::Acc {
+        let Into { items, room } = block.pieces;
+        filled.fill(room, items.items().map(&self.0));
         filled
     }
 

@@ -347,19 +347,18 @@ impl<'a, P: Pieces, M: Mode> Loop<'a, P, M> {
     where
         K: Sink<P>,
     {
-        let (len, settings) = (self.pieces.size(), self.settings);
-        let (acc, end) = drive::run(&settings, self.pieces, sink);
-        settings.out::<M, _>(then(acc), end, len)
+        let (acc, end) = drive::run(&self.settings, self.pieces, sink);
+        self.settings.out::<M, _>(then(acc), end)
     }
 }
 
 impl Settings<'_> {
-    /// The outcome of a loop over `len` items.
-    pub(super) fn out<M: Mode, T>(&self, result: T, end: End, len: usize) -> M::Out<T> {
+    /// The outcome of a loop.
+    pub(super) fn out<M: Mode, T>(&self, result: T, end: End) -> M::Out<T> {
         let reason = self.cancel.and_then(CancelToken::reason);
         let cancelled = reason
             .filter(|_| end.cancelled)
-            .map(|reason| LoopCancelled::new(end.done, len, reason));
+            .map(|reason| LoopCancelled::new(end.done, end.total, reason));
         M::out(result, cancelled)
     }
 }
@@ -403,7 +402,6 @@ impl<'a, 't, T: Send, M: Mode> Loop<'a, &'t mut [T], M> {
 impl<P: Pieces, M> fmt::Debug for Loop<'_, P, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Loop")
-            .field("items", &self.pieces.size())
             .field("pacing", &self.settings.pacing)
             .finish_non_exhaustive()
     }

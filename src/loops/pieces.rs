@@ -38,7 +38,8 @@ pub trait Pieces: Send + Sized {
     /// How one worker walks through a piece.
     type Iter: Iterator<Item = Self::Item>;
 
-    /// How many items there are. Wrong answers lead to panics and wrong results, to nothing worse.
+    /// How many items there are; a loop asks once. Wrong answers lead to panics and wrong results, to nothing worse: a
+    /// loop ends after as many items as were promised, if the iterators of its blocks end.
     fn size(&self) -> usize;
 
     /// The first `index` items and the rest. `index` is at most the size.
@@ -63,7 +64,8 @@ pub trait Pieces: Send + Sized {
 /// ```
 ///
 /// # Panics
-/// When a range goes through the largest number of its type, as `0..=u8::MAX` does: take a wider type.
+/// When a range goes through the largest number of its type, as `0..=u8::MAX` does: take a wider type. When a range has
+/// more than `usize::MAX` numbers, as those of `u128` may: loop over parts of it.
 pub trait Source {
     /// What is walked through.
     type Item;
@@ -159,7 +161,7 @@ impl<'a, T: Send> Pieces for &'a mut [T] {
     }
 }
 
-/// Ranges of integers. The length of one that is longer than a `usize` counts (on 32-bit systems) is refused.
+/// Ranges of integers. One that is longer than a `usize` counts is refused.
 macro_rules! ranges {
     ($($int:ty, $wide:ty;)*) => {$(
         impl Pieces for Range<$int> {
@@ -208,4 +210,5 @@ macro_rules! ranges {
 ranges! {
     u8, u64; u16, u64; u32, u64; u64, u64; usize, u64;
     i8, u64; i16, u64; i32, u64; i64, u64; isize, u64;
+    u128, u128; i128, u128;
 }

@@ -5,11 +5,12 @@
 //! What nobody has stolen is gone through once, as in sequence.
 
 use super::{
-    drive::{self, End, Sink, Steps},
+    drive::{self, End, Piece, Sink, Steps},
     output::{self, Filled, Into},
     over::{Loop, Mode, Settings},
     pieces::Pieces,
 };
+use crate::ground::canary::{Canary, broken};
 use std::mem;
 
 /// Totals in their places, in segments that begin anew.
@@ -85,8 +86,8 @@ where
     }
 
     #[inline]
-    fn feed(&self, mut totals: Self::Acc, block: Into<'v, P, R>, _at: usize) -> Self::Acc {
-        let Into { items, mut room } = block;
+    fn feed(&self, mut totals: Self::Acc, block: Piece<Into<'v, P, R>>) -> Self::Acc {
+        let Into { items, mut room } = block.pieces;
         let mut items = items.items();
         let mut total = match totals.total.take() {
             Some(total) => total,
@@ -143,7 +144,11 @@ where
             (Some(before), Some(total)) => {
                 let totals = &mut vector[at..at + len];
                 end.cancelled |= !put_to(settings, totals, |total| op(&before, total));
-                Some(op(&before, &total))
+                if broken(Canary::LoopScan) {
+                    Some(total)
+                } else {
+                    Some(op(&before, &total))
+                }
             }
             (before, total) => before.or(total),
         };
@@ -186,7 +191,7 @@ fn put_to<R: Send>(
     };
     let sink = Steps {
         start: || (),
-        feed: |(), block: &mut [R]| block.iter_mut().for_each(|total| *total = next(total)),
+        feed: |(), block: Piece<&mut [R]>| block.items().for_each(|total| *total = next(total)),
         join: |(), ()| (),
     };
     !drive::run(&settings, totals, &sink).1.cancelled
@@ -211,9 +216,8 @@ where
         let Self {
             pieces, settings, ..
         } = self;
-        let len = pieces.size();
         let (vector, _, end) = scan(&settings, pieces, None, op);
-        settings.out::<M, _>(vector, end, len)
+        settings.out::<M, _>(vector, end)
     }
 
     /// Running totals without the item itself: of none, which is `neutral`, of the first, of the first two, and so on;
@@ -234,10 +238,9 @@ where
         let Self {
             pieces, settings, ..
         } = self;
-        let len = pieces.size();
         let start = neutral.clone();
         let (vector, total, end) = scan(&settings, pieces, Some(start), op);
         let total = total.unwrap_or(neutral);
-        settings.out::<M, _>((vector, total), end, len)
+        settings.out::<M, _>((vector, total), end)
     }
 }

@@ -1,11 +1,14 @@
 //! Loops that end as soon as they have found something.
 
 use super::{
-    drive::Sink,
+    drive::{Piece, Sink},
     over::{Loop, Mode},
     pieces::Pieces,
 };
-use crate::ground::sync::{AtomicUsize, Ordering};
+use crate::ground::{
+    canary::{Canary, broken},
+    sync::{AtomicUsize, Ordering},
+};
 
 /// Looks for an item, and tells the others where it has found one.
 struct Search<F> {
@@ -39,11 +42,11 @@ where
     }
 
     #[inline]
-    fn feed(&self, found: Option<R>, block: P, at: usize) -> Option<R> {
+    fn feed(&self, found: Option<R>, block: Piece<P>) -> Option<R> {
         if found.is_some() {
             return found;
         }
-        let mut place = at;
+        let mut place = block.at;
         let found = block.items().find_map(|item| {
             let found = (self.wanted)(item);
             place += usize::from(found.is_none());
@@ -62,7 +65,8 @@ where
     #[inline]
     fn is_enough(&self, at: usize) -> bool {
         // Relaxed: as in `feed`.
-        self.found.load(Ordering::Relaxed) <= at
+        let found = self.found.load(Ordering::Relaxed);
+        found <= at || broken(Canary::LoopFirst) && found < usize::MAX
     }
 }
 

@@ -46,6 +46,7 @@ impl Settings<'_> {
             return End {
                 cancelled: true,
                 done: 0,
+                total: len,
             };
         }
         let unsorted = AtomicBool::new(false);
@@ -76,7 +77,11 @@ impl Settings<'_> {
         if let Some(progress) = &self.progress {
             progress(done);
         }
-        End { cancelled, done }
+        End {
+            cancelled,
+            done,
+            total: len,
+        }
     }
 }
 
@@ -92,9 +97,9 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
     /// ```
     ///
     /// The settings for chunks don't matter to sorts, progress is told at the end, and a cancelled one leaves all items
-    /// where they happen to be. So does a panic of a comparison. It takes a buffer as large as the slice, unless that is
-    /// short. A run, of which there are two or more for each worker, is sorted in one go: the token is not looked at
-    /// meanwhile.
+    /// where they happen to be. So does a panic of a comparison, after which nobody begins another run or merge. It takes a
+    /// buffer as large as the slice, unless that is short. A run, of which there are two or more for each worker, is sorted
+    /// in one go: the token is not looked at meanwhile.
     pub fn sort(self) -> M::Out<()>
     where
         T: Ord,
@@ -171,8 +176,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
         sort: impl Fn(&mut [T]) + Sync,
         less: impl Fn(&T, &T) -> bool + Sync,
     ) -> M::Out<()> {
-        let len = self.pieces.len();
         let end = self.settings.sort(self.pieces, sort, less);
-        self.settings.out::<M, _>((), end, len)
+        self.settings.out::<M, _>((), end)
     }
 }

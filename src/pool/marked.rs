@@ -27,7 +27,7 @@ impl Site<'_, '_> {
     pub(crate) fn retract_task<T>(&self, mark: Mark, data: *const T) -> bool {
         let back = self.retract(mark, data);
         if back {
-            self.active().took();
+            self.active().took_back();
         }
         back
     }

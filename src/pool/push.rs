@@ -103,7 +103,7 @@ impl Site<'_, '_> {
             Err(job) => {
                 // As in `push`. Whoever runs the part makes up for the count.
                 self.active().spawn_global(job);
-                self.active().took();
+                self.active().took_back();
                 self.mark().nowhere()
             }
         }

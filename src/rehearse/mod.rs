@@ -46,8 +46,8 @@
 //!
 //! With a [clock](Rehearsal::clock) the [sleeps](crate::time) of futures are rehearsed too: virtual time passes when nobody
 //! can go on, and only then; so everything that can happen before a sleep is over does. Other deadlines, those of submitted
-//! tasks and of tokens, come when they come, on a thread that nobody directs. Folds,
-//! which ask the clock how much work there is in a node, are told how many points there were.
+//! tasks and of tokens, come when they come, on a thread that nobody directs. Folds
+//! and loops, which ask the clock how much work there is in a node or an item, are told how many points there were.
 //!
 //! # What a rehearsed program must not do
 //!

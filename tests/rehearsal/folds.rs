@@ -79,16 +79,20 @@ impl Performed {
 }
 
 impl Tree {
-    fn random(rng: &mut Rng) -> Self {
+    fn random(rng: &mut Rng, spine: bool) -> Self {
         let nodes = [1, 2, 5, 12, 30][rng.below(5)] + rng.below(6);
-        // New nodes hang below any other, the root, or the one before: bushes, stars and chains.
-        let kind = rng.below(4);
+        // New nodes hang below any other, the root, or the one before: bushes, stars and chains; and chains with a leaf
+        // behind each node.
+        let kind = if spine { 4 } else { rng.below(5) };
+        let nodes = if kind >= 4 { 4 * nodes } else { nodes };
         let mut children = vec![Vec::new(); nodes];
         for node in 1..nodes {
             let parent = match kind {
                 0 => node - 1,
                 1 => 0,
                 2 => (node - 1) / 2,
+                4.. if node % 2 == 1 => node.saturating_sub(2),
+                4.. => node.saturating_sub(3),
                 _ => rng.below(node),
             };
             children[parent].push(node);
@@ -262,9 +266,19 @@ fn fold_once(pool: &Pool, tree: &Tree, strategy: usize) -> (bool, Vec<String>) {
 }
 
 pub(crate) fn perform(seed: u64) -> Result<Performed, String> {
+    perform_as(seed, false)
+}
+
+/// The same with a chain that has a leaf behind each node, if it is to be a `spine`, and one of the lazy strategies that
+/// offer bundles.
+fn perform_as(seed: u64, spine: bool) -> Result<Performed, String> {
     let mut rng = Rng::new(seed);
-    let tree = Arc::new(Tree::random(&mut rng));
-    let strategy = rng.below(STRATEGIES);
+    let tree = Arc::new(Tree::random(&mut rng, spine));
+    let strategy = if spine {
+        [0, 0, 1, 3][rng.below(4)]
+    } else {
+        rng.below(STRATEGIES)
+    };
     let hows = [
         How::Here,
         How::Installed,
@@ -313,8 +327,18 @@ pub(crate) fn perform(seed: u64) -> Result<Performed, String> {
     })
 }
 
+/// Folds of spines alone, in which there are bundles now and then: with nodes that are neither light nor heavy, by the
+/// clock that the seed chooses.
+pub(crate) fn check_spines(seed: u64) -> Result<(), String> {
+    verdict(seed, &perform_as(3 * seed + 1, true)?)
+}
+
 pub(crate) fn check(seed: u64) -> Result<(), String> {
-    match perform(seed)?.wrong.first() {
+    verdict(seed, &perform(seed)?)
+}
+
+fn verdict(seed: u64, performed: &Performed) -> Result<(), String> {
+    match performed.wrong.first() {
         None => Ok(()),
         Some(wrong) => Err(format!("seed {seed}: {wrong}")),
     }

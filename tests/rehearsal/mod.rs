@@ -5,6 +5,7 @@ pub(crate) mod after;
 pub(crate) mod folds;
 pub(crate) mod futures;
 pub(crate) mod graphs;
+pub(crate) mod loops;
 pub(crate) mod sleeps;
 pub(crate) mod tasks;
 pub(crate) mod timers;

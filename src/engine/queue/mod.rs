@@ -131,6 +131,11 @@ pub trait Queue<T> {
     /// Gives every task that only this worker's queue holds to `give`: the worker leaves.
     fn drain_own(&mut self, give: impl FnMut(T));
 
+    /// Whether there seem to be tasks that this worker pushed and nobody has taken; also true where nobody knows.
+    fn has_own(&self) -> bool {
+        true
+    }
+
     /// The worker has tasks from now on.
     fn busy(&mut self) {}
 

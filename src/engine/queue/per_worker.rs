@@ -308,6 +308,10 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
         self.owner.oldest()
     }
 
+    fn has_own(&self) -> bool {
+        !self.owner.is_empty()
+    }
+
     fn keeps_stolen(&self, victim: usize) -> bool {
         // Relaxed: uttered before the task was pushed, and read after it was stolen, so the steal makes it seen. Whoever
         // is isolated waits for its tasks with a lock held, perhaps, and takes none back.

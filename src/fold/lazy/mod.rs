@@ -1,9 +1,12 @@
 //! Folds in sequence, and splits off what others ask for.
 
 mod broken;
+mod frame;
+mod offer;
 mod pace;
 mod piece;
 mod run;
+mod walk;
 
 use super::{
     Fold,

@@ -23,9 +23,16 @@ const MOST: u32 = 4096;
 /// nobody has to wait for a worker that is in a node for long.
 const HEAVY: u32 = 8_000;
 
-/// How many pieces a run of lighter nodes has on offer: the first number, and up to the second if all are gone each
-/// time that it looks.
+/// How much a run of lighter nodes has on offer: the first number, and up to the second if all is gone each time that it
+/// looks; unless that is done already, and so little that it was not worth anybody's while.
 const OFFERS: (usize, usize) = (2, 16);
+
+/// From this time a node on, in nanoseconds, on average, single nodes are worth being given away, if many are at a time: that costs the
+/// giver some 100 ns a node.
+const WORTHWHILE: u32 = 250;
+
+/// The most nodes of which pieces are given away in one bundle.
+const REACH: usize = 256;
 
 /// Nanoseconds a node, as the runs of one fold find; zero when nobody knows yet.
 pub(super) struct Pace(AtomicU32);
@@ -59,6 +66,11 @@ pub(super) struct Beat {
     /// Nanoseconds a node, or zero; the lesser of the last two that were measured, as anything may come in between.
     nanos: u32,
     measured: u32,
+    /// The greatest that was measured, fading. It says how soon to look again: where one node in a hundred takes all the time,
+    /// the others do not say how long this worker will be away.
+    recent: u32,
+    /// How many nodes are given away in one bundle.
+    reach: usize,
 }
 
 impl Beat {
@@ -72,6 +84,8 @@ impl Beat {
             offers: OFFERS.0,
             nanos: 0,
             measured: u32::MAX,
+            recent: 0,
+            reach: 1,
         }
     }
 
@@ -93,27 +107,35 @@ impl Beat {
         *self = Self::new();
     }
 
-    /// The look: sets the next interval. Of the pieces that were on offer, `left` are, and some are `gone`. Says how many
-    /// there should be; none, if it is too early to offer more.
-    pub(super) fn look(&mut self, pace: &Pace, left: usize, gone: usize) -> usize {
+    /// The look: sets the next interval. Of what was on offer, so many are `left`, and some are `gone`, of which some are
+    /// `done` already. Says how many there should be; none, if it is too early to offer more.
+    pub(super) fn look(&mut self, pace: &Pace, left: usize, gone: usize, done: usize) -> usize {
+        if done > 0 {
+            self.reach = (2 * self.reach).min(REACH);
+        } else if gone > 0 && left > 0 {
+            // That keeps them busy, and there is more.
+            self.reach = (self.reach / 2).max(1);
+        }
         let now = thread::nanos();
         if let Some(since) = self.since {
             let nanos = now.saturating_sub(since) / u64::from(self.nodes);
             let nanos = u32::try_from(nanos).unwrap_or(u32::MAX).max(1);
             self.nanos = nanos.min(self.measured);
             self.measured = nanos;
+            self.recent = nanos.max(self.recent / 2);
             let before = pace.get();
             if before.abs_diff(self.nanos) > before / 4 {
                 pace.set(self.nanos);
             }
         } else {
             self.nanos = pace.get();
+            self.recent = self.nanos;
             if self.weight() == Weight::Light {
                 // Perhaps it is done before that is worth anybody's while.
                 self.offered = Some(now);
             }
         }
-        let wanted = match self.nanos {
+        let wanted = match self.recent {
             0 => 1,
             nanos => (INTERVAL as u32 / nanos).max(1),
         };
@@ -124,7 +146,8 @@ impl Beat {
         let interval = if self.nanos < LIGHT {
             LONG_INTERVAL
         } else {
-            INTERVAL
+            // Looks come a little sooner or later than that, and one that is a little too soon is not for nothing.
+            INTERVAL - INTERVAL / 4
         };
         let early = self
             .offered
@@ -133,7 +156,7 @@ impl Beat {
             return 0;
         }
         self.offered = Some(now);
-        if left == 0 && gone > 0 {
+        if left == 0 && gone > 0 && (done == 0 || self.recent >= WORTHWHILE) {
             self.offers = (2 * self.offers).min(OFFERS.1);
         } else if 2 * left >= self.offers {
             self.offers = (self.offers / 2).max(OFFERS.0);
@@ -142,6 +165,15 @@ impl Beat {
             0 | HEAVY.. => usize::MAX,
             _ => self.offers,
         }
+    }
+
+    /// How many nodes to give away in one bundle: more than one if others are done with what they take sooner than this
+    /// run looks up.
+    pub(super) fn reach(&self) -> usize {
+        if self.recent < WORTHWHILE {
+            return 1;
+        }
+        self.reach
     }
 
     /// What is known about the nodes.

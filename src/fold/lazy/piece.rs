@@ -9,6 +9,7 @@ use crate::{
     ground::{
         canary::{Canary, broken},
         sync::{AtomicBool, Mutex, MutexGuard, Ordering, hint},
+        sys::memory,
         thread,
     },
     pool::site::Site,
@@ -32,6 +33,8 @@ pub(super) struct Piece<F: Fold, S: Scheme> {
     fresh: Option<(usize, u64)>,
     /// Somebody has begun with it, or the giver has revoked it. For the giver, who looks often.
     taken: AtomicBool,
+    /// It is folded. For the giver too.
+    done: AtomicBool,
     state: Mutex<State<F, S>>,
 }
 
@@ -72,8 +75,8 @@ impl<F: Fold> Siblings<F> {
 enum State<F: Fold, S: Scheme> {
     Queued(Siblings<F>),
     Running,
-    /// It is running, and the giver's run waits for it.
-    Awaited(Run<F, S>),
+    /// It is running, and the giver's run waits for it. That is rare, and runs are large beside all else here.
+    Awaited(Box<Run<F, S>>),
     Done(Results<F::Result>),
     /// Revoked, or given up after a panic, or its results were had.
     Over,
@@ -95,6 +98,7 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
             shared,
             fresh,
             taken: AtomicBool::new(false),
+            done: AtomicBool::new(false),
             state: Mutex::new(State::Queued(siblings)),
         })
     }
@@ -104,9 +108,21 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// It will be needed soon, and was with another worker before.
+    #[inline(always)]
+    pub(super) fn fetch(&self) {
+        memory::fetch(&raw const self.taken);
+        memory::fetch(&raw const self.state);
+    }
+
     pub(super) fn is_taken(&self) -> bool {
         // Relaxed: a hint. Whoever acts on it takes the lock.
         self.taken.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        // Relaxed: a hint, for what to offer next.
+        self.done.load(Ordering::Relaxed)
     }
 
     /// Gives the giver a moment to take it back: light nodes are done by then, and had better stay where they are. Who
@@ -169,7 +185,7 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
         let mut state = self.lock();
         let late = broken(Canary::FoldPark) && matches!(*state, State::Done(_));
         if matches!(*state, State::Running) || late {
-            *state = State::Awaited(run);
+            *state = State::Awaited(Box::new(run));
             return None;
         }
         Some(run)
@@ -178,8 +194,10 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
     /// The piece is folded. If the giver's run waits for it, it is the caller's now.
     pub(super) fn complete(&self, results: Results<F::Result>) -> Option<Run<F, S>> {
         let mut state = self.lock();
+        // Relaxed: a hint, as in `is_done`.
+        self.done.store(true, Ordering::Relaxed);
         match mem::replace(&mut *state, State::Done(results)) {
-            State::Awaited(run) => Some(run),
+            State::Awaited(run) => Some(*run),
             _ => None,
         }
     }
@@ -188,7 +206,7 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
     pub(super) fn give_up(&self) -> Option<Run<F, S>> {
         let mut state = self.lock();
         match mem::replace(&mut *state, State::Over) {
-            State::Awaited(run) => Some(run),
+            State::Awaited(run) => Some(*run),
             _ => None,
         }
     }

@@ -1,0 +1,301 @@
+//! What a run has on offer: pieces in the queue of its worker, one by one or in bundles.
+
+use super::{
+    Scheme, Shared,
+    broken::Broken,
+    frame::Frame,
+    pace::Weight,
+    piece::{Piece, Siblings},
+    run::{Run, Stop, late_drop},
+};
+use crate::{
+    engine::Mark,
+    fold::{
+        Fold,
+        team::{self, Common, Link, Part},
+    },
+    ground::{
+        canary::{Canary, broken},
+        sync::Mutex,
+        thread, unwind,
+    },
+    pool::site::Site,
+};
+use std::{
+    mem,
+    sync::{Arc, PoisonError},
+    vec,
+};
+
+/// Pieces that lie in one place of the queue, from the outermost to the innermost.
+///
+/// Where the outermost children are single leaves, whoever takes one is done with it before the giver looks up again. So
+/// many are offered at a time. Each is a piece all the same: the giver, who comes from the inside, takes back what nobody
+/// has begun with until the two meet.
+///
+/// A bundle may outlive the fold, in a queue or with somebody who has just taken it. So it has no piece that
+/// anybody has begun with: who begins takes it out first. The others are over by then.
+pub(super) struct Bundle<F: Fold, S: Scheme>(Mutex<vec::IntoIter<Arc<Piece<F, S>>>>);
+
+impl<F: Fold, S: Scheme> Bundle<F, S> {
+    fn new(pieces: Vec<Arc<Piece<F, S>>>) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(pieces.into_iter())))
+    }
+
+    /// Takes out the outermost.
+    fn next(&self) -> Option<Arc<Piece<F, S>>> {
+        let mut pieces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let outermost = pieces.next();
+        if let Some(next) = pieces.as_slice().first() {
+            next.fetch();
+        }
+        outermost
+    }
+}
+
+impl<F: Fold, S: Scheme> Part for Bundle<F, S> {
+    fn start(self: Arc<Self>, site: &Site<'_, '_>) {
+        let mut late = Vec::new();
+        while let Some(piece) = self.next() {
+            if broken(Canary::FoldBundle) {
+                late.push(piece.clone());
+            }
+            piece.start(site);
+        }
+        late_drop((!late.is_empty()).then_some(late));
+    }
+}
+
+/// What else is in a bundle.
+struct More<F: Fold, S: Scheme> {
+    /// The innermost.
+    last: Arc<Piece<F, S>>,
+    bundle: Arc<Bundle<F, S>>,
+}
+
+/// Something in the queue of this worker.
+pub(super) struct Offer<F: Fold, S: Scheme> {
+    /// The piece, or the outermost of the bundle. Whoever takes the offer begins with it at once.
+    first: Arc<Piece<F, S>>,
+    /// The others, in a bundle.
+    more: Option<More<F, S>>,
+    mark: Option<Mark>,
+}
+
+impl<F: Fold, S: Scheme> Offer<F, S> {
+    /// Whether others have folded all of it.
+    fn is_done(&self) -> bool {
+        match &self.more {
+            None => self.first.is_done(),
+            Some(more) => more.last.is_done(),
+        }
+    }
+
+    /// The first piece was revoked just now, so this worker has not taken the offer, which begins with that one: takes it
+    /// out of the queue, if it is still there. Nothing of the user's has run since, or the mark might be that of another job.
+    fn take_back(&self, site: &Site<'_, '_>) {
+        match (self.mark, &self.more) {
+            (None, _) => {}
+            (Some(mark), None) => team::take_back(site, &self.first, mark),
+            (Some(mark), Some(more)) => team::take_back(site, &more.bundle, mark),
+        }
+    }
+
+    /// Revokes all that nobody has begun with, and drops it.
+    pub(super) fn give_up(self, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
+        let first = self.first.revoke();
+        if first.is_some() {
+            self.take_back(site);
+        }
+        if let Some(more) = &self.more {
+            while let Some(piece) = more.bundle.next() {
+                if let Some(siblings) = piece.revoke() {
+                    unwind::discard(siblings);
+                    link.done(site);
+                }
+                unwind::discard(piece);
+            }
+        }
+        let counted = first.is_some();
+        unwind::discard(first);
+        unwind::discard(self);
+        if counted {
+            link.done(site);
+        }
+    }
+}
+
+impl<F: Fold, S: Scheme> Run<F, S> {
+    /// A piece was revoked: takes it out of the queue, if it is still there.
+    pub(super) fn withdraw(
+        &mut self,
+        piece: &Arc<Piece<F, S>>,
+        link: &Link<Shared<F, S>>,
+        site: &Site<'_, '_>,
+    ) {
+        let is_it = |offer: &Offer<F, S>| Arc::ptr_eq(&offer.first, piece);
+        // Else it is another one of a bundle.
+        if let Some(at) = self.offers.iter().rposition(is_it) {
+            self.offers.remove(at).take_back(site);
+        }
+        link.done(site);
+    }
+
+    /// A look is due: offers the outermost children that there are, if too few are on offer.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn consider(
+        &mut self,
+        link: &Link<Shared<F, S>>,
+        site: &Site<'_, '_>,
+    ) -> Result<(), Stop> {
+        let shared = link.get();
+        if shared.team.has_failed() {
+            return Err(Stop);
+        }
+        let (mut gone, mut done) = (0, 0);
+        self.offers.retain(|offer| {
+            let is_gone = offer.first.is_taken();
+            gone += usize::from(is_gone);
+            done += usize::from(is_gone && offer.is_done());
+            !is_gone
+        });
+        let wanted = self.beat.look(&shared.pace, self.offers.len(), gone, done);
+        let mut from = self.cursor;
+        while self.offers.len() < wanted && self.offer(&mut from, link, site) {}
+        Ok(())
+    }
+
+    /// Offers some of the outermost children that are left, from the node of number `from` on. False when there are
+    /// none.
+    fn offer(&mut self, from: &mut usize, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) -> bool {
+        let weight = self.beat.weight();
+        let fresh = (weight == Weight::Unknown).then(|| (site.worker(), thread::nanos()));
+        loop {
+            let Some(frame) = self.stack.get(*from) else {
+                return false;
+            };
+            if frame.is_empty() {
+                self.skip(from);
+                continue;
+            }
+            if weight == Weight::Light && !S::AT_THE_END && self.offer_bundle(*from, link, site) {
+                return true;
+            }
+            let frame = &mut self.stack[*from];
+            let piece = match mem::replace(frame, Frame::Gone) {
+                Frame::Open(heap, children) => match (weight, children.size_hint()) {
+                    (Weight::Unknown, _) | (_, (1, Some(1))) if !S::AT_THE_END => {
+                        let piece = Piece::new(link.clone(), Siblings::source(children), fresh);
+                        *frame = Frame::Given(heap, piece.clone());
+                        Some(piece)
+                    }
+                    _ => {
+                        let mut broken = Box::new(Broken::of_node(heap, children));
+                        let piece = broken.give(weight, fresh, link);
+                        *frame = Frame::Broken(broken);
+                        piece
+                    }
+                },
+                Frame::Broken(mut broken) => {
+                    // One piece of each node is enough, if it does not matter who folds the rest of them.
+                    if weight != Weight::Heavy && broken.has_offer() {
+                        *frame = Frame::Broken(broken);
+                        *from += 1;
+                        continue;
+                    }
+                    let piece = broken.give(weight, fresh, link);
+                    *frame = Frame::Broken(broken);
+                    piece
+                }
+                Frame::Line(_) | Frame::Given(..) | Frame::Gone => {
+                    unreachable!("they have nothing to give")
+                }
+            };
+            let Some(piece) = piece else {
+                self.skip(from);
+                continue;
+            };
+            let team = link.get().team();
+            team.add(site);
+            let announce = team.is_due(S::WAKE, mem::take(&mut self.first_offer));
+            let mark = team.queue(site, piece.clone(), announce);
+            self.offers.push(Offer {
+                first: piece,
+                more: None,
+                mark,
+            });
+            return true;
+        }
+    }
+
+    /// The node of number `from` has nothing to give.
+    fn skip(&mut self, from: &mut usize) {
+        if self.cursor == *from {
+            self.cursor += 1;
+        }
+        *from += 1;
+    }
+
+    /// Offers the rest of several nodes' children in one bundle, from the node of number `from` on, if others are done with
+    /// those of one in no time. At most those of half of the nodes: this run wants some, too.
+    fn offer_bundle(
+        &mut self,
+        from: usize,
+        link: &Link<Shared<F, S>>,
+        site: &Site<'_, '_>,
+    ) -> bool {
+        let reach = self.beat.reach();
+        if reach < 2 {
+            return false;
+        }
+        let end = from + (self.stack.len() - from).div_ceil(2);
+        let chosen = self.choose(from..end, reach);
+        if chosen.len() < 2 {
+            return false;
+        }
+        let team = link.get().team();
+        let mut pieces = Vec::with_capacity(chosen.len());
+        for at in chosen {
+            let Frame::Open(heap, children) = mem::replace(&mut self.stack[at], Frame::Gone) else {
+                unreachable!("it was open a moment ago")
+            };
+            let piece = Piece::new(link.clone(), Siblings::source(children), None);
+            self.stack[at] = Frame::Given(heap, piece.clone());
+            team.add(site);
+            pieces.push(piece);
+        }
+        let ends = pieces.first().cloned().zip(pieces.last().cloned());
+        let (first, last) = ends.expect("there are two at least");
+        let bundle = Bundle::new(pieces);
+        let announce = team.is_due(S::WAKE, mem::take(&mut self.first_offer));
+        let mark = team.queue(site, bundle.clone(), announce);
+        self.offers.push(Offer {
+            first,
+            more: Some(More { last, bundle }),
+            mark,
+        });
+        true
+    }
+
+    /// Open nodes whose children are so few that some nodes' together are at most `reach`.
+    fn choose(&self, among: std::ops::Range<usize>, reach: usize) -> Vec<usize> {
+        let mut nodes = 0;
+        let mut chosen = Vec::new();
+        for at in among {
+            match &self.stack[at] {
+                Frame::Open(_, children) => match children.size_hint().1 {
+                    Some(0) => {}
+                    Some(most) if nodes + most <= reach => {
+                        nodes += most;
+                        chosen.push(at);
+                    }
+                    _ => break,
+                },
+                Frame::Line(_) | Frame::Given(..) => {}
+                Frame::Broken(_) | Frame::Gone => break,
+            }
+        }
+        chosen
+    }
+}

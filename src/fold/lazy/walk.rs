@@ -1,0 +1,190 @@
+//! The way through nodes that nobody else has a part in: where a run spends its time.
+
+use super::{
+    Scheme, Shared,
+    frame::{Frame, fill, is_last, place},
+    run::{Run, Stop},
+};
+use crate::{
+    fold::{Fold, team::Link},
+    pool::site::Site,
+};
+
+/// Where the way down led.
+pub(super) enum Descended<F: Fold> {
+    /// Up again: a result for the node that is innermost now.
+    Result(F::Result),
+    /// To a node with an only child.
+    Line(F::Heap, F::Node),
+}
+
+/// Where a line of only children led.
+pub(super) enum Followed<F: Fold> {
+    /// To a leaf: the result of the first node of the line.
+    Leaf(F::Result),
+    /// To a node with several children, of which this is the first.
+    Node(F::Heap, F::Children, F::Node),
+    /// To this node, when a look was due.
+    Due(F::Node),
+}
+
+/// How far a sweep over children came.
+pub(super) enum Swept<F: Fold> {
+    Done,
+    /// To a child with children of its own, of which this is the first.
+    Inner(F::Heap, F::Children, F::Node),
+    /// To this child, when a look was due.
+    Due(F::Node),
+}
+
+impl<F: Fold, S: Scheme> Run<F, S> {
+    /// Folds what is below an open node, and then the nodes that it is in, up to one that is not just open, or to the root. Or
+    /// down to where a line of only children begins: that is [followed](Self::follow) elsewhere, so that what is needed
+    /// for it is in nobody's way here.
+    pub(super) fn descend(
+        &mut self,
+        fold: &F,
+        open: (F::Heap, F::Children, Option<F::Node>),
+        link: &Link<Shared<F, S>>,
+        site: &Site<'_, '_>,
+    ) -> Result<Descended<F>, Stop> {
+        let (mut heap, mut children, mut next) = open;
+        let mut left = self.beat.left();
+        loop {
+            let Some(child) = next else {
+                let result = fold.finalize(heap);
+                match self.stack.pop() {
+                    Some(Frame::Open(above, rest)) => {
+                        self.cursor = self.cursor.min(self.stack.len());
+                        (heap, children) = (above, rest);
+                        fold.accumulate(&mut heap, result);
+                        next = children.next();
+                        continue;
+                    }
+                    other => {
+                        if let Some(other) = other {
+                            self.stack.push(other);
+                        }
+                        self.beat.set_left(left);
+                        return Ok(Descended::Result(result));
+                    }
+                }
+            };
+            left -= 1;
+            if left == 0 {
+                self.stack.push(Frame::Open(heap, children));
+                self.consider(link, site)?;
+                left = self.beat.left();
+                (heap, children, next) = enter(fold, child);
+                continue;
+            }
+            let inner = fold.init(&child);
+            let mut below = fold.children(child);
+            match below.next() {
+                // A leaf is not opened.
+                None => {
+                    fold.accumulate(&mut heap, fold.finalize(inner));
+                    next = children.next();
+                }
+                // Not the first one: only children here and there are not worth the way.
+                Some(first) if is_last(&below) && is_last(&children) => {
+                    self.stack.push(Frame::Open(heap, children));
+                    self.beat.set_left(left);
+                    return Ok(Descended::Line(inner, first));
+                }
+                first => {
+                    fill(place(&mut self.stack), Frame::Open(heap, children));
+                    (heap, children) = (inner, below);
+                    next = first;
+                }
+            }
+        }
+    }
+
+    /// Folds what is below a node with an only child, as long as there is one child a node. Nothing of these nodes is kept
+    /// but the heaps, so that long chains take little memory, and looks pass them all at once.
+    #[inline(never)]
+    pub(super) fn follow(
+        &mut self,
+        fold: &F,
+        mut heap: F::Heap,
+        mut child: F::Node,
+    ) -> Followed<F> {
+        let left = self.beat.left();
+        let mut nodes = 0;
+        loop {
+            if nodes + 1 == left {
+                self.lines.push(heap);
+                self.stack.push(Frame::Line(nodes as usize + 1));
+                return Followed::Due(child);
+            }
+            let inner = fold.init(&child);
+            let mut below = fold.children(child);
+            let Some(first) = below.next() else {
+                fold.accumulate(&mut heap, fold.finalize(inner));
+                self.beat.set_left(left - nodes - 1);
+                let result = fold.finalize(heap);
+                return Followed::Leaf(self.rise_line(fold, nodes as usize, result));
+            };
+            self.lines.push(heap);
+            nodes += 1;
+            if !is_last(&below) {
+                self.beat.set_left(left - nodes);
+                self.stack.push(Frame::Line(nodes as usize));
+                return Followed::Node(inner, below, first);
+            }
+            (heap, child) = (inner, first);
+        }
+    }
+
+    /// Hands a result up a line of only children. Returns what the first one comes to.
+    #[inline(never)]
+    pub(super) fn rise_line(&mut self, fold: &F, nodes: usize, mut result: F::Result) -> F::Result {
+        for _ in 0..nodes {
+            let Some(mut heap) = self.lines.pop() else {
+                unreachable!("each node of a line has a heap there")
+            };
+            fold.accumulate(&mut heap, result);
+            result = fold.finalize(heap);
+        }
+        self.cursor = self.cursor.min(self.stack.len());
+        result
+    }
+
+    /// Folds leaves until there is something else to do.
+    #[inline(always)]
+    pub(super) fn sweep(
+        &mut self,
+        fold: &F,
+        nodes: &mut impl Iterator<Item = F::Node>,
+        mut put: impl FnMut(F::Result),
+    ) -> Swept<F> {
+        let mut left = self.beat.left();
+        let swept = loop {
+            let Some(node) = nodes.next() else {
+                break Swept::Done;
+            };
+            left -= 1;
+            if left == 0 {
+                break Swept::Due(node);
+            }
+            let heap = fold.init(&node);
+            let mut children = fold.children(node);
+            match children.next() {
+                None => put(fold.finalize(heap)),
+                Some(first) => break Swept::Inner(heap, children, first),
+            }
+        };
+        self.beat.set_left(left);
+        swept
+    }
+}
+
+/// Enters a node: its heap, its children, and the first of them.
+#[inline(always)]
+pub(super) fn enter<F: Fold>(fold: &F, node: F::Node) -> (F::Heap, F::Children, Option<F::Node>) {
+    let heap = fold.init(&node);
+    let mut children = fold.children(node);
+    let first = children.next();
+    (heap, children, first)
+}
