@@ -323,7 +323,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     {
         self.run(&Steps {
             start: || None,
-            feed: |acc, block: Piece<P>| put_together(acc, block.items().reduce(&op), &op),
+            feed: |acc, block: Piece<P>| put_together(acc, chosen(block.items(), &op), &op),
             join: |left, right| put_together(left, right, &op),
         })
     }
@@ -375,6 +375,12 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
 }
 
 /// Both with `op`, or the one that there is.
+/// A loop of its own, and not a part of a larger one, where the registers are others'.
+#[inline(never)]
+fn chosen<R>(items: impl Iterator<Item = R>, op: impl Fn(R, R) -> R) -> Option<R> {
+    items.reduce(op)
+}
+
 fn put_together<R>(left: Option<R>, right: Option<R>, op: impl Fn(R, R) -> R) -> Option<R> {
     match (left, right) {
         (Some(left), Some(right)) => Some(op(left, right)),

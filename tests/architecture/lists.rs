@@ -4,6 +4,7 @@
 pub(super) const UNSAFE_FILES: &[&str] = &[
     "src/ground/sync.rs",
     "src/ground/sys/barrier.rs",
+    "src/ground/sys/cores.rs",
     "src/ground/sys/memory.rs",
     "src/ground/sys/stack.rs",
     "src/engine/deque/ring.rs",

@@ -10,6 +10,7 @@
 //! grace. A process whose deadlines never pass has no second thread.
 
 use super::{State, Timer};
+use crate::ground::sys::cores;
 use std::{
     io,
     sync::{Condvar, MutexGuard, PoisonError},
@@ -116,7 +117,11 @@ fn spawn(
     role: fn(&'static Timer, MutexGuard<'static, State>) -> MutexGuard<'static, State>,
 ) -> io::Result<()> {
     let thread = Builder::new().name("filch-timer".into());
-    thread.spawn(move || timer.work(role)).map(drop)
+    let work = move || {
+        cores::as_first_thread();
+        timer.work(role);
+    };
+    thread.spawn(work).map(drop)
 }
 
 impl Timer {

@@ -4,5 +4,6 @@
 pub(crate) mod barrier;
 #[cfg(filch_loom)]
 pub mod barrier;
+pub(crate) mod cores;
 pub(crate) mod memory;
 pub(crate) mod stack;
