@@ -458,7 +458,7 @@ mod tests {
     use super::*;
     use crate::engine::{Core, PerWorker, Settings, Step};
     use std::sync::{
-        OnceLock,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, Ordering::Relaxed},
     };
 
@@ -541,13 +541,14 @@ mod tests {
     /// Injects a task when it is armed, at the end of a hunt: after the searcher has looked at the injector.
     struct Injects {
         armed: AtomicBool,
-        core: OnceLock<&'static TestCore>,
+        core: OnceLock<Weak<TestCore>>,
     }
 
     impl Observer for Injects {
         fn event(&self, _worker: usize, event: Event) {
             if matches!(event, Event::Searched { .. }) && self.armed.swap(false, Relaxed) {
-                self.core.get().unwrap().inject(9).unwrap();
+                let core = self.core.get().and_then(Weak::upgrade);
+                core.unwrap().inject(9).unwrap();
             }
         }
     }
@@ -559,8 +560,9 @@ mod tests {
             core: OnceLock::new(),
         };
         let core = TestCore::new(Settings::new(2), &Default::default(), observer).unwrap();
-        let core: &'static TestCore = Box::leak(Box::new(core));
-        core.observer().core.set(core).ok().unwrap();
+        let core = Arc::new(core);
+        let this = Arc::downgrade(&core);
+        core.observer().core.set(this).ok().unwrap();
         let (mut busy, mut thief) = (core.enter(0), core.enter(1));
         if thief_is_modest {
             thief.queue.steal_one_by_one();
