@@ -41,6 +41,16 @@ impl Unpark for Calls {
 /// Looks as often in vain before it sleeps.
 const ROUNDS: u32 = 3;
 
+/// One whose wakes are written down.
+fn engine_with_calls(workers: usize) -> (Engine, Calls) {
+    let calls = Calls::default();
+    let core = engine_with(Settings {
+        unpark: Box::new(calls.clone()),
+        ..Settings::new(workers)
+    });
+    (core, calls)
+}
+
 fn engine_with(settings: Settings) -> Engine {
     let workers = settings.workers;
     let settings = Settings {
@@ -309,11 +319,7 @@ fn another_worker_takes_a_boxed_task_after_a_whole_search() {
 
 #[test]
 fn a_task_from_outside_may_prefer_a_worker() {
-    let calls = Calls::default();
-    let core = engine_with(Settings {
-        unpark: Box::new(calls.clone()),
-        ..Settings::new(3)
-    });
+    let (core, calls) = engine_with_calls(3);
     let mut workers = [core.enter(0), core.enter(1), core.enter(2)];
     let mut tickets: Vec<_> = workers.iter_mut().map(|w| Some(park(w))).collect();
     core.inject(6).unwrap();
@@ -339,11 +345,7 @@ fn a_task_from_outside_may_prefer_a_worker() {
 
 #[test]
 fn a_task_for_a_worker_that_is_awake_wakes_another() {
-    let calls = Calls::default();
-    let core = engine_with(Settings {
-        unpark: Box::new(calls.clone()),
-        ..Settings::new(2)
-    });
+    let (core, calls) = engine_with_calls(2);
     let _awake = core.enter(0);
     let mut sleeper = core.enter(1);
     let _ticket = park(&mut sleeper);
@@ -353,11 +355,7 @@ fn a_task_for_a_worker_that_is_awake_wakes_another() {
 
 #[test]
 fn a_worker_that_sleeps_is_called_and_nobody_else() {
-    let calls = Calls::default();
-    let core = engine_with(Settings {
-        unpark: Box::new(calls.clone()),
-        ..Settings::new(3)
-    });
+    let (core, calls) = engine_with_calls(3);
     let mut workers = [core.enter(0), core.enter(1), core.enter(2)];
     // The first one to sleep is the last in the list.
     let mut tickets: Vec<_> = workers.iter_mut().map(|w| Some(park(w))).collect();
@@ -394,11 +392,7 @@ fn a_worker_that_sleeps_is_called_and_nobody_else() {
 
 #[test]
 fn a_worker_that_searched_in_vain_calls_the_one_that_sleeps() {
-    let calls = Calls::default();
-    let core = engine_with(Settings {
-        unpark: Box::new(calls.clone()),
-        ..Settings::new(2)
-    });
+    let (core, calls) = engine_with_calls(2);
     let (mut first, mut second) = (core.enter(0), core.enter(1));
     // Two searchers are one too many, so the first waits until the second is through.
     let ticket = park(&mut first);

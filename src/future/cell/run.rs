@@ -43,7 +43,7 @@ thread_local! {
 #[inline]
 pub(super) fn note_own_wake(cell: NonNull<Header>) {
     // One whose time has come is woken here in passing, and not by itself.
-    if ptr::eq(POLLED.get(), cell.as_ptr()) && Site::with(|site| site.is_some()) {
+    if ptr::eq(POLLED.get(), cell.as_ptr()) && !Timer::is_in_passing() {
         POLLED.set(ptr::null());
     }
 }
