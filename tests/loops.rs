@@ -368,7 +368,7 @@ fn many_callers_at_once() {
 #[test]
 fn futures_come_in_between() {
     // The only worker is in a loop that goes on until a future that it has woken has been polled.
-    within(LIMIT, || {
+    let futures_come_in = |way: Way| {
         let pool = pool(1);
         let waker = Arc::new(Mutex::new(None::<Waker>));
         let (woken, polled) = (
@@ -387,7 +387,7 @@ fn futures_come_in_between() {
         pool.spawn_future(waits).detach();
         until("it waits", || waker.lock().unwrap().is_some());
         let looped = pool.submit(move || {
-            over(0..u64::MAX).any(|n| {
+            way.cut(over(0..u64::MAX)).any(|n| {
                 if n == 1_000 {
                     woken.store(true, Ordering::SeqCst);
                     let waker = waker.lock().unwrap().take();
@@ -397,7 +397,44 @@ fn futures_come_in_between() {
             })
         });
         assert!(looped.join().unwrap());
-    });
+    };
+    // A chunk may be a third of all there is.
+    for way in Way::ALL {
+        within(LIMIT, move || futures_come_in(way));
+    }
+}
+
+#[test]
+fn nobody_waits_for_the_end_of_a_chunk() {
+    // Far more than anybody can go through: two chunks, or half of it at least.
+    let far = usize::MAX / 2 + 1;
+    let ways: [fn(Loop<'_, _, _>) -> Loop<'_, _, _>; 2] = [
+        |items| items.chunking(ChunkingStrategy::new(1, usize::MAX, 1).unwrap()),
+        |items| items.eager().min_chunk(usize::MAX / 4),
+    ];
+    for way in ways {
+        within(LIMIT, move || {
+            // One is looking far behind the first item when that is found.
+            let (pool, behind) = (pool(2), AtomicBool::new(false));
+            let first = way(pool.over(0..usize::MAX)).find_first(|n| {
+                behind.fetch_or(*n >= far, Ordering::SeqCst);
+                if *n == 0 {
+                    until("the other half is taken", || behind.load(Ordering::SeqCst));
+                }
+                *n == 0
+            });
+            assert_eq!(first, Some(0));
+            // Nobody gets to an end before the loop is cancelled.
+            let (token, calls) = (CancelToken::new(), AtomicUsize::new(0));
+            let items = way(pool.over(0..usize::MAX));
+            let outcome = items.cancel(&token).for_each(|_| {
+                if calls.fetch_add(1, Ordering::SeqCst) == 10_000 {
+                    token.cancel();
+                }
+            });
+            assert_eq!(outcome.unwrap_err().reason(), CancelReason::Asked);
+        });
+    }
 }
 
 #[test]
@@ -734,41 +771,6 @@ fn pairs_are_as_many_as_the_shorter_one_has() {
         let few = way.cut(over(0..usize::MAX)).indexed().zip(&[7, 8, 9]);
         assert_eq!(few.map(|((i, n), m)| i + n + m), [7, 10, 13]);
     }
-}
-
-/// As long as can be; nothing is there but the last item.
-struct Far(std::ops::Range<usize>);
-
-impl Pieces for Far {
-    type Item = usize;
-    type Iter = std::ops::Range<usize>;
-
-    fn size(&self) -> usize {
-        self.0.end - self.0.start
-    }
-
-    fn split_at(self, index: usize) -> (Self, Self) {
-        let middle = self.0.start + index;
-        (Self(self.0.start..middle), Self(middle..self.0.end))
-    }
-
-    fn items(self) -> Self::Iter {
-        self.0.start.max(usize::MAX - 1)..self.0.end
-    }
-}
-
-#[test]
-fn the_last_place_of_all() {
-    let chunks = || ChunkingStrategy::new(usize::MAX - 1, usize::MAX - 1, 1).unwrap();
-    let far = || over(Far(0..usize::MAX)).chunking(chunks());
-    let last = usize::MAX - 1;
-    assert_eq!(far().indexed().max(), Some((last, last)));
-    assert_eq!(far().indexed().find_first(|_| false), None);
-    assert_eq!(far().position(|_| false), None);
-    assert_eq!(far().position(|n| n == last), Some(last));
-    assert_eq!(far().count(|_| true), 1);
-    let token = CancelToken::new();
-    assert_eq!(far().progress(|_| ()).cancel(&token).max(), Ok(Some(last)));
 }
 
 #[test]

@@ -228,6 +228,10 @@ impl<K> Shared<'_, '_, K> {
                 }
                 if let Some(back) = back {
                     piece = back;
+                    // The near half may have been a single block, which has not.
+                    if breathe() {
+                        pace.go_on();
+                    }
                     continue;
                 }
                 std::mem::forget(alarm);

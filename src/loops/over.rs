@@ -168,7 +168,7 @@ impl<'a, P, M> Loop<'a, P, M> {
         self
     }
 
-    /// Never cuts off fewer than `items`, and does as many in one go at least: when an item is next to nothing.
+    /// Never cuts off fewer than `items` for others: when an item is next to nothing.
     ///
     /// ```
     /// let bytes = vec![1_u8; 5_000];
@@ -222,7 +222,8 @@ impl<'a, P, M> Loop<'a, P, M> {
     }
 
     /// Cuts the items into chunks beforehand, as `strategy` says, instead of adapting to what it finds. Takes the place
-    /// of the other settings for chunks.
+    /// of the other settings for chunks. A chunk is done by one worker, who still looks up every 16 µs or so, whether the
+    /// loop is over and whether a future has been woken.
     ///
     /// ```
     /// use filch::loops::{ChunkingStrategy, over};

@@ -29,8 +29,12 @@ const SECOND: usize = 64;
 /// The most items of the first block where nobody waits for it.
 const INNER_FIRST: usize = 16;
 
-/// The most items of a block, unless the caller wants more at least: even bytes that are summed up by the dozen take some
-/// 10 µs, and items that follow may be quite different.
+/// The most items of the first block if the caller wants more at least, which is how little goes to others. Nothing is known
+/// of them yet, and neither a cancellation nor a future that has been woken can wait for the end of a million.
+const LEAST_FIRST: usize = INNER_FIRST * STEP;
+
+/// The most items of a block: even bytes that are summed up by the dozen take some 10 µs, and items that follow may be
+/// quite different.
 const MOST: usize = 1 << 20;
 
 /// The most by which a block grows or shrinks at a time: one measurement may be off.
@@ -45,7 +49,7 @@ const ALIGN: usize = 64;
 pub(super) enum Pacing {
     /// Blocks that fit the time they take.
     Adaptive {
-        /// The least items of a block.
+        /// The least items that go to somebody else.
         min: usize,
         /// The most.
         max: usize,
@@ -67,7 +71,9 @@ impl Pacing {
 /// The pace at which one worker goes through its piece of a loop.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
+    /// The least items that go to somebody else.
     min: usize,
+    /// The most items of a block.
     max: usize,
     /// How many items the next block has; at least one.
     block: usize,
@@ -81,8 +87,9 @@ pub(super) struct Pace {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shares {
-    /// Whenever there is more than a chunk.
-    Chunks,
+    /// Whenever there is more than a chunk of so many items. A chunk is done by one worker, but it has blocks as everything
+    /// else: it may be as long as a third of the loop.
+    Chunks(usize),
     /// When it has been worth it for long enough.
     Later,
     /// When there is nothing in the queue.
@@ -94,18 +101,14 @@ impl Pace {
     /// as can be.
     pub(super) fn new(pacing: Pacing, len: usize, site: &Site<'_, '_>, watching: bool) -> Self {
         let workers = site.pool().threads() + usize::from(site.is_guest());
-        let (min, max, eager) = match pacing {
-            Pacing::Adaptive { min, max, eager } => (min.max(1), max.max(1), eager),
+        let (min, max, shares) = match pacing {
+            Pacing::Adaptive { min, max, eager } => {
+                let shares = if eager { Shares::Now } else { Shares::Later };
+                (min.max(1), max.max(1), shares)
+            }
             Pacing::Chunks(strategy) => {
                 let size = strategy.chunk_size(len, workers);
-                return Self {
-                    min: size,
-                    max: size,
-                    block: size,
-                    most: size,
-                    shares: Shares::Chunks,
-                    times: None,
-                };
+                (1, size, Shares::Chunks(size))
             }
         };
         let alone = workers == 1 || site.has_queued();
@@ -122,17 +125,16 @@ impl Pace {
         } else {
             (1, trial.min(SECOND))
         };
-        let block = first.max(min).min(max);
+        let block = first.max(min.min(LEAST_FIRST)).min(max);
         Self {
             // The most counts more.
             min: min.min(max),
             max,
             block,
             most: second.max(block),
-            shares: if eager || few {
-                Shares::Now
-            } else {
-                Shares::Later
+            shares: match shares {
+                Shares::Later if few => Shares::Now,
+                shares => shares,
             },
             times: (len > block).then(|| {
                 let now = thread::nanos();
@@ -160,32 +162,28 @@ impl Pace {
     /// How many items the next block has, of `len` from `at` on.
     #[inline]
     pub(super) fn block(&self, at: usize, len: usize) -> usize {
-        if len <= self.block || self.shares == Shares::Chunks {
-            return self.block.min(len);
-        }
-        self.aligned(at, self.block)
-    }
-
-    /// So many items from `at` on, or a few less, so that the next ones begin where they should.
-    #[inline]
-    fn aligned(&self, at: usize, items: usize) -> usize {
-        let fewer = items.saturating_sub(at.wrapping_add(items) % ALIGN);
-        if items >= ALIGN && fewer >= self.min {
-            fewer
+        let len = match self.shares {
+            // Up to the end of the chunk.
+            Shares::Chunks(size) => len.min(size - at % size),
+            _ => len,
+        };
+        if len <= self.block {
+            len
         } else {
-            items
+            aligned(at, self.block)
         }
     }
 
     /// Where to cut `len` items that are left, from `at` on, if some should be shared with others now.
     #[inline]
     pub(super) fn share(&mut self, site: &Site<'_, '_>, at: usize, len: usize) -> Option<usize> {
+        if let Shares::Chunks(size) = self.shares {
+            // Whole chunks on the left, and no fewer than on the right.
+            let between_two = len > size && at.is_multiple_of(size);
+            return between_two.then(|| len.div_ceil(size).div_ceil(2) * size);
+        }
         if len <= self.block {
             return None;
-        }
-        if self.shares == Shares::Chunks {
-            // Whole chunks on the left, and no fewer than on the right.
-            return Some(len.div_ceil(self.block).div_ceil(2) * self.block);
         }
         if len / 2 < self.min || site.has_queued() {
             // As long as there is something to steal here, nobody goes hungry (lazy binary splitting, after Tzannes,
@@ -203,11 +201,10 @@ impl Pace {
             }
         }
         let near = len - len / 2;
+        let fewer = aligned(at, near);
         // Of a few items those that are taken off would be most of a half.
-        Some(match near < 16 * ALIGN {
-            true => near,
-            false => self.aligned(at, near),
-        })
+        let few = near < 16 * ALIGN || fewer < self.min;
+        Some(if few { near } else { fewer })
     }
 
     /// A block of `items` has been done.
@@ -222,7 +219,19 @@ impl Pace {
         let fits = (items as u64).saturating_mul(BLOCK) / took;
         let fits = usize::try_from(fits).unwrap_or(usize::MAX);
         let least = self.block / STEP;
-        self.block = fits.max(least).min(self.most).max(self.min).min(self.max);
+        self.block = fits.max(least).min(self.most).min(self.max).max(1);
         self.most = self.block.saturating_mul(STEP).min(MOST);
+    }
+}
+
+/// So many items from `at` on, or a few less, so that the next ones begin where they should.
+#[inline]
+fn aligned(at: usize, items: usize) -> usize {
+    if items < ALIGN {
+        return items;
+    }
+    match items.saturating_sub(at.wrapping_add(items) % ALIGN) {
+        0 => items,
+        fewer => fewer,
     }
 }

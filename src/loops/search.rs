@@ -132,3 +132,36 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         self.run_then(&search, |found| found.is_none())
     }
 }
+
+#[cfg(all(test, not(filch_loom)))]
+mod tests {
+    use super::{Piece, Pieces, Search, Sink};
+
+    /// Searches an item that is the last of as many as can be. No loop gets there: it would take years.
+    fn search_last<P: Pieces, R: Send>(
+        pieces: P,
+        wanted: impl Fn(P::Item) -> Option<R> + Sync,
+    ) -> (Option<R>, usize) {
+        let (at, len) = (usize::MAX - 1, 1);
+        let search = Search::new(false, wanted);
+        let found = search.feed(None, Piece { pieces, at, len });
+        (found, search.found.into_inner())
+    }
+
+    #[test]
+    fn the_last_place_of_all() {
+        use crate::loops::adapt::Indexed;
+        let last = usize::MAX - 1;
+        let range = || last..usize::MAX;
+        let places = || Indexed {
+            pieces: range(),
+            at: last,
+        };
+        assert_eq!(search_last(range(), Some), (Some(last), last));
+        assert_eq!(search_last(places(), Some), (Some((last, last)), last));
+        let nothing = search_last(places(), |_| None::<()>);
+        assert_eq!(nothing, (None, usize::MAX));
+        let (near, far) = places().split_at(1);
+        assert_eq!((near.items().count(), far.items().count()), (1, 0));
+    }
+}
