@@ -89,6 +89,45 @@ fn the_last_task_goes_to_one() {
     model(None, last_task);
 }
 
+/// The owner reuses the slot of its last task, and opens for a thief that has read the old one.
+#[test]
+fn who_is_let_in_sees_what_was_popped_before() {
+    model(Some(4), || {
+        contest(
+            Capacity::bounded(2),
+            1,
+            &[POP, PUSH, PUSH, POP],
+            &[steal_one],
+        );
+    });
+}
+
+/// The same with the owner that takes its oldest task.
+#[test]
+fn the_owner_opens_with_its_oldest_task_too() {
+    model(Some(4), || {
+        let deque = Arc::new(Deque::new(Capacity::bounded(2)));
+        let mut owner = deque.owner().unwrap();
+        let busy = busy_side();
+        let thief = {
+            let deque = deque.clone();
+            thread::spawn(move || steal_two(&deque))
+        };
+        let mut got = vec![];
+        owner.push(1).unwrap();
+        got.extend(owner.pop());
+        owner.push(2).unwrap();
+        owner.push(3).unwrap();
+        got.extend(owner.oldest());
+        got.extend(owner.pop());
+        drop(busy);
+        got.extend(thief.join().unwrap());
+        got.extend(drain(&mut owner));
+        got.sort_unstable();
+        assert_eq!(got, [1, 2, 3]);
+    });
+}
+
 #[test]
 fn canary_knock_without_its_barrier() {
     caught(Canary::KnockBarrier, None, last_task);

@@ -169,7 +169,7 @@ impl Front {
         Self(self.0 | GUARDED)
     }
 
-    /// The thief's barrier has passed.
+    /// The thief's barrier has passed, or the owner has seen that a thief has knocked.
     pub(super) const fn let_in(self) -> Self {
         debug_assert!(!self.is_quiet());
         Self(self.0 | OPEN)

@@ -52,6 +52,11 @@ struct Calm {
 }
 
 impl Calm {
+    /// A thief has knocked, and the owner opens.
+    fn opened(&mut self, front: Front) {
+        (self.front, self.pops) = (front.index(), 0);
+    }
+
     /// Counts a guarded pop that has seen `front`. True when it is time to stop guarding.
     fn is_due(&mut self, front: Front, one_sided: bool) -> bool {
         if self.front != front.index() {
@@ -59,15 +64,8 @@ impl Calm {
             self.pops = 0;
             return false;
         }
-        self.pops += 1;
-        // A thief that has knocked and is not in yet is waiting for its barrier, and would have to knock
-        // again: patience. But it may have gone away.
-        let after = if front.is_open() {
-            CALM_AFTER
-        } else {
-            CALM_AFTER * KNOCKING
-        };
-        let due = self.pops >= after && one_sided;
+        self.pops = self.pops.saturating_add(1);
+        let due = self.pops >= CALM_AFTER && one_sided;
         if due {
             self.pops = 0;
         }
@@ -83,11 +81,6 @@ impl Calm {
 /// find it open. With 256 every steal had to knock in a tree of joins that is done in 100 µs, and two workers were slower than
 /// one (`filch-bench join --quick`, case `nqueens`; `docs/decisions/0002-deque.md`).
 pub(super) const CALM_AFTER: u32 = if cfg!(filch_loom) { 1 } else { 4096 };
-
-/// How many times longer the owner guards while a thief is knocking: some 100 µs in all, several times what a
-/// barrier takes. With 256 pops the owner calmed down before the thief was in, and no
-/// thief ever got in (`filch-bench join`, case `fib` with two workers).
-const KNOCKING: u32 = if cfg!(filch_loom) { 64 } else { 4 };
 
 impl<'a, T: Send> Owner<'a, T> {
     /// For `Deque::owner`, which makes sure that there is one at a time.
@@ -252,7 +245,11 @@ impl<T: Send> Owner<'_, T> {
         let front = Front::from_raw(self.deque.front.load(Ordering::Acquire));
         let older = index.since(front.index());
         if older > 0 && older as usize >= front.claimed() {
-            if self.calm.is_due(front, self.deque.one_sided) {
+            if !front.is_open() {
+                // If it fails the thief has been quicker.
+                let _ = self.deque.move_front(front, front.let_in());
+                self.calm.opened(front);
+            } else if self.calm.is_due(front, self.deque.one_sided) {
                 // If it fails a thief is about after all.
                 let _ = self.deque.move_front(front, front.calm_down());
             }
@@ -280,6 +277,9 @@ impl<T: Send> Owner<'_, T> {
             // by voiding the claim.
             let next = if older > 0 {
                 front.seal()
+            } else if !front.is_open() {
+                self.calm.opened(front);
+                front.advance(1).let_in()
             } else if self.calm.is_due(front, self.deque.one_sided) {
                 front.advance(1).calm_down()
             } else {
@@ -321,7 +321,13 @@ impl<T: Send> Owner<'_, T> {
                 return None;
             }
             let copied = self.slots.read(front.index());
-            if self.deque.move_front(front, front.advance(1)) {
+            // A thief that has knocked finds it open, as after a pop.
+            let next = if front.is_quiet() {
+                front.advance(1)
+            } else {
+                front.advance(1).let_in()
+            };
+            if self.deque.move_front(front, next) {
                 // SAFETY: as in `take_one`. That the bottom is past the front the owner knows without
                 // a barrier: nobody else lowers it.
                 return Some(unsafe { copied.take() });

@@ -114,6 +114,36 @@ fn the_owner_calms_down_and_thieves_knock_again() {
 }
 
 #[test]
+fn the_owner_opens_for_a_thief_that_has_knocked() {
+    let deque = Deque::new(Capacity::default());
+    if !deque.one_sided {
+        return;
+    }
+    let mut owner = deque.owner().unwrap();
+    let front = || Front::from_raw(deque.front.load(Ordering::Relaxed));
+    // A thief that is stopped before its barrier.
+    let knock = || assert!(deque.move_front(front(), front().guard()));
+    (0..3 + CALM_AFTER).for_each(|task| owner.push(task).unwrap());
+    knock();
+    assert!(!front().is_quiet() && !front().is_open());
+    assert_eq!(owner.pop(), Some(2 + CALM_AFTER));
+    assert!(front().is_open(), "{:?}", front());
+    assert_eq!(deque.steal(), Steal::Taken(0));
+    // So it does with its last task; and it is in no hurry to calm down.
+    while owner.pop().is_some() {}
+    assert!(front().is_quiet(), "{:?}", front());
+    owner.push(7).unwrap();
+    knock();
+    assert_eq!(owner.pop(), Some(7));
+    assert!(front().is_open(), "{:?}", front());
+    for task in 0..CALM_AFTER - 1 {
+        owner.push(task).unwrap();
+        assert_eq!(owner.pop(), Some(task));
+        assert!(front().is_open(), "{:?}", front());
+    }
+}
+
+#[test]
 fn the_owner_calms_down_at_the_last_task_too() {
     let deque = Deque::new(Capacity::default());
     if !deque.one_sided {
