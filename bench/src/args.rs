@@ -50,6 +50,8 @@ Usage: filch-bench SUITE [OPTIONS]
 
 Options:
   --quick           fewer rounds and tasks: at most 40 s a suite
+  --rounds N        so many samples of each system, instead of 15 mostly: where a scheduler has its
+                    good and its bad moments, 15 do not tell which
   --json            one JSON object a line instead of tables
   --oversubscribed  8 and 32 workers too, in the suites of the fork-join pool
   --workers N,...   numbers of workers, where a suite leaves them open
@@ -90,6 +92,7 @@ fn parse_with(parser: &mut Parser) -> Result<Command, String> {
             Arg::Long("oversubscribed") => args.config.oversubscribed = true,
             Arg::Long("json") => args.json = true,
             Arg::Long("workers") => args.config.workers = Some(workers(&value(parser)?)?),
+            Arg::Long("rounds") => args.config.rounds = Some(count(&value(parser)?, "rounds")?),
             Arg::Long("case") => args.cases.extend(names(&value(parser)?)),
             Arg::Long("system") => args.systems.extend(names(&value(parser)?)),
             Arg::Long("driver") => args.driver = Some(path(parser)?),
@@ -147,13 +150,15 @@ fn names(list: &str) -> impl Iterator<Item = String> {
 
 fn workers(list: &str) -> Result<Vec<usize>, String> {
     names(list)
-        .map(|number| match number.parse() {
-            Ok(workers) if workers > 0 => Ok(workers),
-            _ => Err(format!(
-                "{number:?} is no number of workers; give some of at least 1, such as 1,2"
-            )),
-        })
+        .map(|number| count(&number, "workers"))
         .collect()
+}
+
+fn count(number: &str, of: &str) -> Result<usize, String> {
+    match number.parse() {
+        Ok(count) if count > 0 => Ok(count),
+        _ => Err(format!("{number:?} is no number of {of}; give at least 1")),
+    }
 }
 
 #[cfg(test)]
@@ -166,7 +171,7 @@ mod tests {
 
     #[test]
     fn options_are_read() {
-        let line = "queue --quick --json --oversubscribed --workers 1,2 --case a,b --system filch --case c --driver x/y";
+        let line = "queue --quick --rounds 7 --json --oversubscribed --workers 1,2 --case a,b --system filch --case c --driver x/y";
         let Ok(Command::Run(args)) = parsed(line) else {
             panic!("not read");
         };
@@ -174,6 +179,7 @@ mod tests {
         assert_eq!(args.cases, ["a", "b", "c"]);
         assert_eq!(args.systems, ["filch"]);
         assert_eq!(args.config.workers, Some(vec![1, 2]));
+        assert_eq!(args.config.rounds, Some(7));
         assert_eq!(args.driver, Some("x/y".into()));
         assert!(args.json && args.config.quick && args.config.oversubscribed);
     }
@@ -191,6 +197,11 @@ mod tests {
         assert!(parsed("quue").unwrap_err().contains("executor"));
         assert!(parsed("").unwrap_err().contains("queue"));
         assert!(parsed("queue --workers 0").unwrap_err().contains("\"0\""));
+        assert!(
+            parsed("queue --rounds few")
+                .unwrap_err()
+                .contains("\"few\" is no number of rounds")
+        );
         assert!(parsed("queue idle").unwrap_err().contains("--help"));
         assert!(parsed("queue --fast").unwrap_err().contains("--fast"));
     }

@@ -15,6 +15,8 @@ pub(crate) struct Config {
     pub(crate) oversubscribed: bool,
     /// The numbers of workers that the command line asks for.
     pub(crate) workers: Option<Vec<usize>>,
+    /// The rounds that it asks for.
+    pub(crate) rounds: Option<usize>,
 }
 
 impl Config {
@@ -134,6 +136,11 @@ impl Case {
     pub(crate) fn rounds(mut self, warm_up: usize, rounds: usize) -> Self {
         (self.warm_up, self.rounds) = (warm_up, rounds);
         self
+    }
+
+    /// As the command line asks for.
+    pub(crate) fn set_rounds(&mut self, rounds: usize) {
+        self.rounds = rounds;
     }
 
     pub(crate) fn unit(mut self, unit: Unit) -> Self {
@@ -340,5 +347,7 @@ mod tests {
         let medians: Vec<_> = rows.iter().map(|row| row.summary.median).collect();
         assert_eq!(medians, [2.0, 4.0]);
         assert_eq!(rows[0].summary.samples, 3);
+        case.set_rounds(5);
+        assert_eq!(case.run()[1].summary.samples, 5);
     }
 }

@@ -135,6 +135,9 @@ fn select(suite: &Suite, args: &Args, driver: &Driver) -> Vec<Case> {
     driver.take_part(suite.name, &mut cases);
     for case in &mut cases {
         case.keep_systems(|system| wanted(&args.systems, system));
+        if let Some(rounds) = args.config.rounds {
+            case.set_rounds(rounds);
+        }
     }
     cases
 }
