@@ -208,7 +208,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     }
 
     /// The sum of the items, as [`Iterator::sum`] has it. Of floating-point numbers, which are not associative, the last
-    /// digits may differ from one run to the next, unless there is one worker.
+    /// digits may differ from one run to the next.
     ///
     /// ```
     /// assert_eq!(filch::loops::over(&[1.5, 2.5]).sum::<f64>(), 4.0);
