@@ -159,12 +159,19 @@ impl<T: Send> Deque<T> {
         self.len() == 0
     }
 
-    /// Whether there seems to be a single task, and no thief about: it may be gone in a moment.
+    /// Whether there seems to be a single task, which may be gone in a moment.
     #[must_use]
     pub fn is_single(&self) -> bool {
         // Relaxed: a hint.
         let front = Front::from_raw(self.front.load(Ordering::Relaxed));
-        front.is_quiet() && self.behind(front) == 1
+        self.behind(front) == 1
+    }
+
+    /// Whether no thief seems to be about.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        // Relaxed: a hint.
+        Front::from_raw(self.front.load(Ordering::Relaxed)).is_quiet()
     }
 
     /// Takes the oldest task.
