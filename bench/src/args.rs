@@ -92,7 +92,9 @@ fn parse_with(parser: &mut Parser) -> Result<Command, String> {
             Arg::Long("oversubscribed") => args.config.oversubscribed = true,
             Arg::Long("json") => args.json = true,
             Arg::Long("workers") => args.config.workers = Some(workers(&value(parser)?)?),
-            Arg::Long("rounds") => args.config.rounds = Some(count(&value(parser)?, "rounds")?),
+            Arg::Long("rounds") => {
+                args.config.rounds = Some(count(&value(parser)?, "rounds", "101")?);
+            }
             Arg::Long("case") => args.cases.extend(names(&value(parser)?)),
             Arg::Long("system") => args.systems.extend(names(&value(parser)?)),
             Arg::Long("driver") => args.driver = Some(path(parser)?),
@@ -150,14 +152,16 @@ fn names(list: &str) -> impl Iterator<Item = String> {
 
 fn workers(list: &str) -> Result<Vec<usize>, String> {
     names(list)
-        .map(|number| count(&number, "workers"))
+        .map(|number| count(&number, "workers", "1,2"))
         .collect()
 }
 
-fn count(number: &str, of: &str) -> Result<usize, String> {
+fn count(number: &str, of: &str, example: &str) -> Result<usize, String> {
     match number.parse() {
         Ok(count) if count > 0 => Ok(count),
-        _ => Err(format!("{number:?} is no number of {of}; give at least 1")),
+        _ => Err(format!(
+            "{number:?} is no number of {of}; give at least 1, such as {example}"
+        )),
     }
 }
 

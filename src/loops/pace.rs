@@ -87,9 +87,9 @@ pub(super) struct Pace {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shares {
-    /// Whenever there is more than a chunk of so many items. A chunk is done by one worker, but it has blocks as everything
-    /// else: it may be as long as a third of the loop.
-    Chunks(usize),
+    /// Whenever there is more than a chunk, which has `max` items. A chunk is done by one worker, but it has blocks as
+    /// everything else: it may be as long as a third of the loop.
+    Chunks,
     /// When it has been worth it for long enough.
     Later,
     /// When there is nothing in the queue.
@@ -108,7 +108,7 @@ impl Pace {
             }
             Pacing::Chunks(strategy) => {
                 let size = strategy.chunk_size(len, workers);
-                (1, size, Shares::Chunks(size))
+                (1, size, Shares::Chunks)
             }
         };
         let alone = workers == 1 || site.has_queued();
@@ -162,11 +162,6 @@ impl Pace {
     /// How many items the next block has, of `len` from `at` on.
     #[inline]
     pub(super) fn block(&self, at: usize, len: usize) -> usize {
-        let len = match self.shares {
-            // Up to the end of the chunk.
-            Shares::Chunks(size) => len.min(size - at % size),
-            _ => len,
-        };
         if len <= self.block {
             len
         } else {
@@ -177,10 +172,11 @@ impl Pace {
     /// Where to cut `len` items that are left, from `at` on, if some should be shared with others now.
     #[inline]
     pub(super) fn share(&mut self, site: &Site<'_, '_>, at: usize, len: usize) -> Option<usize> {
-        if let Shares::Chunks(size) = self.shares {
-            // Whole chunks on the left, and no fewer than on the right.
-            let between_two = len > size && at.is_multiple_of(size);
-            return between_two.then(|| len.div_ceil(size).div_ceil(2) * size);
+        if self.shares == Shares::Chunks {
+            // Whole chunks on the left, and no fewer than on the right. What is walked is a chunk at most, so cuts are where
+            // chunks begin.
+            let chunks = len.div_ceil(self.max);
+            return (chunks > 1).then(|| chunks.div_ceil(2) * self.max);
         }
         if len <= self.block {
             return None;
@@ -228,10 +224,8 @@ impl Pace {
 #[inline]
 fn aligned(at: usize, items: usize) -> usize {
     if items < ALIGN {
-        return items;
-    }
-    match items.saturating_sub(at.wrapping_add(items) % ALIGN) {
-        0 => items,
-        fewer => fewer,
+        items
+    } else {
+        items - at.wrapping_add(items) % ALIGN
     }
 }

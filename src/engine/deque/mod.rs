@@ -168,8 +168,7 @@ impl<T: Send> Deque<T> {
     }
 
     /// Whether no thief seems to be about.
-    #[must_use]
-    pub fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         // Relaxed: a hint.
         Front::from_raw(self.front.load(Ordering::Relaxed)).is_quiet()
     }
