@@ -16,6 +16,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+#[path = "loom/attention.rs"]
+mod attention;
 #[path = "loom/bell.rs"]
 mod bell;
 #[path = "loom/cancel.rs"]

@@ -11,7 +11,7 @@ const SELDOM: u64 = 40_000;
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Looks {
+pub(crate) struct Looks {
     /// So many times it does not look.
     left: u32,
     /// So many it has not, the last time.
@@ -24,7 +24,7 @@ pub(super) struct Looks {
 impl Looks {
     /// Between two looks it comes by at `most` so many times: if those were short and the next ones are long, that is how
     /// many of those pass.
-    pub(super) const fn new(most: u32) -> Self {
+    pub(crate) const fn new(most: u32) -> Self {
         Self {
             left: 0,
             pause: 0,
@@ -35,13 +35,13 @@ impl Looks {
 
     /// Whether to look this time. If so, [`look`](Self::look) is called with the time.
     #[inline(always)]
-    pub(super) fn come_by(&mut self) -> bool {
+    pub(crate) fn come_by(&mut self) -> bool {
         let due = self.left == 0;
         self.left = self.left.wrapping_sub(1);
         due
     }
 
-    pub(super) fn look(&mut self, now: u64) {
+    pub(crate) fn look(&mut self, now: u64) {
         self.pause = match now.saturating_sub(self.last) {
             ..OFTEN => (2 * self.pause + 1).min(self.most),
             SELDOM.. => 0,

@@ -5,7 +5,7 @@
 
 mod config;
 mod current;
-mod looks;
+pub(crate) mod looks;
 mod parker;
 mod rounds;
 mod seat;

@@ -65,6 +65,7 @@ impl Rounds {
         if now.saturating_sub(self.turn) >= TURN {
             self.turn = now;
             worker.hurry();
+            worker.core().observe_time(now);
         }
     }
 }

@@ -68,6 +68,22 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         self.worker.take_urgent_inside()
     }
 
+    /// Takes a task that this worker should run, from its box. It runs inside of the present task.
+    pub fn take_boxed(&mut self) -> Option<T> {
+        self.worker.take_boxed_inside()
+    }
+
+    /// Whether there seems to be one.
+    #[must_use]
+    pub fn has_boxed(&self) -> bool {
+        self.worker.core.posts[self.worker.id].has_boxed()
+    }
+
+    /// The next step takes a task from the injector, if there is one.
+    pub fn force_injector_poll(&mut self) {
+        self.worker.choice.turns.force();
+    }
+
     /// Takes a task that is for this worker alone. It runs inside of the present task, see [`took`](Self::took).
     pub fn take_mail(&mut self) -> Option<T> {
         let task = self.worker.take_mail()?;
@@ -126,6 +142,11 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
     /// Tells who may sleep that there is something in the worker's own queue.
     pub fn announce(&mut self) {
         self.worker.core.notify(self.worker.id);
+    }
+
+    /// The rest of a [`push_part`](Self::push_part) that has set its flag.
+    pub fn notify(&mut self) {
+        self.worker.core.notify_with_care(self.worker.id);
     }
 
     /// Tells who may sleep of the tasks that were spawned [quietly](Self::spawn_quietly) or [silently](Self::spawn_silently),
@@ -221,6 +242,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         worker.count += 1;
         core.observer.event(worker.id, Event::SpawnedLane { level });
         core.notify(worker.id);
+        core.press();
         Ok(())
     }
 
@@ -247,6 +269,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         worker.count += 1;
         worker.core.observer.event(worker.id, Event::SpawnedGlobal);
         worker.core.notify(worker.id);
+        worker.core.press();
     }
 
     /// Whether everybody is at work: nobody sleeps who could be woken for another task.
@@ -391,21 +414,33 @@ impl<T: Send, O: Observer> Active<'_, '_, T, PerWorker, O> {
         self.announce();
     }
 
-    /// Queues a *part* of the present task: something that the task will not finish without. Parts are
-    /// not counted; whoever runs one says [`is_part`](Self::is_part). The mark is for
-    /// [`Owner::retract`](super::Owner::retract).
+    /// Queues a *part* of the present task: something that the task will not finish without. Parts
+    /// are not counted; the worker that runs one calls [`is_part`](Self::is_part). The mark is for
+    /// [`Owner::retract`](super::Owner::retract). If the push may have to wake a sleeper, or this worker
+    /// is asked for attention, the flag is set, and the caller goes on with [`notify`](Self::notify).
     ///
     /// # Errors
-    /// The part, when the queue must grow or is full: then [`push_part_slowly`](Self::push_part_slowly). In two
-    /// pieces, so that the caller needs no registers that outlive a call to the slow one.
+    /// The part, when the queue must grow or is full: then
+    /// [`push_part_slowly`](Self::push_part_slowly). In two functions, so that the caller needs no
+    /// registers that outlive a call to the slow one.
     #[inline(always)]
-    pub fn push_part(&mut self, part: T) -> Result<Mark, T> {
+    pub fn push_part(&mut self, part: T) -> Result<(Mark, bool), T> {
         let core = self.worker.core;
         let mark = self.worker.queue.owner().push_quickly(part)?;
-        if core.must_notify() {
-            core.notify_with_care(self.worker.id);
-        }
-        Ok(mark)
+        Ok((mark, core.must_notify()))
+    }
+
+    /// Takes a task from the injector in the middle of the present one, if there is one.
+    #[cold]
+    pub fn take_injected(&mut self) -> Option<T> {
+        self.worker.take_injected_inside()
+    }
+
+    /// Steals one task from the deque of `victim`. It runs inside of the present task.
+    pub fn steal_from(&mut self, victim: usize) -> Option<T> {
+        let task = self.worker.queue.steal_from(victim)?;
+        self.worker.start_inside(Source::Steal { victim });
+        Some(task)
     }
 
     /// [`push_part`](Self::push_part) that lets the queue grow.

@@ -6,7 +6,10 @@ use super::{
     queue::{Queue, Strategy},
     worker::Worker,
 };
-use crate::ground::canary::{Canary, broken};
+use crate::ground::{
+    canary::{Canary, broken},
+    sync::fence_seq_cst,
+};
 use std::mem;
 
 /// How many tasks from outside come at a turn, if tasks are short.
@@ -107,7 +110,7 @@ impl Turns {
     }
 
     /// The next turn is that of the injector.
-    fn force(&mut self) {
+    pub(super) fn force(&mut self) {
         self.catch_up();
         self.bring_forward();
         self.rearm();
@@ -204,6 +207,11 @@ impl Choice {
         }
     }
 
+    fn took_spawned(&mut self, tasks: usize) {
+        let tasks = u32::try_from(tasks).unwrap_or(u32::MAX);
+        self.over_normal = self.over_normal.saturating_add(tasks);
+    }
+
     fn took_urgent(&mut self, level: Level, raised: Raised) {
         self.over_normal = self.over_normal.saturating_add(1);
         self.gave_way = level < Level::Critical && raised.has(Level::Critical);
@@ -280,9 +288,16 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// the stolen one waits in the own queue, where others find it.
     pub(super) fn after_missed(&mut self, found: (T, Source)) -> Found<T> {
         let (task, source) = found;
+        // Pairs with the fence in `Core::press`: either the push sees that this search has ended, or
+        // this look sees the push.
+        fence_seq_cst();
+        if self.core.flags().read().presses() {
+            self.core.press();
+        }
         if source == Source::Injector || self.core.injector.is_empty() {
             return Some((task, source));
         }
+        self.core.press();
         self.choice.turns.force();
         match source {
             Source::Steal { victim } if self.queue.keeps_stolen(victim) => {}
@@ -341,7 +356,8 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             }
         }
         if !broken(Canary::LaneOrder)
-            && let found @ Some(_) = self.take_urgent_in_turn(raised, turn)
+            && let found @ Some(_) =
+                self.take_urgent_in_turn(raised, turn, self.core.settings.inject_batch)
         {
             return found;
         }
@@ -356,14 +372,16 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         None
     }
 
-    /// Takes an urgent task, where nobody else is to have a turn.
-    pub(super) fn take_urgent(&mut self, raised: Raised) -> Found<T> {
+    /// Takes an urgent task, where no other kind is to have a turn; at most `most` futures that were
+    /// spawned from outside.
+    pub(super) fn take_urgent(&mut self, raised: Raised, most: usize) -> Found<T> {
         let high = self.choice.is_due(Turn::High, raised) && !self.choice.gave_way;
-        self.take_urgent_in_turn(raised, high.then_some(Turn::High))
+        self.take_urgent_in_turn(raised, high.then_some(Turn::High), most)
     }
 
-    /// Takes a Critical task, or else a High one; the other way round when High has a turn.
-    fn take_urgent_in_turn(&mut self, raised: Raised, turn: Option<Turn>) -> Found<T> {
+    /// Takes a Critical task, or else a High one (the other way round when High has a turn), or else
+    /// up to `most` futures that were spawned from outside.
+    fn take_urgent_in_turn(&mut self, raised: Raised, turn: Option<Turn>, most: usize) -> Found<T> {
         if !raised.urgent() {
             return None;
         }
@@ -378,7 +396,12 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
                 return Some((task, Source::Lane(level)));
             }
         }
-        None
+        if !raised.spawned() {
+            return None;
+        }
+        let (task, moved) = self.take_spawned(most)?;
+        self.choice.took_spawned(1 + moved);
+        Some((task, Source::Injector))
     }
 
     /// Takes a task from the worker's own box.
@@ -407,6 +430,9 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             return found;
         }
         self.choice.turns.low.restart();
+        if !self.core.low_age.is_ripe() {
+            return None;
+        }
         self.take_low()
     }
 

@@ -5,7 +5,7 @@ use super::{
     gate::{Gate, GateState, Verdict},
     idle::{IdlePolicy, Tiered, WakePolicy},
     injector::Injector,
-    lanes::{Ageing, Flags, Lanes, Level},
+    lanes::{Ageing, Flags, Lanes, Level, LowAge},
     post::Post,
     queue::Strategy,
     sleep::{MAX_WORKERS, Sleep},
@@ -146,6 +146,7 @@ pub struct Core<T: Send, Q: Strategy, O: Observer> {
     pub(super) injector: Injector<T>,
     /// Tasks that are not normal.
     pub(super) lanes: Lanes<T>,
+    pub(super) low_age: LowAge,
     /// Tasks for one worker.
     pub(super) posts: Box<[Padded<Post<T>>]>,
     pub(super) gate: Gate,
@@ -171,6 +172,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
             store: Q::store(spec, settings.workers)?,
             injector: Injector::bounded(capacity),
             lanes: Lanes::new(capacity),
+            low_age: LowAge::default(),
             posts: (0..settings.workers)
                 .map(|_| Padded::new(Post::new()))
                 .collect(),
@@ -204,7 +206,17 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     pub fn inject(&self, task: T) -> Result<(), Refused<T>> {
         self.enqueue(task)?;
         self.notify(OUTSIDE);
+        self.press();
         Ok(())
+    }
+
+    /// Adds a future from outside: ahead of the tasks in the injector, first in, first out, and taken
+    /// in batches.
+    ///
+    /// # Errors
+    /// The task, when the gate is closed or the queue full.
+    pub fn inject_future(&self, task: T) -> Result<(), Refused<T>> {
+        self.enter_lane(task, |task| self.lanes.push_spawned(self.flags(), task))
     }
 
     /// [`inject`](Self::inject), and if somebody has to be woken for it, then rather `worker` than the one that fell
@@ -219,6 +231,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         assert!(worker < self.workers(), "no worker {worker} in this engine");
         self.enqueue(task)?;
         self.notify_near(worker);
+        self.press();
         Ok(())
     }
 
@@ -247,6 +260,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         match self.injector.push_batch(tasks) {
             Ok(()) => {
                 self.notify(OUTSIDE);
+                self.press();
                 Ok(())
             }
             Err(tasks) => {
@@ -296,12 +310,17 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         if level == Level::Normal {
             return self.inject(task);
         }
+        self.enter_lane(task, |task| self.lanes.push(self.flags(), level, task))
+    }
+
+    fn enter_lane(&self, task: T, push: impl FnOnce(T) -> Result<(), T>) -> Result<(), Refused<T>> {
         if !self.gate.enter(1) {
             return Err(Refused::closed(task));
         }
-        match self.lanes.push(self.flags(), level, task) {
+        match push(task) {
             Ok(()) => {
                 self.notify(OUTSIDE);
+                self.press();
                 Ok(())
             }
             Err(task) => {
@@ -348,6 +367,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     pub(super) fn tell_of_box(&self, by: usize, worker: usize) {
         if !self.call(by, worker) {
             self.notify(by);
+            self.press();
         }
     }
 

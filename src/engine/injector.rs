@@ -162,7 +162,17 @@ impl<T> Injector<T> {
     /// assert_eq!((first, got), (Take::Taken(1, 2), vec![3, 2]));
     /// assert_eq!(injector.take(), Some(4));
     /// ```
-    pub fn try_take(&self, most: usize, mut push: impl FnMut(T) -> Result<(), T>) -> Take<T> {
+    pub fn try_take(&self, most: usize, push: impl FnMut(T) -> Result<(), T>) -> Take<T> {
+        self.try_take_then(most, push, || ())
+    }
+
+    /// [`try_take`](Self::try_take) that calls `emptied` under the lock if the queue is empty then.
+    pub(super) fn try_take_then(
+        &self,
+        most: usize,
+        mut push: impl FnMut(T) -> Result<(), T>,
+        emptied: impl FnOnce(),
+    ) -> Take<T> {
         if self.is_empty() {
             return Take::Empty;
         }
@@ -186,6 +196,9 @@ impl<T> Injector<T> {
             queue.push_front(task);
         }
         self.note(&queue);
+        if queue.is_empty() {
+            emptied();
+        }
         Take::Taken(first, moved)
     }
 

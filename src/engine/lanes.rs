@@ -1,9 +1,9 @@
 #![doc = include_str!("lanes.md")]
 
-use super::injector::Injector;
+use super::injector::{Injector, Take};
 use crate::ground::{
     canary::{Canary, broken},
-    sync::{AtomicU64, Ordering},
+    sync::{AtomicBool, AtomicU64, Ordering},
 };
 use std::fmt;
 
@@ -62,7 +62,8 @@ pub struct Ageing {
     /// first.
     pub normal: u32,
     /// Every so many tasks, of whatever kind, a worker looks at the Low ones first. One counts as two: else they
-    /// would always come first.
+    /// would always come first. Where the driver tells the time, as the threads of a pool do, only when
+    /// there have been Low tasks for a second.
     pub low: u32,
 }
 
@@ -88,16 +89,60 @@ impl Default for Ageing {
     }
 }
 
+/// How long Low tasks wait for turns, in nanoseconds, where a driver tells the time: longer than most
+/// bursts of normal tasks last, so that Low means what it says, and short enough to be seen to run.
+const LOW_AFTER: u64 = 1_000_000_000;
+
+/// Since when there have been Low tasks: hints, written by the workers that read the clock.
+#[derive(Debug, Default)]
+pub(super) struct LowAge {
+    /// In nanoseconds, plus one; zero while there is none.
+    since: AtomicU64,
+    /// Low tasks have waited for too short a time to overtake others.
+    young: AtomicBool,
+}
+
+impl LowAge {
+    /// Whether Low tasks may have turns. Always, as long as no driver tells the time.
+    pub(super) fn is_ripe(&self) -> bool {
+        // Relaxed: a hint.
+        !self.young.load(Ordering::Relaxed)
+    }
+
+    /// It is `now`, and there are Low tasks or not.
+    pub(super) fn observe(&self, waiting: bool, now: u64) {
+        // Relaxed, here and below: a hint. If two workers race, a turn comes a little early or late.
+        let since = self.since.load(Ordering::Relaxed);
+        let next = match (waiting, since) {
+            (false, _) => 0,
+            (true, 0) => now + 1,
+            (true, since) => since,
+        };
+        if next != since {
+            // Relaxed: as above.
+            self.since.store(next, Ordering::Relaxed);
+        }
+        let young = next == 0 || (now + 1).saturating_sub(next) < LOW_AFTER;
+        if young == self.is_ripe() {
+            // Relaxed: as above.
+            self.young.store(young, Ordering::Relaxed);
+        }
+    }
+}
+
 const LOW: u64 = 1;
 const HIGH: u64 = 1 << 1;
 const CRITICAL: u64 = 1 << 2;
+/// Futures that were spawned from outside.
+const SPAWNED: u64 = 1 << 3;
 /// What one box that is not empty adds to the word.
 const BOX: u64 = 1 << 8;
 
 /// Which lanes hold something, and how many boxes do: one word, read at every step of every worker.
 pub(super) struct Flags(AtomicU64);
 
-/// A reading of [`Flags`]: `low`, `high`, `critical` (1 bit each), `boxes` (56 bits from bit 8 on).
+/// A reading of [`Flags`]: `low`, `high`, `critical`, `spawned` (1 bit each), `boxes` (56 bits from
+/// bit 8 on).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Raised(u64);
 
@@ -109,8 +154,13 @@ impl Raised {
         self.0 > LOW
     }
 
+    /// Whether a Critical or High task waits, or a future that was spawned from outside.
     pub(super) const fn urgent(self) -> bool {
-        self.0 & (HIGH | CRITICAL) != 0
+        self.0 & (HIGH | CRITICAL | SPAWNED) != 0
+    }
+
+    pub(super) const fn spawned(self) -> bool {
+        self.0 & SPAWNED != 0
     }
 
     pub(super) const fn has(self, level: Level) -> bool {
@@ -118,7 +168,7 @@ impl Raised {
     }
 
     pub(super) const fn lanes(self) -> bool {
-        self.0 & (LOW | HIGH | CRITICAL) != 0
+        self.0 & (LOW | HIGH | CRITICAL | SPAWNED) != 0
     }
 
     pub(super) const fn boxes(self) -> bool {
@@ -132,6 +182,7 @@ impl fmt::Debug for Raised {
             .field("critical", &self.has(Level::Critical))
             .field("high", &self.has(Level::High))
             .field("low", &self.has(Level::Low))
+            .field("spawned", &self.spawned())
             .field("boxes", &(self.0 / BOX))
             .finish()
     }
@@ -158,18 +209,18 @@ impl Flags {
         Raised(self.0.load(Ordering::Relaxed))
     }
 
-    /// The lane of `level` is no longer empty. Called under its lock.
-    fn raise(&self, level: Level) {
-        if !self.read().has(level) && !broken(Canary::LaneFlag) {
+    /// The lane with this bit is no longer empty. Called under its lock.
+    fn raise(&self, bit: u64) {
+        if self.read().0 & bit == 0 && !broken(Canary::LaneFlag) {
             // Relaxed: as in `read`.
-            self.0.fetch_or(bit(level), Ordering::Relaxed);
+            self.0.fetch_or(bit, Ordering::Relaxed);
         }
     }
 
-    /// The lane of `level` is empty. Called under its lock.
-    fn lower(&self, level: Level) {
+    /// The lane with this bit is empty. Called under its lock.
+    fn lower(&self, bit: u64) {
         // Relaxed: as in `read`.
-        self.0.fetch_and(!bit(level), Ordering::Relaxed);
+        self.0.fetch_and(!bit, Ordering::Relaxed);
     }
 
     /// A box is no longer empty. Called under its lock.
@@ -197,6 +248,8 @@ pub(super) struct Lanes<T> {
     low: Injector<T>,
     high: Injector<T>,
     critical: Injector<T>,
+    /// Futures that were spawned from outside: first in, first out, taken in batches.
+    spawned: Injector<T>,
     /// The most tasks from outside that wait in each.
     capacity: usize,
 }
@@ -207,6 +260,7 @@ impl<T> Lanes<T> {
             low: Injector::unbounded(),
             high: Injector::unbounded(),
             critical: Injector::unbounded(),
+            spawned: Injector::unbounded(),
             capacity,
         }
     }
@@ -223,14 +277,36 @@ impl<T> Lanes<T> {
     /// Adds a task from outside, or gives it back when the lane is full.
     pub(super) fn push(&self, flags: &Flags, level: Level, task: T) -> Result<(), T> {
         self.lane(level)
-            .push_then(task, self.capacity, || flags.raise(level))
+            .push_then(task, self.capacity, || flags.raise(bit(level)))
+    }
+
+    /// Adds a future that was spawned from outside, or returns it when the queue is full.
+    pub(super) fn push_spawned(&self, flags: &Flags, task: T) -> Result<(), T> {
+        self.spawned
+            .push_then(task, self.capacity, || flags.raise(SPAWNED))
+    }
+
+    /// Takes up to `most` futures that were spawned from outside, as [`Injector::try_take`] does.
+    pub(super) fn take_spawned(
+        &self,
+        flags: &Flags,
+        most: usize,
+        push: impl FnMut(T) -> Result<(), T>,
+    ) -> Take<T> {
+        self.spawned
+            .try_take_then(most, push, || flags.lower(SPAWNED))
+    }
+
+    /// The approximate number of futures that were spawned from outside.
+    pub(super) fn spawned(&self) -> usize {
+        self.spawned.len()
     }
 
     /// Adds a task of a worker, which is never refused.
     pub(super) fn push_always(&self, flags: &Flags, level: Level, task: T) {
         let pushed = self
             .lane(level)
-            .push_then(task, usize::MAX, || flags.raise(level));
+            .push_then(task, usize::MAX, || flags.raise(bit(level)));
         debug_assert!(pushed.is_ok(), "no memory is as large as that");
     }
 
@@ -243,25 +319,28 @@ impl<T> Lanes<T> {
         let task = self.lane(level).take_then(|| {
             late = broken(Canary::LaneLower);
             if !late {
-                flags.lower(level);
+                flags.lower(bit(level));
             }
         });
         if late {
-            flags.lower(level);
+            flags.lower(bit(level));
         }
         task
     }
 
     /// How many tasks there seem to be.
     pub(super) fn len(&self) -> usize {
-        self.low.len() + self.high.len() + self.critical.len()
+        self.low.len() + self.high.len() + self.critical.len() + self.spawned.len()
     }
 
     /// Moves the tasks that are `useless` to `into`.
     pub(super) fn weed(&self, flags: &Flags, useless: &impl Fn(&T) -> bool, into: &mut Vec<T>) {
         for level in [Level::Critical, Level::High, Level::Low] {
-            self.lane(level).weed(useless, into, || flags.lower(level));
+            let emptied = || flags.lower(bit(level));
+            self.lane(level).weed(useless, into, emptied);
         }
+        let emptied = || flags.lower(SPAWNED);
+        self.spawned.weed(useless, into, emptied);
     }
 
     /// Takes everything.
@@ -271,6 +350,9 @@ impl<T> Lanes<T> {
             while let Some(task) = self.take(flags, level) {
                 tasks.push(task);
             }
+        }
+        while let Some(task) = self.spawned.take_then(|| flags.lower(SPAWNED)) {
+            tasks.push(task);
         }
         tasks
     }
@@ -282,6 +364,7 @@ impl<T> fmt::Debug for Lanes<T> {
             .field("critical", &self.critical.len())
             .field("high", &self.high.len())
             .field("low", &self.low.len())
+            .field("spawned", &self.spawned.len())
             .finish()
     }
 }
@@ -309,12 +392,44 @@ mod tests {
     }
 
     #[test]
+    fn low_tasks_ripen_with_time() {
+        let age = LowAge::default();
+        assert!(age.is_ripe(), "where no driver tells the time");
+        age.observe(false, 5);
+        assert!(!age.is_ripe());
+        age.observe(true, 7);
+        age.observe(true, 7 + LOW_AFTER - 1);
+        assert!(!age.is_ripe());
+        age.observe(true, 7 + LOW_AFTER);
+        assert!(age.is_ripe());
+        age.observe(false, 8 + LOW_AFTER);
+        assert!(!age.is_ripe(), "all are gone, and the next one waits anew");
+    }
+
+    #[test]
+    fn futures_from_outside_have_a_lane() {
+        let (flags, lanes) = (Flags::new(), Lanes::new(2));
+        for task in 1..=2 {
+            lanes.push_spawned(&flags, task).unwrap();
+        }
+        assert_eq!(lanes.push_spawned(&flags, 3), Err(3), "full");
+        assert!(flags.read().spawned() && flags.read().urgent() && flags.read().presses());
+        let mut moved = Vec::new();
+        let taken = lanes.take_spawned(&flags, 2, |task| {
+            moved.push(task);
+            Ok(())
+        });
+        assert_eq!((taken, moved), (Take::Taken(1, 1), vec![2]));
+        assert_eq!(flags.read(), Raised(0));
+    }
+
+    #[test]
     fn boxes_are_counted_beside_the_lanes() {
         let flags = Flags::new();
-        flags.raise(Level::Critical);
+        flags.raise(CRITICAL);
         flags.raise_box();
         flags.raise_box();
-        flags.lower(Level::Critical);
+        flags.lower(CRITICAL);
         flags.lower_box();
         assert!(flags.read().boxes() && flags.read().presses() && !flags.read().lanes());
         flags.lower_box();

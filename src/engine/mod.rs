@@ -41,6 +41,7 @@
 
 mod active;
 mod adopt;
+mod attention;
 mod choice;
 mod core;
 pub mod deque;
@@ -49,6 +50,7 @@ pub mod gate;
 mod gather;
 mod idle;
 mod injector;
+mod inside;
 pub mod lanes;
 mod post;
 pub mod queue;
@@ -58,7 +60,7 @@ mod worker;
 
 pub use active::Active;
 pub use core::{Core, Settings, Unpark};
-pub use deque::{Capacity, Deque, Mark, Owner, Steal};
+pub use deque::{Capacity, Deque, Mark, Owner, Retract, Steal};
 pub use event::{Event, OUTSIDE, Observer, Silent, Source};
 pub use gate::{Gate, Verdict};
 pub use idle::{IdleAction, IdlePolicy, Tiered, WakePolicy};

@@ -8,7 +8,8 @@ use crate::ground::{
 };
 use std::fmt;
 
-const HEAD_MASK: u64 = 0x7fff;
+const HEAD_MASK: u64 = 0x3fff;
+const ATTENTION: u64 = 1 << 14;
 const CAREFUL: u64 = 1 << 15;
 const SEARCHING_SHIFT: u32 = 16;
 const SEARCHING: u64 = 1 << SEARCHING_SHIFT;
@@ -17,10 +18,10 @@ const STOPPED: u64 = 1 << 32;
 const TAG: u64 = 1 << 33;
 
 /// The most workers that one sleep word can count.
-pub const MAX_WORKERS: usize = 0x7ffe;
+pub const MAX_WORKERS: usize = 0x3ffe;
 
-/// A reading of the sleep word: `head` (15 bits), `careful` (1), `searching` (16), `stopped` (1),
-/// `tag` (31).
+/// A reading of the sleep word: `head` (14 bits), `attention` (1), `careful` (1), `searching` (16),
+/// `stopped` (1), `tag` (31).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SleepState(u64);
 
@@ -38,13 +39,27 @@ impl SleepState {
         self.0 & HEAD_MASK != 0
     }
 
-    /// Whether a pusher has anything more to do: somebody may be asleep, or a look like this one, without
-    /// a fence before it, is not to be trusted on this system.
+    /// Whether a pusher has anything more to do: a worker may be asleep, busy workers are asked to
+    /// serve other work, or this load needs a fence before it on this system.
     #[inline(always)]
     #[must_use]
     pub const fn needs_care(self) -> bool {
-        // The lowest 16 bits, which a processor looks at in one go.
-        self.0 & (HEAD_MASK | CAREFUL) != 0
+        // The lowest 16 bits: one comparison.
+        self.0 & (HEAD_MASK | ATTENTION | CAREFUL) != 0
+    }
+
+    /// Whether busy workers are asked to serve work that is not in their own queues.
+    #[inline(always)]
+    #[must_use]
+    pub const fn attention(self) -> bool {
+        self.0 & ATTENTION != 0
+    }
+
+    /// Whether no worker sleeps or searches: new work has to wait for a busy one.
+    #[inline(always)]
+    #[must_use]
+    pub const fn all_busy(self) -> bool {
+        self.0 & (HEAD_MASK | SEARCHING_MASK) == 0
     }
 
     /// Whether everybody has been told to go home.
@@ -89,6 +104,7 @@ impl fmt::Debug for SleepState {
         f.debug_struct("Sleep")
             .field("searching", &self.searching())
             .field("head", &self.head())
+            .field("attention", &self.attention())
             .field("careful", &(self.0 & CAREFUL != 0))
             .field("stopped", &self.stopped())
             .finish()
@@ -188,6 +204,19 @@ impl Sleep {
     #[inline(always)]
     pub(super) fn flags(&self) -> &Flags {
         &self.line.flags
+    }
+
+    /// Sets the attention bit. Returns whether it was clear.
+    pub(super) fn raise_attention(&self) -> bool {
+        // AcqRel: a worker that clears the bit after this sees the push that came before.
+        let before = self.line.word.fetch_or(ATTENTION, Ordering::AcqRel);
+        !SleepState(before).attention()
+    }
+
+    /// Clears the attention bit. The caller must then look once more for work that needs it.
+    pub(super) fn lower_attention(&self) {
+        // AcqRel: as in `raise_attention`.
+        self.line.word.fetch_and(!ATTENTION, Ordering::AcqRel);
     }
 
     /// Becomes a searcher unless `limit` workers are searching already.

@@ -142,6 +142,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         }
     }
 
+    /// What the workers share.
+    #[must_use]
+    pub fn core(&self) -> &'c Core<T, Q, O> {
+        self.core
+    }
+
     /// The worker's number.
     #[must_use]
     pub fn id(&self) -> usize {
@@ -283,7 +289,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         }
         let raised = self.core.flags().read();
         // The normal ones have had their turn.
-        let pressing = self.take_urgent(raised);
+        let pressing = self.take_urgent(raised, self.core.settings.inject_batch);
         if let found @ Some(_) = pressing.or_else(|| self.take_own_box(raised)) {
             return found;
         }
@@ -315,38 +321,6 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     #[must_use]
     pub fn has_mail(&self) -> bool {
         self.core.posts[self.id].has_mail()
-    }
-
-    /// [`Active::take_pressing`], when a flag is up.
-    #[cold]
-    pub(super) fn take_inside(&mut self) -> Option<T> {
-        if self.phase != Phase::Active || self.idle {
-            self.choice.turns.put_off();
-            return None; // the next step looks, and knows that the worker has run out
-        }
-        // In the middle of a task, which goes on behind what comes.
-        self.choice.turns.be_modest();
-        let (task, source) = self.find_other()?;
-        if self.quiet || self.silent {
-            self.speak_up();
-        }
-        self.count -= 1;
-        self.core.observer.event(self.id, Event::Started { source });
-        Some(task)
-    }
-
-    /// [`Active::take_urgent`].
-    pub(super) fn take_urgent_inside(&mut self) -> Option<T> {
-        if self.phase != Phase::Active || self.idle {
-            return None; // as above
-        }
-        let (task, source) = self.take_urgent(self.core.flags().read())?;
-        if self.quiet || self.silent {
-            self.speak_up();
-        }
-        self.count -= 1;
-        self.core.observer.event(self.id, Event::Started { source });
-        Some(task)
     }
 
     #[inline]
@@ -382,10 +356,10 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         let queue = &mut self.queue;
         match injector.try_take(most.min(share), |task| queue.push(task)) {
             Take::Taken(task, moved) => {
-                if moved > 0 {
-                    self.core
-                        .observer
-                        .event(self.id, Event::Moved { tasks: moved });
+                self.note_moved(moved);
+                if !injector.is_empty() {
+                    // This worker may be busy for long now, and so may all others.
+                    self.core.press();
                 }
                 Some(task)
             }
@@ -393,10 +367,36 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         }
     }
 
+    /// Takes up to `most` futures that were spawned from outside; all but the first go to the own
+    /// queue. Returns how many went there.
+    pub(super) fn take_spawned(&mut self, most: usize) -> Option<(T, usize)> {
+        let lanes = &self.core.lanes;
+        let queued = if most > 1 {
+            self.gather.wait(|| lanes.spawned())
+        } else {
+            1
+        };
+        let most = most.min(self.core.fair_share(queued));
+        let queue = &mut self.queue;
+        match lanes.take_spawned(self.core.flags(), most, |task| queue.push(task)) {
+            Take::Taken(task, moved) => {
+                self.note_moved(moved);
+                Some((task, moved))
+            }
+            Take::Empty | Take::Busy => None,
+        }
+    }
+
+    fn note_moved(&self, tasks: usize) {
+        if tasks > 0 {
+            self.core.observer.event(self.id, Event::Moved { tasks });
+        }
+    }
+
     /// Looks everywhere but in the boxes of others.
     fn search(&mut self) -> Search<T> {
         let raised = self.core.flags().read();
-        let pressing = self.take_urgent(raised);
+        let pressing = self.take_urgent(raised, self.core.settings.inject_batch);
         if let Some((task, source)) = pressing.or_else(|| self.take_own_box(raised)) {
             return Search::Found(task, source);
         }
@@ -434,12 +434,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
                 .observer
                 .event(self.id, Event::Searched { attempts, retries });
         }
-        if let Acquired::Task { moved, .. } = acquired
-            && moved > 0
-        {
-            self.core
-                .observer
-                .event(self.id, Event::Moved { tasks: moved });
+        if let Acquired::Task { moved, .. } = acquired {
+            self.note_moved(moved);
         }
         acquired
     }

@@ -185,7 +185,7 @@ where
         // A wait inside of `a` has run it.
         return None;
     }
-    if site.retract(mark, job)
+    if site.retract_part(mark, job)
         || run_younger(site, &|newest| newest.is_at(job), &|| {
             job.latch().happened()
         })
@@ -207,6 +207,9 @@ fn run_younger(
     is_ours: &dyn Fn(&Job) -> bool,
     happened: &dyn Fn() -> bool,
 ) -> bool {
+    if site.has_queued() && site.preempt() && happened() {
+        return false;
+    }
     // Had ours been stolen, everything older would have been too.
     while let Some(newest) = site.pop() {
         if is_ours(&newest) {

@@ -190,7 +190,7 @@ fn detached(task: impl FnOnce() + Send + 'static) -> impl FnOnce(&Site<'_, '_>) 
 
 fn spawn_on(site: &Site<'_, '_>, task: impl FnOnce() + Send + 'static) {
     // SAFETY: the task borrows nothing, and the pool runs every job before it ends.
-    site.push(unsafe { heap::job_on(site, detached(task)) });
+    site.push_detached(unsafe { heap::job_on(site, detached(task)) });
 }
 
 impl Inner {

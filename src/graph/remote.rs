@@ -211,7 +211,7 @@ impl Remote {
             {
                 match last {
                     true => site.push_last(job),
-                    false => site.push(job),
+                    false => site.push_detached(job),
                 }
             }
             _ => self.pool.submit(job),

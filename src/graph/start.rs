@@ -124,7 +124,7 @@ pub(super) fn start(
     run.nodes[0].lead_to(ptr::from_ref(run).cast());
     let feeder = run.feeder_job();
     match site {
-        Some(site) if !site.is_guest() || run.keeps(site) => site.push(feeder),
+        Some(site) if !site.is_guest() || run.keeps(site) => site.push_detached(feeder),
         _ => remote.send(feeder, false),
     }
 }

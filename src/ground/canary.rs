@@ -57,6 +57,10 @@ pub enum Canary {
     LaneTurns = 86,
     /// A task is taken from the box of a worker that sleeps.
     AffineTake = 87,
+    /// A push while all workers are busy does not ask for attention.
+    Attention = 200,
+    /// A worker clears the attention bit without another look at the queues.
+    AttentionLook = 201,
     /// `CancelToken::child` looks at the parent before it has the lock, and not under it.
     CancelMissesChild = 40,
     /// `CancelToken::on_cancel` looks at the token before it has the lock, and not under it.

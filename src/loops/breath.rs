@@ -11,5 +11,5 @@ use crate::{ground::thread, pool::site::Site};
 pub(super) fn breathe() -> bool {
     // Rehearsals let others go on here.
     thread::point();
-    Site::with(|site| site.is_some_and(Site::checkpoint))
+    Site::with(|site| site.is_some_and(Site::leaf_checkpoint))
 }

@@ -17,6 +17,7 @@ use crate::{
     engine::{Active, Capacity, Core, PerWorker, PerWorkerSpec, Settings, Tiered, Topology},
     ground::{
         error::BuildError,
+        thread,
         unwind::{self, Payload},
     },
     observe::{Counters, TaskCounters},
@@ -418,6 +419,8 @@ impl PoolBuilder {
             ..PerWorkerSpec::default()
         };
         let core = Core::new(self.settings, &spec, Counters::new(places))?;
+        // From now on Low tasks wait by the clock.
+        core.observe_time(thread::nanos());
         let inner = Arc::new_cyclic(|this| Inner {
             core: Arc::new(core),
             parkers,

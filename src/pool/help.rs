@@ -2,38 +2,88 @@
 
 use super::{job::Job, site::Site, task};
 use crate::{
-    crew::timer::Timer,
+    crew::{looks::Looks, timer::Timer},
     engine::{Core, Mark, PerWorker, Step},
+    ground::thread,
     observe::Counters,
 };
-use std::cell::Cell;
+use std::{cell::Cell, mem};
 
-/// How many jobs run at most where one gives way: some tens of microseconds, if they are as short as futures are meant to be.
+/// How many jobs one checkpoint serves at most: some tens of microseconds, if they are as short as
+/// futures are meant to be.
 const AT_ONCE: usize = 16;
 
+/// How deep served jobs nest on one stack: a job that is served at a checkpoint may itself come to a
+/// checkpoint. Without a limit, ten thousand woken futures with a checkpoint each would nest in one
+/// another, and the first would end last.
+const NESTED: u8 = 4;
+
+/// How long the injector waits for a turn while all workers are busy inside of tasks, in nanoseconds:
+/// as long as between two tasks (`crew::rounds`).
+const TURN: u64 = 200_000;
+
+/// How many checks of [`Site::is_attention_due`] pass between two readings of the clock at most. If
+/// leaves are long after many short ones, that is how many of them pass before the injector's turn.
+const CHECKS: u32 = 7;
+
 thread_local! {
-    /// This thread gives way: those who run meanwhile don't.
-    static GIVES_WAY: Cell<bool> = const { Cell::new(false) };
+    /// How many served jobs are on the stack of this thread.
+    static SERVED: Cell<u8> = const { Cell::new(0) };
+
+    /// When this thread last gave the injector a turn inside of a task.
+    static INJECTOR: Cell<InjectorClock> = const { Cell::new(InjectorClock::new()) };
 }
 
-/// It goes on.
-struct GoOn;
+/// Decides when the injector has a turn inside of tasks.
+#[derive(Clone, Copy)]
+struct InjectorClock {
+    looks: Looks,
+    /// The time of the last turn.
+    turn: u64,
+    /// A turn is due that has not been taken.
+    due: bool,
+}
 
-impl Drop for GoOn {
-    fn drop(&mut self) {
-        GIVES_WAY.set(false);
+impl InjectorClock {
+    const fn new() -> Self {
+        Self {
+            looks: Looks::new(CHECKS),
+            turn: 0,
+            due: false,
+        }
+    }
+
+    /// Whether it is the injector's turn.
+    fn check(&mut self) -> bool {
+        if !self.due && self.looks.come_by() {
+            let now = thread::nanos();
+            self.looks.look(now);
+            if now.saturating_sub(self.turn) >= TURN {
+                (self.turn, self.due) = (now, true);
+            }
+        }
+        self.due
     }
 }
 
-/// Where to see whether it is time to give way.
+/// What a checkpoint serves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Serve {
+    /// Urgent tasks and futures.
+    Urgent,
+    /// Those, and tasks from outside when it is their turn.
+    All,
+}
+
+/// Where to see whether a job should give way.
 pub(crate) struct Press<'a>(&'a Core<Job, PerWorker, Counters>);
 
 impl Press<'_> {
-    /// Whether it may be.
+    /// Whether [`Site::should_give_way`] is worth a call.
     #[inline(always)]
     pub(crate) fn is_felt(&self) -> bool {
         let timer = Timer::global();
-        self.0.is_pressed() || timer.is_waited_for() && timer.glance()
+        self.0.is_pressed() || self.0.wants_attention() || timer.is_waited_for() && timer.glance()
     }
 }
 
@@ -100,76 +150,158 @@ impl Site<'_, '_> {
         !self.active().queue().owner().is_empty()
     }
 
-    /// Whether a job should end here that can go on later, so that something urgent comes first.
+    /// Whether a job that can go on later should end here, so that other work comes first.
     pub(crate) fn should_give_way(&self) -> bool {
         if Timer::global().is_due() {
             self.wake_due();
         }
-        self.pool().core().is_pressed() && !self.waits_alone()
+        if self.waits_alone() {
+            return false;
+        }
+        if self.pool().core().is_pressed() {
+            return true;
+        }
+        self.poll_injector_if_due()
     }
 
-    /// [`give_way`](Self::give_way) in what may be the poll of a future, and is long then.
+    /// Has the worker's next step take a task from the injector, if it is the injector's turn. Returns
+    /// whether there is work that should come before what this worker has queued.
+    #[cold]
+    pub(super) fn poll_injector_if_due(&self) -> bool {
+        let due = self.is_attention_due();
+        if due && self.take_injectors_turn() {
+            self.active().force_injector_poll();
+        }
+        due
+    }
+
+    /// A checkpoint in a long task: urgent tasks and futures run in the middle of it. Returns whether
+    /// any ran.
     #[inline(always)]
     pub(crate) fn checkpoint(&self) -> bool {
         if self.poll_is_long() {
             self.speak_up();
         }
-        self.give_way()
+        self.is_pressed() && self.serve(Serve::Urgent)
     }
 
-    /// For those who have to ask more often than every few nanoseconds.
+    /// A checkpoint between two leaves of a computation that holds this worker for long: tasks from
+    /// outside have their turn here too. Returns whether any ran.
+    #[inline(always)]
+    pub(crate) fn leaf_checkpoint(&self) -> bool {
+        if self.poll_is_long() {
+            self.speak_up();
+        }
+        self.watch_clock();
+        self.preempt()
+    }
+
+    /// Lets other work run here if this worker is asked for attention. Returns whether any ran.
+    #[inline(always)]
+    pub(crate) fn preempt(&self) -> bool {
+        let core = self.pool().core();
+        (core.wants_attention() || core.is_pressed()) && self.preempt_slowly()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn preempt_slowly(&self) -> bool {
+        self.is_attention_due() && self.serve(Serve::All)
+    }
+
+    /// Whether there is work that should run before what this worker has queued: urgent work, or a
+    /// task from outside whose turn it is.
+    #[cold]
+    pub(super) fn is_attention_due(&self) -> bool {
+        let core = self.pool().core();
+        if core.is_pressed() || self.active().has_boxed() {
+            return true;
+        }
+        if core.injected() == 0 {
+            core.settle_attention();
+            return false;
+        }
+        // `Pool::on_worker` promises one of the pool's own threads, so guests leave the injector alone.
+        if self.is_guest() {
+            return false;
+        }
+        let mut clock = INJECTOR.get();
+        let due = clock.check();
+        INJECTOR.set(clock);
+        due
+    }
+
+    /// Whether the injector's turn is due; it counts as taken.
+    fn take_injectors_turn(&self) -> bool {
+        let mut clock = INJECTOR.get();
+        let due = mem::take(&mut clock.due);
+        INJECTOR.set(clock);
+        due
+    }
+
+    /// For callers that have to ask more often than every few nanoseconds.
     #[inline(always)]
     pub(crate) fn press(&self) -> Press<'_> {
         Press(self.pool().core())
     }
 
-    /// A place in a long task where urgent work may come in between, or futures whose time has come. Says whether there was
-    /// any.
-    #[inline(always)]
-    pub(crate) fn give_way(&self) -> bool {
-        let pressed = self.is_pressed();
-        if pressed {
-            self.give_way_once();
-        }
-        pressed
-    }
-
+    /// Runs work of others in the middle of the present task; nothing where a wait would run nothing
+    /// of others.
+    ///
+    /// What the served jobs queue without waiting for it goes to the shared queues, as if it came from
+    /// outside: in the own queue it would lie above what the present task has queued, and the task's
+    /// next join would run it.
     #[cold]
-    fn give_way_once(&self) {
-        if GIVES_WAY.replace(true) {
-            return;
+    #[inline(never)]
+    fn serve(&self, what: Serve) -> bool {
+        struct Back<'a>(&'a Cell<bool>, bool, u8);
+        impl Drop for Back<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.1);
+                SERVED.set(self.2);
+            }
         }
-        let _go_on = GoOn;
-        self.relieve(AT_ONCE);
-    }
-
-    /// Runs urgent jobs, and what they queue here, in the middle of this task: at most `most`, and none where a wait
-    /// would run none of others.
-    fn relieve(&self, most: usize) {
-        if self.waits_alone() {
-            return;
+        let depth = SERVED.get();
+        if self.waits_alone() || depth >= NESTED {
+            return false;
         }
         let _aside = task::set_aside();
         self.poll_is_long();
-        // No aim of others: jobs that run here do not go on with more of their kind.
-        self.aiming_at(self, || self.relieve_with(most));
-        // The task goes on, for who knows how long.
+        SERVED.set(depth + 1);
+        let back = Back(&self.serving, self.serving.replace(true), depth);
+        // No wait target of others: jobs that run here do not go on with more of their kind.
+        let served = self.aiming_at(self, || {
+            (0..AT_ONCE)
+                .map_while(|_| self.take_served(what))
+                .map(|job| self.nest(job))
+                .count()
+        });
+        drop(back);
+        // The task goes on, for an unknown time.
         self.speak_up();
+        served > 0
     }
 
-    fn relieve_with(&self, most: usize) {
-        let mark = self.mark();
-        for _ in 0..most {
-            if let Some(job) = self.active().take_urgent() {
-                self.nest(job);
-            } else if self.active().queue().owner().is_above(mark)
-                && let Some(job) = self.pop()
-            {
-                self.run(job);
-            } else {
-                break;
-            }
+    fn take_served(&self, what: Serve) -> Option<Job> {
+        let active = self.active();
+        if let urgent @ Some(_) = active.take_urgent() {
+            return urgent;
         }
+        if what == Serve::Urgent {
+            return None;
+        }
+        if let boxed @ Some(_) = active.take_boxed() {
+            return boxed;
+        }
+        (self.take_injectors_turn() && !self.is_guest())
+            .then(|| active.take_injected())
+            .flatten()
+    }
+
+    /// Whether a job runs here in the middle of another task, at a checkpoint of it.
+    #[inline(always)]
+    pub(crate) fn is_serving(&self) -> bool {
+        self.serving.get()
     }
 
     /// Nothing can be run here. True when a clock that moves by itself has moved for that: the clock of this pool, or of

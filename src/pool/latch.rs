@@ -27,16 +27,33 @@ pub(crate) trait Awaited {
     fn has_job(&self) -> bool {
         false
     }
+
+    /// The worker that runs what is waited for, if that is known: its queue holds the rest of it.
+    fn runner(&self) -> Option<usize> {
+        None
+    }
 }
 
 const UNSET: usize = 0;
 const SET: usize = 1;
-/// The number of the worker that sleeps, plus this.
-const SLEEPER: usize = 2;
+/// The waiter sleeps; its number is in the word.
+const SLEEPS: usize = 1 << 1;
+/// A worker runs what is waited for; its number is in the word.
+const RUNS: usize = 1 << 2;
+/// Where the waiter's number begins, and how many bits it has: enough for `engine::MAX_WORKERS`.
+const WAITER: u32 = 3;
+const BITS: u32 = 14;
+/// Where the runner's number begins.
+const RUNNER: u32 = WAITER + BITS;
+
+const fn number(state: usize, begin: u32) -> usize {
+    (state >> begin) & ((1 << BITS) - 1)
+}
 
 /// One event, set by one thread and waited for by one worker, in the waiter's stack frame.
 ///
-/// The word is all there is, and the swap that sets it is the last touch of the one who sets it: the
+/// A word: `set`, `sleeps`, `runs` (1 bit each), the waiter's number, the runner's number (14 bits each).
+/// Once it is set, the other bits are clear. The word is all there is, and the swap that sets it is the last touch of the one who sets it: the
 /// waiter may return, and the frame be gone, right after.
 #[derive(Debug)]
 pub(crate) struct Latch {
@@ -51,6 +68,13 @@ impl Latch {
         }
     }
 
+    /// `worker` begins to run what is waited for.
+    pub(super) fn begin(&self, worker: usize) {
+        // Relaxed: a hint where to look for work.
+        self.state
+            .fetch_or(RUNS | worker << RUNNER, Ordering::Relaxed);
+    }
+
     /// It has happened. `unpark` wakes a worker of the waiter's pool, which outlives the latch, since the
     /// setter is one of its workers.
     pub(super) fn set_with(&self, unpark: impl FnOnce(usize)) {
@@ -58,8 +82,8 @@ impl Latch {
         // AcqRel: what was done before is visible to the waiter; and if it sleeps, that it went to
         // sleep, in the pool's parkers, is visible to us. Nothing of `self` is touched after this.
         let before = self.state.swap(SET, Ordering::AcqRel);
-        if before >= SLEEPER && !broken(Canary::PoolLatchWake) {
-            unpark(before - SLEEPER);
+        if before & SLEEPS != 0 && !broken(Canary::PoolLatchWake) {
+            unpark(number(before, WAITER));
         }
     }
 }
@@ -75,19 +99,25 @@ impl Awaited for Latch {
         thread::point();
         // AcqRel: as in `set_with`. Acquire on failure: it is set.
         self.state
-            .compare_exchange(UNSET, SLEEPER + worker, Ordering::AcqRel, Ordering::Acquire)
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
+                (state != SET).then_some(state | SLEEPS | worker << WAITER)
+            })
             .is_ok()
     }
 
     fn awake(&self) {
-        // Relaxed: unless it is set, nobody else looks at the word before the next `sleep`.
+        // Relaxed: unless it is set, only this worker reads these bits before the next `sleep`.
+        let _ = self
+            .state
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |state| {
+                (state != SET).then_some(state & (RUNS | !0 << RUNNER))
+            });
+    }
+
+    fn runner(&self) -> Option<usize> {
+        // Relaxed: a hint. Once it is set the bit is clear.
         let state = self.state.load(Ordering::Relaxed);
-        if state != SET {
-            // Relaxed: as above. If it fails, it has been set in between.
-            let _ = self
-                .state
-                .compare_exchange(state, UNSET, Ordering::Relaxed, Ordering::Relaxed);
-        }
+        (state & RUNS != 0).then(|| number(state, RUNNER))
     }
 }
 

@@ -16,6 +16,7 @@ pub(crate) mod latch;
 pub(crate) mod list;
 mod marked;
 mod modes;
+mod patience;
 pub(crate) mod pending;
 mod push;
 mod registry;
@@ -26,6 +27,7 @@ pub(crate) mod stack;
 pub(crate) mod task;
 mod tasks;
 mod tick;
+mod wait;
 
 pub use builder::PoolBuilder;
 /// What the model checker gets to see.

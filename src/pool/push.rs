@@ -1,7 +1,10 @@
 //! Where the jobs of a worker go.
 
 use super::{job::Job, site::Site};
-use crate::engine::{Level, Mark};
+use crate::{
+    engine::{Level, Mark},
+    ground::unwind,
+};
 
 impl Site<'_, '_> {
     /// Queues a job on this worker.
@@ -90,8 +93,33 @@ impl Site<'_, '_> {
     #[inline(always)]
     pub(crate) fn push_part(&self, job: Job) -> Mark {
         match self.active().push_part(job) {
-            Ok(mark) => mark,
+            Ok((mark, notify)) => {
+                if notify {
+                    self.after_push();
+                }
+                mark
+            }
             Err(job) => self.push_part_slowly(job),
+        }
+    }
+
+    /// Notifies sleepers of a part that was pushed, and lets other work run first if this worker is
+    /// asked for attention.
+    #[cold]
+    #[inline(never)]
+    fn after_push(&self) {
+        self.active().notify();
+        unwind::or_abort(|| self.preempt());
+    }
+
+    /// Queues a job that the present task does not wait for. At a checkpoint of another task it goes
+    /// to the injector: see `Site::serve`.
+    #[inline(always)]
+    pub(crate) fn push_detached(&self, job: Job) {
+        if self.is_serving() {
+            self.active().spawn_global(job);
+        } else {
+            self.push(job);
         }
     }
 

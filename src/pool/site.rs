@@ -4,38 +4,21 @@
     reason = "a thread-local pointer into its own stack, and a cell of its own"
 )]
 
-use super::{Inner, Pool, job::Job, latch::Awaited, slab::Slab, task};
+use super::{Inner, Pool, job::Job, slab::Slab, task};
 use crate::{
     crew::timer::Timer,
-    engine::{Active, IdleAction, Mark, PerWorker, Queue, Step},
-    ground::{
-        sys::{memory, stack},
-        thread,
-    },
+    engine::{Active, Mark, PerWorker, Queue, Retract, Step},
+    ground::sys::{memory, stack},
     observe::Counters,
 };
 use std::{
     cell::{Cell, UnsafeCell},
-    hint,
     iter::successors,
     ptr,
-    time::Duration,
 };
-
-/// How often a wait looks, with eight pauses in between, before it sleeps: some 10 to 20 µs, about what
-/// falling asleep and being woken costs.
-const LINGER: u32 = 64;
-
-/// How long a wait sleeps at a time where nobody would wake it for work: at first, and after so many times in vain at most
-/// so many times as long. A look around costs some hundred microseconds.
-const DOZE: Duration = Duration::from_millis(1);
-const LONGEST_DOZE: u32 = 16;
 
 /// So many jobs ahead of the next one memory is fetched.
 const SOON_AHEAD: u8 = 5;
-
-/// How often it looks around before that: most such waits are over in no time.
-const SOON: u32 = 8;
 
 thread_local! {
     /// The innermost site of this thread, or null.
@@ -53,7 +36,7 @@ pub(crate) struct Site<'w, 'c> {
     active: UnsafeCell<Active<'w, 'c, Job, PerWorker, Counters>>,
     pool: &'w Inner,
     /// Of the sites that were current before, the innermost one of another pool: waits may be thousands deep, pools rarely more than two.
-    other: *const Site<'static, 'static>,
+    pub(super) other: *const Site<'static, 'static>,
     /// Waits run nothing from elsewhere, and of the own queue only what is above the mark.
     pub(super) isolated: Cell<Option<Mark>>,
     /// Where the worker's queue ended when the job began that runs here: what is above it the job has queued, or others in
@@ -65,16 +48,8 @@ pub(crate) struct Site<'w, 'c> {
     pub(super) aim: Cell<*const ()>,
     /// There is no other site on this thread.
     pub(super) outermost: bool,
-}
-
-/// Pauses, but looks for the event every time: a pause takes up to 50 ns, and this word is the waiter's own.
-fn pause(pauses: u32, event: &impl Awaited) {
-    for _ in 0..pauses {
-        if event.happened() {
-            return;
-        }
-        hint::spin_loop();
-    }
+    /// A job of others runs here in the middle of the task, at a checkpoint.
+    pub(super) serving: Cell<bool>,
 }
 
 /// Puts back the site that was current before.
@@ -124,6 +99,7 @@ impl<'w, 'c> Site<'w, 'c> {
             in_poll: Cell::new(false),
             aim: Cell::new(ptr::null()),
             outermost,
+            serving: Cell::new(false),
         }
     }
 
@@ -146,7 +122,7 @@ impl<'w, 'c> Site<'w, 'c> {
 
     /// Calls `f` with this site as the current one.
     #[inline(always)]
-    fn as_current<R>(&self, f: impl FnOnce(&Self) -> R) -> R {
+    pub(super) fn as_current<R>(&self, f: impl FnOnce(&Self) -> R) -> R {
         let _restore = Restore(CURRENT.replace((&raw const *self).cast()));
         f(self)
     }
@@ -161,7 +137,7 @@ impl<'w, 'c> Site<'w, 'c> {
     /// Looks at the clock in passing, for those who wait for a time. They are woken as from outside: nobody knows how long the
     /// task here is, and what wakers do is no part of it.
     #[inline(always)]
-    fn watch_clock(&self) {
+    pub(super) fn watch_clock(&self) {
         if Timer::global().is_waited_for() && Timer::global().glance() {
             self.wake_due();
         }
@@ -288,6 +264,37 @@ impl<'w, 'c> Site<'w, 'c> {
     /// Whether waits here leave alone what others have queued, lanes and boxes included.
     pub(crate) fn waits_alone(&self) -> bool {
         self.is_isolated() || !stack::is_ample()
+    }
+
+    /// [`retract`](Self::retract) of a part of a join; refused while this worker is asked for
+    /// attention.
+    #[inline(always)]
+    pub(crate) fn retract_part<T>(&self, mark: Mark, data: *const T) -> bool {
+        if self.active().is_shuffled() {
+            return self.retract_if_at(mark, data);
+        }
+        match self.active().queue().owner().retract_quickly(mark) {
+            Retract::Taken => true,
+            Retract::Missed => false,
+            Retract::Guarded => self.retract_guarded(mark),
+        }
+    }
+
+    #[inline(never)]
+    fn retract_guarded(&self, mark: Mark) -> bool {
+        let owner = self.active().queue().owner();
+        // What thieves have taken is waited for, and a wait serves others by rules of its own.
+        let serve = owner.is_retractable(mark)
+            && self.pool.core().wants_attention()
+            && !self.waits_alone()
+            && self.is_attention_due();
+        let owner = self.active().queue().owner();
+        if !serve {
+            return owner.retract_guarded(mark);
+        }
+        owner.undo_retract(mark);
+        self.active().announce();
+        false
     }
 
     /// Takes back the part that was pushed before `mark` and points to `data`, if it is still there and the newest.
@@ -451,97 +458,6 @@ impl<'w, 'c> Site<'w, 'c> {
             .step(|job, nested| Site::enter(nested, pool, |site| job.run(site)))
     }
 
-    /// Runs other jobs until `event` has happened, and sleeps when there are none.
-    ///
-    /// What has been queued since `began` belongs to what is waited for. When the task is isolated, or
-    /// the stack is no longer ample, nothing else is run, but for mail.
-    pub(crate) fn wait(&self, event: &impl Awaited, began: Mark) {
-        self.aiming_at(event, || self.wait_for(event, began));
-    }
-
-    fn wait_for(&self, event: &impl Awaited, began: Mark) {
-        let _aside = task::set_aside();
-        self.poll_is_long();
-        let mut exits = 0;
-        while !event.happened() {
-            thread::point();
-            self.watch_clock();
-            let others = !self.waits_alone();
-            // Futures that wake themselves may never leave the own queue empty.
-            if self.active().serves_older() && self.run_beside(event) {
-                continue;
-            }
-            let job = if others {
-                if let Some(job) = self.active().take_pressing() {
-                    self.active().stop_search();
-                    self.nest(job);
-                    continue;
-                }
-                self.active().take_own()
-            } else {
-                self.pop_above(self.floor(began))
-            };
-            if let Some(job) = job {
-                // Who runs a task does not search: others would count on it.
-                self.active().stop_search();
-                self.run(job);
-                continue;
-            }
-            if self.run_beside(event) {
-                continue;
-            }
-            if !others {
-                if !self.skip_time() {
-                    self.sleep_until(event);
-                }
-                continue;
-            }
-            match self.step() {
-                Step::Ran => exits = 0,
-                Step::Idle(_) | Step::Exit if self.skip_time() => {}
-                Step::Idle(IdleAction::Yield) => thread::yield_now(),
-                Step::Idle(IdleAction::Spin(pauses)) => pause(pauses, event),
-                Step::Idle(IdleAction::Park(_)) => {}
-                Step::Park(ticket) => {
-                    if !self.skip_time() {
-                        self.sleep_until(event);
-                    }
-                    self.active().resume(ticket);
-                }
-                // The others have been sent home, so nobody will wake us for what comes in now.
-                Step::Exit => {
-                    exits += 1;
-                    match exits {
-                        ..=SOON => thread::yield_now(),
-                        _ => self.doze(event, exits - SOON),
-                    }
-                }
-            }
-        }
-        self.active().settle();
-    }
-
-    /// Runs a job that lies in no queue of this worker, and that the wait for `event` may depend on.
-    fn run_beside(&self, event: &impl Awaited) -> bool {
-        match event.take_job() {
-            Some(job) => {
-                self.active().settle();
-                self.nest(job);
-                true
-            }
-            None => self.run_mail_below(),
-        }
-    }
-
-    /// Sleeps for a moment, or until `event` has happened; for longer if it has been so for some times.
-    fn doze(&self, event: &impl Awaited, times: u32) {
-        if event.sleep(self.worker()) {
-            let called = || event.happened() || event.has_job() || self.is_called();
-            self.pool.park_for(DOZE * times.min(LONGEST_DOZE), called);
-            event.awake();
-        }
-    }
-
     /// The places in other pools that this thread holds too, in the middle of their tasks: the innermost one of each.
     pub(super) fn below(&self) -> impl Iterator<Item = &Site<'static, 'static>> {
         // SAFETY: as in `on_outer`.
@@ -551,25 +467,6 @@ impl<'w, 'c> Site<'w, 'c> {
             let above = |other: &Site<'_, '_>| ptr::eq(other.pool, site.pool);
             (!above(self) && !all().take(depth).any(above)).then_some(site)
         })
-    }
-
-    /// Runs a task that only this thread may run, as the worker of another pool that it is too: who sent it may be what
-    /// this wait is for, in the end.
-    fn run_mail_below(&self) -> bool {
-        if self.other.is_null() {
-            return false;
-        }
-        let mail = self.below().find_map(|site| {
-            // Nobody has borrowed it, as in `on_outer`.
-            let job = site.active().take_mail()?;
-            Some((site, job))
-        });
-        let Some((site, job)) = mail else {
-            return false;
-        };
-        self.active().settle();
-        site.as_current(|site| site.run(job));
-        true
     }
 
     /// Whether this thread is in the middle of tasks of other pools too.
@@ -582,33 +479,5 @@ impl<'w, 'c> Site<'w, 'c> {
         // Nobody has borrowed them, as in `on_outer`.
         self.below()
             .any(|site| site.as_current(|site| site.help_in_wait(1) > 0))
-    }
-
-    /// Whether the worker has a reason to get up.
-    fn is_called(&self) -> bool {
-        self.active().is_called() || self.below().any(|site| site.active().has_mail())
-    }
-
-    fn sleep_until(&self, event: &impl Awaited) {
-        // What it may not run now others should.
-        self.active().speak_up();
-        let or = || self.is_called();
-        // What a task waits for is running already and most often short: when a chain of waits unwinds,
-        // each link is set a moment after the one before, and being woken for each would cost a
-        // hundred times as much (`filch-bench traps`, case `spine_right`).
-        for round in 1..=thread::patience(LINGER) {
-            if event.happened() || event.has_job() || or() {
-                return;
-            }
-            if round % 16 == 0 {
-                thread::yield_now();
-            }
-            pause(8, event);
-        }
-        if event.sleep(self.worker()) {
-            self.pool
-                .park(|| event.happened() || event.has_job() || or());
-            event.awake();
-        }
     }
 }

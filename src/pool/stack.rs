@@ -99,6 +99,9 @@ where
     /// As `Job::new`: `data` points to a `Self` that stays until its latch is set.
     unsafe fn run(data: *const (), site: &Site<'_, '_>) {
         site.is_part();
+        // SAFETY: the frame that holds it stays until the latch is set.
+        let latch = unsafe { &(*data.cast::<Self>()).latch };
+        latch.begin(site.worker());
         let call = |func: F, isolated| {
             if isolated {
                 unwind::contain(|| site.isolate(|| func(true)))

@@ -189,7 +189,7 @@ fn queue(pool: &Inner, site: Option<&Site<'_, '_>>, ticket: Ticket) -> Result<()
     };
     match (worker, level) {
         (Some(worker), _) => site.push_for(worker, job),
-        (None, Level::Normal) => site.push(job),
+        (None, Level::Normal) => site.push_detached(job),
         (None, level) => site.push_at(level, job),
     }
     Ok(())

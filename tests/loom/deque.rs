@@ -5,7 +5,7 @@
 
 use super::{caught, long_run, model};
 use filch::{
-    engine::{Capacity, Deque, Owner, Steal},
+    engine::{Capacity, Deque, Owner, Retract, Steal},
     ground::{canary::Canary, sys::barrier::model::busy_side},
 };
 use loom::{sync::Arc, thread};
@@ -431,5 +431,39 @@ fn boxed_tasks_are_dropped_once() {
         drop(busy);
         thief.join().unwrap();
         drop(owner);
+    });
+}
+
+/// The owner retracts its two tasks, and undoes a retract once if it must guard; meanwhile the deque is
+/// alerted, and a thief takes one task. Each task is taken once.
+#[test]
+fn a_retract_that_is_undone_loses_nothing() {
+    model(Some(2), || {
+        let deque = Arc::new(Deque::new(Capacity::bounded(2)));
+        let mut owner = deque.owner().unwrap();
+        let marks = [1, 2].map(|task| owner.push_marked(task).unwrap());
+        let busy = busy_side();
+        let (alerted, robbed) = (deque.clone(), deque.clone());
+        let alert = thread::spawn(move || alerted.alert());
+        let thief = thread::spawn(move || steal_one(&robbed));
+        let mut got = vec![];
+        for (task, mark) in [(2, marks[1]), (1, marks[0])] {
+            match owner.retract_quickly(mark) {
+                Retract::Taken => got.push(task),
+                Retract::Missed => {}
+                Retract::Guarded => {
+                    owner.undo_retract(mark);
+                    if owner.retract(mark) {
+                        got.push(task);
+                    }
+                }
+            }
+        }
+        drop(busy);
+        alert.join().unwrap();
+        got.extend(thief.join().unwrap());
+        got.extend(drain(&mut owner));
+        got.sort_unstable();
+        assert_eq!(got, [1, 2]);
     });
 }

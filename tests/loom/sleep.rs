@@ -19,7 +19,9 @@ impl IdlePolicy for AtOnce {
     }
 }
 
-pub(super) fn core(workers: usize) -> Arc<Core<usize, PerWorker, Silent>> {
+pub(super) type Engine = Core<usize, PerWorker, Silent>;
+
+pub(super) fn core(workers: usize) -> Arc<Engine> {
     let settings = Settings {
         idle: Box::new(AtOnce),
         inject_interval: 0,

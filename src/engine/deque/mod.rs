@@ -9,7 +9,7 @@ mod ring;
 mod tests;
 
 pub use capacity::Capacity;
-pub use owner::{Mark, Owner};
+pub use owner::{Mark, Owner, Retract};
 
 use crate::ground::{
     canary::{Canary, broken},
@@ -289,6 +289,18 @@ impl<T: Send> Deque<T> {
             Steal::Taken(front)
         } else {
             Steal::Retry
+        }
+    }
+
+    /// Makes the owner take the guarded path at its next pop, and takes nothing. A thief that comes
+    /// later completes the knock.
+    pub fn alert(&self) {
+        // Acquire: as in `look`.
+        let front = Front::from_raw(self.front.load(Ordering::Acquire));
+        if front.is_quiet() {
+            // If it fails, a thief has knocked or the owner has popped its last task: either way the
+            // next pop is a guarded one, or there is nothing to pop.
+            let _ = self.move_front(front, front.guard());
         }
     }
 

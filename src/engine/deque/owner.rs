@@ -43,6 +43,18 @@ impl Mark {
     }
 }
 
+/// What [`Owner::retract_quickly`] did.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retract {
+    /// The task was taken.
+    Taken,
+    /// It is not the youngest, or not there.
+    Missed,
+    /// The bottom has been lowered, and a thief may be about, or an [alert](Deque::alert) was sent.
+    Guarded,
+}
+
 /// How long no thief has come.
 struct Calm {
     /// Where the front was at the last guarded pop, or where that pop has moved it.
@@ -202,6 +214,36 @@ impl<T: Send> Owner<'_, T> {
             return false;
         }
         self.lower(mark.0) || self.pop_known(mark.0)
+    }
+
+    /// The first half of [`retract`](Self::retract). After [`Retract::Guarded`] the caller goes on with
+    /// [`retract_guarded`](Self::retract_guarded) or [`undo_retract`](Self::undo_retract).
+    #[inline(always)]
+    pub fn retract_quickly(&mut self, mark: Mark) -> Retract {
+        if self.bottom() != mark.0 {
+            Retract::Missed
+        } else if self.lower(mark.0) {
+            Retract::Taken
+        } else {
+            Retract::Guarded
+        }
+    }
+
+    /// Whether the task before `mark` still seems to be here, after [`Retract::Guarded`].
+    pub(crate) fn is_retractable(&self, mark: Mark) -> bool {
+        // Relaxed: a hint.
+        Front::from_raw(self.deque.front.load(Ordering::Relaxed)).is_before(mark.0)
+    }
+
+    /// Goes on after [`Retract::Guarded`]. Returns whether the task was taken.
+    pub fn retract_guarded(&mut self, mark: Mark) -> bool {
+        self.pop_known(mark.0)
+    }
+
+    /// Takes nothing after [`Retract::Guarded`]: the task is in its place, or thieves have taken it. The
+    /// caller must notify sleepers: while the bottom was lowered, a last look may have missed the task.
+    pub fn undo_retract(&mut self, mark: Mark) {
+        self.publish(mark.0);
     }
 
     /// Lowers the bottom by one. True when the task there is ours: no thief is about. Else `pop_guarded` goes

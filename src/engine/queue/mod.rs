@@ -99,6 +99,12 @@ pub trait Strategy: Sized + 'static {
     /// the barrier and has not been taken must be seen, whatever hints say.
     fn has_work<T: Send>(store: &Self::Store<T>) -> bool;
 
+    /// Makes every busy worker notice, at its next pop, that it is asked for attention. Only for
+    /// queues whose pops have a fast path without that look.
+    fn alert<T: Send>(store: &Self::Store<T>) {
+        let _ = store;
+    }
+
     /// Gives every task that is left to `give`; the store is as new afterwards. No worker holds a
     /// handle when this is called.
     fn reset<T: Send>(store: &Self::Store<T>, give: impl FnMut(T));

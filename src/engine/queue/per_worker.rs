@@ -172,6 +172,17 @@ impl Strategy for PerWorker {
         store.deques.iter().any(|deque| !deque.is_empty())
     }
 
+    fn alert<T: Send>(store: &Self::Store<T>) {
+        for (word, busy) in store.busy.iter().enumerate() {
+            // Relaxed: a worker that becomes busy right now looks at the shared queues first.
+            let mut bits = busy.load(Ordering::Relaxed);
+            while bits != 0 {
+                store.deques[64 * word + bits.trailing_zeros() as usize].alert();
+                bits &= bits - 1;
+            }
+        }
+    }
+
     fn reset<T: Send>(store: &Self::Store<T>, mut give: impl FnMut(T)) {
         for (worker, _) in store.deques.iter().enumerate() {
             Self::handle(store, worker).drain_own(&mut give);
@@ -259,6 +270,15 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
         // Relaxed: a wish.
         wishes.leave_me.store(0, Ordering::Relaxed);
         false
+    }
+
+    /// Takes the oldest task of `victim`, however little it has.
+    pub fn steal_from(&mut self, victim: usize) -> Option<T> {
+        match self.store.deques[victim].steal() {
+            Steal::Taken(task) => Some(task),
+            // The caller comes again.
+            Steal::Empty | Steal::Retry => None,
+        }
     }
 
     /// Takes on from a victim that has plenty, until `most` tasks or half of what it had have been taken:

@@ -163,6 +163,10 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         let wanted = self.beat.look(&shared.pace, self.offers.len(), gone, done);
         let mut from = self.cursor;
         while self.offers.len() < wanted && self.offer(&mut from, link, site) {}
+        // What runs here may take pieces from the queue of this worker, as a thief would.
+        if site.leaf_checkpoint() {
+            self.beat.restart();
+        }
         Ok(())
     }
 

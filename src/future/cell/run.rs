@@ -11,6 +11,7 @@ use crate::{
     engine::Level,
     ground::{
         canary::{Canary, broken},
+        error::Refused,
         unwind::{self, Payload},
     },
     pool::{
@@ -66,6 +67,7 @@ impl Ticket {
     #[inline]
     pub(in crate::future) fn queue_on(self, site: &Site<'_, '_>) {
         match site.pool().kept() {
+            None if site.is_serving() => site.push_at(Level::High, self.into_job()),
             None => site.push(self.into_job()),
             Some(kept) => site.push_for_kept(kept, self.into_job()),
         }
@@ -73,16 +75,20 @@ impl Ticket {
 
     /// Queues it from outside. If the pool takes nothing any more it is ended.
     pub(in crate::future) fn queue_outside(self, pool: &Inner) {
-        // While all are at work, where they look at the end of the task that they are in, or earlier. Whoever looks for work
-        // already finds it in the injector, at half the cost.
-        // Those that come in bulk are served in bulk: once the injector holds some, the others follow.
         let core = pool.core();
-        let urgent = pool.kept().is_some() || core.is_swamped() && core.injected() == 0;
-        self.inject(pool, if urgent { Level::High } else { Level::Normal });
+        match pool.kept() {
+            None => self.inject(pool, |job| core.inject_future(job)),
+            Some(_) => self.inject_woken(pool),
+        }
     }
 
-    fn inject(self, pool: &Inner, level: Level) {
-        if let Err(refused) = pool.core().inject_at(level, self.into_job()) {
+    /// Queues a future that was woken from outside, or is for dedicated workers.
+    fn inject_woken(self, pool: &Inner) {
+        self.inject(pool, |job| pool.core().inject_at(Level::High, job));
+    }
+
+    fn inject(self, pool: &Inner, inject: impl FnOnce(Job) -> Result<(), Refused<Job>>) {
+        if let Err(refused) = inject(self.into_job()) {
             let (job, share) = (refused.into_inner(), pool.share());
             let end = move || {
                 if let Ok(data) = job.take_data(run) {
@@ -139,6 +145,9 @@ pub(super) unsafe fn schedule(cell: NonNull<Header>) {
             if let Some(kept) = site.pool().kept() {
                 // They are free for it.
                 site.push_for_kept(kept, ticket.into_job());
+            } else if site.is_serving() {
+                // In the middle of a task that goes on after this poll.
+                site.push_at(Level::High, ticket.into_job());
             } else if site.is_in_poll() {
                 // It is next on this worker.
                 site.push_next(ticket.into_job());
@@ -154,7 +163,7 @@ pub(super) unsafe fn schedule(cell: NonNull<Header>) {
             // A share of the pool: when the future is queued it may end, and its shard let go of the pool.
             // SAFETY: the shard keeps the pool as long as the future is linked.
             let pool = unsafe { &*pool }.share();
-            ticket.inject(&pool, Level::High);
+            ticket.inject_woken(&pool);
         }
     });
 }
@@ -240,6 +249,7 @@ unsafe fn pause(cell: NonNull<Header>, site: &Site<'_, '_>, by_itself: bool) {
 #[inline]
 fn again(ticket: Ticket, site: &Site<'_, '_>, by_itself: bool) {
     match site.pool().kept() {
+        None if site.is_serving() => site.push_last(ticket.into_job()),
         None => site.push_behind(ticket.into_job()),
         Some(kept) if !by_itself => site.push_for_kept(kept, ticket.into_job()),
         // A worker that is kept for futures has none but the urgent ones, and takes the next of them after this, unless it is

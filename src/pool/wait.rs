@@ -1,0 +1,243 @@
+//! A worker waits for something inside of a task, and runs other jobs meanwhile.
+
+use super::{latch::Awaited, patience::Patience, site::Site, task};
+use crate::{
+    crew::looks::Looks,
+    engine::{IdleAction, Mark, Step},
+    ground::thread,
+};
+use std::{cell::Cell, hint, time::Duration};
+
+/// How often a wait looks, with eight pauses in between, before it sleeps: some 10 to 20 µs, about what
+/// falling asleep and being woken costs.
+const LINGER: u32 = 64;
+
+/// How long a wait sleeps at a time where nobody would wake it for work: at first, and after so many times in vain at most
+/// so many times as long. A look around costs some hundred microseconds.
+const DOZE: Duration = Duration::from_millis(1);
+const LONGEST_DOZE: u32 = 16;
+
+/// How often it looks around before that: most such waits are over in no time.
+const SOON: u32 = 8;
+
+/// How many iterations of waits pass between two readings of the clock at most.
+const CHECKS: u32 = 63;
+
+thread_local! {
+    static CLOCK: Cell<Looks> = const { Cell::new(Looks::new(CHECKS)) };
+}
+
+/// Pauses, but looks for the event every time: a pause takes up to 50 ns, and this word is the waiter's own.
+pub(super) fn pause(pauses: u32, event: &impl Awaited) {
+    for _ in 0..pauses {
+        if event.happened() {
+            return;
+        }
+        hint::spin_loop();
+    }
+}
+
+impl Site<'_, '_> {
+    /// Runs other jobs until `event` has happened, and sleeps when there are none.
+    ///
+    /// What has been queued since `began` belongs to what is waited for. When the task is isolated, or
+    /// the stack is no longer ample, nothing else is run, but for mail.
+    pub(crate) fn wait(&self, event: &impl Awaited, began: Mark) {
+        self.aiming_at(event, || self.wait_for(event, began));
+    }
+
+    fn wait_for(&self, event: &impl Awaited, began: Mark) {
+        let _aside = task::set_aside();
+        self.poll_is_long();
+        // What runs in a wait is not in the middle of a checkpoint.
+        let serving = self.serving.replace(false);
+        let mut patience = Patience::new(event.runner().is_some());
+        let mut exits = 0;
+        while !event.happened() {
+            thread::point();
+            self.watch_clock();
+            let others = !self.waits_alone();
+            self.sample_clock();
+            // Futures that wake themselves may never leave the own queue empty.
+            if self.active().serves_older() && self.run_beside(event) {
+                continue;
+            }
+            if others && !self.active().serves_older() && !patience.is_over() {
+                if !self.run_related(event, &patience) {
+                    patience.pause(event);
+                }
+                continue;
+            }
+            let job = if others {
+                if let Some(job) = self.active().take_pressing() {
+                    self.active().stop_search();
+                    self.nest(job);
+                    continue;
+                }
+                self.active().take_own()
+            } else {
+                self.pop_above(self.floor(began))
+            };
+            if let Some(job) = job {
+                // Who runs a task does not search: others would count on it.
+                self.active().stop_search();
+                self.run(job);
+                continue;
+            }
+            if self.run_beside(event) {
+                continue;
+            }
+            if !others {
+                if !self.skip_time() {
+                    self.sleep_until(event);
+                }
+                continue;
+            }
+            if let Some(time) = patience.nap() {
+                self.active().settle();
+                self.sleep_for(event, time);
+                continue;
+            }
+            let begin = thread::nanos();
+            match self.step() {
+                Step::Ran => {
+                    Patience::ran(begin, thread::nanos());
+                    exits = 0;
+                }
+                Step::Idle(_) | Step::Exit if self.skip_time() => {}
+                Step::Idle(IdleAction::Yield) => thread::yield_now(),
+                Step::Idle(IdleAction::Spin(pauses)) => pause(pauses, event),
+                Step::Idle(IdleAction::Park(_)) => {}
+                Step::Park(ticket) => {
+                    if !self.skip_time() {
+                        self.sleep_until(event);
+                    }
+                    self.active().resume(ticket);
+                }
+                // The others have been sent home, so nobody will wake us for what comes in now.
+                Step::Exit => {
+                    exits += 1;
+                    match exits {
+                        ..=SOON => thread::yield_now(),
+                        _ => self.sleep_for(event, DOZE * (exits - SOON).min(LONGEST_DOZE)),
+                    }
+                }
+            }
+        }
+        self.active().settle();
+        self.serving.set(serving);
+    }
+
+    /// Reads the clock now and then, for work that has a turn by the time it has waited.
+    #[inline]
+    fn sample_clock(&self) {
+        let mut looks = CLOCK.get();
+        if looks.come_by() {
+            let now = thread::nanos();
+            looks.look(now);
+            self.pool().core().observe_time(now);
+        }
+        CLOCK.set(looks);
+        if self.pool().core().wants_attention() {
+            self.poll_injector_if_due();
+        }
+    }
+
+    /// Runs a job that the wait for `event` is likely to depend on: urgent work aside, one that the
+    /// present job has queued, or one from the queue of the worker that runs what is waited for. (To
+    /// steal from the thief of one's own task is *leapfrogging*: Wagner and Calder, 1993.)
+    fn run_related(&self, event: &impl Awaited, patience: &Patience) -> bool {
+        let has_own = self.active().queue().owner().is_above(self.began());
+        // Not at every look: it counts as a step, and other work gets its turn by steps.
+        if (has_own || self.pool().core().is_pressed())
+            && let Some(job) = self.active().take_pressing()
+        {
+            self.nest(job);
+            return true;
+        }
+        if has_own && let Some(job) = self.pop() {
+            self.run(job);
+            return true;
+        }
+        if self.run_beside(event) {
+            return true;
+        }
+        if let Some(runner) = event.runner()
+            && runner != self.worker()
+            && patience.tries_steal()
+            && let Some(job) = self.active().steal_from(runner)
+        {
+            self.nest(job);
+            return true;
+        }
+        false
+    }
+
+    /// Runs a job that lies in no queue of this worker, and that the wait for `event` may depend on.
+    fn run_beside(&self, event: &impl Awaited) -> bool {
+        match event.take_job() {
+            Some(job) => {
+                self.active().settle();
+                self.nest(job);
+                true
+            }
+            None => self.run_mail_below(),
+        }
+    }
+
+    /// Sleeps until `event` has happened, or for `time`.
+    fn sleep_for(&self, event: &impl Awaited, time: Duration) {
+        if event.sleep(self.worker()) {
+            let called = || event.happened() || event.has_job() || self.is_called();
+            self.pool().park_for(time, called);
+            event.awake();
+        }
+    }
+
+    /// Runs a task that only this thread may run, as the worker of another pool that it is too: who sent it may be what
+    /// this wait is for, in the end.
+    fn run_mail_below(&self) -> bool {
+        if self.other.is_null() {
+            return false;
+        }
+        let mail = self.below().find_map(|site| {
+            // Nobody has borrowed it, as in `on_outer`.
+            let job = site.active().take_mail()?;
+            Some((site, job))
+        });
+        let Some((site, job)) = mail else {
+            return false;
+        };
+        self.active().settle();
+        site.as_current(|site| site.run(job));
+        true
+    }
+
+    /// Whether the worker has a reason to get up.
+    fn is_called(&self) -> bool {
+        self.active().is_called() || self.below().any(|site| site.active().has_mail())
+    }
+
+    fn sleep_until(&self, event: &impl Awaited) {
+        // What it may not run now others should.
+        self.active().speak_up();
+        let or = || self.is_called();
+        // What a task waits for is running already and most often short: when a chain of waits unwinds,
+        // each link is set a moment after the one before, and being woken for each would cost a
+        // hundred times as much (`filch-bench traps`, case `spine_right`).
+        for round in 1..=thread::patience(LINGER) {
+            if event.happened() || event.has_job() || or() {
+                return;
+            }
+            if round % 16 == 0 {
+                thread::yield_now();
+            }
+            pause(8, event);
+        }
+        if event.sleep(self.worker()) {
+            self.pool()
+                .park(|| event.happened() || event.has_job() || or());
+            event.awake();
+        }
+    }
+}
