@@ -13,11 +13,15 @@ use std::sync::mpsc::Sender;
 /// Tasks of a graph that may run at the same time.
 const WIDTH: u32 = 5;
 
+/// Futures for each worker that submit jobs.
+const FUTURES: usize = 4;
+
 pub(super) fn systems(case: Case, load: Load) -> Case {
     case.system_of_many("filch", closures(load, |job| job.run(filch::checkpoint)))
         .system_of_many("filch-join", closures(load, |job| halve(job, job.pieces)))
         .system_of_many("filch-loop", closures(load, go_through))
         .system_of_many("filch-graph", sampler(load, Some(start_graph)))
+        .system_of_many("filch-futures", sampler(load, Some(start_futures)))
         .system_of_many("filch-plain", closures(load, |job| job.run(|| ())))
         .system_of_many("filch-idle", sampler(load, None::<fn(&Pool, Job)>))
 }
@@ -45,6 +49,26 @@ fn closures(load: Load, work: fn(&Job)) -> impl FnMut() -> Readings {
     }
     let start = move |pool: &Pool, job| pool.spawn(move || start(job, work));
     sampler(load, Some(start))
+}
+
+/// Jobs that futures submit and await, one after the other. There are more futures than workers, so
+/// that jobs are queued all the time.
+fn start_futures(pool: &Pool, job: Job) {
+    for n in 0..FUTURES {
+        let job = job.clone();
+        let submitter = async move {
+            loop {
+                let next = job.clone();
+                let done = filch::submit(move || next.run(filch::checkpoint));
+                done.await.expect("no job panics");
+                // The first one says that the job has ended.
+                if if n == 0 { !job.again() } else { job.is_over() } {
+                    return;
+                }
+            }
+        };
+        pool.spawn_future(submitter).detach();
+    }
 }
 
 /// So many pieces by joins, down to one.

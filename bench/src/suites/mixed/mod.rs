@@ -146,12 +146,17 @@ impl Job {
 
     /// Whether another one follows.
     fn again(&self) -> bool {
-        // Relaxed: as where it is set.
-        let again = !self.stop.load(Ordering::Relaxed);
+        let again = !self.is_over();
         if !again {
             self.end.one();
         }
         again
+    }
+
+    /// Whether the measurement is over.
+    fn is_over(&self) -> bool {
+        // Relaxed: as where it is set.
+        self.stop.load(Ordering::Relaxed)
     }
 }
 
