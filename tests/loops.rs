@@ -1006,3 +1006,34 @@ fn a_panic_before_a_stolen_piece_stops_the_loop() {
         assert!(panic.contains("the second"), "{panic}");
     });
 }
+
+/// An item that is cloned only together with another one, on two threads.
+struct Pair<'a>(&'a Barrier);
+
+impl Clone for Pair<'_> {
+    fn clone(&self) -> Self {
+        self.0.wait();
+        Self(self.0)
+    }
+}
+
+/// A scan whose second half was stolen combines the totals of the halves between its two loops.
+#[test]
+fn closures_of_a_loop_run_on_its_pool() {
+    within(LIMIT, || {
+        let pool = pool(1);
+        let check = |what| assert!(Pool::current().is_some(), "{what} outside of the pool");
+        pool.over(0..9).progress(|_| check("progress")).fold(
+            || check("start"),
+            |(), _| check("step"),
+            |(), ()| check("join"),
+        );
+        let both = Barrier::new(2);
+        let halves = || pool.over(vec![Pair(&both), Pair(&both)]).eager();
+        let totals = halves().inclusive_scan(|_, _| {
+            check("op");
+            Pair(&both)
+        });
+        assert_eq!(totals.len(), 2);
+    });
+}

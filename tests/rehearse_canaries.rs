@@ -18,7 +18,7 @@ type Check = fn(u64) -> Result<(), String>;
 const SEEDS: u64 = 2_000;
 
 /// The defects, who finds them, and what is said then.
-const VISIBLE: [(Canary, Check, &[&str]); 32] = [
+const VISIBLE: [(Canary, Check, &[&str]); 33] = [
     (Canary::GraphLast, graphs::check, &["times", "began before"]),
     (Canary::GraphRearm, graphs::check, &["times"]),
     (
@@ -67,6 +67,7 @@ const VISIBLE: [(Canary, Check, &[&str]); 32] = [
     (Canary::LoopRestore, loops::check_sort, &["lost items"]),
     (Canary::LoopAlarm, loops::check, &["after the panic"]),
     (Canary::LoopAlarm, loops::check_sort, &["after the panic"]),
+    (Canary::LoopStray, loops::check, &["outside of the pool"]),
 ];
 
 /// Both halves of a join take some time.

@@ -169,6 +169,8 @@ pub enum Canary {
     LoopRestore = 153,
     /// A panic in a loop tells the others nothing.
     LoopAlarm = 154,
+    /// A scan combines the totals of its segments on a thread that is not on the pool.
+    LoopStray = 155,
 }
 
 #[cfg(any(filch_loom, filch_canary))]

@@ -85,30 +85,43 @@ pub(super) struct End {
 }
 
 /// Runs a loop over `pieces` as `settings` say, and gathers with `sink`.
+///
+/// The closures of the user run on the pool of the loop, so that loops and joins in them use the same pool. Only a loop
+/// without items does not enter the pool.
 pub(super) fn run<P, K>(settings: &Settings<'_>, pieces: P, sink: &K) -> (K::Acc, End)
 where
     P: Pieces,
     K: Sink<P>,
 {
-    let acc = sink.start(&pieces);
     let len = pieces.size();
-    let shared = Shared {
-        settings,
-        sink,
-        stop: AtomicBool::new(false),
-        cancelled: AtomicBool::new(false),
-        done: AtomicUsize::new(0),
-        told: AtomicU64::new(0),
-        began: settings.progress.as_ref().map(|_| thread::nanos()),
-    };
     if len == 0 {
-        return (acc, shared.end(len));
+        return (sink.start(&pieces), run_empty(settings));
     }
-    let acc = settings.on_site(|site| {
-        let pace = Pace::new(settings.pacing, len, site, settings.counts());
-        let piece = Piece { pieces, at: 0, len };
-        shared.walk(site, piece, acc, pace).0
-    });
+    settings.on_site(|site| run_on(site, settings, pieces, len, sink))
+}
+
+/// The end of a loop without items.
+pub(super) fn run_empty(settings: &Settings<'_>) -> End {
+    Shared::new(settings, &()).end(0)
+}
+
+/// [`run`] by a caller that is on the pool of the loop. `len` is the size of `pieces`.
+pub(super) fn run_on<P, K>(
+    site: &Site<'_, '_>,
+    settings: &Settings<'_>,
+    pieces: P,
+    len: usize,
+    sink: &K,
+) -> (K::Acc, End)
+where
+    P: Pieces,
+    K: Sink<P>,
+{
+    let acc = sink.start(&pieces);
+    let shared = Shared::new(settings, sink);
+    let pace = Pace::new(settings.pacing, len, site, settings.counts());
+    let piece = Piece { pieces, at: 0, len };
+    let (acc, _) = shared.walk(site, piece, acc, pace);
     (acc, shared.end(len))
 }
 
@@ -182,7 +195,19 @@ impl Drop for Alarm<'_> {
     }
 }
 
-impl<K> Shared<'_, '_, K> {
+impl<'l, 's, K> Shared<'l, 's, K> {
+    fn new(settings: &'l Settings<'s>, sink: &'l K) -> Self {
+        Self {
+            settings,
+            sink,
+            stop: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
+            done: AtomicUsize::new(0),
+            told: AtomicU64::new(0),
+            began: settings.progress.as_ref().map(|_| thread::nanos()),
+        }
+    }
+
     /// Goes through a piece, and gives back what has been gathered, with the pace that fits.
     fn walk<P>(
         &self,

@@ -10,7 +10,13 @@ use super::{
     over::{Loop, Mode, Settings},
     pieces::Pieces,
 };
-use crate::ground::canary::{Canary, broken};
+use crate::{
+    ground::{
+        canary::{Canary, broken},
+        unwind,
+    },
+    pool::site::Site,
+};
 use std::mem;
 
 /// Totals in their places, in segments that begin anew.
@@ -125,6 +131,8 @@ where
 }
 
 /// Runs both loops: the totals, the total of all if there are items, and how it ended.
+///
+/// The caller stays on the pool from the first loop to the end of the second: `op` is called between them too.
 fn scan<P, R, F>(
     settings: &Settings<'_>,
     pieces: P,
@@ -136,16 +144,38 @@ where
     R: Clone + Send + Sync,
     F: Fn(&R, &R) -> R + Sync,
 {
+    let len = pieces.size();
+    if len == 0 {
+        return (Vec::new(), None, drive::run_empty(settings));
+    }
+    settings.on_site(|site| scan_on(site, settings, pieces, len, neutral, op))
+}
+
+fn scan_on<P, R, F>(
+    site: &Site<'_, '_>,
+    settings: &Settings<'_>,
+    pieces: P,
+    len: usize,
+    neutral: Option<R>,
+    op: F,
+) -> (Vec<R>, Option<R>, End)
+where
+    P: Pieces<Item = R>,
+    R: Clone + Send + Sync,
+    F: Fn(&R, &R) -> R + Sync,
+{
     let sink = Scan { neutral, op: &op };
-    let (mut vector, segments, mut end) = write(settings, pieces, &sink);
+    let (mut vector, segments, mut end) = write(site, settings, pieces, len, &sink);
     let (mut before, mut at): (Option<R>, usize) = (None, 0);
     for Segment { len, total } in segments {
         before = match (before, total) {
             (Some(before), Some(total)) => {
                 let totals = &mut vector[at..at + len];
-                end.cancelled |= !put_to(settings, totals, |total| op(&before, total));
+                end.cancelled |= !put_to(site, settings, totals, |total| op(&before, total));
                 if broken(Canary::LoopScan) {
                     Some(total)
+                } else if broken(Canary::LoopStray) {
+                    Some(on_no_pool(|| op(&before, &total)))
                 } else {
                     Some(op(&before, &total))
                 }
@@ -157,15 +187,29 @@ where
     (vector, before, end)
 }
 
+/// A deliberate defect: calls `f` on a thread that is not on the pool.
+fn on_no_pool<R: Send>(f: impl FnOnce() -> R + Send) -> R {
+    match std::thread::scope(|scope| scope.spawn(f).join()) {
+        Ok(result) => result,
+        Err(payload) => unwind::resume(payload),
+    }
+}
+
 /// The first loop: totals, the segments that they are in, and how it ended. Nothing when it was cancelled.
-fn write<P, R, K>(settings: &Settings<'_>, items: P, sink: &K) -> (Vec<R>, Vec<Segment<R>>, End)
+fn write<P, R, K>(
+    site: &Site<'_, '_>,
+    settings: &Settings<'_>,
+    items: P,
+    len: usize,
+    sink: &K,
+) -> (Vec<R>, Vec<Segment<R>>, End)
 where
     P: Pieces<Item = R>,
     R: Send,
     K: for<'v> Sink<Into<'v, P, R>, Acc = Totals<'v, R>>,
 {
-    let (vector, (segments, end)) = output::collect(items.size(), |room| {
-        let (totals, end) = drive::run(settings, Into { items, room }, sink);
+    let (vector, (segments, end)) = output::collect(len, |room| {
+        let (totals, end) = drive::run_on(site, settings, Into { items, room }, len, sink);
         let (filled, segments) = totals.end();
         (filled, (segments, end))
     });
@@ -180,6 +224,7 @@ where
 
 /// The second loop. False when it was cancelled.
 fn put_to<R: Send>(
+    site: &Site<'_, '_>,
     settings: &Settings<'_>,
     totals: &mut [R],
     next: impl Fn(&R) -> R + Sync,
@@ -194,7 +239,9 @@ fn put_to<R: Send>(
         feed: |(), block: Piece<&mut [R]>| block.items().for_each(|total| *total = next(total)),
         join: |(), ()| (),
     };
-    !drive::run(&settings, totals, &sink).1.cancelled
+    let len = totals.len();
+    let (_, end) = drive::run_on(site, &settings, totals, len, &sink);
+    !end.cancelled
 }
 
 impl<P: Pieces, M: Mode> Loop<'_, P, M>

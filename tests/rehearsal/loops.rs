@@ -204,6 +204,8 @@ struct Traces<'p> {
     panicked: AtomicBool,
     /// Calls that began after the panic.
     late: AtomicUsize,
+    /// Calls by a thread that was not on the pool.
+    strays: AtomicUsize,
     made: Arc<AtomicUsize>,
     dropped: Arc<AtomicUsize>,
     workers: Mutex<BTreeSet<Option<usize>>>,
@@ -257,6 +259,7 @@ impl<'p> Traces<'p> {
             calls: AtomicUsize::new(0),
             panicked: AtomicBool::new(false),
             late: AtomicUsize::new(0),
+            strays: AtomicUsize::new(0),
             made: Arc::default(),
             dropped: Arc::default(),
             workers: Mutex::default(),
@@ -268,6 +271,9 @@ impl<'p> Traces<'p> {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
         if self.panicked.load(Ordering::SeqCst) {
             self.late.fetch_add(1, Ordering::SeqCst);
+        }
+        if Pool::current().is_none() {
+            self.strays.fetch_add(1, Ordering::SeqCst);
         }
         self.workers.lock().unwrap().insert(filch::current_worker());
         let points = self.plan.points[call % self.plan.points.len()];
@@ -482,6 +488,10 @@ fn loop_once(pool: &Pool, plan: &Plan) -> Came {
     let late = traces.late.load(Ordering::SeqCst);
     if plan.most_late(workers).is_some_and(|most| late > most) {
         wrong.push(format!("{late} calls after the panic"));
+    }
+    let strays = traces.strays.load(Ordering::SeqCst);
+    if strays > 0 {
+        wrong.push(format!("{strays} calls outside of the pool"));
     }
     Came {
         ending,
