@@ -203,3 +203,20 @@ fn points_are_nothing_elsewhere() {
         (1, 2)
     );
 }
+
+#[test]
+fn threads_that_are_not_directed_are_reported() {
+    let stray = |f: fn()| {
+        let failure = Rehearsal::new(1, 1).try_run(move |_| f()).unwrap_err();
+        failure.to_string()
+    };
+    let join = || assert_eq!(filch::join(|| 1, || 2), (1, 2));
+    assert!(stray(join).contains("outside 0 uses the global pool"));
+    // The global pool has threads now, and they are still not directed.
+    join();
+    assert!(stray(join).contains("outside 0 uses the global pool"));
+    let build = || drop(support::pool(1));
+    assert!(stray(build).contains("outside 0 uses a pool that it has built"));
+    let alone = || drop(support::pool(0));
+    assert!(Rehearsal::new(1, 1).try_run(move |_| alone()).is_ok());
+}

@@ -146,6 +146,9 @@ impl<S: Send + 'static> Crew<S> {
         engine: usize,
         duty: &Arc<D>,
     ) -> Result<Self, BuildError> {
+        if !numbers.is_empty() {
+            thread::reject_undirected("a pool that it has built");
+        }
         let start = Arc::new(Start {
             ready: Latch::new(numbers.len()),
             failed: Mutex::new(None),

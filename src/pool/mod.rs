@@ -135,6 +135,7 @@ impl Pool {
     /// # Panics
     /// When its threads cannot be started.
     pub fn global() -> &'static Self {
+        thread::reject_undirected("the global pool");
         GLOBAL.get_or_init(|| match Self::builder().build() {
             Ok(pool) => pool,
             Err(error) => panic!("the global pool could not be started: {error}"),

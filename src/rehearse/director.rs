@@ -498,6 +498,12 @@ impl Director for Rehearsing {
         }
     }
 
+    fn stray(&self, actor: usize, what: &str) {
+        let state = self.lock();
+        let kind = Kind::Stray(state.slots[actor].name.clone(), what.to_owned());
+        self.fail(state, Some(actor), kind);
+    }
+
     fn nanos(&self) -> u64 {
         self.lock().points * POINT_NANOS[self.seed as usize % POINT_NANOS.len()]
     }

@@ -26,6 +26,8 @@ pub(super) enum Kind {
     Livelock(String),
     Stuck(String),
     Panic(String),
+    /// This actor uses threads that are not actors, those of this.
+    Stray(String, String),
 }
 
 impl Failure {
@@ -89,6 +91,10 @@ impl fmt::Display for Failure {
             Kind::Stuck(scene) => write!(
                 f,
                 "no point for a long time; somebody waits for what a rehearsal does not know: {scene}"
+            ),
+            Kind::Stray(actor, what) => write!(
+                f,
+                "{actor} uses {what}, whose threads the rehearsal does not direct"
             ),
             Kind::Panic(message) => write!(f, "it panicked: {message}"),
         }

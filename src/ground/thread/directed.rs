@@ -32,6 +32,9 @@ pub(crate) trait Director: Send + Sync {
     /// `actor` waits until `ready`, which others bring about, or until `deadline`.
     fn wait_until(&self, actor: usize, deadline: Option<Instant>, ready: &dyn Fn() -> bool);
 
+    /// `actor` depends on threads that are not actors: `what` names them. Does not return.
+    fn stray(&self, actor: usize, what: &str);
+
     /// What the clock says.
     fn nanos(&self) -> u64;
 
@@ -66,6 +69,14 @@ pub(crate) fn leave() {
 /// Whether this thread takes part in a rehearsal.
 pub(crate) fn is_directed() -> bool {
     DIRECTED.get()
+}
+
+/// Ends the rehearsal that this thread takes part in, if there is one: it depends on the threads of `what`, which nobody
+/// directs.
+pub(crate) fn reject_undirected(what: &str) {
+    if let Some(actor) = actor() {
+        actor.director.stray(actor.number, what);
+    }
 }
 
 #[inline]
