@@ -18,7 +18,24 @@ pub(crate) fn percent(rng: &mut Rng, times: usize) -> bool {
     rng.below(100) < times
 }
 
-/// Checks many seeds; with `FILCH_REHEARSAL=seed` only that one, with `FILCH_REHEARSALS=n` so many.
+/// Seeds that have failed once: the name of a test and a seed on each line, and then perhaps a word on the cause.
+const FOUND: &str = include_str!("corpus.txt");
+
+/// The seeds of `test` that have failed once.
+fn found(test: &str) -> impl Iterator<Item = u64> {
+    let lines = FOUND.lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(move |line| {
+        let mut words = line.split_whitespace();
+        let seed = words
+            .next()
+            .filter(|&name| name == test)
+            .and(words.next())?;
+        Some(seed.parse().expect("a seed is a number"))
+    })
+}
+
+/// Checks many seeds, and those in the corpus. With `FILCH_REHEARSAL=seed` only that one, with `FILCH_REHEARSALS=n` n of
+/// them, from `FILCH_REHEARSAL_FROM` on.
 pub(crate) fn all_seeds(
     file: &str,
     test: &str,
@@ -32,11 +49,15 @@ pub(crate) fn all_seeds(
                 .unwrap_or_else(|_| panic!("{name} is {text:?}, and no number")),
         )
     };
-    let seeds = match number("FILCH_REHEARSAL") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("FILCH_REHEARSALS").unwrap_or(usually),
+    let (seeds, corpus) = match number("FILCH_REHEARSAL") {
+        Some(seed) => (seed..seed + 1, None),
+        None => {
+            let from = number("FILCH_REHEARSAL_FROM").unwrap_or(0);
+            let many = number("FILCH_REHEARSALS").unwrap_or(usually);
+            (from..from + many, Some(found(test)))
+        }
     };
-    for seed in seeds {
+    for seed in corpus.into_iter().flatten().chain(seeds) {
         if let Err(wrong) = check(seed) {
             panic!(
                 "{wrong}\nrepeat it with: FILCH_REHEARSAL={seed} cargo test --all-features --test {file} {test}"
