@@ -118,7 +118,8 @@ mod sealed {
 
 /// A loop over `source`: a slice, a range of integers, a vector, or your own [`Pieces`].
 ///
-/// It runs on the pool that the caller works for, else on the [global one](Pool::global); the caller takes part.
+/// It runs on the pool that the caller works for, else on the [global one](Pool::global); the caller takes part. The
+/// closures of the loop run on the same pool, and so do loops and joins in them.
 ///
 /// ```
 /// use filch::loops::over;

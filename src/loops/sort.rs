@@ -99,7 +99,8 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
     /// The settings for chunks don't matter to sorts, progress is told at the end, and a cancelled one leaves all items
     /// where they happen to be. So does a panic of a comparison, after which nobody begins another run or merge. It takes a
     /// buffer as large as the slice, unless that is short. A run, of which there are two or more for each worker, is sorted
-    /// in one go: the token is not looked at meanwhile.
+    /// in one go: the token is not looked at meanwhile. A short slice, of fewer than 2,000 items, is sorted by the caller,
+    /// which does not enter the pool for it.
     pub fn sort(self) -> M::Out<()>
     where
         T: Ord,

@@ -134,7 +134,12 @@ impl Tree {
             .is_some_and(|trouble| trouble != (Function::Accumulate, 0))
     }
 
+    /// What every function of the fold does first.
     fn pass(&self, function: Function, node: usize) {
+        assert!(
+            Pool::current().is_some(),
+            "{function:?} outside of the pool"
+        );
         if self.trouble == Some((function, node)) {
             quiet_panic("planned");
         }
