@@ -52,10 +52,11 @@
 //! # What a rehearsed program must not do
 //!
 //! Wait for another actor in a way that the director does not know: with a lock that is held at a point, a channel, a
-//! spinning loop without [`point`]. Then nothing goes on, and after some 20 seconds that is reported as well. It must not
-//! use the [global pool](Pool::global) or start the threads of another one, which is reported at once: the director does
-//! not know these threads. And it must not
-//! depend on the clock, on addresses or on other sources of chance, or the same seed may take another way.
+//! spinning loop without [`point`]. Then nothing goes on, and after some 20 seconds that is reported as well.
+//!
+//! It must not use the [global pool](Pool::global), or build a pool with threads, since the director does not know these
+//! threads; that is reported at once. And it must not depend on the clock, on addresses or on other sources of chance, or
+//! the same seed may take another way.
 
 mod director;
 mod failure;
