@@ -18,6 +18,9 @@ use std::{ptr, sync::Arc};
 
 /// What is done when a run in the heap is over. The plan comes back, ready to be run again.
 pub(super) struct End {
+    /// The run itself, as `Box::into_raw` gave it. The jobs reach the run through shared
+    /// references, and memory must not be freed through a pointer that comes from one.
+    run: *mut Run<'static>,
     plan: *mut Plan<'static>,
     then: Ending,
 }
@@ -110,15 +113,18 @@ pub(super) fn start(
     let mut run = Run::new(remote.pool(), NOBODY, borrowed, stop);
     run.isolated = isolated;
     run.remote = Some(remote.clone());
-    run.end = Some(End {
-        plan,
-        then: Box::new(then),
-    });
     run.pending.add_elsewhere();
     // As if the owner slept: whoever ends the last strand is told.
     let asleep = run.pending.sleep(NOBODY);
     debug_assert!(asleep);
     let run = Box::into_raw(Box::new(run));
+    let end = End {
+        run,
+        plan,
+        then: Box::new(then),
+    };
+    // SAFETY: no job of the run is queued yet, so this is the only pointer to it.
+    unsafe { (*run).end = Some(end) };
     // SAFETY: it has one pending job, the feeder, which is not queued yet.
     let run = unsafe { &*run };
     run.nodes[0].lead_to(ptr::from_ref(run).cast());
@@ -138,9 +144,13 @@ pub(super) unsafe fn finish(run: *const Run<'static>, site: &Site<'_, '_>) {
     unwind::or_abort(|| {
         let mut over = Some(Outer(run));
         while let Some(Outer(run)) = over {
-            // SAFETY: `start` leaked it, and the caller is the only one left, as is this loop for those around it.
-            let mut run = unsafe { Box::from_raw(run.cast_mut()) };
-            let end = run.end.take().expect("runs in the heap have an end");
+            // SAFETY: the caller is the only one left that has it, as is this loop for those around
+            // it.
+            let end = unsafe { &(*run).end };
+            let run = end.as_ref().expect("runs in the heap have an end").run;
+            // SAFETY: `start` leaked it, and this is the pointer that it got.
+            let mut run = unsafe { Box::from_raw(run) };
+            let end = run.end.take().expect("it was there a moment ago");
             // SAFETY: `start` leaked it.
             let mut plan = unsafe { Box::from_raw(end.plan) };
             let outcome = run.outcome(&plan);
