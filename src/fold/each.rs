@@ -3,7 +3,7 @@
 use super::{
     Fold,
     family::{Family, Place},
-    team::{self, Common, Link, Team},
+    team::{Common, Link, Team},
 };
 use crate::{engine::WakePolicy, ground::unwind, pool::site::Site};
 use std::{
@@ -44,7 +44,9 @@ pub(super) fn fold<F: Fold, S: Scheme>(site: &Site<'_, '_>, fold: F, root: F::No
         scheme: PhantomData,
     };
     let shared = Team::gather(site, make, |shared| {
-        visit(&Link::new(shared), site, Place::root(), root);
+        let link = Link::new(shared);
+        visit(&link, site, Place::root(), root);
+        link.done(site);
     });
     let result = shared.result.into_inner();
     result
@@ -52,7 +54,8 @@ pub(super) fn fold<F: Fold, S: Scheme>(site: &Site<'_, '_>, fold: F, root: F::No
         .expect("without a panic there is a result")
 }
 
-/// One task: the node, then its first child, and so on; the other children become tasks of their own.
+/// One task: the node, then its first child, and so on; the other children become tasks of their
+/// own. The caller counts it as done.
 fn visit<F: Fold, S: Scheme>(
     link: &Link<Shared<F, S>>,
     site: &Site<'_, '_>,
@@ -66,7 +69,6 @@ fn visit<F: Fold, S: Scheme>(
     } else if let Err(payload) = unwind::contain(|| walk(link, site, place, node)) {
         team.fail(site, payload);
     }
-    link.done(site);
 }
 
 fn walk<F: Fold, S: Scheme>(
@@ -90,13 +92,11 @@ fn walk<F: Fold, S: Scheme>(
         // The last one first: this worker goes on with the first, and takes the newest then.
         for (at, child) in others.into_iter().enumerate().rev() {
             let place = Family::place(&family, at + 1);
-            let task = link.clone();
-            let job = move |site: &Site<'_, '_>| {
-                let isolated = task.get().team.is_isolated();
-                team::enter(isolated, site, || visit(&task, site, place, child));
+            let task = move |link: &Link<Shared<F, S>>, site: &Site<'_, '_>| {
+                visit(link, site, place, child);
             };
             let due = !S::SHARED && team.is_due(S::WAKE, mem::take(&mut first_push));
-            team.spawn(site, job, S::SHARED, due);
+            Team::spawn(link, site, task, S::SHARED, due);
         }
         // Whatever the policy: nobody finds what is in that queue without an invitation, and this worker may be in the
         // first child for long. There is one at a time, so this wakes few.

@@ -2,7 +2,7 @@
 
 use super::{
     Fold,
-    team::{self, Common, Link, Team},
+    team::{Common, Link, Team},
 };
 use crate::{
     ground::{
@@ -246,7 +246,11 @@ impl<N: Clone> Graph<N> {
             parents,
             graph: self,
         };
-        let mut shared = Team::gather(site, make, |shared| start(&Link::new(shared), site));
+        let mut shared = Team::gather(site, make, |shared| {
+            let link = Link::new(shared);
+            start(&link, site);
+            link.done(site);
+        });
         let result = shared.results[count - 1].take();
         result.expect("without a panic there is a result")
     }
@@ -264,13 +268,13 @@ struct Shared<'a, F: Fold> {
     parents: Vec<usize>,
 }
 
-impl<F: Fold> Common for Shared<'_, F> {
+impl<F: Fold<Node: Sync, Result: Sync>> Common for Shared<'_, F> {
     fn team(&self) -> &Team {
         &self.team
     }
 }
 
-/// The first part: all nodes without children, in tasks of some.
+/// The first part: all nodes without children, in tasks of some. The caller counts it as done.
 fn start<'a, F>(link: &Link<Shared<'a, F>>, site: &Site<'_, '_>)
 where
     F: Fold<Node: Sync, Result: Clone + Sync>,
@@ -281,23 +285,19 @@ where
     for some in leaves.chunks(LEAVES) {
         spawn(link, site, some.to_vec());
     }
-    link.done(site);
 }
 
 fn spawn<'a, F>(link: &Link<Shared<'a, F>>, site: &Site<'_, '_>, ready: Vec<usize>)
 where
     F: Fold<Node: Sync, Result: Clone + Sync>,
 {
-    let task = link.clone();
-    let job = move |site: &Site<'_, '_>| {
-        let shared = task.get();
-        let run = || unwind::contain(|| shared.run(&task, site, ready));
-        if let Err(payload) = team::enter(shared.team.is_isolated(), site, run) {
+    let task = move |link: &Link<Shared<'a, F>>, site: &Site<'_, '_>| {
+        let shared = link.get();
+        if let Err(payload) = unwind::contain(|| shared.run(link, site, ready)) {
             shared.team.fail(site, payload);
         }
-        task.done(site);
     };
-    link.get().team.spawn(site, job, false, true);
+    Team::spawn(link, site, task, false, true);
 }
 
 impl<'a, F> Shared<'a, F>

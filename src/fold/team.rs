@@ -16,6 +16,7 @@ use crate::{
         latch::Awaited,
         list::List,
         pending::{self, Pending},
+        scoped::{Waiter, scoped},
         site::Site,
     },
 };
@@ -167,23 +168,33 @@ impl Team {
         !self.is_owner(site) && (self.alone || site.is_guest())
     }
 
-    /// Queues a task, and counts it: on this worker, or in the one queue for all, which [`invite`](Self::invite) is to
-    /// follow. The task counts itself as done, with [`Link::done`].
-    pub(super) fn spawn(
-        &self,
+    /// Queues a task of the team in `link`, and counts it: on this worker, or in the one queue for
+    /// all, which [`invite`](Self::invite) is to follow. When the task returns it is counted as
+    /// done. It must not panic.
+    pub(super) fn spawn<S: Common>(
+        link: &Link<S>,
         site: &Site<'_, '_>,
-        task: impl FnOnce(&Site<'_, '_>) + Send,
+        task: impl FnOnce(&Link<S>, &Site<'_, '_>) + Send,
         shared: bool,
         announce: bool,
     ) {
-        self.add(site);
-        // SAFETY: what the task borrows lives until it counts itself as done; the pool, or the owner, runs every job.
-        let job = unsafe { heap::job_on(site, task) };
+        let team = link.get().team();
+        team.add(site);
+        let call = move |shared: &S, site: &Site<'_, '_>| {
+            let run = || task(&Link::new(shared), site);
+            enter(shared.team().is_isolated(), site, run);
+        };
+        // SAFETY: the task has just been counted; `gather` does not return before it is done, so
+        // what is shared, and what the task borrows, live until then. The pool, or the owner, runs
+        // every job.
+        let call = unsafe { scoped(link.0, call) };
+        // SAFETY: as above.
+        let job = unsafe { heap::job_on(site, call) };
         if shared {
-            self.list.push(job);
-        } else if self.is_passing(site) {
-            self.list.push(job);
-            self.invite(site);
+            team.list.push(job);
+        } else if team.is_passing(site) {
+            team.list.push(job);
+            team.invite(site);
         } else {
             site.push_marked(job, announce);
         }
@@ -260,8 +271,7 @@ impl Awaited for Team {
     }
 }
 
-/// Runs `f` as a part is to be run, in a team that is `isolated` or not. This does not borrow the team: when the part
-/// is counted as done, in the midst of `f`, that may be gone.
+/// Runs `f` as a part is to be run, in a team that is `isolated` or not.
 pub(super) fn enter<R>(isolated: bool, site: &Site<'_, '_>, f: impl FnOnce() -> R) -> R {
     if isolated { site.isolate(f) } else { f() }
 }
@@ -309,8 +319,24 @@ impl<S> Clone for Link<S> {
 }
 
 /// What the parts of a fold share.
-pub(super) trait Common {
+pub(super) trait Common: Sync {
     fn team(&self) -> &Team;
+}
+
+impl<S: Common> Waiter for S {
+    unsafe fn done(this: *const Self, site: &Site<'_, '_>) {
+        // SAFETY: the part is counted, by the caller's duty.
+        let shared = unsafe { &*this };
+        let team: *const Team = shared.team();
+        // SAFETY: as above.
+        let state = unsafe { &*team };
+        if state.is_owner(site) {
+            state.pending.done_here();
+            return;
+        }
+        let (owner, word) = (state.owner, state.pending.elsewhere());
+        pending::done_elsewhere(word, || site.pool().unpark(owner));
+    }
 }
 
 impl<S: Common> Link<S> {
@@ -325,16 +351,11 @@ impl<S: Common> Link<S> {
         unsafe { &*self.0 }
     }
 
-    /// A part is done: the last touch of what it shares.
+    /// A part is done: the last touch of what it shares. No argument of the caller may borrow from
+    /// the fold, unless another part of the caller's is counted: when this returns, what the fold
+    /// borrows may be gone.
     pub(super) fn done(&self, site: &Site<'_, '_>) {
-        let team: *const Team = self.get().team();
-        // SAFETY: the part is still counted.
-        let state = unsafe { &*team };
-        if state.is_owner(site) {
-            state.pending.done_here();
-            return;
-        }
-        let (owner, word) = (state.owner, state.pending.elsewhere());
-        pending::done_elsewhere(word, || site.pool().unpark(owner));
+        // SAFETY: the part is counted.
+        unsafe { S::done(self.0, site) };
     }
 }

@@ -7,7 +7,12 @@ use crate::{
         thread::{self, Thread},
         unwind::{self, Payload},
     },
-    pool::{Inner, Pool, heap, latch::Awaited, site::Site},
+    pool::{
+        Inner, Pool, heap,
+        latch::Awaited,
+        scoped::{Waiter, scoped},
+        site::Site,
+    },
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -90,23 +95,43 @@ impl Pool {
     }
 }
 
-fn on_worker_from_outside<R: Send>(pool: &Inner, f: impl FnOnce() -> R + Send) -> R {
-    let answer: Mutex<Option<Result<R, Payload>>> = Mutex::new(None);
-    let done = Signal::new(1);
-    let (signal, place) = (done.clone(), &answer);
-    let call = move |_: &Site<'_, '_>| {
-        let result = unwind::contain(f);
-        *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+/// A call on a worker, in the frame of the caller.
+struct Call<R> {
+    answer: Mutex<Option<Result<R, Payload>>>,
+    done: Arc<Signal>,
+}
+
+impl<R: Send> Waiter for Call<R> {
+    unsafe fn done(this: *const Self, _site: &Site<'_, '_>) {
+        // SAFETY: the caller's duty.
+        let done = unsafe { &(*this).done };
+        // A share of it, because the call's own is gone when the caller has been notified.
+        let signal = done.clone();
         signal.count_down();
+    }
+}
+
+fn on_worker_from_outside<R: Send>(pool: &Inner, f: impl FnOnce() -> R + Send) -> R {
+    let call = Call {
+        answer: Mutex::new(None),
+        done: Signal::new(1),
     };
-    // SAFETY: what `f` borrows and the answer outlive this frame, which does not end before `done` has been counted
-    // down: nothing in between unwinds, and the pool runs every job.
-    let job = unsafe { heap::shared(call) };
+    let task = move |call: &Call<R>, _: &Site<'_, '_>| {
+        let result = unwind::contain(f);
+        *call.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+    };
+    // SAFETY: the signal waits for one job, this one. The call and what `f` borrows outlive this
+    // frame, which does not end before the signal has been counted down: nothing in between
+    // unwinds, and the pool runs every job.
+    let task = unsafe { scoped(&raw const call, task) };
+    // SAFETY: as above.
+    let job = unsafe { heap::shared(task) };
     unwind::or_abort(|| {
         pool.submit_near(job);
-        done.wait(pool);
+        call.done.wait(pool);
     });
-    let answer = answer.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let answer = call.answer.into_inner();
+    let answer = answer.unwrap_or_else(PoisonError::into_inner);
     match answer.expect("the signal comes after the answer") {
         Ok(result) => result,
         Err(payload) => unwind::resume(payload),

@@ -11,6 +11,7 @@ use crate::{
         list::List,
         on_current,
         pending::{self, Pending},
+        scoped::{Waiter, scoped},
         site::Site,
     },
 };
@@ -332,9 +333,10 @@ impl<'scope> Scope<'scope> {
                     self.enlist(Some(site), task);
                 }
                 Some(site) => {
-                    // SAFETY: `scope` does not return before the task has counted itself as done, so what
-                    // it borrows lives until then; the pool runs every job.
-                    site.push(unsafe { heap::job_on(site, self.wrap(task)) });
+                    // SAFETY: the task has been counted, and the pool runs every job.
+                    let task = unsafe { self.wrap(task) };
+                    // SAFETY: as above; what it borrows lives until it has run, as `wrap` says.
+                    site.push(unsafe { heap::job_on(site, task) });
                 }
                 None => self.spawn_outside(task),
             }
@@ -347,8 +349,9 @@ impl<'scope> Scope<'scope> {
             return self.enlist(None, task);
         }
         // SAFETY: as in `spawn`.
-        let job = unsafe { heap::shared(self.wrap(task)) };
-        self.pool().submit(job);
+        let task = unsafe { self.wrap(task) };
+        // SAFETY: as in `spawn`.
+        self.pool().submit(unsafe { heap::shared(task) });
     }
 
     fn pool(&self) -> &Inner {
@@ -376,7 +379,9 @@ impl<'scope> Scope<'scope> {
         task: impl FnOnce(&Scope<'scope>) + Send + 'scope,
     ) {
         // SAFETY: as in `spawn`. Every job of the list is run: by its turn, or by the owner before.
-        let job = unsafe { heap::shared(self.wrap(task)) };
+        let task = unsafe { self.wrap(task) };
+        // SAFETY: as above.
+        let job = unsafe { heap::shared(task) };
         let list = self.state.list.clone();
         let turn = move |site: &Site<'_, '_>| {
             if let Some(oldest) = list.pop() {
@@ -448,9 +453,9 @@ impl<'scope> Scope<'scope> {
                 let task = task.clone();
                 self.state.add(site);
                 // SAFETY: as in `spawn`.
-                let job = unsafe {
-                    heap::shared(self.wrap(move |scope: &Scope<'scope>| task(scope, worker)))
-                };
+                let task = unsafe { self.wrap(move |scope| task(scope, worker)) };
+                // SAFETY: as in `spawn`.
+                let job = unsafe { heap::shared(task) };
                 pool.send_from(site, worker, job);
             }
         });
@@ -465,19 +470,21 @@ impl<'scope> Scope<'scope> {
     ) {
         self.state.add(Some(site));
         // SAFETY: as in `spawn`.
-        let job = unsafe { heap::shared(self.wrap(task)) };
-        site.send(worker, job);
+        let task = unsafe { self.wrap(task) };
+        // SAFETY: as in `spawn`.
+        site.send(worker, unsafe { heap::shared(task) });
     }
 
     /// The task, and what is to be done after it.
+    ///
+    /// # Safety
+    /// The task has been counted, and the closure is made a job that is run.
     #[inline(always)]
-    fn wrap<F>(&self, task: F) -> impl FnOnce(&Site<'_, '_>) + Send + use<'scope, F> + 'scope
+    unsafe fn wrap<F>(&self, task: F) -> impl FnOnce(&Site<'_, '_>) + Send + use<'scope, F>
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
     {
-        let this = ScopePointer(&raw const *self);
-        move |site: &Site<'_, '_>| {
-            let scope = this.get();
+        let call = move |scope: &Self, site: &Site<'_, '_>| {
             let result = if scope.state.isolated {
                 unwind::contain(|| site.isolate(|| task(scope)))
             } else {
@@ -486,23 +493,19 @@ impl<'scope> Scope<'scope> {
             if let Err(payload) = result {
                 scope.state.keep_panic(site, payload);
             }
-            // SAFETY: this task was counted when it was spawned.
-            unsafe { State::done(&raw const scope.state, site) };
-        }
+        };
+        // SAFETY: the task is counted, by the caller's duty. `scope` does not return before the
+        // task has counted itself as done, so it and what the task borrows live until then.
+        unsafe { scoped(self, call) }
     }
 }
 
-/// A scope's address, in the hands of its tasks.
-struct ScopePointer<'scope>(*const Scope<'scope>);
-
-// SAFETY: `Scope` is `Sync`.
-unsafe impl Send for ScopePointer<'_> {}
-
-impl<'scope> ScopePointer<'scope> {
-    fn get<'a>(&self) -> &'a Scope<'scope> {
-        // SAFETY: used by tasks of the scope before they count themselves as done, so `scope` has not
-        // returned.
-        unsafe { &*self.0 }
+impl Waiter for Scope<'_> {
+    unsafe fn done(this: *const Self, site: &Site<'_, '_>) {
+        // SAFETY: the caller's duty.
+        let state = unsafe { &raw const (*this).state };
+        // SAFETY: the caller's duty.
+        unsafe { State::done(state, site) };
     }
 }
 

@@ -8,7 +8,13 @@ use crate::{
         thread,
         unwind::{self, Payload},
     },
-    pool::{Inner, Pool, heap, job::Job, site::Site, task},
+    pool::{
+        Inner, Pool, heap,
+        job::Job,
+        scoped::{Waiter, scoped},
+        site::Site,
+        task,
+    },
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -258,9 +264,9 @@ struct Answers<R> {
 }
 
 impl<R> Answers<R> {
-    fn new(workers: usize) -> Self {
+    fn new(pool: &Inner) -> Self {
         Self {
-            places: (0..workers).map(|_| Mutex::new(None)).collect(),
+            places: (0..answers(pool)).map(|_| Mutex::new(None)).collect(),
         }
     }
 
@@ -302,7 +308,7 @@ fn answers(pool: &Inner) -> usize {
 /// The caller is one of the pool's workers at present.
 fn broadcast_on<R: Send>(site: &Site<'_, '_>, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let pool = site.pool();
-    let answers = Answers::new(answers(pool));
+    let answers = Answers::new(pool);
     let (workers, own) = (answers.places.len(), site.worker());
     // In a pool without threads, or after a shutdown, nobody else is there.
     let alone = pool.threads() == 0 || pool.core().is_stopped();
@@ -318,27 +324,44 @@ fn broadcast_on<R: Send>(site: &Site<'_, '_>, f: impl Fn(usize) -> R + Sync) -> 
     answers.all(pool)
 }
 
+/// A broadcast whose caller is no worker of the pool, in the frame of the caller.
+struct Outside<R> {
+    answers: Answers<R>,
+    done: Arc<Signal>,
+}
+
+impl<R: Send> Waiter for Outside<R> {
+    unsafe fn done(this: *const Self, _site: &Site<'_, '_>) {
+        // SAFETY: the caller's duty.
+        let done = unsafe { &(*this).done };
+        // A share of it, because that in the frame is gone when the caller has been notified.
+        let signal = done.clone();
+        signal.count_down();
+    }
+}
+
 /// The caller is none of the pool's workers, and need not become one: it does nothing but wait.
 fn broadcast_from_outside<R: Send>(pool: &Inner, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
-    let answers = Answers::new(answers(pool));
-    let done = Signal::new(pool.threads());
-    let (f, answers_ref) = (&f, &answers);
+    let call = Outside {
+        answers: Answers::new(pool),
+        done: Signal::new(pool.threads()),
+    };
+    let f = &f;
     for worker in 0..pool.threads() {
-        let done = done.clone();
-        let ask = move |_: &Site<'_, '_>| {
-            answers_ref.ask(worker, f);
-            done.count_down();
-        };
-        // SAFETY: `f` and the answers live in this frame, which does not end before `done` has been
-        // counted down by every job: nothing in between unwinds, and every job that is sent is run.
+        let ask = move |call: &Outside<R>, _: &Site<'_, '_>| call.answers.ask(worker, f);
+        // SAFETY: the signal waits for as many jobs as there are workers. `f` and the call live in
+        // this frame, which does not end before every job has counted the signal down: nothing in
+        // between unwinds, and every job that is sent is run.
+        let ask = unsafe { scoped(&raw const call, ask) };
+        // SAFETY: as above.
         let job = unsafe { heap::shared(ask) };
         unwind::or_abort(|| pool.send_from_outside(worker, job));
     }
     if pool.threads() > 0 {
-        unwind::or_abort(|| done.wait(pool));
+        unwind::or_abort(|| call.done.wait(pool));
     }
     if pool.threads() == 0 {
-        answers.ask(0, f);
+        call.answers.ask(0, f);
     }
-    answers.all(pool)
+    call.answers.all(pool)
 }

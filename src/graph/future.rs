@@ -148,6 +148,11 @@ unsafe fn run_poll(data: *const (), site: &Site<'_, '_>) {
     } else {
         sleeper.go_on(site, run)
     };
+    if !over {
+        // Out of `go_on`, which borrows the run: when the future sleeps, another poll may end it,
+        // and the run.
+        sleeper.fall_asleep();
+    }
     drop(sleeper);
     // SAFETY: as above.
     if over && unsafe { Run::done(pointer, site) } {
@@ -175,7 +180,8 @@ impl Sleeper {
         result
     }
 
-    /// Polls it again, or drops it when the run has been stopped. True when the task needs no holding any more.
+    /// Polls it again, or drops it when the run has been stopped. True when the task needs no
+    /// holding any more. Otherwise the caller lets it [fall asleep](Self::fall_asleep).
     fn go_on(self: &Arc<Self>, site: &Site<'_, '_>, run: &Run<'_>) -> bool {
         self.nap.begin();
         if run.stopped() {
@@ -183,10 +189,7 @@ impl Sleeper {
             return true;
         }
         match self.poll() {
-            Ok(Poll::Pending) => {
-                self.fall_asleep();
-                return false;
-            }
+            Ok(Poll::Pending) => return false,
             Ok(Poll::Ready(())) => {
                 self.end();
                 run.complete(site, self.index);

@@ -13,6 +13,7 @@ use crate::{
     pool::{
         heap,
         pending::{self, Pending},
+        scoped::{Waiter, scoped},
         site::Site,
     },
 };
@@ -22,25 +23,44 @@ use std::{borrow::Cow, fmt, marker::PhantomData, ptr};
 ///
 /// Made by [`Graph::runtime`].
 pub struct Runtime<'env> {
+    spawned: Spawned,
+    began: Mark,
+    /// Belongs to the thread that the task runs on.
+    env: PhantomData<(fn(&'env ()) -> &'env (), *const ())>,
+}
+
+/// What a runtime shares with the closures that it has spawned.
+struct Spawned {
     run: *const Run<'static>,
     /// The task that panics belong to.
     index: u32,
     /// The worker that the task runs on.
     owner: usize,
-    began: Mark,
     pending: Pending,
-    env: PhantomData<fn(&'env ()) -> &'env ()>,
 }
 
-/// A runtime's address, in the hands of what it has spawned.
-struct Parent<'env>(*const Runtime<'env>);
+// SAFETY: the owner's side of `pending` is only used by the thread that is worker `owner`: a
+// `Runtime` stays on it, and `done` asks which worker it is. `run` leads to a run, which is shared.
+unsafe impl Sync for Spawned {}
 
-// SAFETY: those who have it use `run`, `index` and the shared side of `pending`, which may be shared.
-unsafe impl Send for Parent<'_> {}
+impl Spawned {
+    fn run(&self) -> &Run<'static> {
+        // SAFETY: the task is running, so its run is not over.
+        unsafe { &*self.run }
+    }
+}
 
-impl<'env> Parent<'env> {
-    fn get(&self) -> *const Runtime<'env> {
-        self.0
+impl Waiter for Spawned {
+    unsafe fn done(this: *const Self, site: &Site<'_, '_>) {
+        // SAFETY: the caller's duty.
+        let spawned = unsafe { &*this };
+        let (owner, pool) = (spawned.owner, spawned.run().pool);
+        if site.worker() == owner && ptr::eq(site.pool(), pool) {
+            spawned.pending.done_here();
+        } else {
+            let word = spawned.pending.elsewhere();
+            pending::done_elsewhere(word, || site.pool().unpark(owner));
+        }
     }
 }
 
@@ -91,87 +111,69 @@ impl<'env> Runtime<'env> {
         f: impl FnOnce(&Runtime<'env>),
     ) {
         let runtime = Runtime {
-            run,
-            index,
-            owner: site.worker(),
+            spawned: Spawned {
+                run,
+                index,
+                owner: site.worker(),
+                pending: Pending::new(),
+            },
             began: site.mark(),
-            pending: Pending::new(),
             env: PhantomData,
         };
         let result = unwind::contain(|| f(&runtime));
         // Whatever happened, what was spawned points into this frame.
-        unwind::or_abort(|| site.wait(&runtime.pending, runtime.began));
+        unwind::or_abort(|| site.wait(&runtime.spawned.pending, runtime.began));
         if let Err(payload) = result {
             unwind::resume(payload);
         }
     }
 
-    /// The run, the task and the worker that it belongs to.
-    fn place(&self) -> (*const Run<'static>, u32, usize) {
-        (self.run, self.index, self.owner)
-    }
-
-    fn run(&self) -> &Run<'static> {
-        // SAFETY: the task is running, so its run is not over.
-        unsafe { &*self.run }
-    }
-
     /// Spawns a closure: it is a part of this task. It gets a runtime of its own, and waits for what it spawns in the
     /// same way. When it panics, that is a panic of the task. When the run has been stopped, it is dropped.
     pub fn spawn(&self, work: impl FnOnce(&Runtime<'env>) + Send + 'env) {
-        let parent = Parent(ptr::from_ref(self));
-        let job = move |site: &Site<'_, '_>| {
-            let parent = parent.get();
-            // SAFETY: `enter` does not return before this closure has counted itself as done.
-            let (run, index, owner) = unsafe { &*parent }.place();
-            // SAFETY: the task is running, so its run is not over.
-            let running = unsafe { &*run };
-            let result = if running.stopped() {
-                running.cut();
+        let call = move |spawned: &Spawned, site: &Site<'_, '_>| {
+            let (run, index) = (spawned.run(), spawned.index);
+            let result = if run.stopped() {
+                run.cut();
                 unwind::contain(|| drop(work))
             } else {
-                let enter = || Runtime::enter(run, index, site, work);
-                unwind::contain(|| match running.isolated {
+                let enter = || Runtime::enter(spawned.run, index, site, work);
+                unwind::contain(|| match run.isolated {
                     true => site.isolate(enter),
                     false => enter(),
                 })
             };
             if let Err(payload) = result {
-                running.panicked(index, payload);
-            }
-            // SAFETY: as above.
-            let pending = unsafe { &(*parent).pending };
-            if site.worker() == owner && ptr::eq(site.pool(), running.pool) {
-                pending.done_here();
-            } else {
-                pending::done_elsewhere(pending.elsewhere(), || site.pool().unpark(owner));
+                run.panicked(index, payload);
             }
         };
         self.on_site(|site| {
-            self.pending.add_here();
-            // SAFETY: `enter` does not return before the job is done, and what it borrows outlives the graph; the
-            // pool runs every job.
+            self.spawned.pending.add_here();
+            // SAFETY: the job has just been counted. `enter` does not return before it is done, and
+            // what it borrows outlives the graph; the pool runs every job.
+            let job = unsafe { scoped(&raw const self.spawned, call) };
+            // SAFETY: as above.
             site.push(unsafe { heap::job_on(site, job) });
         });
     }
 
     /// Waits until everything that this one has spawned is done, and helps.
     pub fn wait(&self) {
-        self.on_site(|site| unwind::or_abort(|| site.wait(&self.pending, self.began)));
+        self.on_site(|site| unwind::or_abort(|| site.wait(&self.spawned.pending, self.began)));
     }
 
     /// Whether the run has been stopped, by a panic or because it was cancelled.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.run().stopped()
+        self.spawned.run().stopped()
     }
 
     /// Calls `f` where the task stands in its pool.
     fn on_site<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
         // SAFETY: the task is running, so its pool is alive.
-        let pool = unsafe { &*self.run().pool };
+        let pool = unsafe { &*self.spawned.run().pool };
         on_pool(pool, |site| {
-            debug_assert_eq!(site.worker(), self.owner);
+            debug_assert_eq!(site.worker(), self.spawned.owner);
             f(site)
         })
     }

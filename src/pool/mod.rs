@@ -21,6 +21,7 @@ pub(crate) mod pending;
 mod push;
 mod registry;
 pub(crate) mod residents;
+pub(crate) mod scoped;
 pub(crate) mod site;
 mod slab;
 pub(crate) mod stack;

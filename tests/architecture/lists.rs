@@ -18,6 +18,7 @@ pub(super) const UNSAFE_FILES: &[&str] = &[
     "src/pool/slab.rs",
     "src/pool/stack.rs",
     "src/pool/heap.rs",
+    "src/pool/scoped.rs",
     "src/fold/family.rs",
     "src/fold/team.rs",
     "src/fork/join.rs",

@@ -59,7 +59,9 @@ pub(super) fn fold<F: Fold, S: Scheme>(site: &Site<'_, '_>, fold: F, root: F::No
         scheme: PhantomData,
     };
     let shared = Team::gather(site, make, |shared| {
-        Run::of_tree(root, &Link::new(shared), site);
+        let link = Link::new(shared);
+        Run::of_tree(root, &link, site);
+        link.done(site);
     });
     let result = shared.result.into_inner();
     result

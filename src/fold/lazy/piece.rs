@@ -1,6 +1,9 @@
 //! Siblings that were split off, and the place where their results and the one who needs them meet.
 
-use super::{Scheme, Shared, run::Run};
+use super::{
+    Scheme, Shared,
+    run::{Run, late_drop},
+};
 use crate::{
     fold::{
         Fold,
@@ -225,8 +228,11 @@ impl<F: Fold, S: Scheme> Part for Piece<F, S> {
         };
         let link = self.shared.clone();
         let isolated = link.get().team().is_isolated();
+        let late = broken(Canary::FoldLate).then(|| self.clone());
         team::enter(isolated, site, || {
             Run::of_piece(self, siblings, &link, site);
         });
+        link.done(site);
+        late_drop(late);
     }
 }

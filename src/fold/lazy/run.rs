@@ -14,10 +14,7 @@ use crate::{
         Fold,
         team::{Common, Link},
     },
-    ground::{
-        canary::{Canary, broken},
-        thread, unwind,
-    },
+    ground::{thread, unwind},
     pool::site::Site,
 };
 use std::{mem, sync::Arc};
@@ -81,13 +78,16 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         }
     }
 
-    /// Folds all of the tree, or as much as nobody else does.
+    /// Folds all of the tree, or as much as nobody else does. The caller counts the part as done.
     pub(super) fn of_tree(root: F::Node, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
         let run = Self::new(Home::Caller);
         run.go_on(Todo::Visit(root), link, site);
     }
 
-    /// Folds a piece, and goes on with what waits for it.
+    /// Folds a piece, and goes on with what waits for it. A caller that has counted the piece
+    /// counts one part as done when this has returned: the last one of all that the run comes to
+    /// be. Not in here, where nodes, heaps and results are arguments that may borrow what is gone
+    /// when the fold is over.
     pub(super) fn of_piece(
         piece: Arc<Piece<F, S>>,
         siblings: Siblings<F>,
@@ -132,6 +132,8 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         self.go_on(Todo::Look, link, site);
     }
 
+    /// Goes on until there is nothing more to do here; as [`of_piece`](Self::of_piece), the last
+    /// part is left to the caller.
     fn go_on(mut self, mut todo: Todo<F>, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
         let shared = link.get();
         loop {
@@ -152,23 +154,22 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                     shared.team().add(site);
                     let back = piece.park(self);
                     unwind::discard(piece);
+                    let Some(run) = back else {
+                        return;
+                    };
+                    // It is done meanwhile, or never will be. It is counted for itself.
                     link.done(site);
-                    match back {
-                        None => return,
-                        // It is done meanwhile, or never will be.
-                        Some(run) if shared.team.has_failed() => return run.give_up(link, site),
-                        Some(run) => {
-                            self = run;
-                            todo = Todo::Look;
-                            continue;
-                        }
+                    if shared.team.has_failed() {
+                        return run.give_up(link, site);
                     }
+                    self = run;
+                    todo = Todo::Look;
+                    continue;
                 }
                 End::Results(results) => match (self.leave(), results) {
                     (Home::Piece(piece), results) => Self::hand_in(piece, results, link, site),
                     (Home::Caller, Results::One(result)) => {
                         shared.keep(result);
-                        link.done(site);
                         None
                     }
                     (Home::Caller, Results::Many(_)) => unreachable!("only pieces have several"),
@@ -184,7 +185,8 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         }
     }
 
-    /// A piece is folded. Gives back the run that waits for it, if there is one.
+    /// A piece is folded. Gives back the run that waits for it, if there is one; then the piece has
+    /// been counted as done.
     fn hand_in(
         piece: Arc<Piece<F, S>>,
         results: Results<F::Result>,
@@ -192,11 +194,12 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         site: &Site<'_, '_>,
     ) -> Option<Self> {
         let waiting = piece.complete(results);
-        let late = broken(Canary::FoldLate).then(|| piece.clone());
         // If the giver has given up, the results end here.
         unwind::discard(piece);
-        link.done(site);
-        late_drop(late);
+        if waiting.is_some() {
+            // Which is counted for itself.
+            link.done(site);
+        }
         waiting
     }
 
@@ -223,11 +226,12 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                 Home::Caller => None,
                 Home::Piece(piece) => piece.give_up(),
             };
-            link.done(site);
             match waiting {
                 Some(run) => self = run,
                 None => return,
             }
+            // The run that waited is counted for itself.
+            link.done(site);
         }
     }
 

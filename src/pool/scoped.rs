@@ -1,0 +1,96 @@
+//! Jobs that borrow from the frame of their waiter.
+//!
+//! A task of a scope borrows what outlives the scope. When the last task has counted itself as
+//! done, the waiter returns and frees what the tasks have borrowed. The function that has counted
+//! the task as done returns later, on another thread.
+//!
+//! A reference in an argument of a function must stay valid until that function returns: LLVM is
+//! told so (`dereferenceable`), and Stacked Borrows and Tree Borrows demand it (a *protector*). So
+//! a function that has the user's closure as an argument must not notify the waiter. [`scoped`] is
+//! the one place that calls such closures. It keeps the closure in a [`MaybeDangling`], in which
+//! references need not be valid, calls it, and notifies the waiter when that call has returned. The
+//! scoped threads of `std` have the same cure for the same reason (rust-lang/rust#101983).
+#![expect(unsafe_code, reason = "a closure whose borrows end before it is gone")]
+
+use super::site::Site;
+use std::mem::{ManuallyDrop, MaybeUninit};
+
+/// What jobs count themselves as done in. It lies in the frame of the waiter, or lives until the
+/// waiter is notified.
+pub(crate) trait Waiter: Sync {
+    /// Counts a job as done, and notifies the waiter if it was the last one. The last touch of
+    /// `this` by the job.
+    ///
+    /// # Safety
+    /// The job is counted as pending, so `this` is alive when the call begins. `this` may be freed
+    /// before the call ends, so it comes as a pointer.
+    unsafe fn done(this: *const Self, site: &Site<'_, '_>);
+}
+
+/// Joins `task` and the notification that follows it to one closure, for a job. `task` must not
+/// panic.
+///
+/// # Safety
+/// The caller has counted the job as pending in `waiter`, and calls the closure once. `waiter`, and
+/// what `task` borrows, live until the job has been counted as done.
+#[inline(always)]
+pub(crate) unsafe fn scoped<W, F>(
+    waiter: *const W,
+    task: F,
+) -> impl FnOnce(&Site<'_, '_>) + Send + use<W, F>
+where
+    W: Waiter,
+    F: FnOnce(&W, &Site<'_, '_>) + Send,
+{
+    let (waiter, task) = (Pointer(waiter), MaybeDangling::new(task));
+    move |site: &Site<'_, '_>| {
+        let waiter = waiter.get();
+        let task = task.into_inner();
+        // SAFETY: the job is pending, so the waiter is alive; the reference ends with the call.
+        task(unsafe { &*waiter }, site);
+        // SAFETY: the job is counted, by the caller's duty. No argument of this closure borrows
+        // from the waiter any more.
+        unsafe { W::done(waiter, site) };
+    }
+}
+
+/// The address of a waiter, in the hands of a job.
+struct Pointer<W>(*const W);
+
+// SAFETY: leads to a `W`, which is shared.
+unsafe impl<W: Sync> Send for Pointer<W> {}
+
+impl<W> Pointer<W> {
+    fn get(&self) -> *const W {
+        self.0
+    }
+}
+
+/// A value that may hold references which are not valid any more, as long as it is not used.
+struct MaybeDangling<T> {
+    /// Always initialised. The compiler assumes nothing about what is in a `MaybeUninit`.
+    value: MaybeUninit<T>,
+}
+
+impl<T> MaybeDangling<T> {
+    #[inline(always)]
+    fn new(value: T) -> Self {
+        Self {
+            value: MaybeUninit::new(value),
+        }
+    }
+
+    #[inline(always)]
+    fn into_inner(self) -> T {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: it is initialised, and read once: it will not be dropped.
+        unsafe { this.value.assume_init_read() }
+    }
+}
+
+impl<T> Drop for MaybeDangling<T> {
+    fn drop(&mut self) {
+        // SAFETY: it is initialised, and `into_inner` has not taken it.
+        unsafe { self.value.assume_init_drop() };
+    }
+}
