@@ -153,7 +153,7 @@ impl Team {
     ) -> Option<Mark> {
         // SAFETY: `run_part` is called once, with what `into_raw` gave. What the part borrows lives until it has been
         // counted as done, which is the duty of those who implement `Part`. `P` is `Send` and `Sync`.
-        let job = unsafe { Job::new(Arc::into_raw(part).cast(), run_part::<P>) };
+        let job = unsafe { Job::new(Arc::into_raw(part), run_part::<P>) };
         if self.is_passing(site) {
             self.list.push(job);
             self.invite(site);

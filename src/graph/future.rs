@@ -36,6 +36,8 @@ use std::{
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// Aligned as a job needs it.
+#[repr(align(8))]
 struct Sleeper {
     nap: Nap,
     /// Gone when it is done.
@@ -241,7 +243,7 @@ impl Sleeper {
     fn queue(self: &Arc<Self>) {
         let data = Arc::into_raw(self.clone());
         // SAFETY: `run_poll` takes the share back, and may run anywhere; the task is held until it has.
-        let job = unsafe { Job::new(data.cast(), run_poll) };
+        let job = unsafe { Job::new(data, run_poll) };
         self.remote.send(job, true);
     }
 

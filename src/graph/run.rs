@@ -105,7 +105,7 @@ unsafe impl Sync for Run<'_> {}
 ///
 /// # Safety
 /// `data` points to a node of a run that is not over.
-pub(super) unsafe fn run_strand(data: *const (), site: &Site<'_, '_>) {
+unsafe fn run_strand(data: *const (), site: &Site<'_, '_>) {
     // SAFETY: the caller's duty.
     let (run, index) = unsafe { run_of(data) };
     // SAFETY: the strand is pending, so the run is alive.
@@ -320,7 +320,7 @@ impl Run<'_> {
 
     pub(super) fn feeder_job(&self) -> Job {
         // SAFETY: the job is pending, so the run is not over before it has run; the run may be shared.
-        unsafe { Job::new(ptr::from_ref(self).cast(), run_feeder) }
+        unsafe { Job::new(ptr::from_ref(self), run_feeder) }
     }
 
     /// Takes the next few sources and runs their strands.
@@ -403,13 +403,13 @@ impl Run<'_> {
     #[inline(always)]
     pub(super) fn strand_job(&self, index: u32) -> Job {
         // SAFETY: the job is pending, so the run is not over before it has run; it may run anywhere.
-        unsafe { Job::new(self.node_at(index).cast(), run_strand) }
+        unsafe { Job::new(self.node_at(index), run_strand) }
     }
 
     /// The same for a task that has got its semaphores.
     pub(super) fn admitted_job(&self, index: u32) -> Job {
         // SAFETY: as in `strand_job`.
-        unsafe { Job::new(self.node_at(index).cast(), run_admitted) }
+        unsafe { Job::new(self.node_at(index), run_admitted) }
     }
 
     #[inline(always)]

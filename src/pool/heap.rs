@@ -4,6 +4,17 @@
 use super::{blocks, job::Job, site::Site, slab::Slab};
 use std::{alloc::Layout, ptr::NonNull};
 
+/// What a closure in a block is aligned to at least, as a job needs it.
+#[repr(align(8))]
+struct Aligned;
+
+const fn layout<F>() -> Layout {
+    match Layout::new::<F>().align_to(align_of::<Aligned>()) {
+        Ok(layout) => layout,
+        Err(_) => panic!("a closure has a size"),
+    }
+}
+
 /// Makes a job of `func`: in a block of the worker's slab if it fits, in a shared one otherwise.
 ///
 /// # Safety
@@ -22,7 +33,7 @@ where
     // SAFETY: the block is ours and large and aligned enough.
     unsafe { block.write(func) };
     // SAFETY: the block stays until `run_block` has moved the closure out of it; `F` is `Send`.
-    unsafe { Job::new(block.as_ptr().cast(), run_block::<F>) }
+    unsafe { Job::new(block.as_ptr().cast::<Aligned>(), run_block::<F>) }
 }
 
 /// Makes a job of `func` on a thread that is no worker: in a block that any thread may free.
@@ -33,11 +44,11 @@ pub(crate) unsafe fn shared<F>(func: F) -> Job
 where
     F: FnOnce(&Site<'_, '_>) + Send,
 {
-    let block: NonNull<F> = blocks::alloc(Layout::new::<F>()).cast();
+    let block: NonNull<F> = blocks::alloc(layout::<F>()).cast();
     // SAFETY: the block is ours and of this layout.
     unsafe { block.write(func) };
     // SAFETY: the block stays until `run_shared` has moved the closure out of it; `F` is `Send`.
-    unsafe { Job::new(block.as_ptr().cast_const().cast(), run_shared::<F>) }
+    unsafe { Job::new(block.as_ptr().cast::<Aligned>(), run_shared::<F>) }
 }
 
 /// # Safety
@@ -58,6 +69,6 @@ unsafe fn run_shared<F: FnOnce(&Site<'_, '_>)>(data: *const (), site: &Site<'_, 
     // SAFETY: the closure is in the block, and moves out of it here, once.
     let func = unsafe { block.read() };
     // SAFETY: `shared` got it with this layout, and it is empty now.
-    unsafe { blocks::free(block.cast(), Layout::new::<F>()) };
+    unsafe { blocks::free(block.cast(), layout::<F>()) };
     func(site);
 }

@@ -15,13 +15,52 @@ pub(crate) struct Job {
 // SAFETY: `Job::new` asks for data that may be used from the thread that runs the job.
 unsafe impl Send for Job {}
 
+/// Set in the address of a [marked](Job::marked) job.
+const MARK: usize = 0b100;
+
 impl Job {
     /// # Safety
     /// `run(data, _)` must be sound to call once, from any worker of the pool, at any time until the job
     /// is run or taken back.
     #[inline(always)]
-    pub(crate) unsafe fn new(data: *const (), run: unsafe fn(*const (), &Site<'_, '_>)) -> Self {
+    pub(crate) unsafe fn new<T>(data: *const T, run: unsafe fn(*const (), &Site<'_, '_>)) -> Self {
+        const {
+            assert!(
+                align_of::<T>() > MARK,
+                "the mark needs a bit of the address"
+            )
+        };
+        let data = data.cast();
         Self { data, run }
+    }
+
+    /// A job that a face can tell from all others, by [`is_marked`](Self::is_marked). The marks are
+    /// for tickets of submitted tasks; no other jobs have them.
+    ///
+    /// A mark in the address, because the function does not tell: one function may have several
+    /// addresses, and several functions one address. The two lowest bits of the address are the
+    /// caller's. `run` gets the address with all of them.
+    ///
+    /// # Safety
+    /// As [`new`](Self::new), for the address with the mark. What `data` leads to is aligned to
+    /// eight bytes.
+    #[inline(always)]
+    pub(crate) unsafe fn marked(data: *const (), run: unsafe fn(*const (), &Site<'_, '_>)) -> Self {
+        debug_assert!(data.addr() & MARK == 0, "what it leads to is aligned");
+        let data = data.map_addr(|at| at | MARK);
+        Self { data, run }
+    }
+
+    /// Whether it was made by [`marked`](Self::marked).
+    #[inline(always)]
+    pub(crate) fn is_marked(&self) -> bool {
+        self.data.addr() & MARK != 0
+    }
+
+    /// Gives up the job for what it points to.
+    #[inline(always)]
+    pub(crate) fn into_data(self) -> *const () {
+        self.data
     }
 
     /// Whether this job is the one that points to `data`.
@@ -36,20 +75,6 @@ impl Job {
         self.data
     }
 
-    /// What it points to, if `run` is what it would be run with. (Two functions may have one address if they do the
-    /// same; then they do the same with what it points to.)
-    pub(crate) fn data(&self, run: unsafe fn(*const (), &Site<'_, '_>)) -> Option<*const ()> {
-        std::ptr::fn_addr_eq(self.run, run).then_some(self.data)
-    }
-
-    /// Gives up the job for what it points to, if `run` is what it would be run with.
-    pub(crate) fn take_data(
-        self,
-        run: unsafe fn(*const (), &Site<'_, '_>),
-    ) -> Result<*const (), Self> {
-        self.data(run).ok_or(self)
-    }
-
     /// Runs it, once: a job cannot be cloned.
     #[inline(always)]
     pub(crate) fn run(self, site: &Site<'_, '_>) {
@@ -58,8 +83,38 @@ impl Job {
     }
 }
 
+/// What a job points to, without the mark.
+#[inline(always)]
+pub(crate) fn unmarked(data: *const ()) -> *const () {
+    data.map_addr(|at| at & !MARK)
+}
+
 impl std::fmt::Debug for Job {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Job").field(&self.data).finish()
+    }
+}
+
+#[cfg(all(test, not(filch_loom)))]
+mod tests {
+    use super::{Job, Site, unmarked};
+
+    /// # Safety
+    /// None.
+    unsafe fn nothing(_: *const (), _: &Site<'_, '_>) {}
+
+    /// The function does not tell one job from another; the mark does.
+    #[test]
+    fn a_mark_is_told_by_the_address_alone() {
+        let data = 7_u64;
+        let at = &raw const data;
+        // SAFETY: what is run does nothing.
+        let plain = unsafe { Job::new(at, nothing) };
+        // SAFETY: as above.
+        let marked = unsafe { Job::marked(at.cast(), nothing) };
+        assert!(!plain.is_marked() && marked.is_marked());
+        assert!(plain.is_at(at) && !marked.is_at(at));
+        assert_eq!(plain.into_data(), at.cast());
+        assert_eq!(unmarked(marked.into_data()), at.cast());
     }
 }

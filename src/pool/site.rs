@@ -344,15 +344,12 @@ impl<'w, 'c> Site<'w, 'c> {
         }
     }
 
-    /// Takes the newest job of this worker if it is run with `run` and what it points to is `wanted`, to go on with it in
-    /// place of the one that runs here; not when it is the turn of another. What it points to is the caller's then.
-    /// Not where waits are [alone](Self::waits_alone).
+    /// Takes the newest job of this worker if what it points to is `wanted`, to go on with it in
+    /// place of the one that runs here; not when it is the turn of another. What it points to is
+    /// the caller's then. `wanted` is told an address, and must be true only for that of a job
+    /// which the caller has made. Not where waits are [alone](Self::waits_alone).
     #[inline(always)]
-    pub(crate) fn go_on_with(
-        &self,
-        run: unsafe fn(*const (), &Site<'_, '_>),
-        wanted: impl FnOnce(*const ()) -> bool,
-    ) -> Option<*const ()> {
+    pub(crate) fn go_on_with(&self, wanted: impl FnOnce(*const ()) -> bool) -> Option<*const ()> {
         debug_assert!(
             !self.is_isolated(),
             "what is below the mark is not for those above it"
@@ -360,7 +357,7 @@ impl<'w, 'c> Site<'w, 'c> {
         let newest = self.active().queue().owner().newest()?;
         // SAFETY: a job is two words, and has no destructor. It may have been stolen, so only its words are looked at.
         let newest = unsafe { newest.assume_init_ref() };
-        if !newest.data(run).is_some_and(wanted) {
+        if !wanted(newest.address()) {
             return None;
         }
         self.watch_clock();
@@ -372,7 +369,7 @@ impl<'w, 'c> Site<'w, 'c> {
         // In place of what has run here: what it queues is above this.
         self.began.set(self.mark());
         // Nobody else pushes here, so it is the one that was looked at.
-        job.take_data(run).ok()
+        Some(job.into_data())
     }
 
     /// Runs a job that was popped, inside of the present task.

@@ -21,6 +21,9 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 /// taken its job out of the queue: the closure is the owner's again), *stolen* (the thief owns both cells until it sets the
 /// latch, after which they are the owner's). The owner leaves the frame only when it has taken the job back
 /// or the latch is set.
+///
+/// Aligned as a job needs it.
+#[repr(align(8))]
 pub(crate) struct StackJob<F, R> {
     func: UnsafeCell<ManuallyDrop<F>>,
     result: UnsafeCell<MaybeUninit<Result<R, Payload>>>,
@@ -53,7 +56,7 @@ where
     pub(crate) unsafe fn job(&self) -> Job {
         // SAFETY: `run` is called at most once (there is one job), and until then the caller keeps
         // `self` alive, which is what `run` needs. `F` and `R` are `Send`.
-        unsafe { Job::new((&raw const *self).cast(), Self::run) }
+        unsafe { Job::new(&raw const *self, Self::run) }
     }
 
     /// The job was not stolen: the closure, to be called right here.

@@ -35,6 +35,9 @@ use std::{
 ///
 /// A bundle may outlive the fold, in a queue or with somebody who has just taken it. So it has no piece that
 /// anybody has begun with: who begins takes it out first. The others are over by then.
+///
+/// Aligned as a job needs it.
+#[repr(align(8))]
 pub(super) struct Bundle<F: Fold, S: Scheme>(Mutex<vec::IntoIter<Arc<Piece<F, S>>>>);
 
 impl<F: Fold, S: Scheme> Bundle<F, S> {

@@ -30,6 +30,9 @@ const SETTLE: u64 = 5_000;
 /// Whoever splits them off, the *giver*, goes on with other nodes. When it comes to the place where the results belong,
 /// they are there, or nobody has begun and it takes the siblings back, or somebody is at it: then the giver's whole
 /// run is left here, and whoever finishes the piece goes on with it. So nobody ever waits.
+///
+/// Aligned as a job needs it.
+#[repr(align(8))]
 pub(super) struct Piece<F: Fold, S: Scheme> {
     shared: Link<Shared<F, S>>,
     /// The worker that split it off before anything was known about the nodes, and when.

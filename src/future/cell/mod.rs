@@ -37,7 +37,9 @@ use std::{
 ///
 /// A cell is always used through pointers to all of it: a `&Header` must not be alive when the last
 /// reference may be given up by somebody else.
-#[repr(C)]
+///
+/// Aligned as a job needs it.
+#[repr(C, align(8))]
 pub(super) struct Header {
     /// At the beginning, so that a pointer to it is one to the cell.
     link: Link,

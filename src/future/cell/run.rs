@@ -60,7 +60,7 @@ impl Ticket {
     fn into_job(self) -> Job {
         // SAFETY: `run` takes over the future, which is scheduled; a future that is not done keeps its cell. Whoever made
         // the cell sees to it that any worker may run it.
-        unsafe { Job::new(self.cell.as_ptr().cast_const().cast(), run) }
+        unsafe { Job::new(self.cell.as_ptr().cast_const(), run) }
     }
 
     /// Queues it where it was spawned: on a worker.
@@ -91,10 +91,8 @@ impl Ticket {
         if let Err(refused) = inject(self.into_job()) {
             let (job, share) = (refused.into_inner(), pool.share());
             let end = move || {
-                if let Ok(data) = job.take_data(run) {
-                    // SAFETY: the job was one of ours, and has come back.
-                    unsafe { refuse(cell_of(data), &share) };
-                }
+                // SAFETY: it is the job that was made above, and has come back.
+                unsafe { refuse(cell_of(job.into_data()), &share) };
             };
             // What it drops is anybody's, and not for the middle of a task.
             if !Timer::is_in_passing() {

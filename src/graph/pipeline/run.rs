@@ -267,7 +267,7 @@ impl<'p, 'env> Run<'p, 'env> {
                 .contains(&ptr::from_ref(station))
         );
         // SAFETY: the job is counted, so the run is not over before it has run; stations may be shared.
-        unsafe { Job::new(ptr::from_ref(station).cast(), run_strand) }
+        unsafe { Job::new(ptr::from_ref(station), run_strand) }
     }
 
     /// Queues a strand.

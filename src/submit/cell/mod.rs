@@ -79,7 +79,9 @@ impl From<Cause> for Fate {
 ///
 /// A cell is always used through pointers to all of it: a `&Header` must not be alive when the last
 /// reference may be given up by somebody else.
-#[repr(C)]
+///
+/// Aligned as a job with a mark and a level needs it.
+#[repr(C, align(8))]
 pub(super) struct Header {
     state: State,
     actions: &'static Actions,

@@ -11,7 +11,11 @@ use crate::{
         canary::{Canary, broken},
         unwind::{self, Payload},
     },
-    pool::{job::Job, site::Site, task},
+    pool::{
+        job::{Job, unmarked},
+        site::Site,
+        task,
+    },
     submit::{after, run},
 };
 use std::{
@@ -22,7 +26,7 @@ use std::{
 
 /// Where the level of a ticket is in its pointer.
 const TAG: usize = 0b11;
-const _: () = assert!(align_of::<Header>() > TAG);
+const _: () = assert!(align_of::<Header>() >= 8);
 
 /// A reference in a queue of the pool. Whoever takes it out may run the task, unless the ticket is stale.
 #[must_use = "a task without a ticket is never run"]
@@ -55,22 +59,25 @@ impl Ticket {
         let cell = ManuallyDrop::new(self.cell).cell;
         let tagged = cell.as_ptr().map_addr(|at| at | self.level as usize);
         // SAFETY: `run_ticket` takes over the reference that was just given up; a reference may go to any
-        // thread, and keeps the cell until then.
-        unsafe { Job::new(tagged.cast_const().cast(), run_ticket) }
+        // thread, and keeps the cell until then. A `Header` is aligned to eight bytes.
+        unsafe { Job::marked(tagged.cast_const().cast(), run_ticket) }
     }
 
-    /// The ticket in a job that came back.
+    /// The ticket in a job that came back. None if it is another job.
     pub(in crate::submit) fn from_job(job: Job) -> Option<Self> {
-        let data = job.take_data(run_ticket).ok()?;
-        // SAFETY: the job was a ticket, and will not be run any more.
-        Some(unsafe { Self::from_data(data) })
+        if !job.is_marked() {
+            return None;
+        }
+        // SAFETY: only `into_job` marks jobs; this one was a ticket, and will not be run any more.
+        Some(unsafe { Self::from_data(job.into_data()) })
     }
 
     /// # Safety
     /// `data` comes from a job of `into_job`, whose reference nobody else takes.
     unsafe fn from_data(data: *const ()) -> Self {
         let level = Level::ALL[data.addr() & TAG];
-        let cell = data.map_addr(|at| at & !TAG).cast_mut().cast::<Header>();
+        let cell = unmarked(data).map_addr(|at| at & !TAG);
+        let cell = cell.cast_mut().cast::<Header>();
         let cell = NonNull::new(cell).expect("cells are not at zero");
         Self {
             cell: Ref { cell },
@@ -90,11 +97,12 @@ unsafe fn run_ticket(data: *const (), site: &Site<'_, '_>) {
 
 /// Whether `job` is a ticket that has become useless.
 pub(in crate::submit) fn is_stale(job: &Job) -> bool {
-    let Some(data) = job.data(run_ticket) else {
+    if !job.is_marked() {
         return false;
-    };
-    // SAFETY: the job is a ticket, and still has its reference, which is only borrowed here.
-    let ticket = ManuallyDrop::new(unsafe { Ticket::from_data(data) });
+    }
+    // SAFETY: only `into_job` marks jobs; this one still has its reference, which is only borrowed
+    // here.
+    let ticket = ManuallyDrop::new(unsafe { Ticket::from_data(job.address()) });
     let now = ticket.cell.snapshot();
     !now.is_queued() || now.level() != ticket.level
 }
