@@ -5,7 +5,7 @@ mod support;
 
 use filch::{
     CancelToken, Graph, Pool,
-    graph::{RunOptions, TemplateGraph},
+    graph::{RunOptions, Subflow, TemplateGraph},
 };
 use std::{
     sync::{
@@ -273,6 +273,26 @@ mod subflows {
         }
     }
 
+    fn retain<'env>(sub: &Subflow<'env>, depth: usize, count: &'env AtomicUsize) {
+        sub.retain();
+        match depth {
+            0 => sub.task("leaf", || add(count)),
+            _ => sub.subflow("nest", move |sub| retain(sub, depth - 1, count)),
+        };
+    }
+
+    #[test]
+    fn retained_ones_a_hundred_thousand_deep_are_dropped_on_the_default_stack() {
+        let (pool, count) = (pool(1), counter());
+        let graph = Graph::new();
+        graph.subflow("outermost", |sub| retain(sub, 100_000, &count));
+        let mut plan = graph.plan().unwrap();
+        // The second run drops what the first one has left, and then the plan does.
+        plan.run_on(&pool).unwrap();
+        plan.run_on(&pool).unwrap();
+        assert_eq!(get(&count), 2);
+    }
+
     #[test]
     fn in_a_loop() {
         for pool in pools() {
@@ -423,6 +443,27 @@ mod modules {
             assert_eq!((get(&count), get(&check)), (30, 3));
             assert_eq!(plan.with_inner(number, |inner| inner.len()), Some(10));
         }
+    }
+
+    #[test]
+    fn modules_a_hundred_thousand_deep_are_dropped_on_the_default_stack() {
+        let (drops, count) = (Drops::default(), &counter());
+        let innermost = Graph::new();
+        let kept = drops.value();
+        innermost.task("innermost", move || {
+            let _kept = &kept;
+            add(count);
+        });
+        let mut plan = innermost.plan().unwrap();
+        for _ in 0..100_000 {
+            let graph = Graph::new();
+            graph.module("", plan);
+            plan = graph.plan().unwrap();
+        }
+        plan.run_on(&pool(1)).unwrap();
+        assert_eq!((get(count), drops.seen()), (1, 0));
+        drop(plan);
+        assert_eq!(drops.seen(), 1);
     }
 
     #[test]

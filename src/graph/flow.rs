@@ -19,11 +19,31 @@ use std::{
 
 /// Where the graph of a task is kept while it does not run.
 #[derive(Clone, Default)]
-pub(super) struct Place(Arc<Mutex<Option<Plan<'static>>>>);
+pub(super) struct Place(Arc<Kept>);
+
+/// See [`Place`].
+#[derive(Default)]
+struct Kept(Mutex<Option<Plan<'static>>>);
+
+/// Graphs inside of graphs may be a hundred thousand deep. So they are taken apart before they are
+/// dropped: the stack is not for them.
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let plan = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut plans: Vec<_> = plan.take().into_iter().collect();
+        while let Some(plan) = plans.pop() {
+            let places = &plan.parts.places;
+            plans.extend(places.iter().filter_map(|(_, place)| place.take()));
+            // If a destructor of the user's panics, those that are left are dropped by the list,
+            // each in the same way.
+            drop(plan);
+        }
+    }
+}
 
 impl Place {
     fn lock(&self) -> MutexGuard<'_, Option<Plan<'static>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts a plan there; what was there comes back.
