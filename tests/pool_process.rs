@@ -15,7 +15,7 @@ use std::{
     thread,
     time::Duration,
 };
-use support::{LIMIT, pool, until, within};
+use support::{LIMIT, pool, quiet_panic, until, within};
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -121,4 +121,55 @@ fn a_stream_of_tasks_from_one_worker_to_another_needs_no_more_memory() {
             );
         });
     });
+}
+
+/// Threads of the process.
+fn threads() -> Option<usize> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("Threads:"))?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+#[test]
+fn a_pool_that_cannot_be_built_leaves_no_thread() {
+    let _alone = alone();
+    let Some(before) = threads() else {
+        println!("skipped: the system does not tell");
+        return;
+    };
+    let last_panics = |worker: usize| match worker {
+        0..3 => format!("w{worker}"),
+        _ => quiet_panic("no name"),
+    };
+    let named = |name: fn(usize) -> String| Pool::builder().workers(4).name(name);
+    for _ in 0..10 {
+        let error = named(last_panics).build().unwrap_err();
+        assert!(error.is_init(), "{error}");
+        assert!(error.to_string().contains("no name"), "{error}");
+        // Those that are kept for futures have the last numbers.
+        let kept = Pool::builder().workers(3).future_workers(1);
+        let error = kept.name(last_panics).build().unwrap_err();
+        assert!(error.is_init(), "{error}");
+        let error = named(|worker| format!("w{worker}\0")).build().unwrap_err();
+        assert!(error.is_config(), "{error}");
+        assert!(error.to_string().contains("NUL"), "{error}");
+        let error = filch::Executor::builder()
+            .workers(4)
+            .name(last_panics)
+            .build(|_| (), |(): (), _| {})
+            .unwrap_err();
+        assert!(error.is_init(), "{error}");
+        let error = named(|worker| format!("w{worker}"))
+            .build_on(|thread| {
+                if thread.worker() == 3 {
+                    quiet_panic("no thread");
+                }
+                thread::Builder::new().spawn(|| thread.run()).map(drop)
+            })
+            .unwrap_err();
+        assert!(error.is_init(), "{error}");
+        assert!(error.to_string().contains("no thread"), "{error}");
+    }
+    // Those of `build_on` are not waited for.
+    until("all threads have ended", || threads() == Some(before));
 }

@@ -1,7 +1,10 @@
 //! What can be set about the threads of a crew.
 
-use crate::{engine::sleep::MAX_WORKERS, ground::error::BuildError};
-use std::{fmt, sync::Arc, thread};
+use crate::{
+    engine::sleep::MAX_WORKERS,
+    ground::{error::BuildError, unwind},
+};
+use std::{fmt, ops::Range, sync::Arc, thread};
 
 /// The environment variable that sets the number of workers where the program does not.
 pub const WORKERS_VARIABLE: &str = "FILCH_WORKERS";
@@ -32,7 +35,8 @@ impl Hooks {
 /// The settings of a crew's threads, as methods of a builder with a field `crew: CrewConfig`.
 macro_rules! thread_settings {
     () => {
-        /// The names of the threads; `filch-0`, `filch-1` and so on by default.
+        /// The names of the threads; `filch-0`, `filch-1` and so on by default. A panic in it, or a
+        /// name with a NUL character, makes [`build`](Self::build) fail.
         #[must_use]
         pub fn name(mut self, name: impl Fn(usize) -> String + Send + Sync + 'static) -> Self {
             self.crew.name = Some(std::sync::Arc::new(name));
@@ -89,11 +93,28 @@ impl CrewConfig {
         Ok(workers)
     }
 
-    pub(crate) fn thread_name(&self, worker: usize) -> String {
-        match &self.name {
-            Some(name) => name(worker),
-            None => format!("filch-{worker}"),
+    /// The names of the threads with these numbers: all of them before the first thread is started,
+    /// because the function is the user's.
+    pub(crate) fn thread_names(&self, numbers: Range<usize>) -> Result<Vec<String>, BuildError> {
+        numbers.map(|number| self.thread_name(number)).collect()
+    }
+
+    fn thread_name(&self, number: usize) -> Result<String, BuildError> {
+        let Some(name) = &self.name else {
+            return Ok(format!("filch-{number}"));
+        };
+        let name = unwind::contain(|| name(number)).map_err(|payload| {
+            let error = BuildError::init(number, "name function", &payload);
+            unwind::discard(payload);
+            error
+        })?;
+        // The system's names end at the first of them.
+        if name.contains('\0') {
+            return Err(BuildError::config(format!(
+                "{name:?} is no name for the thread of worker {number}; leave out the NUL character"
+            )));
         }
+        Ok(name)
     }
 }
 

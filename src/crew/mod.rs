@@ -149,6 +149,7 @@ impl<S: Send + 'static> Crew<S> {
         if !numbers.is_empty() {
             thread::reject_undirected("a pool that it has built");
         }
+        let names = config.thread_names(numbers.clone())?;
         let start = Arc::new(Start {
             ready: Latch::new(numbers.len()),
             failed: Mutex::new(None),
@@ -156,8 +157,8 @@ impl<S: Send + 'static> Crew<S> {
         let mut crew = Self {
             threads: Vec::with_capacity(numbers.len()),
         };
-        for id in numbers.clone() {
-            let mut builder = Builder::new().name(config.thread_name(id));
+        for (id, name) in numbers.clone().zip(names) {
+            let mut builder = Builder::new().name(name);
             if let Some(bytes) = config.stack_size {
                 builder = builder.stack_size(bytes);
             }
@@ -195,7 +196,7 @@ impl<S: Send + 'static> Crew<S> {
     /// [`join`](Self::join).
     ///
     /// # Errors
-    /// When `start` does. The threads that it has found before are sent home.
+    /// When `start` fails or panics. The threads that it has found before are sent home.
     pub(crate) fn start_with<T, Q, O, W>(
         workers: Range<usize>,
         config: &CrewConfig,
@@ -211,7 +212,8 @@ impl<S: Send + 'static> Crew<S> {
         W: Work<T, S, Q, O>,
     {
         let (engine, duty) = driving(core, parkers, work);
-        for id in workers {
+        let names = config.thread_names(workers.clone())?;
+        for (id, name) in workers.zip(names) {
             let nobody = Arc::new(Start {
                 ready: Latch::new(1),
                 failed: Mutex::new(None),
@@ -219,14 +221,21 @@ impl<S: Send + 'static> Crew<S> {
             let life = life::<S, _>(id, nobody, config, engine, &duty);
             let thread = PoolThread {
                 worker: id,
-                name: config.thread_name(id),
+                name,
                 stack_size: config.stack_size,
                 life: Box::new(|| drop(life())),
             };
-            if let Err(error) = start(thread) {
-                core.stop();
-                return Err(BuildError::thread(id, error));
-            }
+            let failed = match unwind::contain(|| start(thread)) {
+                Ok(Ok(())) => continue,
+                Ok(Err(error)) => BuildError::thread(id, error),
+                Err(payload) => {
+                    let error = BuildError::init(id, "start function", &payload);
+                    unwind::discard(payload);
+                    error
+                }
+            };
+            core.stop();
+            return Err(failed);
         }
         Ok(Self::of_others())
     }
@@ -300,8 +309,7 @@ fn life<S: 'static, D: Duty<S>>(
                 Some(duty.run(id, state))
             }
             Err(payload) => {
-                let message = unwind::message(&payload).to_owned();
-                report.fail(BuildError::init(id, message));
+                report.fail(BuildError::init(id, "initialiser", &payload));
                 report.ready.count_down();
                 None
             }

@@ -1,5 +1,6 @@
 //! Errors: small, with predicates, and with the refused tasks inside.
 
+use super::unwind::{self, Payload};
 use std::{error::Error, fmt};
 
 /// Why something could not be built.
@@ -28,6 +29,8 @@ enum BuildErrorKind {
     },
     Init {
         worker: usize,
+        /// What panicked.
+        what: &'static str,
         message: String,
     },
 }
@@ -47,9 +50,14 @@ impl BuildError {
         }
     }
 
-    pub(crate) fn init(worker: usize, message: String) -> Self {
+    /// `what` panicked for a worker, with this payload.
+    pub(crate) fn init(worker: usize, what: &'static str, payload: &Payload) -> Self {
         Self {
-            kind: BuildErrorKind::Init { worker, message },
+            kind: BuildErrorKind::Init {
+                worker,
+                what,
+                message: unwind::message(payload).to_owned(),
+            },
         }
     }
 
@@ -65,7 +73,7 @@ impl BuildError {
         matches!(self.kind, BuildErrorKind::Thread { .. })
     }
 
-    /// The initialiser of a worker, or its start hook, panicked.
+    /// The initialiser of a worker, its start hook, or what gives it a name or a thread, panicked.
     #[must_use]
     pub fn is_init(&self) -> bool {
         matches!(self.kind, BuildErrorKind::Init { .. })
@@ -80,9 +88,13 @@ impl fmt::Display for BuildError {
                 f,
                 "could not start the thread of worker {worker}: {source}; ask for fewer workers or a smaller stack"
             ),
-            BuildErrorKind::Init { worker, message } => write!(
+            BuildErrorKind::Init {
+                worker,
+                what,
+                message,
+            } => write!(
                 f,
-                "the initialiser of worker {worker} panicked: {message}; no task was run"
+                "the {what} of worker {worker} panicked: {message}; no task was run"
             ),
         }
     }

@@ -280,7 +280,8 @@ impl PoolBuilder {
     /// Starts the pool.
     ///
     /// # Errors
-    /// When a setting makes no sense, a thread cannot be started, or a start hook panics; with
+    /// When a setting makes no sense, a thread cannot be started, or a start hook or the
+    /// [name](Self::name) function panics; with
     /// [`with_current_thread`](Self::with_current_thread) also when this thread is a worker already.
     pub fn build(self) -> Result<Pool, BuildError> {
         if self.current_thread {
@@ -337,8 +338,8 @@ impl PoolBuilder {
     /// ```
     ///
     /// # Errors
-    /// When a setting makes no sense ([workers for futures](Self::future_workers) among them), or when `start` fails: then the
-    /// threads that it has found before are sent home.
+    /// When a setting makes no sense ([workers for futures](Self::future_workers) among them), or
+    /// when `start` fails or panics: then the threads that it has found before are sent home.
     pub fn build_on(
         mut self,
         start: impl FnMut(PoolThread) -> io::Result<()>,
