@@ -444,3 +444,34 @@ fn a_thread_that_stayed_in_a_pool_goes_on_while_the_pool_ends() {
         }
     });
 }
+
+#[test]
+fn a_shutdown_inside_of_the_pool_by_way_of_another_does_not_wait() {
+    within(LONG, || {
+        let (p, q) = (pool(1), pool(1));
+        let (started, release) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+        let (inside, waits) = mpsc::channel();
+        let (other, first, last) = (q.clone(), started.clone(), release.clone());
+        p.spawn(move || {
+            let sum = other.install(|| {
+                filch::scope(|s| {
+                    s.spawn(|_| {
+                        first.wait();
+                        last.wait();
+                    });
+                    // The worker of the other pool has it; this one waits for it, and looks into
+                    // its box meanwhile.
+                    first.wait();
+                });
+                1
+            });
+            inside.send(sum).unwrap();
+        });
+        // The only worker of `p` is in the middle of a task of `q`.
+        assert_eq!(p.broadcast(|_| q.clone().shutdown()), [()]);
+        assert!(waits.try_recv().is_err());
+        release.wait();
+        assert_eq!(waits.recv(), Ok(1));
+        q.shutdown();
+    });
+}

@@ -6,6 +6,7 @@
 mod bell;
 pub(crate) mod blocks;
 mod builder;
+mod covered;
 mod entered;
 mod guest;
 pub(crate) mod heap;
@@ -376,8 +377,8 @@ impl Owned {
         let inner = &self.inner;
         inner.close();
         // A thread that is in the middle of a task of this pool cannot wait for it.
-        let inside = is_thread_of(Arc::as_ptr(&inner.core) as usize)
-            || Site::with(|site| site.is_some_and(|site| site.is_inside(inner)));
+        let inside =
+            is_thread_of(Arc::as_ptr(&inner.core) as usize) || covered::is_thread_inside(inner);
         if inside {
             // The threads end by themselves, and a call from outside can still wait for them. If there are none, whoever is
             // in the middle of a task runs what is queued when it leaves (`at_place`), and what comes up after that is left

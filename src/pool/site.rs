@@ -4,7 +4,7 @@
     reason = "a thread-local pointer into its own stack, and a cell of its own"
 )]
 
-use super::{Inner, Pool, job::Job, slab::Slab, task};
+use super::{Inner, Pool, covered::cover, job::Job, slab::Slab, task};
 use crate::{
     crew::timer::Timer,
     engine::{Active, Mark, PerWorker, Queue, Retract, Step},
@@ -20,9 +20,12 @@ use std::{
 /// So many jobs ahead of the next one memory is fetched.
 const SOON_AHEAD: u8 = 5;
 
+/// A site of this thread, or null. The lifetimes are erased.
+pub(super) type SitePointer = *const Site<'static, 'static>;
+
 thread_local! {
     /// The innermost site of this thread, or null.
-    static CURRENT: Cell<*const Site<'static, 'static>> = const { Cell::new(ptr::null()) };
+    pub(super) static CURRENT: Cell<SitePointer> = const { Cell::new(ptr::null()) };
 }
 
 /// A worker of a pool in the middle of a task, on this thread.
@@ -53,7 +56,7 @@ pub(crate) struct Site<'w, 'c> {
 }
 
 /// Puts back the site that was current before.
-struct Restore(*const Site<'static, 'static>);
+pub(super) struct Restore(pub(super) SitePointer);
 
 impl Drop for Restore {
     fn drop(&mut self) {
@@ -148,9 +151,8 @@ impl<'w, 'c> Site<'w, 'c> {
     pub(super) fn wake_due(&self) {
         // Where others are left alone, so are their futures: there may be a lock around this.
         if !self.waits_alone() {
-            let _restore = Restore(CURRENT.replace(ptr::null()));
             let _aside = task::set_aside();
-            Timer::global().wake_due();
+            cover(ptr::null(), || Timer::global().wake_due());
         }
     }
 
@@ -165,7 +167,7 @@ impl<'w, 'c> Site<'w, 'c> {
             if ptr::eq(site.pool, pool) {
                 // The innermost site of its pool: nobody has borrowed it, because the thread is in a call
                 // to another pool, in the middle of its task.
-                return site.as_current(f);
+                return site.as_covering(f);
             }
             other = site.other;
         }
@@ -475,6 +477,6 @@ impl<'w, 'c> Site<'w, 'c> {
     pub(crate) fn help_below(&self) -> bool {
         // Nobody has borrowed them, as in `on_outer`.
         self.below()
-            .any(|site| site.as_current(|site| site.help_in_wait(1) > 0))
+            .any(|site| site.as_covering(|site| site.help_in_wait(1) > 0))
     }
 }

@@ -209,7 +209,7 @@ impl Site<'_, '_> {
             return false;
         };
         self.active().settle();
-        site.as_current(|site| site.run(job));
+        site.as_covering(|site| site.run(job));
         true
     }
 

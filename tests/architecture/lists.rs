@@ -12,6 +12,7 @@ pub(super) const UNSAFE_FILES: &[&str] = &[
     "src/engine/deque/owner.rs",
     "src/clock/timeout.rs",
     "src/pool/blocks.rs",
+    "src/pool/covered.rs",
     "src/pool/job.rs",
     "src/pool/site.rs",
     "src/pool/pending.rs",
