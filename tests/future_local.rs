@@ -481,3 +481,36 @@ fn a_group_that_lets_all_go_starts_anew() {
         assert!(group.is_empty());
     });
 }
+
+/// Polls a set with a future that spawns another one, when the thread ends.
+struct AtTheEnd;
+
+impl Drop for AtTheEnd {
+    fn drop(&mut self) {
+        let sum = LocalSet::new().block_on(async {
+            let one = spawn_local(async {
+                yield_now().await;
+                1
+            });
+            one.await.unwrap() + 1
+        });
+        assert_eq!(sum, 2);
+    }
+}
+
+thread_local! {
+    static AT_THE_END: AtTheEnd = const { AtTheEnd };
+}
+
+#[test]
+fn a_set_in_the_destructor_of_a_thread_local() {
+    support::in_a_child("a_set_in_the_destructor_of_a_thread_local", || {
+        thread::spawn(|| {
+            // Destructors run in the opposite order, so those of this library before this one.
+            AT_THE_END.with(|_| ());
+            LocalSet::new().block_on(async { spawn_local(async {}).await.unwrap() });
+        })
+        .join()
+        .unwrap();
+    });
+}

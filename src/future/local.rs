@@ -20,7 +20,7 @@ use std::{
     collections::{HashMap, VecDeque},
     fmt,
     future::poll_fn,
-    mem,
+    mem::{self, ManuallyDrop},
     pin::{Pin, pin},
     rc::{Rc, Weak},
     sync::{Arc, PoisonError},
@@ -219,8 +219,10 @@ struct Inside {
 }
 
 thread_local! {
-    /// The set that this thread polls.
-    static CURRENT: RefCell<Option<Rc<Inside>>> = const { RefCell::new(None) };
+    /// The set that this thread polls. Without a destructor, so that a set can be polled in the
+    /// destructors of other thread-locals; there is nothing in it while no set is polled.
+    static CURRENT: ManuallyDrop<RefCell<Option<Rc<Inside>>>> =
+        const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
 /// Puts back the set that was current before.
@@ -230,7 +232,7 @@ impl Drop for Restore {
     fn drop(&mut self) {
         let before = self.0.take();
         // Dropped when the cell is free again.
-        let _this = CURRENT.try_with(|current| current.replace(before));
+        let _this = CURRENT.with(|current| current.replace(before));
     }
 }
 
@@ -249,8 +251,7 @@ impl Inside {
 
     fn as_current(self: &Rc<Self>) -> Restore {
         let this = Some(self.clone());
-        let before = CURRENT.try_with(|current| current.replace(this));
-        Restore(before.ok().flatten())
+        Restore(CURRENT.with(|current| current.replace(this)))
     }
 
     fn spawn<F: Future + 'static>(self: &Rc<Self>, future: F) -> LocalHandle<F::Output> {
@@ -516,8 +517,7 @@ impl fmt::Debug for LocalSet {
 /// When there is none: in a task or a future of a pool, or in a plain [`block_on`](crate::block_on()).
 #[track_caller]
 pub fn spawn_local<F: Future + 'static>(future: F) -> LocalHandle<F::Output> {
-    let current = CURRENT.try_with(|current| current.borrow().clone());
-    match current.ok().flatten() {
+    match CURRENT.with(|current| current.borrow().clone()) {
         Some(inside) => inside.spawn(future),
         None => panic!(
             "`spawn_local` outside of a `LocalSet`: call it inside of `LocalSet::run_until` or \
