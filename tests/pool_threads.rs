@@ -6,6 +6,7 @@ mod support;
 use filch::{Pool, PoolThread, current_worker};
 use std::{
     io,
+    panic::{self, AssertUnwindSafe},
     sync::{
         Arc, Barrier, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -473,5 +474,105 @@ fn a_shutdown_inside_of_the_pool_by_way_of_another_does_not_wait() {
         release.wait();
         assert_eq!(waits.recv(), Ok(1));
         q.shutdown();
+    });
+}
+
+/// Calls `f`, which must panic because a worker has no thread, and says which.
+#[track_caller]
+fn missing<R>(f: impl FnOnce() -> R) -> usize {
+    let payload = panic::catch_unwind(AssertUnwindSafe(f)).err();
+    let payload = payload.expect("a worker is missing");
+    let text = payload.downcast_ref::<String>().expect("a text").clone();
+    assert!(text.contains("has no thread"), "{text}");
+    let number = text.split(' ').nth(1).unwrap();
+    number.parse().unwrap()
+}
+
+#[test]
+fn a_broadcast_to_a_worker_whose_thread_was_dropped_panics() {
+    within(LONG, || {
+        let mut kept = vec![];
+        let pool = Pool::builder()
+            .workers(2)
+            .build_on(|thread| match thread.worker() {
+                0 => thread::Builder::new().spawn(|| thread.run()).map(drop),
+                _ => {
+                    kept.push(thread);
+                    Ok(())
+                }
+            })
+            .unwrap();
+        let calls = AtomicUsize::new(0);
+        let count = |worker| {
+            assert_eq!(worker, 0);
+            calls.fetch_add(1, Ordering::Relaxed);
+        };
+        thread::scope(|s| {
+            // What waits already when it is dropped does not wait any more.
+            let waits = s.spawn(|| missing(|| pool.broadcast(count)));
+            while calls.load(Ordering::Relaxed) == 0 {
+                thread::yield_now();
+            }
+            drop(kept);
+            assert_eq!(waits.join().unwrap(), 1);
+        });
+        assert_eq!(missing(|| pool.broadcast(count)), 1);
+        assert_eq!(missing(|| pool.install(|| filch::broadcast(count))), 1);
+        let spawned = || pool.scope(|s| s.spawn_broadcast(|_, worker| count(worker)));
+        assert_eq!(missing(spawned), 1);
+        assert_eq!(calls.into_inner(), 4, "the other one was called each time");
+        assert_eq!(pool.on_worker(current_worker), Some(0));
+    });
+}
+
+#[test]
+fn without_a_thread_of_the_pool_the_caller_is_all_there_is() {
+    within(LONG, || {
+        let mut kept = vec![];
+        let pool = Pool::builder()
+            .workers(2)
+            .build_on(|thread| {
+                kept.push(thread);
+                Ok(())
+            })
+            .unwrap();
+        thread::scope(|s| {
+            let waits = s.spawn(|| pool.on_worker(|| thread::current().id()));
+            // Until it waits, or at least most often.
+            thread::sleep(Duration::from_millis(20));
+            kept.clear();
+            waits.join().unwrap();
+        });
+        let here = thread::current().id();
+        assert_eq!(pool.on_worker(|| thread::current().id()), here);
+        let mut seen = None;
+        pool.in_place_scope(|s| s.spawn(|_| seen = Some(thread::current().id())));
+        assert_eq!(seen, Some(here));
+        assert!(missing(|| pool.broadcast(|_| ())) < 2);
+    });
+}
+
+#[test]
+fn a_pool_goes_on_without_the_thread_that_built_it() {
+    within(LONG, || {
+        let (end, ended) = mpsc::channel();
+        let builder = Pool::builder().workers(2).with_current_thread();
+        let builder = builder.on_exit(move |worker| end.send(worker).unwrap());
+        let build = move || {
+            let pool = builder.build().unwrap();
+            assert_eq!(pool.broadcast(|worker| worker), [0, 1]);
+            pool
+        };
+        let pool = thread::spawn(build).join().unwrap();
+        assert_eq!(missing(|| pool.broadcast(|_| ())), 0);
+        assert_eq!(pool.on_worker(current_worker), Some(1));
+        drop(pool);
+        assert_eq!(ended.recv(), Ok(1), "the other thread ends");
+
+        let build = || Pool::builder().workers(1).with_current_thread().build();
+        let pool = thread::spawn(build).join().unwrap().unwrap();
+        let here = thread::current().id();
+        assert_eq!(pool.on_worker(|| thread::current().id()), here);
+        assert_eq!(missing(|| pool.broadcast(|_| ())), 0);
     });
 }

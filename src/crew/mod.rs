@@ -16,6 +16,7 @@ pub use config::{CrewConfig, WORKERS_VARIABLE};
 pub use current::current_worker;
 pub(crate) use current::{is_thread_of, stay};
 pub(crate) use parker::Parkers;
+use seat::Life;
 pub use seat::PoolThread;
 pub use timer::TimerError;
 
@@ -45,6 +46,9 @@ pub trait Work<T: Send, S, Q: Strategy, O: Observer>: Send + Sync + 'static {
 
     /// A worker goes home: there is nothing left to do, and there will be nothing.
     fn end(&self) {}
+
+    /// A worker has left before its first task, because it gets no thread.
+    fn lose(&self) {}
 }
 
 /// What the threads of a crew do.
@@ -223,7 +227,10 @@ impl<S: Send + 'static> Crew<S> {
                 worker: id,
                 name,
                 stack_size: config.stack_size,
-                life: Box::new(|| drop(life())),
+                life: Some(Life {
+                    run: Box::new(|| drop(life())),
+                    leave: leave(id, core, work),
+                }),
             };
             let failed = match unwind::contain(|| start(thread)) {
                 Ok(Ok(())) => continue,
@@ -285,6 +292,26 @@ fn driving<T: Send, Q: Strategy, O: Observer, W>(
         work: work.clone(),
     });
     (Arc::as_ptr(core) as usize, duty)
+}
+
+/// What is done for a worker that gets no thread: it leaves, so that others get what was sent to
+/// it.
+fn leave<T, S, Q, O, W>(
+    id: usize,
+    core: &Arc<Core<T, Q, O>>,
+    work: &Arc<W>,
+) -> Box<dyn FnOnce() + Send>
+where
+    T: Send + 'static,
+    Q: Strategy,
+    O: Observer + Send + Sync + 'static,
+    W: Work<T, S, Q, O>,
+{
+    let (core, work) = (core.clone(), work.clone());
+    Box::new(move || {
+        drop(core.enter(id));
+        work.lose();
+    })
 }
 
 /// What the thread with the number `id` does, from its first hook to its last.

@@ -52,6 +52,7 @@ mod idle;
 mod injector;
 mod inside;
 pub mod lanes;
+mod leave;
 mod post;
 pub mod queue;
 pub mod sleep;

@@ -466,7 +466,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         going_on
     }
 
-    fn become_idle(&mut self) {
+    pub(super) fn become_idle(&mut self) {
         if !self.idle {
             self.idle = true;
             // Its queue is empty.
@@ -607,31 +607,6 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             Awake::Woken => Phase::Searching,
             Awake::ByItself => Phase::Active,
         };
-    }
-}
-
-impl<T: Send, Q: Strategy, O: Observer> Drop for Worker<'_, T, Q, O> {
-    fn drop(&mut self) {
-        self.leave_search();
-        let core = self.core;
-        let mut own = Vec::new();
-        own.append(&mut core.posts[self.id].close(core.flags()));
-        self.queue.drain_own(|task| own.push(task));
-        let handed_on = own.len();
-        if handed_on > 0 && !broken(Canary::LeaveDrop) {
-            core.injector.push_always(own);
-        }
-        if core.has_work() {
-            // Not only for what we hand on: where the queue is shared, we may have pushed tasks for
-            // which nobody was woken, because we were there to run them.
-            core.notify(self.id);
-        }
-        self.become_idle();
-        core.observer.event(self.id, Event::Left { handed_on });
-        let verdict = self.rest();
-        core.conclude(verdict);
-        // Release: pairs with the acquire in `Core::abandoned`.
-        core.present.fetch_sub(1, Ordering::Release);
     }
 }
 

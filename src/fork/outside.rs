@@ -81,7 +81,8 @@ impl Pool {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     ///
-    /// In a pool without threads, or one that has been shut down, the caller is all there is, and calls `f`.
+    /// In a pool without threads, or one that has been shut down, or whose threads were all
+    /// [dropped](crate::PoolThread) or have ended, the caller is all there is, and calls `f`.
     ///
     /// # Panics
     /// When `f` does.

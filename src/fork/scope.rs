@@ -1,7 +1,7 @@
 //! Tasks that borrow from the stack of the one who waits for them.
 #![expect(unsafe_code, reason = "tasks that point into the frame of `scope`")]
 
-use super::outside::Signal;
+use super::{outside::Signal, spawn::require_worker};
 use crate::{
     ground::unwind::{self, Payload},
     pool::{
@@ -351,7 +351,7 @@ impl<'scope> Scope<'scope> {
         // SAFETY: as in `spawn`.
         let task = unsafe { self.wrap(task) };
         // SAFETY: as in `spawn`.
-        self.pool().submit(unsafe { heap::shared(task) });
+        self.pool().submit_awaited(unsafe { heap::shared(task) });
     }
 
     fn pool(&self) -> &Inner {
@@ -453,7 +453,12 @@ impl<'scope> Scope<'scope> {
                 let task = task.clone();
                 self.state.add(site);
                 // SAFETY: as in `spawn`.
-                let task = unsafe { self.wrap(move |scope| task(scope, worker)) };
+                let task = unsafe {
+                    self.wrap(move |scope| {
+                        require_worker(scope.pool().number(), worker);
+                        task(scope, worker);
+                    })
+                };
                 // SAFETY: as in `spawn`.
                 let job = unsafe { heap::shared(task) };
                 pool.send_from(site, worker, job);

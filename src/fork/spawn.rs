@@ -4,7 +4,6 @@
 use super::outside::Signal;
 use crate::{
     ground::{
-        error::Refused,
         thread,
         unwind::{self, Payload},
     },
@@ -147,7 +146,9 @@ pub fn isolate<R>(f: impl FnOnce() -> R) -> R {
 /// ```
 ///
 /// # Panics
-/// When one of the calls panics, after all of them are done.
+/// When one of the calls panics, after all of them are done; also when a worker has no thread,
+/// because its [`PoolThread`](crate::PoolThread) was dropped or the thread that built the pool has
+/// ended.
 pub fn broadcast<R: Send>(f: impl Fn(usize) -> R + Sync) -> Vec<R> {
     Site::with(|site| match site {
         Some(site) => broadcast_on(site, f),
@@ -212,9 +213,13 @@ impl Inner {
     ) {
         let task = Arc::new(task);
         for worker in 0..answers(self) {
-            let task = task.clone();
+            let (task, pool) = (task.clone(), self.number());
+            let task = move || {
+                require_worker(pool, worker);
+                task(worker);
+            };
             // SAFETY: as in `spawn_on`.
-            let job = unsafe { heap::shared(detached(move || task(worker))) };
+            let job = unsafe { heap::shared(detached(task)) };
             self.send_from(site, worker, job);
         }
     }
@@ -230,31 +235,27 @@ impl Inner {
     }
 
     fn send_from_outside(&self, worker: usize, job: Job) {
-        if let Err(refused) = self.core().send(worker, job) {
-            let _aside = task::set_aside();
-            // Shut down: nobody else is there.
-            self.as_guest(|site| refused.into_inner().run(site));
-        }
+        self.queue_or_run(job, |job| self.core().send(worker, job));
     }
 
     /// Queues a job from a thread that is no worker of this pool.
     pub(crate) fn submit(&self, job: Job) {
-        self.or_run(self.core().inject(job));
-    }
-
-    /// The same for whoever will wait for it: if everybody sleeps, the first worker runs it, time and again.
-    pub(super) fn submit_near(&self, job: Job) {
-        self.or_run(self.core().inject_near(0, job));
-    }
-
-    /// Runs a job that was refused.
-    fn or_run(&self, queued: Result<(), Refused<Job>>) {
-        if let Err(refused) = queued {
+        if let Err(refused) = self.core().inject(job) {
             // Not part of the task that the caller is in.
             let _aside = task::set_aside();
             // Shut down: there is nobody else to do it.
             self.as_guest(|site| refused.into_inner().run(site));
         }
+    }
+
+    /// The same for a caller that waits for it.
+    pub(super) fn submit_awaited(&self, job: Job) {
+        self.queue_or_run(job, |job| self.core().inject(job));
+    }
+
+    /// The same: if all workers sleep, the first one runs it, time and again.
+    pub(super) fn submit_near(&self, job: Job) {
+        self.queue_or_run(job, |job| self.core().inject_near(0, job));
     }
 }
 
@@ -282,6 +283,14 @@ impl<R> Answers<R> {
         *self.place(worker) = Some(answer);
     }
 
+    /// The same on the thread of `worker`, which has been sent for.
+    fn ask_there(&self, pool: &Inner, worker: usize, f: &impl Fn(usize) -> R) {
+        self.ask(worker, &|worker| {
+            require_worker(pool.number(), worker);
+            f(worker)
+        });
+    }
+
     /// All answers; or the first panic, when there is one, while the others are told to `pool`.
     fn all(self, pool: &Inner) -> Vec<R> {
         let (mut values, mut panic) = (Vec::new(), None);
@@ -300,6 +309,22 @@ impl<R> Answers<R> {
     }
 }
 
+/// Panics if this thread runs what was sent to `worker` of the pool of that number in its place,
+/// because that worker has no thread. In a pool that has been shut down callers do that.
+pub(super) fn require_worker(pool: u32, worker: usize) {
+    Site::with(|site| {
+        let Some(site) = site.filter(|site| site.pool().number() == pool) else {
+            return;
+        };
+        let is_closed = site.pool().threads() == 0 || !site.pool().core().is_open();
+        assert!(
+            site.worker() == worker || is_closed,
+            "worker {worker} of the pool has no thread: its `PoolThread` was dropped before it \
+             ran, or the thread that built the pool has ended"
+        );
+    });
+}
+
 /// How many answers a broadcast of `pool` has; only the caller is there in a pool without threads.
 fn answers(pool: &Inner) -> usize {
     pool.threads().max(1)
@@ -315,7 +340,9 @@ fn broadcast_on<R: Send>(site: &Site<'_, '_>, f: impl Fn(usize) -> R + Sync) -> 
     let (f, answers_ref) = (&f, &answers);
     super::scope::scope_on(site, |scope| {
         for worker in (0..workers).filter(|&worker| worker != own && !alone) {
-            scope.send(site, worker, move |_| answers_ref.ask(worker, f));
+            scope.send(site, worker, move |_| {
+                answers_ref.ask_there(pool, worker, f)
+            });
         }
         for worker in (0..workers).filter(|&worker| worker == own || alone) {
             answers_ref.ask(worker, f);
@@ -348,7 +375,9 @@ fn broadcast_from_outside<R: Send>(pool: &Inner, f: impl Fn(usize) -> R + Sync) 
     };
     let f = &f;
     for worker in 0..pool.threads() {
-        let ask = move |call: &Outside<R>, _: &Site<'_, '_>| call.answers.ask(worker, f);
+        let ask = move |call: &Outside<R>, site: &Site<'_, '_>| {
+            call.answers.ask_there(site.pool(), worker, f);
+        };
         // SAFETY: the signal waits for as many jobs as there are workers. `f` and the call live in
         // this frame, which does not end before every job has counted the signal down: nothing in
         // between unwinds, and every job that is sent is run.

@@ -2,6 +2,7 @@
 
 use super::{
     GLOBAL, Inner, Owned, PanicHandler, Pool, TaskOverflow, Tasks,
+    absent::Absent,
     guest::{GUESTS, Guests},
     job::Job,
     kept::Kept,
@@ -55,6 +56,8 @@ pub struct PoolBuilder {
     task_latencies: bool,
     on_panic: Option<PanicHandler>,
     current_thread: bool,
+    /// The threads are not started by the pool.
+    on_others: bool,
     clock: Clock,
     future_workers: usize,
     stands_for: Option<Arc<Inner>>,
@@ -72,6 +75,7 @@ impl PoolBuilder {
             task_latencies: false,
             on_panic: None,
             current_thread: false,
+            on_others: false,
             clock: Clock::real(),
             future_workers: 0,
             stands_for: None,
@@ -261,7 +265,9 @@ impl PoolBuilder {
     /// Makes the calling thread worker 0 of the pool, for good. It is in no loop: it runs tasks while it waits for something
     /// in a call, such as [`join`](crate::join()) or [`scope`](crate::scope()), and in [`yield_now`](crate::yield_now()). Hooks do not run
     /// on it. Such a pool is never freed, and its other threads end only if its last handle is dropped on this thread, outside of
-    /// any task. From then on the thread is the only worker of a pool of its own.
+    /// any task, or after the thread has ended. From then on the thread is the only worker of a
+    /// pool of its own. When the thread ends before, the pool goes on with one worker less, as with
+    /// a [`PoolThread`] that was dropped.
     ///
     /// ```
     /// # std::thread::spawn(|| {
@@ -364,6 +370,7 @@ impl PoolBuilder {
             }));
         }
         let config = self.crew.clone();
+        self.on_others = true;
         let pool = self.assemble(|inner, work| {
             let (core, parkers) = (&inner.core, &inner.parkers);
             let workers = usize::from(current)..inner.threads;
@@ -377,9 +384,9 @@ impl PoolBuilder {
 
     /// Makes the calling thread, which has been a worker of `before`, the only one of a pool that has no handle.
     pub(super) fn stand_alone(before: &Inner) {
-        let pool = Self::new()
-            .like(before)
-            .workers(1)
+        let mut builder = Self::new().like(before).workers(1);
+        builder.on_others = true;
+        let pool = builder
             .assemble(|_, _| Ok(Crew::of_others()))
             .expect("there is nothing to start");
         pool.inner().adopt_current_thread();
@@ -429,6 +436,7 @@ impl PoolBuilder {
             slabs: (0..places).map(|_| Slab::new()).collect(),
             reserve: Reserve::default(),
             threads,
+            absent: self.on_others.then(Absent::default),
             tasks: Tasks::new(
                 self.task_capacity,
                 self.overflow,
@@ -502,5 +510,9 @@ impl Work<Job, (), PerWorker, Counters> for Jobs {
         if let Some(kept) = self.0.kept() {
             kept.end();
         }
+    }
+
+    fn lose(&self) {
+        self.0.lose_unstarted();
     }
 }

@@ -4,19 +4,32 @@
 //! thread takes one of the spare places, works like everybody else until its call is done, and leaves; what
 //! is left in its queue goes to the others. When all places are taken, the caller does its work alone.
 
-use super::{Inner, Pool, PoolBuilder, builder::Jobs, site::Site, task};
+use super::{Inner, Pool, PoolBuilder, absent::end_stay, builder::Jobs, site::Site, task};
 use crate::{
     crew::{Rounds, drive, stay},
     engine::Step,
     ground::{
         sync::{AtomicU64, Ordering},
-        thread,
+        thread, unwind,
     },
 };
 use std::{ptr, sync::Arc};
 
 /// Places for threads from outside, at the same time.
 pub(super) const GUESTS: usize = 32;
+
+thread_local! {
+    /// Used on a thread that stays in a pool, so that the pool learns of its end.
+    static STAYS: Stays = const { Stays };
+}
+
+struct Stays;
+
+impl Drop for Stays {
+    fn drop(&mut self) {
+        unwind::or_abort(end_stay);
+    }
+}
 
 /// Which of the spare places are free: one bit each.
 #[derive(Debug)]
@@ -136,6 +149,8 @@ impl Inner {
         stay(Arc::as_ptr(&inner.core) as usize, Some(0));
         let worker = Box::leak(Box::new(inner.core.enter(0)));
         Site::stay(worker.stay(), inner);
+        // In the destructor of a thread-local that comes later it is too late for that.
+        let _ = STAYS.try_with(|_| ());
     }
 
     /// All places are taken: the caller works alone, in a pool of its own.

@@ -3,6 +3,7 @@
 //! The engine over a two-word job, plus threads. The faces ([`fork`](mod@crate::fork) and those to come) make
 //! jobs; they all share these workers.
 
+mod absent;
 mod bell;
 pub(crate) mod blocks;
 mod builder;
@@ -52,6 +53,7 @@ use crate::{
     },
     observe::{Counters, Metrics},
 };
+use absent::Absent;
 use guest::Guests;
 use job::Job;
 use kept::Kept;
@@ -74,6 +76,8 @@ pub(crate) struct Inner {
     slabs: Box<[Slab]>,
     reserve: Reserve,
     threads: usize,
+    /// If its threads are others': how many of them it has to do without.
+    absent: Option<Absent>,
     tasks: Tasks,
     number: registry::Number,
     /// Futures that wait.

@@ -1,0 +1,53 @@
+//! How a worker leaves: what waits for it is handed on.
+
+use super::{
+    active::Active,
+    event::{Event, Observer},
+    queue::{Queue, Strategy},
+    worker::Worker,
+};
+use crate::ground::{
+    canary::{Canary, broken},
+    sync::Ordering,
+};
+
+impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
+    fn leave(&mut self) {
+        self.leave_search();
+        let core = self.core;
+        let mut own = Vec::new();
+        own.append(&mut core.posts[self.id].close(core.flags()));
+        self.queue.drain_own(|task| own.push(task));
+        let handed_on = own.len();
+        if handed_on > 0 && !broken(Canary::LeaveDrop) {
+            core.injector.push_always(own);
+        }
+        if core.has_work() {
+            // Not only for what we hand on: where the queue is shared, we may have pushed tasks for
+            // which nobody was woken, because we were there to run them.
+            core.notify(self.id);
+        }
+        self.become_idle();
+        core.observer.event(self.id, Event::Left { handed_on });
+        let verdict = self.rest();
+        core.conclude(verdict);
+        // Release: pairs with the acquire in `Core::abandoned`.
+        core.present.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl<T: Send, Q: Strategy, O: Observer> Drop for Worker<'_, T, Q, O> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl<T: Send, Q: Strategy, O: Observer> Active<'_, '_, T, Q, O> {
+    /// The task of [`Worker::stay`] is finished, and the worker leaves, as when it is dropped. For
+    /// a worker that is never dropped: to be called once, as the last thing that is done with it,
+    /// and not after [`retire`](Self::retire).
+    pub fn leave(&mut self) {
+        self.worker.count -= 1;
+        self.worker.leave();
+    }
+}
