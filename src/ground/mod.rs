@@ -14,3 +14,4 @@ pub mod sys;
 pub(crate) mod sys;
 pub(crate) mod thread;
 pub mod unwind;
+pub(crate) mod word;

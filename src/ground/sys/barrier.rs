@@ -9,11 +9,12 @@
 //! Which of the two it is gets decided once for the process, by the first [`prepare`], and never
 //! changes: a `light` that stops only the compiler must never meet a `heavy` that is only a fence.
 #![cfg_attr(
-    all(target_os = "linux", not(filch_loom)),
+    all(target_os = "linux", not(any(filch_loom, filch_tsan, miri))),
     expect(unsafe_code, reason = "the membarrier system call")
 )]
 
-#[cfg(all(not(target_os = "linux"), not(filch_loom)))]
+/// Also for Miri, which has no such call, and for ThreadSanitizer, which does not understand it.
+#[cfg(all(any(not(target_os = "linux"), filch_tsan, miri), not(filch_loom)))]
 mod fences {
     use crate::ground::sync::fence_seq_cst;
 
@@ -148,7 +149,7 @@ pub mod model {
     }
 }
 
-#[cfg(all(target_os = "linux", not(filch_loom)))]
+#[cfg(all(target_os = "linux", not(any(filch_loom, filch_tsan, miri))))]
 mod membarrier {
     use super::Kind;
     use crate::ground::sync::{
@@ -179,17 +180,20 @@ mod membarrier {
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) }
     }
 
+    /// Whether the kernel offers the barrier, and has made one.
+    fn register() -> bool {
+        let offered = call(QUERY);
+        let wanted = libc::c_long::from(PRIVATE_EXPEDITED | REGISTER_PRIVATE_EXPEDITED);
+        offered > 0
+            && offered & wanted == wanted
+            && call(REGISTER_PRIVATE_EXPEDITED) == 0
+            && call(PRIVATE_EXPEDITED) == 0
+    }
+
     pub(crate) fn prepare() -> Kind {
         *KIND.get_or_init(|| {
             let forced = std::env::var_os("FILCH_BARRIER").is_some_and(|v| v == "fence");
-            let offered = call(QUERY);
-            let wanted = libc::c_long::from(PRIVATE_EXPEDITED | REGISTER_PRIVATE_EXPEDITED);
-            let usable = !forced
-                && offered > 0
-                && offered & wanted == wanted
-                && call(REGISTER_PRIVATE_EXPEDITED) == 0
-                && call(PRIVATE_EXPEDITED) == 0;
-            if usable {
+            if !forced && register() {
                 // Relaxed: see `FENCES`.
                 FENCES.store(false, Ordering::Relaxed);
                 Kind::Process
@@ -236,9 +240,9 @@ mod membarrier {
     }
 }
 
-#[cfg(all(not(target_os = "linux"), not(filch_loom)))]
+#[cfg(all(any(not(target_os = "linux"), filch_tsan, miri), not(filch_loom)))]
 pub(crate) use fences::{heavy, light, pass, prepare};
-#[cfg(all(target_os = "linux", not(filch_loom)))]
+#[cfg(all(target_os = "linux", not(any(filch_loom, filch_tsan, miri))))]
 pub(crate) use membarrier::{heavy, light, pass, prepare};
 #[cfg(filch_loom)]
 pub(crate) use model::{heavy, light, pass, prepare};

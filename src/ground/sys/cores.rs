@@ -1,6 +1,6 @@
 //! Which cores a thread may run on.
 #![cfg_attr(
-    target_os = "linux",
+    all(target_os = "linux", not(miri)),
     expect(
         unsafe_code,
         reason = "calls of the system that the standard library does not have"
@@ -12,13 +12,13 @@
 /// A thread inherits the cores of the one that starts it. One that is there for everybody should not stay on the core that a
 /// worker was pinned to, because that worker happened to need it first.
 pub(crate) fn as_first_thread() {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     if let Some(cores) = linux::cores_of(linux::first_thread()) {
         linux::restrict_to(&cores);
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 mod linux {
     use libc::{cpu_set_t, pid_t};
 

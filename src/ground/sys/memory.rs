@@ -1,6 +1,6 @@
 //! What the system and the processor can be told about memory that will be needed.
 #![cfg_attr(
-    any(target_os = "linux", target_arch = "x86_64"),
+    all(any(target_os = "linux", target_arch = "x86_64"), not(miri)),
     expect(
         unsafe_code,
         reason = "a system call and an instruction that take an address"
@@ -37,17 +37,17 @@ pub(crate) fn shrink<T>(list: &mut Vec<T>) {
 /// Tells the processor that what is at `place` will be needed soon.
 #[inline(always)]
 pub(crate) fn fetch<T>(place: *const T) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a hint about any address, valid or not; every processor of this kind has it.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = place;
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 fn advise(start: *const u8, bytes: usize) {
     /// The small pages of all systems that have large ones divide this, or else the call fails.
     const SMALL: usize = 4096;
@@ -62,7 +62,7 @@ fn advise(start: *const u8, bytes: usize) {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", not(miri))))]
 fn advise(_start: *const u8, _bytes: usize) {}
 
 #[cfg(test)]
