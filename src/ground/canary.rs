@@ -171,6 +171,8 @@ pub enum Canary {
     LoopAlarm = 154,
     /// A scan combines the totals of its segments on a thread that is not on the pool.
     LoopStray = 155,
+    /// The block of a task, future or job is read after it was freed.
+    BlockUse = 160,
 }
 
 #[cfg(any(filch_loom, filch_canary))]

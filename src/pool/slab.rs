@@ -4,6 +4,7 @@
     reason = "hands out raw blocks, and a cell of the worker's own"
 )]
 
+use super::blocks::RECYCLED;
 use std::{
     alloc::Layout,
     cell::UnsafeCell,
@@ -63,10 +64,10 @@ impl Slab {
         }
     }
 
-    /// Whether a `T` fits into a block.
+    /// Whether a `T` fits into a block. Where blocks are not recycled none does.
     pub(crate) const fn fits<T>() -> bool {
         let layout = Layout::new::<T>();
-        layout.size() <= Self::BLOCK && layout.align() <= align_of::<Block>()
+        RECYCLED && layout.size() <= Self::BLOCK && layout.align() <= align_of::<Block>()
     }
 
     /// A block for a `T`.
