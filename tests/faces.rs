@@ -5,8 +5,10 @@
 //! every queue, so that Miri and the sanitizers can see a use after free, a double drop or a leak.
 
 use filch::{
-    Budget, Budgets, CancelToken, Executor, Fold, Graph, Pool, Priority, fold,
-    fold::Tasks,
+    Budget, Budgets, CancelToken, Executor, Fold, Graph, Pool, Priority,
+    engine::PerWorker,
+    fold,
+    fold::{AtTheEnd, Each, Lazy, Tasks},
     future::{LocalSet, yield_now},
     graph::{Pipeline, Semaphore, SharedPlan},
     time::{self, PausedClock},
@@ -15,7 +17,7 @@ use std::{
     cell::Cell,
     rc::Rc,
     sync::{
-        Arc, Mutex,
+        Arc, Barrier, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
@@ -24,7 +26,25 @@ use std::{
 
 /// Two workers: one to queue, one to steal.
 fn pool() -> Pool {
+    #[cfg(filch_canary)]
+    canary::set_as_asked();
     Pool::builder().workers(2).spin_rounds(2).build().unwrap()
+}
+
+/// The gate asks for a defect with `FILCH_CANARY=name`, and the checker must then report it.
+#[cfg(filch_canary)]
+mod canary {
+    use filch::ground::canary::{Canary, set};
+
+    pub(crate) fn set_as_asked() {
+        let canary = match std::env::var("FILCH_CANARY").as_deref() {
+            Ok("BlockUse") => Canary::BlockUse,
+            Ok("FoldArrive") => Canary::FoldArrive,
+            Ok(name) => panic!("{name} is no canary of these programs"),
+            Err(_) => return,
+        };
+        set(Some(canary));
+    }
 }
 
 /// A counter for tasks that are counted and not borrowed from.
@@ -142,14 +162,23 @@ fn submitted_tasks() {
 #[test]
 fn graphs_with_values_conditions_and_permits() {
     let pool = pool();
+    // Two tasks that run at the same time, and one that reads what both made.
+    let meet = Barrier::new(2);
     let graph = Graph::new();
     let list = graph.value("list", || vec![3, 1, 2]);
-    let sum = graph.map("sum", list, |list: &Vec<i32>| list.iter().sum::<i32>());
-    let most = graph.map("most", list, |list: &Vec<i32>| *list.iter().max().unwrap());
+    let sum = graph.map("sum", list, |list: &Vec<i32>| {
+        meet.wait();
+        list.iter().sum::<i32>()
+    });
+    let most = graph.map("most", list, |list: &Vec<i32>| {
+        meet.wait();
+        *list.iter().max().unwrap()
+    });
+    let both = graph.map("both", (sum, most), |sum: &i32, most: &i32| (*sum, *most));
     let mut plan = graph.plan().unwrap();
     for _ in 0..2 {
         plan.run_on(&pool).unwrap();
-        assert_eq!((plan.take(sum), plan.take(most)), (Some(6), Some(3)));
+        assert_eq!(plan.take(both), Some((6, 3)));
     }
     let (rounds, limited) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let graph = Graph::new();
@@ -314,10 +343,7 @@ fn folds() {
         |list| list,
     );
     let expected = sizes.sequential(Box::new(3));
-    assert_eq!(
-        sizes.with::<fold::Lazy>().on(&pool).run(Box::new(3)),
-        expected
-    );
+    assert_eq!(sizes.with::<Lazy>().on(&pool).run(Box::new(3)), expected);
     assert_eq!(sizes.with::<Tasks>().on(&pool).run(Box::new(3)), expected);
     let edges = &[vec![1, 2], vec![3], vec![3], vec![]];
     let paths = fold(
@@ -327,6 +353,25 @@ fn folds() {
         |sum| sum,
     );
     assert_eq!(paths.memo(|i| *i).on(&pool).run(0), Ok(2));
+}
+
+/// Two children at the same time; the last one to end reads what the other one left.
+#[test]
+fn folds_that_gather_at_the_end() {
+    let (pool, meet) = (pool(), Barrier::new(2));
+    let both = fold(
+        |n: usize| 1..3 * usize::from(n == 0),
+        |n| {
+            if *n > 0 {
+                meet.wait();
+            }
+            vec![*n]
+        },
+        |list, below: Vec<usize>| list.extend(below),
+        |list| list,
+    );
+    let plan = both.with::<Each<PerWorker, AtTheEnd>>().on(&pool);
+    assert_eq!(plan.run(0), [0, 1, 2]);
 }
 
 #[test]
