@@ -49,7 +49,7 @@ const ATOMIC_FILES: &[&str] = &["src/ground/sync.rs", "src/ground/canary.rs"];
 /// Where threads of `std` may wait: the door, who directs rehearsals, the timer's thread, those who only ask.
 const WAITING_FILES: &str = "src/ground/thread/mod.rs src/ground/thread/directed.rs \
     src/rehearse/mod.rs src/rehearse/director.rs src/crew/timer/mod.rs \
-    src/crew/config.rs src/observe/tasks.rs src/simulate/stage.rs";
+    src/crew/config.rs src/simulate/stage.rs";
 
 /// How far below the end of its comment an ordering may stand, in lines. A compare-and-swap that is
 /// formatted over several lines needs seven.

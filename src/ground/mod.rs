@@ -12,6 +12,9 @@ pub(crate) mod sync;
 pub mod sys;
 #[cfg(not(filch_loom))]
 pub(crate) mod sys;
+#[cfg(filch_loom)]
+pub mod thread;
+#[cfg(not(filch_loom))]
 pub(crate) mod thread;
 pub mod unwind;
 pub(crate) mod word;

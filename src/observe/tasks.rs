@@ -6,9 +6,10 @@ use crate::{
     ground::{
         padded::Padded,
         sync::{AtomicU64, Ordering},
+        thread,
     },
 };
-use std::{fmt, ops::AddAssign, thread, time::Instant};
+use std::{fmt, ops::AddAssign, time::Instant};
 
 /// Something that happens to a submitted task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,7 +237,9 @@ impl TaskCounters {
                 before
             }
             // Relaxed: a number. A true addition, because threads share the cell.
-            None => cell(&self.outside[shard_of_thread()]).fetch_add(more, Ordering::Relaxed),
+            None => {
+                cell(&self.outside[thread::number() % OUTSIDE]).fetch_add(more, Ordering::Relaxed)
+            }
         }
     }
 
@@ -308,18 +311,6 @@ impl Moment {
     pub(crate) fn nanos(self) -> u64 {
         self.0.unwrap_or(0)
     }
-}
-
-/// Which of the shared cells this thread uses.
-fn shard_of_thread() -> usize {
-    thread_local! {
-        static SHARD: usize = {
-            use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-            let id = thread::current().id();
-            BuildHasherDefault::<DefaultHasher>::default().hash_one(id) as usize % OUTSIDE
-        };
-    }
-    SHARD.try_with(|shard| *shard).unwrap_or(0)
 }
 
 #[cfg(all(test, not(filch_loom)))]

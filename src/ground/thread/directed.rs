@@ -166,6 +166,15 @@ pub(crate) fn nanos() -> u64 {
     }
 }
 
+/// A small number for this thread, to choose one of several shards: in a rehearsal that of the actor,
+/// so that a replay chooses the same shards.
+pub(crate) fn number() -> usize {
+    match actor() {
+        Some(actor) => actor.number,
+        None => super::own_number(),
+    }
+}
+
 /// Waits for the end of a thread.
 pub(crate) fn join<T>(handle: JoinHandle<T>) -> thread::Result<T> {
     if let Some(actor) = actor() {

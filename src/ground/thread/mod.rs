@@ -7,7 +7,9 @@
 #[cfg(all(feature = "simulate", not(filch_loom)))]
 mod directed;
 
-use std::{sync::OnceLock, time::Instant};
+#[cfg(not(filch_loom))]
+use std::sync::{Mutex, PoisonError};
+use std::{cell::Cell, sync::OnceLock, time::Instant};
 
 #[cfg(all(feature = "simulate", not(filch_loom)))]
 pub(crate) use directed::*;
@@ -56,6 +58,13 @@ mod free {
         super::clock()
     }
 
+    /// A small number for this thread, to choose one of several shards. Threads that ask for the
+    /// first time one after the other have consecutive numbers.
+    #[inline]
+    pub(crate) fn number() -> usize {
+        super::own_number()
+    }
+
     /// Waits for the end of a thread.
     pub(crate) fn join<T>(handle: JoinHandle<T>) -> Result<T> {
         handle.join()
@@ -67,4 +76,45 @@ fn clock() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     let elapsed = START.get_or_init(Instant::now).elapsed();
     u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The number of this thread, which does not change.
+#[cfg(not(filch_loom))]
+#[inline]
+fn own_number() -> usize {
+    thread_local! {
+        /// One more than the number; zero before the first call.
+        static NUMBER: Cell<usize> = const { Cell::new(0) };
+    }
+
+    #[cold]
+    fn next() -> usize {
+        static NEXT: Mutex<usize> = Mutex::new(0);
+        let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
+        // Wraps after more threads than a process starts; then two threads share a shard.
+        *next = next.wrapping_add(1).max(1);
+        NUMBER.set(*next);
+        *next
+    }
+
+    match NUMBER.get() {
+        0 => next() - 1,
+        number => number - 1,
+    }
+}
+
+#[cfg(filch_loom)]
+loom::thread_local! {
+    static NUMBER: Cell<usize> = Cell::new(0);
+}
+
+/// In a model each thread says which number it has, so that all runs are alike.
+#[cfg(filch_loom)]
+pub fn set_number(number: usize) {
+    NUMBER.with(|own| own.set(number));
+}
+
+#[cfg(filch_loom)]
+fn own_number() -> usize {
+    NUMBER.with(Cell::get)
 }
