@@ -32,6 +32,8 @@ mod future;
 mod gate;
 #[path = "loom/graph.rs"]
 mod graph;
+#[path = "loom/injector.rs"]
+mod injector;
 #[path = "loom/lanes.rs"]
 mod lanes;
 #[path = "loom/latch.rs"]

@@ -252,3 +252,82 @@ fn one_producer_is_served_in_order() {
     }
     producer.join().unwrap();
 }
+
+#[test]
+fn each_of_several_producers_is_served_in_order() {
+    const PRODUCERS: usize = 4;
+    let injector = Arc::new(Injector::unbounded());
+    let producers: Vec<_> = (0..PRODUCERS)
+        .map(|producer| {
+            let injector = injector.clone();
+            thread::spawn(move || {
+                (0..TASKS).for_each(|n| injector.push((producer, n)).unwrap());
+            })
+        })
+        .collect();
+    let mut next = [0; PRODUCERS];
+    while next != [TASKS; PRODUCERS] {
+        let mut batch = Vec::new();
+        match injector.try_take(64, |task| {
+            batch.push(task);
+            Ok(())
+        }) {
+            Take::Taken(first, _) => {
+                for (producer, n) in std::iter::once(first).chain(batch.into_iter().rev()) {
+                    assert_eq!(n, next[producer], "producer {producer}");
+                    next[producer] += 1;
+                }
+            }
+            Take::Empty | Take::Busy => thread::yield_now(),
+        }
+    }
+    producers
+        .into_iter()
+        .for_each(|producer| producer.join().unwrap());
+    assert!(injector.is_empty());
+}
+
+#[test]
+fn what_is_left_in_the_injector_is_dropped_once() {
+    const PRODUCERS: usize = 4;
+    let log = Log::new(TASKS);
+    let injector = Arc::new(Injector::unbounded());
+    let producers: Vec<_> = (0..PRODUCERS)
+        .map(|producer| {
+            let (injector, log) = (injector.clone(), log.clone());
+            thread::spawn(move || {
+                let own = (0..TASKS).filter(|n| n % PRODUCERS == producer);
+                own.for_each(|n| assert!(injector.push(log.task(n)).is_ok()));
+            })
+        })
+        .collect();
+    let consumers: Vec<_> = (0..2)
+        .map(|consumer| {
+            let injector = injector.clone();
+            thread::spawn(move || {
+                for _ in 0..TASKS / 64 {
+                    drop(injector.try_take(8, |task| match consumer {
+                        0 => Err(task), // keeps its place
+                        _ => {
+                            drop(task);
+                            Ok(())
+                        }
+                    }));
+                    if consumer == 1 {
+                        drop(injector.take());
+                    }
+                }
+                drop(injector.drain());
+            })
+        })
+        .collect();
+    for thread in producers.into_iter().chain(consumers) {
+        thread.join().unwrap();
+    }
+    drop(injector);
+    assert!(
+        log.dropped
+            .iter()
+            .all(|count| count.load(Ordering::Relaxed) == 1)
+    );
+}

@@ -262,7 +262,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         core.tell_of_box(worker.id, owner);
     }
 
-    /// Spawns a task into the injector: behind everything that came from outside before.
+    /// Spawns a task into the injector, behind all tasks that this thread has put there before. Tasks from
+    /// outside and those of other workers get their turns beside them.
     pub fn spawn_global(&mut self, task: T) {
         let worker = &mut *self.worker;
         worker.core.injector.push_always([task]);

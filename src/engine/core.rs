@@ -236,16 +236,8 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     }
 
     fn enqueue(&self, task: T) -> Result<(), Refused<T>> {
-        if !self.gate.enter(1) {
-            return Err(Refused::closed(task));
-        }
-        match self.injector.push(task) {
-            Ok(()) => Ok(()),
-            Err(task) => {
-                self.conclude(self.gate.withdraw(1));
-                Err(Refused::full(task))
-            }
-        }
+        // Counted by the injector until `shut`.
+        self.injector.admit(task)
     }
 
     /// Adds all tasks from outside, in their order, or none.
@@ -253,21 +245,10 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// # Errors
     /// All the tasks, when the gate is closed or they don't all fit into the injector.
     pub fn inject_batch(&self, tasks: Vec<T>) -> Result<(), Refused<Vec<T>>> {
-        let n = tasks.len();
-        if !self.gate.enter(n) {
-            return Err(Refused::closed(tasks));
-        }
-        match self.injector.push_batch(tasks) {
-            Ok(()) => {
-                self.notify(OUTSIDE);
-                self.press();
-                Ok(())
-            }
-            Err(tasks) => {
-                self.conclude(self.gate.withdraw(n));
-                Err(Refused::full(tasks))
-            }
-        }
+        self.injector.admit_batch(tasks)?;
+        self.notify(OUTSIDE);
+        self.press();
+        Ok(())
     }
 
     /// Adds a task from outside that only `worker` may run, or, if it leaves before, anybody. It comes
@@ -395,14 +376,36 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Lets no more tasks in. When everything that is in flight has run, every worker gets
     /// [`Step::Exit`](super::Step::Exit).
     pub fn close(&self) {
-        self.conclude(self.gate.close());
+        self.conclude(self.shut());
+    }
+
+    /// Refuses tasks from outside from now on, and adds those that the injector has counted to the
+    /// gate (`gate.md`, *Tasks that the injector counts*).
+    fn shut(&self) -> Verdict {
+        if !self.is_open() {
+            return Verdict::Running;
+        }
+        let defect = broken(Canary::CloseAtRest);
+        // False when another thread has closed the gate meanwhile, and the end has been told.
+        let unfinished = defect || self.gate.busy();
+        let entered = self.injector.close();
+        let closed = self.gate.close();
+        if defect {
+            // Too late: `close` has not known of them.
+            let _ = self.gate.withdraw(entered.wrapping_neg());
+            return closed;
+        }
+        match self.gate.rest(entered as i64) {
+            Verdict::Finished if unfinished => Verdict::Finished,
+            _ => Verdict::Running,
+        }
     }
 
     /// Lets no more tasks in, and sends every worker home after the task that it is running. What is
     /// queued stays; [`abandoned`](Self::abandoned) gives it back.
     pub fn stop(&self) {
-        // The verdict is not needed: everybody is sent home anyway.
-        let _ = self.gate.close();
+        // The verdict is not needed: all workers are sent home anyway.
+        let _ = self.shut();
         self.send_home();
     }
 
@@ -421,13 +424,13 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// The gate's present state.
     #[must_use]
     pub fn gate(&self) -> GateState {
-        self.gate.state()
+        self.gate.state().with_entered(self.injector.entered())
     }
 
     /// Takes every task that is queued, once everybody has left.
     ///
-    /// `wait` is called while somebody from outside has been let in and has not queued its task yet;
-    /// it should give that thread time.
+    /// `wait` is called while a thread from outside has been let in and has not queued its task yet, or is
+    /// about to close the gate; it should give that thread time.
     ///
     /// # Panics
     /// When a worker is still taking part.
@@ -447,8 +450,9 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
                 tasks.append(&mut post.drain(self.flags()));
             }
             Q::reset(&self.store, |task| tasks.push(task));
-            // Nobody is busy, so the count is exact.
-            if tasks.len() as i64 >= self.gate.state().in_flight() {
+            // Exact when nobody is busy; another thread may be in the middle of a close.
+            let gate = self.gate();
+            if gate.busy() == 0 && tasks.len() as i64 >= gate.in_flight() {
                 let _ = self.gate.withdraw(tasks.len());
                 return tasks;
             }
@@ -486,7 +490,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// ```
     pub fn weed(&self, useless: impl Fn(&T) -> bool, into: &mut Vec<T>) {
         let before = into.len();
-        self.injector.weed(&useless, into, || ());
+        self.injector.weed(&useless, into);
         self.lanes.weed(self.flags(), &useless, into);
         if self.flags().read().boxes() {
             for post in &self.posts {

@@ -47,6 +47,11 @@ impl GateState {
         self.0 as i64 >> COUNT_SHIFT
     }
 
+    /// The same state with `entered` more tasks in flight, which the injector has counted.
+    pub(super) fn with_entered(self, entered: usize) -> Self {
+        Self(self.0.wrapping_add((entered as u64) << COUNT_SHIFT))
+    }
+
     /// Closed, everybody at rest, nothing in flight.
     #[must_use]
     pub const fn is_finished(self) -> bool {

@@ -1,18 +1,32 @@
-//! The queue for tasks from outside: first in, first out, taken in batches.
-//!
-//! A ring buffer behind a lock, with its length beside it. Producers hold the lock for one move into
-//! the buffer, workers for one batch; a worker that only wants to know whether there is something
-//! reads the length and takes no lock, and a worker that has other work to do never waits for the
-//! lock ([`Injector::try_take`]). `docs/decisions/0003-injector.md` has the comparison with lock-free
-//! queues.
+#![doc = include_str!("injector.md")]
 
+use super::locked::{Take, move_out, weed};
 use crate::ground::{
+    canary::{Canary, broken},
+    error::Refused,
     padded::Padded,
-    sync::{AtomicUsize, Mutex, MutexGuard, Ordering},
+    sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, hint},
+    thread,
 };
-use std::{collections::VecDeque, fmt, sync::PoisonError};
+use std::{
+    collections::VecDeque,
+    fmt, iter, mem,
+    sync::{PoisonError, TryLockError},
+};
 
-/// A queue that any thread may push to.
+/// The number of shards. Any 16 threads that first push one after the other have a shard each; more
+/// shards cost memory (256 bytes each) and make a scan of all shards longer.
+#[cfg(not(filch_loom))]
+const SHARDS: usize = 16;
+
+/// The model checker explores two.
+#[cfg(filch_loom)]
+const SHARDS: usize = 2;
+
+/// How often a worker tries to lock an inbox. A producer holds that lock for some ten nanoseconds.
+const TRIES: u32 = if cfg!(filch_loom) { 1 } else { 8 };
+
+/// A queue that any thread may push to: first in, first out for each producer.
 ///
 /// ```
 /// use filch::engine::Injector;
@@ -24,22 +38,57 @@ use std::{collections::VecDeque, fmt, sync::PoisonError};
 /// assert_eq!(injector.take(), Some(1));
 /// ```
 pub struct Injector<T> {
-    queue: Padded<Mutex<VecDeque<T>>>,
-    /// The length of `queue`, written under its lock, read by anyone.
-    length: Padded<AtomicUsize>,
+    /// One bit for each shard that may hold tasks. A bit changes under the lock of its inbox.
+    flags: Padded<AtomicU64>,
+    /// The shard that the next take tries first.
+    next: Padded<AtomicUsize>,
+    /// The number of queued tasks, where there is a capacity.
+    room: Option<Padded<Room>>,
+    shards: [Shard<T>; SHARDS],
+}
+
+/// The limit of a bounded queue.
+struct Room {
+    /// Tasks that are queued, or about to be.
+    reserved: AtomicUsize,
     capacity: usize,
 }
 
-/// What [`Injector::try_take`] found.
-#[must_use]
-#[derive(Debug, PartialEq, Eq)]
-pub enum Take<T> {
-    /// The oldest task, and how many more went to the worker's queue.
-    Taken(T, usize),
-    /// There is nothing.
-    Empty,
-    /// Somebody holds the lock.
-    Busy,
+/// The tasks of some producers. Those in `outbox` are older than those in `inbox`.
+struct Shard<T> {
+    inbox: Padded<Inbox<T>>,
+    outbox: Padded<Outbox<T>>,
+}
+
+/// What producers write.
+struct Inbox<T> {
+    locked: Mutex<Incoming<T>>,
+    /// Tasks ever pushed, modulo 2^64. Written under the lock, read by any thread.
+    pushed: AtomicUsize,
+}
+
+struct Incoming<T> {
+    tasks: VecDeque<T>,
+    /// Whether the bit of this shard is set in `Injector::flags`.
+    flagged: bool,
+    /// Whether producers are refused.
+    closed: bool,
+    /// Tasks from producers that `Injector::close` has not counted yet.
+    entered: usize,
+}
+
+/// What workers write.
+struct Outbox<T> {
+    locked: Mutex<VecDeque<T>>,
+    /// Tasks ever taken, modulo 2^64. Written under the lock, read by any thread.
+    taken: AtomicUsize,
+}
+
+/// Whether to wait for a lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    Wait,
+    TryOnly,
 }
 
 impl<T> Injector<T> {
@@ -49,108 +98,143 @@ impl<T> Injector<T> {
         Self::bounded(usize::MAX)
     }
 
-    /// A queue that refuses tasks from outside when it holds `capacity` of them.
+    /// A queue that refuses tasks from producers when it holds `capacity` of them.
     #[must_use]
     pub fn bounded(capacity: usize) -> Self {
+        let room = || {
+            Padded::new(Room {
+                reserved: AtomicUsize::new(0),
+                capacity,
+            })
+        };
         Self {
-            queue: Padded::new(Mutex::new(VecDeque::new())),
-            length: Padded::new(AtomicUsize::new(0)),
-            capacity,
+            flags: Padded::new(AtomicU64::new(0)),
+            next: Padded::new(AtomicUsize::new(0)),
+            room: (capacity < usize::MAX).then(room),
+            shards: std::array::from_fn(|_| Shard::new()),
         }
     }
 
-    /// Adds a task at the end.
+    /// Adds a task behind all tasks of this thread.
     ///
     /// # Errors
-    /// The task, when the queue is full.
+    /// The task, when the queue is full or closed.
     pub fn push(&self, task: T) -> Result<(), T> {
-        self.push_then(task, self.capacity, || ())
+        self.admit(task).map_err(Refused::into_inner)
     }
 
-    /// Adds a task at the end if there are less than `capacity`, and calls `pushed` before anybody else gets
-    /// at the queue.
-    pub(super) fn push_then(
-        &self,
-        task: T,
-        capacity: usize,
-        pushed: impl FnOnce(),
-    ) -> Result<(), T> {
-        let mut queue = self.lock();
-        if queue.len() >= capacity {
-            return Err(task);
+    /// Adds a task behind all tasks of this thread; a refusal says whether the queue is closed or full.
+    #[inline]
+    pub(super) fn admit(&self, task: T) -> Result<(), Refused<T>> {
+        let index = own_shard();
+        if !self.reserve(1) {
+            return Err(self.refuse(index, task));
         }
-        queue.push_back(task);
-        self.note(&queue);
-        pushed();
+        let mut incoming = self.shards[index].inbox.lock();
+        if incoming.closed {
+            drop(incoming);
+            self.release(1);
+            return Err(Refused::closed(task));
+        }
+        incoming.entered = incoming.entered.wrapping_add(1);
+        incoming.tasks.push_back(task);
+        self.publish(index, &mut incoming, 1);
         Ok(())
     }
 
     /// Adds all tasks, in their order, or none.
     ///
     /// # Errors
-    /// The tasks, when they don't all fit.
+    /// The tasks, when they don't all fit or the queue is closed.
     pub fn push_batch(&self, tasks: Vec<T>) -> Result<(), Vec<T>> {
-        let mut queue = self.lock();
-        if tasks.len() > self.capacity.saturating_sub(queue.len()) {
-            return Err(tasks);
+        self.admit_batch(tasks).map_err(Refused::into_inner)
+    }
+
+    /// Adds all tasks or none; a refusal says whether the queue is closed or full.
+    pub(super) fn admit_batch(&self, tasks: Vec<T>) -> Result<(), Refused<Vec<T>>> {
+        let (index, n) = (own_shard(), tasks.len());
+        if !self.reserve(n) {
+            return Err(self.refuse(index, tasks));
         }
-        queue.extend(tasks);
-        self.note(&queue);
+        let mut incoming = self.shards[index].inbox.lock();
+        if incoming.closed {
+            drop(incoming);
+            self.release(n);
+            return Err(Refused::closed(tasks));
+        }
+        incoming.entered = incoming.entered.wrapping_add(n);
+        incoming.tasks.extend(tasks);
+        self.publish(index, &mut incoming, n);
         Ok(())
     }
 
-    /// Adds tasks regardless of the capacity: for workers, who must never be refused, because a
-    /// worker that waited for room would wait for itself.
+    /// Adds tasks regardless of the capacity and of a close: for workers, which must never be
+    /// refused, because a worker that waited for room would wait for itself.
     pub fn push_always(&self, tasks: impl IntoIterator<Item = T>) {
         // Collected before the lock is taken: the iterator may be the user's code.
         let tasks: Vec<T> = tasks.into_iter().collect();
-        let mut queue = self.lock();
-        queue.extend(tasks);
-        self.note(&queue);
+        let (index, n) = (own_shard(), tasks.len());
+        if let Some(room) = &self.room {
+            // Relaxed: as in `reserve`.
+            room.reserved.fetch_add(n, Ordering::Relaxed);
+        }
+        let mut incoming = self.shards[index].inbox.lock();
+        incoming.tasks.extend(tasks);
+        self.publish(index, &mut incoming, n);
     }
 
-    /// How many tasks there seem to be.
-    #[inline]
+    /// Refuses producers from now on. Returns the number of tasks that producers have pushed and no
+    /// earlier call has returned.
+    pub(super) fn close(&self) -> usize {
+        let mut entered = 0_usize;
+        for shard in &self.shards {
+            if broken(Canary::InjectorClose) {
+                // The defect: a task that is pushed between the two steps is not counted.
+                entered = entered.wrapping_add(mem::take(&mut shard.inbox.lock().entered));
+                shard.inbox.lock().closed = true;
+                continue;
+            }
+            let mut incoming = shard.inbox.lock();
+            incoming.closed = true;
+            entered = entered.wrapping_add(mem::take(&mut incoming.entered));
+        }
+        entered
+    }
+
+    /// The number of tasks that the next [`close`](Self::close) would return.
+    pub(super) fn entered(&self) -> usize {
+        let entered = self.shards.iter().map(|shard| shard.inbox.lock().entered);
+        entered.fold(0, usize::wrapping_add)
+    }
+
+    /// The number of tasks at some recent moment.
     #[must_use]
     pub fn len(&self) -> usize {
-        // Acquire: pairs with the release in `note`. A worker that moves tasks from here to its own queue
-        // pushes them first; whoever reads here that they are gone must find them there.
-        self.length.load(Ordering::Acquire)
+        let shards = indices(self.flags()).map(|index| &self.shards[index]);
+        shards.map(Shard::len).sum()
     }
 
-    /// Whether there seems to be nothing.
+    /// Whether there was no task at some recent moment. Never true while a push that has returned
+    /// is still queued.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.flags() == 0
     }
 
-    /// Takes the oldest task.
+    /// Takes the oldest task of a shard.
     #[must_use]
     pub fn take(&self) -> Option<T> {
-        if self.is_empty() {
-            return None;
+        match self.take_some(1, Err, Patience::Wait) {
+            Take::Taken(task, _) => Some(task),
+            Take::Empty | Take::Busy => None,
         }
-        let mut queue = self.lock();
-        let task = queue.pop_front();
-        self.note(&queue);
-        task
     }
 
-    /// Takes the oldest task; if that was the last, calls `emptied` before anybody else gets at the queue.
-    pub(super) fn take_then(&self, emptied: impl FnOnce()) -> Option<T> {
-        let mut queue = self.lock();
-        let task = queue.pop_front()?;
-        self.note(&queue);
-        if queue.is_empty() {
-            emptied();
-        }
-        Some(task)
-    }
-
-    /// Takes up to `most` tasks: the oldest is returned, the others are offered to `push`, youngest
-    /// first, so that a queue which pops the newest hands them out in their old order. A task that
-    /// `push` gives back stays here, in its place. Does not wait for the lock.
+    /// Takes up to `most` tasks of one shard: the oldest is returned, the others are offered to
+    /// `push`, youngest first, so that a queue which pops the newest hands them out in their old
+    /// order. A task that `push` gives back keeps its place here. The next call begins at the next
+    /// shard. Does not wait for a lock.
     ///
     /// ```
     /// use filch::engine::{Injector, Take};
@@ -163,104 +247,292 @@ impl<T> Injector<T> {
     /// assert_eq!(injector.take(), Some(4));
     /// ```
     pub fn try_take(&self, most: usize, push: impl FnMut(T) -> Result<(), T>) -> Take<T> {
-        self.try_take_then(most, push, || ())
+        self.take_some(most, push, Patience::TryOnly)
     }
 
-    /// [`try_take`](Self::try_take) that calls `emptied` under the lock if the queue is empty then.
-    pub(super) fn try_take_then(
+    fn take_some(
         &self,
         most: usize,
         mut push: impl FnMut(T) -> Result<(), T>,
-        emptied: impl FnOnce(),
+        patience: Patience,
     ) -> Take<T> {
-        if self.is_empty() {
-            return Take::Empty;
-        }
-        let mut queue = match self.queue.try_lock() {
-            Ok(queue) => queue,
-            Err(std::sync::TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(std::sync::TryLockError::WouldBlock) => return Take::Busy,
-        };
-        let Some(first) = queue.pop_front() else {
-            return Take::Empty;
-        };
-        let n = queue.len().min(most.saturating_sub(1));
-        let mut refused = VecDeque::new();
-        for task in queue.drain(..n).rev() {
-            if let Err(task) = push(task) {
-                refused.push_front(task);
+        let mut result = Take::Empty;
+        for index in self.shards_in_turn() {
+            match self.take_from(index, most, &mut push, patience) {
+                taken @ Take::Taken(..) => {
+                    self.begin_after(index);
+                    return taken;
+                }
+                Take::Busy => result = Take::Busy,
+                Take::Empty => {}
             }
         }
-        let moved = n - refused.len();
-        for task in refused.into_iter().rev() {
-            queue.push_front(task);
+        result
+    }
+
+    fn take_from(
+        &self,
+        index: usize,
+        most: usize,
+        push: &mut impl FnMut(T) -> Result<(), T>,
+        patience: Patience,
+    ) -> Take<T> {
+        let shard = &self.shards[index];
+        let Some(mut tasks) = lock(&shard.outbox.locked, patience, 1) else {
+            return Take::Busy;
+        };
+        let mut lowered = false;
+        if tasks.is_empty() || broken(Canary::InjectorOrder) {
+            match self.refill(index, &mut tasks, patience) {
+                Some(empty) => lowered = empty,
+                None => return Take::Busy,
+            }
         }
-        self.note(&queue);
-        if queue.is_empty() {
-            emptied();
+        let Some(first) = tasks.pop_front() else {
+            return Take::Empty;
+        };
+        let n = tasks.len().min(most.saturating_sub(1));
+        let moved = move_out(&mut tasks, n, push);
+        self.note_taken(shard, moved + 1);
+        if tasks.is_empty() && !lowered {
+            self.lower_if_empty(index);
         }
         Take::Taken(first, moved)
     }
 
-    /// Moves the tasks that are `useless` to `into`; if none is left, calls `emptied` before anybody else gets at the
-    /// queue.
-    pub(super) fn weed(
-        &self,
-        useless: &impl Fn(&T) -> bool,
-        into: &mut Vec<T>,
-        emptied: impl FnOnce(),
-    ) {
-        if self.is_empty() {
+    /// Moves all incoming tasks to the empty outbox. Returns whether it has cleared the bit of the
+    /// shard, because at most one task is left; `None` when another thread holds the lock.
+    fn refill(&self, index: usize, tasks: &mut VecDeque<T>, patience: Patience) -> Option<bool> {
+        let mut incoming = lock(&self.shards[index].inbox.locked, patience, TRIES)?;
+        mem::swap(&mut incoming.tasks, tasks);
+        // A single task leaves with the caller, which runs it. Several pass through the queue of a
+        // worker, and must not be missing in both places (`injector.md`).
+        let last = tasks.len() <= 1 || broken(Canary::InjectorEarly);
+        if last {
+            self.lower(index, &mut incoming);
+        }
+        Some(last)
+    }
+
+    /// Clears the bit of a shard whose outbox the caller has emptied, unless a producer is faster.
+    fn lower_if_empty(&self, index: usize) {
+        let shard = &self.shards[index];
+        if shard.len() > 0 {
             return;
         }
-        let mut queue = self.lock();
-        let before = queue.len();
-        weed(&mut queue, useless, into);
-        self.note(&queue);
-        if before > 0 && queue.is_empty() {
-            emptied();
+        if broken(Canary::InjectorLower) {
+            // The defect: the two steps hide a task that is pushed between them.
+            shard.inbox.lock().flagged = false;
+            // Release: as in `lower`.
+            self.flags.fetch_and(!(1 << index), Ordering::Release);
+            return;
+        }
+        // If a producer has the lock, the next take clears the bit.
+        if let Some(mut incoming) = lock(&shard.inbox.locked, Patience::TryOnly, 1)
+            && incoming.tasks.is_empty()
+        {
+            self.lower(index, &mut incoming);
         }
     }
 
-    /// Takes everything.
-    #[must_use]
-    pub fn drain(&self) -> Vec<T> {
-        let mut queue = self.lock();
-        let tasks = queue.drain(..).collect();
-        self.note(&queue);
-        tasks
+    /// Clears the bit of a shard. The caller holds both locks, and both lists will be empty.
+    fn lower(&self, index: usize, incoming: &mut Incoming<T>) {
+        if mem::take(&mut incoming.flagged) {
+            // Release: pairs with the acquire in `flags`. A thread that finds no task here finds
+            // those that a worker has moved from here to its own queue.
+            self.flags.fetch_and(!(1 << index), Ordering::Release);
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<T>> {
-        // A panic while the lock is held could only come from the allocator; the buffer is whole
-        // even then, so a poisoned lock is as good as any.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn note(&self, queue: &VecDeque<T>) {
-        // Release: pairs with the acquire in `len`.
-        self.length.store(queue.len(), Ordering::Release);
-    }
-}
-
-/// Moves the tasks that are `useless` to `into`; the others keep their order.
-pub(super) fn weed<T>(queue: &mut VecDeque<T>, useless: &impl Fn(&T) -> bool, into: &mut Vec<T>) {
-    for _ in 0..queue.len() {
-        if let Some(task) = queue.pop_front() {
-            if useless(&task) {
-                into.push(task);
-            } else {
-                queue.push_back(task);
+    /// Moves the tasks that are `useless` to `into`.
+    pub(super) fn weed(&self, useless: &impl Fn(&T) -> bool, into: &mut Vec<T>) {
+        for index in indices(self.flags()) {
+            let shard = &self.shards[index];
+            let (mut tasks, mut incoming) = (shard.outbox.lock(), shard.inbox.lock());
+            let before = into.len();
+            weed(&mut tasks, useless, into);
+            weed(&mut incoming.tasks, useless, into);
+            self.note_taken(shard, into.len() - before);
+            if tasks.is_empty() && incoming.tasks.is_empty() {
+                self.lower(index, &mut incoming);
             }
         }
     }
+
+    /// Takes all tasks, shard by shard.
+    #[must_use]
+    pub fn drain(&self) -> Vec<T> {
+        let mut drained = Vec::new();
+        self.weed(&|_| true, &mut drained);
+        drained
+    }
+
+    /// Makes `n` tasks visible that the caller has put into `incoming`.
+    #[inline]
+    fn publish(&self, index: usize, incoming: &mut Incoming<T>, n: usize) {
+        let pushed = &self.shards[index].inbox.pushed;
+        // Relaxed: this thread holds the lock, under which alone the number changes.
+        let before = pushed.load(Ordering::Relaxed);
+        // Release: pairs with the acquire in `Shard::len`.
+        pushed.store(before.wrapping_add(n), Ordering::Release);
+        if !incoming.flagged && n > 0 && !broken(Canary::InjectorFlag) {
+            incoming.flagged = true;
+            // Release: pairs with the acquire in `flags`: a reader of the bit sees the length.
+            self.flags.fetch_or(1 << index, Ordering::Release);
+        }
+    }
+
+    /// Notes that the caller, which has the lock of the outbox, has taken `n` tasks.
+    fn note_taken(&self, shard: &Shard<T>, n: usize) {
+        let taken = &shard.outbox.taken;
+        // Relaxed: this thread holds the lock, under which alone the number changes.
+        let before = taken.load(Ordering::Relaxed);
+        // Release: pairs with the acquire in `Shard::len`.
+        taken.store(before.wrapping_add(n), Ordering::Release);
+        self.release(n);
+    }
+
+    /// Reserves room for `n` tasks, if there is.
+    #[inline]
+    fn reserve(&self, n: usize) -> bool {
+        let Some(room) = &self.room else {
+            return true;
+        };
+        // Relaxed, also on failure: a number that publishes nothing.
+        room.reserved
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |reserved| {
+                (n <= room.capacity.saturating_sub(reserved)).then_some(reserved + n)
+            })
+            .is_ok()
+    }
+
+    fn release(&self, n: usize) {
+        if let Some(room) = &self.room {
+            // Relaxed: as in `reserve`.
+            room.reserved.fetch_sub(n, Ordering::Relaxed);
+        }
+    }
+
+    /// Refuses tasks for which there is no room.
+    #[cold]
+    fn refuse<U>(&self, index: usize, tasks: U) -> Refused<U> {
+        if self.shards[index].inbox.lock().closed {
+            Refused::closed(tasks)
+        } else {
+            Refused::full(tasks)
+        }
+    }
+
+    #[inline]
+    fn flags(&self) -> u64 {
+        // Acquire: pairs with the releases in `publish` and `lower`.
+        self.flags.load(Ordering::Acquire)
+    }
+
+    /// The shards that may hold tasks, beginning where the last take ended.
+    fn shards_in_turn(&self) -> impl Iterator<Item = usize> {
+        // Relaxed: a hint.
+        let first = self.next.load(Ordering::Relaxed) % SHARDS;
+        let flags = self.flags();
+        let before = (1 << first) - 1;
+        indices(flags & !before).chain(indices(flags & before))
+    }
+
+    /// The next take begins at the shard after `index`.
+    fn begin_after(&self, index: usize) {
+        // Relaxed, and written only if it changes: a hint.
+        if self.next.load(Ordering::Relaxed) != index + 1 {
+            self.next.store(index + 1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<T> Shard<T> {
+    fn new() -> Self {
+        let incoming = Incoming {
+            tasks: VecDeque::new(),
+            flagged: false,
+            closed: false,
+            entered: 0,
+        };
+        Self {
+            inbox: Padded::new(Inbox {
+                locked: Mutex::new(incoming),
+                pushed: AtomicUsize::new(0),
+            }),
+            outbox: Padded::new(Outbox {
+                locked: Mutex::new(VecDeque::new()),
+                taken: AtomicUsize::new(0),
+            }),
+        }
+    }
+
+    /// The number of tasks at some recent moment.
+    fn len(&self) -> usize {
+        // Acquire: pairs with the release in `note_taken`. In this order, since a task is pushed
+        // before it is taken: the difference is never negative.
+        let taken = self.outbox.taken.load(Ordering::Acquire);
+        // Acquire: pairs with the release in `publish`.
+        self.inbox
+            .pushed
+            .load(Ordering::Acquire)
+            .wrapping_sub(taken)
+    }
+}
+
+impl<T> Inbox<T> {
+    #[inline]
+    fn lock(&self) -> MutexGuard<'_, Incoming<T>> {
+        // As in `LockedQueue::lock`: the lists are whole even after a panic of the allocator.
+        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Outbox<T> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<T>> {
+        // As above.
+        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The shard of this thread.
+#[inline]
+fn own_shard() -> usize {
+    thread::number() % SHARDS
+}
+
+/// The positions of the bits that are set, lowest first.
+fn indices(mut bits: u64) -> impl Iterator<Item = usize> {
+    iter::from_fn(move || {
+        let index = bits.trailing_zeros();
+        bits &= bits.wrapping_sub(1);
+        (index < u64::BITS).then_some(index as usize)
+    })
+}
+
+/// Locks `mutex`; without patience only if it is free at one of `tries` looks.
+fn lock<G>(mutex: &Mutex<G>, patience: Patience, tries: u32) -> Option<MutexGuard<'_, G>> {
+    if patience == Patience::Wait {
+        // As in `Inbox::lock`.
+        return Some(mutex.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+    for attempt in 1..=tries {
+        match mutex.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if attempt < tries => hint::spin_loop(),
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+    None
 }
 
 impl<T> fmt::Debug for Injector<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let capacity = self.room.as_ref().map(|room| room.capacity);
         f.debug_struct("Injector")
             .field("len", &self.len())
-            .field("capacity", &self.capacity)
+            .field("capacity", &capacity)
             .finish()
     }
 }

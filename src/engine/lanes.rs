@@ -1,6 +1,6 @@
 #![doc = include_str!("lanes.md")]
 
-use super::injector::{Injector, Take};
+use super::locked::{LockedQueue, Take};
 use crate::ground::{
     canary::{Canary, broken},
     sync::{AtomicBool, AtomicU64, Ordering},
@@ -245,11 +245,11 @@ impl fmt::Debug for Flags {
 
 /// A queue for each level that is not normal, for all workers.
 pub(super) struct Lanes<T> {
-    low: Injector<T>,
-    high: Injector<T>,
-    critical: Injector<T>,
+    low: LockedQueue<T>,
+    high: LockedQueue<T>,
+    critical: LockedQueue<T>,
     /// Futures that were spawned from outside: first in, first out, taken in batches.
-    spawned: Injector<T>,
+    spawned: LockedQueue<T>,
     /// The most tasks from outside that wait in each.
     capacity: usize,
 }
@@ -257,15 +257,15 @@ pub(super) struct Lanes<T> {
 impl<T> Lanes<T> {
     pub(super) fn new(capacity: usize) -> Self {
         Self {
-            low: Injector::unbounded(),
-            high: Injector::unbounded(),
-            critical: Injector::unbounded(),
-            spawned: Injector::unbounded(),
+            low: LockedQueue::unbounded(),
+            high: LockedQueue::unbounded(),
+            critical: LockedQueue::unbounded(),
+            spawned: LockedQueue::unbounded(),
             capacity,
         }
     }
 
-    fn lane(&self, level: Level) -> &Injector<T> {
+    fn lane(&self, level: Level) -> &LockedQueue<T> {
         match level {
             Level::Low => &self.low,
             Level::High => &self.high,
@@ -286,7 +286,8 @@ impl<T> Lanes<T> {
             .push_then(task, self.capacity, || flags.raise(SPAWNED))
     }
 
-    /// Takes up to `most` futures that were spawned from outside, as [`Injector::try_take`] does.
+    /// Takes up to `most` futures that were spawned from outside, as
+    /// [`Injector::try_take`](super::Injector::try_take) does.
     pub(super) fn take_spawned(
         &self,
         flags: &Flags,

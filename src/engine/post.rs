@@ -4,7 +4,7 @@
 //! says when. Both lie behind one lock, because a worker that leaves has to empty both, and from then on nobody
 //! may put anything into the box: what is meant for a worker that is not there is for anybody.
 
-use super::{injector::weed, lanes::Flags};
+use super::{lanes::Flags, locked::weed};
 use crate::ground::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use std::{collections::VecDeque, fmt, sync::PoisonError};
 
@@ -40,7 +40,7 @@ impl<T> Post<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside<T>> {
-        // As in `Injector::lock`: what is inside is whole at any time.
+        // As in `LockedQueue::lock`: what is inside is whole at any time.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -91,7 +91,8 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
         self.active.spawn_local(task).map_err(Refused::full)
     }
 
-    /// Spawns a task into the queue that everybody takes from, behind what came from outside before.
+    /// Spawns a task into the queue that all workers take from, behind those that this worker has
+    /// spawned there before. Tasks from outside and those of other workers get their turns beside them.
     /// Never refused, also when the injector is bounded: a worker that waited for room would wait
     /// for itself.
     pub fn spawn_global(&mut self, task: T) {

@@ -61,6 +61,18 @@ pub enum Canary {
     Attention = 200,
     /// A worker clears the attention bit without another look at the queues.
     AttentionLook = 201,
+    /// A push into an empty shard of the injector does not set the bit of the shard.
+    InjectorFlag = 30,
+    /// The injector counts its tasks before it refuses others.
+    InjectorClose = 31,
+    /// A thread that closes the gate does not count as busy while it carries the injector's count.
+    CloseAtRest = 32,
+    /// A worker clears the bit of a shard of the injector without the lock of the producers.
+    InjectorLower = 33,
+    /// A worker clears the bit of a shard of the injector before it has moved the tasks.
+    InjectorEarly = 34,
+    /// A worker takes from the inbox of a shard while older tasks are in the outbox.
+    InjectorOrder = 35,
     /// `CancelToken::child` looks at the parent before it has the lock, and not under it.
     CancelMissesChild = 40,
     /// `CancelToken::on_cancel` looks at the token before it has the lock, and not under it.

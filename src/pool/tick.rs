@@ -21,8 +21,8 @@ impl Pool {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     ///
-    /// What a job queues waits for the next call. On a pool without threads the tasks that were queued from outside
-    /// run in their order, among those of one priority. Each call chooses anew: the turns that less urgent tasks get now
+    /// What a job queues waits for the next call. On a pool without threads the tasks that one thread has queued from
+    /// outside run in their order, among those of one priority. Each call chooses anew: the turns that less urgent tasks get now
     /// and then while urgent ones keep coming are counted within one [`run_until_stalled`](Self::run_until_stalled), not
     /// from tick to tick.
     ///

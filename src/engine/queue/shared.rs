@@ -1,10 +1,7 @@
 //! One queue for all workers.
 
 use super::{Acquired, Hunt, Queue, Strategy};
-use crate::{
-    engine::injector::{Injector, Take},
-    ground::error::BuildError,
-};
+use crate::{engine::locked::LockedQueue, ground::error::BuildError};
 use std::fmt;
 
 /// One first-in-first-out queue for everybody.
@@ -41,7 +38,7 @@ pub struct SharedSpec {
 }
 
 /// The one queue.
-pub struct SharedStore<T>(Injector<T>);
+pub struct SharedStore<T>(LockedQueue<T>);
 
 impl<T> fmt::Debug for SharedStore<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,11 +53,11 @@ impl Strategy for Shared {
 
     fn store<T: Send>(spec: &SharedSpec, _workers: usize) -> Result<SharedStore<T>, BuildError> {
         match spec.capacity {
-            None => Ok(SharedStore(Injector::unbounded())),
+            None => Ok(SharedStore(LockedQueue::unbounded())),
             Some(0) => Err(BuildError::config(
                 "a shared queue needs room for at least one task",
             )),
-            Some(capacity) => Ok(SharedStore(Injector::bounded(capacity))),
+            Some(capacity) => Ok(SharedStore(LockedQueue::bounded(capacity))),
         }
     }
 
@@ -79,7 +76,7 @@ impl Strategy for Shared {
 
 /// A worker's view of the one queue.
 #[derive(Debug)]
-pub struct SharedQueue<'a, T>(&'a Injector<T>);
+pub struct SharedQueue<'a, T>(&'a LockedQueue<T>);
 
 impl<T: Send> Queue<T> for SharedQueue<'_, T> {
     fn push(&mut self, task: T) -> Result<(), T> {
@@ -87,11 +84,7 @@ impl<T: Send> Queue<T> for SharedQueue<'_, T> {
     }
 
     fn pop(&mut self) -> Option<T> {
-        match self.0.try_take(1, Err) {
-            Take::Taken(task, _) => Some(task),
-            Take::Empty => None,
-            Take::Busy => self.0.take(),
-        }
+        self.0.take()
     }
 
     fn oldest(&mut self) -> Option<T> {
