@@ -47,6 +47,23 @@ pub(crate) fn fetch<T>(place: *const T) {
     let _ = place;
 }
 
+/// Tells the processor that the line at `place` will be written soon. A line that another core has
+/// written comes with the right to write it; after [`fetch`] the first write would ask for that again.
+#[inline(always)]
+pub(crate) fn fetch_to_write<T>(place: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a hint about any address, valid or not. A processor without it takes it as no operation.
+    unsafe {
+        std::arch::asm!(
+            "prefetchw [{place}]",
+            place = in(reg) place,
+            options(nostack, preserves_flags)
+        );
+    }
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
+    let _ = place;
+}
+
 #[cfg(all(target_os = "linux", not(miri)))]
 fn advise(start: *const u8, bytes: usize) {
     /// The small pages of all systems that have large ones divide this, or else the call fails.
