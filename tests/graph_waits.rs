@@ -9,7 +9,7 @@ use filch::{
 use std::{
     future::poll_fn,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc,
     },
@@ -247,6 +247,74 @@ mod launches {
                 begin.set();
                 assert_eq!(ran.1.recv(), Ok(4 + u64::from(conditions)));
                 assert_eq!(get(&count), 3);
+            }
+        });
+    }
+
+    /// A plan of one task, which calls `f` with the plan.
+    fn with_itself(f: impl Fn(&SharedPlan) + Send + Sync + 'static) -> SharedPlan {
+        let own = Arc::new(OnceLock::<SharedPlan>::new());
+        let (graph, f) = (Graph::new(), Arc::new(f));
+        let (inside, call) = (own.clone(), f.clone());
+        graph.task("plain", move || call(inside.get().unwrap()));
+        let (inside, call) = (own.clone(), f.clone());
+        graph.subflow("outer", move |sub| {
+            let (inside, call) = (inside.clone(), call.clone());
+            sub.task("inner", move || call(inside.get().unwrap()));
+        });
+        let inside = own.clone();
+        graph.future("future", move || {
+            let (inside, f) = (inside.clone(), f.clone());
+            async move { f(inside.get().unwrap()) }
+        });
+        let plan = SharedPlan::from(graph.plan().unwrap());
+        own.set(plan.clone()).unwrap();
+        plan
+    }
+
+    #[test]
+    fn a_task_that_waits_for_its_own_plan_is_told() {
+        within(LIMIT, || {
+            for pool in pools() {
+                let errors = Arc::new(counter());
+                let count = errors.clone();
+                let plan = with_itself(move |plan| {
+                    let error = plan.run().unwrap_err();
+                    assert!(error.is_recursive(), "{error}");
+                    assert!(error.to_string().contains("its own plan"), "{error}");
+                    assert!(!error.is_cancelled());
+                    add(&count);
+                });
+                assert_eq!(pool.launch(&plan).join().unwrap().ran(), 4);
+                assert_eq!(get(&errors), 3);
+            }
+        });
+    }
+
+    #[test]
+    fn a_task_that_joins_a_later_run_of_its_plan_is_told() {
+        within(LIMIT, || {
+            for pool in pools() {
+                let (later, launched) = (Arc::new(Mutex::new(true)), Arc::new(counter()));
+                let (first, count, other) = (later.clone(), launched.clone(), pool.clone());
+                let plan = with_itself(move |plan| {
+                    // The later runs launch no more.
+                    if !std::mem::take(&mut *first.lock().unwrap()) {
+                        return;
+                    }
+                    let run = other.launch(plan);
+                    let count = count.clone();
+                    run.on_done(move |result| {
+                        assert!(result.is_ok());
+                        add(&count);
+                    });
+                    // Also in a task that is a part of this one.
+                    let joined = support::pool(1).install(|| filch::join(|| run.join(), || ()).0);
+                    assert!(joined.unwrap_err().is_recursive());
+                });
+                pool.launch(&plan).join().unwrap();
+                pool.launch(&plan).join().unwrap();
+                assert_eq!(get(&launched), 1);
             }
         });
     }

@@ -341,7 +341,7 @@ fn broadcast_on<R: Send>(site: &Site<'_, '_>, f: impl Fn(usize) -> R + Sync) -> 
     super::scope::scope_on(site, |scope| {
         for worker in (0..workers).filter(|&worker| worker != own && !alone) {
             scope.send(site, worker, move |_| {
-                answers_ref.ask_there(pool, worker, f)
+                answers_ref.ask_there(pool, worker, f);
             });
         }
         for worker in (0..workers).filter(|&worker| worker == own || alone) {

@@ -115,6 +115,8 @@ pub(super) enum Broken {
     Overlap,
     /// The graph that it has built cannot be run.
     Graph(GraphError),
+    /// It waits for a run of the plan that it is a task of.
+    Itself,
 }
 
 impl Outcome {
@@ -183,6 +185,39 @@ impl TaskPanic {
 }
 
 impl RunError {
+    /// A task has waited for a run of its own plan.
+    pub(super) fn recursive() -> Self {
+        Self {
+            panics: Vec::new(),
+            broken: vec![(String::new(), Broken::Itself)],
+            ran: 0,
+            skipped: 0,
+        }
+    }
+
+    /// Whether a task has waited for a run of its own [shared plan](super::SharedPlan), which
+    /// cannot begin, or end, before that task has.
+    ///
+    /// ```
+    /// use filch::{Graph, graph::SharedPlan};
+    /// use std::sync::{Arc, OnceLock};
+    ///
+    /// let own = Arc::new(OnceLock::<SharedPlan>::new());
+    /// let (graph, inside) = (Graph::new(), own.clone());
+    /// graph.task("again", move || {
+    ///     let plan = inside.get().unwrap();
+    ///     assert!(plan.run().unwrap_err().is_recursive());
+    /// });
+    /// let plan = own.get_or_init(|| graph.plan().unwrap().into());
+    /// plan.run()?;
+    /// # Ok::<(), filch::graph::RunError>(())
+    /// ```
+    #[must_use]
+    pub fn is_recursive(&self) -> bool {
+        let itself = |(_, broken): &(String, Broken)| matches!(broken, Broken::Itself);
+        self.broken.iter().any(itself)
+    }
+
     /// All panics of the run, the first one first.
     #[must_use]
     pub fn panics(&self) -> &[TaskPanic] {
@@ -251,6 +286,10 @@ impl fmt::Display for RunError {
                 Broken::Graph(error) => {
                     write!(f, "{comma}the graph that {task} has built: {error}")?;
                 }
+                Broken::Itself => write!(
+                    f,
+                    "{comma}a task waits for a run of its own plan, which waits for the task; launch it and do not wait"
+                )?,
             }
             comma = ", ";
         }

@@ -19,7 +19,7 @@ use super::{
     node::{Kind, Then},
     remote::{Halt, Remote},
     run::Run,
-    start,
+    start, within,
 };
 use crate::{
     ground::unwind::{self, Payload},
@@ -174,7 +174,8 @@ impl Sleeper {
         let waker = Waker::from(self.clone());
         let mut work = lock(&self.work).take().expect("polled by one at a time");
         let mut cx = task::Context::from_waker(&waker);
-        let result = unwind::contain(|| work.as_mut().poll(&mut cx));
+        let poll = || unwind::contain(|| work.as_mut().poll(&mut cx));
+        let result = within::enter(self.remote.line(), poll);
         if let Ok(Poll::Ready(())) = result {
             return unwind::contain(|| drop(work)).map(Poll::Ready);
         }

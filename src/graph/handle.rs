@@ -6,6 +6,7 @@ use super::{
     plan::{Plan, RunReport},
     remote::{Joiner, NOBODY, Remote, on_pool},
     start::start,
+    within,
 };
 use crate::{
     cancel::CancelToken,
@@ -94,13 +95,22 @@ impl SharedPlan {
     /// Launches a run on the pool that the caller works for, else on the global one, and waits for it, helping.
     ///
     /// # Errors
-    /// As [`Plan::run`].
+    /// As [`Plan::run`]; and nothing is launched in a task of the plan itself, which would wait for
+    /// its own end: [`RunError::is_recursive`].
     pub fn run(&self) -> Result {
+        if within::is_inside(self.line()) {
+            return Err(RunError::recursive());
+        }
         let pool = Pool::current();
         pool.as_ref()
             .unwrap_or_else(|| Pool::global())
             .launch(self)
             .join()
+    }
+
+    /// The address of the line: another plan's has another one as long as there is a share of this.
+    fn line(&self) -> usize {
+        Arc::as_ptr(&self.shared).addr()
     }
 
     fn add(&self, launched: Arc<Launched>) {
@@ -325,7 +335,7 @@ impl Pool {
     }
 
     fn launch_as(&self, plan: SharedPlan, token: Option<&CancelToken>) -> RunHandle {
-        let remote = Remote::new(self.inner(), NOBODY);
+        let remote = Remote::in_line(self.inner(), NOBODY, plan.line());
         let launched = Arc::new(Launched {
             _obeys: token.map(|token| Obeys::new(token, &remote)),
             remote,
@@ -352,17 +362,24 @@ impl RunHandle {
     /// Waits until it is over; the calling thread helps. Says what it came to.
     ///
     /// In an [`isolate`](crate::isolate()) it runs what the run has not begun yet. What the run has queued outside of
-    /// that before is for others: if this is the only worker, join it outside. A task that joins the run that
-    /// it is a part of waits for itself, for ever; so does one that a worker picks up while it waits inside of such a
-    /// task.
+    /// that before is for others: if this is the only worker, join it outside.
+    ///
+    /// A task that joins the run that it is a part of, or a later one of the same plan, waits for
+    /// itself. So does one that a worker picks up while it waits inside of such a task. Where that
+    /// is so on one thread it is an error; where the task has another thread join for it, the wait
+    /// has no end.
     ///
     /// # Errors
-    /// As [`Plan::run`]; also when it was cancelled before all tasks had run.
+    /// As [`Plan::run`]; also when it was cancelled before all tasks had run, and
+    /// [in a task of the same plan](RunError::is_recursive), unless the run is over.
     ///
     /// # Panics
     /// When the handle has been awaited to its end before.
     pub fn join(self) -> Result {
         if !self.is_finished() {
+            if within::is_inside(self.launched.remote.line()) {
+                return Err(RunError::recursive());
+            }
             let pool = self.launched.remote.pool();
             on_pool(pool, |site| {
                 let began = site.mark();

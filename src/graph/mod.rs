@@ -143,6 +143,7 @@ mod tally;
 mod template;
 mod timeline;
 mod value;
+mod within;
 
 pub use build::{Graph, Task};
 pub use error::{GraphError, RunError, TaskPanic};

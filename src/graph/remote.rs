@@ -28,6 +28,9 @@ pub(super) struct Remote {
     pool: Arc<Inner>,
     /// The worker that waits for the run, or [`NOBODY`].
     owner: usize,
+    /// Where the runs of the shared plan line up that this is one of: the address, to be compared.
+    /// Zero if it is none.
+    line: usize,
     /// Nothing more is released.
     pub(super) stop: AtomicBool,
     /// Jobs that come from outside. What is in the pool's queues for them is a *turn*: whoever gets it runs the oldest
@@ -79,9 +82,15 @@ pub(super) fn on_pool<R>(pool: &Inner, f: impl FnOnce(&Site<'_, '_>) -> R) -> R 
 
 impl Remote {
     pub(super) fn new(pool: &Inner, owner: usize) -> Arc<Self> {
+        Self::in_line(pool, owner, 0)
+    }
+
+    /// For a run of a shared plan.
+    pub(super) fn in_line(pool: &Inner, owner: usize, line: usize) -> Arc<Self> {
         Arc::new(Self {
             pool: pool.share(),
             owner,
+            line,
             stop: AtomicBool::new(false),
             jobs: List::default(),
             turn: Mutex::new(false),
@@ -96,6 +105,10 @@ impl Remote {
 
     pub(super) fn owner(&self) -> usize {
         self.owner
+    }
+
+    pub(super) fn line(&self) -> usize {
+        self.line
     }
 
     pub(super) fn is_stopped(&self) -> bool {

@@ -38,6 +38,7 @@ use super::{
     remote::{NOBODY, Remote},
     start::{self, End},
     tally::Tally,
+    within,
 };
 use crate::{
     ground::{
@@ -205,6 +206,11 @@ impl Run<'_> {
         self.remote.as_ref().expect("a special plan has it")
     }
 
+    /// The line of the shared plan that it is a run of, or is inside of a run of; else zero.
+    pub(super) fn line(&self) -> usize {
+        self.remote.as_ref().map_or(0, |remote| remote.line())
+    }
+
     #[inline(always)]
     pub(super) fn stopped(&self) -> bool {
         // Relaxed: the sooner the better, but nothing depends on it.
@@ -226,10 +232,17 @@ impl Run<'_> {
         if run.shape.joins && !run.special && !run.is_owner(site) {
             run.bias.join();
         }
-        if run.isolated {
-            site.isolate(|| f(run, site));
+        let call = || {
+            if run.isolated {
+                site.isolate(|| f(run, site));
+            } else {
+                f(run, site);
+            }
+        };
+        if run.owner == NOBODY {
+            within::enter(run.line(), call);
         } else {
-            f(run, site);
+            call();
         }
         // SAFETY: as above.
         unsafe { Self::done(this, site) }

@@ -25,8 +25,9 @@ use std::{borrow::Cow, fmt, marker::PhantomData, ptr};
 pub struct Runtime<'env> {
     spawned: Spawned,
     began: Mark,
-    /// Belongs to the thread that the task runs on.
-    env: PhantomData<(fn(&'env ()) -> &'env (), *const ())>,
+    env: PhantomData<fn(&'env ()) -> &'env ()>,
+    /// It stays on the thread that the task runs on.
+    thread: PhantomData<*const ()>,
 }
 
 /// What a runtime shares with the closures that it has spawned.
@@ -119,6 +120,7 @@ impl<'env> Runtime<'env> {
             },
             began: site.mark(),
             env: PhantomData,
+            thread: PhantomData,
         };
         let result = unwind::contain(|| f(&runtime));
         // Whatever happened, what was spawned points into this frame.

@@ -28,7 +28,7 @@ impl Job {
             assert!(
                 align_of::<T>() > MARK,
                 "the mark needs a bit of the address"
-            )
+            );
         };
         let data = data.cast();
         Self { data, run }

@@ -33,6 +33,7 @@ pub(super) const UNSAFE_FILES: &[&str] = &[
     "src/graph/remote.rs",
     "src/graph/runtime.rs",
     "src/graph/future.rs",
+    "src/graph/within.rs",
     "src/graph/pipeline/link.rs",
     "src/graph/pipeline/run.rs",
     "src/loops/owned.rs",
