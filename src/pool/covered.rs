@@ -2,9 +2,10 @@
 //! that is.
 //!
 //! A worker that waits in the middle of a task of one pool may run jobs of another pool that it
-//! holds a place in: calls to it, mail that only it may run, or wakers that are nobody's. For that
-//! time the site of the other pool is current, or none. The one where it waits is *covered*: it is
-//! not found from the current one, but the thread is still in the middle of its task.
+//! holds a place in: calls to it, mail that only it may run, or wakers that belong to no pool.
+//! For that time the site of the other pool is current, or none. The one where it waits is
+//! *covered*: it is not found from the current one, but the thread is still in the middle of
+//! its task.
 #![expect(unsafe_code, reason = "pointers into the stack of their own thread")]
 
 use super::{

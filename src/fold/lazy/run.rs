@@ -78,7 +78,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         }
     }
 
-    /// Folds all of the tree, or as much as nobody else does. The caller counts the part as done.
+    /// Folds the tree, except for pieces that thieves take. The caller counts the part as done.
     pub(super) fn of_tree(root: F::Node, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
         let run = Self::new(Home::Caller);
         run.go_on(Todo::Visit(root), link, site);
