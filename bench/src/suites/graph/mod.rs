@@ -6,6 +6,7 @@ mod dynamic;
 mod round_trip;
 mod shapes;
 mod tables;
+mod uneven;
 
 use crate::harness::{Case, Config};
 use std::sync::{
@@ -18,6 +19,7 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
     cases.extend(shapes::cases(config));
     cases.extend(dynamic::cases(config));
     cases.extend(tables::cases(config));
+    cases.extend(uneven::cases(config));
     cases
 }
 
@@ -58,7 +60,7 @@ fn check_places(tasks: usize, times: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::{dynamic, round_trip, shapes, tables};
+    use super::{dynamic, round_trip, shapes, tables, uneven};
     use crate::{harness::Config, suites::work::fork_case};
 
     /// One test, because the places are there once.
@@ -72,6 +74,7 @@ mod tests {
         let mut cases = shapes::cases_of(&config, 200, |_| 100);
         cases.extend(dynamic::cases_of(&config, 50, 100));
         cases.extend(tables::cases_of(&config, 1000));
+        cases.extend(uneven::cases_of(&config, 1000));
         for workers in [1, 2, 3] {
             let case = fork_case("round_trip", workers, &config);
             cases.push(round_trip::systems(case, workers, 3));
