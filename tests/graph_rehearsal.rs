@@ -8,7 +8,7 @@
 mod rehearsal;
 mod support;
 
-use rehearsal::{all_seeds, graphs};
+use rehearsal::{all_seeds, graphs, sources};
 use std::collections::BTreeMap;
 
 #[test]
@@ -18,6 +18,16 @@ fn graphs_keep_their_promises() {
         "graphs_keep_their_promises",
         400,
         graphs::check,
+    );
+}
+
+#[test]
+fn sources_are_reached_while_one_of_them_waits() {
+    all_seeds(
+        "graph_rehearsal",
+        "sources_are_reached_while_one_of_them_waits",
+        400,
+        sources::check,
     );
 }
 

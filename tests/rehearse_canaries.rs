@@ -10,7 +10,7 @@ use filch::{
     ground::canary::{self, Canary},
     rehearse::{self, Rehearsal},
 };
-use rehearsal::{folds, futures, graphs, loops, sleeps, tasks, timers};
+use rehearsal::{folds, futures, graphs, loops, sleeps, sources, tasks, timers};
 
 type Check = fn(u64) -> Result<(), String>;
 
@@ -18,13 +18,19 @@ type Check = fn(u64) -> Result<(), String>;
 const SEEDS: u64 = 2_000;
 
 /// The defects, who finds them, and what is said then.
-const VISIBLE: [(Canary, Check, &[&str]); 33] = [
+const VISIBLE: [(Canary, Check, &[&str]); 35] = [
     (Canary::GraphLast, graphs::check, &["times", "began before"]),
     (Canary::GraphRearm, graphs::check, &["times"]),
     (
         Canary::GraphPermits,
         graphs::check,
         &["permit", "nobody can go on"],
+    ),
+    (Canary::GraphBlock, sources::check, &["ran ["]),
+    (
+        Canary::GraphFeeder,
+        sources::check,
+        &["nobody can go on", "on and on"],
     ),
     (Canary::GraphWake, graphs::check, &["nobody can go on"]),
     (Canary::ScopeWake, graphs::check, &["nobody can go on"]),

@@ -51,9 +51,19 @@
 //!
 //! # Runs
 //!
-//! [`Plan::run`] works on the graph until it is done; a thread from outside becomes a worker for that time. It can be called
-//! inside of a task, of the same pool too. Of the tasks that become ready a worker goes on with one, and the others can
-//! be taken by idle workers.
+//! [`Plan::run`] works on the graph until it is done; a thread from outside becomes a worker for
+//! that time. It can be called inside of a task, of the same pool too. Of the tasks that become
+//! ready a worker goes on with one, and the others can be taken by idle workers: everything that is
+//! ready and has not started, however long the present task takes. A worker takes short tasks
+//! without predecessors several at a time; those too can be taken from it.
+//!
+//! So a task may wait for others that are ready. If it blocks its thread, another worker has to be
+//! left that runs them. A wait that helps ([`join`](crate::join()), [`scope`](crate::scope()),
+//! [`yield_now`](crate::yield_now), [`Runtime::wait`]) needs no other worker: the tasks run on top
+//! of the one that waits. There are three limits. A task cannot wait in this way for one further
+//! down on the stack of its own thread. In an [`isolate`](crate::isolate()) waits run only what was
+//! queued inside. And where more than half of a thread's stack is in use, waits run only what their
+//! own task has queued; other workers run the rest.
 //!
 //! When a task panics, nothing more is released; those that run come to their end, and the [`RunError`] has all the panics,
 //! with the names of their tasks. A graph inside of a task belongs to the run: `outer/inner` is the name of its tasks. The
@@ -115,6 +125,7 @@
 //! ```
 
 mod bias;
+mod block;
 mod build;
 mod check;
 mod context;
@@ -163,6 +174,10 @@ pub use value::{Input, Inputs, Moved, Value};
 #[doc(hidden)]
 pub mod model {
     pub use super::{
-        bias::model::Bias, missing::model::Missing, nap::model::Nap, node::model::Node,
+        bias::model::Bias,
+        block::model::{Block, Claims, Held},
+        missing::model::Missing,
+        nap::model::Nap,
+        node::model::Node,
     };
 }

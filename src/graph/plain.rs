@@ -9,6 +9,7 @@
 )]
 
 use super::{
+    block::Firsts,
     context::Context,
     edges::{Edge, Leads},
     missing::Missing,
@@ -69,21 +70,18 @@ impl<'p> Run<'p> {
 impl Run<'_> {
     /// Runs some tasks, and what each of them leads to, one after the other.
     #[inline(always)]
-    pub(super) fn strands(&self, site: &Site<'_, '_>, all: impl DoubleEndedIterator<Item = u32>) {
+    pub(super) fn strands(&self, site: &Site<'_, '_>, firsts: &impl Firsts) {
         let cx = self.context(site, None);
-        let (goes_on, press, mut all) = (self.goes_on(site), site.press(), all.peekable());
-        while let Some(first) = all.next() {
+        let (goes_on, press) = (self.goes_on(site), site.press());
+        while let Some(first) = firsts.take() {
             cx.at.set(first);
             // What is taken together is not queued, so it comes before what its strands have queued.
-            cx.goes_on.set(goes_on && all.peek().is_none());
+            cx.goes_on.set(goes_on && firsts.is_last());
             if let Err(payload) = unwind::contain(|| self.follow(&cx)) {
                 self.panicked(cx.index(), payload);
             }
-            if press.is_felt() && all.peek().is_some() && self.should_put_off(site) {
-                // So that the first is the newest.
-                while let Some(last) = all.next_back() {
-                    self.queue(site, last);
-                }
+            if press.is_felt() && !firsts.is_last() && self.should_put_off(site) {
+                self.queue_all(site, firsts.rest());
             }
         }
         self.count(site, cx.ran.get());
@@ -119,8 +117,6 @@ impl Run<'_> {
 
     #[inline(always)]
     fn follow_by<const JOINS: bool>(&self, cx: &Context<'_, '_, '_>) {
-        // Those that could not be queued.
-        let mut kept = Vec::new();
         let (tables, stop, alone) = (self.tables(), self.stop, self.shape.alone.is_some());
         let (mut index, press) = (cx.at.get(), cx.site.press());
         loop {
@@ -139,13 +135,13 @@ impl Run<'_> {
             if alone {
                 cx.site.get_on();
             }
-            let mut next = self.release::<JOINS>(cx, tables, node.leads, &mut kept);
+            let mut next = self.release::<JOINS>(cx, tables, node.leads);
             if next == 0 {
-                next = match kept.pop().or_else(|| self.newest(cx)) {
+                next = match self.newest(cx) {
                     Some(next) => next,
                     None => return,
                 };
-            } else if press.is_felt() && kept.is_empty() && self.put_off(cx, next) {
+            } else if press.is_felt() && self.put_off(cx, next) {
                 return;
             }
             index = next;
@@ -161,28 +157,21 @@ impl Run<'_> {
         cx: &Context<'_, '_, '_>,
         tables: Tables<'_>,
         leads: Leads,
-        kept: &mut Vec<u32>,
     ) -> u32 {
         if leads.others == 0 && (leads.last.is_only() || leads.last.is_none()) {
             return leads.last.to();
         }
         if !JOINS {
-            return self.release_by(|_| true, cx, tables, leads, kept);
+            return self.release_by(|_| true, cx, tables, leads);
         }
         // Whoever joins waits for the end of it, so it must be near.
         let few = leads.others < MOST_AT_ONCE;
         if few && cx.mine && self.bias.begin() {
-            let next = self.release_by(
-                |to| tables.missing(to).arrive_alone(),
-                cx,
-                tables,
-                leads,
-                kept,
-            );
+            let next = self.release_by(|to| tables.missing(to).arrive_alone(), cx, tables, leads);
             self.bias.end();
             return next;
         }
-        self.release_by(|to| tables.missing(to).arrive(), cx, tables, leads, kept)
+        self.release_by(|to| tables.missing(to).arrive(), cx, tables, leads)
     }
 
     #[inline(always)]
@@ -192,27 +181,26 @@ impl Run<'_> {
         cx: &Context<'_, '_, '_>,
         tables: Tables<'_>,
         leads: Leads,
-        kept: &mut Vec<u32>,
     ) -> u32 {
         let ready = |edge: Edge| edge.is_only() || arrive(edge.to());
         let mut next = 0;
         for number in 0..leads.others {
             let edge = tables.edge(leads.first + number);
             if ready(edge) {
-                self.pass_on(cx, next, kept);
+                self.pass_on(cx, next);
                 next = edge.to();
             }
         }
         if ready(leads.last) {
-            self.pass_on(cx, next, kept);
+            self.pass_on(cx, next);
             next = leads.last.to();
         }
         next
     }
 
-    /// Queues a task, or keeps it. 0 is none.
+    /// Queues a task. 0 is none.
     #[inline(always)]
-    fn pass_on(&self, cx: &Context<'_, '_, '_>, index: u32, kept: &mut Vec<u32>) {
+    fn pass_on(&self, cx: &Context<'_, '_, '_>, index: u32) {
         if index == 0 {
             return;
         }
@@ -220,8 +208,8 @@ impl Run<'_> {
         if spare > 0 {
             cx.spare.set(spare - 1);
             cx.site.push(job);
-        } else if !self.push(cx.site, job) {
-            kept.push(index);
+        } else {
+            self.push(cx.site, job);
         }
     }
 

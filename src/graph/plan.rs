@@ -1,6 +1,7 @@
 //! A graph that has been checked and can be run.
 
 use super::{
+    block::Blocks,
     build::{Graph, Parts},
     edges::Edge,
     error::RunError,
@@ -23,6 +24,9 @@ pub struct Plan<'env> {
     pub(super) shape: Shape,
     /// One for each record; none if no task waits for more than one other.
     pub(super) missing: Box<[Missing]>,
+    /// Where workers keep the sources that they have taken from the cursor of a run; empty between
+    /// runs.
+    pub(super) blocks: Blocks,
     _env: Env<'env>,
 }
 
@@ -95,6 +99,7 @@ impl<'env> Plan<'env> {
         memory::shrink(&mut parts.nodes);
         Self {
             parts,
+            blocks: Blocks::new(shape.sources.len()),
             shape,
             missing,
             _env: Env::new(),
@@ -236,6 +241,7 @@ impl<'env> Plan<'env> {
             parts: self.parts,
             shape: self.shape,
             missing: self.missing,
+            blocks: self.blocks,
             _env: Env::new(),
         }
     }

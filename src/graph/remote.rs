@@ -12,7 +12,7 @@ use crate::{
 use std::{
     collections::BTreeMap,
     mem, ptr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 /// No worker waits.
@@ -64,6 +64,23 @@ struct Sleepers {
 impl OnCancel for Remote {
     fn on_cancel(self: Arc<Self>, _: CancelReason) {
         self.stop();
+    }
+}
+
+/// The [`Remote`] of a run that rarely needs one: made when a guest has a job for a run whose owner
+/// runs only what was queued on its own worker while it waits.
+#[derive(Default)]
+pub(super) struct Aside(OnceLock<Arc<Remote>>);
+
+impl Aside {
+    /// Queues a job of a run on `pool`, for all workers and for `owner`.
+    pub(super) fn send(&self, pool: &Inner, owner: usize, job: Job) {
+        let remote = self.0.get_or_init(|| Remote::new(pool, owner));
+        remote.send(job, false);
+    }
+
+    pub(super) fn get(&self) -> Option<&Remote> {
+        self.0.get().map(|remote| &**remote)
     }
 }
 

@@ -8,8 +8,11 @@
 //! have ended, which [`Pending`] counts: a chain costs nothing to count, and the thread that waits counts its own
 //! strands in a plain cell.
 //!
-//! Sources are handed out from a cursor, some at a time: a *feeder* takes the next few, runs their strands itself, and comes back;
-//! when it starts it queues another feeder, for whoever is idle, until there are no sources left.
+//! Sources are handed out from a cursor, a block at a time (`block`): a *feeder* takes the next
+//! few, queues another feeder, and runs their strands itself. What it has taken and not started
+//! stays in reach: a feeder that finds the cursor at its end takes a part of the blocks of others.
+//! A block is as long as its tasks take a few microseconds, by what those of the last one took, so
+//! that long tasks start in the order of the list.
 //!
 //! When a task panics its strand ends, and the others end at their next task: nothing more is released.
 //!
@@ -30,12 +33,13 @@
 
 use super::{
     bias::Bias,
+    block::{Blocks, Firsts, Single, Taken},
     context::{Context, Left},
     edges::Edge,
     missing::Missing,
     node::{Node, Then},
     plan::{Plan, Shape},
-    remote::{NOBODY, Remote},
+    remote::{Aside, NOBODY, Remote},
     start::{self, End},
     tally::Tally,
     within,
@@ -57,12 +61,21 @@ use crate::{
 };
 use std::{
     cell::Cell,
-    iter, ptr,
+    ptr,
     sync::{Arc, Mutex},
 };
 
-/// The most sources that a feeder takes at once: 256 empty tasks take a microsecond, so the cursor is no crowded place.
-const MOST_FED: usize = 256;
+/// The most sources that a feeder takes at once: 1,024 empty tasks take six microseconds, so what a
+/// block costs does not show.
+const MOST_FED: usize = 1024;
+
+/// Of blocks of that length, one in so many is timed: a look at the clock takes as long as a few
+/// tasks.
+const TIMED: usize = 8;
+
+/// How long a block of sources should take, in nanoseconds: a few times as long as a thief needs for
+/// a part of it.
+const BLOCK_NANOS: u64 = 8_000;
 
 /// A run: what its strands share. It outlives them.
 pub(super) struct Run<'p> {
@@ -73,17 +86,18 @@ pub(super) struct Run<'p> {
     pub(super) missing: &'p [Missing],
     pub(super) successors: &'p [Edge],
     sources: &'p [u32],
+    blocks: &'p Blocks,
     /// Whether there is more to it than closures.
     special: bool,
     pub(super) shape: &'p Shape,
     /// The tasks run isolated, wherever they run.
     pub(super) isolated: bool,
-    /// Who waits for it runs only what was queued there, so it has to take what was sent from elsewhere.
+    /// The owner runs only what was queued on its own worker while it waits, so it has to take what
+    /// was sent from elsewhere.
     pub(super) alone: bool,
     /// Who touches the counters of the tasks; used where nothing is special.
     pub(super) bias: Bias,
-    /// The next source.
-    cursor: Padded<AtomicUsize>,
+    cursor: Padded<Cursor>,
     pub(super) pending: Pending,
     /// How many tasks the owner has run, and the others.
     pub(super) ran_here: Cell<u64>,
@@ -93,8 +107,18 @@ pub(super) struct Run<'p> {
     pub(super) tally: Mutex<Option<Box<Tally>>>,
     /// What special plans need; that of the outermost run.
     pub(super) remote: Option<Arc<Remote>>,
+    /// The same for plain plans, where guests need it.
+    aside: Aside,
     /// What is to be done when it is over, if it is in the heap.
     pub(super) end: Option<End>,
+}
+
+/// Where sources are handed out.
+struct Cursor {
+    /// The next source.
+    next: AtomicUsize,
+    /// How many a feeder takes at once, unless the end is near.
+    few: AtomicUsize,
 }
 
 // SAFETY: the cells are used by the thread that is worker `owner` of the pool, which `is_owner` checks; `pool`
@@ -178,18 +202,23 @@ impl<'p> Run<'p> {
             missing: &plan.missing,
             successors: &plan.shape.successors,
             sources: &plan.shape.sources,
+            blocks: &plan.blocks,
             special: plan.shape.special,
             shape: &plan.shape,
             isolated: false,
             alone: false,
             bias: Bias::new(owner != NOBODY),
-            cursor: Padded::new(AtomicUsize::new(0)),
+            cursor: Padded::new(Cursor {
+                next: AtomicUsize::new(0),
+                few: AtomicUsize::new(1),
+            }),
             pending: Pending::new(),
             ran_here: Cell::new(0),
             ran_elsewhere: Padded::new(AtomicU64::new(0)),
             stop,
             tally: Mutex::default(),
             remote: None,
+            aside: Aside::default(),
             end: None,
         }
     }
@@ -209,6 +238,11 @@ impl Run<'_> {
     /// The line of the shared plan that it is a run of, or is inside of a run of; else zero.
     pub(super) fn line(&self) -> usize {
         self.remote.as_ref().map_or(0, |remote| remote.line())
+    }
+
+    /// Where jobs are that were sent from elsewhere.
+    fn sent(&self) -> Option<&Remote> {
+        self.remote.as_deref().or_else(|| self.aside.get())
     }
 
     #[inline(always)]
@@ -301,34 +335,48 @@ impl Run<'_> {
         home == NOBODY || home == site.worker() && ptr::eq(site.pool(), self.pool)
     }
 
-    /// Queues a job, unless this worker is a guest that may leave before it is taken: false then.
+    /// Queues a job where other workers find it.
     #[inline(always)]
-    pub(super) fn push(&self, site: &Site<'_, '_>, job: Job) -> bool {
+    pub(super) fn push(&self, site: &Site<'_, '_>, job: Job) {
         if self.is_owner(site) {
             self.pending.add_here();
-        } else if site.is_guest() && !self.keeps(site) {
-            return false;
         } else {
             self.pending.add_elsewhere();
+            if site.is_guest() && self.is_left_behind(site) {
+                return self.send(job);
+            }
         }
         site.push(job);
-        true
+    }
+
+    /// Whether the owner would not run what this guest leaves in its queue when it goes: that goes
+    /// to the injector.
+    #[cold]
+    fn is_left_behind(&self, site: &Site<'_, '_>) -> bool {
+        !self.keeps(site) && (self.alone || self.remote.is_some())
+    }
+
+    /// Queues a job for all workers and for the owner, wherever that waits.
+    #[cold]
+    fn send(&self, job: Job) {
+        match &self.remote {
+            Some(remote) => remote.send(job, false),
+            // SAFETY: the job is pending, so the run is not over, and the worker that waits for it
+            // keeps the pool.
+            None => self.aside.send(unsafe { &*self.pool }, self.owner, job),
+        }
     }
 
     /// Whether strands should queue what they would go on with, since something urgent waits for this worker: that comes first
     /// then. It does not run in the middle of a strand, since it may wait for the run.
     #[cold]
     pub(super) fn should_put_off(&self, site: &Site<'_, '_>) -> bool {
-        let queues = self.is_owner(site) || !site.is_guest() || self.keeps(site);
-        queues && site.should_give_way()
+        site.should_give_way()
     }
 
-    /// Queues a task; in a plain plan only if [`push`](Self::push) would.
+    /// Queues a task.
     pub(super) fn queue(&self, site: &Site<'_, '_>, index: u32) {
-        if !self.push(site, self.strand_job(index)) {
-            self.pending.add_elsewhere();
-            self.remote().send(self.strand_job(index), false);
-        }
+        self.push(site, self.strand_job(index));
     }
 
     pub(super) fn feeder_job(&self) -> Job {
@@ -336,40 +384,74 @@ impl Run<'_> {
         unsafe { Job::new(ptr::from_ref(self), run_feeder) }
     }
 
-    /// Takes the next few sources and runs their strands.
+    /// Takes some sources and runs their strands.
     pub(super) fn feed(&self, site: &Site<'_, '_>) {
         // Nothing to hand out.
         if let &[only] = self.sources {
             return self.strand(site, only, false);
         }
-        let workers = site.pool().threads().max(1);
-        let all = self.sources.len();
-        loop {
-            thread::point();
-            // Less and less: what a worker has taken nobody else can run, and the last tasks may be long. Relaxed: a guess.
-            let left = all.saturating_sub(self.cursor.load(Ordering::Relaxed));
-            let few = if left < 16 * workers {
-                1
-            } else {
-                (left / (8 * workers)).min(MOST_FED)
-            };
-            // Relaxed: the sources are there since before the first feeder was queued.
-            let begin = self.cursor.fetch_add(few, Ordering::Relaxed);
-            if begin >= all {
-                return;
+        thread::point();
+        let (all, workers) = (self.sources.len(), site.pool().threads().max(1));
+        // Relaxed, twice: guesses.
+        let left = all.saturating_sub(self.cursor.next.load(Ordering::Relaxed));
+        let usual = self.cursor.few.load(Ordering::Relaxed);
+        // Less and less: the last tasks may be long, and to take one from a block costs a thief
+        // more than from the cursor.
+        let few = if left < 16 * workers {
+            1
+        } else {
+            usual.min(left / (8 * workers))
+        };
+        // A worker that has no block takes one at a time.
+        let held = if few > 1 || left == 0 {
+            self.blocks.hold(site.worker())
+        } else {
+            None
+        };
+        let few = if held.is_some() { few } else { 1 };
+        // Relaxed: the sources are there since before the first feeder was queued.
+        let begin = match left {
+            0 => all,
+            _ => self.cursor.next.fetch_add(few, Ordering::Relaxed),
+        };
+        let positions = if begin < all {
+            begin as u32..(begin + few).min(all) as u32
+        } else if let Some(stolen) = self.blocks.steal(site.worker(), held.is_none()) {
+            stolen
+        } else {
+            return;
+        };
+        let block = held.as_ref().filter(|_| positions.len() > 1);
+        let claims = block.map(|block| block.open(positions.clone()));
+        // After the block was opened, so that whoever runs the feeder sees it; before the strands
+        // queue anything, so that it is the oldest, which thieves take.
+        let is_last = positions.end as usize == all && self.blocks.is_none();
+        if !is_last && !(broken(Canary::GraphFeeder) && begin + few >= all) {
+            self.push(site, self.feeder_job());
+        }
+        let usual = few == usual && begin < all && !self.blocks.is_none();
+        let timed = usual && (few < MOST_FED || begin / MOST_FED % TIMED == 0);
+        let began = timed.then(thread::nanos);
+        match claims {
+            Some(claims) if self.special => {
+                self.strands_special(site, &Taken::new(claims, self.sources));
             }
-            let end = (begin + few).min(all);
-            // First of all, so that it is the oldest, which thieves take.
-            let passed_on = end == all || self.push(site, self.feeder_job());
-            let sources = &self.sources[begin..end];
-            if self.special {
-                self.strands_special(site, sources);
-            } else {
-                self.strands(site, sources.iter().copied());
-            }
-            if passed_on {
-                return;
-            }
+            Some(claims) => self.strands(site, &Taken::new(claims, self.sources)),
+            None => self.strand(site, self.sources[positions.start as usize], false),
+        }
+        if let Some(began) = began {
+            self.keep_pace(few, thread::nanos().saturating_sub(began));
+        }
+    }
+
+    /// So many sources took so long: the next block is as long as [`BLOCK_NANOS`], but at most
+    /// twice as long as the last one.
+    fn keep_pace(&self, few: usize, nanos: u64) {
+        let next = few as u64 * BLOCK_NANOS / nanos.max(1);
+        let next = next.clamp(1, 2 * few as u64).min(MOST_FED as u64) as usize;
+        if next != few {
+            // Relaxed: a guess.
+            self.cursor.few.store(next, Ordering::Relaxed);
         }
     }
 
@@ -379,7 +461,7 @@ impl Run<'_> {
         if self.special {
             self.strand_special(site, first, admitted);
         } else {
-            self.strands(site, iter::once(first));
+            self.strands(site, &Single::new(first));
         }
     }
 
@@ -433,20 +515,21 @@ impl Run<'_> {
         unsafe { self.nodes.as_ptr().add(index as usize) }
     }
 
-    /// Strands of a special plan, which begin with these sources.
-    fn strands_special(&self, site: &Site<'_, '_>, sources: &[u32]) {
+    /// Strands of a special plan, which begin with these tasks.
+    fn strands_special(&self, site: &Site<'_, '_>, firsts: &impl Firsts) {
         let press = site.press();
-        for (number, &source) in sources.iter().enumerate() {
-            self.strand_special(site, source, false);
-            let rest = &sources[number + 1..];
-            if press.is_felt() && !rest.is_empty() && self.should_put_off(site) {
-                // So that the first is the newest.
-                return rest
-                    .iter()
-                    .rev()
-                    .for_each(|&source| self.queue(site, source));
+        while let Some(first) = firsts.take() {
+            self.strand_special(site, first, false);
+            if press.is_felt() && !firsts.is_last() && self.should_put_off(site) {
+                return self.queue_all(site, firsts.rest());
             }
         }
+    }
+
+    /// Queues tasks, so that the first is the newest.
+    #[cold]
+    pub(super) fn queue_all(&self, site: &Site<'_, '_>, tasks: &[u32]) {
+        tasks.iter().rev().for_each(|&task| self.queue(site, task));
     }
 
     /// A strand of a special plan.
@@ -545,10 +628,10 @@ impl Awaited for Run<'_> {
 
     fn take_job(&self) -> Option<Job> {
         // Others get the turns, among all else that waits.
-        self.alone.then(|| self.remote().take_job())?
+        self.alone.then(|| self.sent())??.take_job()
     }
 
     fn has_job(&self) -> bool {
-        self.alone && self.remote().has_job()
+        self.alone && self.sent().is_some_and(Remote::has_job)
     }
 }

@@ -38,6 +38,7 @@ pub(super) fn run(plan: &mut Plan<'_>, site: &Site<'_, '_>) -> Result<RunReport,
     let stop = Padded::new(AtomicBool::new(false));
     let mut run = Run::new(site.pool(), site.worker(), plan, &stop);
     run.isolated = site.is_isolated();
+    run.alone = site.may_wait_alone();
     let began = site.mark();
     let feed = || {
         run.pending.add_here();
@@ -48,7 +49,10 @@ pub(super) fn run(plan: &mut Plan<'_>, site: &Site<'_, '_>) -> Result<RunReport,
         run.nodes[0].lead_to(ptr::from_ref(&run).cast());
         site.aiming_at(&run.pending, feed);
         if !run.pending.happened() {
-            site.wait(&run.pending, began);
+            match run.alone {
+                true => site.wait(&run, began),
+                false => site.wait(&run.pending, began),
+            }
         }
     };
     // The strands point into this frame.

@@ -139,6 +139,10 @@ pub enum Canary {
     GraphPermits = 102,
     /// The owner of a run counts as if it were alone when another worker has come.
     GraphBias = 103,
+    /// A thief takes sources that their holder may have claimed meanwhile.
+    GraphBlock = 104,
+    /// A worker that holds sources of a graph queues no feeder, so that thieves do not find them.
+    GraphFeeder = 105,
     /// A sleep that is polled with another waker keeps the first one.
     SleepRenew = 120,
     /// A sleep that is dropped stays at its clock.

@@ -23,6 +23,10 @@ const SOON_AHEAD: u8 = 5;
 /// A site of this thread, or null. The lifetimes are erased.
 pub(super) type SitePointer = *const Site<'static, 'static>;
 
+/// More stack than there is between [`Site::may_wait_alone`] and the wait that it is asked for, in
+/// bytes.
+const WAIT_FRAMES: usize = 16 << 10;
+
 thread_local! {
     /// The innermost site of this thread, or null.
     pub(super) static CURRENT: Cell<SitePointer> = const { Cell::new(ptr::null()) };
@@ -297,6 +301,11 @@ impl<'w, 'c> Site<'w, 'c> {
         owner.undo_retract(mark);
         self.active().announce();
         false
+    }
+
+    /// The same for waits that are a little further up the stack.
+    pub(crate) fn may_wait_alone(&self) -> bool {
+        self.is_isolated() || !stack::is_ample_with(WAIT_FRAMES)
     }
 
     /// Takes back the part that was pushed before `mark` and points to `data`, if it is still there and the newest.

@@ -7,6 +7,7 @@ pub(crate) mod futures;
 pub(crate) mod graphs;
 pub(crate) mod loops;
 pub(crate) mod sleeps;
+pub(crate) mod sources;
 pub(crate) mod tasks;
 pub(crate) mod timers;
 

@@ -25,6 +25,12 @@ fn here() -> usize {
 /// 512 KiB have been used since the first call.)
 #[inline]
 pub(crate) fn is_ample() -> bool {
+    is_ample_with(0)
+}
+
+/// The same when `more` bytes are in use.
+#[inline]
+pub(crate) fn is_ample_with(more: usize) -> bool {
     let floor = match FLOOR.get() {
         0 => {
             let floor = middle()
@@ -36,7 +42,7 @@ pub(crate) fn is_ample() -> bool {
         floor => floor,
     };
     // Stacks grow down everywhere that this library runs, but for Miri, where frames are anywhere.
-    cfg!(miri) || here() > floor
+    cfg!(miri) || here() > floor.saturating_add(more)
 }
 
 /// The address in the middle of this thread's stack.
