@@ -5,11 +5,13 @@
 //! A *line* is the place of one token on its way: a room for its value. The tokens take the lines in turn, in the order
 //! in which they leave the source; so a token's neighbours are always on the next lines.
 //!
-//! A *strand* is a job of the pool that carries one token: from the entrance of a serial stage, where the token
-//! and its turn have met (see [`Station`]), through that stage and all that follow, until it comes to an entrance whose
-//! turn has not come, or to the end. Parallel stages have no entrance: the strand goes on. When it leaves a
-//! serial stage it gives the turn to the next line; if that completes somebody, a strand is queued for it.
-//! At the end the line is free, which is what the source's entrance of that line waits for. No strand waits for anything.
+//! A *strand* is a job of the pool that carries one token: from the entrance of a serial stage,
+//! where the token and its turn have met (see [`Station`]), through that stage and all that follow,
+//! until it comes to an entrance whose turn has not come, or to the end. Parallel stages have no
+//! entrance: the strand goes on. When it leaves a serial stage it gives the turn to the next line;
+//! if that completes somebody, a strand is queued for it. At the end the line is free, which is
+//! what the source's entrance of that line waits for. No strand waits for anything. Between two
+//! stages a strand gives way to urgent work: it is queued with the token where that is.
 //!
 //! Who holds a token holds its room; who is in a serial stage holds its closure. Both are handed on by
 //! [`Station::arrive`] and by the pool's queues.
@@ -32,12 +34,12 @@ use super::{
     station::Station,
 };
 use crate::{
+    graph::remote::{Aside, Remote},
     ground::unwind::{self, Payload},
     pool::{
         Inner,
         job::Job,
         latch::Awaited,
-        list::List,
         pending::{self, Pending},
         site::Site,
     },
@@ -71,8 +73,10 @@ struct Run<'p, 'env> {
     stations: Box<[Station]>,
     halt: &'p Halt,
     pending: Pending,
-    /// What guests have left to the owner, since they may leave before their queue is empty.
-    left: List,
+    /// The owner runs only what was queued on its own worker while it waits.
+    alone: bool,
+    /// What guests have for such an owner: it does not look where their queue goes when they leave.
+    aside: Aside,
     failures: Mutex<Failures>,
 }
 
@@ -202,7 +206,8 @@ impl<'p, 'env> Run<'p, 'env> {
             stations: stations.collect(),
             halt: parts.halt,
             pending: Pending::new(),
-            left: List::default(),
+            alone: site.may_wait_alone(),
+            aside: Aside::default(),
             failures: Mutex::default(),
         })
     }
@@ -234,7 +239,7 @@ impl<'p, 'env> Run<'p, 'env> {
             run.strand(site, station)
         };
         if let Some(next) = last {
-            if run.is_owner(site) || !site.is_guest() {
+            if !run.is_left_behind(site) {
                 // It takes over the count of this one. The run is not touched after this.
                 site.push(run.job(next));
                 return;
@@ -278,18 +283,17 @@ impl<'p, 'env> Run<'p, 'env> {
             return;
         }
         self.pending.add_elsewhere();
-        if site.is_guest() {
-            self.leave(site, self.job(station));
+        if self.is_left_behind(site) {
+            self.aside.send(site.pool(), self.owner, self.job(station));
         } else {
             site.push(self.job(station));
         }
     }
 
-    /// Leaves a job to the owner. The caller is a strand, so the run is not over.
-    #[cold]
-    fn leave(&self, site: &Site<'_, '_>, job: Job) {
-        self.left.push(job);
-        site.pool().unpark(self.owner);
+    /// Whether the owner would not run what this guest leaves in its queue when it goes: that goes
+    /// to the injector.
+    fn is_left_behind(&self, site: &Site<'_, '_>) -> bool {
+        self.alone && site.is_guest() && !self.is_owner(site)
     }
 
     /// Carries a token from a station to where it has to wait. Returns the last one of those to be queued.
@@ -326,7 +330,7 @@ impl<'p, 'env> Run<'p, 'env> {
         } else {
             number + 1
         };
-        let last = self.links.len();
+        let (last, press) = (self.links.len(), site.press());
         loop {
             if self.halt.is_set() {
                 return None;
@@ -364,6 +368,10 @@ impl<'p, 'env> Run<'p, 'env> {
             at.set(stage + 1);
             if self.links[stage].is_serial() && !self.station(number, stage + 1).arrive() {
                 return None;
+            }
+            if press.is_felt() && site.should_give_way() {
+                // The token is at the next stage, and has its turn there.
+                return Some(self.station(number, stage + 1));
             }
         }
     }
@@ -436,10 +444,10 @@ impl Awaited for Run<'_, '_> {
     }
 
     fn take_job(&self) -> Option<Job> {
-        self.left.pop()
+        self.aside.get()?.take_job()
     }
 
     fn has_job(&self) -> bool {
-        !self.left.is_empty()
+        self.aside.get().is_some_and(Remote::has_job)
     }
 }
