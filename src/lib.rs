@@ -97,7 +97,7 @@ pub use ground::{
 };
 pub use limit::{AcquireError, Budget, Budgets, Permit, Permits};
 pub use loops::{for_each, map, map_reduce, over, sort, sort_unstable};
-pub use pool::{Pool, PoolBuilder, TaskOverflow};
+pub use pool::{Pool, PoolBuilder, TaskOverflow, waits};
 #[cfg(feature = "calls")]
 pub use submit::calls;
 pub use submit::{

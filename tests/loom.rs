@@ -48,6 +48,8 @@ mod pool;
 mod sleep;
 #[path = "loom/submit.rs"]
 mod submit;
+#[path = "loom/waits.rs"]
+mod waits;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 

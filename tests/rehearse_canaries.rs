@@ -10,7 +10,7 @@ use filch::{
     ground::canary::{self, Canary},
     rehearse::{self, Rehearsal},
 };
-use rehearsal::{folds, futures, graphs, loops, sleeps, sources, tasks, timers};
+use rehearsal::{deadlocks, folds, futures, graphs, loops, sleeps, sources, tasks, timers};
 
 type Check = fn(u64) -> Result<(), String>;
 
@@ -18,7 +18,7 @@ type Check = fn(u64) -> Result<(), String>;
 const SEEDS: u64 = 2_000;
 
 /// The defects, who finds them, and what is said then.
-const VISIBLE: [(Canary, Check, &[&str]); 35] = [
+const VISIBLE: [(Canary, Check, &[&str]); 39] = [
     (Canary::GraphLast, graphs::check, &["times", "began before"]),
     (Canary::GraphRearm, graphs::check, &["times"]),
     (
@@ -38,6 +38,18 @@ const VISIBLE: [(Canary, Check, &[&str]); 35] = [
     (Canary::PoolLatchWake, halves, &["nobody can go on"]),
     (Canary::PushWake, tasks::check, &["nobody can go on"]),
     (Canary::TaskWake, tasks::check, &["nobody can go on"]),
+    (
+        Canary::WaitCheckFirst,
+        deadlocks::check,
+        &["nobody can go on"],
+    ),
+    (
+        Canary::WaitUnchecked,
+        deadlocks::check,
+        &["nobody can go on"],
+    ),
+    (Canary::WaitStale, deadlocks::check, &["has ended"]),
+    (Canary::WaitDepth, deadlocks::check_chain, &["no circle"]),
     (Canary::SleepRenew, sleeps::check, &["woken"]),
     (Canary::SleepLeaves, sleeps::check, &["wait"]),
     (Canary::SleepEarly, sleeps::check, &["woken"]),
@@ -86,6 +98,29 @@ fn halves(seed: u64) -> Result<(), String> {
 /// The switch is one for the whole process, so everything happens in one test.
 #[test]
 fn every_visible_defect_is_found_soon() {
+    every_defect_is_found();
+    what_is_reported_is_a_deadlock();
+}
+
+/// The same schedule without reports: where there was one, nobody can go on, and where there was none, all goes well.
+fn what_is_reported_is_a_deadlock() {
+    for seed in 0..SEEDS / 4 {
+        canary::set(None);
+        let reports = deadlocks::perform(seed).unwrap_or_else(|wrong| panic!("{wrong}"));
+        canary::set(Some(Canary::WaitUnchecked));
+        let without = deadlocks::check(seed);
+        canary::set(None);
+        match without {
+            Ok(()) => assert_eq!(reports, 0, "seed {seed}: all of them end without reports"),
+            Err(wrong) => {
+                assert!(reports > 0, "seed {seed}: {wrong}");
+                assert!(wrong.contains("nobody can go on"), "seed {seed}: {wrong}");
+            }
+        }
+    }
+}
+
+fn every_defect_is_found() {
     for (defect, check, expected) in VISIBLE {
         canary::set(Some(defect));
         let found = (0..SEEDS).find_map(|seed| Some((seed, check(seed).err()?)));

@@ -57,7 +57,7 @@ impl Signal {
     }
 
     /// Sleeps until it is up.
-    fn rest(&self, rounds: u32) {
+    fn rest(&self, rounds: u32, visible: &impl Visible) {
         for round in 1..=thread::patience(rounds) {
             if self.is_up() {
                 return;
@@ -67,19 +67,44 @@ impl Signal {
             }
             (0..8).for_each(|_| hint::spin_loop());
         }
-        while !self.is_up() {
+        while !self.is_up() && visible.list() {
             thread::park();
         }
     }
 }
 
-impl Awaited for Arc<Signal> {
+/// A wait that may be in the list of waits.
+pub(super) trait Visible {
+    /// The wait is about to sleep. False when it can never end.
+    fn list(&self) -> bool;
+
+    /// Whether it can never end.
+    fn is_cyclic(&self) -> bool;
+}
+
+/// Not in the list: what a future waits for is not known.
+pub(super) struct Hidden;
+
+impl Visible for Hidden {
+    fn list(&self) -> bool {
+        true
+    }
+
+    fn is_cyclic(&self) -> bool {
+        false
+    }
+}
+
+/// A signal as a worker waits for it.
+struct Event<'s, V>(&'s Signal, &'s V);
+
+impl<V: Visible> Awaited for Event<'_, V> {
     fn happened(&self) -> bool {
-        self.is_up()
+        self.0.is_up() || self.1.is_cyclic()
     }
 
     fn sleep(&self, _worker: usize) -> bool {
-        !self.is_up()
+        self.1.list() && !self.0.is_up()
     }
 
     fn awake(&self) {
@@ -131,13 +156,17 @@ fn drive<F: Future>(
 }
 
 /// On a worker, which helps.
-fn drive_on<F: Future>(site: &Site<'_, '_>, future: Pin<&mut F>) -> F::Output {
+fn drive_on<F: Future>(
+    site: &Site<'_, '_>,
+    future: Pin<&mut F>,
+    visible: &impl Visible,
+) -> F::Output {
     drive(
         future,
         |signal| match site.is_in_several() {
-            true => wait_in_several(site, signal),
+            true => wait_in_several(site, signal, visible),
             // What it waits for this task may have queued long ago.
-            false => site.wait(signal, site.began()),
+            false => site.wait(&Event(signal, visible), site.began()),
         },
         || {
             site.yield_to_older();
@@ -153,18 +182,22 @@ fn drive_on<F: Future>(site: &Site<'_, '_>, future: Pin<&mut F>) -> F::Output {
 
 /// On a thread that is in the middle of tasks of several pools: it works for all of them, since what it waits for may
 /// need any. It can be woken for work of one of them only, so it looks for the others' from time to time.
-fn wait_in_several(site: &Site<'_, '_>, signal: &Signal) {
-    while !signal.is_up() {
+fn wait_in_several(site: &Site<'_, '_>, signal: &Signal, visible: &impl Visible) {
+    while !signal.is_up() && !visible.is_cyclic() {
         let idle = site.help_in_wait(1) == 0 && !site.help_below() && !signal.is_up();
-        if idle && !site.skip_time() {
+        if idle && !site.skip_time() && visible.list() {
             thread::park_timeout(LOOK_AGAIN);
         }
     }
 }
 
 /// On a thread that is no worker.
-fn drive_here<F: Future>(future: Pin<&mut F>, rounds: u32) -> F::Output {
-    drive(future, |signal| signal.rest(rounds), thread::yield_now)
+fn drive_here<F: Future>(future: Pin<&mut F>, rounds: u32, visible: &impl Visible) -> F::Output {
+    drive(
+        future,
+        |signal| signal.rest(rounds, visible),
+        thread::yield_now,
+    )
 }
 
 /// How often to look before a sleep when `threads` others work: where they fill the machine, a thread that looks keeps one
@@ -191,8 +224,8 @@ fn patience(threads: usize) -> u32 {
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let future = pin!(future);
     Site::with(|site| match site {
-        Some(site) => drive_on(site, future),
-        None => drive_here(future, LINGER),
+        Some(site) => drive_on(site, future, &Hidden),
+        None => drive_here(future, LINGER, &Hidden),
     })
 }
 
@@ -213,23 +246,28 @@ impl Pool {
         let future = pin!(future);
         let outside = Site::with(|site| site.is_none());
         if outside && self.workers() > 0 {
-            self.enter(|| drive_here(future, patience(self.workers())))
+            self.enter(|| drive_here(future, patience(self.workers()), &Hidden))
         } else {
-            self.on_site(|site| drive_on(site, future))
+            self.on_site(|site| drive_on(site, future, &Hidden))
         }
     }
 }
 
 /// Waits for something that the pool of that number does: a caller that is no worker works for a pool without threads.
-pub(super) fn block_on_for<F: Future>(pool: u32, future: F) -> F::Output {
+pub(super) fn block_on_for<F: Future>(pool: u32, future: F, visible: &impl Visible) -> F::Output {
     let future = pin!(future);
     Site::with(|site| match site {
-        Some(site) if site.pool().number() == pool => drive_on(site, future),
+        Some(site) if site.pool().number() == pool => drive_on(site, future, visible),
         _ => match Inner::find(pool) {
-            Some(pool) if pool.threads() == 0 => pool.on_site(|site| drive_on(site, future)),
+            Some(pool) if pool.threads() == 0 => {
+                pool.on_site(|site| drive_on(site, future, visible))
+            }
             pool => match site {
-                Some(site) => drive_on(site, future),
-                None => drive_here(future, pool.map_or(0, |pool| patience(pool.threads()))),
+                Some(site) => drive_on(site, future, visible),
+                None => {
+                    let rounds = pool.map_or(0, |pool| patience(pool.threads()));
+                    drive_here(future, rounds, visible)
+                }
             },
         },
     })

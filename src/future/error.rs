@@ -1,7 +1,10 @@
 //! Why a future has no result.
 
 use super::cell::Taken;
-use crate::ground::unwind::{self, Payload};
+use crate::{
+    ground::unwind::{self, Payload},
+    pool::waits::Cycle,
+};
 use std::{
     error::Error,
     fmt,
@@ -17,8 +20,16 @@ use std::{
 /// assert_eq!(error.into_panic().downcast_ref(), Some(&"no luck"));
 /// ```
 pub struct FutureError {
-    /// Behind a lock because what panics carry need not be `Sync`. Nothing when it was dropped.
-    panic: Option<Mutex<Payload>>,
+    kind: Kind,
+}
+
+enum Kind {
+    /// Behind a lock because what panics carry need not be `Sync`.
+    Panic(Mutex<Payload>),
+    /// It was dropped.
+    Cancelled,
+    /// It waits for the call that waits for it.
+    Deadlock(Box<Cycle>),
 }
 
 impl FutureError {
@@ -26,14 +37,22 @@ impl FutureError {
         match taken {
             Taken::Value(value) => Ok(value),
             Taken::Panic(payload) => Err(Self {
-                panic: Some(Mutex::new(payload)),
+                kind: Kind::Panic(Mutex::new(payload)),
             }),
             Taken::Cancelled => Err(Self::cancelled()),
         }
     }
 
     pub(super) fn cancelled() -> Self {
-        Self { panic: None }
+        Self {
+            kind: Kind::Cancelled,
+        }
+    }
+
+    pub(super) fn deadlock(cycle: Cycle) -> Self {
+        Self {
+            kind: Kind::Deadlock(Box::new(cycle)),
+        }
     }
 
     /// The future panicked; [`into_panic`](Self::into_panic) has with what.
@@ -44,7 +63,7 @@ impl FutureError {
     /// ```
     #[must_use]
     pub fn is_panic(&self) -> bool {
-        self.panic.is_some()
+        matches!(self.kind, Kind::Panic(_))
     }
 
     /// The future was [aborted](super::FutureHandle::abort), or its pool was shut down, or its
@@ -57,7 +76,30 @@ impl FutureError {
     /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.panic.is_none()
+        matches!(self.kind, Kind::Cancelled)
+    }
+
+    /// The future was [joined](super::FutureHandle::join) by a call that it waits for, itself or through others, in a poll
+    /// that blocks. The future goes on; its result is lost.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let (send, receive) = mpsc::channel::<filch::FutureHandle<bool>>();
+    /// let (tell, told) = mpsc::channel();
+    /// let handle = pool.spawn_future(async move {
+    ///     let this = receive.recv().unwrap();
+    ///     tell.send(this.join().unwrap_err().is_deadlock()).unwrap();
+    ///     true
+    /// });
+    /// send.send(handle).unwrap();
+    /// assert!(told.recv().unwrap());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn is_deadlock(&self) -> bool {
+        matches!(self.kind, Kind::Deadlock(_))
     }
 
     /// What the future panicked with.
@@ -89,9 +131,11 @@ impl FutureError {
     /// # Errors
     /// The error, when it is no panic.
     pub fn try_into_panic(self) -> Result<Payload, Self> {
-        match self.panic {
-            Some(payload) => Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner)),
-            None => Err(self),
+        match self.kind {
+            Kind::Panic(payload) => {
+                Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner))
+            }
+            _ => Err(self),
         }
     }
 
@@ -114,12 +158,16 @@ impl FutureError {
 
 impl fmt::Display for FutureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.panic {
-            Some(payload) => {
+        match &self.kind {
+            Kind::Panic(payload) => {
                 let payload = payload.lock().unwrap_or_else(PoisonError::into_inner);
                 write!(f, "the future panicked: {}", unwind::message(&payload))
             }
-            None => {
+            Kind::Deadlock(cycle) => write!(
+                f,
+                "the future was joined by a task that it would have to wait for: {cycle}; await it instead"
+            ),
+            Kind::Cancelled => {
                 f.write_str("the future was aborted, or its pool shut down or its set dropped, before it was done")
             }
         }

@@ -2,10 +2,16 @@
 
 use super::{
     FutureError,
-    block_on::block_on_for,
+    block_on::{Visible, block_on_for},
     cell::{Hold, Ref},
 };
-use crate::{ground::unwind, pool::Inner};
+use crate::{
+    ground::unwind,
+    pool::{
+        Inner,
+        waits::{Needs, Party, Subject, WaitList, Waiting},
+    },
+};
 use std::{
     fmt,
     pin::Pin,
@@ -42,10 +48,25 @@ impl<T> FutureHandle<T> {
     /// ```
     ///
     /// # Errors
-    /// When the future panicked, was [aborted](Self::abort), or its pool was shut down before it was done.
-    pub fn join(self) -> Result<T, FutureError> {
-        let pool = self.pool;
-        block_on_for(pool, self)
+    /// When the future panicked, was [aborted](Self::abort), or its pool was shut down before it was done; and when a poll of
+    /// it waits, itself or through others, for the caller: [`FutureError::is_deadlock`].
+    pub fn join(mut self) -> Result<T, FutureError> {
+        let (pool, future) = (self.pool, self.hold.cell().address());
+        // Dropped before the handle, so that the address is not in the list when another future may have it.
+        let waiting = Waiting::new(WaitList::global());
+        let joining = Joining {
+            handle: &mut self,
+            waiting: &waiting,
+        };
+        let listing = Listing {
+            waiting: &waiting,
+            future,
+        };
+        let joined = block_on_for(pool, joining, &listing);
+        let cycle = waiting.finish();
+        joined.unwrap_or_else(|| {
+            Err(cycle.map_or_else(FutureError::cancelled, FutureError::deadlock))
+        })
     }
 
     /// Ends the future: it is dropped, by a worker that is free or the one that polls it at present, and not polled again.
@@ -92,6 +113,59 @@ impl<T> FutureHandle<T> {
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.hold.cell().snapshot().is_done()
+    }
+}
+
+/// A handle that is joined; ready with nothing when the wait for it can never end.
+struct Joining<'w, T> {
+    handle: &'w mut FutureHandle<T>,
+    waiting: &'w Waiting<'static>,
+}
+
+impl<T> Future for Joining<'_, T> {
+    type Output = Option<Result<T, FutureError>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.waiting.is_cyclic() {
+            true => Poll::Ready(None),
+            false => Pin::new(&mut *self.handle).poll(cx).map(Some),
+        }
+    }
+}
+
+/// The wait of a join for the list of waits.
+struct Listing<'w> {
+    waiting: &'w Waiting<'static>,
+    /// The address of the future.
+    future: usize,
+}
+
+impl Visible for Listing<'_> {
+    fn list(&self) -> bool {
+        self.waiting.list(
+            |list| {
+                list.push(Box::new(Awaited(self.future)));
+                true
+            },
+            || None,
+        )
+    }
+
+    fn is_cyclic(&self) -> bool {
+        self.waiting.is_cyclic()
+    }
+}
+
+/// The address of a future that is waited for.
+struct Awaited(usize);
+
+impl Subject for Awaited {
+    fn needs(&self) -> Needs {
+        Needs::Poll(self.0)
+    }
+
+    fn party(&self) -> Party {
+        Party::future(self.0)
     }
 }
 

@@ -5,7 +5,11 @@
 //! handle shares, not in its cell: the cell may outlive the scope, in the hands of wakers, and must hold nothing that borrows.
 #![expect(unsafe_code, reason = "makes cells of futures that borrow")]
 
-use super::{AbortHandle, FutureError, FutureHandle, block_on::block_on_for, spawn::launch};
+use super::{
+    AbortHandle, FutureError, FutureHandle,
+    block_on::{Hidden, block_on_for},
+    spawn::launch,
+};
 use crate::{
     ground::{
         sync::{Mutex, MutexGuard},
@@ -243,6 +247,7 @@ fn scope_on<'env, R>(
                 members.waker = Some(cx.waker().clone());
                 Poll::Pending
             }),
+            &Hidden,
         );
     });
     match result {

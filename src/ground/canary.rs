@@ -189,6 +189,14 @@ pub enum Canary {
     LoopStray = 155,
     /// The block of a task, future or job is read after it was freed.
     BlockUse = 160,
+    /// A wait is checked for cycles before it is listed, in two steps.
+    WaitCheckFirst = 170,
+    /// A wait is listed and not checked for cycles.
+    WaitUnchecked = 171,
+    /// The check for cycles takes tasks that have ended for running.
+    WaitStale = 172,
+    /// The check for cycles takes every wait of a thread for one above the task in question.
+    WaitDepth = 173,
 }
 
 #[cfg(any(filch_loom, filch_canary))]

@@ -30,7 +30,8 @@ pub(crate) mod stack;
 pub(crate) mod task;
 mod tasks;
 mod tick;
-mod wait;
+mod waiting;
+pub(crate) mod waits;
 
 pub use builder::PoolBuilder;
 /// What the model checker gets to see.
@@ -38,10 +39,15 @@ pub use builder::PoolBuilder;
 #[doc(hidden)]
 pub mod model {
     pub use super::{
-        bell::model::Bell, latch::model::Latch, pending::model::Pending, stack::model::StackJob,
+        bell::model::Bell,
+        latch::model::Latch,
+        pending::model::Pending,
+        stack::model::StackJob,
+        waits::model::{Task, WaitList},
     };
 }
 pub use tasks::TaskOverflow;
+pub use waits::{Cycle, Party, Wait, waits};
 
 use crate::{
     clock::Clock,

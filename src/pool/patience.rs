@@ -13,7 +13,7 @@
 //! knew the future would: a wait ends late by no more than the time that it has waited already, unless
 //! unrelated tasks have become much longer since the last one.
 
-use super::{latch::Awaited, wait::pause};
+use super::{latch::Awaited, waiting::pause};
 use crate::ground::thread;
 use std::{cell::Cell, time::Duration};
 

@@ -7,6 +7,7 @@ use super::{
 use crate::{
     cancel::{CancelReason, CancelToken, OnCancel, Watch},
     ground::sync::{AtomicU64, Ordering},
+    pool::task::StackPosition,
 };
 use std::{
     cell::Cell,
@@ -32,8 +33,6 @@ static NEXT: Mutex<u64> = Mutex::new(1);
 thread_local! {
     /// The next number of this thread, and the end of its batch.
     static BATCH_OF: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
-    /// Its address is the thread's alone as long as the thread lives.
-    static PLACE: u8 = const { 0 };
 }
 
 impl TaskId {
@@ -77,7 +76,7 @@ pub(super) struct About {
     /// The worker that should run it, or [`ANYBODY`].
     worker: u16,
     flags: u8,
-    /// While it is queued, when it was queued, if anybody wants to know; then the thread that runs it.
+    /// While it is queued, when it was queued, if anybody wants to know; then its position on the stack that it runs on.
     clock: AtomicU64,
     extras: OnceLock<Arc<Extras>>,
 }
@@ -103,13 +102,8 @@ pub(super) struct Extras {
     after: Option<Box<After>>,
 }
 
-/// Tells a thread from a time in [`About::clock`]: times end before.
-const THREAD: u64 = 1 << 63;
-
-/// A number of this thread that no other living one has.
-fn this_thread() -> u64 {
-    PLACE.with(|place| std::ptr::from_ref(place).addr() as u64 | THREAD)
-}
+/// Tells a position from a time in [`About::clock`]: times end before.
+const BEGUN: u64 = 1 << 63;
 
 impl About {
     /// A task of the pool with that number, which was queued at `since`.
@@ -120,7 +114,7 @@ impl About {
             pool,
             worker: ANYBODY,
             flags: 0,
-            clock: AtomicU64::new(since & !THREAD),
+            clock: AtomicU64::new(since & !BEGUN),
             extras: OnceLock::new(),
         }
     }
@@ -151,14 +145,24 @@ impl About {
     pub(super) fn start_here(&self) -> u64 {
         // Relaxed: written before the task was queued, and read by this thread itself in `is_here`.
         let since = self.clock.load(Ordering::Relaxed);
-        self.clock.store(this_thread(), Ordering::Relaxed);
+        let position = StackPosition::of_next_task().bits();
+        // Relaxed: other threads read it in `position`.
+        self.clock.store(position | BEGUN, Ordering::Relaxed);
         since
     }
 
     /// Whether it runs on this thread, if it runs.
     pub(super) fn is_here(&self) -> bool {
-        // Relaxed: if it was this thread that wrote, it sees that.
-        self.clock.load(Ordering::Relaxed) == this_thread()
+        self.position()
+            .is_some_and(|position| position.is_on_thread_of(StackPosition::current()))
+    }
+
+    /// Where it runs, if it has begun; or where it ran.
+    pub(super) fn position(&self) -> Option<StackPosition> {
+        // Relaxed: this thread sees what it wrote itself. What another thread wrote matters only to the check for cyclic
+        // waits, and then a wait of that thread, listed after this was written, hands it over (`pool/waits/waits.md`).
+        let clock = self.clock.load(Ordering::Relaxed);
+        (clock & BEGUN != 0).then(|| StackPosition::from_bits(clock & !BEGUN))
     }
 
     /// Before it is queued: adds what few have.

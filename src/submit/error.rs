@@ -8,6 +8,7 @@ use super::{
 use crate::{
     cancel::CancelReason,
     ground::unwind::{self, Payload},
+    pool::waits::Cycle,
 };
 use std::{
     error::Error,
@@ -36,7 +37,8 @@ enum Kind {
     Panic(Mutex<Payload>),
     Cancelled(Cause),
     Dependency(Arc<FailedTask>),
-    Deadlock,
+    /// Nothing is known of the tasks between where both are on one stack.
+    Deadlock(Option<Arc<Cycle>>),
 }
 
 impl TaskError {
@@ -53,8 +55,8 @@ impl TaskError {
         Self::new(about, kind)
     }
 
-    pub(super) fn deadlock(about: &About) -> Self {
-        Self::new(about, Kind::Deadlock)
+    pub(super) fn deadlock(about: &About, cycle: Option<Cycle>) -> Self {
+        Self::new(about, Kind::Deadlock(cycle.map(Arc::new)))
     }
 
     fn new(about: &About, kind: Kind) -> Self {
@@ -125,11 +127,37 @@ impl TaskError {
         matches!(self.kind, Kind::Cancelled(Cause::Closed | Cause::Full))
     }
 
-    /// The task was joined from inside of itself, or from a task that its worker runs while it waits: that would
-    /// have waited for ever. The task goes on; its result is lost.
+    /// The join would have waited for ever, because the task cannot end before the caller returns: it was joined from
+    /// inside of itself, from a task that its worker runs while it waits, or from one that it waits for, itself or through
+    /// others. The task goes on; its result is lost.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// let pool = filch::Pool::builder().workers(2).build()?;
+    /// let (to_left, left) = mpsc::channel::<filch::TaskHandle<bool>>();
+    /// let (to_right, right) = mpsc::channel::<filch::TaskHandle<bool>>();
+    /// let join = |handle: filch::TaskHandle<bool>| handle.join().is_err_and(|error| error.is_deadlock());
+    /// let one = pool.task(move || join(left.recv().unwrap())).name("one").submit().unwrap();
+    /// let two = pool.task(move || join(right.recv().unwrap())).name("two").submit().unwrap();
+    /// to_left.send(two).unwrap();
+    /// to_right.send(one).unwrap();
+    /// pool.shutdown(); // one of them gets the error, so both end
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn is_deadlock(&self) -> bool {
-        matches!(self.kind, Kind::Deadlock)
+        matches!(self.kind, Kind::Deadlock(_))
+    }
+
+    /// The tasks that wait for each other, if this is a [deadlock](Self::is_deadlock) across several stacks. It is a part
+    /// of the error's text as well.
+    #[must_use]
+    pub fn cycle(&self) -> Option<&Cycle> {
+        match &self.kind {
+            Kind::Deadlock(cycle) => cycle.as_deref(),
+            _ => None,
+        }
     }
 
     /// What the task panicked with.
@@ -216,9 +244,13 @@ impl fmt::Display for TaskError {
             Kind::Cancelled(Cause::Full) => {
                 f.write_str("was refused: the pool has no room for it; try again later or wait")
             }
-            Kind::Deadlock => f.write_str(
-                "was joined by a task that it would have to wait for; await it or join it elsewhere",
-            ),
+            Kind::Deadlock(cycle) => {
+                f.write_str("was joined by a task that it would have to wait for")?;
+                if let Some(cycle) = cycle {
+                    write!(f, ": {cycle}")?;
+                }
+                f.write_str("; await it or join it elsewhere")
+            }
         }
     }
 }

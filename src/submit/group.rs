@@ -6,11 +6,12 @@ use super::{
     launch,
     options::{Options, task_options},
     room::Room,
+    subject,
     wait::{Never, Source},
 };
 use crate::{
     ground::{error::Refused, unwind},
-    pool::{Inner, Pool},
+    pool::{Inner, Pool, waits::Subject},
 };
 use std::{
     fmt,
@@ -94,15 +95,35 @@ impl Shared {
 }
 
 /// Ready when a task of the group has failed.
-impl Source for &Shared {
+struct Failing<'g, T> {
+    shared: &'g Shared,
+    /// The tasks of the group, but for the one that is waited for at the same time.
+    others: [&'g [TaskHandle<T>]; 2],
+}
+
+impl<T> Clone for Failing<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Failing<'_, T> {}
+
+impl<T> Source for Failing<'_, T> {
     fn ready(&mut self) -> bool {
-        self.lock().first.is_some()
+        self.shared.lock().first.is_some()
     }
 
     fn arm(&mut self, waker: &Waker) -> bool {
-        let mut failure = self.lock();
+        let mut failure = self.shared.lock();
         failure.waker = Some(waker.clone());
         failure.first.is_none()
+    }
+
+    fn subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool {
+        let others = self.others.into_iter().flatten();
+        list.extend(others.map(|member| subject::failure_of(member.cell())));
+        true
     }
 }
 
@@ -244,9 +265,17 @@ impl<T: Send + 'static> TaskGroup<T> {
     /// # Errors
     /// That of the task that failed first.
     pub fn try_join_all(mut self) -> Result<Vec<T>, TaskError> {
-        for member in &mut self.members {
-            member.wait_or(&*self.shared);
-            if (&*self.shared).ready() {
+        for at in 0..self.members.len() {
+            let (before, rest) = self.members.split_at_mut(at);
+            let Some((member, behind)) = rest.split_first_mut() else {
+                break;
+            };
+            let mut failing = Failing {
+                shared: &self.shared,
+                others: [before, behind],
+            };
+            member.wait_or(failing);
+            if failing.ready() {
                 break;
             }
         }

@@ -66,7 +66,8 @@ impl<T> TaskHandle<T> {
     /// ```
     ///
     /// # Errors
-    /// When the task panicked, or was cancelled before it started; and when it waits for itself.
+    /// When the task panicked, or was cancelled before it started; and when it could never end, because it waits, itself or
+    /// through others, for the caller: [`TaskError::is_deadlock`].
     ///
     /// # Panics
     /// When the handle has given the result before, as a future.
@@ -78,10 +79,13 @@ impl<T> TaskHandle<T> {
         }
         if stuck || self.about().is_here() {
             // Below us on this very stack: it cannot go on before we return.
-            return Err(TaskError::deadlock(self.about()));
+            return Err(TaskError::deadlock(self.about(), None));
         }
-        wait::drive_until_done(&mut self.hold, wait::Never, None);
-        self.result().expect("it has been waited for")
+        let cycle = wait::drive_until_done(&mut self.hold, wait::Never, None);
+        match cycle {
+            Some(_) => Err(TaskError::deadlock(self.about(), cycle)),
+            None => self.result().expect("it has been waited for"),
+        }
     }
 
     /// The result, if the task is done; else the handle itself.
@@ -211,12 +215,11 @@ impl<T> TaskHandle<T> {
     /// Lets the task run without anybody waiting for it; the same as dropping the handle.
     pub fn detach(self) {}
 
-    /// Waits until the task is done, or `or` is ready. Not for one that is below us on this stack, as in
-    /// [`join`](Self::join).
+    /// Waits until the task is done, or `or` is ready. Not where [`join`](Self::join) reports a deadlock.
     pub(super) fn wait_or(&mut self, or: impl wait::Source + Copy) {
         let stuck = wait::run_here(&mut self.hold);
         if !stuck && !self.is_finished() && !self.about().is_here() {
-            wait::drive_until_done(&mut self.hold, or, None);
+            let _reported_by_join = wait::drive_until_done(&mut self.hold, or, None);
         }
     }
 

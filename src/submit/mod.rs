@@ -54,10 +54,10 @@
 //! at half of its stack and leaves the rest to the workers, as long as they get on with it.
 //!
 //! What runs meanwhile runs *on top of* the waiting task, which goes on only when that is done. If the one on top in turn
-//! waits for the one below it, [`join`](TaskHandle::join) says [so](TaskError::is_deadlock) instead of waiting for ever.
-//! Two such pairs on two workers can wait for each other crosswise without anybody noticing. That takes tasks
-//! that join what others have submitted: who joins only what it has submitted itself, as in a recursion, is safe, and so is
-//! who waits outside of the pool or awaits.
+//! waits for the one below it, [`join`](TaskHandle::join) returns an [error](TaskError::is_deadlock) instead of waiting for
+//! ever. So it does when tasks wait for each other in a circle over several workers; the error names them. That takes tasks
+//! that join what others have submitted: a task that joins only what it has submitted itself, as in a recursion, is safe, and
+//! so is a thread that waits outside of the pool, or a future that awaits.
 //!
 //! # Tasks that wait for others
 //!
@@ -123,6 +123,7 @@ pub mod model;
 mod options;
 mod room;
 mod run;
+mod subject;
 mod wait;
 
 /// How urgent a task is.

@@ -3,7 +3,7 @@
 use super::{
     after,
     cell::{self, Cause, Claim, Hold, Inbox, Ref},
-    run,
+    run, subject,
 };
 use crate::{
     crew::timer::Timer,
@@ -12,7 +12,13 @@ use crate::{
         sys::stack,
         thread::{self, Thread},
     },
-    pool::{Inner, latch::Awaited, site::Site},
+    pool::{
+        Inner,
+        latch::Awaited,
+        site::Site,
+        task,
+        waits::{Cycle, Party, Subject, WaitList, Waiting},
+    },
 };
 use std::{
     cell::RefCell,
@@ -109,6 +115,11 @@ pub(super) fn run_other(cell: &Ref) {
 /// Runs a task that was claimed without its ticket.
 #[inline]
 fn run_claimed(claim: Claim, pool: &Inner, site: Option<&Site<'_, '_>>) {
+    // A wait in the task does not know that a poll is beneath it, unless the poll is seen to wait for the task.
+    let visible = task::polled().map(|_| Visible::new());
+    if let Some(visible) = &visible {
+        visible.list_end_of(claim.cell());
+    }
     run::staled(pool, site.map(|site| site.worker()));
     match site {
         Some(site) => {
@@ -200,28 +211,29 @@ pub(super) fn until_done<T>(hold: &mut Hold<T>, deadline: Option<Instant>) -> bo
 }
 
 /// Waits until the task is done, `or` is ready, or the time is up. If it waits for others, it and those are run here
-/// when they become ready and nobody else has begun them.
+/// when they become ready and nobody else has begun them. A wait that can never end is reported.
 pub(super) fn drive_until_done<T>(
     hold: &mut Hold<T>,
     mut or: impl Source + Copy,
     deadline: Option<Instant>,
-) {
+) -> Option<Cycle> {
     thread::point();
     while let Some(inbox) = inbox_of(hold) {
         let hold = &mut *hold;
         let inbox = &*inbox;
-        until(Either(Turn { hold, inbox }, or), deadline);
-        if or.ready() || is_late(deadline) {
-            return;
+        let cycle = until(Either(Turn { hold, inbox }, or), deadline);
+        if cycle.is_some() || or.ready() || is_late(deadline) {
+            return cycle;
         }
         after::run_ready(inbox, hold.cell());
     }
     thread::point();
     // It does not wait for others any more, and perhaps nobody else is there to run it.
     run_if_ready(hold);
-    if !hold.cell().snapshot().is_done() {
-        until(Either(hold, or), deadline);
+    if hold.cell().snapshot().is_done() {
+        return None;
     }
+    until(Either(hold, or), deadline)
 }
 
 /// Where whoever waits for the task hears of what can be run before it, as long as it waits for others.
@@ -255,6 +267,12 @@ impl<T> Source for Turn<'_, T> {
     fn arm(&mut self, waker: &Waker) -> bool {
         self.hold.watch(waker) && self.inbox.arm(waker)
     }
+
+    // The join goes on after what the inbox holds has run, so only the end of the task counts.
+    fn subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool {
+        list.push(subject::end_of(self.hold.cell()));
+        true
+    }
 }
 
 /// In a pool without threads: whoever polls runs the task and what it waits for.
@@ -271,12 +289,12 @@ pub(super) fn poll_alone<T>(hold: &mut Hold<T>, waker: &Waker) {
     run_if_ready(hold);
 }
 
-/// Waits until `source` is ready, or the time is up.
-pub(super) fn until(source: impl Source, deadline: Option<Instant>) {
+/// Waits until `source` is ready, or the time is up. A wait that can never end is reported.
+pub(super) fn until(source: impl Source, deadline: Option<Instant>) -> Option<Cycle> {
     Site::with(|site| match site {
         Some(site) => help_until(site, source, deadline),
         None => sleep_until(source, deadline),
-    });
+    })
 }
 
 /// Something to wait for.
@@ -286,6 +304,9 @@ pub(super) trait Source {
 
     /// Has `waker` called when it becomes ready. False when it is.
     fn arm(&mut self, waker: &Waker) -> bool;
+
+    /// Adds what would make it ready, each by itself. False when something else would too.
+    fn subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool;
 }
 
 impl<T> Source for &mut Hold<T> {
@@ -295,6 +316,11 @@ impl<T> Source for &mut Hold<T> {
 
     fn arm(&mut self, waker: &Waker) -> bool {
         self.watch(waker)
+    }
+
+    fn subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool {
+        list.push(subject::end_of(self.cell()));
+        true
     }
 }
 
@@ -308,6 +334,10 @@ impl<A: Source, B: Source> Source for Either<A, B> {
 
     fn arm(&mut self, waker: &Waker) -> bool {
         self.0.arm(waker) && self.1.arm(waker)
+    }
+
+    fn subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool {
+        self.0.subjects(list) & self.1.subjects(list)
     }
 }
 
@@ -323,6 +353,42 @@ impl Source for Never {
     fn arm(&mut self, _waker: &Waker) -> bool {
         true
     }
+
+    fn subjects(&self, _list: &mut Vec<Box<dyn Subject>>) -> bool {
+        true
+    }
+}
+
+/// A wait that may get into the list of waits.
+struct Visible {
+    waiting: Waiting<'static>,
+    waiter: Option<Party>,
+}
+
+impl Visible {
+    fn new() -> Self {
+        Self {
+            waiting: Waiting::new(WaitList::global()),
+            waiter: subject::current_party(),
+        }
+    }
+
+    /// The wait runs the task that it is for.
+    fn list_end_of(&self, cell: &Ref) {
+        let describe = |list: &mut Vec<Box<dyn Subject>>| {
+            list.push(subject::end_of(cell));
+            true
+        };
+        let _ends = self.waiting.list(describe, || None);
+    }
+
+    /// The wait for `source` is about to sleep. False when it can never end.
+    fn list(&self, source: &impl Source, deadline: Option<Instant>) -> bool {
+        self.waiting.list(
+            |list| source.subjects(list) && deadline.is_none(),
+            || self.waiter.clone(),
+        )
+    }
 }
 
 /// A source as a worker waits for it, and the time.
@@ -330,6 +396,7 @@ struct Event<S> {
     /// Not borrowed twice: a source does not wait itself.
     source: RefCell<S>,
     deadline: Option<Instant>,
+    visible: Visible,
 }
 
 impl<S> Event<S> {
@@ -340,12 +407,14 @@ impl<S> Event<S> {
 
 impl<S: Source> Awaited for Event<S> {
     fn happened(&self) -> bool {
-        self.source.borrow_mut().ready() || self.is_late()
+        self.source.borrow_mut().ready() || self.is_late() || self.visible.waiting.is_cyclic()
     }
 
     fn sleep(&self, _worker: usize) -> bool {
         let mut source = self.source.borrow_mut();
-        with_waker(|waker| source.arm(waker)) && !self.is_late()
+        self.visible.list(&*source, self.deadline)
+            && with_waker(|waker| source.arm(waker))
+            && !self.is_late()
     }
 
     fn awake(&self) {
@@ -353,10 +422,17 @@ impl<S: Source> Awaited for Event<S> {
     }
 }
 
-/// Runs other jobs on `site` until `source` is ready, or the time is up.
-pub(super) fn help_until(site: &Site<'_, '_>, source: impl Source, deadline: Option<Instant>) {
-    let source = RefCell::new(source);
-    let event = Event { source, deadline };
+/// Runs other jobs on `site` until `source` is ready, or the time is up. A wait that can never end is reported.
+pub(super) fn help_until(
+    site: &Site<'_, '_>,
+    source: impl Source,
+    deadline: Option<Instant>,
+) -> Option<Cycle> {
+    let event = Event {
+        source: RefCell::new(source),
+        deadline,
+        visible: Visible::new(),
+    };
     let thread = thread::current();
     // A worker that sleeps must get up when the time is up.
     let alarm = deadline.map(|deadline| Timer::global().at(deadline, move || thread.unpark()));
@@ -367,24 +443,29 @@ pub(super) fn help_until(site: &Site<'_, '_>, source: impl Source, deadline: Opt
                 thread::sleep(Duration::from_millis(1));
             }
         }
-        return;
+        return None;
     }
     site.wait(&event, site.mark());
+    event.visible.waiting.finish()
 }
 
-/// Sleeps until `source` is ready, or the time is up.
-pub(super) fn sleep_until(mut source: impl Source, deadline: Option<Instant>) {
+/// Sleeps until `source` is ready, or the time is up. A wait that can never end is reported.
+pub(super) fn sleep_until(mut source: impl Source, deadline: Option<Instant>) -> Option<Cycle> {
     for round in 1..=thread::patience(LINGER) {
         if source.ready() {
-            return;
+            return None;
         }
         if round % 16 == 0 {
             thread::yield_now();
         }
         (0..8).for_each(|_| hint::spin_loop());
     }
+    let visible = Visible::new();
+    if !visible.list(&source, deadline) {
+        return visible.waiting.finish();
+    }
     if !with_waker(|waker| source.arm(waker)) {
-        return;
+        return None;
     }
     while !source.ready() {
         let Some(deadline) = deadline else {
@@ -393,7 +474,8 @@ pub(super) fn sleep_until(mut source: impl Source, deadline: Option<Instant>) {
         };
         match deadline.checked_duration_since(Instant::now()) {
             Some(left) if !left.is_zero() => thread::park_timeout(left),
-            _ => return,
+            _ => return None,
         }
     }
+    None
 }

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "every test file uses some of it")]
 
 pub(crate) mod after;
+pub(crate) mod deadlocks;
 pub(crate) mod folds;
 pub(crate) mod futures;
 pub(crate) mod graphs;

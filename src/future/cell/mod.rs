@@ -244,6 +244,11 @@ impl Ref {
         self.header().state.load()
     }
 
+    /// The address of the cell, which no other future has as long as there is a reference.
+    pub(super) fn address(&self) -> usize {
+        self.cell.addr().get()
+    }
+
     /// The future must end: it is not polled again. If it is not running it is queued, to be dropped.
     pub(super) fn abort(&self) {
         if self.header().state.abort() {

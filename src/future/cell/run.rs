@@ -186,7 +186,7 @@ unsafe fn run(data: *const (), site: &Site<'_, '_>) {
     let before = pool.kept().map(|_| POLLED.replace(cell.as_ptr()));
     let polled = {
         // It may run in the middle of a task, and is no part of it.
-        let _aside = task::set_aside();
+        let _aside = task::enter_poll(data);
         // SAFETY: it is not done before this frame says so.
         let waker = unsafe { waker::borrow(cell) };
         // SAFETY: it is started.

@@ -199,6 +199,10 @@ pub(crate) fn current() -> Thread {
 }
 
 impl Thread {
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.thread.name()
+    }
+
     pub(crate) fn unpark(&self) {
         match &self.actor {
             Some(actor) => actor.director.unpark(actor.number),

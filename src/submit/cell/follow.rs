@@ -109,6 +109,11 @@ impl After {
         lock(&self.waits).inbox.clone()
     }
 
+    /// Those that it waits for, and those that it has waited for, unless it does not wait any more.
+    pub(in crate::submit) fn predecessors(&self) -> Vec<Link> {
+        lock(&self.waits).predecessors.clone()
+    }
+
     /// One of those that it waits for.
     fn predecessor(&self, at: usize) -> Option<Link> {
         lock(&self.waits).predecessors.get(at).cloned()

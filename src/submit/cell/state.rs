@@ -109,7 +109,7 @@ impl Snapshot {
     }
 
     /// The outcome is for a handle.
-    pub(super) const fn has_handle(self) -> bool {
+    pub(in crate::submit) const fn has_handle(self) -> bool {
         self.has(HANDLE)
     }
 

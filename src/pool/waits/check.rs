@@ -1,0 +1,184 @@
+//! The check for circles of waits. `waits.md` says what it looks for, and why what it finds is certain.
+
+use super::{Cycle, Entries, Key, Needs, Subject};
+use crate::{
+    ground::canary::{Canary, broken},
+    pool::task::StackPosition,
+};
+use std::collections::BTreeMap;
+
+/// The most waits and subjects that one check looks at: some microseconds, with the lock held.
+const MOST_NODES: usize = 512;
+
+/// A wait or a subject in a check.
+enum Item {
+    Wait(Key),
+    /// A subject of a listed wait.
+    Listed(Key, usize),
+    /// A subject that another one needs.
+    Found(usize),
+}
+
+/// It is stuck if one of `any` is, where there is `any`, and each of `all`.
+struct Node {
+    item: Item,
+    any: Option<Vec<usize>>,
+    all: Vec<usize>,
+}
+
+/// One check.
+#[derive(Default)]
+pub(super) struct Search {
+    nodes: Vec<Node>,
+    waits: BTreeMap<Key, usize>,
+    /// Subjects that others need.
+    found: Vec<Box<dyn Subject>>,
+}
+
+impl Search {
+    /// Checks the wait at `root`.
+    pub(super) fn run(&mut self, entries: &Entries, root: Key) -> Option<Cycle> {
+        self.wait(root);
+        let mut at = 0;
+        while at < self.nodes.len() {
+            self.expand(entries, at);
+            at += 1;
+        }
+        let stuck = self.reduce();
+        stuck[0].then(|| self.cycle(entries, &stuck))
+    }
+
+    fn add(&mut self, item: Item) -> usize {
+        // Until it is expanded it is not stuck.
+        self.nodes.push(Node {
+            item,
+            any: Some(Vec::new()),
+            all: Vec::new(),
+        });
+        self.nodes.len() - 1
+    }
+
+    fn wait(&mut self, key: Key) -> usize {
+        if let Some(&known) = self.waits.get(&key) {
+            return known;
+        }
+        let node = self.add(Item::Wait(key));
+        self.waits.insert(key, node);
+        node
+    }
+
+    fn add_found(&mut self, subjects: Vec<Box<dyn Subject>>) -> Vec<usize> {
+        let add = |subject| {
+            self.found.push(subject);
+            self.add(Item::Found(self.found.len() - 1))
+        };
+        subjects.into_iter().map(add).collect()
+    }
+
+    /// Finds out what the wait or subject depends on.
+    fn expand(&mut self, entries: &Entries, at: usize) {
+        if at >= MOST_NODES {
+            return;
+        }
+        let needs = match self.nodes[at].item {
+            Item::Wait(key) => return self.expand_wait(entries, at, key),
+            Item::Listed(key, number) => match entries.by_position.get(&key) {
+                Some(listed) => listed.subjects[number].needs(),
+                None => Needs::Unknown,
+            },
+            Item::Found(number) => self.found[number].needs(),
+        };
+        let (any, all) = match needs {
+            Needs::Unknown => (Some(Vec::new()), Vec::new()),
+            Needs::Never => (None, Vec::new()),
+            Needs::Return(position) => (Some(self.waits_above(entries, position)), Vec::new()),
+            Needs::Poll(future) => {
+                let inside = entries.by_poll.get(&future).map(|&key| self.wait(key));
+                (Some(inside.into_iter().collect()), Vec::new())
+            }
+            Needs::Others { any, all } => (Some(self.add_found(any)), self.add_found(all)),
+        };
+        self.nodes[at].any = any;
+        self.nodes[at].all = all;
+    }
+
+    fn expand_wait(&mut self, entries: &Entries, at: usize, key: Key) {
+        let Some(listed) = entries
+            .by_position
+            .get(&key)
+            .filter(|listed| !listed.is_open)
+        else {
+            return;
+        };
+        let subjects = 0..listed.subjects.len();
+        self.nodes[at].all = subjects
+            .map(|number| self.add(Item::Listed(key, number)))
+            .collect();
+        self.nodes[at].any = None;
+    }
+
+    /// The listed waits that must end before the call at `position` returns.
+    fn waits_above(&mut self, entries: &Entries, position: StackPosition) -> Vec<usize> {
+        let top = position.topmost();
+        if position == top {
+            // Too deep to be compared.
+            return Vec::new();
+        }
+        let from = match broken(Canary::WaitDepth) {
+            true => position.bottom(),
+            false => position,
+        };
+        let above = entries.by_position.range((from, 0)..=(top, u64::MAX));
+        above.map(|(&key, _)| self.wait(key)).collect()
+    }
+
+    /// Which nodes are stuck: all of them, but for those that are not.
+    fn reduce(&self) -> Vec<bool> {
+        let mut stuck = vec![true; self.nodes.len()];
+        loop {
+            let mut changed = false;
+            for (at, node) in self.nodes.iter().enumerate() {
+                let any = node.any.as_ref();
+                let holds = any.is_none_or(|any| any.iter().any(|&other| stuck[other]))
+                    && node.all.iter().all(|&other| stuck[other]);
+                if stuck[at] && !holds {
+                    stuck[at] = false;
+                    changed = true;
+                }
+            }
+            if !changed {
+                return stuck;
+            }
+        }
+    }
+
+    /// One circle among the nodes that are stuck.
+    fn cycle(&self, entries: &Entries, stuck: &[bool]) -> Cycle {
+        let mut parties = Vec::new();
+        // The waits on the way, and how many parties there were before each of them.
+        let mut seen = BTreeMap::new();
+        let mut at = 0;
+        loop {
+            let node = &self.nodes[at];
+            match node.item {
+                Item::Wait(_) => {
+                    if let Some(from) = seen.insert(at, parties.len()) {
+                        parties.drain(..from);
+                        break;
+                    }
+                }
+                Item::Listed(key, number) => {
+                    let listed = entries.by_position.get(&key);
+                    parties.extend(listed.map(|listed| listed.subjects[number].party()));
+                }
+                Item::Found(number) => parties.push(self.found[number].party()),
+            }
+            let next = node.any.as_ref().unwrap_or(&node.all);
+            match next.iter().find(|&&other| stuck[other]) {
+                Some(&next) => at = next,
+                None => break,
+            }
+        }
+        Cycle::new(parties)
+    }
+}

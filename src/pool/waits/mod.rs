@@ -1,0 +1,259 @@
+#![doc = include_str!("waits.md")]
+
+mod check;
+#[cfg(filch_loom)]
+pub(crate) mod model;
+mod report;
+
+pub use report::{Cycle, Party, Wait};
+
+use super::task::{self, StackPosition};
+use crate::ground::{
+    canary::{Canary, broken},
+    sync::{Mutex, MutexGuard},
+    thread,
+};
+use check::Search;
+use std::{
+    cell::{Cell, OnceCell},
+    collections::BTreeMap,
+    sync::{LazyLock, PoisonError},
+    time::Instant,
+};
+
+/// Something that a wait is for.
+pub(crate) trait Subject: Send {
+    /// What must happen before it happens.
+    fn needs(&self) -> Needs;
+
+    /// What it is called in reports.
+    fn party(&self) -> Party;
+}
+
+/// What must happen before a [`Subject`] does.
+pub(crate) enum Needs {
+    /// It has happened, or may happen in a way that the list does not show.
+    Unknown,
+    /// It never happens.
+    Never,
+    /// The call at this position returns.
+    Return(StackPosition),
+    /// The future at this address ends; if it is being polled now, not before that poll returns.
+    Poll(usize),
+    /// It is stuck if one of `any` is, and each of `all`.
+    Others {
+        any: Vec<Box<dyn Subject>>,
+        all: Vec<Box<dyn Subject>>,
+    },
+}
+
+/// The waits of this process for submitted tasks and spawned futures that have slept at least once.
+///
+/// ```
+/// use std::{sync::mpsc, thread};
+///
+/// let pool = filch::Pool::builder().workers(1).build()?;
+/// let (end, wait) = mpsc::channel::<()>();
+/// let slow = pool.task(move || wait.recv().unwrap()).name("slow").submit().unwrap();
+/// let joiner = thread::spawn(move || slow.join().unwrap());
+/// let listed = loop {
+///     let found = filch::waits().into_iter().find(|wait| wait.subject().name() == Some("slow"));
+///     match found {
+///         Some(wait) => break wait,
+///         None => thread::yield_now(),
+///     }
+/// };
+/// assert!(listed.to_string().contains("waits for task `slow`"));
+/// end.send(()).unwrap();
+/// joiner.join().unwrap();
+/// # Ok::<(), filch::BuildError>(())
+/// ```
+#[must_use]
+pub fn waits() -> Vec<Wait> {
+    WaitList::global().snapshot()
+}
+
+/// The place of an entry in the list: its position, and a number that no other entry has.
+type Key = (StackPosition, u64);
+
+/// One wait in progress.
+struct Listed {
+    /// Each of them would end it.
+    subjects: Vec<Box<dyn Subject>>,
+    /// Something else may end it too: the clock.
+    is_open: bool,
+    /// The future in whose poll the wait is.
+    polled: Option<usize>,
+    waiter: Party,
+    since: Instant,
+}
+
+#[derive(Default)]
+struct Entries {
+    /// By their position: the waits above a call are those from its position to the topmost one of its thread.
+    by_position: BTreeMap<Key, Listed>,
+    /// The waits in the polls of futures, by the address of the future.
+    by_poll: BTreeMap<usize, Key>,
+    last: u64,
+}
+
+impl Entries {
+    fn insert(&mut self, key: Key, listed: Listed) {
+        if let Some(future) = listed.polled {
+            self.by_poll.insert(future, key);
+        }
+        self.by_position.insert(key, listed);
+    }
+
+    fn remove(&mut self, key: Key) -> Option<Listed> {
+        let removed = self.by_position.remove(&key);
+        let polled = removed.as_ref().and_then(|listed| listed.polled);
+        if let Some(future) = polled.filter(|future| self.by_poll.get(future) == Some(&key)) {
+            self.by_poll.remove(&future);
+        }
+        removed
+    }
+}
+
+/// The waits in progress.
+pub(crate) struct WaitList {
+    entries: Mutex<Entries>,
+}
+
+impl WaitList {
+    pub(crate) fn new() -> Self {
+        let entries = Mutex::new(Entries::default());
+        Self { entries }
+    }
+
+    /// The list of this process.
+    pub(crate) fn global() -> &'static Self {
+        static GLOBAL: LazyLock<WaitList> = LazyLock::new(WaitList::new);
+        &GLOBAL
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn snapshot(&self) -> Vec<Wait> {
+        let entries = self.lock();
+        let waits = entries.by_position.values().filter_map(|listed| {
+            let subject = listed.subjects.first()?.party();
+            let waiter = listed.waiter.clone();
+            Some(Wait::new(waiter, subject, listed.since.elapsed()))
+        });
+        waits.collect()
+    }
+
+    /// Lists a wait, unless it is stuck.
+    fn list(&self, position: StackPosition, listed: Listed) -> Result<Key, Cycle> {
+        thread::point();
+        // Declared before the lock is taken: what they hold may be dropped here for good, and that is the user's code.
+        let mut search = Search::default();
+        let mut entries = self.lock();
+        entries.last += 1;
+        let key = (position, entries.last);
+        if broken(Canary::WaitCheckFirst) {
+            // The defect: another wait can be listed between the check and this one.
+            let found = search.run(&entries, key);
+            drop(entries);
+            thread::point();
+            self.lock().insert(key, listed);
+            return found.map_or(Ok(key), Err);
+        }
+        entries.insert(key, listed);
+        if broken(Canary::WaitUnchecked) {
+            return Ok(key);
+        }
+        let Some(cycle) = search.run(&entries, key) else {
+            return Ok(key);
+        };
+        let removed = entries.remove(key);
+        drop(entries);
+        drop(removed);
+        Err(cycle)
+    }
+
+    fn remove(&self, key: Key) {
+        let removed = self.lock().remove(key);
+        // Without the lock.
+        drop(removed);
+    }
+}
+
+/// A wait that is about to begin, and may get into the list.
+pub(crate) struct Waiting<'l> {
+    list: &'l WaitList,
+    position: StackPosition,
+    polled: Option<usize>,
+    listed: Cell<Option<Key>>,
+    cycle: OnceCell<Cycle>,
+}
+
+impl<'l> Waiting<'l> {
+    /// A wait of this thread. The thread must not run anything else between this and the wait.
+    pub(crate) fn new(list: &'l WaitList) -> Self {
+        Self::at(list, StackPosition::current())
+    }
+
+    fn at(list: &'l WaitList, position: StackPosition) -> Self {
+        Self {
+            list,
+            position,
+            polled: task::polled(),
+            listed: Cell::new(None),
+            cycle: OnceCell::new(),
+        }
+    }
+
+    /// The wait is about to sleep: lists it, if it is not listed. False when it can never end.
+    ///
+    /// `describe` adds what would end it, each by itself, the most important one first, and says whether nothing else
+    /// would. Who waits is `waiter`, or this thread.
+    pub(crate) fn list(
+        &self,
+        describe: impl FnOnce(&mut Vec<Box<dyn Subject>>) -> bool,
+        waiter: impl FnOnce() -> Option<Party>,
+    ) -> bool {
+        if self.listed.get().is_none() && !self.is_cyclic() {
+            let mut subjects = Vec::new();
+            let is_open = !describe(&mut subjects);
+            if subjects.is_empty() {
+                return true;
+            }
+            let listed = Listed {
+                subjects,
+                is_open,
+                polled: self.polled,
+                waiter: waiter().unwrap_or_else(Party::this_thread),
+                since: Instant::now(),
+            };
+            match self.list.list(self.position, listed) {
+                Ok(key) => self.listed.set(Some(key)),
+                Err(cycle) => _ = self.cycle.set(cycle),
+            }
+        }
+        !self.is_cyclic()
+    }
+
+    /// Whether it can never end.
+    #[inline]
+    pub(crate) fn is_cyclic(&self) -> bool {
+        self.cycle.get().is_some()
+    }
+
+    /// The wait is over: why, if it could never have ended.
+    pub(crate) fn finish(mut self) -> Option<Cycle> {
+        self.cycle.take()
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.listed.get() {
+            thread::point();
+            self.list.remove(key);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What is said about waits.
+
+use crate::{crew::current_worker, ground::thread};
+use std::{fmt, sync::Arc, time::Duration};
+
+/// A participant of a wait: a task, a future, a worker or another thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Party {
+    kind: Kind,
+    name: Option<Arc<str>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    Task(u64),
+    Future(usize),
+    Worker(usize),
+    Thread,
+}
+
+impl Party {
+    pub(crate) fn task(id: u64, name: Option<Arc<str>>) -> Self {
+        let kind = Kind::Task(id);
+        Self { kind, name }
+    }
+
+    pub(crate) fn future(address: usize) -> Self {
+        let kind = Kind::Future(address);
+        Self { kind, name: None }
+    }
+
+    /// The thread that asks.
+    pub(super) fn this_thread() -> Self {
+        match current_worker() {
+            Some(worker) => Self {
+                kind: Kind::Worker(worker),
+                name: None,
+            },
+            None => Self {
+                kind: Kind::Thread,
+                name: thread::current().name().map(Arc::from),
+            },
+        }
+    }
+
+    /// The name of the task or thread, if it has one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// The [number](crate::TaskId::get) of the task, if it is one.
+    #[must_use]
+    pub fn task_id(&self) -> Option<u64> {
+        match self.kind {
+            Kind::Task(id) => Some(id),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Party {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.kind, &self.name) {
+            (Kind::Task(_), Some(name)) => write!(f, "task `{name}`"),
+            (Kind::Task(id), None) => write!(f, "task {id}"),
+            (Kind::Future(address), _) => write!(f, "future {address:#x}"),
+            (Kind::Worker(worker), _) => write!(f, "worker {worker}"),
+            (Kind::Thread, Some(name)) => write!(f, "thread `{name}`"),
+            (Kind::Thread, None) => f.write_str("a thread without a name"),
+        }
+    }
+}
+
+/// A wait in progress: from [`waits`](super::waits).
+#[derive(Clone, Debug)]
+pub struct Wait {
+    waiter: Party,
+    subject: Party,
+    waited: Duration,
+}
+
+impl Wait {
+    pub(super) fn new(waiter: Party, subject: Party, waited: Duration) -> Self {
+        Self {
+            waiter,
+            subject,
+            waited,
+        }
+    }
+
+    /// Who waits: the innermost task that the waiting thread is in, else the thread.
+    #[must_use]
+    pub fn waiter(&self) -> &Party {
+        &self.waiter
+    }
+
+    /// What it waits for.
+    #[must_use]
+    pub fn subject(&self) -> &Party {
+        &self.subject
+    }
+
+    /// How long it has waited, not counting the microseconds before it first slept.
+    #[must_use]
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (waiter, subject) = (&self.waiter, &self.subject);
+        write!(f, "{waiter} waits for {subject} ({:?})", self.waited)
+    }
+}
+
+/// Waits that depend on each other in a circle.
+#[derive(Clone, Debug)]
+pub struct Cycle {
+    parties: Vec<Party>,
+}
+
+impl Cycle {
+    pub(super) fn new(parties: Vec<Party>) -> Self {
+        Self { parties }
+    }
+
+    /// Each of these cannot go on before the next one has ended, and the last one not before the first.
+    #[must_use]
+    pub fn parties(&self) -> &[Party] {
+        &self.parties
+    }
+}
+
+impl fmt::Display for Cycle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((first, rest)) = self.parties.split_first() else {
+            return Ok(());
+        };
+        write!(f, "{first} waits for ")?;
+        for party in rest {
+            write!(f, "{party}, which waits for ")?;
+        }
+        match rest {
+            [] => f.write_str("itself"),
+            _ => write!(f, "{first}"),
+        }
+    }
+}

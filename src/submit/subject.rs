@@ -1,0 +1,103 @@
+//! Submitted tasks in the list of waits.
+
+use super::{
+    about::About,
+    cell::{self, After, Fate, Link, Ref},
+};
+use crate::{
+    ground::canary::{Canary, broken},
+    pool::waits::{Needs, Party, Subject},
+};
+
+/// A task that is waited for.
+struct Awaited {
+    cell: Ref,
+    /// The handle is the waiter's, and is not used for anything else meanwhile.
+    is_joined: bool,
+}
+
+/// A task whose failure would end a wait.
+struct MayFail(Awaited);
+
+/// The end of a task whose handle is the waiter's.
+pub(super) fn end_of(cell: &Ref) -> Box<dyn Subject> {
+    Box::new(joined(cell))
+}
+
+/// A failure of a task whose handle is the waiter's.
+pub(super) fn failure_of(cell: &Ref) -> Box<dyn Subject> {
+    Box::new(MayFail(joined(cell)))
+}
+
+fn joined(cell: &Ref) -> Awaited {
+    Awaited {
+        cell: cell.clone(),
+        is_joined: true,
+    }
+}
+
+/// The task that this thread is in.
+pub(super) fn current_party() -> Option<Party> {
+    cell::with_current(|cell| cell.map(|cell| party(cell.about())))
+}
+
+fn party(about: &About) -> Party {
+    Party::task(about.id.get(), about.name().cloned())
+}
+
+impl Subject for Awaited {
+    fn needs(&self) -> Needs {
+        let now = self.cell.snapshot();
+        if now.is_held() {
+            // Whoever has the handle or the token may cancel it.
+            let is_free = self.cell.about().token().is_some();
+            return match is_free || now.has_handle() && !self.is_joined {
+                true => Needs::Unknown,
+                false => self.needs_while_held(),
+            };
+        }
+        let is_running = now.is_begun() && (!now.is_done() || broken(Canary::WaitStale));
+        let position = self.cell.about().position().filter(|_| is_running);
+        position.map_or(Needs::Unknown, Needs::Return)
+    }
+
+    fn party(&self) -> Party {
+        party(self.cell.about())
+    }
+}
+
+impl Awaited {
+    /// The task waits for others: it needs their ends, but if one fails whose outcome matters, it ends as well.
+    fn needs_while_held(&self) -> Needs {
+        let (mut any, mut all) = (Vec::<Box<dyn Subject>>::new(), Vec::new());
+        let after = self.cell.about().after();
+        // All of them are handed on, since none may be dropped with the list locked. One that has ended is not stuck.
+        for Link { cell, any_outcome } in after.map_or_else(Vec::new, After::predecessors) {
+            let one = |cell| -> Box<dyn Subject> {
+                Box::new(Self {
+                    cell,
+                    is_joined: false,
+                })
+            };
+            if !any_outcome && cell.snapshot().fate() != Some(Fate::Fine) {
+                all.push(one(cell.clone()));
+            }
+            any.push(one(cell));
+        }
+        Needs::Others { any, all }
+    }
+}
+
+impl Subject for MayFail {
+    fn needs(&self) -> Needs {
+        match self.0.cell.snapshot().fate() {
+            Some(Fate::Fine) => Needs::Never,
+            Some(_) => Needs::Unknown,
+            None => self.0.needs(),
+        }
+    }
+
+    fn party(&self) -> Party {
+        self.0.party()
+    }
+}

@@ -1,0 +1,37 @@
+//! Joins in circles in rehearsals: each circle is reported, and nothing else is.
+//!
+//! Seeds as in `graph_rehearsal.rs`.
+#![cfg(feature = "simulate")]
+
+mod rehearsal;
+mod support;
+
+use rehearsal::{all_seeds, deadlocks};
+
+#[test]
+fn circles_are_reported_and_nothing_else() {
+    all_seeds(
+        "deadlock_rehearsal",
+        "circles_are_reported_and_nothing_else",
+        600,
+        deadlocks::check,
+    );
+}
+
+#[test]
+fn a_chain_over_two_stacks_is_no_circle() {
+    all_seeds(
+        "deadlock_rehearsal",
+        "a_chain_over_two_stacks_is_no_circle",
+        300,
+        deadlocks::check_chain,
+    );
+}
+
+#[test]
+fn many_seeds_have_a_circle() {
+    let seeds = 0..300;
+    let with = seeds.filter(|&seed| deadlocks::perform(seed).is_ok_and(|reports| reports > 0));
+    let count = with.count();
+    assert!((10..290).contains(&count), "{count} of 300");
+}
