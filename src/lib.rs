@@ -79,6 +79,7 @@ pub mod rehearse;
 #[cfg(feature = "simulate")]
 pub mod simulate;
 pub mod submit;
+pub mod sync;
 pub mod time;
 
 pub use cancel::{CancelReason, CancelToken};

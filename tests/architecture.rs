@@ -24,7 +24,7 @@ const LAYERS: &[&[&str]] = &[
     &["limit", "cancel", "clock"],
     &["pool"],
     &[
-        "executor", "fork", "submit", "graph", "future", "fold", "time", "rehearse",
+        "executor", "fork", "submit", "graph", "future", "fold", "time", "rehearse", "sync",
     ],
     // On `fork`, which is its base, and `future`, for its checkpoint.
     &["loops"],

@@ -29,6 +29,16 @@ fn a_chain_over_two_stacks_is_no_circle() {
 }
 
 #[test]
+fn locks_that_are_held_across_waits_end() {
+    all_seeds(
+        "deadlock_rehearsal",
+        "locks_that_are_held_across_waits_end",
+        100,
+        deadlocks::check_locks,
+    );
+}
+
+#[test]
 fn many_seeds_have_a_circle() {
     let seeds = 0..300;
     let with = seeds.filter(|&seed| deadlocks::perform(seed).is_ok_and(|reports| reports > 0));

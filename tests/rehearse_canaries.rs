@@ -18,7 +18,7 @@ type Check = fn(u64) -> Result<(), String>;
 const SEEDS: u64 = 2_000;
 
 /// The defects, who finds them, and what is said then.
-const VISIBLE: [(Canary, Check, &[&str]); 39] = [
+const VISIBLE: [(Canary, Check, &[&str]); 40] = [
     (Canary::GraphLast, graphs::check, &["times", "began before"]),
     (Canary::GraphRearm, graphs::check, &["times"]),
     (
@@ -50,6 +50,11 @@ const VISIBLE: [(Canary, Check, &[&str]); 39] = [
     ),
     (Canary::WaitStale, deadlocks::check, &["has ended"]),
     (Canary::WaitDepth, deadlocks::check_chain, &["no circle"]),
+    (
+        Canary::GuardIsolates,
+        deadlocks::check_locks,
+        &["nobody can go on"],
+    ),
     (Canary::SleepRenew, sleeps::check, &["woken"]),
     (Canary::SleepLeaves, sleeps::check, &["wait"]),
     (Canary::SleepEarly, sleeps::check, &["woken"]),

@@ -12,7 +12,7 @@
 //!   whose owner runs it.
 //! - **Locks.** A task that is picked up while waiting may want a lock that the waiting one holds.
 //!   [`isolate`] marks the code that waits with a lock in its hands: waits inside run only what was queued
-//!   inside.
+//!   inside. The guard of a [`sync::Mutex`](crate::sync::Mutex) does so by itself.
 //!
 //! # Panics
 //!

@@ -197,6 +197,8 @@ pub enum Canary {
     WaitStale = 172,
     /// The check for cycles takes every wait of a thread for one above the task in question.
     WaitDepth = 173,
+    /// The guard of a lock does not isolate waits.
+    GuardIsolates = 174,
 }
 
 #[cfg(any(filch_loom, filch_canary))]

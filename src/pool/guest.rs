@@ -128,6 +128,7 @@ impl Inner {
                 // What a guest has taken it runs before it leaves: others may be waiting for it, who
                 // would not look for it where its queue goes then.
                 site.steal_one_by_one();
+                site.isolate_if_held();
                 f(site)
             })
         });

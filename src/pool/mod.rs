@@ -12,6 +12,7 @@ mod entered;
 mod guest;
 pub(crate) mod heap;
 mod help;
+pub(crate) mod isolation;
 pub(crate) mod job;
 mod kept;
 pub(crate) mod latch;

@@ -1,7 +1,7 @@
 //! How a worker goes on for the time of a call: isolated from what others have queued, left alone by thieves, with an
 //! aim, in a short poll.
 
-use super::site::Site;
+use super::{isolation, site::Site};
 use crate::engine::{FAST_STEPS, Mark, STEPS};
 use std::{cell::Cell, ptr};
 
@@ -56,18 +56,38 @@ impl Site<'_, '_> {
 
     /// Runs `f`; waits inside of it run only tasks that were queued in it.
     pub(crate) fn isolate<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct Back<'a, 'w, 'c>(&'a Site<'w, 'c>, Option<Mark>, bool);
+        struct Back<'a, 'w, 'c> {
+            site: &'a Site<'w, 'c>,
+            isolated: Option<Mark>,
+            by_call: Option<Mark>,
+        }
         impl Drop for Back<'_, '_, '_> {
             fn drop(&mut self) {
-                self.0.isolated.set(self.1);
-                self.0.active().queue().set_one_by_one(self.2);
+                let Self { site, by_call, .. } = *self;
+                site.isolated_by_call.set(by_call);
+                site.set_isolated(match isolation::is_held() {
+                    // A guard may have come out of the call.
+                    true => self.isolated.or(site.isolated.get()),
+                    false => by_call,
+                });
             }
         }
+        let mark = Some(self.mark());
+        let _back = Back {
+            site: self,
+            isolated: self.isolated.get(),
+            by_call: self.isolated_by_call.replace(mark),
+        };
+        self.set_isolated(mark);
+        f()
+    }
+
+    /// From now on waits run only tasks that are queued above the mark, or everything.
+    pub(super) fn set_isolated(&self, mark: Option<Mark>) {
+        self.isolated.set(mark);
         // A thief with a batch of ours might get stuck in a task that wants our lock before it has run
         // all of them.
-        let batches = self.active().queue().set_one_by_one(true);
-        let _back = Back(self, self.isolated.replace(Some(self.mark())), batches);
-        f()
+        self.active().queue().set_one_by_one(mark.is_some());
     }
 
     /// Calls `poll`, which is to be short: what it wakes this worker takes next.

@@ -46,6 +46,8 @@ pub(crate) struct Site<'w, 'c> {
     pub(super) other: *const Site<'static, 'static>,
     /// Waits run nothing from elsewhere, and of the own queue only what is above the mark.
     pub(super) isolated: Cell<Option<Mark>>,
+    /// The same as far as it is due to calls of `isolate`, and not to guards that the thread holds.
+    pub(super) isolated_by_call: Cell<Option<Mark>>,
     /// Where the worker's queue ended when the job began that runs here: what is above it the job has queued, or others in
     /// the middle of it.
     began: Cell<Mark>,
@@ -102,6 +104,7 @@ impl<'w, 'c> Site<'w, 'c> {
             pool,
             other,
             isolated: Cell::new(None),
+            isolated_by_call: Cell::new(None),
             began,
             in_poll: Cell::new(false),
             aim: Cell::new(ptr::null()),

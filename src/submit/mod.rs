@@ -57,7 +57,7 @@
 //! waits for the one below it, [`join`](TaskHandle::join) returns an [error](TaskError::is_deadlock) instead of waiting for
 //! ever. So it does when tasks wait for each other in a circle over several workers; the error names them. That takes tasks
 //! that join what others have submitted: a task that joins only what it has submitted itself, as in a recursion, is safe, and
-//! so is a thread that waits outside of the pool, or a future that awaits.
+//! so is a thread that waits outside of the pool, or a future that awaits. See [`sync`](crate::sync#joins-in-a-circle).
 //!
 //! # Tasks that wait for others
 //!

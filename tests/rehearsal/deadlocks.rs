@@ -5,6 +5,7 @@ use super::percent;
 use filch::{
     Dependency, Pool, Rng, TaskError, TaskHandle,
     rehearse::{self, Rehearsal},
+    sync,
 };
 use std::sync::{
     Arc, Mutex,
@@ -257,4 +258,37 @@ pub(crate) fn check_chain(seed: u64) -> Result<(), String> {
     });
     let joined = rehearsed.map_err(|failure| failure.to_string())?.value;
     joined.map_err(|error| format!("seed {seed}: there is no circle, but {error}"))
+}
+
+/// Tasks that use two locks, one inside of the other, and wait with them.
+pub(crate) fn check_locks(seed: u64) -> Result<(), String> {
+    let mut rng = Rng::for_worker(seed, 7);
+    let (workers, tasks) = (rng.below(4), 2 + rng.below(4));
+    let rehearsal = Rehearsal::new(workers, seed).most_points(500_000);
+    let rehearsed = rehearsal.try_run(move |pool| {
+        let (outer, inner) = (sync::Mutex::new(0), sync::Mutex::new(0));
+        let half = || (0..3).for_each(|_| rehearse::point());
+        pool.scope(|s| {
+            for number in 0..tasks {
+                let (outer, inner) = (&outer, &inner);
+                s.spawn(move |_| {
+                    let mut outer = outer.lock().unwrap();
+                    filch::join(half, half);
+                    let mut inner = inner.lock().unwrap();
+                    filch::scope(|s| (0..2).for_each(|_| s.spawn(move |_| half())));
+                    *inner += 1;
+                    if number % 2 == 0 {
+                        drop(inner);
+                    }
+                    *outer += filch::submit(|| 1).join().unwrap();
+                });
+            }
+        });
+        (outer.into_inner().unwrap(), inner.into_inner().unwrap())
+    });
+    let counts = rehearsed.map_err(|failure| failure.to_string())?.value;
+    match counts == (tasks, tasks) {
+        true => Ok(()),
+        false => Err(format!("seed {seed}: {counts:?} of {tasks}")),
+    }
 }

@@ -1,0 +1,43 @@
+#![doc = include_str!("../../docs/guide/locks.md")]
+
+mod mutex;
+
+pub use mutex::{Mutex, MutexGuard};
+
+use crate::pool::isolation::Isolation;
+
+/// As long as this lives, the waits of its thread are isolated: from [`isolated`].
+#[must_use = "waits are isolated as long as this lives"]
+#[derive(Debug)]
+pub struct Isolated {
+    _isolation: Isolation,
+}
+
+/// Isolates the waits of this thread, as [`isolate`](crate::isolate) does for a call, until the value is dropped: for locks
+/// that this library does not know.
+///
+/// Make it *before* the guard of the lock, or beside it in one struct: then it is dropped after the guard.
+///
+/// ```
+/// use std::sync::RwLock;
+///
+/// let table = RwLock::new(vec![1, 2, 3]);
+/// let _alone = filch::sync::isolated();
+/// let mut entries = table.write().unwrap();
+/// filch::for_each(&mut entries[..], |entry| *entry += 1); // runs nothing that wants the lock
+/// assert_eq!(*entries, [2, 3, 4]);
+/// ```
+///
+/// Values may be dropped in any order. They do nothing on a thread that is no worker, until it becomes one.
+///
+/// It stays on its thread:
+///
+/// ```compile_fail
+/// let alone = filch::sync::isolated();
+/// std::thread::spawn(move || drop(alone));
+/// ```
+pub fn isolated() -> Isolated {
+    Isolated {
+        _isolation: Isolation::begin(),
+    }
+}
