@@ -93,6 +93,7 @@ pub use fork::{
 pub use future::{FutureHandle, block_on, checkpoint, spawn_future};
 pub use graph::{Graph, Plan};
 pub use ground::{
+    Driver,
     error::{BuildError, Refused},
     rng::Rng,
 };

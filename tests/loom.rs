@@ -24,6 +24,8 @@ mod bell;
 mod cancel;
 #[path = "loom/deque.rs"]
 mod deque;
+#[path = "loom/driver.rs"]
+mod driver;
 #[path = "loom/fold.rs"]
 mod fold;
 #[path = "loom/future.rs"]

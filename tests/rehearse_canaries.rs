@@ -10,7 +10,9 @@ use filch::{
     ground::canary::{self, Canary},
     rehearse::{self, Rehearsal},
 };
-use rehearsal::{deadlocks, folds, futures, graphs, loops, sleeps, sources, tasks, timers};
+use rehearsal::{
+    deadlocks, drivers, folds, futures, graphs, loops, sleeps, sources, tasks, timers,
+};
 
 type Check = fn(u64) -> Result<(), String>;
 
@@ -18,7 +20,7 @@ type Check = fn(u64) -> Result<(), String>;
 const SEEDS: u64 = 2_000;
 
 /// The defects, who finds them, and what is said then.
-const VISIBLE: [(Canary, Check, &[&str]); 40] = [
+const VISIBLE: [(Canary, Check, &[&str]); 42] = [
     (Canary::GraphLast, graphs::check, &["times", "began before"]),
     (Canary::GraphRearm, graphs::check, &["times"]),
     (
@@ -75,6 +77,8 @@ const VISIBLE: [(Canary, Check, &[&str]); 40] = [
     (Canary::FutureWatch, futures::check, &["nobody can go on"]),
     (Canary::FutureTell, futures::check, &["nobody can go on"]),
     (Canary::SleepLeaves, futures::check, &["left at the clock"]),
+    (Canary::DriverEnter, drivers::check, &["nobody can go on"]),
+    (Canary::DriverNotify, drivers::check, &["nobody can go on"]),
     (Canary::FoldPark, folds::check, &["nobody can go on"]),
     (Canary::FoldOrder, folds::check, &["came to"]),
     (Canary::FoldEarly, folds::check, &["there is a result"]),

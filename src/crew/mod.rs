@@ -5,7 +5,8 @@
 
 mod config;
 mod current;
-pub(crate) mod looks;
+mod driver;
+mod looks;
 mod parker;
 mod rounds;
 mod seat;
@@ -15,6 +16,14 @@ pub(crate) use config::thread_settings;
 pub use config::{CrewConfig, WORKERS_VARIABLE};
 pub use current::current_worker;
 pub(crate) use current::{is_thread_of, stay};
+pub(crate) use driver::SharedDriver;
+/// What the model checker gets to see.
+#[cfg(filch_loom)]
+#[doc(hidden)]
+pub mod model {
+    pub use super::driver::model::DriverLock;
+}
+pub(crate) use looks::Looks;
 pub(crate) use parker::Parkers;
 use seat::Life;
 pub use seat::PoolThread;
@@ -23,13 +32,14 @@ pub use timer::TimerError;
 pub(crate) use rounds::Rounds;
 
 use crate::{
-    engine::{Active, Core, IdleAction, Observer, Step, Strategy},
+    engine::{Active, Core, IdleAction, Observer, Step, Strategy, Worker},
     ground::{error::BuildError, latch::Latch, thread, unwind},
 };
 use std::{
     fmt, hint, io,
     ops::Range,
     sync::{Arc, Mutex, PoisonError},
+    task::Waker,
     thread::{Builder, JoinHandle},
 };
 
@@ -43,6 +53,12 @@ pub trait Work<T: Send, S, Q: Strategy, O: Observer>: Send + Sync + 'static {
 
     /// Runs `task`.
     fn run(&self, task: T, active: Active<'_, '_, T, Q, O>, state: &mut S);
+
+    /// Wakes what the pool's driver has found, as a task of this worker.
+    fn wake(&self, ready: &mut Vec<Waker>, active: Active<'_, '_, T, Q, O>) {
+        let _ = active;
+        wake_all(ready);
+    }
 
     /// A worker goes home: there is nothing left to do, and there will be nothing.
     fn end(&self) {}
@@ -373,10 +389,26 @@ where
     // Whoever drops a pool without threads may be unwinding already, and drives all the same.
     unwind::or_abort(|| {
         let mut worker = core.enter(id);
+        let mut ready = Vec::new();
         loop {
             thread::point();
             match worker.step(|task, active| work.run(task, active, &mut state)) {
-                Step::Ran => rounds.come_by(&mut worker),
+                Step::Ran => {
+                    if rounds.come_by(&mut worker, parkers) {
+                        parkers.poll(&mut ready);
+                        parkers.hand_over();
+                        serve(&mut worker, work, &mut ready);
+                    }
+                }
+                Step::Idle(IdleAction::Poll) => {
+                    parkers.poll(&mut ready);
+                    if ready.is_empty() {
+                        // The peer may be on this core. A batch of its messages costs less than a sleep for each.
+                        thread::yield_now();
+                        parkers.poll(&mut ready);
+                    }
+                    serve(&mut worker, work, &mut ready);
+                }
                 Step::Idle(IdleAction::Yield) => thread::yield_now(),
                 Step::Idle(IdleAction::Spin(pauses)) => {
                     (0..pauses).for_each(|_| hint::spin_loop());
@@ -384,13 +416,37 @@ where
                 // The engine turns a wish to park into a ticket.
                 Step::Idle(IdleAction::Park(_)) => {}
                 Step::Park(ticket) => {
-                    parkers.park(ticket.timeout(), || worker.is_woken() || worker.has_mail());
+                    parkers.park(id, ticket.timeout(), &mut ready, || {
+                        worker.is_woken() || worker.has_mail()
+                    });
                     worker.resume(ticket);
                     rounds.restart();
+                    serve(&mut worker, work, &mut ready);
                 }
                 Step::Exit => break,
             }
         }
     });
     state
+}
+
+/// Wakes what the driver has found.
+#[inline]
+fn serve<T: Send, S, Q: Strategy, O: Observer>(
+    worker: &mut Worker<'_, T, Q, O>,
+    work: &impl Work<T, S, Q, O>,
+    ready: &mut Vec<Waker>,
+) {
+    if !ready.is_empty() {
+        worker.interrupt(thread::yield_now, |active| work.wake(ready, active));
+    }
+}
+
+/// Calls all wakers, which may be the user's code.
+pub(crate) fn wake_all(ready: &mut Vec<Waker>) {
+    for waker in ready.drain(..) {
+        if let Err(payload) = unwind::contain(|| waker.wake()) {
+            unwind::discard(payload);
+        }
+    }
 }

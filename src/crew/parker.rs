@@ -1,11 +1,13 @@
 //! Where the threads of a crew sleep.
 
+use super::driver::SharedDriver;
 use crate::{
     engine::Unpark,
-    ground::thread::{self, Thread},
+    ground::thread::{self, Parker},
 };
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Waker,
     time::{Duration, Instant},
 };
 
@@ -16,56 +18,100 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct Parkers {
     /// Locked for a moment by a worker that begins or ends, and by whoever wakes it.
-    threads: Box<[Mutex<Option<Thread>>]>,
+    threads: Box<[Mutex<Option<Arc<Parker>>>]>,
+    /// Where one of them waits instead.
+    driver: Option<SharedDriver>,
 }
 
 impl Parkers {
     pub(crate) fn new(workers: usize) -> Self {
+        Self::with_driver(workers, None)
+    }
+
+    pub(crate) fn with_driver(workers: usize, driver: Option<SharedDriver>) -> Self {
         Self {
             threads: (0..workers).map(|_| Mutex::new(None)).collect(),
+            driver,
         }
     }
 
     /// This thread is worker `worker` from now on.
     pub(crate) fn register(&self, worker: usize) {
-        *self.slot(worker) = Some(thread::current());
+        *self.slot(worker) = Some(thread::parker());
     }
 
-    fn slot(&self, worker: usize) -> MutexGuard<'_, Option<Thread>> {
+    fn slot(&self, worker: usize) -> MutexGuard<'_, Option<Arc<Parker>>> {
         self.threads[worker]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sleeps until `woken`, or until the time is up.
-    pub(crate) fn park(&self, timeout: Option<Duration>, woken: impl Fn() -> bool) {
-        let Some(timeout) = timeout else {
-            while !woken() {
-                thread::park();
+    #[inline(always)]
+    pub(crate) fn has_driver(&self) -> bool {
+        self.driver.is_some()
+    }
+
+    /// Sleeps as `worker` until `woken`, or until the time is up, or until the driver has put wakers into
+    /// `ready`.
+    pub(crate) fn park(
+        &self,
+        worker: usize,
+        timeout: Option<Duration>,
+        ready: &mut Vec<Waker>,
+        woken: impl Fn() -> bool,
+    ) {
+        let start = timeout.map(|_| Instant::now());
+        while !woken() && ready.is_empty() {
+            let mut left = None;
+            if let (Some(timeout), Some(start)) = (timeout, start) {
+                match timeout.checked_sub(start.elapsed()) {
+                    Some(rest) if !rest.is_zero() => left = Some(rest),
+                    _ => return,
+                }
             }
-            return;
-        };
-        let start = Instant::now();
-        while !woken() {
-            match timeout.checked_sub(start.elapsed()) {
-                Some(left) if !left.is_zero() => thread::park_timeout(left),
-                _ => return,
+            match &self.driver {
+                Some(driver) => driver.park(worker, left, ready),
+                None => park_thread(left),
             }
         }
+    }
+
+    /// Takes the wakers of events that are there, if no other worker waits in the driver.
+    pub(crate) fn poll(&self, ready: &mut Vec<Waker>) {
+        if let Some(driver) = &self.driver {
+            driver.poll(ready);
+        }
+    }
+
+    /// The caller does not wait in the driver for some time. If no other worker does, one that sleeps
+    /// takes its place.
+    pub(crate) fn hand_over(&self) {
+        if let Some(worker) = self.driver.as_ref().and_then(SharedDriver::hand_over) {
+            self.unpark(worker);
+        }
+    }
+}
+
+pub(super) fn park_thread(timeout: Option<Duration>) {
+    match timeout {
+        None => thread::park(),
+        Some(timeout) => thread::park_timeout(timeout),
     }
 }
 
 impl Unpark for Parkers {
     fn unpark(&self, worker: usize) {
         // A worker that sleeps has registered first.
-        if let Some(thread) = &*self.slot(worker) {
-            thread.unpark();
+        // Without the lock: what wakes a thread in a driver is the user's code.
+        let parker = self.slot(worker).clone();
+        if let Some(parker) = parker {
+            parker.unpark();
         }
     }
 }
 
 /// So that the engine and the crew can share them.
-impl Unpark for std::sync::Arc<Parkers> {
+impl Unpark for Arc<Parkers> {
     fn unpark(&self, worker: usize) {
         (**self).unpark(worker);
     }

@@ -1,6 +1,6 @@
 //! What a worker sees to between two tasks, by the clock.
 
-use super::{looks::Looks, timer::Timer};
+use super::{Parkers, looks::Looks, timer::Timer};
 use crate::{
     engine::{Observer, Strategy, Worker},
     ground::thread,
@@ -14,11 +14,18 @@ const TURN: u64 = 200_000;
 /// smaller, and the timer has a thread, so it does no harm if all of those take long.
 const MOST: u32 = 255;
 
+/// After this time, in nanoseconds, a busy worker polls the driver of its pool. A poll is a system call of
+/// about half a microsecond, so it costs half a per cent at most. tokio polls every 61 tasks, which is
+/// after some 300 µs in an HTTP server.
+const POLL: u64 = 100_000;
+
 /// See the module.
 pub(crate) struct Rounds {
     looks: Looks,
     /// When those from outside had their last turn.
     turn: u64,
+    /// When the driver was polled last, or a poll was due.
+    poll: u64,
     /// Whether it wakes those whose time has come.
     wakes: bool,
 }
@@ -28,6 +35,7 @@ impl Rounds {
         Self {
             looks: Looks::new(MOST),
             turn: 0,
+            poll: 0,
             wakes: true,
         }
     }
@@ -45,18 +53,22 @@ impl Rounds {
         self.looks = Looks::new(MOST);
     }
 
+    /// A task has run. True when it is time to poll the driver.
     #[inline(always)]
     pub(super) fn come_by<T: Send, Q: Strategy, O: Observer>(
         &mut self,
         worker: &mut Worker<'_, T, Q, O>,
-    ) {
-        if self.looks.come_by() {
-            self.look(worker);
-        }
+        parkers: &Parkers,
+    ) -> bool {
+        self.looks.come_by() && self.look(worker, parkers)
     }
 
     #[inline(never)]
-    fn look<T: Send, Q: Strategy, O: Observer>(&mut self, worker: &mut Worker<'_, T, Q, O>) {
+    fn look<T: Send, Q: Strategy, O: Observer>(
+        &mut self,
+        worker: &mut Worker<'_, T, Q, O>,
+        parkers: &Parkers,
+    ) -> bool {
         let now = thread::nanos();
         self.looks.look(now);
         if self.wakes && Timer::global().is_due() {
@@ -67,5 +79,10 @@ impl Rounds {
             worker.hurry();
             worker.core().observe_time(now);
         }
+        let poll = parkers.has_driver() && now.saturating_sub(self.poll) >= POLL;
+        if poll {
+            self.poll = now;
+        }
+        poll
     }
 }

@@ -4,6 +4,7 @@ use super::{
     active::Active,
     event::Observer,
     queue::Strategy,
+    sleep::Awake,
     worker::{Phase, Worker},
 };
 
@@ -28,6 +29,17 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         f(Active { worker: self })
     }
 
+    /// [`adopt`](Self::adopt) for a worker between two steps, whatever it was about to do: it searches no
+    /// longer.
+    pub fn interrupt<R>(
+        &mut self,
+        wait: impl FnMut(),
+        f: impl FnOnce(Active<'_, 'c, T, Q, O>) -> R,
+    ) -> R {
+        self.leave_search();
+        self.adopt(wait, f)
+    }
+
     /// [`adopt`](Self::adopt) for a thread that is a worker for as long as the returned value is not dropped. While it does
     /// something else, others take what is in its queue.
     pub fn stay<'w>(&'w mut self) -> Active<'w, 'c, T, Q, O> {
@@ -38,6 +50,31 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         let _ = self.become_busy();
         self.count += 1;
         Active { worker: self }
+    }
+
+    /// Stops searching or sleeping, whichever it is, and passes on what others count on.
+    pub(super) fn leave_search(&mut self) {
+        let core = self.core;
+        match self.phase {
+            Phase::Active => {}
+            Phase::Searching => {
+                if core.sleep.end_search() {
+                    core.wake_one(self.id);
+                }
+            }
+            Phase::LastLook(_) | Phase::Parked => {
+                // Still in the list: our entry goes stale. If somebody has woken us meanwhile, the
+                // search is ours to pass on; if not, and a last look is due, it is due before we go.
+                if core.sleep.wake_up(self.id) == Awake::Woken {
+                    if core.sleep.end_search() {
+                        core.wake_one(self.id);
+                    }
+                } else if self.phase != Phase::Parked {
+                    self.last_look();
+                }
+            }
+        }
+        self.phase = Phase::Active;
     }
 
     /// See [`Active::retire`].

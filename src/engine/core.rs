@@ -72,6 +72,9 @@ pub struct Settings {
     pub wake: WakePolicy,
     /// What a worker does that finds nothing.
     pub idle: Box<dyn IdlePolicy>,
+    /// Whether a worker that has run out looks for events first, by
+    /// [`IdleAction::Poll`](super::IdleAction::Poll), before it searches.
+    pub polls: bool,
     /// Who is near whom.
     pub topology: Topology,
     /// Who wakes the sleeping.
@@ -95,6 +98,7 @@ impl Settings {
             inject_capacity: None,
             wake: WakePolicy::default(),
             idle: Box::new(Tiered::default()),
+            polls: false,
             topology: Topology::flat(workers),
             unpark: Box::new(Nobody),
         }

@@ -8,6 +8,8 @@ use std::time::Duration;
 pub enum IdleAction {
     /// Pause as many times (a spin-loop hint each) and look again.
     Spin(u32),
+    /// Poll the source of events that the threads have, if they have one, and look again.
+    Poll,
     /// Give the core to another thread and look again.
     Yield,
     /// Sleep until woken, or at most as long.

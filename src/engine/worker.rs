@@ -103,6 +103,8 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) quiet: bool,
     /// There may be tasks in the own queue that were [spawned silently](Active::spawn_silently).
     pub(super) silent: bool,
+    /// It has returned [`IdleAction::Poll`] since it last found a task.
+    polled: bool,
     /// Looks in vain in a row.
     rounds: u32,
     gather: Gather,
@@ -135,6 +137,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             shuffled: false,
             quiet: false,
             silent: false,
+            polled: false,
             rounds: 0,
             gather: Gather::new(),
             victims: None,
@@ -243,7 +246,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         match self.phase {
             Phase::Active => {
                 if let Some(found) = self.look_near() {
+                    self.polled = false;
                     return Ok(found);
+                }
+                if self.core.settings.polls && !std::mem::replace(&mut self.polled, true) {
+                    // Not in the middle of a search, which others count on.
+                    return Err(Step::Idle(IdleAction::Poll));
                 }
                 self.become_idle();
                 if !self.core.sleep.start_search(self.core.search_limit()) {
@@ -460,7 +468,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             self.resting = false;
             going_on = self.core.gate.busy();
         }
-        self.idle = false;
+        (self.idle, self.polled) = (false, false);
         self.queue.busy();
         self.core.observer.event(self.id, Event::Busy);
         going_on
@@ -537,7 +545,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     }
 
     /// The duty of the last searcher.
-    fn last_look(&self) {
+    pub(super) fn last_look(&self) {
         // Between the announcement and the look; pairs with the light barrier of every push.
         if !broken(Canary::SleepFence) {
             barrier::heavy();
@@ -559,31 +567,6 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             worker: self.id,
             timeout,
         })
-    }
-
-    /// Stops searching or sleeping, whichever it is, and passes on what others count on.
-    pub(super) fn leave_search(&mut self) {
-        let core = self.core;
-        match self.phase {
-            Phase::Active => {}
-            Phase::Searching => {
-                if core.sleep.end_search() {
-                    core.wake_one(self.id);
-                }
-            }
-            Phase::LastLook(_) | Phase::Parked => {
-                // Still in the list: our entry goes stale. If somebody has woken us meanwhile, the
-                // search is ours to pass on; if not, and a last look is due, it is due before we go.
-                if core.sleep.wake_up(self.id) == Awake::Woken {
-                    if core.sleep.end_search() {
-                        core.wake_one(self.id);
-                    }
-                } else if self.phase != Phase::Parked {
-                    self.last_look();
-                }
-            }
-        }
-        self.phase = Phase::Active;
     }
 
     /// Whether somebody has woken this worker: what a driver may ask instead of counting unparks.

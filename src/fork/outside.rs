@@ -4,7 +4,7 @@
 use crate::{
     ground::{
         latch::Latch,
-        thread::{self, Thread},
+        thread::{self, Parker},
         unwind::{self, Payload},
     },
     pool::{
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct Signal {
     events: Latch,
     /// Who waits. As a worker of another pool it may have parked itself in a wait.
-    caller: Thread,
+    caller: Arc<Parker>,
 }
 
 impl Signal {
@@ -29,7 +29,7 @@ impl Signal {
     pub(super) fn new(events: usize) -> Arc<Self> {
         Arc::new(Self {
             events: Latch::new(events),
-            caller: thread::current(),
+            caller: thread::parker(),
         })
     }
 

@@ -3,7 +3,7 @@
 use crate::{
     ground::{
         sync::{AtomicBool, Ordering, hint},
-        thread::{self, Thread},
+        thread::{self, Parker},
     },
     pool::{Inner, Pool, latch::Awaited, site::Site},
 };
@@ -29,7 +29,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// Whether a future on this thread's stack has been woken.
 struct Signal {
     woken: AtomicBool,
-    thread: Thread,
+    thread: Arc<Parker>,
 }
 
 impl Wake for Signal {
@@ -124,7 +124,7 @@ fn with_signal<R>(f: impl FnOnce(&Arc<Signal>) -> R) -> R {
     let signal = spare.unwrap_or_else(|| {
         Arc::new(Signal {
             woken: AtomicBool::new(false),
-            thread: thread::current(),
+            thread: thread::parker(),
         })
     });
     let result = f(&signal);
@@ -186,6 +186,7 @@ fn wait_in_several(site: &Site<'_, '_>, signal: &Signal, visible: &impl Visible)
     while !signal.is_up() && !visible.is_cyclic() {
         let idle = site.help_in_wait(1) == 0 && !site.help_below() && !signal.is_up();
         if idle && !site.skip_time() && visible.list() {
+            site.poll_drivers();
             thread::park_timeout(LOOK_AGAIN);
         }
     }

@@ -163,6 +163,12 @@ pub enum Canary {
     BellPassOn = 134,
     /// A worker that is kept for futures takes a ring without seeing what was done before it.
     BellOrder = 135,
+    /// A thread enters the driver without looking whether it has been notified.
+    DriverEnter = 136,
+    /// A thread that waits in the driver is not notified there.
+    DriverNotify = 137,
+    /// A worker that releases the driver wakes no worker that waits for it.
+    DriverHandOver = 138,
     /// The children of a fold leave their results without handing them over.
     FoldArrive = 140,
     /// A run of a fold waits for a piece that is done.

@@ -18,3 +18,11 @@ pub mod thread;
 pub(crate) mod thread;
 pub mod unwind;
 pub(crate) mod word;
+
+pub use thread::Driver;
+/// What the model checker gets to see.
+#[cfg(filch_loom)]
+#[doc(hidden)]
+pub mod model {
+    pub use super::thread::model::ParkWord;
+}

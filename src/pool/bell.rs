@@ -15,15 +15,22 @@
 //! jobs, but takes one, which may be long. So whoever has taken a job and sees that more are there *passes the ring on* before it
 //! runs its own. While something waits, then, either the bit is set and somebody is on the way to take it, or nobody sleeps.
 //!
+//! **One in the driver.** Where the pool has a [driver](crate::Driver), one of these workers waits in it instead. Its parker is
+//! noted under the lock, after a look at the bit; so a ring that comes later finds it, and unparks it. A ring wakes one that
+//! sleeps first: the driver is left only when all others are at work.
+//!
 //! **The end.** A second bit, which stays. The workers of the pool set it when they go home, and they don't before every job is
 //! done; so there is nothing left to look for.
 
 use crate::ground::{
     canary::{Canary, broken},
     sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering},
-    thread,
+    thread::{self, Parker},
 };
-use std::{fmt, sync::PoisonError};
+use std::{
+    fmt,
+    sync::{Arc, PoisonError},
+};
 
 const RUNG: u32 = 1;
 const OVER: u32 = 1 << 1;
@@ -32,16 +39,23 @@ const OVER: u32 = 1 << 1;
 pub(crate) struct Bell {
     /// `RUNG`, `OVER`.
     word: AtomicU32,
-    /// How many sleep.
-    sleepers: Mutex<usize>,
+    sleepers: Mutex<Sleepers>,
     rings: Condvar,
+}
+
+#[derive(Default)]
+struct Sleepers {
+    /// How many wait for the condition variable.
+    here: usize,
+    /// The one that waits in the driver.
+    in_driver: Option<Arc<Parker>>,
 }
 
 impl Bell {
     pub(crate) fn new() -> Self {
         Self {
             word: AtomicU32::new(0),
-            sleepers: Mutex::new(0),
+            sleepers: Mutex::new(Sleepers::default()),
             rings: Condvar::new(),
         }
     }
@@ -51,8 +65,18 @@ impl Bell {
         thread::point();
         // Release: whoever takes this ring, or one that comes on top of it, sees the job; pairs with `take`.
         let before = self.word.fetch_or(RUNG, Ordering::Release);
-        if before & (RUNG | OVER) == 0 && *self.lock() > 0 {
+        if before & (RUNG | OVER) == 0 {
+            self.wake_one();
+        }
+    }
+
+    fn wake_one(&self) {
+        let sleepers = self.lock();
+        if sleepers.here > 0 {
             self.rings.notify_one();
+        } else if let Some(parker) = sleepers.in_driver.clone() {
+            drop(sleepers);
+            parker.unpark();
         }
     }
 
@@ -67,25 +91,50 @@ impl Bell {
     pub(crate) fn end(&self) {
         // Relaxed: there is nothing to be seen. Who sleeps is told with the lock, as in `ring`.
         self.word.fetch_or(OVER, Ordering::Relaxed);
-        drop(self.lock());
+        let in_driver = self.lock().in_driver.clone();
         self.rings.notify_all();
+        if let Some(parker) = in_driver {
+            parker.unpark();
+        }
     }
 
-    /// What a worker does that is kept: it waits, and as long as there is work, it works. Returns at the end.
-    pub(crate) fn attend(&self, is_work: impl Fn() -> bool, work: impl Fn()) {
-        while self.wait() {
+    /// What a worker does that is kept: it waits, and as long as there is work, it works. Returns at the end. `elsewhere` waits
+    /// in another place for a while, if it can: see [`wait_in`](Self::wait_in).
+    pub(crate) fn attend(
+        &self,
+        is_work: impl Fn() -> bool,
+        work: impl Fn(),
+        elsewhere: impl Fn() -> bool,
+    ) {
+        while self.wait(&elsewhere) {
             while is_work() {
                 work();
             }
         }
     }
 
+    /// Calls `park`, unless the bell has rung. If it rings meanwhile, this thread is unparked.
+    pub(crate) fn wait_in(&self, park: impl FnOnce()) {
+        {
+            let mut sleepers = self.lock();
+            if self.has_news() {
+                return;
+            }
+            sleepers.in_driver = Some(thread::parker());
+        }
+        park();
+        self.lock().in_driver = None;
+    }
+
     /// Waits for a ring, and takes it. False at the end.
-    fn wait(&self) -> bool {
+    fn wait(&self, elsewhere: impl Fn() -> bool) -> bool {
         loop {
             thread::point();
             if let Some(rung) = self.take() {
                 return rung;
+            }
+            if elsewhere() {
+                continue;
             }
             if !thread::wait_until(None, || self.has_news()) {
                 return self.sleep();
@@ -101,12 +150,12 @@ impl Bell {
                 return rung;
             }
             blind = false;
-            *sleepers += 1;
+            sleepers.here += 1;
             sleepers = self
                 .rings
                 .wait(sleepers)
                 .unwrap_or_else(PoisonError::into_inner);
-            *sleepers -= 1;
+            sleepers.here -= 1;
         }
     }
 
@@ -131,7 +180,7 @@ impl Bell {
         self.word.load(Ordering::Relaxed) != 0
     }
 
-    fn lock(&self) -> MutexGuard<'_, usize> {
+    fn lock(&self) -> MutexGuard<'_, Sleepers> {
         self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -173,7 +222,7 @@ pub(crate) mod model {
         }
 
         pub fn attend(&self, is_work: impl Fn() -> bool, work: impl Fn()) {
-            self.0.attend(is_work, work);
+            self.0.attend(is_work, work, || false);
         }
     }
 }

@@ -14,9 +14,10 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    crew::{Crew, CrewConfig, Parkers, PoolThread, Work, thread_settings},
+    crew::{Crew, CrewConfig, Parkers, PoolThread, SharedDriver, Work, thread_settings},
     engine::{Active, Capacity, Core, PerWorker, PerWorkerSpec, Settings, Tiered, Topology},
     ground::{
+        Driver,
         error::BuildError,
         thread,
         unwind::{self, Payload},
@@ -26,6 +27,7 @@ use crate::{
 use std::{
     io, mem,
     sync::{Arc, Mutex, OnceLock},
+    task::Waker,
     thread::Builder,
 };
 
@@ -50,6 +52,7 @@ pub struct PoolBuilder {
     crew: CrewConfig,
     settings: Settings,
     idle: Tiered,
+    spin_rounds: Option<u32>,
     capacity: usize,
     task_capacity: Option<usize>,
     overflow: TaskOverflow,
@@ -59,6 +62,7 @@ pub struct PoolBuilder {
     /// The threads are not started by the pool.
     on_others: bool,
     clock: Clock,
+    driver: Option<Arc<dyn Driver>>,
     future_workers: usize,
     stands_for: Option<Arc<Inner>>,
 }
@@ -69,6 +73,7 @@ impl PoolBuilder {
             crew: CrewConfig::default(),
             settings: Settings::new(0),
             idle: Tiered::default(),
+            spin_rounds: None,
             capacity: 128,
             task_capacity: None,
             overflow: TaskOverflow::default(),
@@ -77,6 +82,7 @@ impl PoolBuilder {
             current_thread: false,
             on_others: false,
             clock: Clock::real(),
+            driver: None,
             future_workers: 0,
             stands_for: None,
         }
@@ -187,6 +193,21 @@ impl PoolBuilder {
         self
     }
 
+    /// Where the workers wait for I/O: see [`Driver`]. None by default: then I/O needs a thread of its own,
+    /// such as that of `async-io` or tokio, and every event has to be handed to a worker.
+    ///
+    /// An idle worker waits in the driver, and busy workers poll it. On a pool
+    /// [without workers](Self::workers) the callers do, while they wait. In a pool with workers that are
+    /// [kept for futures](Self::future_workers) one of those waits in the driver, and the others leave it alone: so events are
+    /// found at once, whatever the others compute.
+    ///
+    /// The crate `filch-io` has a driver, and TCP for it.
+    #[must_use]
+    pub fn driver(mut self, driver: impl Driver) -> Self {
+        self.driver = Some(Arc::new(driver));
+        self
+    }
+
     /// How many workers to keep for futures, beside the others (none). They are for programs in which futures must be polled
     /// soon, and tasks may be long and have no [checkpoints](crate::checkpoint): as long as one of these workers is free, a
     /// future that is spawned or woken is polled at once, whatever the others do.
@@ -234,10 +255,11 @@ impl PoolBuilder {
         self.future_workers
     }
 
-    /// How often a worker looks around in vain before it sleeps (200).
+    /// How often a worker looks around in vain before it sleeps (200; with a [driver](Self::driver) 0, since what it waits for
+    /// comes from outside).
     #[must_use]
     pub fn spin_rounds(mut self, rounds: u32) -> Self {
-        self.idle.spin_rounds = rounds;
+        self.spin_rounds = Some(rounds);
         self
     }
 
@@ -410,15 +432,20 @@ impl PoolBuilder {
                 "a pool without room for tasks would refuse every one; set its task capacity to 1 or more",
             ));
         }
-        let kept = Kept::new(self.future_workers, threads)?;
+        let mut driver = self.driver.take().map(SharedDriver::new);
+        let has_driver = driver.is_some();
+        let kept = Kept::new(self.future_workers, threads, &mut driver)?;
         let places = threads + GUESTS + kept.as_ref().map_or(0, Kept::workers);
-        let parkers = Arc::new(Parkers::new(places));
+        self.settings.polls = driver.is_some();
+        let parkers = Arc::new(Parkers::with_driver(places, driver));
         self.settings.workers = places;
         if threads == 0 {
             // Guests come and go: what one would take along and not run would go behind what came later.
             self.settings.inject_batch = 1;
         }
         self.settings.topology = Topology::flat(places);
+        let spin_rounds = if has_driver { 0 } else { self.idle.spin_rounds };
+        self.idle.spin_rounds = self.spin_rounds.unwrap_or(spin_rounds);
         self.settings.idle = Box::new(self.idle);
         self.settings.unpark = Box::new(parkers.clone());
         let spec = PerWorkerSpec {
@@ -431,6 +458,7 @@ impl PoolBuilder {
         core.observe_time(thread::nanos());
         let inner = Arc::new_cyclic(|this| Inner {
             core: Arc::new(core),
+            has_driver: parkers.has_driver(),
             parkers,
             guests: Guests::new(),
             slabs: (0..places).map(|_| Slab::new()).collect(),
@@ -504,6 +532,10 @@ impl Work<Job, (), PerWorker, Counters> for Jobs {
     #[inline(always)]
     fn run(&self, job: Job, active: Active<'_, '_, Job, PerWorker, Counters>, (): &mut ()) {
         Site::enter(active, &self.0, |site| job.run(site));
+    }
+
+    fn wake(&self, ready: &mut Vec<Waker>, active: Active<'_, '_, Job, PerWorker, Counters>) {
+        Site::enter(active, &self.0, |site| site.wake_ready(ready));
     }
 
     fn end(&self) {

@@ -2,7 +2,7 @@
 
 use super::{job::Job, site::Site, task};
 use crate::{
-    crew::{looks::Looks, timer::Timer},
+    crew::{Looks, timer::Timer},
     engine::{Core, Mark, PerWorker, Step},
     ground::thread,
     observe::Counters,

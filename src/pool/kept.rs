@@ -5,12 +5,15 @@
 //! nothing urgent is left. In a pool that has such workers every future that is spawned or woken is urgent: its job goes to the
 //! lane of High tasks, where all workers look between two tasks, and then the bell rings.
 //!
+//! In a pool with a [driver](crate::Driver) one of them waits in the driver instead of for the bell. The other workers of such a
+//! pool leave the driver alone.
+//!
 //! What a job queues on such a worker besides is ordinary work. The worker leaves its place after that job, and so it all
 //! goes to the injector, for others.
 
 use super::{Inner, bell::Bell, guest::GUESTS, job::Job, site::Site};
 use crate::{
-    crew::{Crew, CrewConfig, Duty},
+    crew::{Crew, CrewConfig, Duty, SharedDriver, wake_all},
     engine::{Level, sleep::MAX_WORKERS},
     ground::{error::BuildError, thread, unwind},
 };
@@ -21,11 +24,16 @@ use std::sync::Arc;
 pub(crate) struct Kept {
     bell: Bell,
     workers: usize,
+    driver: Option<SharedDriver>,
 }
 
 impl Kept {
     /// For so many, beside `threads` workers; none if there are to be none.
-    pub(super) fn new(workers: usize, threads: usize) -> Result<Option<Self>, BuildError> {
+    pub(super) fn new(
+        workers: usize,
+        threads: usize,
+        driver: &mut Option<SharedDriver>,
+    ) -> Result<Option<Self>, BuildError> {
         if workers > MAX_WORKERS {
             return Err(BuildError::config(format!(
                 "{workers} workers for futures are too many; ask for fewer than {MAX_WORKERS}"
@@ -38,7 +46,44 @@ impl Kept {
             ));
         }
         let bell = Bell::new();
-        Ok((workers > 0).then_some(Self { bell, workers }))
+        Ok((workers > 0).then(|| Self {
+            bell,
+            workers,
+            driver: driver.take(),
+        }))
+    }
+
+    /// Waits in the driver, if there is one and it is free, and wakes the futures of its events. False if not.
+    fn wait_in_driver(&self) -> bool {
+        let Some(driver) = &self.driver else {
+            return false;
+        };
+        let (mut ready, mut parked) = (Vec::new(), false);
+        driver.if_free(|driver| {
+            let park = || parked = thread::park_in(driver, None, &mut ready);
+            self.bell.wait_in(park);
+        });
+        if !ready.is_empty() {
+            wake_all(&mut ready);
+            if self.workers > 1 {
+                // Another one waits in the driver while this one polls.
+                self.bell.ring();
+            }
+        }
+        parked
+    }
+
+    /// Wakes the futures of the events that are there.
+    pub(super) fn poll_driver(&self) {
+        let mut ready = Vec::new();
+        if let Some(driver) = &self.driver {
+            driver.poll(&mut ready);
+        }
+        wake_all(&mut ready);
+    }
+
+    pub(super) fn has_driver(&self) -> bool {
+        self.driver.is_some()
     }
 
     pub(super) fn workers(&self) -> usize {
@@ -100,8 +145,11 @@ impl Duty<()> for Attending {
         let more = || kept.workers > 1 && pool.core.is_pressed();
         let serve = |site: &Site<'_, '_>| site.serve_urgent(|| kept.bell.pass_on(more()));
         unwind::or_abort(|| {
-            kept.bell
-                .attend(|| pool.core.is_pressed(), || pool.at_place(place, serve));
+            kept.bell.attend(
+                || pool.core.is_pressed(),
+                || pool.at_place(place, serve),
+                || kept.wait_in_driver(),
+            );
         });
     }
 

@@ -9,6 +9,7 @@ pub(crate) mod blocks;
 mod builder;
 mod covered;
 mod entered;
+mod events;
 mod guest;
 pub(crate) mod heap;
 mod help;
@@ -78,6 +79,8 @@ use tasks::Tasks;
 pub(crate) struct Inner {
     core: Arc<Core<Job, PerWorker, Counters>>,
     parkers: Arc<Parkers>,
+    /// Whether the parkers have a driver.
+    has_driver: bool,
     guests: Guests,
     /// One for each worker, guests included.
     slabs: Box<[Slab]>,
@@ -337,15 +340,6 @@ impl Inner {
 
     pub(crate) fn unpark(&self, worker: usize) {
         self.parkers.unpark(worker);
-    }
-
-    pub(crate) fn park(&self, until: impl Fn() -> bool) {
-        self.parkers.park(None, until);
-    }
-
-    /// [`park`](Self::park) for no longer than `limit`.
-    pub(crate) fn park_for(&self, limit: Duration, until: impl Fn() -> bool) {
-        self.parkers.park(Some(limit), until);
     }
 
     #[inline(always)]

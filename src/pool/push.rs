@@ -45,6 +45,15 @@ impl Site<'_, '_> {
         }
     }
 
+    /// Queues a job of a future that the driver has woken. The worker looks for others to help with it
+    /// when it has queued all.
+    pub(crate) fn push_woken(&self, job: Job) {
+        if let Err(job) = self.active().spawn_silently(job) {
+            // As in `push`.
+            self.active().spawn_global(job);
+        }
+    }
+
     /// Queues a job of some level. Where waits run only what was queued here, it is queued here.
     pub(crate) fn push_at(&self, level: Level, job: Job) {
         let level = if self.waits_alone() {

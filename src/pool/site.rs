@@ -51,6 +51,8 @@ pub(crate) struct Site<'w, 'c> {
     /// Where the worker's queue ended when the job began that runs here: what is above it the job has queued, or others in
     /// the middle of it.
     began: Cell<Mark>,
+    /// No job runs here: the worker wakes what the driver has found.
+    pub(super) wakes: Cell<bool>,
     /// The job polls a future, and has not said that this takes long.
     pub(super) in_poll: Cell<bool>,
     /// What the task here waits for, or works on before it waits for it; null if nothing. Only to be compared.
@@ -106,6 +108,7 @@ impl<'w, 'c> Site<'w, 'c> {
             isolated: Cell::new(None),
             isolated_by_call: Cell::new(None),
             began,
+            wakes: Cell::new(false),
             in_poll: Cell::new(false),
             aim: Cell::new(ptr::null()),
             outermost,
@@ -148,6 +151,9 @@ impl<'w, 'c> Site<'w, 'c> {
     /// task here is, and what wakers do is no part of it.
     #[inline(always)]
     pub(super) fn watch_clock(&self) {
+        if self.pool.has_driver() {
+            self.glance_at_driver();
+        }
         if Timer::global().is_waited_for() && Timer::global().glance() {
             self.wake_due();
         }
@@ -158,9 +164,14 @@ impl<'w, 'c> Site<'w, 'c> {
     pub(super) fn wake_due(&self) {
         // Where others are left alone, so are their futures: there may be a lock around this.
         if !self.waits_alone() {
-            let _aside = task::set_aside();
-            cover(ptr::null(), || Timer::global().wake_due());
+            self.as_outside(|| Timer::global().wake_due());
         }
+    }
+
+    /// Calls `f` as a thread that is no worker, and in no task.
+    pub(super) fn as_outside<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _aside = task::set_aside();
+        cover(ptr::null(), f)
     }
 
     /// Calls `f` on the innermost site of `pool` that this thread is in, or as a guest of it.

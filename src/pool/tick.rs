@@ -72,6 +72,9 @@ impl Inner {
     fn help(&self, most: usize) -> usize {
         let help = |site: &Site<'_, '_>| {
             let mut ran = 0;
+            if self.has_driver() {
+                site.poll_driver();
+            }
             loop {
                 ran += site.help(most - ran);
                 // Where nothing may run, no time passes either.
@@ -83,7 +86,7 @@ impl Inner {
         Site::with(|site| match site {
             Some(site) if site.is_inside(self) => self.on_site(help),
             // A place costs more than a look, and a loop of ticks looks often.
-            _ if !self.core().has_work() && !self.skip_time(false) => 0,
+            _ if !self.has_driver() && !self.core().has_work() && !self.skip_time(false) => 0,
             _ => self.try_as_guest(help).unwrap_or(0),
         })
     }

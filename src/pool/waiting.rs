@@ -2,7 +2,7 @@
 
 use super::{latch::Awaited, patience::Patience, site::Site, task};
 use crate::{
-    crew::looks::Looks,
+    crew::Looks,
     engine::{IdleAction, Mark, Step},
     ground::thread,
 };
@@ -108,6 +108,7 @@ impl Site<'_, '_> {
                 Step::Idle(IdleAction::Yield) => thread::yield_now(),
                 Step::Idle(IdleAction::Spin(pauses)) => pause(pauses, event),
                 Step::Idle(IdleAction::Park(_)) => {}
+                Step::Idle(IdleAction::Poll) => self.poll_driver(),
                 Step::Park(ticket) => {
                     if !self.skip_time() {
                         self.sleep_until(event);
@@ -189,7 +190,7 @@ impl Site<'_, '_> {
     fn sleep_for(&self, event: &impl Awaited, time: Duration) {
         if event.sleep(self.worker()) {
             let called = || event.happened() || event.has_job() || self.is_called();
-            self.pool().park_for(time, called);
+            self.park(Some(time), called);
             event.awake();
         }
     }
@@ -235,8 +236,7 @@ impl Site<'_, '_> {
             pause(8, event);
         }
         if event.sleep(self.worker()) {
-            self.pool()
-                .park(|| event.happened() || event.has_job() || or());
+            self.park(None, || event.happened() || event.has_job() || or());
             event.awake();
         }
     }

@@ -320,6 +320,25 @@ pub fn point() {
     directed::point();
 }
 
+/// Waits until `ready`, which others bring about: for code in a rehearsal that blocks in a way of its own, such as a
+/// [`Driver`](crate::Driver). Elsewhere it is nothing.
+///
+/// ```
+/// use filch::rehearse::{self, Rehearsal};
+/// use std::sync::{Arc, atomic::{AtomicBool, Ordering}};
+///
+/// Rehearsal::new(1, 7).run(|pool| {
+///     let done = Arc::new(AtomicBool::new(false));
+///     let set = done.clone();
+///     pool.spawn(move || set.store(true, Ordering::Relaxed));
+///     rehearse::wait_until(|| done.load(Ordering::Relaxed));
+///     assert!(done.load(Ordering::Relaxed));
+/// });
+/// ```
+pub fn wait_until(ready: impl Fn() -> bool) {
+    directed::wait_until(None, ready);
+}
+
 /// A thread from outside of the pool, in a rehearsal.
 #[derive(Debug)]
 pub struct Outside<R> {

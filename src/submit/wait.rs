@@ -10,7 +10,7 @@ use crate::{
     ground::{
         sync::hint,
         sys::stack,
-        thread::{self, Thread},
+        thread::{self, Parker},
     },
     pool::{
         Inner,
@@ -39,7 +39,7 @@ const PATIENCE: u32 = 32;
 const RESPITE: Duration = Duration::from_millis(10);
 
 /// Wakes a thread.
-struct Unpark(Thread);
+struct Unpark(Arc<Parker>);
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
@@ -58,7 +58,7 @@ pub(super) fn with_waker<R>(f: impl FnOnce(&Waker) -> R) -> R {
         static WAKER: Waker = this_thread();
     }
     fn this_thread() -> Waker {
-        Waker::from(Arc::new(Unpark(thread::current())))
+        Waker::from(Arc::new(Unpark(thread::parker())))
     }
     let mut f = Some(f);
     let mut call = |waker: &Waker| f.take().map(|f| f(waker));
@@ -433,7 +433,7 @@ pub(super) fn help_until(
         deadline,
         visible: Visible::new(),
     };
-    let thread = thread::current();
+    let thread = thread::parker();
     // A worker that sleeps must get up when the time is up.
     let alarm = deadline.map(|deadline| Timer::global().at(deadline, move || thread.unpark()));
     if let Some(Err(_)) = alarm {

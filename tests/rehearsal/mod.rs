@@ -3,6 +3,7 @@
 
 pub(crate) mod after;
 pub(crate) mod deadlocks;
+pub(crate) mod drivers;
 pub(crate) mod folds;
 pub(crate) mod futures;
 pub(crate) mod graphs;

@@ -143,6 +143,8 @@ pub(super) unsafe fn schedule(cell: NonNull<Header>) {
             if let Some(kept) = site.pool().kept() {
                 // They are free for it.
                 site.push_for_kept(kept, ticket.into_job());
+            } else if site.wakes_events() {
+                site.push_woken(ticket.into_job());
             } else if site.is_serving() {
                 // In the middle of a task that goes on after this poll.
                 site.push_at(Level::High, ticket.into_job());

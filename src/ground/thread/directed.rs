@@ -1,5 +1,6 @@
 //! Threads that may be actors in a rehearsal.
 
+use super::parker::forget_parker;
 use std::{
     cell::{Cell, RefCell},
     sync::Arc,
@@ -58,12 +59,14 @@ thread_local! {
 pub(crate) fn enter(director: Arc<dyn Director>, number: usize) {
     ACTOR.set(Some(Actor { director, number }));
     DIRECTED.set(true);
+    forget_parker();
 }
 
 /// From now on nobody directs this thread.
 pub(crate) fn leave() {
     DIRECTED.set(false);
     ACTOR.set(None);
+    forget_parker();
 }
 
 /// Whether this thread takes part in a rehearsal.

@@ -6,6 +6,13 @@
 
 #[cfg(all(feature = "simulate", not(filch_loom)))]
 mod directed;
+mod driver;
+mod parker;
+
+pub use driver::Driver;
+#[cfg(filch_loom)]
+pub(crate) use parker::model;
+pub(crate) use parker::{Parker, park_in, parker};
 
 #[cfg(not(filch_loom))]
 use std::sync::{Mutex, PoisonError};

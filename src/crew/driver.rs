@@ -1,0 +1,188 @@
+//! Which worker waits in the pool's driver.
+//!
+//! One worker at a time *holds* the driver. A worker that has to wait while another one holds it waits on
+//! its parker, and is noted as a *waiter*. The holder may *hand over* when it releases the driver: it
+//! unparks one of the waiters, which then tries again.
+//!
+//! Whether the driver is held and who waits for it are behind one lock. So a worker that finds the driver
+//! held is a waiter before the holder can release the driver, and the holder sees it there.
+//!
+//! # When the driver is handed over
+//!
+//! A holder that leaves with events, or that is woken for a task, is back soon in most cases. Waking
+//! another worker for that time would cost more than the task, so it does not hand over. It does:
+//!
+//! - between two tasks, when it polls the driver because it has been busy for some time;
+//! - at a checkpoint in the middle of a task, for the same reason;
+//! - at the end of a wait in the middle of a task: the task goes on, for an unknown time.
+//!
+//! So events wait for one task at most, up to its next checkpoint, while another worker sleeps. (tokio's
+//! events wait in the same case.)
+
+use crate::ground::{
+    Driver,
+    canary::{Canary, broken},
+    sync::{Mutex, MutexGuard},
+    thread,
+};
+use std::{
+    fmt,
+    sync::{Arc, PoisonError},
+    task::Waker,
+    time::Duration,
+};
+
+/// Who holds the driver.
+#[derive(Debug, Default)]
+struct Holding {
+    held: bool,
+    /// The workers that wait on their parkers and would hold the driver if it were free.
+    waiters: Vec<usize>,
+}
+
+/// The right to wait in a driver. See the module.
+#[derive(Debug)]
+pub(crate) struct DriverLock(Mutex<Holding>);
+
+impl DriverLock {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(Holding::default()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Holding> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `worker` is about to wait: true when it holds the driver from now on. If not it is a waiter, until
+    /// it [withdraws](Self::withdraw).
+    #[must_use]
+    pub(crate) fn hold_or_wait(&self, worker: usize) -> bool {
+        let mut state = self.lock();
+        if state.held {
+            state.waiters.push(worker);
+            return false;
+        }
+        state.held = true;
+        true
+    }
+
+    /// Holds the driver if it is free.
+    #[must_use]
+    pub(crate) fn try_hold(&self) -> bool {
+        !std::mem::replace(&mut self.lock().held, true)
+    }
+
+    /// `worker` is no waiter any more, if it is one.
+    pub(crate) fn withdraw(&self, worker: usize) {
+        self.lock().waiters.retain(|&waiter| waiter != worker);
+    }
+
+    /// The holder leaves the driver. It takes up the driver again before long, or calls
+    /// [`hand_over`](Self::hand_over).
+    pub(crate) fn release(&self) {
+        self.lock().held = false;
+    }
+
+    /// A waiter that should hold the driver, if it is free. The caller must unpark it.
+    #[must_use]
+    pub(crate) fn hand_over(&self) -> Option<usize> {
+        if broken(Canary::DriverHandOver) {
+            return None;
+        }
+        let mut state = self.lock();
+        if state.held {
+            None
+        } else {
+            state.waiters.pop()
+        }
+    }
+}
+
+/// The driver of a pool.
+pub(crate) struct SharedDriver {
+    driver: Arc<dyn Driver>,
+    lock: DriverLock,
+}
+
+impl SharedDriver {
+    pub(crate) fn new(driver: Arc<dyn Driver>) -> Self {
+        Self {
+            driver,
+            lock: DriverLock::new(),
+        }
+    }
+
+    /// Waits as `worker`: in the driver if that is free, else on the parker of this thread. May return
+    /// early.
+    pub(super) fn park(&self, worker: usize, timeout: Option<Duration>, ready: &mut Vec<Waker>) {
+        if self.lock.hold_or_wait(worker) {
+            let parked = thread::park_in(&self.driver, timeout, ready);
+            self.lock.release();
+            if parked {
+                return;
+            }
+        } else {
+            thread::point();
+            super::parker::park_thread(timeout);
+        }
+        self.lock.withdraw(worker);
+    }
+
+    /// Calls `f`, which may wait in the driver, if no other thread holds it; false if one does.
+    pub(crate) fn if_free(&self, f: impl FnOnce(&Arc<dyn Driver>)) -> bool {
+        self.lock.try_hold() && {
+            f(&self.driver);
+            self.lock.release();
+            true
+        }
+    }
+
+    /// Takes the wakers of the events that are there, if no other worker holds the driver.
+    pub(crate) fn poll(&self, ready: &mut Vec<Waker>) {
+        self.if_free(|driver| driver.park(Some(Duration::ZERO), ready));
+    }
+
+    /// See [`DriverLock::hand_over`].
+    pub(super) fn hand_over(&self) -> Option<usize> {
+        self.lock.hand_over()
+    }
+}
+
+impl fmt::Debug for SharedDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lock.fmt(f)
+    }
+}
+
+/// The lock as it is, for the model checker.
+#[cfg(filch_loom)]
+pub(crate) mod model {
+    /// See the lock of a driver.
+    #[derive(Debug)]
+    pub struct DriverLock(super::DriverLock);
+
+    #[expect(clippy::new_without_default, missing_docs, reason = "a shim for tests")]
+    impl DriverLock {
+        pub fn new() -> Self {
+            Self(super::DriverLock::new())
+        }
+
+        #[must_use]
+        pub fn hold_or_wait(&self, worker: usize) -> bool {
+            self.0.hold_or_wait(worker)
+        }
+
+        pub fn withdraw(&self, worker: usize) {
+            self.0.withdraw(worker);
+        }
+
+        pub fn release(&self) {
+            self.0.release();
+        }
+
+        #[must_use]
+        pub fn hand_over(&self) -> Option<usize> {
+            self.0.hand_over()
+        }
+    }
+}

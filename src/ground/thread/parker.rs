@@ -1,0 +1,217 @@
+//! A thread that waits on its token or in a [driver](Driver), and can be woken in either.
+//!
+//! # Protocol
+//!
+//! [`ParkWord`] has three states: *idle*, *in the driver*, *notified*. Every change is one step on this
+//! word.
+//!
+//! - **Wait in the driver**: the thread looks at its condition. Then it changes *idle* to *in the driver*
+//!   ([`ParkWord::enter`]), calls [`Driver::park`], and sets the word to *idle* ([`ParkWord::leave`]).
+//!   If the word is *notified* instead of *idle*, the thread sets it to *idle* and looks again.
+//! - **Wake**: the waker makes the condition true. Then it sets the word to *notified*
+//!   ([`ParkWord::notify`]). If the word was *in the driver* it calls [`Driver::notify`], and else it
+//!   unparks the thread.
+//!
+//! # No wake is lost
+//!
+//! The step of the waker comes before or after the step of the thread that enters the driver.
+//!
+//! - Before: the thread finds *notified*. It does not enter, and sees the condition when it looks again.
+//! - After: the waker finds *in the driver*, unless the thread has left. Then it notifies the driver, so
+//!   the present or the next call of `park` returns. The thread finds *notified* when it leaves, and sees
+//!   the condition when it looks again. If the thread has left before the waker's step, it waits no
+//!   longer: it looks again, and if it enters again, that is a step after the waker's.
+//!
+//! A thread that waits on its token instead is unparked, because the word is not *in the driver*; the
+//! token is kept for the next call of `park`. It leaves *notified* behind in the word, which costs the
+//! next wait in the driver one more look.
+
+use super::{Driver, Thread};
+use crate::ground::{
+    canary::{Canary, broken},
+    sync::{AtomicU8, Ordering},
+};
+use std::{
+    cell::RefCell,
+    fmt,
+    // Not through the door to loom's: locks around plain data.
+    sync::{Arc, Mutex, PoisonError},
+    task::Waker,
+    time::Duration,
+};
+
+const IDLE: u8 = 0;
+const IN_DRIVER: u8 = 1;
+const NOTIFIED: u8 = 2;
+
+/// Where a thread waits. See the module.
+#[derive(Debug)]
+pub(crate) struct ParkWord(AtomicU8);
+
+impl ParkWord {
+    pub(crate) fn new() -> Self {
+        Self(AtomicU8::new(IDLE))
+    }
+
+    /// The thread is about to wait in a driver. False when it has been notified since it last left or
+    /// failed to enter: then it looks at its condition again.
+    #[must_use]
+    pub(crate) fn enter(&self) -> bool {
+        if broken(Canary::DriverEnter) {
+            // Relaxed: the defect is that it does not look.
+            self.0.store(IN_DRIVER, Ordering::Relaxed);
+            return true;
+        }
+        // Acquire: pairs with the release in `notify`, for the failure; success hands nothing over.
+        let entered =
+            self.0
+                .compare_exchange(IDLE, IN_DRIVER, Ordering::Acquire, Ordering::Acquire);
+        if entered.is_err() {
+            self.leave();
+        }
+        entered.is_ok()
+    }
+
+    /// The thread waits no longer. What its wakers did before `notify` is visible from now on.
+    pub(crate) fn leave(&self) {
+        // Acquire: pairs with the release in `notify`; of several, with all, by their chain of swaps.
+        self.0.swap(IDLE, Ordering::Acquire);
+    }
+
+    /// Wakes the thread: true when it is in a driver, which the caller must notify. If not, the caller
+    /// must unpark it.
+    #[must_use]
+    pub(crate) fn notify(&self) -> bool {
+        // Release: what was done before is visible to the thread; pairs with `enter` and `leave`.
+        self.0.swap(NOTIFIED, Ordering::Release) == IN_DRIVER
+    }
+}
+
+/// A thread, to be woken wherever it waits.
+pub(crate) struct Parker {
+    thread: Thread,
+    word: ParkWord,
+    /// The driver that the thread waits in, or waited in last. Written by the thread before it enters.
+    driver: Mutex<Option<Arc<dyn Driver>>>,
+}
+
+thread_local! {
+    /// The one of this thread.
+    static CURRENT: RefCell<Option<Arc<Parker>>> = const { RefCell::new(None) };
+}
+
+/// The parker of this thread.
+pub(crate) fn parker() -> Arc<Parker> {
+    // A thread that is ending has none, and waits in no driver.
+    shared_parker().unwrap_or_else(Parker::new)
+}
+
+/// The parker of this thread that everyone gets who asks on this thread.
+fn shared_parker() -> Option<Arc<Parker>> {
+    let parker = |place: &RefCell<Option<Arc<Parker>>>| {
+        place.borrow_mut().get_or_insert_with(Parker::new).clone()
+    };
+    CURRENT.try_with(parker).ok()
+}
+
+/// From now on this thread has another parker.
+#[cfg(all(feature = "simulate", not(filch_loom)))]
+pub(super) fn forget_parker() {
+    let before = CURRENT.try_with(RefCell::take);
+    drop(before);
+}
+
+/// Waits in `driver`, unless this thread has been woken since it last did. Returns early as
+/// [`Driver::park`] does. False when the thread cannot wait in a driver.
+#[must_use]
+pub(crate) fn park_in(
+    driver: &Arc<dyn Driver>,
+    timeout: Option<Duration>,
+    ready: &mut Vec<Waker>,
+) -> bool {
+    let Some(parker) = shared_parker() else {
+        return false;
+    };
+    parker.set_driver(driver);
+    super::point();
+    if parker.word.enter() {
+        super::point();
+        driver.park(timeout, ready);
+        super::point();
+        parker.word.leave();
+    }
+    true
+}
+
+impl Parker {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            thread: super::current(),
+            word: ParkWord::new(),
+            driver: Mutex::new(None),
+        })
+    }
+
+    fn set_driver(&self, driver: &Arc<dyn Driver>) {
+        let mut place = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        if !place.as_ref().is_some_and(|last| Arc::ptr_eq(last, driver)) {
+            let last = place.replace(driver.clone());
+            // Its destructor is the user's code.
+            drop(place);
+            drop(last);
+        }
+    }
+
+    /// Wakes the thread, now or the next time that it waits.
+    pub(crate) fn unpark(&self) {
+        super::point();
+        if !self.word.notify() {
+            self.thread.unpark();
+        } else if !broken(Canary::DriverNotify) {
+            let place = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+            let driver = place.clone();
+            drop(place);
+            if let Some(driver) = driver {
+                driver.notify();
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Parker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parker")
+            .field("thread", &self.thread)
+            .field("word", &self.word)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The word as it is, for the model checker.
+#[cfg(filch_loom)]
+pub(crate) mod model {
+    /// See the word of a parker.
+    #[derive(Debug)]
+    pub struct ParkWord(super::ParkWord);
+
+    #[expect(clippy::new_without_default, missing_docs, reason = "a shim for tests")]
+    impl ParkWord {
+        pub fn new() -> Self {
+            Self(super::ParkWord::new())
+        }
+
+        #[must_use]
+        pub fn enter(&self) -> bool {
+            self.0.enter()
+        }
+
+        pub fn leave(&self) {
+            self.0.leave();
+        }
+
+        #[must_use]
+        pub fn notify(&self) -> bool {
+            self.0.notify()
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The events of the pool's driver: how they reach its futures.
+//!
+//! A worker that has found events between two tasks wakes their futures in a site of its own
+//! ([`Site::wake_ready`]), so their jobs go to its own queue. In the middle of a task the futures are woken
+//! as from outside ([`Site::as_outside`]), since nobody knows how long the task is.
+
+use super::{Inner, site::Site};
+use crate::{
+    crew::{Looks, wake_all},
+    ground::thread,
+};
+use std::{
+    cell::{Cell, RefCell},
+    task::Waker,
+    time::Duration,
+};
+
+/// After this time, in nanoseconds, a task that comes to a checkpoint polls the driver. As between tasks
+/// (`crew/rounds.rs`).
+const POLL: u64 = 100_000;
+
+/// The most checkpoints between two looks at the clock.
+const MOST: u32 = 63;
+
+/// How long a worker that is kept for futures, and blocks in one, leaves the driver alone.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+thread_local! {
+    /// When to look at the clock, and when this thread polled last.
+    static GLANCES: Cell<(Looks, u64)> = const { Cell::new((Looks::new(MOST), 0)) };
+
+    /// The wakers of the events that were found in the middle of a task; empty between two polls.
+    static READY: RefCell<Vec<Waker>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Inner {
+    #[inline(always)]
+    pub(crate) fn has_driver(&self) -> bool {
+        self.has_driver
+    }
+}
+
+impl Site<'_, '_> {
+    /// Whether the worker wakes the futures of events: their jobs are next.
+    #[inline(always)]
+    pub(crate) fn wakes_events(&self) -> bool {
+        self.wakes.get()
+    }
+
+    /// Wakes the futures of events, on this worker, which is in no task.
+    pub(super) fn wake_ready(&self, ready: &mut Vec<Waker>) {
+        if self.pool().core().is_stopped() {
+            // Nothing is queued here any more.
+            return self.as_outside(|| wake_all(ready));
+        }
+        self.wakes.set(true);
+        // The worker takes the newest job first, which should be that of the first event.
+        ready.reverse();
+        wake_all(ready);
+        self.wakes.set(false);
+        if self.active().queue().owner().len() > 1 {
+            self.active().announce();
+        }
+    }
+
+    /// Sleeps until `until`, in the driver if that is free, and no longer than `limit`.
+    pub(super) fn park(&self, limit: Option<Duration>, until: impl Fn() -> bool) {
+        if let Some(kept) = self.pool().kept()
+            && kept.has_driver()
+            && self.is_kept()
+        {
+            // It may be the one that should be in the driver.
+            while !until() {
+                let limit = limit.map_or(LOOK_AGAIN, |limit| limit.min(LOOK_AGAIN));
+                let parkers = &self.pool().parkers;
+                parkers.park(self.worker(), Some(limit), &mut Vec::new(), &until);
+                self.as_outside(|| kept.poll_driver());
+            }
+            return;
+        }
+        let mut ready = Vec::new();
+        loop {
+            self.pool()
+                .parkers
+                .park(self.worker(), limit, &mut ready, &until);
+            if ready.is_empty() {
+                break;
+            }
+            self.as_outside(|| wake_all(&mut ready));
+        }
+        // The task goes on, for an unknown time.
+        self.pool().parkers.hand_over();
+    }
+
+    /// Polls the driver in the middle of a task that has nothing to run, or has run for some time.
+    pub(super) fn poll_driver(&self) {
+        let mut ready = READY.try_with(RefCell::take).unwrap_or_default();
+        self.pool().parkers.poll(&mut ready);
+        if !ready.is_empty() {
+            self.as_outside(|| wake_all(&mut ready));
+        }
+        let _ = READY.try_with(|place| place.replace(ready));
+    }
+
+    /// Polls the drivers of all pools that this thread is in the middle of tasks of.
+    pub(crate) fn poll_drivers(&self) {
+        self.poll_driver();
+        self.below().for_each(Site::poll_driver);
+    }
+
+    /// Polls the driver, if this thread has not for some time. Where others are left alone, so are their
+    /// futures: there may be a lock around this.
+    pub(super) fn glance_at_driver(&self) {
+        let due = GLANCES.with(|glances| {
+            let (mut looks, polled) = glances.get();
+            let look = looks.come_by();
+            glances.set((looks, polled));
+            look
+        });
+        if due {
+            self.look_at_driver();
+        }
+    }
+
+    #[inline(never)]
+    fn look_at_driver(&self) {
+        let now = thread::nanos();
+        let (mut looks, polled) = GLANCES.get();
+        looks.look(now);
+        let due = now.saturating_sub(polled) >= POLL;
+        GLANCES.set((looks, if due { now } else { polled }));
+        if due && !self.waits_alone() {
+            self.poll_driver();
+            self.pool().parkers.hand_over();
+        }
+    }
+}
