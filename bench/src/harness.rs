@@ -84,6 +84,8 @@ pub(crate) struct Readings {
     pub(crate) nanos: Vec<f64>,
     /// So many cores were kept at useful work meanwhile.
     pub(crate) cores: Option<f64>,
+    /// Operations a second, where several are under way at the same time.
+    pub(crate) per_second: Option<f64>,
     pub(crate) allocs_per_op: Option<f64>,
     pub(crate) bytes_per_op: Option<f64>,
 }
@@ -94,6 +96,7 @@ impl From<Sample> for Readings {
         Self {
             nanos: vec![sample.nanos_per_op()],
             cores: None,
+            per_second: None,
             allocs_per_op: sample.allocations.map(|n| n as f64 / ops),
             bytes_per_op: sample.bytes.map(|bytes| bytes as f64 / ops),
         }
@@ -113,6 +116,8 @@ pub(crate) struct Row {
     pub(crate) max: Option<f64>,
     /// The middle of the rounds' useful cores, where somebody counted.
     pub(crate) cores: Option<f64>,
+    /// The middle of the rounds' operations a second, where they were counted.
+    pub(crate) per_second: Option<f64>,
 }
 
 impl Case {
@@ -270,7 +275,7 @@ impl Case {
         let names = self.systems.iter().map(|system| system.name);
         let rows = names.zip(taken).zip(counted);
         rows.map(|((system, taken), (allocs_per_op, bytes_per_op))| {
-            let cores = middle(taken.cores);
+            let (cores, per_second) = (middle(taken.cores), middle(taken.per_second));
             Row {
                 system,
                 max: (taken.nanos.len() > self.rounds)
@@ -279,6 +284,7 @@ impl Case {
                 allocs_per_op,
                 bytes_per_op,
                 cores,
+                per_second,
             }
         })
         .collect()
@@ -290,6 +296,7 @@ impl Case {
 struct Taken {
     nanos: Vec<f64>,
     cores: Vec<f64>,
+    per_second: Vec<f64>,
     /// Of rounds that have many readings. The machine may stand still for some milliseconds, in which case all readings of that
     /// time are late: that spoils one round, and not the figure.
     p99s: Vec<f64>,
@@ -298,6 +305,7 @@ struct Taken {
 impl Taken {
     fn add(&mut self, readings: Readings) {
         self.cores.extend(readings.cores);
+        self.per_second.extend(readings.per_second);
         let round = readings.nanos.len();
         self.nanos.extend(readings.nanos);
         let round = self.nanos[self.nanos.len() - round..].to_vec();

@@ -166,6 +166,9 @@ fn json(suite: &str, case: &Case, line: &Line<'_>) -> String {
     if let Some(cores) = row.cores {
         line += &format!(",\"cores\":{cores:.4}");
     }
+    if let Some(per_second) = row.per_second {
+        line += &format!(",\"per_second\":{per_second:.1}");
+    }
     if let Some(to_horse) = to_horse {
         line += &format!(",\"cores_to_rayon\":{to_horse:.4}");
     }
@@ -231,11 +234,12 @@ fn table(suite: &str, case: &Case, lines: &[Line<'_>]) -> String {
     let times = |ratio: Option<f64>| ratio.map(|ratio| format!("{ratio:.2}"));
     // Those that have no entry at all are left out.
     type Entry<'a> = &'a dyn Fn(&Line<'_>) -> Option<String>;
-    let optional: [(&str, usize, Entry<'_>); 12] = [
+    let optional: [(&str, usize, Entry<'_>); 13] = [
         ("p99", 14, &p99),
         ("max", 10, &|line| {
             line.row.max.map(|max| number(max * scale))
         }),
+        ("per second", 10, &|line| line.row.per_second.map(number)),
         ("cores", 6, &|line| times(line.row.cores)),
         ("to rayon", 8, &|line| times(line.to_horse)),
         ("allocs/op", 10, &allocs),

@@ -7,6 +7,7 @@ mod executor;
 mod fold;
 pub(crate) mod future;
 mod graph;
+mod http;
 mod idle;
 mod join;
 mod mixed;
@@ -101,6 +102,11 @@ pub(crate) const ALL: &[Suite] = &[
         name: "mixed",
         about: "how late a future ticks beside computations that fill the machine",
         cases: mixed::cases,
+    },
+    Suite {
+        name: "http",
+        about: "a web server on loopback: trivial requests, and some that compute",
+        cases: http::cases,
     },
     Suite {
         name: "fold",

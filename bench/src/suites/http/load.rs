@@ -1,0 +1,177 @@
+//! The load: connections that send a request, wait for the answer, and send the next.
+
+use crate::harness::Readings;
+use mio::{Events, Interest, Poll, Token, net::TcpStream};
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    net::SocketAddr,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Connections at the same time.
+pub(super) const CONNECTIONS: usize = 64;
+
+/// The threads that they are on.
+pub(super) const THREADS: usize = 2;
+
+/// What every answer consists of.
+pub(super) const BODY: &str = "Hello, world!";
+
+/// The path of requests that compute.
+pub(super) const COMPUTE: &str = "/compute";
+
+/// For the connections to get going before anything is counted.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// How long a server may give no answer before the sample fails.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is asked for, and how long.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    pub(super) window: Duration,
+    /// One request in so many computes.
+    pub(super) computes: Option<u32>,
+}
+
+impl Load {
+    /// Asks the server at `address` for the time of the window, and returns how long each answer took.
+    pub(super) fn sample(self, address: SocketAddr) -> Readings {
+        let start = Instant::now() + SETTLE;
+        let ask = move |thread| {
+            move || {
+                self.ask(address, thread, start)
+                    .expect("the loopback interface and the server work")
+            }
+        };
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| thread::spawn(ask(thread)))
+            .collect();
+        let nanos: Vec<f64> = threads
+            .into_iter()
+            .flat_map(|thread| thread.join().expect("it has not panicked"))
+            .collect();
+        Readings {
+            per_second: Some(nanos.len() as f64 / self.window.as_secs_f64()),
+            nanos,
+            ..Readings::default()
+        }
+    }
+
+    /// One thread's share.
+    fn ask(self, address: SocketAddr, thread: usize, start: Instant) -> io::Result<Vec<f64>> {
+        let mut poll = Poll::new()?;
+        let mut events = Events::with_capacity(CONNECTIONS);
+        let mut connections = Vec::new();
+        for number in 0..CONNECTIONS / THREADS {
+            // It blocks until it is connected, so the first event is an answer.
+            let stream = std::net::TcpStream::connect(address)?;
+            stream.set_nonblocking(true)?;
+            stream.set_nodelay(true)?;
+            let mut stream = TcpStream::from_std(stream);
+            let interest = Interest::READABLE;
+            poll.registry()
+                .register(&mut stream, Token(number), interest)?;
+            // Not all of them compute at the same time.
+            let sent = (thread * CONNECTIONS + number) as u32 * 37;
+            let mut connection = Connection::new(stream, sent);
+            connection.send(self)?;
+            connections.push(connection);
+        }
+        let end = start + self.window;
+        let mut nanos = Vec::with_capacity(1 << 16);
+        loop {
+            poll.poll(&mut events, Some(PATIENCE))?;
+            let now = Instant::now();
+            if now >= end {
+                return Ok(nanos);
+            }
+            if events.is_empty() {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            for event in &events {
+                let connection = &mut connections[event.token().0];
+                if connection.receive()? {
+                    let now = Instant::now();
+                    if now >= start && now < end {
+                        nanos.push((now - connection.since).as_secs_f64() * 1e9);
+                    }
+                    connection.send(self)?;
+                }
+            }
+        }
+    }
+}
+
+struct Connection {
+    stream: TcpStream,
+    answer: Vec<u8>,
+    /// When the present request was sent.
+    since: Instant,
+    /// How many were.
+    sent: u32,
+}
+
+impl Connection {
+    fn new(stream: TcpStream, sent: u32) -> Self {
+        Self {
+            stream,
+            answer: Vec::with_capacity(1024),
+            since: Instant::now(),
+            sent,
+        }
+    }
+
+    fn send(&mut self, load: Load) -> io::Result<()> {
+        self.sent = self.sent.wrapping_add(1);
+        let computes = load
+            .computes
+            .is_some_and(|every| self.sent.is_multiple_of(every));
+        let path = if computes { COMPUTE } else { "/" };
+        self.answer.clear();
+        self.since = Instant::now();
+        // So short that the system takes it whole: there is nothing else under way.
+        write!(
+            Whole(&self.stream),
+            "GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"
+        )
+    }
+
+    /// Reads what is there. True when the answer is complete.
+    fn receive(&mut self) -> io::Result<bool> {
+        let mut bytes = [0; 1024];
+        loop {
+            match (&self.stream).read(&mut bytes) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(size) => {
+                    self.answer.extend_from_slice(&bytes[..size]);
+                    if self.answer.ends_with(BODY.as_bytes()) {
+                        return Ok(true);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Collects what is formatted, and writes it at once.
+struct Whole<'a>(&'a TcpStream);
+
+impl Write for Whole<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn write_fmt(&mut self, args: std::fmt::Arguments<'_>) -> io::Result<()> {
+        let text = args.to_string();
+        self.write_all(text.as_bytes())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
