@@ -1,7 +1,7 @@
 //! A web service on the workers of one pool: I/O, and the computations of its requests.
 //!
 //! `cargo run --release -p filch-io --example service`, and then `curl http://127.0.0.1:8080/primes/1000000`. With an
-//! argument it stops after so many connections.
+//! argument, a number of connections, it calls itself that often and stops.
 //!
 //! The workers wait in the reactor when they have nothing to do, so no thread hands I/O to another. What a request computes
 //! is a submitted task, with checkpoints, at which short requests come in between.
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let address = listener.local_addr()?;
     println!("http://{address}/primes/1000000");
     if connections < u64::MAX {
-        // Nobody else calls: this is how the example is tested.
+        // Calls itself: this is how the example is tested.
         pool.spawn_future(call_itself(reactor, address, connections))
             .detach();
     }

@@ -38,7 +38,7 @@ pub(crate) struct Readiness {
 }
 
 impl Readiness {
-    /// Notes an event, and appends the wakers of those who wait for it to `ready`.
+    /// Notes an event, and appends the wakers of the futures that wait for it to `ready`.
     pub(crate) fn set(&self, event: &Event, ready: &mut Vec<Waker>) {
         let failed = event.is_error();
         let closed = event.is_read_closed() || failed;

@@ -2,7 +2,7 @@
 //!
 //! A worker that has found events between two tasks wakes their futures in a site of its own
 //! ([`Site::wake_ready`]), so their jobs go to its own queue. In the middle of a task the futures are woken
-//! as from outside ([`Site::as_outside`]), since nobody knows how long the task is.
+//! as from outside ([`Site::as_outside`]), since the task may be long.
 
 use super::{Inner, site::Site};
 use crate::{

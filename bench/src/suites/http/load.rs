@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) window: Duration,
-    /// One request in so many computes.
+    /// One request in this many computes; none by default.
     pub(super) computes: Option<u32>,
 }
 
