@@ -35,6 +35,11 @@ impl Config {
         self.workers(default)
     }
 
+    /// The numbers of workers for cases that a crowd on few cores shall not slow down.
+    pub(crate) fn crowd_workers(&self) -> Vec<usize> {
+        self.workers(&[1, 2, 4, 8, 32])
+    }
+
     /// `quick` when that was asked for, or else `full`.
     pub(crate) fn pick<T>(&self, quick: T, full: T) -> T {
         if self.quick { quick } else { full }

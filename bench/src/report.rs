@@ -172,6 +172,9 @@ fn json(suite: &str, case: &Case, line: &Line<'_>) -> String {
     if let Some(to_horse) = to_horse {
         line += &format!(",\"cores_to_rayon\":{to_horse:.4}");
     }
+    if let Some(p90) = summary.p90 {
+        line += &format!(",\"p90\":{p90:.4}");
+    }
     if let Some(p99) = summary.p99 {
         line += &format!(",\"p99\":{p99:.4}");
     }
@@ -224,6 +227,7 @@ fn table(suite: &str, case: &Case, lines: &[Line<'_>]) -> String {
     if let Some(ideal) = case.ideal_nanos() {
         table += &format!("; ideal {} {unit}", number(ideal * scale));
     }
+    let p90 = |line: &Line<'_>| line.row.summary.p90.map(|p90| number(p90 * scale));
     let p99 = |line: &Line<'_>| line.row.summary.p99.map(|p99| number(p99 * scale));
     let allocs = |line: &Line<'_>| line.row.allocs_per_op.map(|n| format!("{n:.4}"));
     let bytes = |line: &Line<'_>| line.row.bytes_per_op.map(|n| format!("{n:.1}"));
@@ -234,7 +238,8 @@ fn table(suite: &str, case: &Case, lines: &[Line<'_>]) -> String {
     let times = |ratio: Option<f64>| ratio.map(|ratio| format!("{ratio:.2}"));
     // Those that have no entry at all are left out.
     type Entry<'a> = &'a dyn Fn(&Line<'_>) -> Option<String>;
-    let optional: [(&str, usize, Entry<'_>); 13] = [
+    let optional: [(&str, usize, Entry<'_>); 14] = [
+        ("p90", 10, &p90),
         ("p99", 14, &p99),
         ("max", 10, &|line| {
             line.row.max.map(|max| number(max * scale))

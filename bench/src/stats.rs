@@ -9,7 +9,8 @@ pub(crate) struct Summary {
     /// The middle half of the readings lies within this share of the median: `(p75 - p25) / median`.
     /// Zero when the median is.
     pub(crate) spread: f64,
-    /// `None` where there are too few readings for it to mean anything.
+    /// `None`, as the next, where there are too few readings for it to mean anything.
+    pub(crate) p90: Option<f64>,
     pub(crate) p99: Option<f64>,
 }
 
@@ -25,6 +26,7 @@ impl Summary {
             samples: readings.len(),
             median,
             spread: if median > 0.0 { width / median } else { 0.0 },
+            p90: (readings.len() >= Self::ENOUGH_FOR_P99).then(|| quantile(&readings, 0.9)),
             p99: (readings.len() >= Self::ENOUGH_FOR_P99).then(|| quantile(&readings, 0.99)),
         }
     }
@@ -62,7 +64,7 @@ mod tests {
     #[test]
     fn many_readings_have_a_99th_percentile() {
         let summary = Summary::of((0..=100).map(f64::from).collect());
-        assert_eq!(summary.p99, Some(99.0));
+        assert_eq!((summary.p90, summary.p99), (Some(90.0), Some(99.0)));
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(crate) const ALL: &[Suite] = &[
     },
     Suite {
         name: "wake",
-        about: "time from a spawn into a sleeping pool to the task's start",
+        about: "time from a spawn into a sleeping pool to the task's start; CPU time of a pool with little to do",
         cases: wake::cases,
     },
     Suite {

@@ -35,7 +35,7 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
             )
             .system("seq", sorting::<Seq>(workers, &numbers, plain))
     };
-    config.fork_workers().into_iter().map(case).collect()
+    config.crowd_workers().into_iter().map(case).collect()
 }
 
 /// Numbers in no order, made when they are first needed.

@@ -1,6 +1,6 @@
 //! Shapes that schedulers stumble over. The leaves are of the same known length each time.
 
-use super::work::{Work, fork_case, join_cases};
+use super::work::{Work, crowd_cases, fork_case};
 use crate::{
     busy::Busy,
     forks::{Filch, Joins, Rayon, Seq, Spawns, sampler},
@@ -28,7 +28,7 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
             joins,
             leaf: Busy::of(LEAF),
         };
-        let cases = join_cases(name, config, make).into_iter();
+        let cases = crowd_cases(name, config, make).into_iter();
         cases.map(move |case| {
             let ideal = f64::from(leaves) * nanos(LEAF) / parallel(&case).min(shape.width());
             case.ideal(ideal)

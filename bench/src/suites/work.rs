@@ -40,6 +40,28 @@ where
     W: Work,
     M: Fn() -> W + Copy + 'static,
 {
+    join_cases_for(name, config, config.fork_workers(), make)
+}
+
+/// [`join_cases`] with pinned crowds: more workers than cores.
+pub(super) fn crowd_cases<W, M>(name: &'static str, config: &Config, make: M) -> Vec<Case>
+where
+    W: Work,
+    M: Fn() -> W + Copy + 'static,
+{
+    join_cases_for(name, config, config.crowd_workers(), make)
+}
+
+fn join_cases_for<W, M>(
+    name: &'static str,
+    config: &Config,
+    workers: Vec<usize>,
+    make: M,
+) -> Vec<Case>
+where
+    W: Work,
+    M: Fn() -> W + Copy + 'static,
+{
     let case = |workers| {
         let work = Rc::new(OnceCell::new());
         fork_case(name, workers, config)
@@ -48,7 +70,7 @@ where
             .system("chili", by::<Chili, W, M>("chili", workers, &work, make))
             .system("seq", by::<Seq, W, M>("seq", workers, &work, make))
     };
-    config.fork_workers().into_iter().map(case).collect()
+    workers.into_iter().map(case).collect()
 }
 
 fn by<J, W, M>(

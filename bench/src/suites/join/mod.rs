@@ -5,7 +5,7 @@ mod queens;
 mod tree;
 mod uts;
 
-use super::work::join_cases;
+use super::work::{crowd_cases, join_cases};
 use crate::harness::{Case, Config};
 
 pub(super) fn cases(config: &Config) -> Vec<Case> {
@@ -14,8 +14,8 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
     let board = config.pick(9, 11);
     let depth = 20;
     [
-        join_cases("fib", config, move || fib),
-        join_cases("uts", config, move || uts::Forest::new(roots, seed)),
+        crowd_cases("fib", config, move || fib),
+        crowd_cases("uts", config, move || uts::Forest::new(roots, seed)),
         join_cases("nqueens", config, move || queens::Queens::new(board)),
         join_cases("tree", config, move || tree::Tree::new(depth)),
         join_cases("tree_foreign", config, move || tree::Tree::foreign(depth)),

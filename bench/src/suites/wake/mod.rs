@@ -1,7 +1,10 @@
-//! Time from a spawn into a sleeping pool to the start of the task.
+//! Time from a spawn into a sleeping pool to the start of the task, and what keeping watch for tasks costs.
 //!
 //! Each sample has a pool of its own, so that the idle threads of the others don't disturb: it is
 //! built, used once, left alone until it sleeps, and then woken.
+
+mod busy;
+mod cpu;
 
 use crate::{
     harness::{Case, Config},
@@ -40,6 +43,8 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
             );
         }
     }
+    cases.extend(busy::cases(config));
+    cases.extend(cpu::cases(config));
     cases
 }
 
