@@ -16,12 +16,14 @@ const RUNS: u64 = 1_000;
 /// events, and the rules of which one must be broken. The others are missing fences, races inside of one
 /// call (`Seal`, `GateSplit`, `LaneLower`, `CallBack`) or none of the engine's business (`LatchWake`): the model
 /// checker finds those.
-const VISIBLE: [(Canary, &[Oracle]); 11] = [
+const VISIBLE: [(Canary, &[Oracle]); 13] = [
     (Canary::GrowPublish, &[Oracle::TaskTwice, Oracle::TaskLost]),
     (Canary::GateFlush, &[Oracle::Gate]),
     (Canary::LastLook, &[Oracle::SleepsOnWork]),
     (Canary::PushWake, &[Oracle::SleepsOnWork]),
     (Canary::PassOn, &[Oracle::SleepsOnWork]),
+    (Canary::WakeBit, &[Oracle::SleepsOnWork]),
+    (Canary::StandbyLeaves, &[Oracle::SleepsOnWork]),
     (Canary::LoseTask, &[Oracle::TaskLost, Oracle::Abandoned]),
     (Canary::LeaveDrop, &[Oracle::TaskLost, Oracle::Abandoned]),
     (Canary::LaneFlag, &[Oracle::TaskLost]),

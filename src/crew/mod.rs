@@ -41,6 +41,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     task::Waker,
     thread::{Builder, JoinHandle},
+    time::Duration,
 };
 
 /// What runs a task on a worker with state `S`.
@@ -416,10 +417,12 @@ where
                 // The engine turns a wish to park into a ticket.
                 Step::Idle(IdleAction::Park(_)) => {}
                 Step::Park(ticket) => {
+                    let asleep = thread::nanos();
                     parkers.park(id, ticket.timeout(), &mut ready, || {
                         worker.is_woken() || worker.has_mail()
                     });
-                    worker.resume(ticket);
+                    let slept = thread::nanos().saturating_sub(asleep);
+                    worker.resume_after(ticket, Duration::from_nanos(slept));
                     rounds.restart();
                     serve(&mut worker, work, &mut ready);
                 }

@@ -9,7 +9,7 @@ use super::{
     worker::{Step, Ticket, Worker},
 };
 use crate::ground::rng::Rng;
-use std::fmt;
+use std::{fmt, time::Duration};
 
 /// A worker in the middle of a task: only then may it spawn, because only then is it counted as busy.
 /// The task counts as finished when this is dropped, by a panic too.
@@ -117,6 +117,11 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
     /// The worker is awake again.
     pub fn resume(&mut self, ticket: Ticket) {
         self.worker.resume(ticket);
+    }
+
+    /// [`resume`](Self::resume) after a sleep of a known length, as [`Worker::resume_after`].
+    pub fn resume_after(&mut self, ticket: Ticket, slept: Duration) {
+        self.worker.resume_after(ticket, slept);
     }
 
     /// Whether the worker has a reason to get up: it has been woken, or has mail.

@@ -4,7 +4,6 @@ use super::{
     active::Active,
     event::Observer,
     queue::Strategy,
-    sleep::Awake,
     worker::{Phase, Worker},
 };
 
@@ -50,31 +49,6 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         let _ = self.become_busy();
         self.count += 1;
         Active { worker: self }
-    }
-
-    /// Stops searching or sleeping, whichever it is, and passes on what others count on.
-    pub(super) fn leave_search(&mut self) {
-        let core = self.core;
-        match self.phase {
-            Phase::Active => {}
-            Phase::Searching => {
-                if core.sleep.end_search() {
-                    core.wake_one(self.id);
-                }
-            }
-            Phase::LastLook(_) | Phase::Parked => {
-                // Still in the list: our entry goes stale. If somebody has woken us meanwhile, the
-                // search is ours to pass on; if not, and a last look is due, it is due before we go.
-                if core.sleep.wake_up(self.id) == Awake::Woken {
-                    if core.sleep.end_search() {
-                        core.wake_one(self.id);
-                    }
-                } else if self.phase != Phase::Parked {
-                    self.last_look();
-                }
-            }
-        }
-        self.phase = Phase::Active;
     }
 
     /// See [`Active::retire`].

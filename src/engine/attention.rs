@@ -23,6 +23,17 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         }
     }
 
+    /// A worker has stopped searching, and may be busy for long now: asks for what came during its
+    /// search, after its look there.
+    pub(super) fn press_for_missed(&self) {
+        // Pairs with the fence in `press`: either the push sees that the search has ended, or this look
+        // sees the push.
+        fence_seq_cst();
+        if self.needs_attention() {
+            self.press();
+        }
+    }
+
     /// Sets the attention bit, and makes the owners of deques notice it at their next pop.
     #[cold]
     fn raise_attention(&self) {

@@ -6,10 +6,7 @@ use super::{
     queue::{Queue, Strategy},
     worker::Worker,
 };
-use crate::ground::{
-    canary::{Canary, broken},
-    sync::fence_seq_cst,
-};
+use crate::ground::canary::{Canary, broken};
 use std::mem;
 
 /// How many tasks from outside come at a turn, if tasks are short.
@@ -288,16 +285,10 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// the stolen one waits in the own queue, where others find it.
     pub(super) fn after_missed(&mut self, found: (T, Source)) -> Found<T> {
         let (task, source) = found;
-        // Pairs with the fence in `Core::press`: either the push sees that this search has ended, or
-        // this look sees the push.
-        fence_seq_cst();
-        if self.core.flags().read().presses() {
-            self.core.press();
-        }
+        self.core.press_for_missed();
         if source == Source::Injector || self.core.injector.is_empty() {
             return Some((task, source));
         }
-        self.core.press();
         self.choice.turns.force();
         match source {
             Source::Steal { victim } if self.queue.keeps_stolen(victim) => {}

@@ -70,6 +70,11 @@ pub struct Settings {
     pub inject_capacity: Option<usize>,
     /// When a push looks for sleepers.
     pub wake: WakePolicy,
+    /// How often a worker that was woken on the core of another worker gives way to that one before it takes part.
+    ///
+    /// Where the other one is blocked, each yield returns at once, and 64 take some 50 µs. Where it runs, each takes a
+    /// time slice of the system's scheduler, some milliseconds.
+    pub standby: u32,
     /// What a worker does that finds nothing.
     pub idle: Box<dyn IdlePolicy>,
     /// Whether a worker that has run out looks for events first, by
@@ -79,6 +84,11 @@ pub struct Settings {
     pub topology: Topology,
     /// Who wakes the sleeping.
     pub unpark: Box<dyn Unpark>,
+    /// The core that the calling thread runs on, where that is known: a sleeper on another core is woken first.
+    pub current_core: Box<dyn Fn() -> Option<u32> + Send + Sync>,
+    /// Whether the calling thread cannot leave its core. One that can does not [stand by](Self::standby): the system
+    /// may move it to a core that is free.
+    pub is_pinned: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Settings {
@@ -97,10 +107,13 @@ impl Settings {
             ageing: Ageing::default(),
             inject_capacity: None,
             wake: WakePolicy::default(),
+            standby: 64,
             idle: Box::new(Tiered::default()),
             polls: false,
             topology: Topology::flat(workers),
             unpark: Box::new(Nobody),
+            current_core: Box::new(|| None),
+            is_pinned: Box::new(|| false),
         }
     }
 
@@ -620,9 +633,13 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     /// Wakes a sleeper if there is one and nobody is searching.
     pub(super) fn wake_one(&self, by: usize) {
-        if let Some(worker) = self.sleep.wake_one() {
+        if let Some(worker) = self.sleep.wake_one(self.current_core()) {
             self.unpark(by, worker);
         }
+    }
+
+    pub(super) fn current_core(&self) -> Option<u32> {
+        (self.settings.current_core)()
     }
 
     pub(super) fn conclude(&self, verdict: Verdict) {

@@ -33,8 +33,14 @@ pub enum IdleAction {
 /// ```
 pub trait IdlePolicy: Send + Sync + 'static {
     /// `rounds` is how many times in a row the worker has looked everywhere and found nothing,
-    /// counting from one.
+    /// counting from one; or [`u32::MAX`] if the policy adapts and looking on is not worth while.
     fn idle(&self, rounds: u32) -> IdleAction;
+
+    /// Whether a worker that is known to sleep long, as a rule, asks for the last round sooner
+    /// ([`Worker::resume_after`](super::Worker::resume_after)).
+    fn adapts(&self) -> bool {
+        true
+    }
 }
 
 /// The pause after the first look in vain, in spin-loop hints. A worker that looks again at once is in the way of
@@ -54,7 +60,8 @@ const FIRST_PAUSE: u32 = 8;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tiered {
-    /// Looks in vain before parking. Seed 003 has 200; see `docs/decisions/0005-idle.md`.
+    /// The most looks in vain before parking. A worker whose sleeps are long takes fewer; see
+    /// `docs/decisions/0005-idle.md`.
     pub spin_rounds: u32,
     /// Every so many rounds, yield instead of spinning; zero never yields. Lets the thread run
     /// that has the work when there are more threads than cores.

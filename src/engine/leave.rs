@@ -31,6 +31,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         core.observer.event(self.id, Event::Left { handed_on });
         let verdict = self.rest();
         core.conclude(verdict);
+        core.sleep.cores().forget(self.id);
         // Release: pairs with the acquire in `Core::abandoned`.
         core.present.fetch_sub(1, Ordering::Release);
     }

@@ -59,6 +59,8 @@ pub mod queue;
 pub mod sleep;
 mod victims;
 mod worker;
+mod worker_cores;
+mod worker_sleep;
 
 pub use active::Active;
 pub use core::{Core, Settings, Unpark};

@@ -1,6 +1,6 @@
 #![doc = include_str!("sleep.md")]
 
-use super::lanes::Flags;
+use super::{lanes::Flags, worker_cores::WorkerCores};
 use crate::ground::{
     canary::{Canary, broken},
     padded::Padded,
@@ -8,20 +8,25 @@ use crate::ground::{
 };
 use std::fmt;
 
-const HEAD_MASK: u64 = 0x3fff;
-const ATTENTION: u64 = 1 << 14;
-const CAREFUL: u64 = 1 << 15;
-const SEARCHING_SHIFT: u32 = 16;
+/// A push must wake a sleeper: one is listed, no worker searches, and none stands by.
+const WAKE: u64 = 1;
+const CAREFUL: u64 = 1 << 1;
+/// Busy workers are asked to serve work that is not in their own queues.
+const ATTENTION: u64 = 1 << 2;
+const STANDBY: u64 = 1 << 3;
+const STOPPED: u64 = 1 << 4;
+const HEAD_SHIFT: u32 = 5;
+const HEAD_MASK: u64 = 0x3fff << HEAD_SHIFT;
+const SEARCHING_SHIFT: u32 = 19;
 const SEARCHING: u64 = 1 << SEARCHING_SHIFT;
 const SEARCHING_MASK: u64 = 0xffff << SEARCHING_SHIFT;
-const STOPPED: u64 = 1 << 32;
-const TAG: u64 = 1 << 33;
+const TAG: u64 = 1 << 35;
 
 /// The most workers that one sleep word can count.
 pub const MAX_WORKERS: usize = 0x3ffe;
 
-/// A reading of the sleep word: `head` (14 bits), `attention` (1), `careful` (1), `searching` (16),
-/// `stopped` (1), `tag` (31).
+/// A reading of the sleep word: `wake` (1 bit), `careful` (1), `attention` (1), `standby` (1), `stopped` (1),
+/// `head` (14), `searching` (16), `tag` (29). `wake` follows from the others, so that a push tests three bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SleepState(u64);
 
@@ -39,13 +44,12 @@ impl SleepState {
         self.0 & HEAD_MASK != 0
     }
 
-    /// Whether a pusher has anything more to do: a worker may be asleep, busy workers are asked to
-    /// serve other work, or this load needs a fence before it on this system.
+    /// Whether a push has anything more to do: it [must wake](Self::wants_wake) a sleeper, busy workers are asked
+    /// to serve other work, or this system needs a fence before the word can be trusted.
     #[inline(always)]
     #[must_use]
     pub const fn needs_care(self) -> bool {
-        // The lowest 16 bits: one comparison.
-        self.0 & (HEAD_MASK | ATTENTION | CAREFUL) != 0
+        self.0 & (WAKE | CAREFUL | ATTENTION) != 0
     }
 
     /// Whether busy workers are asked to serve work that is not in their own queues.
@@ -55,11 +59,17 @@ impl SleepState {
         self.0 & ATTENTION != 0
     }
 
-    /// Whether no worker sleeps or searches: new work has to wait for a busy one.
+    /// Whether no worker sleeps, searches or stands by: new work has to wait for a busy one.
     #[inline(always)]
     #[must_use]
     pub const fn all_busy(self) -> bool {
-        self.0 & (HEAD_MASK | SEARCHING_MASK) == 0
+        self.0 & (HEAD_MASK | SEARCHING_MASK | STANDBY) == 0
+    }
+
+    /// Whether a woken worker [stands by](Sleep::stand_by).
+    #[must_use]
+    pub const fn has_standby(self) -> bool {
+        self.0 & STANDBY != 0
     }
 
     /// Whether everybody has been told to go home.
@@ -69,16 +79,22 @@ impl SleepState {
         self.0 & STOPPED != 0
     }
 
-    /// Whether new work should wake somebody: there are sleepers, and nobody is on the way.
+    /// Whether new work must wake a sleeper: one is listed, no worker searches, and none stands by.
     #[inline(always)]
     #[must_use]
     pub const fn wants_wake(self) -> bool {
-        self.has_sleepers() && self.searching() == 0
+        self.0 & WAKE != 0
+    }
+
+    /// The same state with the bit `wake` that belongs to it. Every change of the word ends with this.
+    const fn complete(self) -> Self {
+        let wake = self.has_sleepers() && self.0 & (SEARCHING_MASK | STANDBY) == 0;
+        Self((self.0 & !WAKE) | if wake { WAKE } else { 0 })
     }
 
     const fn head(self) -> Option<usize> {
-        let head = (self.0 & HEAD_MASK) as usize;
-        head.checked_sub(1)
+        let head = (self.0 & HEAD_MASK) >> HEAD_SHIFT;
+        (head as usize).checked_sub(1)
     }
 
     /// The list of sleepers now starts with `head`; the tag makes the word a new one.
@@ -87,7 +103,7 @@ impl SleepState {
             Some(worker) => worker as u64 + 1,
             None => 0,
         };
-        Self(((self.0 & !HEAD_MASK) | head).wrapping_add(TAG))
+        Self(((self.0 & !HEAD_MASK) | (head << HEAD_SHIFT)).wrapping_add(TAG))
     }
 
     const fn one_more_searching(self) -> Self {
@@ -97,6 +113,14 @@ impl SleepState {
     const fn one_less_searching(self) -> Self {
         Self(self.0 - SEARCHING)
     }
+
+    const fn with_standby(self) -> Self {
+        Self(self.0 | STANDBY)
+    }
+
+    const fn without_standby(self) -> Self {
+        Self(self.0 & !STANDBY)
+    }
 }
 
 impl fmt::Debug for SleepState {
@@ -105,6 +129,8 @@ impl fmt::Debug for SleepState {
             .field("searching", &self.searching())
             .field("head", &self.head())
             .field("attention", &self.attention())
+            .field("wake", &self.wants_wake())
+            .field("standby", &self.has_standby())
             .field("careful", &(self.0 & CAREFUL != 0))
             .field("stopped", &self.stopped())
             .finish()
@@ -169,6 +195,7 @@ struct Line {
 pub struct Sleep {
     line: Padded<Line>,
     entries: Box<[Padded<Entry>]>,
+    cores: WorkerCores,
 }
 
 impl Sleep {
@@ -189,7 +216,13 @@ impl Sleep {
                 flags: Flags::new(),
             }),
             entries: (0..workers).map(|_| Padded::default()).collect(),
+            cores: WorkerCores::new(workers),
         }
+    }
+
+    /// On which cores the workers run, and ran when they fell asleep.
+    pub(super) fn cores(&self) -> &WorkerCores {
+        &self.cores
     }
 
     /// The present state. A pusher puts a light barrier between its push and this load.
@@ -230,14 +263,45 @@ impl Sleep {
     /// since where there was one task there may be more.
     #[must_use]
     pub fn end_search(&self) -> bool {
-        // AcqRel: hands what this searcher has seen on to the next one.
-        let before = SleepState(self.line.word.fetch_sub(SEARCHING, Ordering::AcqRel));
-        debug_assert!(before.searching() > 0);
-        before.searching() == 1
+        // The release of `update` hands what this searcher has seen on to the next one.
+        let last = self.update(|state| {
+            debug_assert!(state.searching() > 0);
+            let next = state.one_less_searching();
+            Some((next, next.searching() == 0))
+        });
+        last == Some(true)
     }
 
-    /// Announces that `worker` is about to sleep, which ends its search if it is `searching`.
-    pub fn announce(&self, worker: usize, searching: bool) -> Announced {
+    /// A searcher stands by: it counts no longer as searching, and pushes wake no other worker until it
+    /// [comes back](Self::end_standby), or a worker falls asleep that is not on a shared core. False when
+    /// another worker stands by already: then it goes on searching.
+    #[must_use]
+    pub fn stand_by(&self) -> bool {
+        self.update(|state| {
+            debug_assert!(state.searching() > 0);
+            (!state.has_standby()).then(|| (state.one_less_searching().with_standby(), ()))
+        })
+        .is_some()
+    }
+
+    /// The worker that stands by stands by no longer. True when it counts as searching again: unless `limit`
+    /// workers are searching already.
+    #[must_use]
+    pub fn end_standby(&self, limit: usize) -> bool {
+        let counted = self.update(|state| {
+            let state = state.without_standby();
+            Some(if state.searching() < limit {
+                (state.one_more_searching(), true)
+            } else {
+                (state, false)
+            })
+        });
+        counted == Some(true)
+    }
+
+    /// Announces that `worker` is about to sleep, which ends its search if it is `searching`. `alone` says that no
+    /// other worker is awake on its core, as far as is known: then a push must be able to wake it, whoever stands by.
+    pub fn announce(&self, worker: usize, searching: bool, alone: bool) -> Announced {
         let entry = &self.entries[worker];
         // An entry that is still in the list from an earlier sleep is used again.
         // Relaxed: only this worker makes an entry stale; a waker that throws it away at the same
@@ -266,13 +330,16 @@ impl Sleep {
             if searching {
                 next = next.one_less_searching();
             }
+            if alone {
+                next = next.without_standby();
+            }
             if !listed {
                 let link = state.head().map_or(0, |w| w as u32 + 1);
                 // Relaxed: published by the release of `update`.
                 entry.next.store(link, Ordering::Relaxed);
                 next = next.with_head(Some(worker));
             }
-            let last = searching && next.searching() == 0;
+            let last = searching && next.searching() == 0 && !next.has_standby();
             Some((
                 next,
                 if last {
@@ -352,6 +419,17 @@ impl Sleep {
         matches!(state, entry::WOKEN | entry::CALLED)
     }
 
+    /// Whether a worker sleeps that no wake is on the way to. The list alone does not tell: it has stale entries.
+    ///
+    /// For a worker that has ended its search: it sees every sleeper that was listed before, since the word was
+    /// acquired then.
+    pub(super) fn has_sleeper(&self) -> bool {
+        // Relaxed: see above.
+        let is_asleep =
+            |entry: &Padded<Entry>| entry.state.load(Ordering::Relaxed) == entry::ASLEEP;
+        self.entries.iter().any(is_asleep)
+    }
+
     /// Whether `worker` sleeps, or is about to, woken or not.
     pub(super) fn is_down(&self, worker: usize) -> bool {
         // Relaxed: a hint. If it is wrong, a task goes to another worker than it should.
@@ -369,12 +447,17 @@ impl Sleep {
         if state.load(Ordering::Relaxed) != entry::ASLEEP {
             return false;
         }
-        // Counted before it can notice, since it will stop searching as one who is counted. AcqRel: as
-        // in `end_search`.
-        self.line.word.fetch_add(SEARCHING, Ordering::AcqRel);
+        // Counted before it can notice, since it will stop searching as one who is counted.
+        let _ = self.update(|state| Some((state.one_more_searching(), ())));
+        self.mark_called(worker)
+    }
+
+    /// Marks a sleeper as called that has been counted as searching, or takes the count back.
+    fn mark_called(&self, worker: usize) -> bool {
         // Release: what we did before, the push above all, is visible to the worker. Relaxed on failure: it is
         // awake, or somebody else has woken it.
-        let called = state
+        let called = self.entries[worker]
+            .state
             .compare_exchange(
                 entry::ASLEEP,
                 entry::CALLED,
@@ -389,18 +472,41 @@ impl Sleep {
         called
     }
 
-    /// Picks a sleeper to wake if nobody is searching, and counts it among the searching. The
+    /// Picks a sleeper to wake if [that is wanted](SleepState::wants_wake), and counts it as searching. The
     /// caller must unpark it.
+    ///
+    /// Rather one whose core is not `waker`, the core of the caller, and has no other worker that is awake; and
+    /// else the one that fell asleep last.
     #[must_use]
-    pub fn wake_one(&self) -> Option<usize> {
+    pub fn wake_one(&self, waker: Option<u32>) -> Option<usize> {
+        let state = self.state();
+        if !state.wants_wake() {
+            return None;
+        }
+        if let Some(chosen) = waker.and_then(|core| self.cores.choose(core, state.head()))
+            && state.head() != Some(chosen)
+            && self.wake_listed(chosen)
+        {
+            return Some(chosen);
+        }
         self.pick(|state| state.wants_wake())
+    }
+
+    /// Wakes `worker`, wherever it is in the list, if a wake is still wanted and it sleeps.
+    fn wake_listed(&self, worker: usize) -> bool {
+        // Relaxed: as in `call`.
+        self.entries[worker].state.load(Ordering::Relaxed) == entry::ASLEEP
+            && self
+                .update(|state| state.wants_wake().then(|| (state.one_more_searching(), ())))
+                .is_some()
+            && self.mark_called(worker)
     }
 
     /// Tells everybody to go home. The caller must then wake all that
     /// [`wake_any`](Self::wake_any) returns.
     pub fn stop(&self) {
-        // AcqRel: a worker that sees the bit sees what came before; `announce` refuses after it.
-        let _ = self.line.word.fetch_or(STOPPED, Ordering::AcqRel);
+        // A worker that sees the bit sees what came before; `announce` refuses after it.
+        let _ = self.update(|state| Some((SleepState(state.0 | STOPPED), ())));
     }
 
     /// Picks a sleeper, whoever is searching.
@@ -500,6 +606,11 @@ impl Sleep {
         let mut state = SleepState(self.line.word.load(Ordering::Acquire));
         loop {
             let (next, result) = change(state)?;
+            let next = if broken(Canary::WakeBit) {
+                next
+            } else {
+                next.complete()
+            };
             if next == state {
                 return Some(result);
             }

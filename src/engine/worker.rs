@@ -5,20 +5,17 @@ use super::{
     choice::{Choice, Found, source_of},
     core::Core,
     event::{Event, Observer, Source},
-    gate::Verdict,
     gather::Gather,
     idle::{IdleAction, WakeCounter},
     lanes::Level,
     locked::Take,
     queue::{Acquired, Hunt, Queue, Strategy},
-    sleep::{Announced, Awake},
     victims::Victims,
 };
 use crate::ground::{
     canary::{Canary, broken},
     rng::Rng,
     sync::Ordering,
-    sys::barrier,
 };
 use std::{fmt, time::Duration};
 
@@ -41,8 +38,8 @@ pub enum Step {
 #[must_use = "a worker that was told to park must be resumed"]
 #[derive(Debug)]
 pub struct Ticket {
-    worker: usize,
-    timeout: Option<Duration>,
+    pub(super) worker: usize,
+    pub(super) timeout: Option<Duration>,
 }
 
 impl Ticket {
@@ -60,6 +57,8 @@ pub(super) enum Phase {
     Active,
     /// It counts as searching.
     Searching,
+    /// It was woken on the core of another worker, and has given way so many times (`Worker::give_way`).
+    Standby(u32),
     /// It is in the list of sleepers and was the last one searching: one more look is due.
     LastLook(Option<Duration>),
     /// It sleeps, or is about to.
@@ -90,7 +89,7 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) wake: WakeCounter,
     pub(super) phase: Phase,
     /// Not busy in the sense of the gate: everything is flushed.
-    resting: bool,
+    pub(super) resting: bool,
     /// Told the queue and the observer that it has run out.
     pub(super) idle: bool,
     /// The task that ran last asked to let older ones run.
@@ -106,7 +105,9 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     /// It has returned [`IdleAction::Poll`] since it last found a task.
     polled: bool,
     /// Looks in vain in a row.
-    rounds: u32,
+    pub(super) rounds: u32,
+    /// After so many looks in vain the worker sleeps, though the policy would have it go on.
+    pub(super) patience: u32,
     gather: Gather,
     /// Made when it is first needed: a guest that finds work at home never does.
     victims: Option<Victims>,
@@ -121,6 +122,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         core.posts[id].open();
         // Relaxed: a heuristic until the worker leaves.
         core.present.fetch_add(1, Ordering::Relaxed);
+        core.sleep.cores().awake(id, core.current_core());
         core.observer.event(id, Event::Entered);
         Self {
             core,
@@ -139,6 +141,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             silent: false,
             polled: false,
             rounds: 0,
+            patience: u32::MAX,
             gather: Gather::new(),
             victims: None,
             rng: Rng::for_worker(settings.seed, id),
@@ -262,6 +265,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
                 self.rounds = 0;
             }
             Phase::Searching => {}
+            Phase::Standby(times) => return Err(self.give_way(times)),
             Phase::LastLook(timeout) => return Err(self.look_once_more(timeout)),
             Phase::Parked => unreachable!("a parked worker is resumed before it steps"),
         }
@@ -272,7 +276,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             Search::LeftAlone => return Err(Step::Idle(IdleAction::Yield)),
             Search::Nothing => {
                 self.rounds = self.rounds.saturating_add(1);
-                match self.core.settings.idle.idle(self.rounds) {
+                let policy = &self.core.settings.idle;
+                let tired = self.rounds > self.patience && policy.adapts();
+                match policy.idle(if tired { u32::MAX } else { self.rounds }) {
                     IdleAction::Park(timeout) => match self.take_left_behind() {
                         Some(found) => found,
                         None => return Err(self.fall_asleep(true, timeout)),
@@ -448,16 +454,6 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         acquired
     }
 
-    /// A search was successful.
-    fn found(&mut self) {
-        self.phase = Phase::Active;
-        self.rounds = 0;
-        if self.core.sleep.end_search() && !broken(Canary::PassOn) {
-            // We were the last one searching; where one task was there may be more.
-            self.core.wake_one(self.id);
-        }
-    }
-
     /// The first task after a while without.
     #[cold]
     ///
@@ -496,100 +492,6 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         self.core.observer.event(self.id, Event::Started { source });
         self.wake.pop();
         run(task, Active { worker: self });
-    }
-
-    /// Flushes the count, and goes into the list of sleepers.
-    fn fall_asleep(&mut self, searching: bool, timeout: Option<Duration>) -> Step {
-        if self.rest() == Verdict::Finished {
-            self.core.conclude(Verdict::Finished);
-            return Step::Exit;
-        }
-        match self.core.sleep.announce(self.id, searching) {
-            Announced::Listed => self.park(timeout),
-            Announced::LastSearcher => {
-                self.phase = Phase::LastLook(timeout);
-                Step::Idle(IdleAction::Spin(0))
-            }
-            Announced::MustSearch => {
-                // Those who were searching have stopped meanwhile.
-                self.phase = Phase::Active;
-                Step::Idle(IdleAction::Spin(0))
-            }
-            Announced::Woken => {
-                self.phase = Phase::Searching;
-                self.rounds = 0;
-                Step::Idle(IdleAction::Spin(0))
-            }
-            Announced::Stopped => {
-                if searching {
-                    let _ = self.core.sleep.end_search();
-                }
-                self.phase = Phase::Active;
-                Step::Exit
-            }
-        }
-    }
-
-    pub(super) fn rest(&mut self) -> Verdict {
-        if self.resting {
-            return Verdict::Running;
-        }
-        self.resting = true;
-        self.core.gate.rest(std::mem::take(&mut self.count))
-    }
-
-    fn look_once_more(&mut self, timeout: Option<Duration>) -> Step {
-        // Most likely this wakes ourselves: we are at the head of the list.
-        self.last_look();
-        self.park(timeout)
-    }
-
-    /// The duty of the last searcher.
-    pub(super) fn last_look(&self) {
-        // Between the announcement and the look; pairs with the light barrier of every push.
-        if !broken(Canary::SleepFence) {
-            barrier::heavy();
-        }
-        let core = self.core;
-        let raised = core.flags().read();
-        let found = raised.lanes() && !broken(Canary::LaneLastLook)
-            || raised.boxes() && !broken(Canary::AffineLastLook)
-            || core.has_normal_work();
-        if found && !broken(Canary::LastLook) {
-            core.wake_one(self.id);
-        }
-    }
-
-    fn park(&mut self, timeout: Option<Duration>) -> Step {
-        self.phase = Phase::Parked;
-        self.core.observer.event(self.id, Event::Parked);
-        Step::Park(Ticket {
-            worker: self.id,
-            timeout,
-        })
-    }
-
-    /// Whether somebody has woken this worker: what a driver may ask instead of counting unparks.
-    #[must_use]
-    pub fn is_woken(&self) -> bool {
-        self.core.sleep.is_woken(self.id)
-    }
-
-    /// The worker is awake again.
-    ///
-    /// # Panics
-    /// When the ticket is another worker's.
-    pub fn resume(&mut self, ticket: Ticket) {
-        assert!(
-            ticket.worker == self.id && self.phase == Phase::Parked,
-            "a worker is resumed with the ticket that it was parked with"
-        );
-        self.core.observer.event(self.id, Event::Unparked);
-        self.rounds = 0;
-        self.phase = match self.core.sleep.wake_up(self.id) {
-            Awake::Woken => Phase::Searching,
-            Awake::ByItself => Phase::Active,
-        };
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
         Active, Core, IdlePolicy, Observer, PerWorker, Settings, Silent, Strategy, Tiered,
         Topology, WakePolicy,
     },
-    ground::{error::BuildError, unwind::Payload},
+    ground::{error::BuildError, thread, unwind::Payload},
     observe::Counters,
 };
 use std::{
@@ -138,8 +138,9 @@ impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
         self
     }
 
-    /// How often a worker looks around in vain before it sleeps (200). More finds new work sooner,
-    /// less burns less; a sleeping worker burns nothing.
+    /// How often a worker looks around in vain before it sleeps, at most (200). More finds new work sooner,
+    /// less burns less; a sleeping worker burns nothing. One whose sleeps are longer than some 200 µs, as a rule,
+    /// looks less often.
     #[must_use]
     pub fn spin_rounds(mut self, rounds: u32) -> Self {
         self.idle.spin_rounds = rounds;
@@ -262,6 +263,8 @@ impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
         let parkers = Arc::new(Parkers::new(workers));
         self.settings.workers = workers;
         self.settings.unpark = Box::new(parkers.clone());
+        self.settings.current_core = Box::new(thread::core);
+        self.settings.is_pinned = Box::new(thread::is_pinned);
         self.settings.topology = self
             .topology
             .take()

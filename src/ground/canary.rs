@@ -41,6 +41,12 @@ pub enum Canary {
     PoolLatchWake = 16,
     /// The last task of a scope does not wake the worker that waits for the scope.
     ScopeWake = 17,
+    /// The bit of the sleep word that tells pushes to wake is not kept up to date.
+    WakeBit = 21,
+    /// The last searcher that found work looks for more without a barrier.
+    PassOnFence = 22,
+    /// A worker that stands by leaves without a word.
+    StandbyLeaves = 23,
     /// A task goes into a lane whose flag stays down.
     LaneFlag = 80,
     /// The flag of an empty lane is lowered when the lane can be filled again.

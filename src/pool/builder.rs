@@ -255,8 +255,8 @@ impl PoolBuilder {
         self.future_workers
     }
 
-    /// How often a worker looks around in vain before it sleeps (200; with a [driver](Self::driver) 0, since what it waits for
-    /// comes from outside).
+    /// How often a worker looks around in vain before it sleeps, at most (200; with a [driver](Self::driver) 0, since what it
+    /// waits for comes from outside). A worker whose sleeps are longer than some 200 µs, as a rule, looks less often.
     #[must_use]
     pub fn spin_rounds(mut self, rounds: u32) -> Self {
         self.spin_rounds = Some(rounds);
@@ -448,6 +448,8 @@ impl PoolBuilder {
         self.idle.spin_rounds = self.spin_rounds.unwrap_or(spin_rounds);
         self.settings.idle = Box::new(self.idle);
         self.settings.unpark = Box::new(parkers.clone());
+        self.settings.current_core = Box::new(thread::core);
+        self.settings.is_pinned = Box::new(thread::is_pinned);
         let spec = PerWorkerSpec {
             capacity: Capacity::growable(self.capacity),
             batch_from: BATCH_FROM,

@@ -110,10 +110,13 @@ impl Site<'_, '_> {
                 Step::Idle(IdleAction::Park(_)) => {}
                 Step::Idle(IdleAction::Poll) => self.poll_driver(),
                 Step::Park(ticket) => {
+                    let asleep = thread::nanos();
                     if !self.skip_time() {
                         self.sleep_until(event);
                     }
-                    self.active().resume(ticket);
+                    let slept = thread::nanos().saturating_sub(asleep);
+                    self.active()
+                        .resume_after(ticket, Duration::from_nanos(slept));
                 }
                 // The others have been sent home, so nobody will wake us for what comes in now.
                 Step::Exit => {

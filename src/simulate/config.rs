@@ -11,6 +11,9 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
+/// [`Settings::standby`]: few, so that runs stay short.
+const STANDBY: u32 = 2;
+
 /// The engine's settings in a simulation.
 ///
 /// ```
@@ -65,6 +68,9 @@ pub struct Config {
     /// How many workers share a node; zero means that everybody is equally near.
     #[serde(default)]
     pub node: usize,
+    /// How many cores the workers are on, which take turns; zero means that no worker knows its core.
+    #[serde(default, skip_serializing_if = "default::is_default")]
+    pub cores: usize,
     /// What everything costs.
     #[serde(default)]
     pub costs: Costs,
@@ -277,6 +283,7 @@ impl Config {
             ageing: Ageing::default(),
             inject_capacity: None,
             node: 0,
+            cores: 0,
             costs: Costs::default(),
             max_moves: None,
         }
@@ -290,8 +297,21 @@ impl Config {
         }
     }
 
-    pub(super) fn settings(&self, unpark: Box<dyn Unpark>) -> Settings {
+    /// The core of `worker`, where cores are known.
+    pub(super) fn core_of(&self, worker: usize) -> Option<u32> {
+        let core = worker.checked_rem(self.cores)?;
+        u32::try_from(core).ok()
+    }
+
+    pub(super) fn settings(
+        &self,
+        unpark: Box<dyn Unpark>,
+        current_core: Box<dyn Fn() -> Option<u32> + Send + Sync>,
+    ) -> Settings {
         Settings {
+            current_core,
+            is_pinned: Box::new(|| true),
+            standby: STANDBY,
             seed: self.seed,
             steal_tries: self.steal_tries,
             inject_batch: self.inject_batch,
@@ -343,7 +363,7 @@ impl Config {
     /// anything: a thief hesitates 16 times at a deque with a single task, and with one try a step, a round of
     /// everybody takes as many looks as there are workers.
     pub(super) fn blindness(&self) -> u64 {
-        (16 + 4) * (self.workers as u64 + 2)
+        (16 + 4) * (self.workers as u64 + 2) + u64::from(STANDBY)
     }
 }
 

@@ -25,7 +25,7 @@ pub enum Oracle {
     /// Nobody sleeps while there is work that nobody is on the way to.
     ///
     /// With [`EveryPush`](crate::engine::WakePolicy::EveryPush): if a task is queued and somebody
-    /// sleeps, then somebody counts as searching (a worker that has been woken does), or is about to
+    /// sleeps, then somebody counts as searching (a worker that has been woken does), stands by, or is about to
     /// look once more. The other wake policies let a busy worker keep tasks to itself; with them,
     /// not everybody may sleep while a task is queued.
     SleepsOnWork,
@@ -119,6 +119,8 @@ pub(super) struct Facts {
     pub(super) searching: usize,
     /// The same after the move before.
     pub(super) searching_before: usize,
+    /// A worker stands by, and pushes count on it.
+    pub(super) standby: bool,
     /// Workers called for a task in their box since then.
     pub(super) called: usize,
     /// Workers that take part, and the most of them since the move before.
@@ -167,7 +169,8 @@ impl Facts {
         let Some(sleeper) = self.unwoken else {
             return Ok(());
         };
-        if !self.has_work || self.stopped || self.searching > 0 || self.about_to_look {
+        let expected = self.searching > 0 || self.standby || self.about_to_look;
+        if !self.has_work || self.stopped || expected {
             return Ok(());
         }
         if self.strict {

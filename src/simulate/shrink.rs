@@ -205,6 +205,7 @@ fn size(case: &Case) -> (u64, u64) {
         config.inject_capacity.is_some(),
         config.ageing != Ageing::default(),
         config.node != 0,
+        config.cores != 0,
     ];
     let settings = settings.into_iter().filter(|&set| set).count() as u64;
     let structure = 16 * config.workers as u64
@@ -303,6 +304,7 @@ fn edits(case: &Case) -> Vec<Case> {
     edit(&|c| c.config.inject_capacity = None);
     edit(&|c| c.config.ageing = Ageing::default());
     edit(&|c| c.config.node = 0);
+    edit(&|c| c.config.cores = 0);
     edits
 }
 

@@ -120,7 +120,11 @@ impl Simulation {
     {
         let plan = &self.plan;
         let stage: Stage<'_, Q> = Stage::new(plan);
-        let settings = plan.case.config.settings(Box::new(stage.calls.clone()));
+        let moving = stage.moving.clone();
+        let settings = plan.case.config.settings(
+            Box::new(stage.calls.clone()),
+            Box::new(move || moving.core()),
+        );
         let counters = Counters::new(plan.case.config.workers);
         let core: Core<Task, Q, Ears<'_>> = Core::new(settings, spec, (counters, Ear(&stage)))?;
         if mode == Mode::Build {

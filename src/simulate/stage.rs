@@ -73,11 +73,30 @@ impl Unpark for Arc<Calls> {
     }
 }
 
+/// The core of the worker that moves.
+#[derive(Debug, Default)]
+pub(super) struct Moving(Mutex<Option<u32>>);
+
+impl Moving {
+    pub(super) fn core(&self) -> Option<u32> {
+        *lock(&self.0)
+    }
+
+    /// Calls `f` while a worker on this core moves.
+    fn on<R>(&self, core: Option<u32>, f: impl FnOnce() -> R) -> R {
+        let before = std::mem::replace(&mut *lock(&self.0), core);
+        let result = f();
+        *lock(&self.0) = before;
+        result
+    }
+}
+
 /// The engine, its virtual workers, and where they stand.
 pub(super) struct Stage<'c, Q: Strategy> {
     pub(super) plan: &'c Plan,
     pub(super) core: OnceLock<&'c Core<Task, Q, Ears<'c>>>,
     pub(super) calls: Arc<Calls>,
+    pub(super) moving: Arc<Moving>,
     state: Mutex<State>,
     workers: Mutex<ManuallyDrop<Vec<Option<VirtualWorker<'c, Q>>>>>,
 }
@@ -97,6 +116,7 @@ where
             plan,
             core: OnceLock::new(),
             calls: Arc::default(),
+            moving: Arc::default(),
             state: Mutex::new(State::new(plan)),
             workers: Mutex::new(ManuallyDrop::new(nobody)),
         }
@@ -136,14 +156,15 @@ where
         let Some((worker, kind)) = chosen else {
             return false;
         };
-        let (what, then) = match (worker, kind) {
+        let core = worker.and_then(|id| self.plan.case.config.core_of(id));
+        let (what, then) = self.moving.on(core, || match (worker, kind) {
             (Some(id), Kind::Enter) => self.enter(id),
             (Some(id), Kind::Step) => self.step(id),
             (Some(id), Kind::Resume) => self.resume(id),
             (Some(id), Kind::Leave) => self.leave(id),
             (_, Kind::Outside(index)) => self.outside(index),
             (_, _) => self.close(What::Closed),
-        };
+        });
         let mut state = self.state();
         self.hear_calls(&mut state);
         state.end(self.plan, what, then);
@@ -336,6 +357,12 @@ where
         }
     }
 
+    /// Whether a worker stands by.
+    fn stands_by(&self) -> bool {
+        let workers = lock(&self.workers);
+        workers.iter().flatten().any(Worker::stands_by)
+    }
+
     /// Everybody is between two moves: looks whether all rules hold.
     fn check(&self, state: &mut State, moved: Option<usize>) {
         let core = self.core();
@@ -348,6 +375,7 @@ where
             gate_in_flight: gate.in_flight(),
             stopped: sleep.stopped(),
             searching: sleep.searching(),
+            standby: sleep.has_standby() && self.stands_by(),
             uncalled: self.uncalled(state),
             ..state.facts()
         };

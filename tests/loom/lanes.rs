@@ -160,7 +160,7 @@ fn two_asleep() -> Arc<Sleep> {
     let sleep = Arc::new(Sleep::new(2, true));
     for worker in [0, 1] {
         assert!(sleep.start_search(2));
-        let _ = sleep.announce(worker, true);
+        let _ = sleep.announce(worker, true, true);
     }
     sleep
 }
@@ -192,7 +192,7 @@ fn a_call_meets_a_wake() {
             let sleep = two_asleep();
             let waker = {
                 let sleep = sleep.clone();
-                thread::spawn(move || sleep.wake_one())
+                thread::spawn(move || sleep.wake_one(None))
             };
             let call = sleep.call(called);
             let woken = waker.join().unwrap();
@@ -215,7 +215,7 @@ fn call_against_announcement() {
         let sleep = sleep.clone();
         thread::spawn(move || sleep.call(0))
     };
-    let announced = sleep.announce(0, false);
+    let announced = sleep.announce(0, false, true);
     let called = caller.join().unwrap();
     let noticed = match announced {
         Announced::Woken => true,

@@ -91,6 +91,11 @@ fn canary_sleep_without_the_last_look() {
     caught(Canary::LastLook, Some(3), inject_against_sleep);
 }
 
+#[test]
+fn canary_wake_bit_that_is_not_kept() {
+    caught(Canary::WakeBit, Some(3), inject_against_sleep);
+}
+
 /// The same for a spawn into a worker's own deque, which has no lock and no fence of its own: only the
 /// two barriers keep the push and the last look apart. The spawner stays in its task, so the child must
 /// be stolen.
@@ -157,11 +162,11 @@ fn a_stale_entry_swallows_no_wake() {
         // Worker 0 sleeps for good, then worker 1, who will wake by itself.
         for worker in [0, 1] {
             assert!(sleep.start_search(2));
-            let _ = sleep.announce(worker, true);
+            let _ = sleep.announce(worker, true, true);
         }
         let waker = {
             let sleep = sleep.clone();
-            thread::spawn(move || sleep.wake_one())
+            thread::spawn(move || sleep.wake_one(None))
         };
         let _ = sleep.wake_up(1);
         let woken = waker.join().unwrap();
@@ -176,14 +181,14 @@ fn an_entry_made_good_again_is_woken_or_listed() {
     model(None, || {
         let sleep = Arc::new(Sleep::new(1, true));
         assert!(sleep.start_search(1));
-        let _ = sleep.announce(0, true);
+        let _ = sleep.announce(0, true, true);
         let _ = sleep.wake_up(0); // by itself: the entry is stale
         assert!(sleep.start_search(1));
         let waker = {
             let sleep = sleep.clone();
             thread::spawn(move || sleep.wake_any().is_some())
         };
-        let _ = sleep.announce(0, true);
+        let _ = sleep.announce(0, true, true);
         let woken = waker.join().unwrap();
         assert_eq!(sleep.is_woken(0), woken);
         assert_eq!(sleep.state().searching(), usize::from(woken));
@@ -203,14 +208,14 @@ fn a_wake_on_the_way_back_is_not_forgotten() {
         // Worker 1 sleeps for good; worker 0 has slept, and left a stale entry at the head.
         for worker in [1, 0] {
             assert!(sleep.start_search(2));
-            let _ = sleep.announce(worker, true);
+            let _ = sleep.announce(worker, true, true);
         }
         let _ = sleep.wake_up(0);
         let pusher = {
             let sleep = sleep.clone();
-            thread::spawn(move || [sleep.wake_one(), sleep.wake_one()])
+            thread::spawn(move || [sleep.wake_one(None), sleep.wake_one(None)])
         };
-        let counted = match sleep.announce(0, false) {
+        let counted = match sleep.announce(0, false, true) {
             Announced::Woken => true,
             Announced::MustSearch => false,
             // Somebody was searching when it fell asleep: the one whom the pusher woke.
@@ -289,4 +294,126 @@ fn a_batch_on_its_way_is_not_overlooked() {
 #[test]
 fn canary_glance_that_tells_nobody() {
     caught(Canary::Glance, Some(2), glance_against_last_look);
+}
+
+/// Steps a worker until it is in a task, where it stays, or sleeps for good.
+fn until_busy_or_asleep(core: &Core<usize, PerWorker, Silent>, id: usize) {
+    let mut worker = core.enter(id);
+    loop {
+        match worker.step(|_, cx| std::mem::forget(cx)) {
+            Step::Park(ticket) if worker.is_woken() => {
+                worker.resume(ticket);
+                thread::yield_now();
+            }
+            Step::Ran | Step::Park(_) | Step::Exit => break,
+            Step::Idle(_) => {}
+        }
+    }
+    std::mem::forget(worker);
+}
+
+/// The last searcher finds a task, while a second one comes whose pusher counts on that search. A third worker sleeps
+/// and must be woken.
+fn found_against_push() {
+    let core = core(2);
+    assert_eq!(until_asleep(&core, 1), (0, true));
+    let pusher = {
+        let core = core.clone();
+        thread::spawn(move || {
+            core.inject(7).unwrap();
+            core.inject(8).unwrap();
+        })
+    };
+    until_busy_or_asleep(&core, 0);
+    pusher.join().unwrap();
+    let sleep = core.sleep();
+    assert!(
+        !core.has_work() || sleep.searching() > 0,
+        "a task is queued, a worker sleeps and none is on the way: {sleep:?}"
+    );
+}
+
+#[test]
+fn a_push_during_the_search_that_finds_another_task_is_seen() {
+    model(Some(2), found_against_push);
+}
+
+#[test]
+fn canary_found_and_passed_on_without_a_barrier() {
+    caught(Canary::PassOnFence, Some(2), found_against_push);
+}
+
+#[test]
+fn canary_found_and_not_passed_on() {
+    caught(Canary::PassOn, Some(2), found_against_push);
+}
+
+/// All workers are on one core: one is in a task and spawns another one; a second sleeps for good. The third is woken
+/// and stands by, as it shares its core; it takes the task in the end, or is gone and another one is woken.
+fn spawn_against_standby(leaves: bool) {
+    let settings = Settings {
+        idle: Box::new(AtOnce),
+        inject_interval: 0,
+        standby: 1,
+        current_core: Box::new(|| Some(0)),
+        is_pinned: Box::new(|| true),
+        ..Settings::new(3)
+    };
+    let spec = PerWorkerSpec {
+        capacity: Capacity::bounded(2),
+        steal_batch: 1,
+        batch_from: 0,
+    };
+    let core: Arc<Core<usize, PerWorker, Silent>> =
+        Arc::new(Core::new(settings, &spec, Silent).unwrap());
+    core.inject(1).unwrap();
+    let mut busy = core.enter(0);
+    let mut third = None;
+    let step = busy.step(|_, mut cx| {
+        assert_eq!(until_asleep(&core, 1), (0, true));
+        let core = core.clone();
+        third = Some(thread::spawn(move || third_stands_by(&core, leaves)));
+        cx.spawn_local(2).unwrap();
+        std::mem::forget(cx);
+    });
+    std::mem::forget((busy, step));
+    third.unwrap().join().unwrap();
+    let sleep = core.sleep();
+    assert!(
+        !core.has_work() || sleep.searching() > 0,
+        "a task is queued, a worker sleeps and none is on the way: {sleep:?}"
+    );
+}
+
+/// Worker 2, until it is in a task or asleep for good; or it leaves when it stands by, if it `leaves`.
+fn third_stands_by(core: &Core<usize, PerWorker, Silent>, leaves: bool) {
+    let mut worker = core.enter(2);
+    loop {
+        match worker.step(|_, cx| std::mem::forget(cx)) {
+            Step::Park(ticket) if worker.is_woken() => worker.resume(ticket),
+            Step::Ran | Step::Park(_) | Step::Exit => break,
+            Step::Idle(_) => {}
+        }
+        if leaves && worker.stands_by() {
+            return;
+        }
+    }
+    std::mem::forget(worker);
+}
+
+#[test]
+fn a_worker_that_stands_by_comes_in_the_end() {
+    model(Some(2), || spawn_against_standby(false));
+}
+
+#[test]
+fn a_worker_that_stands_by_and_leaves_is_replaced() {
+    model(Some(2), || spawn_against_standby(true));
+}
+
+#[test]
+fn canary_standby_that_leaves_without_a_word() {
+    caught(Canary::StandbyLeaves, Some(2), || {
+        spawn_against_standby(true)
+    });
 }

@@ -18,6 +18,28 @@ pub(crate) fn as_first_thread() {
     }
 }
 
+/// The core that this thread runs on at the moment, where the system tells.
+pub(crate) fn current() -> Option<u32> {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    {
+        // SAFETY: it only says a number, or -1.
+        u32::try_from(unsafe { libc::sched_getcpu() }).ok()
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    None
+}
+
+/// Whether this thread may run on one core only. False where the system does not tell.
+pub(crate) fn is_pinned() -> bool {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    {
+        // SAFETY: it counts the bits of a set that it reads.
+        linux::cores_of(0).is_some_and(|cores| unsafe { libc::CPU_COUNT(&cores) } == 1)
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    false
+}
+
 #[cfg(all(target_os = "linux", not(miri)))]
 mod linux {
     use libc::{cpu_set_t, pid_t};
@@ -64,6 +86,8 @@ mod linux {
                 unsafe { libc::CPU_SET(first, &mut one) };
                 restrict_to(&one);
                 assert_eq!(count(&cores_of(0).unwrap()), 1);
+                assert!(super::super::is_pinned());
+                assert_eq!(super::super::current(), u32::try_from(first).ok());
                 super::super::as_first_thread();
                 assert_eq!(count(&cores_of(0).unwrap()), count(&all));
             })

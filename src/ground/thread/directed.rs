@@ -178,6 +178,19 @@ pub(crate) fn number() -> usize {
     }
 }
 
+/// The core that this thread runs on. In a rehearsal there are two, and actors take turns.
+pub(crate) fn core() -> Option<u32> {
+    match actor() {
+        Some(actor) => u32::try_from(actor.number % 2).ok(),
+        None => crate::ground::sys::cores::current(),
+    }
+}
+
+/// Whether this thread cannot leave its core. In a rehearsal none can.
+pub(crate) fn is_pinned() -> bool {
+    DIRECTED.get() || crate::ground::sys::cores::is_pinned()
+}
+
 /// Waits for the end of a thread.
 pub(crate) fn join<T>(handle: JoinHandle<T>) -> thread::Result<T> {
     if let Some(actor) = actor() {

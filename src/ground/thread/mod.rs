@@ -72,6 +72,16 @@ mod free {
         super::own_number()
     }
 
+    /// The core that this thread runs on.
+    pub(crate) fn core() -> Option<u32> {
+        crate::ground::sys::cores::current()
+    }
+
+    /// Whether this thread cannot leave its core.
+    pub(crate) fn is_pinned() -> bool {
+        crate::ground::sys::cores::is_pinned()
+    }
+
     /// Waits for the end of a thread.
     pub(crate) fn join<T>(handle: JoinHandle<T>) -> Result<T> {
         handle.join()

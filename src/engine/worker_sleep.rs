@@ -1,0 +1,264 @@
+//! How a worker stops searching, falls asleep and wakes up; `sleep.md` has the protocol.
+
+use super::{
+    event::{Event, Observer},
+    gate::Verdict,
+    idle::IdleAction,
+    queue::Strategy,
+    sleep::{Announced, Awake},
+    worker::{Phase, Step, Ticket, Worker},
+};
+use crate::ground::{
+    canary::{Canary, broken},
+    sys::barrier,
+};
+use std::time::Duration;
+
+/// A longer search in place of a sleep that was shorter than this would have been worth its while: the longest search of
+/// the default policy takes about as long. Half of it may be the time to wake up (`filch-bench traps`, case `regions`: with
+/// 50 µs two workers were no faster than one).
+const WORTH_A_SEARCH: Duration = Duration::from_micros(200);
+
+/// The fewest looks in vain before a sleep: some 4 µs.
+const LEAST_PATIENCE: u32 = 4;
+
+impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
+    /// A search was successful.
+    pub(super) fn found(&mut self) {
+        self.phase = Phase::Active;
+        // As long a search would have been in time once more.
+        self.patience = self.patience.max(self.rounds.saturating_mul(2));
+        self.rounds = 0;
+        if self.core.sleep.end_search() && !broken(Canary::PassOn) {
+            self.pass_on();
+        }
+    }
+
+    /// The last searcher has stopped: wakes another worker if there is more to find.
+    ///
+    /// A push that came before counted on this search, so the look needs the barrier of a last look. A wake costs
+    /// more than the barrier, and more still if the woken worker finds nothing.
+    fn pass_on(&self) {
+        let core = self.core;
+        if !core.sleep.state().wants_wake() || !core.sleep.has_sleeper() {
+            return;
+        }
+        if !core.has_work() {
+            // Between the end of the search and the look; pairs with the light barrier of every push.
+            if !broken(Canary::PassOnFence) {
+                barrier::heavy();
+            }
+            if !core.has_work() {
+                return;
+            }
+        }
+        core.wake_one(self.id);
+    }
+
+    /// A worker that was woken on a core where another worker is awake, and that cannot leave the core, leaves it to
+    /// that one: both share the work of one core otherwise, and what the one has taken waits while the other runs.
+    ///
+    /// It gives way [so many times](super::Settings::standby). Where the other worker is blocked that takes no time.
+    pub(super) fn give_way(&mut self, times: u32) -> Step {
+        if times < self.core.settings.standby && self.may_stand_by() {
+            self.phase = Phase::Standby(times + 1);
+            return Step::Idle(IdleAction::Yield);
+        }
+        let counted = self.core.sleep.end_standby(self.core.search_limit());
+        self.start_to_search();
+        if !counted {
+            // Enough others are searching: as a worker that has run out.
+            self.phase = Phase::Active;
+        }
+        Step::Idle(IdleAction::Spin(0))
+    }
+
+    /// Whether all there is to do is in the queues of workers that are awake, and every core with a worker has
+    /// one that is awake.
+    fn may_stand_by(&self) -> bool {
+        let core = self.core;
+        let raised = core.flags().read();
+        let here = core.current_core();
+        let urgent = raised.lanes() || raised.boxes() || !core.injector.is_empty();
+        let shared = |here| core.sleep.cores().is_shared(self.id, here);
+        let free = |here| core.sleep.cores().choose(here, None).is_some();
+        !urgent
+            && !self.has_mail()
+            && here.is_some_and(|here| shared(here) && !free(here))
+            && Q::has_work(&core.store)
+    }
+
+    /// The worker counts as searching from now on.
+    fn start_to_search(&mut self) {
+        let core = self.core;
+        core.sleep.cores().awake(self.id, core.current_core());
+        self.phase = Phase::Searching;
+        self.rounds = 0;
+    }
+
+    /// Flushes the count, and goes into the list of sleepers.
+    pub(super) fn fall_asleep(&mut self, searching: bool, timeout: Option<Duration>) -> Step {
+        if self.rest() == Verdict::Finished {
+            self.core.conclude(Verdict::Finished);
+            return Step::Exit;
+        }
+        let core = self.core;
+        let here = core.current_core();
+        let cores = core.sleep.cores();
+        let alone = here.is_none_or(|here| !cores.is_shared(self.id, here));
+        cores.asleep(self.id, here);
+        let announced = core.sleep.announce(self.id, searching, alone);
+        if !matches!(announced, Announced::Listed | Announced::LastSearcher) {
+            cores.awake(self.id, here);
+        }
+        match announced {
+            Announced::Listed => self.park(timeout),
+            Announced::LastSearcher => {
+                self.phase = Phase::LastLook(timeout);
+                Step::Idle(IdleAction::Spin(0))
+            }
+            Announced::MustSearch => {
+                // Those who were searching have stopped meanwhile.
+                self.phase = Phase::Active;
+                Step::Idle(IdleAction::Spin(0))
+            }
+            Announced::Woken => {
+                self.phase = Phase::Searching;
+                self.rounds = 0;
+                Step::Idle(IdleAction::Spin(0))
+            }
+            Announced::Stopped => {
+                if searching {
+                    let _ = self.core.sleep.end_search();
+                }
+                self.phase = Phase::Active;
+                Step::Exit
+            }
+        }
+    }
+
+    pub(super) fn rest(&mut self) -> Verdict {
+        if self.resting {
+            return Verdict::Running;
+        }
+        self.resting = true;
+        self.core.gate.rest(std::mem::take(&mut self.count))
+    }
+
+    pub(super) fn look_once_more(&mut self, timeout: Option<Duration>) -> Step {
+        // Most likely this wakes ourselves: we are at the head of the list.
+        self.last_look();
+        self.park(timeout)
+    }
+
+    /// The duty of the last searcher.
+    fn last_look(&self) {
+        // Between the announcement and the look; pairs with the light barrier of every push.
+        if !broken(Canary::SleepFence) {
+            barrier::heavy();
+        }
+        let core = self.core;
+        let raised = core.flags().read();
+        let found = raised.lanes() && !broken(Canary::LaneLastLook)
+            || raised.boxes() && !broken(Canary::AffineLastLook)
+            || core.has_normal_work();
+        if found && !broken(Canary::LastLook) {
+            core.wake_one(self.id);
+        }
+    }
+
+    fn park(&mut self, timeout: Option<Duration>) -> Step {
+        self.phase = Phase::Parked;
+        self.core.observer.event(self.id, Event::Parked);
+        Step::Park(Ticket {
+            worker: self.id,
+            timeout,
+        })
+    }
+
+    /// Stops searching or sleeping, whichever it is, and passes on what others count on.
+    pub(super) fn leave_search(&mut self) {
+        let core = self.core;
+        match self.phase {
+            Phase::Active => {}
+            Phase::Searching => {
+                if core.sleep.end_search() {
+                    self.pass_on();
+                }
+            }
+            Phase::Standby(_) => {
+                if !broken(Canary::StandbyLeaves) {
+                    // Pushes have counted on it.
+                    let _ = core.sleep.end_standby(0);
+                    self.pass_on();
+                }
+            }
+            Phase::LastLook(_) | Phase::Parked => {
+                // Still in the list: our entry goes stale. If somebody has woken us meanwhile, the
+                // search is ours to pass on; if not, and a last look is due, it is due before we go.
+                if core.sleep.wake_up(self.id) == Awake::Woken {
+                    if core.sleep.end_search() {
+                        self.pass_on();
+                    }
+                } else if self.phase != Phase::Parked {
+                    self.last_look();
+                }
+            }
+        }
+        if self.phase != Phase::Active {
+            core.sleep.cores().awake(self.id, core.current_core());
+            self.phase = Phase::Active;
+            core.press_for_missed();
+        }
+    }
+
+    /// Whether the worker was woken on the core of another one and gives way to it.
+    #[must_use]
+    pub fn stands_by(&self) -> bool {
+        matches!(self.phase, Phase::Standby(_))
+    }
+
+    /// Whether somebody has woken this worker: what a driver may ask instead of counting unparks.
+    #[must_use]
+    pub fn is_woken(&self) -> bool {
+        self.core.sleep.is_woken(self.id)
+    }
+
+    /// [`resume`](Self::resume) after a sleep of a known length. If it was short, the next search before a sleep
+    /// is longer, up to what the idle policy says; if it was long, searching is not worth while, and the next is
+    /// shorter.
+    pub fn resume_after(&mut self, ticket: Ticket, slept: Duration) {
+        if slept < WORTH_A_SEARCH {
+            self.patience = self.patience.saturating_mul(4);
+        } else if self.rounds > 0 {
+            self.patience = (self.patience.min(self.rounds) / 2).max(LEAST_PATIENCE);
+        }
+        self.resume(ticket);
+    }
+
+    /// The worker is awake again.
+    ///
+    /// # Panics
+    /// When the ticket is another worker's.
+    pub fn resume(&mut self, ticket: Ticket) {
+        assert!(
+            ticket.worker == self.id && self.phase == Phase::Parked,
+            "a worker is resumed with the ticket that it was parked with"
+        );
+        self.core.observer.event(self.id, Event::Unparked);
+        match self.core.sleep.wake_up(self.id) {
+            Awake::Woken
+                if self.may_stand_by()
+                    && (self.core.settings.is_pinned)()
+                    && self.core.sleep.stand_by() =>
+            {
+                self.phase = Phase::Standby(0);
+            }
+            Awake::Woken => self.start_to_search(),
+            Awake::ByItself => {
+                self.start_to_search();
+                self.phase = Phase::Active;
+            }
+        }
+    }
+}
