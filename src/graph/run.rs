@@ -426,11 +426,11 @@ impl Run<'_> {
         // After the block was opened, so that whoever runs the feeder sees it; before the strands
         // queue anything, so that it is the oldest, which thieves take.
         let is_last = positions.end as usize == all && self.blocks.is_none();
-        if !is_last && !(broken(Canary::GraphFeeder) && begin + few >= all) {
+        if !(is_last || broken(Canary::GraphFeeder) && begin + few >= all) {
             self.push(site, self.feeder_job());
         }
         let usual = few == usual && begin < all && !self.blocks.is_none();
-        let timed = usual && (few < MOST_FED || begin / MOST_FED % TIMED == 0);
+        let timed = usual && (few < MOST_FED || (begin / MOST_FED).is_multiple_of(TIMED));
         let began = timed.then(thread::nanos);
         match claims {
             Some(claims) if self.special => {
