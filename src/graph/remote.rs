@@ -45,6 +45,7 @@ pub(super) struct Remote {
 }
 
 /// A worker that sleeps until a run is over.
+#[derive(Clone)]
 pub(super) struct Joiner {
     /// Its pool, which is another one than the run's when that had no place for it.
     pub(super) pool: Arc<Inner>,
@@ -207,7 +208,15 @@ impl Remote {
 
     /// Wakes those who sleep until it is over.
     pub(super) fn call(&self, who: impl Fn(&Joiner) -> bool) {
-        for joiner in lock(&self.joiners).iter().filter(|joiner| who(joiner)) {
+        // Not under the lock, which a worker that wakes up takes.
+        let joiners = lock(&self.joiners);
+        let called: Vec<_> = joiners
+            .iter()
+            .filter(|joiner| who(joiner))
+            .cloned()
+            .collect();
+        drop(joiners);
+        for joiner in called {
             joiner.pool.unpark(joiner.worker);
         }
     }
