@@ -335,12 +335,12 @@ fn found_against_push() {
 
 #[test]
 fn a_push_during_the_search_that_finds_another_task_is_seen() {
-    model(Some(2), found_against_push);
+    model(Some(3), found_against_push);
 }
 
 #[test]
 fn canary_found_and_passed_on_without_a_barrier() {
-    caught(Canary::PassOnFence, Some(2), found_against_push);
+    caught(Canary::PassOnFence, Some(3), found_against_push);
 }
 
 #[test]
