@@ -1,4 +1,4 @@
-//! I/O on the workers of a [filch](filch) pool, without a thread for the reactor.
+//! I/O on the workers of a [filch] pool, without a thread for the reactor.
 //!
 //! A [`Reactor`] is a [`Driver`](filch::Driver): the pool's idle workers wait in it, and its busy workers
 //! poll it. The futures of an event are woken on the worker that has found the event.

@@ -43,7 +43,7 @@ fn a_small_install_starts_beside_a_long_iterator() {
             pool.install(|| {
                 (0..ITEMS)
                     .into_par_iter()
-                    .for_each(|_| item(&calls, &items))
+                    .for_each(|_| item(&calls, &items));
             });
         });
         while items.load(SeqCst) < ITEMS / 8 {
