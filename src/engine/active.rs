@@ -97,7 +97,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
     #[inline]
     pub fn take_pressing(&mut self) -> Option<T> {
         let turn = self.worker.choice.turns.tick();
-        if turn || self.worker.core.flags().read().presses() {
+        let raised = self.worker.core.flags().read();
+        if turn || raised.presses() || self.worker.choice.is_turn_of_futures(raised) {
             self.worker.take_inside()
         } else {
             None
@@ -111,6 +112,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         let worker = &mut *self.worker;
         worker.behind == 0
             && !worker.core.flags().read().presses()
+            && !worker.choice.is_turn_of_futures(worker.core.flags().read())
             && worker.choice.turns.tick_unless_due()
     }
 

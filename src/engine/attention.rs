@@ -3,7 +3,7 @@
 use super::{core::Core, event::Observer, lanes::Level, queue::Strategy};
 use crate::ground::{
     canary::{Canary, broken},
-    sync::fence_seq_cst,
+    sync::fence_after_rmw,
 };
 
 impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
@@ -16,9 +16,16 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     pub(super) fn press(&self) {
         // Pairs with the fence in `settle_attention` (either this load sees the bit cleared, or that
         // look sees the push) and with the one in `Worker::after_missed`.
-        fence_seq_cst();
+        fence_after_rmw();
         let state = self.sleep.state();
-        if state.all_busy() && !state.attention() && !broken(Canary::Attention) {
+        if !state.all_busy() || broken(Canary::Attention) {
+            return;
+        }
+        if !self.futures.is_empty() {
+            // Seen at every step. A worker that takes the last one lowers it and looks once more.
+            self.flags().raise_spawned();
+        }
+        if !state.attention() {
             self.raise_attention();
         }
     }
@@ -28,7 +35,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     pub(super) fn press_for_missed(&self) {
         // Pairs with the fence in `press`: either the push sees that the search has ended, or this look
         // sees the push.
-        fence_seq_cst();
+        fence_after_rmw();
         if self.needs_attention() {
             self.press();
         }
@@ -64,7 +71,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         }
         self.sleep.lower_attention();
         // Pairs with the fence in `press`.
-        fence_seq_cst();
+        fence_after_rmw();
         if self.needs_attention() && !broken(Canary::AttentionLook) {
             self.raise_attention();
         }
@@ -72,6 +79,6 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     /// Whether there is work that a busy worker should serve before its own.
     fn needs_attention(&self) -> bool {
-        self.flags().read().presses() || !self.injector.is_empty()
+        self.flags().read().presses() || !self.injector.is_empty() || !self.futures.is_empty()
     }
 }

@@ -157,6 +157,9 @@ pub(super) struct Choice {
     watched: Option<(usize, u64)>,
     /// Which end a yield looks at first this time.
     yield_to_injector: bool,
+    /// How many steps may pass before the next batch of futures that were spawned from outside: as many
+    /// as the last batch brought to the own queue.
+    futures: u32,
 }
 
 impl Choice {
@@ -173,7 +176,20 @@ impl Choice {
             boxed_last: false,
             watched: None,
             yield_to_injector: false,
+            futures: 0,
         }
+    }
+
+    /// Whether futures that were spawned from outside come before the own queue: some are there, and those
+    /// of the last batch have had time to run. If not, it counts as a step.
+    #[inline(always)]
+    pub(super) fn is_turn_of_futures(&mut self, raised: Raised) -> bool {
+        if !raised.spawned() {
+            return false;
+        }
+        let due = self.futures == 0;
+        self.futures -= u32::from(!due);
+        due
     }
 
     /// Whose turn it is. When several are due, they get it one after the other, in a circle, with an urgent task in
@@ -207,6 +223,7 @@ impl Choice {
     fn took_spawned(&mut self, tasks: usize) {
         let tasks = u32::try_from(tasks).unwrap_or(u32::MAX);
         self.over_normal = self.over_normal.saturating_add(tasks);
+        self.futures = tasks - 1;
     }
 
     fn took_urgent(&mut self, level: Level, raised: Raised) {
@@ -373,7 +390,8 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// Takes a Critical task, or else a High one (the other way round when High has a turn), or else
     /// up to `most` futures that were spawned from outside.
     fn take_urgent_in_turn(&mut self, raised: Raised, turn: Option<Turn>, most: usize) -> Found<T> {
-        if !raised.urgent() {
+        let futures = !self.core.futures.is_empty();
+        if !raised.urgent() && !futures {
             return None;
         }
         let order = if turn == Some(Turn::High) {
@@ -387,7 +405,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
                 return Some((task, Source::Lane(level)));
             }
         }
-        if !raised.spawned() {
+        if !raised.spawned() && !futures {
             return None;
         }
         let (task, moved) = self.take_spawned(most)?;

@@ -27,6 +27,8 @@ use std::{fmt, sync::OnceLock};
 pub struct Core<T: Send, Q: Strategy, O: Observer> {
     pub(super) store: Q::Store<T>,
     pub(super) injector: Injector<T>,
+    /// Futures that were spawned from outside.
+    pub(super) futures: Injector<T>,
     /// Tasks that are not normal.
     pub(super) lanes: Lanes<T>,
     pub(super) low_age: LowAge,
@@ -54,6 +56,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         Ok(Self {
             store: Q::store(spec, settings.workers)?,
             injector: Injector::bounded(capacity),
+            futures: Injector::bounded(capacity),
             lanes: Lanes::new(capacity),
             low_age: LowAge::default(),
             posts: (0..settings.workers)
@@ -99,7 +102,11 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// # Errors
     /// The task, when the gate is closed or the queue full.
     pub fn inject_future(&self, task: T) -> Result<(), Refused<T>> {
-        self.enter_lane(task, |task| self.lanes.push_spawned(self.flags(), task))
+        // Counted by the queue until `shut`, as in `enqueue`.
+        self.futures.admit(task)?;
+        self.notify(OUTSIDE);
+        self.press();
+        Ok(())
     }
 
     /// [`inject`](Self::inject), and if somebody has to be woken for it, then rather `worker` than the one that fell
@@ -271,7 +278,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         let defect = broken(Canary::CloseAtRest);
         // False when another thread has closed the gate meanwhile, and the end has been told.
         let unfinished = defect || self.gate.busy();
-        let entered = self.injector.close();
+        let entered = self.injector.close() + self.futures.close();
         let closed = self.gate.close();
         if defect {
             // Too late: `close` has not known of them.
@@ -307,7 +314,8 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// The gate's present state.
     #[must_use]
     pub fn gate(&self) -> GateState {
-        self.gate.state().with_entered(self.injector.entered())
+        let entered = self.injector.entered() + self.futures.entered();
+        self.gate.state().with_entered(entered)
     }
 
     /// Takes every task that is queued, once everybody has left.
@@ -328,6 +336,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         let mut tasks = Vec::new();
         loop {
             tasks.append(&mut self.injector.drain());
+            tasks.append(&mut self.futures.drain());
             tasks.append(&mut self.lanes.drain(self.flags()));
             for post in &self.posts {
                 tasks.append(&mut post.drain(self.flags()));
@@ -351,7 +360,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         } else {
             0
         };
-        self.injector.len() + self.lanes.len() + boxed
+        self.injector.len() + self.futures.len() + self.lanes.len() + boxed
     }
 
     /// Takes the tasks that are `useless` out of these queues, and puts them into `into`: they count as done.
@@ -374,6 +383,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     pub fn weed(&self, useless: impl Fn(&T) -> bool, into: &mut Vec<T>) {
         let before = into.len();
         self.injector.weed(&useless, into);
+        self.futures.weed(&useless, into);
         self.lanes.weed(self.flags(), &useless, into);
         if self.flags().read().boxes() {
             for post in &self.posts {
@@ -412,7 +422,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     pub(super) fn has_normal_work(&self) -> bool {
         // In this order: tasks move from the injector to the workers' queues, never back unseen.
-        !self.injector.is_empty() || Q::has_work(&self.store)
+        !self.injector.is_empty() || !self.futures.is_empty() || Q::has_work(&self.store)
     }
 
     /// Whether something urgent waits: what a long task may ask now and then, at the cost of a load.

@@ -1,6 +1,6 @@
 #![doc = include_str!("injector.md")]
 
-use super::locked::{Take, move_out, weed};
+use super::locked::weed;
 use crate::ground::{
     canary::{Canary, broken},
     error::Refused,
@@ -82,6 +82,18 @@ struct Outbox<T> {
     locked: Mutex<VecDeque<T>>,
     /// Tasks ever taken, modulo 2^64. Written under the lock, read by any thread.
     taken: AtomicUsize,
+}
+
+/// The result of [`Injector::try_take`].
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub enum Take<T> {
+    /// The oldest task of a shard, and how many more went to the worker's queue.
+    Taken(T, usize),
+    /// There is no task.
+    Empty,
+    /// Another thread holds the lock of each shard that may hold tasks.
+    Busy,
 }
 
 /// Whether to wait for a lock.
@@ -525,6 +537,23 @@ fn lock<G>(mutex: &Mutex<G>, patience: Patience, tries: u32) -> Option<MutexGuar
         }
     }
     None
+}
+
+/// Offers the `n` oldest of `tasks` to `push`, youngest first; those that it refuses keep their
+/// places. Returns how many it took.
+fn move_out<T>(
+    tasks: &mut VecDeque<T>,
+    n: usize,
+    push: &mut impl FnMut(T) -> Result<(), T>,
+) -> usize {
+    let mut refused = Vec::new();
+    for task in tasks.drain(..n).rev() {
+        refused.extend(push(task).err());
+    }
+    let moved = n - refused.len();
+    // The first refused is the youngest.
+    refused.into_iter().for_each(|task| tasks.push_front(task));
+    moved
 }
 
 impl<T> fmt::Debug for Injector<T> {

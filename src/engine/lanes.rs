@@ -1,6 +1,6 @@
 #![doc = include_str!("lanes.md")]
 
-use super::locked::{LockedQueue, Take};
+use super::locked::LockedQueue;
 use crate::ground::{
     canary::{Canary, broken},
     sync::{AtomicBool, AtomicU64, Ordering},
@@ -133,7 +133,7 @@ impl LowAge {
 const LOW: u64 = 1;
 const HIGH: u64 = 1 << 1;
 const CRITICAL: u64 = 1 << 2;
-/// Futures that were spawned from outside.
+/// Futures that were spawned from outside, while all workers were busy: a hint.
 const SPAWNED: u64 = 1 << 3;
 /// What one box that is not empty adds to the word.
 const BOX: u64 = 1 << 8;
@@ -150,8 +150,7 @@ impl Raised {
     /// Whether there is something that should not wait until the worker's own queue is empty.
     #[inline(always)]
     pub(super) const fn presses(self) -> bool {
-        // One comparison: `low` is the lowest bit.
-        self.0 > LOW
+        self.0 & !(LOW | SPAWNED) != 0
     }
 
     /// Whether a Critical or High task waits, or a future that was spawned from outside.
@@ -168,7 +167,7 @@ impl Raised {
     }
 
     pub(super) const fn lanes(self) -> bool {
-        self.0 & (LOW | HIGH | CRITICAL | SPAWNED) != 0
+        self.0 & (LOW | HIGH | CRITICAL) != 0
     }
 
     pub(super) const fn boxes(self) -> bool {
@@ -223,6 +222,21 @@ impl Flags {
         self.0.fetch_and(!bit, Ordering::Relaxed);
     }
 
+    /// There are futures that were spawned from outside. A hint: see `Core::press`.
+    pub(super) fn raise_spawned(&self) {
+        self.raise(SPAWNED);
+    }
+
+    /// There seem to be none, and the caller looks once more.
+    /// Returns whether the flag was up.
+    pub(super) fn lower_spawned(&self) -> bool {
+        let up = self.read().spawned();
+        if up {
+            self.lower(SPAWNED);
+        }
+        up
+    }
+
     /// A box is no longer empty. Called under its lock.
     pub(super) fn raise_box(&self) {
         // Relaxed: as in `read`.
@@ -248,8 +262,6 @@ pub(super) struct Lanes<T> {
     low: LockedQueue<T>,
     high: LockedQueue<T>,
     critical: LockedQueue<T>,
-    /// Futures that were spawned from outside: first in, first out, taken in batches.
-    spawned: LockedQueue<T>,
     /// The most tasks from outside that wait in each.
     capacity: usize,
 }
@@ -260,7 +272,6 @@ impl<T> Lanes<T> {
             low: LockedQueue::unbounded(),
             high: LockedQueue::unbounded(),
             critical: LockedQueue::unbounded(),
-            spawned: LockedQueue::unbounded(),
             capacity,
         }
     }
@@ -278,29 +289,6 @@ impl<T> Lanes<T> {
     pub(super) fn push(&self, flags: &Flags, level: Level, task: T) -> Result<(), T> {
         self.lane(level)
             .push_then(task, self.capacity, || flags.raise(bit(level)))
-    }
-
-    /// Adds a future that was spawned from outside, or returns it when the queue is full.
-    pub(super) fn push_spawned(&self, flags: &Flags, task: T) -> Result<(), T> {
-        self.spawned
-            .push_then(task, self.capacity, || flags.raise(SPAWNED))
-    }
-
-    /// Takes up to `most` futures that were spawned from outside, as
-    /// [`Injector::try_take`](super::Injector::try_take) does.
-    pub(super) fn take_spawned(
-        &self,
-        flags: &Flags,
-        most: usize,
-        push: impl FnMut(T) -> Result<(), T>,
-    ) -> Take<T> {
-        self.spawned
-            .try_take_then(most, push, || flags.lower(SPAWNED))
-    }
-
-    /// The approximate number of futures that were spawned from outside.
-    pub(super) fn spawned(&self) -> usize {
-        self.spawned.len()
     }
 
     /// Adds a task of a worker, which is never refused.
@@ -331,7 +319,7 @@ impl<T> Lanes<T> {
 
     /// How many tasks there seem to be.
     pub(super) fn len(&self) -> usize {
-        self.low.len() + self.high.len() + self.critical.len() + self.spawned.len()
+        self.low.len() + self.high.len() + self.critical.len()
     }
 
     /// Moves the tasks that are `useless` to `into`.
@@ -340,8 +328,6 @@ impl<T> Lanes<T> {
             let emptied = || flags.lower(bit(level));
             self.lane(level).weed(useless, into, emptied);
         }
-        let emptied = || flags.lower(SPAWNED);
-        self.spawned.weed(useless, into, emptied);
     }
 
     /// Takes everything.
@@ -351,9 +337,6 @@ impl<T> Lanes<T> {
             while let Some(task) = self.take(flags, level) {
                 tasks.push(task);
             }
-        }
-        while let Some(task) = self.spawned.take_then(|| flags.lower(SPAWNED)) {
-            tasks.push(task);
         }
         tasks
     }
@@ -365,7 +348,6 @@ impl<T> fmt::Debug for Lanes<T> {
             .field("critical", &self.critical.len())
             .field("high", &self.high.len())
             .field("low", &self.low.len())
-            .field("spawned", &self.spawned.len())
             .finish()
     }
 }
@@ -405,23 +387,6 @@ mod tests {
         assert!(age.is_ripe());
         age.observe(false, 8 + LOW_AFTER);
         assert!(!age.is_ripe(), "all are gone, and the next one waits anew");
-    }
-
-    #[test]
-    fn futures_from_outside_have_a_lane() {
-        let (flags, lanes) = (Flags::new(), Lanes::new(2));
-        for task in 1..=2 {
-            lanes.push_spawned(&flags, task).unwrap();
-        }
-        assert_eq!(lanes.push_spawned(&flags, 3), Err(3), "full");
-        assert!(flags.read().spawned() && flags.read().urgent() && flags.read().presses());
-        let mut moved = Vec::new();
-        let taken = lanes.take_spawned(&flags, 2, |task| {
-            moved.push(task);
-            Ok(())
-        });
-        assert_eq!((taken, moved), (Take::Taken(1, 1), vec![2]));
-        assert_eq!(flags.read(), Raised(0));
     }
 
     #[test]

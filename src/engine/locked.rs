@@ -9,23 +9,7 @@ use crate::ground::{
     padded::Padded,
     sync::{AtomicUsize, Mutex, MutexGuard, Ordering},
 };
-use std::{
-    collections::VecDeque,
-    fmt,
-    sync::{PoisonError, TryLockError},
-};
-
-/// The result of [`Injector::try_take`](super::Injector::try_take).
-#[must_use]
-#[derive(Debug, PartialEq, Eq)]
-pub enum Take<T> {
-    /// The oldest task of a shard, and how many more went to the worker's queue.
-    Taken(T, usize),
-    /// There is no task.
-    Empty,
-    /// Another thread holds the lock of each shard that may hold tasks.
-    Busy,
-}
+use std::{collections::VecDeque, fmt, sync::PoisonError};
 
 /// A queue that any thread may push to and take from, in one order.
 pub(super) struct LockedQueue<T> {
@@ -104,34 +88,6 @@ impl<T> LockedQueue<T> {
         Some(task)
     }
 
-    /// Takes up to `most` tasks, as [`Injector::try_take`](super::Injector::try_take) does; if none is left
-    /// then, calls `emptied` under the lock.
-    pub(super) fn try_take_then(
-        &self,
-        most: usize,
-        mut push: impl FnMut(T) -> Result<(), T>,
-        emptied: impl FnOnce(),
-    ) -> Take<T> {
-        if self.is_empty() {
-            return Take::Empty;
-        }
-        let mut queue = match self.queue.try_lock() {
-            Ok(queue) => queue,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Take::Busy,
-        };
-        let Some(first) = queue.pop_front() else {
-            return Take::Empty;
-        };
-        let n = queue.len().min(most.saturating_sub(1));
-        let moved = move_out(&mut queue, n, &mut push);
-        self.note(&queue);
-        if queue.is_empty() {
-            emptied();
-        }
-        Take::Taken(first, moved)
-    }
-
     /// Moves the tasks that are `useless` to `into`; if none is left, calls `emptied` under the lock.
     pub(super) fn weed(
         &self,
@@ -169,23 +125,6 @@ impl<T> LockedQueue<T> {
         // Release: pairs with the acquire in `len`.
         self.length.store(queue.len(), Ordering::Release);
     }
-}
-
-/// Offers the `n` oldest of `tasks` to `push`, youngest first; those that it refuses keep their
-/// places. Returns how many it took.
-pub(super) fn move_out<T>(
-    tasks: &mut VecDeque<T>,
-    n: usize,
-    push: &mut impl FnMut(T) -> Result<(), T>,
-) -> usize {
-    let mut refused = Vec::new();
-    for task in tasks.drain(..n).rev() {
-        refused.extend(push(task).err());
-    }
-    let moved = n - refused.len();
-    // The first refused is the youngest.
-    refused.into_iter().for_each(|task| tasks.push_front(task));
-    moved
 }
 
 /// Moves the tasks that are `useless` to `into`; the others keep their order.

@@ -7,15 +7,15 @@ use super::{
     event::{Event, Observer, Source},
     gather::Gather,
     idle::{IdleAction, WakeCounter},
+    injector::Take,
     lanes::Level,
-    locked::Take,
     queue::{Acquired, Hunt, Queue, Strategy},
     victims::Victims,
 };
 use crate::ground::{
     canary::{Canary, broken},
     rng::Rng,
-    sync::Ordering,
+    sync::{Ordering, fence_after_rmw},
 };
 use std::{fmt, time::Duration};
 
@@ -179,7 +179,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     pub fn step_late(&mut self, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) -> Step {
         if self.phase == Phase::Active {
             let turn = self.choice.turns.tick();
-            if (turn || self.yielded || self.core.flags().read().presses())
+            let raised = self.core.flags().read();
+            if (turn || self.yielded || raised.presses() || self.choice.is_turn_of_futures(raised))
                 && let Some((task, source)) = self.find_other()
             {
                 self.run(task, source, run);
@@ -384,15 +385,24 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     /// Takes up to `most` futures that were spawned from outside; all but the first go to the own
     /// queue. Returns how many went there.
     pub(super) fn take_spawned(&mut self, most: usize) -> Option<(T, usize)> {
-        let lanes = &self.core.lanes;
+        let core = self.core;
         let queued = if most > 1 {
-            self.gather.wait(|| lanes.spawned())
+            self.gather.wait(|| core.futures.len())
         } else {
             1
         };
-        let most = most.min(self.core.fair_share(queued));
+        let most = most.min(core.fair_share(queued));
         let queue = &mut self.queue;
-        match lanes.take_spawned(self.core.flags(), most, |task| queue.push(task)) {
+        let taken = core.futures.try_take(most, |task| queue.push(task));
+        if core.futures.is_empty() && core.flags().lower_spawned() {
+            // Pairs with the fence in `Core::press`: that look at the flag, or this one at the queue.
+            fence_after_rmw();
+        }
+        // For what is left, and what has come since the flag was lowered.
+        if !core.futures.is_empty() {
+            core.press();
+        }
+        match taken {
             Take::Taken(task, moved) => {
                 self.note_moved(moved);
                 Some((task, moved))

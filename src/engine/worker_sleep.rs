@@ -79,7 +79,10 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         let core = self.core;
         let raised = core.flags().read();
         let here = core.current_core();
-        let urgent = raised.lanes() || raised.boxes() || !core.injector.is_empty();
+        let urgent = raised.lanes()
+            || raised.boxes()
+            || !core.injector.is_empty()
+            || !core.futures.is_empty();
         let shared = |here| core.sleep.cores().is_shared(self.id, here);
         let free = |here| core.sleep.cores().choose(here, None).is_some();
         !urgent

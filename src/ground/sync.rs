@@ -83,6 +83,23 @@ impl<T> UnsafeCell<T> {
     }
 }
 
+/// A `SeqCst` fence right after a read-modify-write of this thread, such as the release of a lock. On
+/// x86 no later load overtakes a read-modify-write, so only the compiler has to be told.
+#[inline(always)]
+pub(crate) fn fence_after_rmw() {
+    #[cfg(all(
+        any(target_arch = "x86", target_arch = "x86_64"),
+        not(any(filch_loom, filch_tsan, miri))
+    ))]
+    // SeqCst: the point of it, as in `fence_seq_cst`.
+    atomic::compiler_fence(Ordering::SeqCst);
+    #[cfg(not(all(
+        any(target_arch = "x86", target_arch = "x86_64"),
+        not(any(filch_loom, filch_tsan, miri))
+    )))]
+    fence_seq_cst();
+}
+
 /// A `SeqCst` fence; each call site tells which other fence it pairs with.
 #[inline(always)]
 pub(crate) fn fence_seq_cst() {

@@ -6,9 +6,10 @@
 //! unknown: a wait of 10 µs that picks up a task of 100 ms ends 100 ms late (oneTBB #942, Taskflow #649).
 //! On the other hand a worker that never helped would be idle for the length of every long wait.
 //!
-//! So a wait is patient: for the first 10 µs (50 µs if it knows which worker runs the task, since it can
-//! steal there) it runs related work only, and spins. After that it runs unrelated work when it has
-//! waited for as long as such work lately took on this thread, at most 10 ms. As with every rule of the
+//! So a wait is patient: for the first 50 µs, if it knows which worker runs the task and can steal there,
+//! it runs related work only, and spins. If it does not know, it does so for 10 µs, unless unrelated work
+//! lately took less than 50 µs on this thread. After that it runs unrelated work when it has waited for
+//! as long as such work lately took, at most 10 ms. As with every rule of the
 //! kind that rents until the rent has paid for the house, what it loses is at most about what a wait that
 //! knew the future would: a wait ends late by no more than the time that it has waited already, unless
 //! unrelated tasks have become much longer since the last one.
@@ -42,7 +43,7 @@ const NAP: u64 = 100_000;
 
 thread_local! {
     /// How long unrelated work lately took in waits of this thread, in nanoseconds: a moving average.
-    static UNRELATED: Cell<u64> = const { Cell::new(0) };
+    static UNRELATED: Cell<u64> = const { Cell::new(4 * WORTHWHILE) };
 }
 
 /// See the module.
@@ -57,10 +58,14 @@ pub(super) struct Patience {
 impl Patience {
     /// For a wait that knows which worker runs what it waits for, or not.
     pub(super) fn new(knows_runner: bool) -> Self {
-        let limit = if knows_runner { LOOKS_AT_RUNNER } else { LOOKS };
+        let limit = match knows_runner {
+            true => LOOKS_AT_RUNNER,
+            false if UNRELATED.get() < WORTHWHILE => 0,
+            false => LOOKS,
+        };
         Self {
             looks: 0,
-            limit: thread::patience(limit),
+            limit: limit.min(thread::patience(limit.max(1))),
             since: None,
         }
     }

@@ -2,11 +2,10 @@
 
 use super::{latch::Awaited, patience::Patience, site::Site, task};
 use crate::{
-    crew::Looks,
     engine::{IdleAction, Mark, Step},
     ground::thread,
 };
-use std::{cell::Cell, hint, time::Duration};
+use std::{hint, time::Duration};
 
 /// How often a wait looks, with eight pauses in between, before it sleeps: some 10 to 20 µs, about what
 /// falling asleep and being woken costs.
@@ -20,12 +19,9 @@ const LONGEST_DOZE: u32 = 16;
 /// How often it looks around before that: most such waits are over in no time.
 const SOON: u32 = 8;
 
-/// How many iterations of waits pass between two readings of the clock at most.
-const CHECKS: u32 = 63;
-
-thread_local! {
-    static CLOCK: Cell<Looks> = const { Cell::new(Looks::new(CHECKS)) };
-}
+/// How many iterations of a wait pass between two readings of the clock for Low tasks, which have turns
+/// by the time they have waited.
+const CHECK_EVERY: u32 = 64;
 
 /// Pauses, but looks for the event every time: a pause takes up to 50 ns, and this word is the waiter's own.
 pub(super) fn pause(pauses: u32, event: &impl Awaited) {
@@ -52,12 +48,18 @@ impl Site<'_, '_> {
         // What runs in a wait is not in the middle of a checkpoint.
         let serving = self.serving.replace(false);
         let mut patience = Patience::new(event.runner().is_some());
-        let mut exits = 0;
+        let (mut exits, mut iterations) = (0, 0_u32);
         while !event.happened() {
             thread::point();
             self.watch_clock();
             let others = !self.waits_alone();
-            self.sample_clock();
+            iterations = iterations.wrapping_add(1);
+            if iterations.is_multiple_of(CHECK_EVERY) {
+                self.pool().core().observe_time(thread::nanos());
+            }
+            if self.pool().core().wants_attention() {
+                self.poll_injector_if_due();
+            }
             // Futures that wake themselves may never leave the own queue empty.
             if self.active().serves_older() && self.run_beside(event) {
                 continue;
@@ -135,21 +137,6 @@ impl Site<'_, '_> {
         }
         self.active().settle();
         self.serving.set(serving);
-    }
-
-    /// Reads the clock now and then, for work that has a turn by the time it has waited.
-    #[inline]
-    fn sample_clock(&self) {
-        let mut looks = CLOCK.get();
-        if looks.come_by() {
-            let now = thread::nanos();
-            looks.look(now);
-            self.pool().core().observe_time(now);
-        }
-        CLOCK.set(looks);
-        if self.pool().core().wants_attention() {
-            self.poll_injector_if_due();
-        }
     }
 
     /// Runs a job that the wait for `event` is likely to depend on: urgent work aside, one that the
