@@ -53,8 +53,13 @@ pub(crate) enum Needs {
 /// use std::{sync::mpsc, thread};
 ///
 /// let pool = filch::Pool::builder().workers(1).build()?;
-/// let (end, wait) = mpsc::channel::<()>();
-/// let slow = pool.task(move || wait.recv().unwrap()).name("slow").submit().unwrap();
+/// let ((end, wait), (begin, begun)) = (mpsc::channel::<()>(), mpsc::channel());
+/// let slow = move || {
+///     begin.send(()).unwrap();
+///     wait.recv().unwrap();
+/// };
+/// let slow = pool.task(slow).name("slow").submit().unwrap();
+/// begun.recv()?; // else the thread that joins it would run it
 /// let joiner = thread::spawn(move || slow.join().unwrap());
 /// let listed = loop {
 ///     let found = filch::waits().into_iter().find(|wait| wait.subject().name() == Some("slow"));
@@ -66,7 +71,7 @@ pub(crate) enum Needs {
 /// assert!(listed.to_string().contains("waits for task `slow`"));
 /// end.send(()).unwrap();
 /// joiner.join().unwrap();
-/// # Ok::<(), filch::BuildError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use]
 pub fn waits() -> Vec<Wait> {
