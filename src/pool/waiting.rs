@@ -97,12 +97,7 @@ impl Site<'_, '_> {
             }
             if let Some(time) = patience.nap() {
                 self.active().settle();
-                // The clock of a rehearsal goes on with its points, not while a thread sleeps.
-                if thread::is_directed() {
-                    thread::yield_now();
-                } else {
-                    self.sleep_for(event, time);
-                }
+                self.sleep_for(event, time);
                 continue;
             }
             let begin = thread::nanos();
