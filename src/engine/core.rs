@@ -181,14 +181,10 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         if level == Level::Normal {
             return self.inject(task);
         }
-        self.enter_lane(task, |task| self.lanes.push(self.flags(), level, task))
-    }
-
-    fn enter_lane(&self, task: T, push: impl FnOnce(T) -> Result<(), T>) -> Result<(), Refused<T>> {
         if !self.gate.enter(1) {
             return Err(Refused::closed(task));
         }
-        match push(task) {
+        match self.lanes.push(self.flags(), level, task) {
             Ok(()) => {
                 self.notify(OUTSIDE);
                 self.press();

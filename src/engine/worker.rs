@@ -106,7 +106,7 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     polled: bool,
     /// Looks in vain in a row.
     pub(super) rounds: u32,
-    /// After so many looks in vain the worker sleeps, though the policy would have it go on.
+    /// The number of looks in vain after which the worker sleeps, though the policy would have it go on.
     pub(super) patience: u32,
     gather: Gather,
     /// Made when it is first needed: a guest that finds work at home never does.

@@ -58,7 +58,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// A worker that was woken on a core where another worker is awake, and that cannot leave the core, leaves it to
     /// that one: both share the work of one core otherwise, and what the one has taken waits while the other runs.
     ///
-    /// It gives way [so many times](super::Settings::standby). Where the other worker is blocked that takes no time.
+    /// It gives way up to [`Settings::standby`](super::Settings::standby) times. Where the other worker is blocked that takes no time.
     pub(super) fn give_way(&mut self, times: u32) -> Step {
         if times < self.core.settings.standby && self.may_stand_by() {
             self.phase = Phase::Standby(times + 1);
@@ -221,7 +221,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         matches!(self.phase, Phase::Standby(_))
     }
 
-    /// Whether somebody has woken this worker: what a driver may ask instead of counting unparks.
+    /// Whether this worker has been woken: what a driver may ask instead of counting unparks.
     #[must_use]
     pub fn is_woken(&self) -> bool {
         self.core.sleep.is_woken(self.id)

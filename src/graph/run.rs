@@ -423,7 +423,7 @@ impl Run<'_> {
         };
         let block = held.as_ref().filter(|_| positions.len() > 1);
         let claims = block.map(|block| block.open(positions.clone()));
-        // After the block was opened, so that whoever runs the feeder sees it; before the strands
+        // After the block was opened, so that the worker that runs the feeder sees it; before the strands
         // queue anything, so that it is the oldest, which thieves take.
         let is_last = positions.end as usize == all && self.blocks.is_none();
         if !(is_last || broken(Canary::GraphFeeder) && begin + few >= all) {
