@@ -397,7 +397,6 @@ where
                 Step::Ran => {
                     if rounds.come_by(&mut worker, parkers) {
                         parkers.poll(&mut ready);
-                        parkers.hand_over();
                         serve(&mut worker, work, &mut ready);
                     }
                 }

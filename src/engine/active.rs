@@ -148,12 +148,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
 
     /// Tells who may sleep that there is something in the worker's own queue.
     pub fn announce(&mut self) {
-        self.worker.core.notify(self.worker.id);
+        self.worker.notify();
     }
 
     /// The rest of a [`push_part`](Self::push_part) that has set its flag.
     pub fn notify(&mut self) {
-        self.worker.core.notify_with_care(self.worker.id);
+        self.worker.notify_with_care();
     }
 
     /// Tells who may sleep of the tasks that were spawned [quietly](Self::spawn_quietly) or [silently](Self::spawn_silently),
@@ -214,7 +214,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         worker.count += 1;
         worker.core.observer.event(worker.id, Event::SpawnedLocal);
         if worker.wake.push() {
-            worker.core.notify(worker.id);
+            worker.notify();
         }
         Ok(())
     }
@@ -248,8 +248,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         core.lanes.push_always(core.flags(), level, task);
         worker.count += 1;
         core.observer.event(worker.id, Event::SpawnedLane { level });
-        core.notify(worker.id);
-        core.press();
+        core.notify_shared(worker.id);
         Ok(())
     }
 
@@ -276,8 +275,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
         worker.core.injector.push_always([task]);
         worker.count += 1;
         worker.core.observer.event(worker.id, Event::SpawnedGlobal);
-        worker.core.notify(worker.id);
-        worker.core.press();
+        worker.core.notify_shared(worker.id);
     }
 
     /// Whether everybody is at work: nobody sleeps who could be woken for another task.
@@ -303,7 +301,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
             .core
             .observer
             .event(worker.id, Event::Spilled { tasks });
-        worker.core.notify(worker.id);
+        worker.notify();
     }
 
     /// The worker is about to run another task in the middle of this one, instead of queueing it.
@@ -433,6 +431,7 @@ impl<T: Send, O: Observer> Active<'_, '_, T, PerWorker, O> {
     /// registers that outlive a call to the slow one.
     #[inline(always)]
     pub fn push_part(&mut self, part: T) -> Result<(Mark, bool), T> {
+        debug_assert!(!self.worker.resting, "`Worker::await_pushes` counts on it");
         let core = self.worker.core;
         let mark = self.worker.queue.owner().push_quickly(part)?;
         Ok((mark, core.must_notify()))
@@ -458,7 +457,7 @@ impl<T: Send, O: Observer> Active<'_, '_, T, PerWorker, O> {
     #[cold]
     pub fn push_part_slowly(&mut self, part: T) -> Result<Mark, T> {
         let mark = self.worker.queue.owner().push_marked(part)?;
-        self.worker.core.notify(self.worker.id);
+        self.worker.notify();
         Ok(mark)
     }
 }

@@ -315,7 +315,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             return Some((task, source));
         }
         self.core.observer.event(self.id, Event::Moved { tasks: 1 });
-        self.core.notify(self.id);
+        self.core.notify_moved(self.id);
         match self.take_injected(1) {
             Some(injected) => Some((injected, Source::Injector)),
             None => Some((self.queue.pop()?, Source::Local)),

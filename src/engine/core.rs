@@ -16,7 +16,7 @@ use crate::ground::{
     canary::{Canary, broken},
     error::{BuildError, Refused},
     padded::Padded,
-    sync::{AtomicUsize, Ordering},
+    sync::{AtomicUsize, Ordering, fence_after_rmw, fence_seq_cst},
     sys::barrier,
 };
 use std::{fmt, sync::OnceLock};
@@ -91,8 +91,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// The task, when the gate is closed or the injector full.
     pub fn inject(&self, task: T) -> Result<(), Refused<T>> {
         self.enqueue(task)?;
-        self.notify(OUTSIDE);
-        self.press();
+        self.notify_shared(OUTSIDE);
         Ok(())
     }
 
@@ -104,8 +103,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     pub fn inject_future(&self, task: T) -> Result<(), Refused<T>> {
         // Counted by the queue until `shut`, as in `enqueue`.
         self.futures.admit(task)?;
-        self.notify(OUTSIDE);
-        self.press();
+        self.notify_shared(OUTSIDE);
         Ok(())
     }
 
@@ -121,7 +119,6 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         assert!(worker < self.workers(), "no worker {worker} in this engine");
         self.enqueue(task)?;
         self.notify_near(worker);
-        self.press();
         Ok(())
     }
 
@@ -136,8 +133,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// All the tasks, when the gate is closed or they don't all fit into the injector.
     pub fn inject_batch(&self, tasks: Vec<T>) -> Result<(), Refused<Vec<T>>> {
         self.injector.admit_batch(tasks)?;
-        self.notify(OUTSIDE);
-        self.press();
+        self.notify_shared(OUTSIDE);
         Ok(())
     }
 
@@ -186,8 +182,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         }
         match self.lanes.push(self.flags(), level, task) {
             Ok(()) => {
-                self.notify(OUTSIDE);
-                self.press();
+                self.notify_shared(OUTSIDE);
                 Ok(())
             }
             Err(task) => {
@@ -233,8 +228,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// not become free.
     pub(super) fn tell_of_box(&self, by: usize, worker: usize) {
         if !self.call(by, worker) {
-            self.notify(by);
-            self.press();
+            self.notify_shared(by);
         }
     }
 
@@ -252,7 +246,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         if let Err(task) = self.posts[worker].push_mail(task) {
             // It has left: then it is anybody's.
             self.injector.push_always([task]);
-            self.notify(OUTSIDE);
+            self.notify_shared(OUTSIDE);
             return;
         }
         // Whether the worker sleeps or is about to: it looks at its mail after it has been unparked.
@@ -460,47 +454,54 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         tasks / self.present.load(Ordering::Relaxed).max(1) + 1
     }
 
-    /// Work has come: wakes somebody if nobody is on the way.
-    #[inline(always)]
-    pub(super) fn notify(&self, by: usize) {
-        if self.must_notify() {
-            self.notify_with_care(by);
+    /// A task was pushed where all workers find it: wakes a sleeper if no worker searches, and asks for
+    /// attention if all workers are busy. The push must have ended with a read-modify-write.
+    pub(super) fn notify_shared(&self, by: usize) {
+        // Pairs with the fence in `Worker::await_pushes`: either this load sees that the last search has
+        // ended, or the look after that search sees the push.
+        fence_after_rmw();
+        if self.sleep.state().wants_wake() && !broken(Canary::PushWake) {
+            let _ = self.wake_one(by);
+        }
+        self.press();
+    }
+
+    /// [`notify_shared`](Self::notify_shared) that prefers to wake `worker`.
+    fn notify_near(&self, worker: usize) {
+        // Pairs as in `notify_shared`.
+        fence_after_rmw();
+        let wanted = self.sleep.state().wants_wake() && !broken(Canary::PushWake);
+        if !(wanted && self.call(OUTSIDE, worker)) {
+            // The worker is awake or about to sleep, or pushes have counted on this call meanwhile.
+            self.notify_shared(OUTSIDE);
         }
     }
 
-    /// Whether a push that has just taken place is anybody's business.
+    /// Tasks were moved into the queue of worker `by`, which may be at rest: wakes a sleeper if no worker
+    /// searches.
+    pub(super) fn notify_moved(&self, by: usize) {
+        // Pairs with the fence in `Worker::await_pushes`, as in `notify_shared`.
+        fence_seq_cst();
+        let _ = self.wake_one(by);
+    }
+
+    /// Whether a push by a running task into its worker's own queue may have to wake a sleeper, or the worker
+    /// is asked for attention.
     #[inline(always)]
     pub(super) fn must_notify(&self) -> bool {
-        // Between the push and the look at the sleep word: one side of the barrier whose other side is
-        // a worker's that falls asleep. Where there is no such barrier, the look always asks for care.
+        // Between the push and the load of the sleep word: the light side of the barrier in
+        // `Worker::await_pushes`. Without such barriers the word always asks for care.
         barrier::pass();
         self.sleep.state().needs_care() && !broken(Canary::PushWake)
     }
 
-    #[cold]
-    pub(super) fn notify_with_care(&self, by: usize) {
-        barrier::light();
-        self.wake_one(by);
-    }
-
-    /// Work has come from outside: wakes `worker`, or else somebody, if nobody is on the way.
-    fn notify_near(&self, worker: usize) {
-        if !self.must_notify() {
-            return;
-        }
-        barrier::light();
-        let wanted = self.sleep.state().wants_wake();
-        if !(wanted && self.call(OUTSIDE, worker)) {
-            // It is awake, or about to sleep: whoever trusted in a call that came to nothing is found by this look.
-            self.wake_one(OUTSIDE);
-        }
-    }
-
-    /// Wakes a sleeper if there is one and nobody is searching.
-    pub(super) fn wake_one(&self, by: usize) {
-        if let Some(worker) = self.sleep.wake_one(self.current_core()) {
+    /// Wakes a sleeper if there is one and no worker searches. Returns whether it did.
+    pub(super) fn wake_one(&self, by: usize) -> bool {
+        let woken = self.sleep.wake_one(self.current_core());
+        if let Some(worker) = woken {
             self.unpark(by, worker);
         }
+        woken.is_some()
     }
 
     pub(super) fn current_core(&self) -> Option<u32> {

@@ -3,7 +3,7 @@
 use crate::ground::{
     canary::{Canary, broken},
     padded::Padded,
-    sync::{AtomicU64, Ordering},
+    sync::{AtomicU64, Ordering, fence_after_rmw},
 };
 use std::fmt;
 
@@ -133,6 +133,11 @@ impl Gate {
     pub fn busy(&self) -> bool {
         // Relaxed: it only has to come before this worker's own `rest` in the order of the word.
         let before = self.word.fetch_add(BUSY, Ordering::Relaxed);
+        if !broken(Canary::BusyFence) {
+            // Pairs with the fence in `Worker::await_pushes`: either that load counts this worker, or what this
+            // worker reads of the sleep word from now on is what was written before that fence.
+            fence_after_rmw();
+        }
         debug_assert!(GateState(before).busy() < BUSY_MASK as usize);
         before != 0
     }

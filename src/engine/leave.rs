@@ -25,7 +25,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         if core.has_work() {
             // Not only for what we hand on: where the queue is shared, we may have pushed tasks for
             // which nobody was woken, because we were there to run them.
-            core.notify(self.id);
+            core.notify_moved(self.id);
         }
         self.become_idle();
         core.observer.event(self.id, Event::Left { handed_on });

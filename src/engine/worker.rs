@@ -16,6 +16,7 @@ use crate::ground::{
     canary::{Canary, broken},
     rng::Rng,
     sync::{Ordering, fence_after_rmw},
+    sys::barrier,
 };
 use std::{fmt, time::Duration};
 
@@ -220,8 +221,32 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         self.quiet = false;
         self.silent = false;
         if self.queue.has_own() {
-            self.core.notify(self.id);
+            self.notify();
         }
+    }
+
+    /// A running task has pushed into the own queue: wakes a sleeper if no worker searches.
+    #[inline(always)]
+    pub(super) fn notify(&mut self) {
+        debug_assert!(!self.resting, "`Worker::await_pushes` counts on it");
+        if self.core.must_notify() {
+            self.notify_with_care();
+        }
+    }
+
+    /// The rest of [`notify`](Self::notify).
+    #[cold]
+    pub(super) fn notify_with_care(&mut self) {
+        barrier::light();
+        if self.core.wake_one(self.id) {
+            // The woken worker comes to steal.
+            self.queue.open();
+        }
+    }
+
+    /// Whether the own queue holds a task.
+    pub fn has_own(&self) -> bool {
+        self.queue.has_own()
     }
 
     fn take_oldest(&mut self) -> Option<T> {
@@ -319,7 +344,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             } => {
                 if moved > 0 && !broken(Canary::Glance) {
                     // On their way they were nowhere to be seen, and a last look may have missed them.
-                    self.core.notify(self.id);
+                    self.core.notify_moved(self.id);
                 }
                 Some((task, source_of(victim)))
             }

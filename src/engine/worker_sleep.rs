@@ -10,6 +10,7 @@ use super::{
 };
 use crate::ground::{
     canary::{Canary, broken},
+    sync::fence_after_rmw,
     sys::barrier,
 };
 use std::time::Duration;
@@ -44,15 +45,28 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             return;
         }
         if !core.has_work() {
-            // Between the end of the search and the look; pairs with the light barrier of every push.
             if !broken(Canary::PassOnFence) {
-                barrier::heavy();
+                self.await_pushes();
             }
             if !core.has_work() {
                 return;
             }
         }
-        core.wake_one(self.id);
+        let _ = core.wake_one(self.id);
+    }
+
+    /// Makes all pushes visible whose threads have not seen this worker's last change of the sleep word.
+    ///
+    /// Only running tasks push without a fence, and workers with running tasks count as busy in the gate. If no
+    /// other worker is busy, a fence is enough. It pairs with the one in `Gate::busy`: a worker that becomes busy
+    /// after the load of the gate sees the change of the sleep word. The heavy barrier pairs with the light one of
+    /// `Core::must_notify`, and the fence with those of `Core::notify_shared` and `Core::notify_moved`.
+    fn await_pushes(&self) {
+        fence_after_rmw();
+        let own = usize::from(!self.resting);
+        if self.core.gate.state().busy() > own && !broken(Canary::PushBarrier) {
+            barrier::heavy();
+        }
     }
 
     /// A worker that was woken on a core where another worker is awake, and that cannot leave the core, leaves it to
@@ -156,9 +170,8 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
 
     /// The duty of the last searcher.
     fn last_look(&self) {
-        // Between the announcement and the look; pairs with the light barrier of every push.
         if !broken(Canary::SleepFence) {
-            barrier::heavy();
+            self.await_pushes();
         }
         let core = self.core;
         let raised = core.flags().read();
@@ -166,7 +179,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             || raised.boxes() && !broken(Canary::AffineLastLook)
             || core.has_normal_work();
         if found && !broken(Canary::LastLook) {
-            core.wake_one(self.id);
+            let _ = core.wake_one(self.id);
         }
     }
 

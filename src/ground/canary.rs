@@ -47,6 +47,10 @@ pub enum Canary {
     PassOnFence = 22,
     /// A worker that stands by leaves without a word.
     StandbyLeaves = 23,
+    /// A worker that stops searching takes all pushes for visible though others are busy.
+    PushBarrier = 24,
+    /// A worker that becomes busy passes no fence.
+    BusyFence = 25,
     /// A task goes into a lane whose flag stays down.
     LaneFlag = 80,
     /// The flag of an empty lane is lowered when the lane can be filled again.

@@ -52,7 +52,6 @@ pub struct PoolBuilder {
     crew: CrewConfig,
     settings: Settings,
     idle: Tiered,
-    spin_rounds: Option<u32>,
     capacity: usize,
     task_capacity: Option<usize>,
     overflow: TaskOverflow,
@@ -73,7 +72,6 @@ impl PoolBuilder {
             crew: CrewConfig::default(),
             settings: Settings::new(0),
             idle: Tiered::default(),
-            spin_rounds: None,
             capacity: 128,
             task_capacity: None,
             overflow: TaskOverflow::default(),
@@ -255,11 +253,11 @@ impl PoolBuilder {
         self.future_workers
     }
 
-    /// How often a worker looks around in vain before it sleeps, at most (200; with a [driver](Self::driver) 0, since what it
-    /// waits for comes from outside). A worker whose sleeps are longer than some 200 µs, as a rule, looks less often.
+    /// How often a worker searches in vain before it sleeps, at most (200). A worker whose sleeps are longer than some 200 µs, as a rule, searches
+    /// less often.
     #[must_use]
     pub fn spin_rounds(mut self, rounds: u32) -> Self {
-        self.spin_rounds = Some(rounds);
+        self.idle.spin_rounds = rounds;
         self
     }
 
@@ -433,7 +431,6 @@ impl PoolBuilder {
             ));
         }
         let mut driver = self.driver.take().map(SharedDriver::new);
-        let has_driver = driver.is_some();
         let kept = Kept::new(self.future_workers, threads, &mut driver)?;
         let places = threads + GUESTS + kept.as_ref().map_or(0, Kept::workers);
         self.settings.polls = driver.is_some();
@@ -444,8 +441,6 @@ impl PoolBuilder {
             self.settings.inject_batch = 1;
         }
         self.settings.topology = Topology::flat(places);
-        let spin_rounds = if has_driver { 0 } else { self.idle.spin_rounds };
-        self.idle.spin_rounds = self.spin_rounds.unwrap_or(spin_rounds);
         self.settings.idle = Box::new(self.idle);
         self.settings.unpark = Box::new(parkers.clone());
         self.settings.current_core = Box::new(thread::core);

@@ -49,8 +49,9 @@ impl Site<'_, '_> {
 
     /// Wakes the futures of events, on this worker, which is in no task.
     pub(super) fn wake_ready(&self, ready: &mut Vec<Waker>) {
-        if self.pool().core().is_stopped() {
-            // Nothing is queued here any more.
+        if self.pool().core().is_stopped() || self.has_queued() {
+            // A stopped worker queues nothing here any more. Events that are found while earlier ones are queued
+            // here would be served before those: the worker takes its newest job first.
             return self.as_outside(|| wake_all(ready));
         }
         self.wakes.set(true);

@@ -288,6 +288,31 @@ fn canary_calm_without_a_new_word() {
     caught(Canary::CalmTag, Some(4), calm_and_reuse);
 }
 
+/// The owner has popped without a fence, opens by itself, pushes into the freed slot and pops again.
+#[test]
+fn an_owner_that_opens_shows_what_it_has_popped() {
+    model(Some(4), || {
+        let deque = Arc::new(Deque::new(Capacity::bounded(2)));
+        let mut owner = deque.owner().unwrap();
+        owner.push(1).unwrap();
+        owner.push(2).unwrap();
+        let busy = busy_side();
+        let thief = {
+            let deque = deque.clone();
+            thread::spawn(move || steal_two(&deque))
+        };
+        let mut got: Vec<_> = owner.pop().into_iter().collect();
+        owner.open();
+        owner.push(3).unwrap();
+        got.extend(owner.pop());
+        drop(busy);
+        got.extend(thief.join().unwrap());
+        got.extend(drain(&mut owner));
+        got.sort_unstable();
+        assert_eq!(got, [1, 2, 3]);
+    });
+}
+
 #[test]
 fn a_claim_can_be_shared() {
     model(long_run(1, 2), || {

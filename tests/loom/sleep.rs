@@ -6,7 +6,7 @@ use filch::{
         Capacity, Core, IdleAction, IdlePolicy, PerWorker, PerWorkerSpec, Settings, Silent, Sleep,
         Step, sleep::Announced,
     },
-    ground::canary::Canary,
+    ground::{canary::Canary, sys::barrier::model::busy_side},
 };
 use loom::{sync::Arc, thread};
 
@@ -114,10 +114,38 @@ fn spawn_against_sleep() {
     });
     std::mem::forget((busy, step));
     let (ran, _) = sleeper.join().unwrap();
+    assert_stolen(&core, ran);
+}
+
+fn assert_stolen(core: &Engine, ran: usize) {
     assert!(
         ran > 0 || core.sleep().searching() > 0 || !core.has_work(),
         "a task waits in a busy worker's deque, and the only thief sleeps"
     );
+}
+
+/// A spawner that becomes busy while the thief falls asleep, is not asked for attention, and passes no fence
+/// but its own and those that the thief's barrier makes it pass.
+fn unfenced_spawn_against_sleep() {
+    let core = core(2);
+    let mut busy = core.enter(0);
+    let side = busy_side();
+    let sleeper = {
+        let core = core.clone();
+        thread::spawn(move || until_asleep(&core, 1))
+    };
+    busy.adopt(
+        || (),
+        |mut cx| {
+            cx.spawn_local(2).unwrap();
+            // As above.
+            std::mem::forget(cx);
+        },
+    );
+    std::mem::forget(busy);
+    drop(side);
+    let (ran, _) = sleeper.join().unwrap();
+    assert_stolen(&core, ran);
 }
 
 #[test]
@@ -133,6 +161,21 @@ fn canary_spawn_without_a_look_at_the_sleepers() {
 #[test]
 fn canary_last_look_without_a_barrier() {
     caught(Canary::SleepFence, Some(3), spawn_against_sleep);
+}
+
+#[test]
+fn a_spawn_without_a_fence_wakes_a_thief() {
+    model(Some(3), unfenced_spawn_against_sleep);
+}
+
+#[test]
+fn canary_last_look_that_does_not_count_busy_workers() {
+    caught(Canary::PushBarrier, Some(3), unfenced_spawn_against_sleep);
+}
+
+#[test]
+fn canary_busy_without_a_fence() {
+    caught(Canary::BusyFence, Some(3), unfenced_spawn_against_sleep);
 }
 
 /// Two searchers fall asleep while a task comes: the last of them looks.

@@ -343,6 +343,27 @@ impl<T: Send> Owner<'_, T> {
         }
     }
 
+    /// Opens the deque for a thief that is on its way, so that it need not knock.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque, Steal};
+    ///
+    /// let deque = Deque::new(Capacity::default());
+    /// let mut owner = deque.owner().unwrap();
+    /// owner.push("task").unwrap();
+    /// owner.open();
+    /// assert!(matches!(deque.steal(), Steal::Taken("task")));
+    /// ```
+    pub fn open(&mut self) {
+        // Acquire: as in `Deque::look`.
+        let front = Front::from_raw(self.deque.front.load(Ordering::Acquire));
+        if !front.is_open() {
+            // If it fails, a thief has knocked or opened.
+            let _ = self.deque.move_front(front, front.guard().let_in());
+            self.calm.opened(front);
+        }
+    }
+
     /// Takes the oldest task.
     ///
     /// ```

@@ -142,6 +142,9 @@ pub trait Queue<T> {
         true
     }
 
+    /// A thief is on its way: what can be done to make its steal cheap is done now.
+    fn open(&mut self) {}
+
     /// The worker has tasks from now on.
     fn busy(&mut self) {}
 

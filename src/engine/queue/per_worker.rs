@@ -337,6 +337,10 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
         self.owner.oldest()
     }
 
+    fn open(&mut self) {
+        self.owner.open();
+    }
+
     fn has_own(&self) -> bool {
         !self.owner.is_empty()
     }

@@ -81,12 +81,10 @@ impl Load {
         }
         let end = start + self.window;
         let mut nanos = Vec::with_capacity(1 << 16);
-        loop {
+        // Every request is answered before the sample ends, so the server begins the next sample without a backlog.
+        let mut waiting = connections.len();
+        while waiting > 0 {
             poll.poll(&mut events, Some(PATIENCE))?;
-            let now = Instant::now();
-            if now >= end {
-                return Ok(nanos);
-            }
             if events.is_empty() {
                 return Err(ErrorKind::TimedOut.into());
             }
@@ -97,10 +95,15 @@ impl Load {
                     if now >= start && now < end {
                         nanos.push((now - connection.since).as_secs_f64() * 1e9);
                     }
-                    connection.send(self)?;
+                    if now < end {
+                        connection.send(self)?;
+                    } else {
+                        waiting -= 1;
+                    }
                 }
             }
         }
+        Ok(nanos)
     }
 }
 

@@ -48,10 +48,6 @@ fn running(load: Load, start: fn() -> SocketAddr) -> impl FnMut() -> Readings {
 
 pub(super) fn trivial(case: Case, load: Load) -> Case {
     case.system_of_many("filch", running(load, || on_filch(|pool| pool)))
-        .system_of_many(
-            "filch-spin",
-            running(load, || on_filch(|pool| pool.spin_rounds(200))),
-        )
         .system_of_many("filch-tokio", running(load, on_filch_by_tokio))
         .system_of_many("tokio", running(load, on_tokio))
         .system_of_many("smol", running(load, on_smol))
