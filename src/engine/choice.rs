@@ -257,6 +257,10 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         self.choice.turns.catch_up();
         let found = self.choose_other();
         self.choice.turns.rearm();
+        if found.is_none() && self.core.wants_attention() {
+            // While the bit is set, every push of a running task takes the slow path.
+            self.core.settle_attention();
+        }
         found
     }
 

@@ -497,6 +497,10 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     /// Wakes a sleeper if there is one and no worker searches. Returns whether it did.
     pub(super) fn wake_one(&self, by: usize) -> bool {
+        // Before the number of the core, which is a call.
+        if !self.sleep.state().wants_wake() {
+            return false;
+        }
         let woken = self.sleep.wake_one(self.current_core());
         if let Some(worker) = woken {
             self.unpark(by, worker);

@@ -12,8 +12,10 @@ use crate::ground::sync::hint;
 /// Fewer than this are few: as many as a worker takes at once.
 const FEW: usize = 64;
 
-/// How long to wait, in spin-loop hints: one to two microseconds.
-const PAUSES: u32 = 100;
+/// How long to wait, in spin-loop hints, at first and at most: one to two microseconds, and four times that.
+/// The waits grow while tasks keep coming and are still few at the end of a wait: each take costs the
+/// submitter a few cache misses, so the fewer takes the better.
+const PAUSES: (u32, u32) = (100, 400);
 
 /// A wait was worth it when so many came meanwhile.
 const WORTH: usize = 8;
@@ -29,6 +31,8 @@ pub(super) struct Gather {
     chances: u32,
     /// How many there will be after the next one in vain.
     next: u32,
+    /// The length of the next wait, in spin-loop hints.
+    pauses: u32,
 }
 
 impl Gather {
@@ -36,6 +40,7 @@ impl Gather {
         Self {
             chances: CHANCES.0,
             next: CHANCES.0,
+            pauses: PAUSES.0,
         }
     }
 
@@ -49,15 +54,19 @@ impl Gather {
             self.chances -= 1;
             return first;
         }
-        for _ in 0..PAUSES {
+        for _ in 0..self.pauses {
             hint::spin_loop();
         }
         let then = length();
         if then < first + WORTH {
             self.chances = self.next;
             self.next = (2 * self.next).min(CHANCES.1);
+            self.pauses = PAUSES.0;
         } else {
             self.next = CHANCES.0;
+            if then < FEW {
+                self.pauses = (2 * self.pauses).min(PAUSES.1);
+            }
         }
         then
     }
