@@ -18,8 +18,9 @@ const AT_ONCE: usize = 16;
 /// another, and the first would end last.
 const NESTED: u8 = 4;
 
-/// How long the injector waits for a turn while all workers are busy inside of tasks, in nanoseconds:
-/// as long as between two tasks (`crew::rounds`).
+/// How long a worker inside of a task sees tasks in the injector before it gives them a turn, in
+/// nanoseconds: as long as between two tasks (`crew::rounds`). Until then a worker that is between two
+/// tasks may take them, which delays no task that is under way.
 const TURN: u64 = 200_000;
 
 /// How many checks of [`Site::is_attention_due`] pass between two readings of the clock at most. If
@@ -30,7 +31,7 @@ thread_local! {
     /// How many served jobs are on the stack of this thread.
     static SERVED: Cell<u8> = const { Cell::new(0) };
 
-    /// When this thread last gave the injector a turn inside of a task.
+    /// When this thread gives the injector a turn inside of a task.
     static INJECTOR: Cell<InjectorClock> = const { Cell::new(InjectorClock::new()) };
 }
 
@@ -38,8 +39,8 @@ thread_local! {
 #[derive(Clone, Copy)]
 struct InjectorClock {
     looks: Looks,
-    /// The time of the last turn.
-    turn: u64,
+    /// When tasks were first seen there, or had their last turn; zero if none were there at the last check.
+    since: u64,
     /// A turn is due that has not been taken.
     due: bool,
 }
@@ -48,21 +49,28 @@ impl InjectorClock {
     const fn new() -> Self {
         Self {
             looks: Looks::new(CHECKS),
-            turn: 0,
+            since: 0,
             due: false,
         }
     }
 
-    /// Whether it is the injector's turn.
+    /// Tasks are in the injector. Whether it is their turn.
     fn check(&mut self) -> bool {
-        if !self.due && self.looks.come_by() {
-            let now = thread::nanos();
+        if !self.due && (self.since == 0 || self.looks.come_by()) {
+            let now = thread::nanos().max(1);
             self.looks.look(now);
-            if now.saturating_sub(self.turn) >= TURN {
-                (self.turn, self.due) = (now, true);
+            if self.since == 0 {
+                self.since = now;
+            } else if now.saturating_sub(self.since) >= TURN {
+                (self.since, self.due) = (now, true);
             }
         }
         self.due
+    }
+
+    /// The injector is empty.
+    fn reset(&mut self) {
+        (self.since, self.due) = (0, false);
     }
 }
 
@@ -217,7 +225,10 @@ impl Site<'_, '_> {
         if core.is_pressed() || self.active().has_boxed() {
             return true;
         }
+        let mut clock = INJECTOR.get();
         if core.injected() == 0 {
+            clock.reset();
+            INJECTOR.set(clock);
             core.settle_attention();
             return false;
         }
@@ -225,7 +236,6 @@ impl Site<'_, '_> {
         if self.is_guest() {
             return false;
         }
-        let mut clock = INJECTOR.get();
         let due = clock.check();
         INJECTOR.set(clock);
         due

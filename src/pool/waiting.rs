@@ -70,8 +70,14 @@ impl Site<'_, '_> {
                 }
                 continue;
             }
+            let nap = if others { patience.nap() } else { None };
             let job = if others {
-                if let Some(job) = self.active().take_pressing() {
+                let pressing = match nap {
+                    // The turns of the injector are for unrelated work.
+                    Some(_) => self.active().take_urgent(),
+                    None => self.active().take_pressing(),
+                };
+                if let Some(job) = pressing {
                     self.active().stop_search();
                     self.nest(job);
                     continue;
@@ -95,7 +101,7 @@ impl Site<'_, '_> {
                 }
                 continue;
             }
-            if let Some(time) = patience.nap() {
+            if let Some(time) = nap {
                 self.active().settle();
                 self.sleep_for(event, time);
                 continue;
@@ -138,7 +144,8 @@ impl Site<'_, '_> {
     /// present job has queued, or one from the queue of the worker that runs what is waited for. (To
     /// steal from the thief of one's own task is *leapfrogging*: Wagner and Calder, 1993.)
     fn run_related(&self, event: &impl Awaited, patience: &Patience) -> bool {
-        let has_own = self.active().queue().owner().is_above(self.began());
+        // A stolen job leaves the young end above the mark until the next pop.
+        let has_own = self.has_queued() && self.active().queue().owner().is_above(self.began());
         // Not at every look: it counts as a step, and other work gets its turn by steps.
         if (has_own || self.pool().core().is_pressed())
             && let Some(job) = self.active().take_pressing()

@@ -1,4 +1,4 @@
-//! A future that ticks every millisecond, beside computations that fill the machine.
+//! A future that ticks every millisecond, beside computations that fill the machine; and short waits beside long tasks.
 //!
 //! A reading is how late a tick is. Ticks that are missed are made up for, so every millisecond has one, and those that
 //! a long computation keeps waiting all count. As many jobs as there are workers run all the time: whichever ends starts
@@ -6,6 +6,7 @@
 
 mod filch;
 mod tokio;
+mod waits;
 
 use crate::{
     busy::Busy,
@@ -56,6 +57,7 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
             cases.push(case.system_of_many("rayon", rayon(load)));
         }
     }
+    cases.append(&mut waits::cases(config));
     cases
 }
 
