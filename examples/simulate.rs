@@ -145,7 +145,7 @@ fn work(options: &Options) -> Result<bool, Box<dyn Error>> {
 /// Switches a deliberate defect on, to see the simulator find it.
 #[cfg(filch_canary)]
 fn break_engine(name: &str) -> Result<(), Box<dyn Error>> {
-    use filch::ground::canary::{self, Canary};
+    use filch::base::canary::{self, Canary};
     let all = [
         Canary::GrowPublish,
         Canary::GateFlush,

@@ -98,8 +98,8 @@ fn compare(time: Duration, job: Duration) -> Result<(), BuildError> {
     show("beside jobs with checkpoints", &pool, jobs(true));
     show("beside jobs without", &pool, jobs(false));
     drop(pool);
-    let kept = Pool::builder().future_workers(1).build()?;
-    show("the same, a worker kept for it", &kept, jobs(false));
+    let dedicated = Pool::builder().future_workers(1).build()?;
+    show("the same, a worker kept for it", &dedicated, jobs(false));
     Ok(())
 }
 

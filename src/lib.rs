@@ -56,20 +56,19 @@
 //! Each uses only what is below it: [`loops`] on [`fork`](mod@fork) and [`future`] ·
 //! faces ([`executor`], [`fork`](mod@fork), [`future`], [`graph`], [`submit`](mod@submit), [`time`]) ·
 //! [`pool`] · aids ([`limit`],
-//! [`cancel`]) · drivers ([`crew`]: threads, `simulate`: virtual
-//! workers) · [`observe`] · [`engine`] · [`ground`]. `ARCHITECTURE.md` in the repository walks through
+//! [`cancel`]) · drivers ([`threads`]: threads, `simulate`: virtual
+//! workers) · [`observe`] · [`engine`] · [`base`]. `ARCHITECTURE.md` in the repository walks through
 //! them.
 
+pub mod base;
 pub mod cancel;
 mod clock;
-pub mod crew;
 pub mod engine;
 pub mod executor;
 pub mod fold;
 pub mod fork;
 pub mod future;
 pub mod graph;
-pub mod ground;
 pub mod limit;
 pub mod loops;
 pub mod observe;
@@ -80,10 +79,15 @@ pub mod rehearse;
 pub mod simulate;
 pub mod submit;
 pub mod sync;
+pub mod threads;
 pub mod time;
 
+pub use base::{
+    Driver,
+    error::{BuildError, Refused},
+    rng::Rng,
+};
 pub use cancel::{CancelReason, CancelToken};
-pub use crew::{PoolThread, TimerError, current_worker};
 pub use executor::Executor;
 pub use fold::{Fold, fold};
 pub use fork::{
@@ -92,11 +96,6 @@ pub use fork::{
 };
 pub use future::{FutureHandle, block_on, checkpoint, spawn_future};
 pub use graph::{Graph, Plan};
-pub use ground::{
-    Driver,
-    error::{BuildError, Refused},
-    rng::Rng,
-};
 pub use limit::{AcquireError, Budget, Budgets, Permit, Permits};
 pub use loops::{for_each, map, map_reduce, over, sort, sort_unstable};
 pub use pool::{Pool, PoolBuilder, TaskOverflow, waits};
@@ -106,6 +105,7 @@ pub use submit::{
     Affinity, Dependency, Priority, TaskError, TaskGroup, TaskHandle, TaskId, TaskInfo,
     current_task, is_cancelled, submit, submit_after, task,
 };
+pub use threads::{PoolThread, TimerError, current_worker};
 
 /// The examples in the README are tests too.
 #[cfg(doctest)]

@@ -17,10 +17,10 @@ use std::{
 /// The layers from the bottom up. A module names modules of lower layers and itself, nothing else;
 /// so modules of one layer don't know each other.
 const LAYERS: &[&[&str]] = &[
-    &["ground"],
+    &["base"],
     &["engine"],
     &["observe"],
-    &["crew", "simulate"],
+    &["threads", "simulate"],
     &["limit", "cancel", "clock"],
     &["pool"],
     &[
@@ -44,12 +44,12 @@ const NOT_IN_THE_ENGINE: &[&[&str]] = &[
 
 /// The files that may name atomics of `std` or of the model checker: the door, and the switch of the
 /// deliberate defects, which must work the same way under the model checker.
-const ATOMIC_FILES: &[&str] = &["src/ground/sync.rs", "src/ground/canary.rs"];
+const ATOMIC_FILES: &[&str] = &["src/base/sync.rs", "src/base/canary.rs"];
 
 /// Where threads of `std` may wait: the door, who directs rehearsals, the timer's thread, those who only ask.
-const WAITING_FILES: &str = "src/ground/thread/mod.rs src/ground/thread/directed.rs \
-    src/rehearse/mod.rs src/rehearse/director.rs src/crew/timer/mod.rs \
-    src/crew/config.rs src/simulate/stage.rs";
+const WAITING_FILES: &str = "src/base/thread/mod.rs src/base/thread/directed.rs \
+    src/rehearse/mod.rs src/rehearse/director.rs src/threads/timer/mod.rs \
+    src/threads/config.rs src/simulate/stage.rs";
 
 /// How far below the end of its comment an ordering may stand, in lines. A compare-and-swap that is
 /// formatted over several lines needs seven.
@@ -226,7 +226,7 @@ fn one_door(sources: &[Source<'_>]) -> Vec<String> {
                 || path.names[0] == "atomic_maybe_uninit"
             {
                 let problem = format!(
-                    "`{}` goes around the door; use crate::ground::sync, or name the items that \
+                    "`{}` goes around the door; use crate::base::sync, or name the items that \
                      are wanted if no atomic is",
                     path.names.join("::")
                 );
@@ -250,7 +250,7 @@ fn one_way_to_wait(sources: &[Source<'_>]) -> Vec<String> {
             .filter(|p| p.reaches(&["std"], &waits))
         {
             let names = path.names.join("::");
-            let problem = format!("`{names}` goes around the door; use crate::ground::thread");
+            let problem = format!("`{names}` goes around the door; use crate::base::thread");
             broken.push(source.at(path.line, problem));
         }
     }
@@ -840,20 +840,20 @@ mod canaries {
 
     #[test]
     fn an_upward_name_is_reported() {
-        let nested = "use crate::{\n    ground::rng::Rng,\n    crew::{self, Crew},\n};";
+        let nested = "use crate::{\n    base::rng::Rng,\n    threads::{self, ThreadGroup},\n};";
         reports(
             layers,
             &[("src/engine/a.rs", nested)],
             &[
-                ("src/engine/a.rs:3", "below `crew`"),
-                ("src/engine/a.rs:3", "below `crew`"),
+                ("src/engine/a.rs:3", "below `threads`"),
+                ("src/engine/a.rs:3", "below `threads`"),
             ],
         );
         let inline = "fn f() {\n    crate::observe::Counters::new(1);\n}";
         reports(
             layers,
-            &[("src/ground/a.rs", inline)],
-            &[("src/ground/a.rs:2", "`observe`")],
+            &[("src/base/a.rs", inline)],
+            &[("src/base/a.rs:2", "`observe`")],
         );
         let climbing = "mod inner { use super::super::super::executor::Executor; }";
         reports(
@@ -864,17 +864,20 @@ mod canaries {
         let renamed = "use crate as all;\nuse crate::*;";
         reports(
             layers,
-            &[("src/crew/mod.rs", renamed)],
+            &[("src/threads/mod.rs", renamed)],
             &[
-                ("src/crew/mod.rs:1", "whole root"),
-                ("src/crew/mod.rs:2", "whole root"),
+                ("src/threads/mod.rs:1", "whole root"),
+                ("src/threads/mod.rs:2", "whole root"),
             ],
         );
     }
 
     #[test]
     fn neighbours_and_strangers_are_reported() {
-        let driver = ("src/simulate/mod.rs", "pub(crate) use crate::crew::Crew;");
+        let driver = (
+            "src/simulate/mod.rs",
+            "pub(crate) use crate::threads::ThreadGroup;",
+        );
         reports(layers, &[driver], &[("src/simulate/mod.rs:1", "one layer")]);
         let face = (
             "src/fork/join.rs",
@@ -887,11 +890,11 @@ mod canaries {
             &[stranger],
             &[("src/util/mod.rs:1", "add it to the table LAYERS")],
         );
-        let caller = ("src/crew/mod.rs", "use crate::util::helper;");
+        let caller = ("src/threads/mod.rs", "use crate::util::helper;");
         reports(
             layers,
             &[caller],
-            &[("src/crew/mod.rs:1", "add it to the table LAYERS")],
+            &[("src/threads/mod.rs:1", "add it to the table LAYERS")],
         );
     }
 
@@ -901,18 +904,21 @@ mod canaries {
             "src/lib.rs",
             "pub use executor::{Executor, Builder as Maker};",
         );
-        let user = ("src/crew/mod.rs", "use crate::Executor;\nuse crate::Maker;");
+        let user = (
+            "src/threads/mod.rs",
+            "use crate::Executor;\nuse crate::Maker;",
+        );
         reports(
             layers,
             &[root, user],
             &[
-                ("src/crew/mod.rs:1", "`executor`"),
-                ("src/crew/mod.rs:2", "`executor`"),
+                ("src/threads/mod.rs:1", "`executor`"),
+                ("src/threads/mod.rs:2", "`executor`"),
             ],
         );
         let above = (
             "src/executor/mod.rs",
-            "use crate::{Executor, crew::Crew, executor::x};",
+            "use crate::{Executor, threads::ThreadGroup, executor::x};",
         );
         reports(layers, &[root, above], &[]);
     }
@@ -921,25 +927,25 @@ mod canaries {
     fn comments_strings_and_test_modules_are_no_names() {
         let text = r###"
             //! See [`Executor`](crate::Executor) and `crate::crew`.
-            /* use crate::crew; /* nested */ use crate::executor; */
+            /* use crate::thread_group; /* nested */ use crate::executor; */
             const A: &str = "use crate::crew; \" crate::crew";
-            const B: &str = r#"unsafe { " crate::crew }"#;
+            const B: &str = r#"unsafe { " crate::thread_group }"#;
             const C: [char; 3] = ['"', '\'', '\u{7b}'];
             fn f<'a>(x: &'a u8) -> &'a u8 { x }
             #[cfg(all(not(filch_loom), test))]
             #[rustfmt::skip]
-            mod tests { use crate::crew::Crew; use std::{thread, sync::atomic::AtomicU8}; }
+            mod tests { use crate::threads::ThreadGroup; use std::{thread, sync::atomic::AtomicU8}; }
         "###;
         let file = [("src/engine/a.rs", text)];
         reports(layers, &file, &[]);
         reports(pure_engine, &file, &[]);
         reports(one_door, &file, &[]);
         reports(|sources| fenced_unsafe(sources, &[]), &file, &[]);
-        let not_a_test = "#[cfg(any(test, loom))]\nmod a { use crate::crew::Crew; }";
+        let not_a_test = "#[cfg(any(test, loom))]\nmod a { use crate::threads::ThreadGroup; }";
         reports(
             layers,
             &[("src/engine/a.rs", not_a_test)],
-            &[("src/engine/a.rs:2", "`crew`")],
+            &[("src/engine/a.rs:2", "`threads`")],
         );
     }
 
@@ -949,7 +955,7 @@ mod canaries {
                    fn f() {\n    std::thread::yield_now();\n    println!();\n}\nuse std::io::*;";
         reports(
             pure_engine,
-            &[("src/engine/a.rs", bad), ("src/crew/a.rs", bad)],
+            &[("src/engine/a.rs", bad), ("src/threads/a.rs", bad)],
             &[
                 ("src/engine/a.rs:2", "Instant"),
                 ("src/engine/a.rs:5", "std::time"),
@@ -1007,10 +1013,10 @@ mod canaries {
         let loom = "use loom::sync::atomic::fence;\nuse atomic_maybe_uninit::AtomicMaybeUninit;";
         let files = [
             ("src/engine/a.rs", nested),
-            ("src/crew/a.rs", inline),
+            ("src/threads/a.rs", inline),
             ("src/fork/a.rs", loom),
-            ("src/ground/sync.rs", nested),
-            ("src/ground/canary.rs", nested),
+            ("src/base/sync.rs", nested),
+            ("src/base/canary.rs", nested),
             ("src/engine/deque/tests.rs", nested),
         ];
         reports(
@@ -1018,8 +1024,8 @@ mod canaries {
             &files,
             &[
                 ("src/engine/a.rs:5", "AtomicU8"),
-                ("src/crew/a.rs:1", "AtomicU8"),
-                ("src/crew/a.rs:2", "std::sync"),
+                ("src/threads/a.rs:1", "AtomicU8"),
+                ("src/threads/a.rs:2", "std::sync"),
                 ("src/fork/a.rs:1", "fence"),
                 ("src/fork/a.rs:2", "AtomicMaybeUninit"),
             ],
@@ -1044,7 +1050,7 @@ mod canaries {
             // SAFETY: `tested` exists only in tests.
         ";
         let prose = ("src/engine/a.md", "gone vanish");
-        let far = ("src/crew/b.rs", "fn gone() {}");
+        let far = ("src/threads/b.rs", "fn gone() {}");
         let missing = [
             ("src/engine/a.rs:4", "`vanish`"),
             ("src/engine/a.rs:5", "`only_in_a_comment`"),
@@ -1143,15 +1149,15 @@ mod canaries {
         let files = [
             ("src/engine/a.rs", &long[..]),
             ("src/engine/tests.rs", &long[..]),
-            ("src/crew/tests.rs", &longer[..]),
-            ("src/crew/crew.md", &long[1..]),
+            ("src/threads/tests.rs", &longer[..]),
+            ("src/threads/crew.md", &long[1..]),
         ];
         reports(
             short_files,
             &files,
             &[
                 ("src/engine/a.rs:651", "split it"),
-                ("src/crew/tests.rs:1201", "split it"),
+                ("src/threads/tests.rs:1201", "split it"),
             ],
         );
     }

@@ -223,8 +223,8 @@ fn a_guest_that_leaves_the_driver_hands_it_over() {
 
 #[test]
 fn a_worker_that_is_kept_for_futures_waits_in_the_driver() {
-    for kept in [1, 2] {
-        let (events, pool) = with_events(|pool| pool.workers(1).future_workers(kept));
+    for dedicated in [1, 2] {
+        let (events, pool) = with_events(|pool| pool.workers(1).future_workers(dedicated));
         let (sender, receiver) = mpsc::channel::<()>();
         // Takes the only other worker, and has no checkpoint.
         let long = pool.submit(move || receiver.recv());

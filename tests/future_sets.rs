@@ -253,9 +253,9 @@ fn local_futures_panic_are_aborted_and_dropped() {
         let held = Rc::new(());
         let set = LocalSet::new();
         let polls = Rc::new(Cell::new(0));
-        let kept = held.clone();
+        let dedicated = held.clone();
         let waiting = set.spawn_local(async move {
-            let _kept = kept;
+            let _kept = dedicated;
             pending::<()>().await;
         });
         set.block_on(async {

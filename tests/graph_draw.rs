@@ -95,11 +95,11 @@ fn modules_and_retained_subflows_are_clusters() {
     inner.linearize([inner.task("soap", || ()), inner.task("rinse", || ())]);
     let graph = Graph::new();
     let wash = graph.module("wash", inner.plan().unwrap());
-    let kept = graph.subflow("kept", |sub| {
+    let dedicated = graph.subflow("kept", |sub| {
         sub.task("grain", || ());
         sub.retain();
     });
-    wash.precede(kept);
+    wash.precede(dedicated);
     let before = graph.to_dot();
     assert!(before.contains("subgraph cluster_t0 {"), "{before}");
     assert!(before.contains("t0_0 -> t0_1;") && before.contains("label=\"soap\""));

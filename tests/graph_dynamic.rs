@@ -320,7 +320,7 @@ mod subflows {
     fn dropped_after_the_run_or_kept_until_the_next() {
         let drops = Drops::default();
         let graph = Graph::new();
-        let kept = drops.clone();
+        let dedicated = drops.clone();
         let gone = graph.subflow("gone", |sub| {
             let value = drops.value();
             sub.task("a", move || {
@@ -329,7 +329,7 @@ mod subflows {
         });
         let keep = graph.subflow("kept", move |sub| {
             sub.retain();
-            let value = kept.value();
+            let value = dedicated.value();
             sub.task("b", move || {
                 let _ = &value;
             });
@@ -449,9 +449,9 @@ mod modules {
     fn modules_a_hundred_thousand_deep_are_dropped_on_the_default_stack() {
         let (drops, count) = (Drops::default(), &counter());
         let innermost = Graph::new();
-        let kept = drops.value();
+        let dedicated = drops.value();
         innermost.task("innermost", move || {
-            let _kept = &kept;
+            let _kept = &dedicated;
             add(count);
         });
         let mut plan = innermost.plan().unwrap();

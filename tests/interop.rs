@@ -164,12 +164,12 @@ fn tokio_mutex_semaphore_and_notify() {
             .collect();
         tasks.into_iter().for_each(|task| task.join().unwrap());
         assert_eq!(pool.block_on(async { *count.lock().await }), 200);
-        let bell = Arc::new(Notify::new());
+        let event_count = Arc::new(Notify::new());
         let waits = pool.spawn_future({
-            let bell = bell.clone();
-            async move { bell.notified().await }
+            let event_count = event_count.clone();
+            async move { event_count.notified().await }
         });
-        bell.notify_one();
+        event_count.notify_one();
         waits.join().unwrap();
     });
 }

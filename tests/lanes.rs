@@ -5,8 +5,8 @@ mod support;
 use filch::{
     Rng,
     engine::{
-        Active, Ageing, Core, Level, Observer, PerWorker, Settings, Shared, Step, Strategy, Ticket,
-        Tiered, Unpark, Worker,
+        Ageing, Core, Level, Observer, PerWorker, RunningWorker, Settings, Shared, Step, Strategy,
+        Ticket, Tiered, Unpark, Worker,
     },
     observe::Counters,
 };
@@ -460,17 +460,19 @@ fn a_task_that_waits_takes_what_is_pressing() {
     let core = engine(1);
     core.inject(0).unwrap();
     let mut worker = core.enter(0);
-    let _ = worker.step(|_, mut cx: Active<'_, '_, u32, PerWorker, Counters>| {
-        assert_eq!(cx.take_pressing(), None);
-        cx.spawn_local(1).unwrap();
-        cx.spawn_at(Level::Low, 2).unwrap();
-        assert_eq!(cx.take_pressing(), None, "these can wait");
-        cx.spawn_for(0, 3);
-        cx.spawn_at(Level::High, 4).unwrap();
-        assert_eq!(cx.take_pressing(), Some(4));
-        assert_eq!(cx.take_pressing(), Some(3));
-        assert_eq!(cx.take_pressing(), None);
-    });
+    let _ = worker.step(
+        |_, mut cx: RunningWorker<'_, '_, u32, PerWorker, Counters>| {
+            assert_eq!(cx.take_pressing(), None);
+            cx.spawn_local(1).unwrap();
+            cx.spawn_at(Level::Low, 2).unwrap();
+            assert_eq!(cx.take_pressing(), None, "these can wait");
+            cx.spawn_for(0, 3);
+            cx.spawn_at(Level::High, 4).unwrap();
+            assert_eq!(cx.take_pressing(), Some(4));
+            assert_eq!(cx.take_pressing(), Some(3));
+            assert_eq!(cx.take_pressing(), None);
+        },
+    );
     assert_eq!(all(&mut worker), [1, 2]);
     core.close();
     assert_eq!(next(&mut worker), None);
@@ -512,7 +514,7 @@ fn drive(
     core: &Engine,
     id: usize,
     leave_after: Option<u32>,
-    mut run: impl FnMut(u32, Active<'_, '_, u32, PerWorker, Counters>),
+    mut run: impl FnMut(u32, RunningWorker<'_, '_, u32, PerWorker, Counters>),
 ) {
     let mut worker = core.enter(id);
     let mut ran = 0;

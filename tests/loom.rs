@@ -10,7 +10,7 @@
 //! more and takes minutes.
 #![cfg(filch_loom)]
 
-use filch::ground::canary::{self, Canary};
+use filch::base::canary::{self, Canary};
 use std::{
     panic::{self, AssertUnwindSafe},
     sync::{Mutex, PoisonError},
@@ -18,14 +18,14 @@ use std::{
 
 #[path = "loom/attention.rs"]
 mod attention;
-#[path = "loom/bell.rs"]
-mod bell;
 #[path = "loom/cancel.rs"]
 mod cancel;
 #[path = "loom/deque.rs"]
 mod deque;
 #[path = "loom/driver.rs"]
 mod driver;
+#[path = "loom/event_count.rs"]
+mod event_count;
 #[path = "loom/fold.rs"]
 mod fold;
 #[path = "loom/future.rs"]

@@ -147,8 +147,8 @@ fn a_pool_that_cannot_be_built_leaves_no_thread() {
         assert!(error.is_init(), "{error}");
         assert!(error.to_string().contains("no name"), "{error}");
         // Those that are kept for futures have the last numbers.
-        let kept = Pool::builder().workers(3).future_workers(1);
-        let error = kept.name(last_panics).build().unwrap_err();
+        let dedicated = Pool::builder().workers(3).future_workers(1);
+        let error = dedicated.name(last_panics).build().unwrap_err();
         assert!(error.is_init(), "{error}");
         let error = named(|worker| format!("w{worker}\0")).build().unwrap_err();
         assert!(error.is_config(), "{error}");

@@ -491,13 +491,13 @@ fn missing<R>(f: impl FnOnce() -> R) -> usize {
 #[test]
 fn a_broadcast_to_a_worker_whose_thread_was_dropped_panics() {
     within(LONG, || {
-        let mut kept = vec![];
+        let mut dedicated = vec![];
         let pool = Pool::builder()
             .workers(2)
             .build_on(|thread| match thread.worker() {
                 0 => thread::Builder::new().spawn(|| thread.run()).map(drop),
                 _ => {
-                    kept.push(thread);
+                    dedicated.push(thread);
                     Ok(())
                 }
             })
@@ -513,7 +513,7 @@ fn a_broadcast_to_a_worker_whose_thread_was_dropped_panics() {
             while calls.load(Ordering::Relaxed) == 0 {
                 thread::yield_now();
             }
-            drop(kept);
+            drop(dedicated);
             assert_eq!(waits.join().unwrap(), 1);
         });
         assert_eq!(missing(|| pool.broadcast(count)), 1);
@@ -528,11 +528,11 @@ fn a_broadcast_to_a_worker_whose_thread_was_dropped_panics() {
 #[test]
 fn without_a_thread_of_the_pool_the_caller_is_all_there_is() {
     within(LONG, || {
-        let mut kept = vec![];
+        let mut dedicated = vec![];
         let pool = Pool::builder()
             .workers(2)
             .build_on(|thread| {
-                kept.push(thread);
+                dedicated.push(thread);
                 Ok(())
             })
             .unwrap();
@@ -540,7 +540,7 @@ fn without_a_thread_of_the_pool_the_caller_is_all_there_is() {
             let waits = s.spawn(|| pool.on_worker(|| thread::current().id()));
             // Until it waits, or at least most often.
             thread::sleep(Duration::from_millis(20));
-            kept.clear();
+            dedicated.clear();
             waits.join().unwrap();
         });
         let here = thread::current().id();

@@ -7,7 +7,7 @@ mod rehearsal;
 mod support;
 
 use filch::{
-    ground::canary::{self, Canary},
+    base::canary::{self, Canary},
     rehearse::{self, Rehearsal},
 };
 use rehearsal::{

@@ -4,7 +4,7 @@
 #![cfg(all(feature = "simulate", filch_canary))]
 
 use filch::{
-    ground::canary::{self, Canary},
+    base::canary::{self, Canary},
     simulate::{Case, Oracle, Simulation},
 };
 use std::fs;

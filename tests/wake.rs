@@ -151,7 +151,7 @@ fn beside_a_busy_worker(cores: [u32; 2], then: impl FnOnce(&TestCore, usize, &mu
     let mut busy = on(0, || core.enter(0));
     core.inject(1).unwrap();
     let step = on(0, || {
-        busy.step(|_, mut active| {
+        busy.step(|_, mut running| {
             let mut others = cores.map(|at| (at, None));
             for (id, (at, slot)) in others.iter_mut().enumerate() {
                 on(*at, || {
@@ -160,7 +160,7 @@ fn beside_a_busy_worker(cores: [u32; 2], then: impl FnOnce(&TestCore, usize, &mu
                     *slot = Some((worker, ticket));
                 });
             }
-            active.spawn_local(2).unwrap();
+            running.spawn_local(2).unwrap();
             let woken = woken.take();
             assert_eq!(woken.len(), 1);
             let (at, slot) = &mut others[woken[0] - 1];
@@ -203,9 +203,9 @@ fn a_worker_that_can_leave_its_core_does_not_give_way() {
     let step = on(UNPINNED, || {
         let (mut busy, mut other) = (core.enter(0), core.enter(1));
         core.inject(1).unwrap();
-        busy.step(|_, mut active| {
+        busy.step(|_, mut running| {
             let (ticket, _) = fall_asleep(&mut other);
-            active.spawn_local(2).unwrap();
+            running.spawn_local(2).unwrap();
             assert_eq!(woken.take(), [1]);
             other.resume(ticket);
             assert!(!other.stands_by());
@@ -236,10 +236,10 @@ fn a_worker_that_falls_asleep_on_a_core_of_its_own_is_woken_though_another_stand
     let mut busy = on(0, || core.enter(0));
     core.inject(1).unwrap();
     let step = on(0, || {
-        busy.step(|_, mut active| {
+        busy.step(|_, mut running| {
             let mut standby = core.enter(1);
             let (ticket, _) = fall_asleep(&mut standby);
-            active.spawn_local(2).unwrap();
+            running.spawn_local(2).unwrap();
             assert_eq!(woken.take(), [1]);
             standby.resume(ticket);
             assert!(standby.stands_by());
@@ -250,7 +250,7 @@ fn a_worker_that_falls_asleep_on_a_core_of_its_own_is_woken_though_another_stand
                 assert_eq!(run_one(&mut late).0, 2);
                 let (_ticket, _) = fall_asleep(&mut late);
                 assert!(core.sleep().wants_wake(), "{:?}", core.sleep());
-                on(0, || active.spawn_local(3).unwrap());
+                on(0, || running.spawn_local(3).unwrap());
                 assert_eq!(woken.take(), [2]);
             });
         })

@@ -1,6 +1,6 @@
 //! The functions whose machine code `hotpath.sh` looks at.
 
-use filch::engine::{Active, Capacity, Core, Deque, Owner, PerWorker, Settings, Silent};
+use filch::engine::{Capacity, Core, Deque, Owner, PerWorker, RunningWorker, Settings, Silent};
 use std::{
     hint::black_box,
     sync::atomic::{AtomicU64, Ordering, fence},
@@ -15,7 +15,10 @@ fn probe_push_pop(owner: &mut Owner<'_, u64>, task: u64) -> Option<u64> {
 
 /// A spawn by a task that is running: the push, the count, and the look whether somebody sleeps.
 #[inline(never)]
-fn probe_spawn_local(active: &mut Active<'_, '_, u64, PerWorker, Silent>, task: u64) -> bool {
+fn probe_spawn_local(
+    active: &mut RunningWorker<'_, '_, u64, PerWorker, Silent>,
+    task: u64,
+) -> bool {
     active.spawn_local(task).is_ok()
 }
 

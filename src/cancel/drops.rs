@@ -4,7 +4,7 @@
 //! dropped while this thread drops the listeners of another one leaves its own to that outermost drop.
 
 use super::{list::List, listener::Listener};
-use crate::ground::unwind;
+use crate::base::unwind;
 use std::cell::RefCell;
 
 type Lists = Vec<List<Listener>>;

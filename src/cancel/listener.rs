@@ -1,7 +1,7 @@
 //! Who is told that a node is cancelled.
 
 use super::CancelReason;
-use crate::ground::unwind;
+use crate::base::unwind;
 use std::{
     sync::{Arc, Weak},
     task::Waker,

@@ -7,12 +7,12 @@ use super::{
     state::State,
 };
 use crate::{
-    crew::timer::{Timer, TimerError, TimerHandle},
-    ground::{
+    base::{
         canary::{Canary, broken},
         sync::{Condvar, Mutex, MutexGuard},
         thread, unwind,
     },
+    threads::timer::{Timer, TimerError, TimerHandle},
 };
 use std::{
     sync::{Arc, PoisonError, Weak},

@@ -1,6 +1,6 @@
 //! The word of a node: whether it is cancelled, and why.
 
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     sync::{AtomicU8, Ordering},
 };

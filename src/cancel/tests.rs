@@ -1,5 +1,5 @@
 use super::{CancelReason, CancelToken, OnCancel};
-use crate::crew::timer::Timer;
+use crate::threads::timer::Timer;
 use std::{
     sync::{
         Arc, Mutex, Weak,
@@ -12,7 +12,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// What tells whether the entry of the token's deadline is in the timer.
 fn witness(token: &CancelToken) -> impl Fn() -> bool + use<> {
-    let deadline = |handle: Option<&crate::crew::timer::TimerHandle>| {
+    let deadline = |handle: Option<&crate::threads::timer::TimerHandle>| {
         let handle = handle.expect("there is a deadline");
         assert!(handle.is_pending());
         handle.witness()

@@ -6,7 +6,7 @@ use super::{
     listener::{Listener, OnCancel},
     node::Node,
 };
-use crate::crew::TimerError;
+use crate::threads::TimerError;
 use std::{
     fmt,
     sync::{Arc, Weak},

@@ -1,7 +1,7 @@
 //! Times that come again and again.
 
 use super::Sleep;
-use crate::ground::canary::{Canary, broken};
+use crate::base::canary::{Canary, broken};
 use std::{
     fmt,
     future::poll_fn,

@@ -15,7 +15,7 @@ pub use paused::PausedClock;
 pub use sleep::Sleep;
 pub use timeout::{Elapsed, Timeout};
 
-use crate::crew::timer::{Alarm, Ticket, Timer};
+use crate::threads::timer::{Alarm, Ticket, Timer};
 use paused::Paused;
 use std::{
     fmt,

@@ -2,8 +2,8 @@
 
 use super::Clock;
 use crate::{
-    crew::timer::{Alarm, Alarms, Ticket, renew},
-    ground::canary::{Canary, broken},
+    base::canary::{Canary, broken},
+    threads::timer::{Alarm, Alarms, Ticket, renew},
 };
 use std::{
     fmt,

@@ -2,11 +2,11 @@
 
 use super::Clock;
 use crate::{
-    crew::timer::{Alarm, Ticket},
-    ground::{
+    base::{
         canary::{Canary, broken},
         unwind,
     },
+    threads::timer::{Alarm, Ticket},
 };
 use std::{
     fmt,

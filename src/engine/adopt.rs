@@ -1,9 +1,9 @@
 //! Threads that are in the middle of something when they become workers.
 
 use super::{
-    active::Active,
     event::Observer,
     queue::Strategy,
+    running::RunningWorker,
     worker::{Phase, Worker},
 };
 
@@ -16,7 +16,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     pub fn adopt<R>(
         &mut self,
         mut wait: impl FnMut(),
-        f: impl FnOnce(Active<'_, 'c, T, Q, O>) -> R,
+        f: impl FnOnce(RunningWorker<'_, 'c, T, Q, O>) -> R,
     ) -> R {
         debug_assert_eq!(self.phase, Phase::Active, "not in the middle of a search");
         if self.idle && !self.become_busy() {
@@ -25,7 +25,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             }
         }
         self.count += 1;
-        f(Active { worker: self })
+        f(RunningWorker { worker: self })
     }
 
     /// [`adopt`](Self::adopt) for a worker between two steps, whatever it was about to do: it searches no
@@ -33,7 +33,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     pub fn interrupt<R>(
         &mut self,
         wait: impl FnMut(),
-        f: impl FnOnce(Active<'_, 'c, T, Q, O>) -> R,
+        f: impl FnOnce(RunningWorker<'_, 'c, T, Q, O>) -> R,
     ) -> R {
         self.leave_search();
         self.adopt(wait, f)
@@ -41,17 +41,17 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
 
     /// [`adopt`](Self::adopt) for a thread that is a worker for as long as the returned value is not dropped. While it does
     /// something else, others take what is in its queue.
-    pub fn stay<'w>(&'w mut self) -> Active<'w, 'c, T, Q, O> {
+    pub fn stay<'w>(&'w mut self) -> RunningWorker<'w, 'c, T, Q, O> {
         debug_assert!(
             self.idle && self.phase == Phase::Active,
             "it has just entered"
         );
         let _ = self.become_busy();
         self.count += 1;
-        Active { worker: self }
+        RunningWorker { worker: self }
     }
 
-    /// See [`Active::retire`].
+    /// See [`RunningWorker::retire`].
     pub(super) fn retire(&mut self) {
         self.count -= 1;
         let verdict = self.rest();

@@ -1,7 +1,7 @@
 //! Busy workers are asked to serve work that is not in their own queues; `sleep.md` has the protocol.
 
 use super::{core::Core, event::Observer, lanes::Level, queue::Strategy};
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     sync::fence_after_rmw,
 };

@@ -6,7 +6,7 @@ use super::{
     queue::{Queue, Strategy},
     worker::Worker,
 };
-use crate::ground::canary::{Canary, broken};
+use crate::base::canary::{Canary, broken};
 use std::mem;
 
 /// How many tasks from outside come at a turn, if tasks are short.
@@ -608,14 +608,14 @@ mod tests {
         }
         core.inject(0).unwrap();
         let mut order = Vec::new();
-        let _ran = busy.step(|_, mut active| {
+        let _ran = busy.step(|_, mut running| {
             assert!(
                 matches!(thief.step(|_, _| ()), Step::Idle(_)),
                 "it searches"
             );
-            active.queue().set_one_by_one(victim_wishes);
-            active.spawn_local(1).unwrap();
-            active.spawn_local(2).unwrap();
+            running.queue().set_one_by_one(victim_wishes);
+            running.spawn_local(1).unwrap();
+            running.spawn_local(2).unwrap();
             core.observer().armed.store(true, Relaxed);
             while order.len() < 3 {
                 let _step = thief.step(|task, _| order.push(task));

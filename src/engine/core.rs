@@ -12,7 +12,7 @@ use super::{
     victims::Victims,
     worker::Worker,
 };
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     error::{BuildError, Refused},
     padded::Padded,

@@ -1,6 +1,6 @@
 #![doc = include_str!("gate.md")]
 
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     padded::Padded,
     sync::{AtomicU64, Ordering, fence_after_rmw},

@@ -7,7 +7,7 @@
 //! not tried again for a while: a thread that submits one task, waits for it and submits the next must not
 //! be kept waiting (`docs/decisions/0009-submitted-tasks.md`).
 
-use crate::ground::sync::hint;
+use crate::base::sync::hint;
 
 /// Fewer than this are few: as many as a worker takes at once.
 const FEW: usize = 64;

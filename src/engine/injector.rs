@@ -1,7 +1,7 @@
 #![doc = include_str!("injector.md")]
 
 use super::locked::weed;
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     error::Refused,
     padded::Padded,

@@ -7,7 +7,7 @@ use super::{
 };
 
 impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
-    /// [`Active::take_pressing`], when a flag is up.
+    /// [`RunningWorker::take_pressing`], when a flag is up.
     #[cold]
     pub(super) fn take_inside(&mut self) -> Option<T> {
         if self.phase != Phase::Active || self.idle {
@@ -21,7 +21,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         Some(task)
     }
 
-    /// [`Active::take_urgent`].
+    /// [`RunningWorker::take_urgent`].
     pub(super) fn take_urgent_inside(&mut self) -> Option<T> {
         if self.phase != Phase::Active || self.idle {
             return None; // as above
@@ -31,7 +31,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         Some(task)
     }
 
-    /// [`Active::take_injected`].
+    /// [`RunningWorker::take_injected`].
     pub(super) fn take_injected_inside(&mut self) -> Option<T> {
         if self.phase != Phase::Active || self.idle {
             return None; // as above
@@ -41,7 +41,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         Some(task)
     }
 
-    /// [`Active::take_boxed`].
+    /// [`RunningWorker::take_boxed`].
     pub(super) fn take_boxed_inside(&mut self) -> Option<T> {
         if self.phase != Phase::Active || self.idle {
             return None; // as above

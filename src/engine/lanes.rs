@@ -1,7 +1,7 @@
 #![doc = include_str!("lanes.md")]
 
 use super::locked::LockedQueue;
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     sync::{AtomicBool, AtomicU64, Ordering},
 };

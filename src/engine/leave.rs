@@ -1,12 +1,12 @@
 //! How a worker leaves: what waits for it is handed on.
 
 use super::{
-    active::Active,
     event::{Event, Observer},
     queue::{Queue, Strategy},
+    running::RunningWorker,
     worker::Worker,
 };
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     sync::Ordering,
 };
@@ -43,7 +43,7 @@ impl<T: Send, Q: Strategy, O: Observer> Drop for Worker<'_, T, Q, O> {
     }
 }
 
-impl<T: Send, Q: Strategy, O: Observer> Active<'_, '_, T, Q, O> {
+impl<T: Send, Q: Strategy, O: Observer> RunningWorker<'_, '_, T, Q, O> {
     /// The task of [`Worker::stay`] is finished, and the worker leaves, as when it is dropped. For
     /// a worker that is never dropped: to be called once, as the last thing that is done with it,
     /// and not after [`retire`](Self::retire).

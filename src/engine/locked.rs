@@ -5,7 +5,7 @@
 //! emptiness reads the length and takes no lock. The [`Injector`](super::Injector) is the queue for
 //! producers that push at the same time.
 
-use crate::ground::{
+use crate::base::{
     padded::Padded,
     sync::{AtomicUsize, Mutex, MutexGuard, Ordering},
 };

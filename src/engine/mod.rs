@@ -39,7 +39,6 @@
 //! # Ok::<(), filch::BuildError>(())
 //! ```
 
-mod active;
 mod adopt;
 mod attention;
 mod choice;
@@ -56,6 +55,7 @@ mod leave;
 mod locked;
 mod post;
 pub mod queue;
+mod running;
 mod settings;
 pub mod sleep;
 mod victims;
@@ -63,7 +63,6 @@ mod worker;
 mod worker_cores;
 mod worker_sleep;
 
-pub use active::Active;
 pub use core::Core;
 pub use deque::{Capacity, Deque, Mark, Owner, Retract, Steal};
 pub use event::{Event, OUTSIDE, Observer, Silent, Source};
@@ -73,6 +72,7 @@ pub use injector::{Injector, Take};
 pub use lanes::{Ageing, Level};
 pub use queue::{Acquired, Hunt, PerWorker, PerWorkerSpec, Queue, Shared, SharedSpec, Strategy};
 pub(crate) use queue::{FAST_STEPS, STEPS};
+pub use running::RunningWorker;
 pub use settings::{Settings, Unpark};
 pub use sleep::Sleep;
 pub use victims::{Topology, Victims};

@@ -5,7 +5,7 @@
 //! may put anything into the box: what is meant for a worker that is not there is for anybody.
 
 use super::{lanes::Flags, locked::weed};
-use crate::ground::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::base::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use std::{collections::VecDeque, fmt, sync::PoisonError};
 
 pub(super) struct Post<T> {

@@ -6,7 +6,7 @@ use super::{
     sleep::MAX_WORKERS,
     victims::Topology,
 };
-use crate::ground::error::BuildError;
+use crate::base::error::BuildError;
 use std::fmt;
 
 /// Wakes a worker that sleeps after [`Step::Park`](super::Step::Park).

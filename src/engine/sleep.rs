@@ -1,7 +1,7 @@
 #![doc = include_str!("sleep.md")]
 
 use super::{lanes::Flags, worker_cores::WorkerCores};
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     padded::Padded,
     sync::{AtomicU8, AtomicU32, AtomicU64, Ordering, hint},

@@ -1,6 +1,6 @@
 //! In which order a worker visits its victims.
 
-use crate::ground::rng::Rng;
+use crate::base::rng::Rng;
 use std::sync::Arc;
 
 /// How far workers are from each other: near victims are visited first.

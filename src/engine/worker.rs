@@ -1,7 +1,6 @@
 //! One worker, and its one step.
 
 use super::{
-    active::Active,
     choice::{Choice, Found, source_of},
     core::Core,
     event::{Event, Observer, Source},
@@ -10,9 +9,10 @@ use super::{
     injector::Take,
     lanes::Level,
     queue::{Acquired, Hunt, Queue, Strategy},
+    running::RunningWorker,
     victims::Victims,
 };
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     rng::Rng,
     sync::{Ordering, fence_after_rmw},
@@ -101,7 +101,7 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) shuffled: bool,
     /// The newest task of the own queue, which was the only one, is to be run next, and nobody was told of it.
     pub(super) quiet: bool,
-    /// There may be tasks in the own queue that were [spawned silently](Active::spawn_silently).
+    /// There may be tasks in the own queue that were [spawned silently](RunningWorker::spawn_silently).
     pub(super) silent: bool,
     /// It has returned [`IdleAction::Poll`] since it last found a task.
     polled: bool,
@@ -167,7 +167,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     /// first; then those of the injector, in a batch (now and then the other way round); then those of others, and
     /// when there is nothing else, the Low ones.
     #[inline]
-    pub fn step(&mut self, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) -> Step {
+    pub fn step(&mut self, run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>)) -> Step {
         if self.core.sleep.state().stopped() {
             return Step::Exit;
         }
@@ -177,7 +177,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     /// A step that takes place even when the workers have been sent home: for a task that still waits for
     /// others then. [`Step::Exit`] means that there is nothing to do at the moment.
     #[inline]
-    pub fn step_late(&mut self, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) -> Step {
+    pub fn step_late(&mut self, run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>)) -> Step {
         if self.phase == Phase::Active {
             let turn = self.choice.turns.tick();
             let raised = self.core.flags().read();
@@ -260,7 +260,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
 
     /// A step of a worker that has nothing in its own queue.
     #[inline(never)]
-    fn step_idle(&mut self, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) -> Step {
+    fn step_idle(&mut self, run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>)) -> Step {
         match self.look_around() {
             Ok((task, source)) => {
                 self.run(task, source, run);
@@ -516,7 +516,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     }
 
     #[inline(always)]
-    fn run(&mut self, task: T, source: Source, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) {
+    fn run(
+        &mut self,
+        task: T,
+        source: Source,
+        run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>),
+    ) {
         if self.idle {
             // Its task is in flight, so the work is not finished.
             let _ = self.become_busy();
@@ -526,7 +531,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         }
         self.core.observer.event(self.id, Event::Started { source });
         self.wake.pop();
-        run(task, Active { worker: self });
+        run(task, RunningWorker { worker: self });
     }
 }
 

@@ -4,7 +4,7 @@
 //! may be blocked in a system call. The system of core numbers comes from the driver
 //! ([`Settings::current_core`](super::Settings::current_core)); where there is none, nothing is known here.
 
-use crate::ground::sync::{AtomicU32, Ordering};
+use crate::base::sync::{AtomicU32, Ordering};
 
 /// The most workers that are looked at for one wake, which costs microseconds anyway: eight cache lines.
 const SCANNED: usize = 128;

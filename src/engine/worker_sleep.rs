@@ -8,7 +8,7 @@ use super::{
     sleep::{Announced, Awake},
     worker::{Phase, Step, Ticket, Worker},
 };
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     sync::fence_after_rmw,
     sys::barrier,

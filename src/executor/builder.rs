@@ -2,13 +2,13 @@
 
 use super::{Context, Executor, Inner, Listeners, Panics};
 use crate::{
-    crew::{Crew, CrewConfig, Parkers, Work, thread_settings},
+    base::{error::BuildError, thread, unwind::Payload},
     engine::{
-        Active, Core, IdlePolicy, Observer, PerWorker, Settings, Silent, Strategy, Tiered,
+        Core, IdlePolicy, Observer, PerWorker, RunningWorker, Settings, Silent, Strategy, Tiered,
         Topology, WakePolicy,
     },
-    ground::{error::BuildError, thread, unwind::Payload},
     observe::Counters,
+    threads::{Parkers, ThreadConfig, ThreadGroup, Work, thread_settings},
 };
 use std::{
     fmt,
@@ -75,7 +75,7 @@ pub enum Overflow {
 /// # drop(executor);
 /// ```
 pub struct Builder<T, Q: Strategy = PerWorker, O = Silent> {
-    crew: CrewConfig,
+    thread_config: ThreadConfig,
     settings: Settings,
     idle: Tiered,
     custom_idle: Option<Box<dyn IdlePolicy>>,
@@ -90,7 +90,7 @@ pub struct Builder<T, Q: Strategy = PerWorker, O = Silent> {
 impl<T> Builder<T> {
     pub(super) fn new() -> Self {
         Self {
-            crew: CrewConfig::default(),
+            thread_config: ThreadConfig::default(),
             settings: Settings::new(0),
             idle: Tiered::default(),
             custom_idle: None,
@@ -109,7 +109,7 @@ impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
     /// core that the process may use.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
-        self.crew.workers = Some(workers);
+        self.thread_config.workers = Some(workers);
         self
     }
 
@@ -212,7 +212,7 @@ impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
     #[must_use]
     pub fn strategy<R: Strategy>(self, spec: R::Spec) -> Builder<T, R, O> {
         Builder {
-            crew: self.crew,
+            thread_config: self.thread_config,
             settings: self.settings,
             idle: self.idle,
             custom_idle: self.custom_idle,
@@ -229,7 +229,7 @@ impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
     #[must_use]
     pub fn observer<P: Observer>(self, observer: P) -> Builder<T, Q, P> {
         Builder {
-            crew: self.crew,
+            thread_config: self.thread_config,
             settings: self.settings,
             idle: self.idle,
             custom_idle: self.custom_idle,
@@ -259,7 +259,7 @@ impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
         I: Fn(usize) -> S + Send + Sync + 'static,
         R: for<'w, 'c> Fn(T, &mut Context<'w, 'c, T, S, Q, O>) + Send + Sync + 'static,
     {
-        let workers = self.crew.workers()?;
+        let workers = self.thread_config.workers()?;
         let parkers = Arc::new(Parkers::new(workers));
         self.settings.workers = workers;
         self.settings.unpark = Box::new(parkers.clone());
@@ -287,10 +287,11 @@ impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
             overflow: self.overflow,
             tasks: PhantomData,
         });
-        let crew = Crew::start(workers, &self.crew, &core, &parkers, &work)?;
+        let thread_group =
+            ThreadGroup::start(workers, &self.thread_config, &core, &parkers, &work)?;
         Ok(Executor {
             inner,
-            crew: Some(crew),
+            thread_group: Some(thread_group),
         })
     }
 }
@@ -298,7 +299,7 @@ impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
 impl<T, Q: Strategy, O> fmt::Debug for Builder<T, Q, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
-            .field("crew", &self.crew)
+            .field("threads", &self.thread_config)
             .field("idle", &self.idle)
             .field("overflow", &self.overflow)
             .finish_non_exhaustive()
@@ -328,9 +329,9 @@ where
     }
 
     #[inline(always)]
-    fn run(&self, task: T, active: Active<'_, '_, T, Q, Listeners<O>>, scratch: &mut S) {
+    fn run(&self, task: T, running: RunningWorker<'_, '_, T, Q, Listeners<O>>, scratch: &mut S) {
         let mut context = Context {
-            active,
+            running,
             scratch,
             inner: &self.inner,
             runner: &self.runner,

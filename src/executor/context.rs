@@ -2,8 +2,8 @@
 
 use super::{Handle, Inner, Listeners, Overflow, builder::Runner};
 use crate::{
-    engine::{Active, Observer, PerWorker, Silent, Strategy},
-    ground::{error::Refused, rng::Rng, unwind},
+    base::{error::Refused, rng::Rng, unwind},
+    engine::{Observer, PerWorker, RunningWorker, Silent, Strategy},
     observe::WorkerMetrics,
 };
 use std::{fmt, sync::Arc};
@@ -31,7 +31,7 @@ const INLINE_DEPTH: u32 = 64;
 /// assert_eq!(executor.join().scratch, [[3, 2, 1, 0]]);
 /// ```
 pub struct Context<'w, 'c, T: Send, S, Q: Strategy = PerWorker, O: Observer = Silent> {
-    pub(super) active: Active<'w, 'c, T, Q, Listeners<O>>,
+    pub(super) running: RunningWorker<'w, 'c, T, Q, Listeners<O>>,
     pub(super) scratch: &'w mut S,
     pub(super) inner: &'w Arc<Inner<T, Q, O>>,
     pub(super) runner: &'w Runner<T, S, Q, O>,
@@ -43,7 +43,7 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     /// The worker's number, from zero.
     #[must_use]
     pub fn id(&self) -> usize {
-        self.active.id()
+        self.running.id()
     }
 
     /// The worker's own scratch value.
@@ -53,7 +53,7 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
 
     /// The worker's own random generator: the same seed gives the same numbers.
     pub fn rng(&mut self) -> &mut Rng {
-        self.active.rng()
+        self.running.rng()
     }
 
     /// What this worker has done so far.
@@ -69,7 +69,7 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     /// ```
     #[must_use]
     pub fn metrics(&self) -> WorkerMetrics {
-        self.active.core().observer().0.worker(self.id())
+        self.running.core().observer().0.worker(self.id())
     }
 
     /// Spawns a task into this worker's own queue: the cheapest way, and the data is warm. It runs
@@ -77,7 +77,7 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     /// the [`Overflow`] policy applies.
     #[inline(always)]
     pub fn spawn_local(&mut self, task: T) {
-        if let Err(task) = self.active.spawn_local(task) {
+        if let Err(task) = self.running.spawn_local(task) {
             self.overflow(task);
         }
     }
@@ -88,7 +88,7 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     /// The task, when the queue is bounded and full.
     #[inline]
     pub fn try_spawn_local(&mut self, task: T) -> Result<(), Refused<T>> {
-        self.active.spawn_local(task).map_err(Refused::full)
+        self.running.spawn_local(task).map_err(Refused::full)
     }
 
     /// Spawns a task into the queue that all workers take from, behind those that this worker has
@@ -96,7 +96,7 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     /// Never refused, also when the injector is bounded: a worker that waited for room would wait
     /// for itself.
     pub fn spawn_global(&mut self, task: T) {
-        self.active.spawn_global(task);
+        self.running.spawn_global(task);
     }
 
     /// Goes on with `rest` later, and lets an older task run first.
@@ -128,7 +128,7 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     /// ```
     pub fn yield_now(&mut self, rest: T) {
         self.spawn_local(rest);
-        self.active.yield_to_older();
+        self.running.yield_to_older();
     }
 
     /// Whether any task is waiting for a worker, here or elsewhere: what
@@ -151,7 +151,7 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     /// ```
     #[must_use]
     pub fn work_waiting(&self) -> bool {
-        self.active.core().has_work()
+        self.running.core().has_work()
     }
 
     /// A handle to this executor, to spawn from other threads.
@@ -165,18 +165,18 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
         match self.overflow {
             Overflow::Inline if self.depth < INLINE_DEPTH => {
                 self.depth += 1;
-                self.active.begin_inline();
+                self.running.begin_inline();
                 self.run(task);
-                self.active.end_inline();
+                self.running.end_inline();
                 self.depth -= 1;
             }
             Overflow::Spill => {
-                self.active.spill();
-                if let Err(task) = self.active.spawn_local(task) {
-                    self.active.spawn_global(task);
+                self.running.spill();
+                if let Err(task) = self.running.spawn_local(task) {
+                    self.running.spawn_global(task);
                 }
             }
-            Overflow::Inline => self.active.spawn_global(task),
+            Overflow::Inline => self.running.spawn_global(task),
         }
     }
     /// Runs a task; a panic in it is recorded and goes no further.
@@ -191,7 +191,7 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
         R: for<'a, 'b> Fn(T, &mut Context<'a, 'b, T, S, Q, O>) + ?Sized,
     {
         if let Err(payload) = unwind::contain(|| runner(task, self)) {
-            self.inner.panicked(self.active.id(), payload);
+            self.inner.panicked(self.running.id(), payload);
         }
     }
 }

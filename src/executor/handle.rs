@@ -2,8 +2,8 @@
 
 use super::{Inner, Metrics};
 use crate::{
+    base::error::Refused,
     engine::{Observer, PerWorker, Silent, Strategy},
-    ground::error::Refused,
 };
 use std::{fmt, sync::Arc};
 

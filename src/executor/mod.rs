@@ -54,14 +54,14 @@ pub use handle::Handle;
 pub use yields::{Adaptive, Always, EveryN, Never, PerPhase, YieldPolicy};
 
 use crate::{
-    crew::{Crew, is_thread_of},
-    engine::{Core, Observer, PerWorker, Silent, Strategy},
-    ground::{
+    base::{
         error::Refused,
         thread,
         unwind::{self, Payload},
     },
+    engine::{Core, Observer, PerWorker, Silent, Strategy},
     observe::{Counters, Metrics},
+    threads::{ThreadGroup, is_thread_of},
 };
 use std::{
     fmt,
@@ -96,7 +96,7 @@ where
     O: Observer + Send + Sync + 'static,
 {
     inner: Arc<Inner<T, Q, O>>,
-    crew: Option<Crew<S>>,
+    thread_group: Option<ThreadGroup<S>>,
 }
 
 /// What an executor leaves behind.
@@ -276,8 +276,8 @@ where
             !self.is_own_worker(),
             "a worker cannot wait for its own executor; do it from another thread"
         );
-        let crew = self.crew.take().expect("only joined once");
-        let scratch = crew.join();
+        let thread_group = self.thread_group.take().expect("only joined once");
+        let scratch = thread_group.join();
         let outcome = Outcome {
             abandoned: self.inner.core.abandoned(thread::yield_now),
             metrics: self.inner.metrics(),
@@ -314,10 +314,10 @@ where
     fn drop(&mut self) {
         self.inner.core.close();
         let own = self.is_own_worker();
-        if let Some(crew) = self.crew.take()
+        if let Some(thread_group) = self.thread_group.take()
             && !own
         {
-            drop(crew.join());
+            drop(thread_group.join());
         }
     }
 }

@@ -5,7 +5,7 @@ use super::{
     family::{Family, Place},
     team::{Common, Link, Team},
 };
-use crate::{engine::WakePolicy, ground::unwind, pool::site::Site};
+use crate::{base::unwind, engine::WakePolicy, pool::context::WorkerContext};
 use std::{
     marker::PhantomData,
     mem,
@@ -36,17 +36,21 @@ impl<F: Fold, S: Scheme> Common for Shared<F, S> {
 }
 
 /// Folds the tree below `root`.
-pub(super) fn fold<F: Fold, S: Scheme>(site: &Site<'_, '_>, fold: F, root: F::Node) -> F::Result {
+pub(super) fn fold<F: Fold, S: Scheme>(
+    context: &WorkerContext<'_, '_>,
+    fold: F,
+    root: F::Node,
+) -> F::Result {
     let make = |team| Shared::<F, S> {
         team,
         fold,
         result: Mutex::new(None),
         scheme: PhantomData,
     };
-    let shared = Team::gather(site, make, |shared| {
+    let shared = Team::gather(context, make, |shared| {
         let link = Link::new(shared);
-        visit(&link, site, Place::root(), root);
-        link.done(site);
+        visit(&link, context, Place::root(), root);
+        link.done(context);
     });
     let result = shared.result.into_inner();
     result
@@ -58,7 +62,7 @@ pub(super) fn fold<F: Fold, S: Scheme>(site: &Site<'_, '_>, fold: F, root: F::No
 /// own. The caller counts it as done.
 fn visit<F: Fold, S: Scheme>(
     link: &Link<Shared<F, S>>,
-    site: &Site<'_, '_>,
+    context: &WorkerContext<'_, '_>,
     place: Place<F>,
     node: F::Node,
 ) {
@@ -66,14 +70,14 @@ fn visit<F: Fold, S: Scheme>(
     let team = &shared.team;
     if team.has_failed() {
         unwind::discard((place, node));
-    } else if let Err(payload) = unwind::contain(|| walk(link, site, place, node)) {
-        team.fail(site, payload);
+    } else if let Err(payload) = unwind::contain(|| walk(link, context, place, node)) {
+        team.fail(context, payload);
     }
 }
 
 fn walk<F: Fold, S: Scheme>(
     link: &Link<Shared<F, S>>,
-    site: &Site<'_, '_>,
+    context: &WorkerContext<'_, '_>,
     mut place: Place<F>,
     mut node: F::Node,
 ) {
@@ -92,16 +96,16 @@ fn walk<F: Fold, S: Scheme>(
         // The last one first: this worker goes on with the first, and takes the newest then.
         for (at, child) in others.into_iter().enumerate().rev() {
             let place = Family::place(&family, at + 1);
-            let task = move |link: &Link<Shared<F, S>>, site: &Site<'_, '_>| {
-                visit(link, site, place, child);
+            let task = move |link: &Link<Shared<F, S>>, context: &WorkerContext<'_, '_>| {
+                visit(link, context, place, child);
             };
             let due = !S::SHARED && team.is_due(S::WAKE, mem::take(&mut first_push));
-            Team::spawn(link, site, task, S::SHARED, due);
+            Team::spawn(link, context, task, S::SHARED, due);
         }
         // Whatever the policy: nobody finds what is in that queue without an invitation, and this worker may be in the
         // first child for long. There is one at a time, so this wakes few.
         if S::SHARED && has_others {
-            team.invite(site);
+            team.invite(context);
         }
         place = Family::place(&family, 0);
         node = first;

@@ -1,7 +1,7 @@
 //! What was folded where, and when: for looking at, and for small trees.
 
 use super::{Fold, Plan, Strategy};
-use crate::pool::site::Site;
+use crate::pool::context::WorkerContext;
 use std::{
     collections::BTreeMap,
     fmt, mem,
@@ -195,7 +195,7 @@ impl<F: Fold> Fold for Recorder<'_, F> {
 }
 
 fn worker() -> Option<usize> {
-    Site::with(|site| site.map(Site::worker))
+    WorkerContext::with(|context| context.map(WorkerContext::worker))
 }
 
 impl<F: Fold, S: Strategy> Plan<'_, F, S> {

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "each child fills its own place")]
 
 use super::Fold;
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     sync::{AtomicUsize, Mutex, MutexGuard, Ordering, UnsafeCell},
 };

@@ -5,11 +5,11 @@ use super::{
     team::{Common, Link, Team},
 };
 use crate::{
-    ground::{
+    base::{
         sync::{AtomicUsize, Ordering},
         unwind,
     },
-    pool::{Pool, on_current, site::Site},
+    pool::{Pool, context::WorkerContext, on_current},
 };
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -116,8 +116,8 @@ impl<'a, F, Q> Memo<'a, F, Q> {
     {
         let graph = Graph::explore(self.fold, &self.key, root)?;
         Ok(match &self.pool {
-            Some(pool) => pool.on_site(|site| graph.fold(self.fold, site)),
-            None => on_current(|site| graph.fold(self.fold, site)),
+            Some(pool) => pool.enter_worker(|context| graph.fold(self.fold, context)),
+            None => on_current(|context| graph.fold(self.fold, context)),
         })
     }
 }
@@ -209,7 +209,7 @@ impl<N: Clone> Graph<N> {
         Ok(graph)
     }
 
-    fn fold<F>(self, fold: &F, site: &Site<'_, '_>) -> F::Result
+    fn fold<F>(self, fold: &F, context: &WorkerContext<'_, '_>) -> F::Result
     where
         N: Send + Sync,
         F: Fold<Node = N, Result: Clone + Sync>,
@@ -246,10 +246,10 @@ impl<N: Clone> Graph<N> {
             parents,
             graph: self,
         };
-        let mut shared = Team::gather(site, make, |shared| {
+        let mut shared = Team::gather(context, make, |shared| {
             let link = Link::new(shared);
-            start(&link, site);
-            link.done(site);
+            start(&link, context);
+            link.done(context);
         });
         let result = shared.results[count - 1].take();
         result.expect("without a panic there is a result")
@@ -275,7 +275,7 @@ impl<F: Fold<Node: Sync, Result: Sync>> Common for Shared<'_, F> {
 }
 
 /// The first part: all nodes without children, in tasks of some. The caller counts it as done.
-fn start<'a, F>(link: &Link<Shared<'a, F>>, site: &Site<'_, '_>)
+fn start<'a, F>(link: &Link<Shared<'a, F>>, context: &WorkerContext<'_, '_>)
 where
     F: Fold<Node: Sync, Result: Clone + Sync>,
 {
@@ -283,21 +283,21 @@ where
     let is_leaf = |number: &usize| shared.graph.nodes[*number].children.is_empty();
     let leaves: Vec<_> = (0..shared.graph.nodes.len()).filter(is_leaf).collect();
     for some in leaves.chunks(LEAVES) {
-        spawn(link, site, some.to_vec());
+        spawn(link, context, some.to_vec());
     }
 }
 
-fn spawn<'a, F>(link: &Link<Shared<'a, F>>, site: &Site<'_, '_>, ready: Vec<usize>)
+fn spawn<'a, F>(link: &Link<Shared<'a, F>>, context: &WorkerContext<'_, '_>, ready: Vec<usize>)
 where
     F: Fold<Node: Sync, Result: Clone + Sync>,
 {
-    let task = move |link: &Link<Shared<'a, F>>, site: &Site<'_, '_>| {
+    let task = move |link: &Link<Shared<'a, F>>, context: &WorkerContext<'_, '_>| {
         let shared = link.get();
-        if let Err(payload) = unwind::contain(|| shared.run(link, site, ready)) {
-            shared.team.fail(site, payload);
+        if let Err(payload) = unwind::contain(|| shared.run(link, context, ready)) {
+            shared.team.fail(context, payload);
         }
     };
-    Team::spawn(link, site, task, false, true);
+    Team::spawn(link, context, task, false, true);
 }
 
 impl<'a, F> Shared<'a, F>
@@ -305,7 +305,7 @@ where
     F: Fold<Node: Sync, Result: Clone + Sync>,
 {
     /// Folds these nodes, and those that become ready by it.
-    fn run(&self, link: &Link<Self>, site: &Site<'_, '_>, mut ready: Vec<usize>) {
+    fn run(&self, link: &Link<Self>, context: &WorkerContext<'_, '_>, mut ready: Vec<usize>) {
         while let Some(number) = ready.pop() {
             if self.team.has_failed() {
                 return;
@@ -323,7 +323,7 @@ where
             }
             if ready.len() > before + 1 {
                 // One of those that have become ready is gone on with here; the others can be had.
-                spawn(link, site, ready.split_off(before + 1));
+                spawn(link, context, ready.split_off(before + 1));
             }
         }
     }

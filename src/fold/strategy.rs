@@ -4,7 +4,7 @@
 use super::{Fold, each, lazy, sequence};
 use crate::{
     engine::{PerWorker, Shared, WakePolicy},
-    pool::{Pool, on_current, site::Site},
+    pool::{Pool, context::WorkerContext, on_current},
 };
 use std::{fmt, marker::PhantomData};
 
@@ -113,11 +113,11 @@ mod sealed {
     use super::{
         AtTheEnd, EveryKth, EveryPush, Fold, OnArrival, OncePerBatch, PerWorker, Shared, WakePolicy,
     };
-    use crate::pool::site::Site;
+    use crate::pool::context::WorkerContext;
 
     #[expect(private_interfaces, reason = "nobody can call it, or name the trait")]
     pub trait Strategy: Send + Sync + 'static {
-        fn fold<F: Fold>(site: &Site<'_, '_>, fold: F, root: F::Node) -> F::Result;
+        fn fold<F: Fold>(context: &WorkerContext<'_, '_>, fold: F, root: F::Node) -> F::Result;
     }
 
     pub trait Queue: Send + Sync + 'static {
@@ -167,8 +167,8 @@ impl<G: Gather, W: Wake> lazy::Scheme for Lazy<G, W> {
 
 #[expect(private_interfaces, reason = "as in the trait")]
 impl<G: Gather, W: Wake> sealed::Strategy for Lazy<G, W> {
-    fn fold<F: Fold>(site: &Site<'_, '_>, fold: F, root: F::Node) -> F::Result {
-        lazy::fold::<F, Self>(site, fold, root)
+    fn fold<F: Fold>(context: &WorkerContext<'_, '_>, fold: F, root: F::Node) -> F::Result {
+        lazy::fold::<F, Self>(context, fold, root)
     }
 }
 
@@ -180,8 +180,8 @@ impl<Q: Queue, G: Gather, W: Wake> each::Scheme for Each<Q, G, W> {
 
 #[expect(private_interfaces, reason = "as in the trait")]
 impl<Q: Queue, G: Gather, W: Wake> sealed::Strategy for Each<Q, G, W> {
-    fn fold<F: Fold>(site: &Site<'_, '_>, fold: F, root: F::Node) -> F::Result {
-        each::fold::<F, Self>(site, fold, root)
+    fn fold<F: Fold>(context: &WorkerContext<'_, '_>, fold: F, root: F::Node) -> F::Result {
+        each::fold::<F, Self>(context, fold, root)
     }
 }
 
@@ -236,19 +236,23 @@ impl<'a, F: Fold, S: Strategy> Plan<'a, F, S> {
     /// Runs another fold in the same way.
     pub(super) fn run_fold<G: Fold>(&self, fold: &G, root: G::Node) -> G::Result {
         match &self.pool {
-            Some(pool) => pool.on_site(|site| fold_on::<G, S>(site, fold, root)),
-            None => on_current(|site| fold_on::<G, S>(site, fold, root)),
+            Some(pool) => pool.enter_worker(|context| fold_on::<G, S>(context, fold, root)),
+            None => on_current(|context| fold_on::<G, S>(context, fold, root)),
         }
     }
 }
 
-fn fold_on<F: Fold, S: Strategy>(site: &Site<'_, '_>, fold: &F, root: F::Node) -> F::Result {
-    let others = site.pool().threads() - usize::from(!site.is_guest());
+fn fold_on<F: Fold, S: Strategy>(
+    context: &WorkerContext<'_, '_>,
+    fold: &F,
+    root: F::Node,
+) -> F::Result {
+    let others = context.pool().threads() - usize::from(!context.is_guest());
     if others == 0 {
         // Nobody is there who could take anything.
         return sequence::fold(fold, root);
     }
-    S::fold(site, fold, root)
+    S::fold(context, fold, root)
 }
 
 impl<F, S> fmt::Debug for Plan<'_, F, S> {

@@ -5,19 +5,20 @@
 )]
 
 use crate::{
-    engine::{Mark, WakePolicy},
-    ground::{
+    base::{
         sync::{AtomicBool, AtomicU32, Ordering},
         unwind::{self, Payload},
     },
+    engine::{Mark, WakePolicy},
     pool::{
-        Inner, heap,
+        Inner,
+        context::WorkerContext,
+        heap,
         job::Job,
         latch::Awaited,
         list::List,
         pending::{self, Pending},
         scoped::{Waiter, scoped},
-        site::Site,
     },
 };
 use std::{
@@ -59,27 +60,27 @@ impl Team {
     /// # Panics
     /// With the first panic that a part has told of.
     pub(super) fn gather<S: Common>(
-        site: &Site<'_, '_>,
+        context: &WorkerContext<'_, '_>,
         make: impl FnOnce(Self) -> S,
         start: impl FnOnce(&S),
     ) -> S {
         let shared = make(Self {
-            pool: site.pool(),
-            owner: site.worker(),
+            pool: context.pool(),
+            owner: context.worker(),
             list: Arc::default(),
-            isolated: site.is_isolated(),
-            alone: site.waits_alone(),
+            isolated: context.is_isolated(),
+            alone: context.waits_alone(),
             pending: Pending::new(),
             panic: Mutex::new(None),
             failed: AtomicBool::new(false),
             pushes: AtomicU32::new(0),
         });
         let team = shared.team();
-        let began = site.mark();
-        team.add(site);
+        let began = context.mark();
+        team.add(context);
         // Whatever happens, the parts point into this frame.
         unwind::or_abort(|| start(&shared));
-        unwind::or_abort(|| site.wait(team, began));
+        unwind::or_abort(|| context.wait(team, began));
         let panic = team
             .panic
             .lock()
@@ -93,13 +94,13 @@ impl Team {
     }
 
     #[inline(always)]
-    fn is_owner(&self, site: &Site<'_, '_>) -> bool {
-        ptr::eq(site.pool(), self.pool) && site.worker() == self.owner
+    fn is_owner(&self, context: &WorkerContext<'_, '_>) -> bool {
+        ptr::eq(context.pool(), self.pool) && context.worker() == self.owner
     }
 
     /// One more part.
-    pub(super) fn add(&self, site: &Site<'_, '_>) {
-        if self.is_owner(site) {
+    pub(super) fn add(&self, context: &WorkerContext<'_, '_>) {
+        if self.is_owner(context) {
             self.pending.add_here();
         } else {
             self.pending.add_elsewhere();
@@ -107,14 +108,14 @@ impl Team {
     }
 
     /// Keeps the first panic; others are told to the pool.
-    pub(super) fn fail(&self, site: &Site<'_, '_>, payload: Payload) {
+    pub(super) fn fail(&self, context: &WorkerContext<'_, '_>, payload: Payload) {
         let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
         if first.is_none() {
             *first = Some(payload);
             drop(first);
         } else {
             drop(first);
-            site.pool().panicked(payload);
+            context.pool().panicked(payload);
         }
         // Relaxed: a hint to stop. What matters is under the lock above, and read when no part is left.
         self.failed.store(true, Ordering::Relaxed);
@@ -147,25 +148,25 @@ impl Team {
     /// Queues `part`, which is counted already. Says where it is if it can be taken back.
     pub(super) fn queue<P: Part>(
         &self,
-        site: &Site<'_, '_>,
+        context: &WorkerContext<'_, '_>,
         part: Arc<P>,
         announce: bool,
     ) -> Option<Mark> {
         // SAFETY: `run_part` is called once, with what `into_raw` gave. What the part borrows lives until it has been
         // counted as done, which is the duty of those who implement `Part`. `P` is `Send` and `Sync`.
         let job = unsafe { Job::new(Arc::into_raw(part), run_part::<P>) };
-        if self.is_passing(site) {
+        if self.is_passing(context) {
             self.list.push(job);
-            self.invite(site);
+            self.invite(context);
             return None;
         }
-        site.push_marked(job, announce)
+        context.push_marked(job, announce)
     }
 
     /// Whether what this worker splits off goes to the list: it is a guest that may leave before its queue is empty, or
     /// the owner, who may be the only one with nothing to do, would not get it from there.
-    fn is_passing(&self, site: &Site<'_, '_>) -> bool {
-        !self.is_owner(site) && (self.alone || site.is_guest())
+    fn is_passing(&self, context: &WorkerContext<'_, '_>) -> bool {
+        !self.is_owner(context) && (self.alone || context.is_guest())
     }
 
     /// Queues a task of the team in `link`, and counts it: on this worker, or in the one queue for
@@ -173,40 +174,40 @@ impl Team {
     /// done. It must not panic.
     pub(super) fn spawn<S: Common>(
         link: &Link<S>,
-        site: &Site<'_, '_>,
-        task: impl FnOnce(&Link<S>, &Site<'_, '_>) + Send,
+        context: &WorkerContext<'_, '_>,
+        task: impl FnOnce(&Link<S>, &WorkerContext<'_, '_>) + Send,
         shared: bool,
         announce: bool,
     ) {
         let team = link.get().team();
-        team.add(site);
-        let call = move |shared: &S, site: &Site<'_, '_>| {
-            let run = || task(&Link::new(shared), site);
-            enter(shared.team().is_isolated(), site, run);
+        team.add(context);
+        let call = move |shared: &S, context: &WorkerContext<'_, '_>| {
+            let run = || task(&Link::new(shared), context);
+            enter(shared.team().is_isolated(), context, run);
         };
         // SAFETY: the task has just been counted; `gather` does not return before it is done, so
         // what is shared, and what the task borrows, live until then. The pool, or the owner, runs
         // every job.
         let call = unsafe { scoped(link.0, call) };
         // SAFETY: as above.
-        let job = unsafe { heap::job_on(site, call) };
+        let job = unsafe { heap::job_on(context, call) };
         if shared {
             team.list.push(job);
-        } else if team.is_passing(site) {
+        } else if team.is_passing(context) {
             team.list.push(job);
-            team.invite(site);
+            team.invite(context);
         } else {
-            site.push_marked(job, announce);
+            context.push_marked(job, announce);
         }
     }
 
     /// Asks for help with what is in the list. Only for whoever has a part that is counted.
-    pub(super) fn invite(&self, site: &Site<'_, '_>) {
-        Commons::invite(&self.list, site);
-        if !self.is_owner(site) {
+    pub(super) fn invite(&self, context: &WorkerContext<'_, '_>) {
+        Commons::invite(&self.list, context);
+        if !self.is_owner(context) {
             // It looks at the list before it sleeps and when it is woken; but it may take no invitation. It is there, as
             // the caller's part is counted.
-            site.pool().unpark(self.owner);
+            context.pool().unpark(self.owner);
         }
     }
 }
@@ -226,26 +227,26 @@ impl Commons {
 
     /// Queues an invitation: whoever takes it works on what is in the list until that is empty. There is one at a
     /// time, and as long as there are jobs whoever takes one sees to it that there is one for the rest.
-    fn invite(list: &Arc<Self>, site: &Site<'_, '_>) {
+    fn invite(list: &Arc<Self>, context: &WorkerContext<'_, '_>) {
         // AcqRel: pairs with that in the invitation, which looks at the list after it has said that it is gone. So what
         // was put there before this is seen by it, or by the next one.
         if list.invited.swap(true, Ordering::AcqRel) {
             return;
         }
         let list = list.clone();
-        let turn = move |site: &Site<'_, '_>| {
+        let turn = move |context: &WorkerContext<'_, '_>| {
             // AcqRel: as above.
             list.invited.swap(false, Ordering::AcqRel);
             while let Some(oldest) = list.jobs.pop() {
                 // Relaxed: a hint that saves a swap.
                 if !list.jobs.is_empty() && !list.invited.load(Ordering::Relaxed) {
-                    Self::invite(&list, site);
+                    Self::invite(&list, context);
                 }
-                oldest.run(site);
+                oldest.run(context);
             }
         };
         // SAFETY: an invitation borrows nothing.
-        site.push(unsafe { heap::job_on(site, turn) });
+        context.push(unsafe { heap::job_on(context, turn) });
     }
 }
 
@@ -272,8 +273,12 @@ impl Awaited for Team {
 }
 
 /// Runs `f` as a part is to be run, in a team that is `isolated` or not.
-pub(super) fn enter<R>(isolated: bool, site: &Site<'_, '_>, f: impl FnOnce() -> R) -> R {
-    if isolated { site.isolate(f) } else { f() }
+pub(super) fn enter<R>(
+    isolated: bool,
+    context: &WorkerContext<'_, '_>,
+    f: impl FnOnce() -> R,
+) -> R {
+    if isolated { context.isolate(f) } else { f() }
 }
 
 /// A part of a fold that can lie in a queue.
@@ -281,21 +286,21 @@ pub(super) fn enter<R>(isolated: bool, site: &Site<'_, '_>, f: impl FnOnce() -> 
 /// A part may lie there longer than the fold takes, when its splitter has revoked it: then `start` must find that out
 /// without a look at what it borrows.
 pub(super) trait Part: Send + Sync {
-    fn start(self: Arc<Self>, site: &Site<'_, '_>);
+    fn start(self: Arc<Self>, context: &WorkerContext<'_, '_>);
 }
 
 /// # Safety
 /// `data` came from `Arc::into_raw` for a `P`, and its share is given up with this call.
-unsafe fn run_part<P: Part>(data: *const (), site: &Site<'_, '_>) {
+unsafe fn run_part<P: Part>(data: *const (), context: &WorkerContext<'_, '_>) {
     // SAFETY: the caller's duty.
     let part = unsafe { Arc::from_raw(data.cast::<P>()) };
-    part.start(site);
+    part.start(context);
 }
 
 /// Takes `part`, which has just been revoked, back from the queue where `mark` says it is. If somebody was faster, they will
 /// find that it is revoked. No code of the user's may run between the two.
-pub(super) fn take_back<P: Part>(site: &Site<'_, '_>, part: &Arc<P>, mark: Mark) {
-    if site.retract_task(mark, Arc::as_ptr(part)) {
+pub(super) fn take_back<P: Part>(context: &WorkerContext<'_, '_>, part: &Arc<P>, mark: Mark) {
+    if context.retract_task(mark, Arc::as_ptr(part)) {
         // SAFETY: the job that was retracted is the one that `queue` made of a share of `part`: the splitter has revoked
         // the part, or the first piece of it, which whoever runs it begins with, just now, and nothing else has run since; so
         // this worker has not run it, and has queued nothing in its place. `retract_task` wins its index from thieves. So
@@ -324,18 +329,18 @@ pub(super) trait Common: Sync {
 }
 
 impl<S: Common> Waiter for S {
-    unsafe fn done(this: *const Self, site: &Site<'_, '_>) {
+    unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
         // SAFETY: the part is counted, by the caller's duty.
         let shared = unsafe { &*this };
         let team: *const Team = shared.team();
         // SAFETY: as above.
         let state = unsafe { &*team };
-        if state.is_owner(site) {
+        if state.is_owner(context) {
             state.pending.done_here();
             return;
         }
         let (owner, word) = (state.owner, state.pending.elsewhere());
-        pending::done_elsewhere(word, || site.pool().unpark(owner));
+        pending::done_elsewhere(word, || context.pool().unpark(owner));
     }
 }
 
@@ -354,8 +359,8 @@ impl<S: Common> Link<S> {
     /// A part is done: the last touch of what it shares. No argument of the caller may borrow from
     /// the fold, unless another part of the caller's is counted: when this returns, what the fold
     /// borrows may be gone.
-    pub(super) fn done(&self, site: &Site<'_, '_>) {
+    pub(super) fn done(&self, context: &WorkerContext<'_, '_>) {
         // SAFETY: the part is counted.
-        unsafe { S::done(self.0, site) };
+        unsafe { S::done(self.0, context) };
     }
 }

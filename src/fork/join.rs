@@ -2,9 +2,9 @@
 #![expect(unsafe_code, reason = "a job in this very stack frame")]
 
 use crate::{
+    base::unwind::{self, Payload},
     engine::Mark,
-    ground::unwind::{self, Payload},
-    pool::{Pool, job::Job, latch::Awaited, site::Site, stack::StackJob},
+    pool::{Pool, context::WorkerContext, job::Job, latch::Awaited, stack::StackJob},
 };
 
 /// Says how a closure of [`join_context`] came to run.
@@ -112,8 +112,8 @@ impl Pool {
         RA: Send,
         RB: Send,
     {
-        Site::with(|site| match site {
-            Some(site) if site.is_of(self) => join_on(site, a, b),
+        WorkerContext::with(|context| match context {
+            Some(context) if context.is_of(self) => join_on(context, a, b),
             _ => self.join_from_outside(a, b),
         })
     }
@@ -127,7 +127,7 @@ impl Pool {
         RA: Send,
         RB: Send,
     {
-        self.on_site(|site| join_on(site, a, b))
+        self.enter_worker(|context| join_on(context, a, b))
     }
 }
 
@@ -140,15 +140,15 @@ where
     RA: Send,
     RB: Send,
 {
-    Site::with(|site| match site {
-        Some(site) => join_on(site, a, b),
+    WorkerContext::with(|context| match context {
+        Some(context) => join_on(context, a, b),
         None => Pool::with_default(|pool| pool.join_from_outside(a, b)),
     })
 }
 
 /// [`join_context`] where this thread stands. `a` runs here, so it and its result may stay here.
 #[inline(always)]
-pub(crate) fn join_on<A, B, RA, RB>(site: &Site<'_, '_>, a: A, b: B) -> (RA, RB)
+pub(crate) fn join_on<A, B, RA, RB>(context: &WorkerContext<'_, '_>, a: A, b: B) -> (RA, RB)
 where
     A: FnOnce(JoinContext) -> RA,
     B: FnOnce(JoinContext) -> RB + Send,
@@ -156,27 +156,27 @@ where
 {
     let job = StackJob::new(
         move |migrated| b(JoinContext { migrated }),
-        site.is_isolated(),
+        context.is_isolated(),
     );
     // If this is in a poll: closures may take their time.
-    site.poll_is_long();
+    context.poll_is_long();
     // SAFETY: `job` stays in this frame until it has been taken back or its latch is set: nothing below
     // unwinds before that.
-    let mark = site.push_part(unsafe { job.job() });
+    let mark = context.push_part(unsafe { job.job() });
     let ra = match unwind::contain(|| a(JoinContext { migrated: false })) {
         Ok(ra) => ra,
-        Err(payload) => finish_b(site, &job, mark, payload),
+        Err(payload) => finish_b(context, &job, mark, payload),
     };
-    match unwind::or_abort(|| take_back(site, &job, mark)) {
+    match unwind::or_abort(|| take_back(context, &job, mark)) {
         // Not stolen. If `b` panics now, `a` is done and the panic goes its way.
         Some(b) => (ra, b(false)),
-        None => (ra, wait(site, &job, mark)),
+        None => (ra, wait(context, &job, mark)),
     }
 }
 
 /// The closure, if nobody has stolen it.
 #[inline(always)]
-fn take_back<F, R>(site: &Site<'_, '_>, job: &StackJob<F, R>, mark: Mark) -> Option<F>
+fn take_back<F, R>(context: &WorkerContext<'_, '_>, job: &StackJob<F, R>, mark: Mark) -> Option<F>
 where
     F: FnOnce(bool) -> R + Send,
     R: Send,
@@ -185,8 +185,8 @@ where
         // A wait inside of `a` has run it.
         return None;
     }
-    if site.retract_part(mark, job)
-        || run_younger(site, &|newest| newest.is_at(job), &|| {
+    if context.retract_part(mark, job)
+        || run_younger(context, &|newest| newest.is_at(job), &|| {
             job.latch().happened()
         })
     {
@@ -203,22 +203,22 @@ where
 /// turn.
 #[cold]
 fn run_younger(
-    site: &Site<'_, '_>,
+    context: &WorkerContext<'_, '_>,
     is_ours: &dyn Fn(&Job) -> bool,
     happened: &dyn Fn() -> bool,
 ) -> bool {
-    if site.has_queued() && site.preempt() && happened() {
+    if context.has_queued() && context.preempt() && happened() {
         return false;
     }
     // Had ours been stolen, everything older would have been too.
-    while let Some(newest) = site.pop() {
+    while let Some(newest) = context.pop() {
         if is_ours(&newest) {
             return true;
         }
-        site.run(newest);
+        context.run(newest);
         // Some that wake themselves want to be behind all others: they would come to the top again and again here. A wait
         // knows how to go on with the oldest.
-        if happened() || site.serves_older() {
+        if happened() || context.serves_older() {
             return false;
         }
     }
@@ -227,12 +227,12 @@ fn run_younger(
 
 /// It was stolen, or others come first: helps until it is done.
 #[cold]
-fn wait<F, R>(site: &Site<'_, '_>, job: &StackJob<F, R>, mark: Mark) -> R
+fn wait<F, R>(context: &WorkerContext<'_, '_>, job: &StackJob<F, R>, mark: Mark) -> R
 where
     F: FnOnce(bool) -> R + Send,
     R: Send,
 {
-    unwind::or_abort(|| site.wait(job.latch(), site.mark_below(mark)));
+    unwind::or_abort(|| context.wait(job.latch(), context.mark_below(mark)));
     // SAFETY: `wait` returns when the latch is set; once.
     match unsafe { job.take_result() } {
         Ok(result) => result,
@@ -242,15 +242,20 @@ where
 
 /// `a` has panicked: `b` must be finished before its frame goes. Then the panic goes on.
 #[cold]
-fn finish_b<F, R>(site: &Site<'_, '_>, job: &StackJob<F, R>, mark: Mark, panic: Payload) -> !
+fn finish_b<F, R>(
+    context: &WorkerContext<'_, '_>,
+    job: &StackJob<F, R>,
+    mark: Mark,
+    panic: Payload,
+) -> !
 where
     F: FnOnce(bool) -> R + Send,
     R: Send,
 {
-    let result = match unwind::or_abort(|| take_back(site, job, mark)) {
+    let result = match unwind::or_abort(|| take_back(context, job, mark)) {
         Some(b) => unwind::contain(|| b(false)),
         None => {
-            unwind::or_abort(|| site.wait(job.latch(), site.mark_below(mark)));
+            unwind::or_abort(|| context.wait(job.latch(), context.mark_below(mark)));
             // SAFETY: the latch is set; once.
             unsafe { job.take_result() }
         }
@@ -259,10 +264,10 @@ where
         // The result's destructor is the user's code, and there is a panic to go on with.
         Ok(result) => {
             if let Err(payload) = unwind::contain(|| drop(result)) {
-                site.pool().panicked(payload);
+                context.pool().panicked(payload);
             }
         }
-        Err(payload) => site.pool().panicked(payload),
+        Err(payload) => context.pool().panicked(payload),
     }
     unwind::resume(panic)
 }

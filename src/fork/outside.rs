@@ -2,16 +2,17 @@
 #![expect(unsafe_code, reason = "jobs that point into the caller's frame")]
 
 use crate::{
-    ground::{
+    base::{
         latch::Latch,
         thread::{self, Parker},
         unwind::{self, Payload},
     },
     pool::{
-        Inner, Pool, heap,
+        Inner, Pool,
+        context::WorkerContext,
+        heap,
         latch::Awaited,
         scoped::{Waiter, scoped},
-        site::Site,
     },
 };
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,12 +44,12 @@ impl Signal {
 
     /// Waits for what happens in `pool`.
     pub(super) fn wait(&self, pool: &Inner) {
-        Site::with(|site| match site {
+        WorkerContext::with(|context| match context {
             // A guest, which must leave alone what is to be done by others.
-            Some(site) if std::ptr::eq(site.pool(), pool) => {
-                site.isolate(|| site.wait(self, site.mark()));
+            Some(context) if std::ptr::eq(context.pool(), pool) => {
+                context.isolate(|| context.wait(self, context.mark()));
             }
-            Some(site) => site.wait(self, site.mark()),
+            Some(context) => context.wait(self, context.mark()),
             None => self.events.wait(),
         });
     }
@@ -88,7 +89,9 @@ impl Pool {
     /// When `f` does.
     pub fn on_worker<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
         let inner = &**self.inner();
-        let here = Site::with(|site| site.is_some_and(|site| site.is_worker_inside(inner)));
+        let here = WorkerContext::with(|context| {
+            context.is_some_and(|context| context.is_worker_inside(inner))
+        });
         if here || inner.threads() == 0 {
             return self.install(f);
         }
@@ -103,7 +106,7 @@ struct Call<R> {
 }
 
 impl<R: Send> Waiter for Call<R> {
-    unsafe fn done(this: *const Self, _site: &Site<'_, '_>) {
+    unsafe fn done(this: *const Self, _site: &WorkerContext<'_, '_>) {
         // SAFETY: the caller's duty.
         let done = unsafe { &(*this).done };
         // A share of it, because the call's own is gone when the caller has been notified.
@@ -117,7 +120,7 @@ fn on_worker_from_outside<R: Send>(pool: &Inner, f: impl FnOnce() -> R + Send) -
         answer: Mutex::new(None),
         done: Signal::new(1),
     };
-    let task = move |call: &Call<R>, _: &Site<'_, '_>| {
+    let task = move |call: &Call<R>, _: &WorkerContext<'_, '_>| {
         let result = unwind::contain(f);
         *call.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
     };

@@ -3,16 +3,17 @@
 
 use super::{outside::Signal, spawn::require_worker};
 use crate::{
-    ground::unwind::{self, Payload},
+    base::unwind::{self, Payload},
     pool::{
-        Inner, Pool, heap,
+        Inner, Pool,
+        context::WorkerContext,
+        heap,
         job::Job,
         latch::Awaited,
         list::List,
         on_current,
         pending::{self, Pending},
         scoped::{Waiter, scoped},
-        site::Site,
     },
 };
 use std::{
@@ -89,7 +90,7 @@ pub struct Scope<'scope> {
 /// When `f` or a task panics, after all tasks are done: with the panic of `f`, or else the first of a
 /// task. Others go to the pool's [`on_panic`](crate::PoolBuilder::on_panic).
 pub fn scope<'scope, R>(f: impl FnOnce(&Scope<'scope>) -> R) -> R {
-    on_current(|site| scope_on(site, f))
+    on_current(|context| scope_on(context, f))
 }
 
 impl Pool {
@@ -105,7 +106,7 @@ impl Pool {
     /// assert_eq!((a, b), (1, 2));
     /// ```
     pub fn scope<'scope, R>(&self, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
-        self.on_site(|site| scope_on(site, f))
+        self.enter_worker(|context| scope_on(context, f))
     }
 }
 
@@ -131,7 +132,9 @@ impl Pool {
     /// As [`scope`].
     pub fn in_place_scope<'scope, R>(&self, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
         let inner = &**self.inner();
-        let inside = Site::with(|site| site.is_some_and(|site| site.is_worker_inside(inner)));
+        let inside = WorkerContext::with(|context| {
+            context.is_some_and(|context| context.is_worker_inside(inner))
+        });
         if inside || inner.threads() == 0 {
             return self.scope(f);
         }
@@ -162,24 +165,27 @@ fn scope_outside<'scope, R>(pool: &Inner, f: impl FnOnce(&Scope<'scope>) -> R) -
     scope.state.end(pool, result)
 }
 
-pub(super) fn scope_on<'scope, R>(site: &Site<'_, '_>, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
+pub(super) fn scope_on<'scope, R>(
+    context: &WorkerContext<'_, '_>,
+    f: impl FnOnce(&Scope<'scope>) -> R,
+) -> R {
     let scope = Scope {
         state: State {
-            pool: site.pool(),
-            owner: site.worker(),
+            pool: context.pool(),
+            owner: context.worker(),
             outsider: None,
             list: Arc::default(),
-            isolated: site.is_isolated(),
+            isolated: context.is_isolated(),
             pending: Pending::new(),
             panic: Mutex::new(None),
         },
         lifetime: PhantomData,
     };
-    let began = site.mark();
+    let began = context.mark();
     let result = unwind::contain(|| f(&scope));
     // Whatever happened, the tasks point into this frame.
-    unwind::or_abort(|| site.wait(&scope.state, began));
-    scope.state.end(site.pool(), result)
+    unwind::or_abort(|| context.wait(&scope.state, began));
+    scope.state.end(context.pool(), result)
 }
 
 /// No worker has this number.
@@ -209,15 +215,15 @@ unsafe impl Send for Scope<'_> {}
 
 impl State {
     #[inline(always)]
-    fn is_owner(&self, site: &Site<'_, '_>) -> bool {
-        std::ptr::eq(site.pool(), self.pool) && site.worker() == self.owner
+    fn is_owner(&self, context: &WorkerContext<'_, '_>) -> bool {
+        std::ptr::eq(context.pool(), self.pool) && context.worker() == self.owner
     }
 
     /// One more task is pending.
     #[inline(always)]
-    fn add(&self, site: Option<&Site<'_, '_>>) {
-        match site {
-            Some(site) if self.is_owner(site) => self.pending.add_here(),
+    fn add(&self, context: Option<&WorkerContext<'_, '_>>) {
+        match context {
+            Some(context) if self.is_owner(context) => self.pending.add_here(),
             _ => self.pending.add_elsewhere(),
         }
     }
@@ -228,15 +234,15 @@ impl State {
     /// The task was counted, and `this` lives until all are done: from then on it may be gone, so it comes as a
     /// pointer.
     #[inline(always)]
-    unsafe fn done(this: *const Self, site: &Site<'_, '_>) {
+    unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
         // SAFETY: the task is pending.
         let state = unsafe { &*this };
-        if state.is_owner(site) {
+        if state.is_owner(context) {
             state.pending.done_here();
             return;
         }
         // SAFETY: as above.
-        unsafe { Self::done_outside(this, site.pool()) };
+        unsafe { Self::done_outside(this, context.pool()) };
     }
 
     /// The same on any other thread than the owner's.
@@ -286,13 +292,13 @@ impl State {
         }
     }
 
-    fn keep_panic(&self, site: &Site<'_, '_>, payload: Payload) {
+    fn keep_panic(&self, context: &WorkerContext<'_, '_>, payload: Payload) {
         let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
         if first.is_none() {
             *first = Some(payload);
         } else {
             drop(first);
-            site.pool().panicked(payload);
+            context.pool().panicked(payload);
         }
     }
 }
@@ -324,19 +330,19 @@ impl<'scope> Scope<'scope> {
     /// workers take the oldest.
     #[inline]
     pub fn spawn(&self, task: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        self.with_site(|site| {
-            self.state.add(site);
-            match site {
+        self.with_site(|context| {
+            self.state.add(context);
+            match context {
                 // A guest may leave before its queue is empty; what it spawns for others must not depend
                 // on somebody taking it from where it goes then.
-                Some(site) if site.is_guest() && !self.state.is_owner(site) => {
-                    self.enlist(Some(site), task);
+                Some(context) if context.is_guest() && !self.state.is_owner(context) => {
+                    self.enlist(Some(context), task);
                 }
-                Some(site) => {
+                Some(context) => {
                     // SAFETY: the task has been counted, and the pool runs every job.
                     let task = unsafe { self.wrap(task) };
                     // SAFETY: as above; what it borrows lives until it has run, as `wrap` says.
-                    site.push(unsafe { heap::job_on(site, task) });
+                    context.push(unsafe { heap::job_on(context, task) });
                 }
                 None => self.spawn_outside(task),
             }
@@ -368,14 +374,16 @@ impl<'scope> Scope<'scope> {
 
     /// Calls `f` with where this thread stands in the scope's pool, if it does.
     #[inline(always)]
-    fn with_site<R>(&self, f: impl FnOnce(Option<&Site<'_, '_>>) -> R) -> R {
-        Site::with(|site| f(site.filter(|site| std::ptr::eq(site.pool(), self.state.pool))))
+    fn with_site<R>(&self, f: impl FnOnce(Option<&WorkerContext<'_, '_>>) -> R) -> R {
+        WorkerContext::with(|context| {
+            f(context.filter(|context| std::ptr::eq(context.pool(), self.state.pool)))
+        })
     }
 
     /// Puts a task on the list, and a turn for it into a queue of the pool.
     fn enlist(
         &self,
-        site: Option<&Site<'_, '_>>,
+        context: Option<&WorkerContext<'_, '_>>,
         task: impl FnOnce(&Scope<'scope>) + Send + 'scope,
     ) {
         // SAFETY: as in `spawn`. Every job of the list is run: by its turn, or by the owner before.
@@ -383,16 +391,16 @@ impl<'scope> Scope<'scope> {
         // SAFETY: as above.
         let job = unsafe { heap::shared(task) };
         let list = self.state.list.clone();
-        let turn = move |site: &Site<'_, '_>| {
+        let turn = move |context: &WorkerContext<'_, '_>| {
             if let Some(oldest) = list.pop() {
-                oldest.run(site);
+                oldest.run(context);
             }
         };
         self.state.list.push(job);
-        match site {
-            Some(site) => {
+        match context {
+            Some(context) => {
                 // SAFETY: a turn borrows nothing.
-                site.push(unsafe { heap::job_on(site, turn) });
+                context.push(unsafe { heap::job_on(context, turn) });
             }
             None => {
                 // SAFETY: a turn borrows nothing.
@@ -422,9 +430,9 @@ impl<'scope> Scope<'scope> {
     /// assert_eq!(order.into_inner().unwrap(), [0, 1, 2]);
     /// ```
     pub fn spawn_fifo(&self, task: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        self.with_site(|site| {
-            self.state.add(site);
-            self.enlist(site, task);
+        self.with_site(|context| {
+            self.state.add(context);
+            self.enlist(context, task);
         });
     }
 
@@ -448,10 +456,10 @@ impl<'scope> Scope<'scope> {
         if pool.threads() == 0 {
             return self.spawn(move |scope| task(scope, 0));
         }
-        self.with_site(|site| {
+        self.with_site(|context| {
             for worker in 0..pool.threads() {
                 let task = task.clone();
-                self.state.add(site);
+                self.state.add(context);
                 // SAFETY: as in `spawn`.
                 let task = unsafe {
                     self.wrap(move |scope| {
@@ -461,7 +469,7 @@ impl<'scope> Scope<'scope> {
                 };
                 // SAFETY: as in `spawn`.
                 let job = unsafe { heap::shared(task) };
-                pool.send_from(site, worker, job);
+                pool.send_from(context, worker, job);
             }
         });
     }
@@ -469,15 +477,15 @@ impl<'scope> Scope<'scope> {
     /// Spawns a task that `worker` runs.
     pub(super) fn send(
         &self,
-        site: &Site<'_, '_>,
+        context: &WorkerContext<'_, '_>,
         worker: usize,
         task: impl FnOnce(&Scope<'scope>) + Send + 'scope,
     ) {
-        self.state.add(Some(site));
+        self.state.add(Some(context));
         // SAFETY: as in `spawn`.
         let task = unsafe { self.wrap(task) };
         // SAFETY: as in `spawn`.
-        site.send(worker, unsafe { heap::shared(task) });
+        context.send(worker, unsafe { heap::shared(task) });
     }
 
     /// The task, and what is to be done after it.
@@ -485,18 +493,18 @@ impl<'scope> Scope<'scope> {
     /// # Safety
     /// The task has been counted, and the closure is made a job that is run.
     #[inline(always)]
-    unsafe fn wrap<F>(&self, task: F) -> impl FnOnce(&Site<'_, '_>) + Send + use<'scope, F>
+    unsafe fn wrap<F>(&self, task: F) -> impl FnOnce(&WorkerContext<'_, '_>) + Send + use<'scope, F>
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
     {
-        let call = move |scope: &Self, site: &Site<'_, '_>| {
+        let call = move |scope: &Self, context: &WorkerContext<'_, '_>| {
             let result = if scope.state.isolated {
-                unwind::contain(|| site.isolate(|| task(scope)))
+                unwind::contain(|| context.isolate(|| task(scope)))
             } else {
                 unwind::contain(|| task(scope))
             };
             if let Err(payload) = result {
-                scope.state.keep_panic(site, payload);
+                scope.state.keep_panic(context, payload);
             }
         };
         // SAFETY: the task is counted, by the caller's duty. `scope` does not return before the
@@ -506,11 +514,11 @@ impl<'scope> Scope<'scope> {
 }
 
 impl Waiter for Scope<'_> {
-    unsafe fn done(this: *const Self, site: &Site<'_, '_>) {
+    unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
         // SAFETY: the caller's duty.
         let state = unsafe { &raw const (*this).state };
         // SAFETY: the caller's duty.
-        unsafe { State::done(state, site) };
+        unsafe { State::done(state, context) };
     }
 }
 

@@ -3,15 +3,16 @@
 
 use super::outside::Signal;
 use crate::{
-    ground::{
+    base::{
         thread,
         unwind::{self, Payload},
     },
     pool::{
-        Inner, Pool, heap,
+        Inner, Pool,
+        context::WorkerContext,
+        heap,
         job::Job,
         scoped::{Waiter, scoped},
-        site::Site,
         task,
     },
 };
@@ -26,8 +27,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// assert_eq!(receive.recv(), Ok(42));
 /// ```
 pub fn spawn(task: impl FnOnce() + Send + 'static) {
-    Site::with(|site| match site {
-        Some(site) => spawn_on(site, task),
+    WorkerContext::with(|context| match context {
+        Some(context) => spawn_on(context, task),
         None => Pool::with_default(|pool| pool.inner().spawn_from_outside(task)),
     });
 }
@@ -42,8 +43,8 @@ pub fn spawn(task: impl FnOnce() + Send + 'static) {
 /// assert_eq!(receive.iter().sum::<usize>(), 0 + 1);
 /// ```
 pub fn spawn_broadcast(task: impl Fn(usize) + Send + Sync + 'static) {
-    Site::with(|site| match site {
-        Some(site) => site.pool().spawn_broadcast(Some(site), task),
+    WorkerContext::with(|context| match context {
+        Some(context) => context.pool().spawn_broadcast(Some(context), task),
         None => Pool::with_default(|pool| pool.inner().spawn_broadcast(None, task)),
     });
 }
@@ -61,7 +62,7 @@ pub fn spawn_broadcast(task: impl Fn(usize) + Send + Sync + 'static) {
 /// });
 /// ```
 pub fn yield_local() -> bool {
-    Site::with(|site| site.is_some_and(Site::help_itself))
+    WorkerContext::with(|context| context.is_some_and(WorkerContext::help_itself))
 }
 
 /// Whether there are tasks in the queue of this worker: some that it has spawned, or halves of
@@ -77,7 +78,7 @@ pub fn yield_local() -> bool {
 /// ```
 #[must_use]
 pub fn has_local_tasks() -> bool {
-    Site::with(|site| site.is_some_and(Site::has_tasks))
+    WorkerContext::with(|context| context.is_some_and(WorkerContext::has_tasks))
 }
 
 /// Lets a task run that waits longer than this one has: one from the other end of the worker's queue, or
@@ -88,10 +89,10 @@ pub fn has_local_tasks() -> bool {
 /// filch::spawn(|| while filch::yield_now() {});
 /// ```
 pub fn yield_now() -> bool {
-    Site::with(|site| match site {
-        Some(site) => {
-            site.yield_to_older();
-            site.help_once()
+    WorkerContext::with(|context| match context {
+        Some(context) => {
+            context.yield_to_older();
+            context.help_once()
         }
         None => {
             thread::yield_now();
@@ -129,8 +130,8 @@ pub fn yield_now() -> bool {
 /// others have work. And a task that another thread spawns into a scope of `f` from outside of the pool needs
 /// another worker to run it. What [`broadcast`] sends is run all the same.
 pub fn isolate<R>(f: impl FnOnce() -> R) -> R {
-    Site::with(|site| match site {
-        Some(site) => site.isolate(f),
+    WorkerContext::with(|context| match context {
+        Some(context) => context.isolate(f),
         None => f(),
     })
 }
@@ -150,8 +151,8 @@ pub fn isolate<R>(f: impl FnOnce() -> R) -> R {
 /// because its [`PoolThread`](crate::PoolThread) was dropped or the thread that built the pool has
 /// ended.
 pub fn broadcast<R: Send>(f: impl Fn(usize) -> R + Sync) -> Vec<R> {
-    Site::with(|site| match site {
-        Some(site) => broadcast_on(site, f),
+    WorkerContext::with(|context| match context {
+        Some(context) => broadcast_on(context, f),
         None => Pool::with_default(|pool| broadcast_from_outside(pool.inner(), f)),
     })
 }
@@ -160,8 +161,8 @@ impl Pool {
     /// [`spawn`] on this pool.
     pub fn spawn(&self, task: impl FnOnce() + Send + 'static) {
         let inner = &**self.inner();
-        Site::with(|site| match site {
-            Some(site) if std::ptr::eq(site.pool(), inner) => spawn_on(site, task),
+        WorkerContext::with(|context| match context {
+            Some(context) if std::ptr::eq(context.pool(), inner) => spawn_on(context, task),
             _ => inner.spawn_from_outside(task),
         });
     }
@@ -169,9 +170,9 @@ impl Pool {
     /// [`spawn_broadcast`] on this pool. In a pool without threads it is spawned once, for `task(0)`.
     pub fn spawn_broadcast(&self, task: impl Fn(usize) + Send + Sync + 'static) {
         let inner = &**self.inner();
-        Site::with(|site| {
-            let site = site.filter(|site| std::ptr::eq(site.pool(), inner));
-            inner.spawn_broadcast(site, task);
+        WorkerContext::with(|context| {
+            let context = context.filter(|context| std::ptr::eq(context.pool(), inner));
+            inner.spawn_broadcast(context, task);
         });
     }
 
@@ -179,25 +180,29 @@ impl Pool {
     /// it calls `f(0)`.
     pub fn broadcast<R: Send>(&self, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
         let inner = &**self.inner();
-        Site::with(|site| match site {
-            Some(site) if site.is_inside(inner) => self.on_site(|site| broadcast_on(site, f)),
+        WorkerContext::with(|context| match context {
+            Some(context) if context.is_inside(inner) => {
+                self.enter_worker(|context| broadcast_on(context, f))
+            }
             _ => broadcast_from_outside(inner, f),
         })
     }
 }
 
 #[inline(always)]
-fn detached(task: impl FnOnce() + Send + 'static) -> impl FnOnce(&Site<'_, '_>) + Send + 'static {
-    move |site: &Site<'_, '_>| {
+fn detached(
+    task: impl FnOnce() + Send + 'static,
+) -> impl FnOnce(&WorkerContext<'_, '_>) + Send + 'static {
+    move |context: &WorkerContext<'_, '_>| {
         if let Err(payload) = unwind::contain(task) {
-            site.pool().panicked(payload);
+            context.pool().panicked(payload);
         }
     }
 }
 
-fn spawn_on(site: &Site<'_, '_>, task: impl FnOnce() + Send + 'static) {
+fn spawn_on(context: &WorkerContext<'_, '_>, task: impl FnOnce() + Send + 'static) {
     // SAFETY: the task borrows nothing, and the pool runs every job before it ends.
-    site.push_detached(unsafe { heap::job_on(site, detached(task)) });
+    context.push_detached(unsafe { heap::job_on(context, detached(task)) });
 }
 
 impl Inner {
@@ -208,7 +213,7 @@ impl Inner {
 
     fn spawn_broadcast(
         &self,
-        site: Option<&Site<'_, '_>>,
+        context: Option<&WorkerContext<'_, '_>>,
         task: impl Fn(usize) + Send + Sync + 'static,
     ) {
         let task = Arc::new(task);
@@ -220,16 +225,21 @@ impl Inner {
             };
             // SAFETY: as in `spawn_on`.
             let job = unsafe { heap::shared(detached(task)) };
-            self.send_from(site, worker, job);
+            self.send_from(context, worker, job);
         }
     }
 
-    /// Queues a job that only `worker` may run, from `site` if the caller is a worker of this pool. In a pool without threads
+    /// Queues a job that only `worker` may run, from `context` if the caller is a worker of this pool. In a pool without threads
     /// it is for whoever comes.
-    pub(super) fn send_from(&self, site: Option<&Site<'_, '_>>, worker: usize, job: Job) {
-        match site {
+    pub(super) fn send_from(
+        &self,
+        context: Option<&WorkerContext<'_, '_>>,
+        worker: usize,
+        job: Job,
+    ) {
+        match context {
             _ if self.threads() == 0 => self.submit(job),
-            Some(site) => site.send(worker, job),
+            Some(context) => context.send(worker, job),
             None => self.send_from_outside(worker, job),
         }
     }
@@ -244,7 +254,7 @@ impl Inner {
             // Not part of the task that the caller is in.
             let _aside = task::set_aside();
             // Shut down: there is nobody else to do it.
-            self.as_guest(|site| refused.into_inner().run(site));
+            self.as_guest(|context| refused.into_inner().run(context));
         }
     }
 
@@ -312,13 +322,13 @@ impl<R> Answers<R> {
 /// Panics if this thread runs what was sent to `worker` of the pool of that number in its place,
 /// because that worker has no thread. In a pool that has been shut down callers do that.
 pub(super) fn require_worker(pool: u32, worker: usize) {
-    Site::with(|site| {
-        let Some(site) = site.filter(|site| site.pool().number() == pool) else {
+    WorkerContext::with(|context| {
+        let Some(context) = context.filter(|context| context.pool().number() == pool) else {
             return;
         };
-        let is_closed = site.pool().threads() == 0 || !site.pool().core().is_open();
+        let is_closed = context.pool().threads() == 0 || !context.pool().core().is_open();
         assert!(
-            site.worker() == worker || is_closed,
+            context.worker() == worker || is_closed,
             "worker {worker} of the pool has no thread: its `PoolThread` was dropped before it \
              ran, or the thread that built the pool has ended"
         );
@@ -331,16 +341,16 @@ fn answers(pool: &Inner) -> usize {
 }
 
 /// The caller is one of the pool's workers at present.
-fn broadcast_on<R: Send>(site: &Site<'_, '_>, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
-    let pool = site.pool();
+fn broadcast_on<R: Send>(context: &WorkerContext<'_, '_>, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
+    let pool = context.pool();
     let answers = Answers::new(pool);
-    let (workers, own) = (answers.places.len(), site.worker());
+    let (workers, own) = (answers.places.len(), context.worker());
     // In a pool without threads, or after a shutdown, nobody else is there.
     let alone = pool.threads() == 0 || pool.core().is_stopped();
     let (f, answers_ref) = (&f, &answers);
-    super::scope::scope_on(site, |scope| {
+    super::scope::scope_on(context, |scope| {
         for worker in (0..workers).filter(|&worker| worker != own && !alone) {
-            scope.send(site, worker, move |_| {
+            scope.send(context, worker, move |_| {
                 answers_ref.ask_there(pool, worker, f);
             });
         }
@@ -358,7 +368,7 @@ struct Outside<R> {
 }
 
 impl<R: Send> Waiter for Outside<R> {
-    unsafe fn done(this: *const Self, _site: &Site<'_, '_>) {
+    unsafe fn done(this: *const Self, _site: &WorkerContext<'_, '_>) {
         // SAFETY: the caller's duty.
         let done = unsafe { &(*this).done };
         // A share of it, because that in the frame is gone when the caller has been notified.
@@ -375,8 +385,8 @@ fn broadcast_from_outside<R: Send>(pool: &Inner, f: impl Fn(usize) -> R + Sync) 
     };
     let f = &f;
     for worker in 0..pool.threads() {
-        let ask = move |call: &Outside<R>, site: &Site<'_, '_>| {
-            call.answers.ask_there(site.pool(), worker, f);
+        let ask = move |call: &Outside<R>, context: &WorkerContext<'_, '_>| {
+            call.answers.ask_there(context.pool(), worker, f);
         };
         // SAFETY: the signal waits for as many jobs as there are workers. `f` and the call live in
         // this frame, which does not end before every job has counted the signal down: nothing in

@@ -1,11 +1,11 @@
 //! A future on the caller's own stack.
 
 use crate::{
-    ground::{
+    base::{
         sync::{AtomicBool, Ordering, hint},
         thread::{self, Parker},
     },
-    pool::{Inner, Pool, latch::Awaited, site::Site},
+    pool::{Inner, Pool, context::WorkerContext, latch::Awaited},
 };
 use std::{
     cell::Cell,
@@ -157,22 +157,22 @@ fn drive<F: Future>(
 
 /// On a worker, which helps.
 fn drive_on<F: Future>(
-    site: &Site<'_, '_>,
+    context: &WorkerContext<'_, '_>,
     future: Pin<&mut F>,
     visible: &impl Visible,
 ) -> F::Output {
     drive(
         future,
-        |signal| match site.is_in_several() {
-            true => wait_in_several(site, signal, visible),
+        |signal| match context.is_in_several() {
+            true => wait_in_several(context, signal, visible),
             // What it waits for this task may have queued long ago.
-            false => site.wait(&Event(signal, visible), site.began()),
+            false => context.wait(&Event(signal, visible), context.began()),
         },
         || {
-            site.yield_to_older();
+            context.yield_to_older();
             // As many as there may be ahead of it, but others are ahead of it again and again.
-            let ran = site.help_in_wait(MANNERS);
-            if !site.help_below() && ran == 0 && site.waits_alone() {
+            let ran = context.help_in_wait(MANNERS);
+            if !context.help_below() && ran == 0 && context.waits_alone() {
                 // Others may have to run what it waits for.
                 thread::yield_now();
             }
@@ -182,11 +182,11 @@ fn drive_on<F: Future>(
 
 /// On a thread that is in the middle of tasks of several pools: it works for all of them, since what it waits for may
 /// need any. It can be woken for work of one of them only, so it looks for the others' from time to time.
-fn wait_in_several(site: &Site<'_, '_>, signal: &Signal, visible: &impl Visible) {
+fn wait_in_several(context: &WorkerContext<'_, '_>, signal: &Signal, visible: &impl Visible) {
     while !signal.is_up() && !visible.is_cyclic() {
-        let idle = site.help_in_wait(1) == 0 && !site.help_below() && !signal.is_up();
-        if idle && !site.skip_time() && visible.list() {
-            site.poll_drivers();
+        let idle = context.help_in_wait(1) == 0 && !context.help_below() && !signal.is_up();
+        if idle && !context.skip_time() && visible.list() {
+            context.poll_drivers();
             thread::park_timeout(LOOK_AGAIN);
         }
     }
@@ -224,8 +224,8 @@ fn patience(threads: usize) -> u32 {
 /// ```
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let future = pin!(future);
-    Site::with(|site| match site {
-        Some(site) => drive_on(site, future, &Hidden),
+    WorkerContext::with(|context| match context {
+        Some(context) => drive_on(context, future, &Hidden),
         None => drive_here(future, LINGER, &Hidden),
     })
 }
@@ -245,11 +245,11 @@ impl Pool {
     /// ```
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let future = pin!(future);
-        let outside = Site::with(|site| site.is_none());
+        let outside = WorkerContext::with(|context| context.is_none());
         if outside && self.workers() > 0 {
             self.enter(|| drive_here(future, patience(self.workers()), &Hidden))
         } else {
-            self.on_site(|site| drive_on(site, future, &Hidden))
+            self.enter_worker(|context| drive_on(context, future, &Hidden))
         }
     }
 }
@@ -257,14 +257,14 @@ impl Pool {
 /// Waits for something that the pool of that number does: a caller that is no worker works for a pool without threads.
 pub(super) fn block_on_for<F: Future>(pool: u32, future: F, visible: &impl Visible) -> F::Output {
     let future = pin!(future);
-    Site::with(|site| match site {
-        Some(site) if site.pool().number() == pool => drive_on(site, future, visible),
+    WorkerContext::with(|context| match context {
+        Some(context) if context.pool().number() == pool => drive_on(context, future, visible),
         _ => match Inner::find(pool) {
             Some(pool) if pool.threads() == 0 => {
-                pool.on_site(|site| drive_on(site, future, visible))
+                pool.enter_worker(|context| drive_on(context, future, visible))
             }
-            pool => match site {
-                Some(site) => drive_on(site, future, visible),
+            pool => match context {
+                Some(context) => drive_on(context, future, visible),
                 None => {
                     let rounds = pool.map_or(0, |pool| patience(pool.threads()));
                     drive_here(future, rounds, visible)

@@ -2,7 +2,7 @@
 
 use super::cell::Taken;
 use crate::{
-    ground::unwind::{self, Payload},
+    base::unwind::{self, Payload},
     pool::waits::Cycle,
 };
 use std::{

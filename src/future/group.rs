@@ -2,7 +2,7 @@
 
 use super::{AbortHandle, FutureError, FutureHandle, spawn_future};
 use crate::{
-    ground::{
+    base::{
         canary::{Canary, broken},
         sync::{Mutex, MutexGuard},
         thread, unwind,

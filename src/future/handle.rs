@@ -6,7 +6,7 @@ use super::{
     cell::{Hold, Ref},
 };
 use crate::{
-    ground::unwind,
+    base::unwind,
     pool::{
         Inner,
         waits::{Needs, Party, Subject, WaitList, Waiting},

@@ -10,7 +10,7 @@
 //! driver has been woken for it, and it does no harm if one of them never comes.
 
 use super::{FutureError, block_on, cell::Taken};
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     sync::{AtomicBool, Mutex, MutexGuard, Ordering},
     thread, unwind,

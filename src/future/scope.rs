@@ -11,11 +11,11 @@ use super::{
     spawn::launch,
 };
 use crate::{
-    ground::{
+    base::{
         sync::{Mutex, MutexGuard},
         unwind,
     },
-    pool::{Inner, Pool, site::Site},
+    pool::{Inner, Pool, context::WorkerContext},
 };
 use std::{
     collections::BTreeMap,
@@ -189,8 +189,8 @@ impl FutureScope<'_, '_> {
 /// assert_eq!((sum, numbers), (5, vec![10, 2, 3]));
 /// ```
 pub fn scope<'env, R>(f: impl for<'scope> FnOnce(&'scope FutureScope<'scope, 'env>) -> R) -> R {
-    let pool = Site::with(|site| match site {
-        Some(site) => site.pool().share(),
+    let pool = WorkerContext::with(|context| match context {
+        Some(context) => context.pool().share(),
         None => Pool::with_default(|pool| pool.inner().clone()),
     });
     scope_on(pool, f)

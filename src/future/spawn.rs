@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "makes cells of futures")]
 
 use super::{FutureHandle, cell};
-use crate::pool::{Inner, Pool, site::Site};
+use crate::pool::{Inner, Pool, context::WorkerContext};
 use std::ptr;
 
 /// Runs `future` on the pool that the caller works for, else on the global one. It is polled by the pool's workers,
@@ -19,8 +19,8 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    Site::with(|site| match site {
-        Some(site) => spawn_on(site, future),
+    WorkerContext::with(|context| match context {
+        Some(context) => spawn_on(context, future),
         None => Pool::with_default(|pool| spawn_outside(pool.inner(), future)),
     })
 }
@@ -38,21 +38,21 @@ impl Pool {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Site::with(|site| match site {
-            Some(site) if site.is_of(self) => spawn_on(site, future),
+        WorkerContext::with(|context| match context {
+            Some(context) if context.is_of(self) => spawn_on(context, future),
             _ => spawn_outside(self.inner(), future),
         })
     }
 }
 
 #[inline]
-fn spawn_on<F>(site: &Site<'_, '_>, future: F) -> FutureHandle<F::Output>
+fn spawn_on<F>(context: &WorkerContext<'_, '_>, future: F) -> FutureHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
     // SAFETY: both are `Send` and borrow nothing.
-    unsafe { launch_on(site, future) }
+    unsafe { launch_on(context, future) }
 }
 
 fn spawn_outside<F>(pool: &Inner, future: F) -> FutureHandle<F::Output>
@@ -69,9 +69,9 @@ where
 /// # Safety
 /// As [`cell::make`].
 pub(super) unsafe fn launch<F: Future>(pool: &Inner, future: F) -> FutureHandle<F::Output> {
-    Site::with(|site| match site {
+    WorkerContext::with(|context| match context {
         // SAFETY: the caller's duty.
-        Some(site) if ptr::eq(site.pool(), pool) => unsafe { launch_on(site, future) },
+        Some(context) if ptr::eq(context.pool(), pool) => unsafe { launch_on(context, future) },
         // SAFETY: as above.
         _ => unsafe { launch_outside(pool, future) },
     })
@@ -80,15 +80,18 @@ pub(super) unsafe fn launch<F: Future>(pool: &Inner, future: F) -> FutureHandle<
 /// # Safety
 /// As [`cell::make`].
 #[inline]
-unsafe fn launch_on<F: Future>(site: &Site<'_, '_>, future: F) -> FutureHandle<F::Output> {
-    if let Some(pool) = site.pool().elsewhere() {
+unsafe fn launch_on<F: Future>(
+    context: &WorkerContext<'_, '_>,
+    future: F,
+) -> FutureHandle<F::Output> {
+    if let Some(pool) = context.pool().elsewhere() {
         // SAFETY: the caller's duty.
         return unsafe { launch_outside(pool, future) };
     }
     // SAFETY: the caller's duty.
     let (hold, ticket) = unsafe { cell::make(future) };
-    ticket.queue_on(site);
-    FutureHandle::new(hold, site.pool().number())
+    ticket.queue_on(context);
+    FutureHandle::new(hold, context.pool().number())
 }
 
 /// # Safety

@@ -1,6 +1,6 @@
 //! Manners of long futures and tasks.
 
-use crate::pool::site::Site;
+use crate::pool::context::WorkerContext;
 use std::{
     pin::Pin,
     task::{Context, Poll},
@@ -66,9 +66,9 @@ impl Future for YieldNow {
 /// waits, don't call it with a lock held.
 #[inline]
 pub fn checkpoint() {
-    Site::with(|site| {
-        if let Some(site) = site {
-            site.checkpoint();
+    WorkerContext::with(|context| {
+        if let Some(context) = context {
+            context.checkpoint();
         }
     });
 }

@@ -11,7 +11,7 @@
 //! owner is counting, and waits for the end. From then on everybody counts with atomic operations; a run never goes
 //! back. So whoever comes late pays, once for a run: a microsecond for the barrier.
 
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     padded::Padded,
     sync::{AtomicBool, AtomicU8, Ordering, hint},

@@ -34,7 +34,7 @@
 //! are never filled by anyone but their holder. So as long as a position is unclaimed, a feeder is
 //! queued, or is running and has not yet looked at that block.
 
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     padded::Padded,
     sync::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, hint},

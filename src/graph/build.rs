@@ -12,7 +12,7 @@ use super::{
     semaphore::Semaphore,
     value::Values,
 };
-use crate::ground::sys::memory;
+use crate::base::sys::memory;
 use std::{
     borrow::Cow,
     cell::{RefCell, RefMut},

@@ -1,13 +1,13 @@
 //! What the tasks of a graph see of their run.
 
 use super::{remote::Remote, run::Run};
-use crate::pool::site::Site;
+use crate::pool::context::WorkerContext;
 use std::{cell::Cell, sync::Arc};
 
 /// What a task can reach while it runs.
 pub(super) struct Context<'a, 'w, 'c> {
     pub(super) run: &'a Run<'a>,
-    pub(super) site: &'a Site<'w, 'c>,
+    pub(super) context: &'a WorkerContext<'w, 'c>,
     /// The task.
     pub(super) at: Cell<u32>,
     /// How many the strand has run.

@@ -1,7 +1,7 @@
 //! What can be wrong with a graph, and with a run of it.
 
 use super::plan::RunReport;
-use crate::ground::unwind::{self, Payload};
+use crate::base::unwind::{self, Payload};
 use std::{error::Error, fmt};
 
 /// Why a graph cannot be run.

@@ -8,7 +8,7 @@ use super::{
     plan::Plan,
     start::run_inside,
 };
-use crate::ground::unwind;
+use crate::base::unwind;
 use std::{
     borrow::Cow,
     cell::Cell,
@@ -19,15 +19,15 @@ use std::{
 
 /// Where the graph of a task is kept while it does not run.
 #[derive(Clone, Default)]
-pub(super) struct Place(Arc<Kept>);
+pub(super) struct Place(Arc<DedicatedWorkers>);
 
 /// See [`Place`].
 #[derive(Default)]
-struct Kept(Mutex<Option<Plan<'static>>>);
+struct DedicatedWorkers(Mutex<Option<Plan<'static>>>);
 
 /// Graphs inside of graphs may be a hundred thousand deep. So they are taken apart before they are
 /// dropped: the stack is not for them.
-impl Drop for Kept {
+impl Drop for DedicatedWorkers {
     fn drop(&mut self) {
         let plan = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut plans: Vec<_> = plan.take().into_iter().collect();

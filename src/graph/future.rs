@@ -22,8 +22,8 @@ use super::{
     start, within,
 };
 use crate::{
-    ground::unwind::{self, Payload},
-    pool::{job::Job, site::Site},
+    base::unwind::{self, Payload},
+    pool::{context::WorkerContext, job::Job},
 };
 use std::{
     borrow::Cow,
@@ -119,10 +119,10 @@ fn begin<'env>(
         remote: cx.remote().clone(),
         key: Mutex::new(None),
     });
-    cx.run.hold(cx.site);
+    cx.run.hold(cx.context);
     match sleeper.poll() {
         Ok(Poll::Ready(())) => {
-            cx.run.unhold(cx.site);
+            cx.run.unhold(cx.context);
             sleeper.end();
             return Then::All;
         }
@@ -130,8 +130,8 @@ fn begin<'env>(
         Ok(Poll::Pending) => cx.later(move |_| sleeper.fall_asleep()),
         Err(payload) => cx.later(move |cx| {
             cx.run.panicked(sleeper.index, payload);
-            sleeper.give_up(cx.site, cx.run);
-            cx.run.unhold(cx.site);
+            sleeper.give_up(cx.context, cx.run);
+            cx.run.unhold(cx.context);
         }),
     }
     Then::Later
@@ -139,16 +139,16 @@ fn begin<'env>(
 
 /// # Safety
 /// `data` came from `Arc::into_raw` of a sleeper that is queued.
-unsafe fn run_poll(data: *const (), site: &Site<'_, '_>) {
+unsafe fn run_poll(data: *const (), context: &WorkerContext<'_, '_>) {
     // SAFETY: the caller's duty; the job has one share.
     let sleeper = unsafe { Arc::from_raw(data.cast::<Sleeper>()) };
     let pointer = sleeper.run;
     // SAFETY: the task is held, so the run is alive.
     let run = unsafe { &*pointer };
     let over = if run.isolated {
-        site.isolate(|| sleeper.go_on(site, run))
+        context.isolate(|| sleeper.go_on(context, run))
     } else {
-        sleeper.go_on(site, run)
+        sleeper.go_on(context, run)
     };
     if !over {
         // Out of `go_on`, which borrows the run: when the future sleeps, another poll may end it,
@@ -157,9 +157,9 @@ unsafe fn run_poll(data: *const (), site: &Site<'_, '_>) {
     }
     drop(sleeper);
     // SAFETY: as above.
-    if over && unsafe { Run::done(pointer, site) } {
+    if over && unsafe { Run::done(pointer, context) } {
         // SAFETY: it was the last one.
-        unsafe { start::finish(pointer, site) };
+        unsafe { start::finish(pointer, context) };
     }
 }
 
@@ -185,21 +185,21 @@ impl Sleeper {
 
     /// Polls it again, or drops it when the run has been stopped. True when the task needs no
     /// holding any more. Otherwise the caller lets it [fall asleep](Self::fall_asleep).
-    fn go_on(self: &Arc<Self>, site: &Site<'_, '_>, run: &Run<'_>) -> bool {
+    fn go_on(self: &Arc<Self>, context: &WorkerContext<'_, '_>, run: &Run<'_>) -> bool {
         self.nap.begin();
         if run.stopped() {
-            self.give_up(site, run);
+            self.give_up(context, run);
             return true;
         }
         match self.poll() {
             Ok(Poll::Pending) => return false,
             Ok(Poll::Ready(())) => {
                 self.end();
-                run.complete(site, self.index);
+                run.complete(context, self.index);
             }
             Err(payload) => {
                 run.panicked(self.index, payload);
-                self.give_up(site, run);
+                self.give_up(context, run);
             }
         }
         true
@@ -222,13 +222,13 @@ impl Sleeper {
     }
 
     /// Drops the future: it will not be done.
-    fn give_up(&self, site: &Site<'_, '_>, run: &Run<'_>) {
+    fn give_up(&self, context: &WorkerContext<'_, '_>, run: &Run<'_>) {
         self.end();
         let work = lock(&self.work).take();
         if let Err(payload) = unwind::contain(|| drop(work)) {
             run.panicked(self.index, payload);
         }
-        run.abandon(site, self.index);
+        run.abandon(context, self.index);
     }
 
     /// Nothing more will happen to it.

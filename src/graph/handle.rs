@@ -9,12 +9,12 @@ use super::{
     within,
 };
 use crate::{
-    cancel::CancelToken,
-    ground::{
+    base::{
         sync::{AtomicBool, Ordering},
         unwind,
     },
-    pool::{Inner, Pool, job::Job, latch::Awaited, site::Site},
+    cancel::CancelToken,
+    pool::{Inner, Pool, context::WorkerContext, job::Job, latch::Awaited},
 };
 use std::{
     collections::VecDeque,
@@ -135,7 +135,7 @@ impl SharedPlan {
         if plan.is_empty() {
             return then(plan, Outcome::default());
         }
-        let then = move |plan, outcome, _: &Site<'_, '_>| {
+        let then = move |plan, outcome, _: &WorkerContext<'_, '_>| {
             then(plan, outcome);
             None
         };
@@ -381,16 +381,16 @@ impl RunHandle {
                 return Err(RunError::recursive());
             }
             let pool = self.launched.remote.pool();
-            on_pool(pool, |site| {
-                let began = site.mark();
+            on_pool(pool, |context| {
+                let began = context.mark();
                 let join = Join {
                     launched: &self.launched,
-                    pool: site.pool(),
-                    worker: site.worker(),
+                    pool: context.pool(),
+                    worker: context.worker(),
                     // A pool of its own, because this one has no place left, has none of its jobs.
-                    alone: site.waits_alone() && ptr::eq(site.pool(), pool),
+                    alone: context.waits_alone() && ptr::eq(context.pool(), pool),
                 };
-                unwind::or_abort(|| site.wait(&join, began));
+                unwind::or_abort(|| context.wait(&join, began));
             });
         }
         let result = lock(&self.launched.state).result.take();

@@ -6,7 +6,7 @@
 //!
 //! A task that waits for one other has no use for its counter: the edge says so ([`Edge::is_only`](super::edges::Edge)).
 
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     sync::{AtomicU32, Ordering},
     thread,

@@ -1,6 +1,6 @@
 //! Where a future is: one word, so that there is one poll at a time and no wake is missed.
 
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     sync::{AtomicU8, Ordering},
     thread,

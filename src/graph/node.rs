@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "closures of any type in the records of a graph")]
 
 use super::{context::Context, edges::Leads};
-use crate::ground::sync::{AtomicU8, Ordering, UnsafeCell};
+use crate::base::sync::{AtomicU8, Ordering, UnsafeCell};
 use std::{marker::PhantomData, mem::MaybeUninit, ptr};
 
 /// What a task is followed by.

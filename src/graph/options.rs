@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     cancel::{CancelToken, OnCancel, Watch},
-    pool::{Pool, on_current, site::Site},
+    pool::{Pool, context::WorkerContext, on_current},
 };
 use std::sync::{Arc, Weak};
 
@@ -85,9 +85,9 @@ impl RunOptions {
     }
 
     /// Calls `f` on the pool.
-    pub(super) fn on_site<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+    pub(super) fn enter_worker<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
         match &self.pool {
-            Some(pool) => pool.on_site(f),
+            Some(pool) => pool.enter_worker(f),
             None => on_current(f),
         }
     }
@@ -98,22 +98,26 @@ impl RunOptions {
     }
 
     pub(super) fn run(&self, plan: &mut Plan<'_>) -> Result<RunReport, RunError> {
-        self.on_site(|site| {
+        self.enter_worker(|context| {
             let mut ran = 0;
             for _ in 0..self.count() {
-                ran = self.run_once(plan, site).plus(ran)?.ran;
+                ran = self.run_once(plan, context).plus(ran)?.ran;
             }
             Ok(RunReport { ran })
         })
     }
 
-    fn run_once(&self, plan: &mut Plan<'_>, site: &Site<'_, '_>) -> Result<RunReport, RunError> {
+    fn run_once(
+        &self,
+        plan: &mut Plan<'_>,
+        context: &WorkerContext<'_, '_>,
+    ) -> Result<RunReport, RunError> {
         if self.cancel.is_none() {
-            return start::run(plan, site);
+            return start::run(plan, context);
         }
-        let remote = Remote::new(site.pool(), site.worker());
+        let remote = Remote::new(context.pool(), context.worker());
         let _obeys = self.obey(&remote);
-        start::run_with(plan, site, &remote).into_result()
+        start::run_with(plan, context, &remote).into_result()
     }
 }
 

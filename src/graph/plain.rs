@@ -17,8 +17,8 @@ use super::{
     run::Run,
 };
 use crate::{
-    ground::{sync::Ordering, thread, unwind},
-    pool::site::Site,
+    base::{sync::Ordering, thread, unwind},
+    pool::context::WorkerContext,
 };
 
 /// The most successors that the owner of a run counts without locked instructions in one go.
@@ -70,9 +70,9 @@ impl<'p> Run<'p> {
 impl Run<'_> {
     /// Runs some tasks, and what each of them leads to, one after the other.
     #[inline(always)]
-    pub(super) fn strands(&self, site: &Site<'_, '_>, firsts: &impl Firsts) {
-        let cx = self.context(site, None);
-        let (goes_on, press) = (self.goes_on(site), site.press());
+    pub(super) fn strands(&self, context: &WorkerContext<'_, '_>, firsts: &impl Firsts) {
+        let cx = self.context(context, None);
+        let (goes_on, press) = (self.goes_on(context), context.press());
         while let Some(first) = firsts.take() {
             cx.at.set(first);
             // What is taken together is not queued, so it comes before what its strands have queued.
@@ -80,11 +80,11 @@ impl Run<'_> {
             if let Err(payload) = unwind::contain(|| self.follow(&cx)) {
                 self.panicked(cx.index(), payload);
             }
-            if press.is_felt() && !firsts.is_last() && self.should_put_off(site) {
-                self.queue_all(site, firsts.rest());
+            if press.is_felt() && !firsts.is_last() && self.should_put_off(context) {
+                self.queue_all(context, firsts.rest());
             }
         }
-        self.count(site, cx.ran.get());
+        self.count(context, cx.ran.get());
         match cx.spare.get() {
             0 => {}
             spare if cx.mine => self.pending.give_back_here(spare),
@@ -96,13 +96,13 @@ impl Run<'_> {
     /// that has happened; a guest that may leave queues nothing, and what it has is not its own; and what is below a mark is
     /// not for those above it.
     #[inline(always)]
-    fn goes_on(&self, site: &Site<'_, '_>) -> bool {
-        let aim = if self.is_owner(site) {
-            site.aims_at(&self.pending)
+    fn goes_on(&self, context: &WorkerContext<'_, '_>) -> bool {
+        let aim = if self.is_owner(context) {
+            context.aims_at(&self.pending)
         } else {
-            site.is_outermost() && !site.is_guest()
+            context.is_outermost() && !context.is_guest()
         };
-        aim && !site.waits_alone()
+        aim && !context.waits_alone()
     }
 
     #[inline(always)]
@@ -118,7 +118,7 @@ impl Run<'_> {
     #[inline(always)]
     fn follow_by<const JOINS: bool>(&self, cx: &Context<'_, '_, '_>) {
         let (tables, stop, alone) = (self.tables(), self.stop, self.shape.alone.is_some());
-        let (mut index, press) = (cx.at.get(), cx.site.press());
+        let (mut index, press) = (cx.at.get(), cx.context.press());
         loop {
             // Relaxed: as in `stopped`.
             if stop.load(Ordering::Relaxed) {
@@ -133,7 +133,7 @@ impl Run<'_> {
             debug_assert_eq!(then, Then::All);
             cx.ran.set(cx.ran.get() + 1);
             if alone {
-                cx.site.get_on();
+                cx.context.get_on();
             }
             let mut next = self.release::<JOINS>(cx, tables, node.leads);
             if next == 0 {
@@ -207,18 +207,18 @@ impl Run<'_> {
         let (job, spare) = (self.strand_job(index), cx.spare.get());
         if spare > 0 {
             cx.spare.set(spare - 1);
-            cx.site.push(job);
+            cx.context.push(job);
         } else {
-            self.push(cx.site, job);
+            self.push(cx.context, job);
         }
     }
 
     /// Queues the task that a strand would go on with, if it should.
     #[cold]
     fn put_off(&self, cx: &Context<'_, '_, '_>, next: u32) -> bool {
-        let put_off = self.should_put_off(cx.site);
+        let put_off = self.should_put_off(cx.context);
         if put_off {
-            self.queue(cx.site, next);
+            self.queue(cx.context, next);
         }
         put_off
     }
@@ -234,7 +234,7 @@ impl Run<'_> {
         let nodes = self.nodes.as_ptr_range();
         // Only strands point to records; in a plain plan they are all of one kind.
         let ours = |data: *const ()| nodes.contains(&data.cast());
-        let data = cx.site.go_on_with(ours)?;
+        let data = cx.context.go_on_with(ours)?;
         cx.spare.set(cx.spare.get() + 1);
         Some(((data.addr() - nodes.start.addr()) / size_of::<Node>()) as u32)
     }

@@ -12,7 +12,7 @@ use super::{
     start,
     timeline::Recorder,
 };
-use crate::ground::sys::memory;
+use crate::base::sys::memory;
 use crate::pool::{Pool, on_current};
 use std::{fmt, sync::Arc};
 
@@ -113,7 +113,7 @@ impl<'env> Plan<'env> {
     /// When tasks panic: no more tasks are released then, and the error tells all the panics once the running ones
     /// are done. The plan can be run again.
     pub fn run(&mut self) -> Result<RunReport, RunError> {
-        on_current(|site| start::run(self, site))
+        on_current(|context| start::run(self, context))
     }
 
     /// [`run`](Self::run) on a certain pool.
@@ -121,7 +121,7 @@ impl<'env> Plan<'env> {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn run_on(&mut self, pool: &Pool) -> Result<RunReport, RunError> {
-        pool.on_site(|site| start::run(self, site))
+        pool.enter_worker(|context| start::run(self, context))
     }
 
     /// Runs it `times` times, one after the other.
@@ -140,10 +140,10 @@ impl<'env> Plan<'env> {
     /// # Errors
     /// As [`run`](Self::run); it ends with the first run that fails.
     pub fn run_n(&mut self, times: u64) -> Result<RunReport, RunError> {
-        on_current(|site| {
+        on_current(|context| {
             let mut ran = 0;
             for _ in 0..times {
-                ran = start::run(self, site).plus(ran)?.ran;
+                ran = start::run(self, context).plus(ran)?.ran;
             }
             Ok(RunReport { ran })
         })
@@ -154,10 +154,10 @@ impl<'env> Plan<'env> {
     /// # Errors
     /// As [`run`](Self::run); it ends with the first run that fails.
     pub fn run_until(&mut self, mut stop: impl FnMut() -> bool) -> Result<RunReport, RunError> {
-        on_current(|site| {
+        on_current(|context| {
             let mut ran = 0;
             loop {
-                ran = start::run(self, site).plus(ran)?.ran;
+                ran = start::run(self, context).plus(ran)?.ran;
                 if stop() {
                     return Ok(RunReport { ran });
                 }

@@ -2,12 +2,12 @@
 #![expect(unsafe_code, reason = "makes a job of a turn")]
 
 use crate::{
-    cancel::{CancelReason, OnCancel},
-    ground::{
+    base::{
         sync::{AtomicBool, Ordering},
         thread,
     },
-    pool::{Inner, heap, job::Job, list::List, site::Site},
+    cancel::{CancelReason, OnCancel},
+    pool::{Inner, context::WorkerContext, heap, job::Job, list::List},
 };
 use std::{
     collections::BTreeMap,
@@ -90,10 +90,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Calls `f` on `pool`: where this thread stands in it, or as a guest.
-pub(super) fn on_pool<R>(pool: &Inner, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
-    Site::with(|site| match site {
-        Some(site) if ptr::eq(site.pool(), pool) => f(site),
-        Some(site) => site.on_outer(pool, f),
+pub(super) fn on_pool<R>(pool: &Inner, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
+    WorkerContext::with(|context| match context {
+        Some(context) if ptr::eq(context.pool(), pool) => f(context),
+        Some(context) => context.on_outer(pool, f),
         None => pool.as_guest(f),
     })
 }
@@ -186,12 +186,12 @@ impl Remote {
 
     fn queue_turn(self: &Arc<Self>, last: bool) {
         let remote = self.clone();
-        let turn = move |site: &Site<'_, '_>| remote.take_turn(site);
+        let turn = move |context: &WorkerContext<'_, '_>| remote.take_turn(context);
         // SAFETY: a turn borrows nothing.
         self.inject(unsafe { heap::shared(turn) }, last);
     }
 
-    fn take_turn(self: &Arc<Self>, site: &Site<'_, '_>) {
+    fn take_turn(self: &Arc<Self>, context: &WorkerContext<'_, '_>) {
         thread::point();
         let mut queued = lock(&self.turn);
         let job = self.take_job();
@@ -202,7 +202,7 @@ impl Remote {
             self.queue_turn(false);
         }
         if let Some(job) = job {
-            job.run(site);
+            job.run(context);
         }
     }
 
@@ -241,16 +241,16 @@ impl Remote {
     }
 
     fn inject(&self, job: Job, last: bool) {
-        Site::with(|site| match site {
+        WorkerContext::with(|context| match context {
             // A guest may leave before it is taken; but when the pool is closed it is better off here than with a guest
             // inside of a guest.
-            Some(site)
-                if ptr::eq(site.pool(), &raw const *self.pool)
-                    && (!site.is_guest() || !self.pool.core().is_open()) =>
+            Some(context)
+                if ptr::eq(context.pool(), &raw const *self.pool)
+                    && (!context.is_guest() || !self.pool.core().is_open()) =>
             {
                 match last {
-                    true => site.push_last(job),
-                    false => site.push_detached(job),
+                    true => context.push_last(job),
+                    false => context.push_detached(job),
                 }
             }
             _ => self.pool.submit(job),

@@ -45,7 +45,7 @@ use super::{
     within,
 };
 use crate::{
-    ground::{
+    base::{
         canary::{Canary, broken},
         padded::Padded,
         sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -53,10 +53,10 @@ use crate::{
     },
     pool::{
         Inner,
+        context::WorkerContext,
         job::Job,
         latch::Awaited,
         pending::{self, Pending},
-        site::Site,
     },
 };
 use std::{
@@ -130,14 +130,18 @@ unsafe impl Sync for Run<'_> {}
 ///
 /// # Safety
 /// `data` points to a node of a run that is not over.
-unsafe fn run_strand(data: *const (), site: &Site<'_, '_>) {
+unsafe fn run_strand(data: *const (), context: &WorkerContext<'_, '_>) {
     // SAFETY: the caller's duty.
     let (run, index) = unsafe { run_of(data) };
     // SAFETY: the strand is pending, so the run is alive.
-    let over = unsafe { Run::as_job(run, site, |run, site| run.strand(site, index, false)) };
+    let over = unsafe {
+        Run::as_job(run, context, |run, context| {
+            run.strand(context, index, false)
+        })
+    };
     if over {
         // SAFETY: it was the last one.
-        unsafe { start::finish(run, site) };
+        unsafe { start::finish(run, context) };
     }
 }
 
@@ -145,14 +149,18 @@ unsafe fn run_strand(data: *const (), site: &Site<'_, '_>) {
 ///
 /// # Safety
 /// As [`run_strand`].
-unsafe fn run_admitted(data: *const (), site: &Site<'_, '_>) {
+unsafe fn run_admitted(data: *const (), context: &WorkerContext<'_, '_>) {
     // SAFETY: the caller's duty.
     let (run, index) = unsafe { run_of(data) };
     // SAFETY: as in `run_strand`.
-    let over = unsafe { Run::as_job(run, site, |run, site| run.strand(site, index, true)) };
+    let over = unsafe {
+        Run::as_job(run, context, |run, context| {
+            run.strand(context, index, true)
+        })
+    };
     if over {
         // SAFETY: it was the last one.
-        unsafe { start::finish(run, site) };
+        unsafe { start::finish(run, context) };
     }
 }
 
@@ -175,13 +183,13 @@ unsafe fn run_of(data: *const ()) -> (*const Run<'static>, u32) {
 ///
 /// # Safety
 /// `data` points to a run that is not over.
-unsafe fn run_feeder(data: *const (), site: &Site<'_, '_>) {
+unsafe fn run_feeder(data: *const (), context: &WorkerContext<'_, '_>) {
     let run = data.cast::<Run<'static>>();
     // SAFETY: the caller's duty.
-    let over = unsafe { Run::as_job(run, site, Run::feed) };
+    let over = unsafe { Run::as_job(run, context, Run::feed) };
     if over {
         // SAFETY: it was the last one.
-        unsafe { start::finish(run, site) };
+        unsafe { start::finish(run, context) };
     }
 }
 
@@ -226,8 +234,8 @@ impl<'p> Run<'p> {
 
 impl Run<'_> {
     #[inline(always)]
-    pub(super) fn is_owner(&self, site: &Site<'_, '_>) -> bool {
-        site.worker() == self.owner && ptr::eq(site.pool(), self.pool)
+    pub(super) fn is_owner(&self, context: &WorkerContext<'_, '_>) -> bool {
+        context.worker() == self.owner && ptr::eq(context.pool(), self.pool)
     }
 
     /// What special plans have.
@@ -258,19 +266,19 @@ impl Run<'_> {
     /// The job is pending, so that `this` lives. When it is done the run may be gone, so it comes as a pointer.
     unsafe fn as_job(
         this: *const Self,
-        site: &Site<'_, '_>,
-        f: impl FnOnce(&Self, &Site<'_, '_>),
+        context: &WorkerContext<'_, '_>,
+        f: impl FnOnce(&Self, &WorkerContext<'_, '_>),
     ) -> bool {
         // SAFETY: the caller's duty.
         let run = unsafe { &*this };
-        if run.shape.joins && !run.special && !run.is_owner(site) {
+        if run.shape.joins && !run.special && !run.is_owner(context) {
             run.bias.join();
         }
         let call = || {
             if run.isolated {
-                site.isolate(|| f(run, site));
+                context.isolate(|| f(run, context));
             } else {
-                f(run, site);
+                f(run, context);
             }
         };
         if run.owner == NOBODY {
@@ -279,7 +287,7 @@ impl Run<'_> {
             call();
         }
         // SAFETY: as above.
-        unsafe { Self::done(this, site) }
+        unsafe { Self::done(this, context) }
     }
 
     /// A job is done, or a task that was held: the last touch of the run by whoever ran it. When true is returned
@@ -289,11 +297,11 @@ impl Run<'_> {
     ///
     /// # Safety
     /// It was counted, so that `this` lives; see `as_job`.
-    pub(super) unsafe fn done(this: *const Self, site: &Site<'_, '_>) -> bool {
+    pub(super) unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) -> bool {
         thread::point();
         // SAFETY: the caller's duty.
         let run = unsafe { &*this };
-        if run.is_owner(site) {
+        if run.is_owner(context) {
             run.pending.done_here();
             return false;
         }
@@ -302,7 +310,7 @@ impl Run<'_> {
             if owner == NOBODY {
                 last = true;
             } else {
-                site.pool().unpark(owner);
+                context.pool().unpark(owner);
             }
         });
         last
@@ -310,8 +318,8 @@ impl Run<'_> {
 
     /// One more thing is pending, which is counted by the caller's strand being pending too.
     #[inline(always)]
-    pub(super) fn hold(&self, site: &Site<'_, '_>) {
-        if self.is_owner(site) {
+    pub(super) fn hold(&self, context: &WorkerContext<'_, '_>) {
+        if self.is_owner(context) {
             self.pending.add_here();
         } else {
             self.pending.add_elsewhere();
@@ -319,41 +327,41 @@ impl Run<'_> {
     }
 
     /// Takes a `hold` back, while the caller's strand is pending.
-    pub(super) fn unhold(&self, site: &Site<'_, '_>) {
+    pub(super) fn unhold(&self, context: &WorkerContext<'_, '_>) {
         // SAFETY: the strand is pending.
-        let last = unsafe { Self::done(ptr::from_ref(self), site) };
+        let last = unsafe { Self::done(ptr::from_ref(self), context) };
         debug_assert!(!last, "the strand is pending");
     }
 
     /// Whether this worker, if it is a guest, stays until the run is over.
     #[cold]
-    pub(super) fn keeps(&self, site: &Site<'_, '_>) -> bool {
+    pub(super) fn keeps(&self, context: &WorkerContext<'_, '_>) -> bool {
         let home = self
             .remote
             .as_ref()
             .map_or(self.owner, |remote| remote.owner());
-        home == NOBODY || home == site.worker() && ptr::eq(site.pool(), self.pool)
+        home == NOBODY || home == context.worker() && ptr::eq(context.pool(), self.pool)
     }
 
     /// Queues a job where other workers find it.
     #[inline(always)]
-    pub(super) fn push(&self, site: &Site<'_, '_>, job: Job) {
-        if self.is_owner(site) {
+    pub(super) fn push(&self, context: &WorkerContext<'_, '_>, job: Job) {
+        if self.is_owner(context) {
             self.pending.add_here();
         } else {
             self.pending.add_elsewhere();
-            if site.is_guest() && self.is_left_behind(site) {
+            if context.is_guest() && self.is_left_behind(context) {
                 return self.send(job);
             }
         }
-        site.push(job);
+        context.push(job);
     }
 
     /// Whether the owner would not run what this guest leaves in its queue when it goes: that goes
     /// to the injector.
     #[cold]
-    fn is_left_behind(&self, site: &Site<'_, '_>) -> bool {
-        !self.keeps(site) && (self.alone || self.remote.is_some())
+    fn is_left_behind(&self, context: &WorkerContext<'_, '_>) -> bool {
+        !self.keeps(context) && (self.alone || self.remote.is_some())
     }
 
     /// Queues a job for all workers and for the owner, wherever that waits.
@@ -370,13 +378,13 @@ impl Run<'_> {
     /// Whether strands should queue what they would go on with, since something urgent waits for this worker: that comes first
     /// then. It does not run in the middle of a strand, since it may wait for the run.
     #[cold]
-    pub(super) fn should_put_off(&self, site: &Site<'_, '_>) -> bool {
-        site.should_give_way()
+    pub(super) fn should_put_off(&self, context: &WorkerContext<'_, '_>) -> bool {
+        context.should_give_way()
     }
 
     /// Queues a task.
-    pub(super) fn queue(&self, site: &Site<'_, '_>, index: u32) {
-        self.push(site, self.strand_job(index));
+    pub(super) fn queue(&self, context: &WorkerContext<'_, '_>, index: u32) {
+        self.push(context, self.strand_job(index));
     }
 
     pub(super) fn feeder_job(&self) -> Job {
@@ -385,13 +393,13 @@ impl Run<'_> {
     }
 
     /// Takes some sources and runs their strands.
-    pub(super) fn feed(&self, site: &Site<'_, '_>) {
+    pub(super) fn feed(&self, context: &WorkerContext<'_, '_>) {
         // Nothing to hand out.
         if let &[only] = self.sources {
-            return self.strand(site, only, false);
+            return self.strand(context, only, false);
         }
         thread::point();
-        let (all, workers) = (self.sources.len(), site.pool().threads().max(1));
+        let (all, workers) = (self.sources.len(), context.pool().threads().max(1));
         // Relaxed, twice: guesses.
         let left = all.saturating_sub(self.cursor.next.load(Ordering::Relaxed));
         let usual = self.cursor.few.load(Ordering::Relaxed);
@@ -404,7 +412,7 @@ impl Run<'_> {
         };
         // A worker that has no block takes one at a time.
         let held = if few > 1 || left == 0 {
-            self.blocks.hold(site.worker())
+            self.blocks.hold(context.worker())
         } else {
             None
         };
@@ -416,7 +424,7 @@ impl Run<'_> {
         };
         let positions = if begin < all {
             begin as u32..(begin + few).min(all) as u32
-        } else if let Some(stolen) = self.blocks.steal(site.worker(), held.is_none()) {
+        } else if let Some(stolen) = self.blocks.steal(context.worker(), held.is_none()) {
             stolen
         } else {
             return;
@@ -427,17 +435,17 @@ impl Run<'_> {
         // queue anything, so that it is the oldest, which thieves take.
         let is_last = positions.end as usize == all && self.blocks.is_none();
         if !(is_last || broken(Canary::GraphFeeder) && begin + few >= all) {
-            self.push(site, self.feeder_job());
+            self.push(context, self.feeder_job());
         }
         let usual = few == usual && begin < all && !self.blocks.is_none();
         let timed = usual && (few < MOST_FED || (begin / MOST_FED).is_multiple_of(TIMED));
         let began = timed.then(thread::nanos);
         match claims {
             Some(claims) if self.special => {
-                self.strands_special(site, &Taken::new(claims, self.sources));
+                self.strands_special(context, &Taken::new(claims, self.sources));
             }
-            Some(claims) => self.strands(site, &Taken::new(claims, self.sources)),
-            None => self.strand(site, self.sources[positions.start as usize], false),
+            Some(claims) => self.strands(context, &Taken::new(claims, self.sources)),
+            None => self.strand(context, self.sources[positions.start as usize], false),
         }
         if let Some(began) = began {
             self.keep_pace(few, thread::nanos().saturating_sub(began));
@@ -457,24 +465,24 @@ impl Run<'_> {
 
     /// Runs a task and what it leads to. `admitted` says that it has its semaphores already.
     #[inline(always)]
-    fn strand(&self, site: &Site<'_, '_>, first: u32, admitted: bool) {
+    fn strand(&self, context: &WorkerContext<'_, '_>, first: u32, admitted: bool) {
         if self.special {
-            self.strand_special(site, first, admitted);
+            self.strand_special(context, first, admitted);
         } else {
-            self.strands(site, &Single::new(first));
+            self.strands(context, &Single::new(first));
         }
     }
 
     #[inline(always)]
     pub(super) fn context<'a, 'w, 'c>(
         &'a self,
-        site: &'a Site<'w, 'c>,
+        context: &'a WorkerContext<'w, 'c>,
         left: Option<&'a Left>,
     ) -> Context<'a, 'w, 'c> {
-        let mine = self.is_owner(site);
+        let mine = self.is_owner(context);
         Context {
             run: self,
-            site,
+            context,
             at: Cell::new(0),
             ran: Cell::new(0),
             mine,
@@ -485,8 +493,8 @@ impl Run<'_> {
     }
 
     #[inline(always)]
-    pub(super) fn count(&self, site: &Site<'_, '_>, ran: u64) {
-        if self.is_owner(site) {
+    pub(super) fn count(&self, context: &WorkerContext<'_, '_>, ran: u64) {
+        if self.is_owner(context) {
             self.ran_here.set(self.ran_here.get() + ran);
         } else {
             // Relaxed: read after everybody is done.
@@ -516,27 +524,30 @@ impl Run<'_> {
     }
 
     /// Strands of a special plan, which begin with these tasks.
-    fn strands_special(&self, site: &Site<'_, '_>, firsts: &impl Firsts) {
-        let press = site.press();
+    fn strands_special(&self, context: &WorkerContext<'_, '_>, firsts: &impl Firsts) {
+        let press = context.press();
         while let Some(first) = firsts.take() {
-            self.strand_special(site, first, false);
-            if press.is_felt() && !firsts.is_last() && self.should_put_off(site) {
-                return self.queue_all(site, firsts.rest());
+            self.strand_special(context, first, false);
+            if press.is_felt() && !firsts.is_last() && self.should_put_off(context) {
+                return self.queue_all(context, firsts.rest());
             }
         }
     }
 
     /// Queues tasks, so that the first is the newest.
     #[cold]
-    pub(super) fn queue_all(&self, site: &Site<'_, '_>, tasks: &[u32]) {
-        tasks.iter().rev().for_each(|&task| self.queue(site, task));
+    pub(super) fn queue_all(&self, context: &WorkerContext<'_, '_>, tasks: &[u32]) {
+        tasks
+            .iter()
+            .rev()
+            .for_each(|&task| self.queue(context, task));
     }
 
     /// A strand of a special plan.
     #[inline(never)]
-    fn strand_special(&self, site: &Site<'_, '_>, first: u32, admitted: bool) {
+    fn strand_special(&self, context: &WorkerContext<'_, '_>, first: u32, admitted: bool) {
         let left = Left::default();
-        let cx = self.context(site, Some(&left));
+        let cx = self.context(context, Some(&left));
         cx.at.set(first);
         // Loops of conditions are worth a copy that does not ask for the rest.
         let followed = if self.shape.needs.is_empty() && self.shape.recorder.is_none() {
@@ -546,16 +557,16 @@ impl Run<'_> {
         };
         if let Err(payload) = followed {
             if !broken(Canary::GraphPermits) {
-                self.leave(site, cx.index());
+                self.leave(context, cx.index());
             }
             self.panicked(cx.index(), payload);
         }
-        self.count(site, cx.ran.get());
+        self.count(context, cx.ran.get());
     }
 
     /// `ALL`: there are semaphores, or a record is kept.
     fn follow_special<const ALL: bool>(&self, cx: &Context<'_, '_, '_>, mut admitted: bool) {
-        let (site, press, conditions) = (cx.site, cx.site.press(), self.shape.conditions);
+        let (context, press, conditions) = (cx.context, cx.context.press(), self.shape.conditions);
         let needs = ALL && !self.shape.needs.is_empty();
         let recorder = self.shape.recorder.as_ref().filter(|_| ALL);
         let mut next = Some(cx.at.get());
@@ -564,11 +575,11 @@ impl Run<'_> {
             cx.at.set(index);
             if self.stopped() {
                 if has_permits {
-                    self.give_back(site, index);
+                    self.give_back(context, index);
                 }
                 return self.cut();
             }
-            if needs && !has_permits && !self.acquire(site, index) {
+            if needs && !has_permits && !self.acquire(context, index) {
                 return;
             }
             let node = &self.nodes[index as usize];
@@ -576,10 +587,10 @@ impl Run<'_> {
                 self.missing[index as usize].rearm(node.waits_for());
             }
             if conditions && !node.claim() {
-                self.give_back(site, index);
+                self.give_back(context, index);
                 return self.overlapped(index);
             }
-            let running = recorder.map(|to| to.begin(site, index));
+            let running = recorder.map(|to| to.begin(context, index));
             // SAFETY: this task is ours: the last of its predecessors has released it, once; where there are
             // conditions it has just been claimed.
             let then = unsafe { node.call(cx) };
@@ -594,20 +605,20 @@ impl Run<'_> {
                 node.unclaim();
             }
             if needs {
-                self.give_back(site, index);
+                self.give_back(context, index);
             }
             cx.ran.set(cx.ran.get() + 1);
             next = match then {
-                Then::All => self.release_special(site, node.leads),
+                Then::All => self.release_special(context, node.leads),
                 Then::One(number) => node.leads.get(self.successors, number),
                 Then::Many => self.lead(cx, node.leads),
                 Then::Later => None,
             };
             if let Some(index) = next
                 && press.is_felt()
-                && self.should_put_off(site)
+                && self.should_put_off(context)
             {
-                return self.queue(site, index);
+                return self.queue(context, index);
             }
         }
     }

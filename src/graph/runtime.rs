@@ -8,13 +8,13 @@ use super::{
     run::Run,
 };
 use crate::{
+    base::unwind,
     engine::Mark,
-    ground::unwind,
     pool::{
+        context::WorkerContext,
         heap,
         pending::{self, Pending},
         scoped::{Waiter, scoped},
-        site::Site,
     },
 };
 use std::{borrow::Cow, fmt, marker::PhantomData, ptr};
@@ -52,15 +52,15 @@ impl Spawned {
 }
 
 impl Waiter for Spawned {
-    unsafe fn done(this: *const Self, site: &Site<'_, '_>) {
+    unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
         // SAFETY: the caller's duty.
         let spawned = unsafe { &*this };
         let (owner, pool) = (spawned.owner, spawned.run().pool);
-        if site.worker() == owner && ptr::eq(site.pool(), pool) {
+        if context.worker() == owner && ptr::eq(context.pool(), pool) {
             spawned.pending.done_here();
         } else {
             let word = spawned.pending.elsewhere();
-            pending::done_elsewhere(word, || site.pool().unpark(owner));
+            pending::done_elsewhere(word, || context.pool().unpark(owner));
         }
     }
 }
@@ -96,7 +96,7 @@ impl<'env> Graph<'env> {
         let task = self.add(name.into());
         self.set(task.index(), Kind::Runtime, move |cx| {
             let run = ptr::from_ref(cx.run).cast();
-            Runtime::enter(run, cx.index(), cx.site, |runtime| work(runtime));
+            Runtime::enter(run, cx.index(), cx.context, |runtime| work(runtime));
             Then::All
         });
         task
@@ -108,23 +108,23 @@ impl<'env> Runtime<'env> {
     fn enter(
         run: *const Run<'static>,
         index: u32,
-        site: &Site<'_, '_>,
+        context: &WorkerContext<'_, '_>,
         f: impl FnOnce(&Runtime<'env>),
     ) {
         let runtime = Runtime {
             spawned: Spawned {
                 run,
                 index,
-                owner: site.worker(),
+                owner: context.worker(),
                 pending: Pending::new(),
             },
-            began: site.mark(),
+            began: context.mark(),
             env: PhantomData,
             thread: PhantomData,
         };
         let result = unwind::contain(|| f(&runtime));
         // Whatever happened, what was spawned points into this frame.
-        unwind::or_abort(|| site.wait(&runtime.spawned.pending, runtime.began));
+        unwind::or_abort(|| context.wait(&runtime.spawned.pending, runtime.began));
         if let Err(payload) = result {
             unwind::resume(payload);
         }
@@ -133,15 +133,15 @@ impl<'env> Runtime<'env> {
     /// Spawns a closure: it is a part of this task. It gets a runtime of its own, and waits for what it spawns in the
     /// same way. When it panics, that is a panic of the task. When the run has been stopped, it is dropped.
     pub fn spawn(&self, work: impl FnOnce(&Runtime<'env>) + Send + 'env) {
-        let call = move |spawned: &Spawned, site: &Site<'_, '_>| {
+        let call = move |spawned: &Spawned, context: &WorkerContext<'_, '_>| {
             let (run, index) = (spawned.run(), spawned.index);
             let result = if run.stopped() {
                 run.cut();
                 unwind::contain(|| drop(work))
             } else {
-                let enter = || Runtime::enter(spawned.run, index, site, work);
+                let enter = || Runtime::enter(spawned.run, index, context, work);
                 unwind::contain(|| match run.isolated {
-                    true => site.isolate(enter),
+                    true => context.isolate(enter),
                     false => enter(),
                 })
             };
@@ -149,19 +149,21 @@ impl<'env> Runtime<'env> {
                 run.panicked(index, payload);
             }
         };
-        self.on_site(|site| {
+        self.enter_worker(|context| {
             self.spawned.pending.add_here();
             // SAFETY: the job has just been counted. `enter` does not return before it is done, and
             // what it borrows outlives the graph; the pool runs every job.
             let job = unsafe { scoped(&raw const self.spawned, call) };
             // SAFETY: as above.
-            site.push(unsafe { heap::job_on(site, job) });
+            context.push(unsafe { heap::job_on(context, job) });
         });
     }
 
     /// Waits until everything that this one has spawned is done, and helps.
     pub fn wait(&self) {
-        self.on_site(|site| unwind::or_abort(|| site.wait(&self.spawned.pending, self.began)));
+        self.enter_worker(|context| {
+            unwind::or_abort(|| context.wait(&self.spawned.pending, self.began))
+        });
     }
 
     /// Whether the run has been stopped, by a panic or because it was cancelled.
@@ -171,12 +173,12 @@ impl<'env> Runtime<'env> {
     }
 
     /// Calls `f` where the task stands in its pool.
-    fn on_site<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+    fn enter_worker<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
         // SAFETY: the task is running, so its pool is alive.
         let pool = unsafe { &*self.spawned.run().pool };
-        on_pool(pool, |site| {
-            debug_assert_eq!(site.worker(), self.spawned.owner);
-            f(site)
+        on_pool(pool, |context| {
+            debug_assert_eq!(context.worker(), self.spawned.owner);
+            f(context)
         })
     }
 }

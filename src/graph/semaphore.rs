@@ -14,11 +14,11 @@ use super::{
     run::Run,
 };
 use crate::{
-    ground::{
+    base::{
         sync::{AtomicBool, Ordering},
         thread,
     },
-    pool::{job::Job, site::Site},
+    pool::{context::WorkerContext, job::Job},
 };
 use std::{
     collections::VecDeque,
@@ -283,7 +283,7 @@ fn take_all(needs: &Needs, task: Option<&Arc<Parked>>) -> Result<(), u64> {
 }
 
 /// Gives permits back, and queues those who waited for them.
-fn give_back(needs: &Needs, from: &Arc<Remote>, site: &Site<'_, '_>) {
+fn give_back(needs: &Needs, from: &Arc<Remote>, context: &WorkerContext<'_, '_>) {
     let mut given = vec![needs.clone()];
     while let Some(needs) = given.pop() {
         for (semaphore, permits) in needs.iter() {
@@ -302,7 +302,7 @@ fn give_back(needs: &Needs, from: &Arc<Remote>, site: &Site<'_, '_>) {
                     break;
                 };
                 drop(state);
-                if let Some(back) = offer(&task, from, site) {
+                if let Some(back) = offer(&task, from, context) {
                     given.push(back);
                 }
             }
@@ -311,7 +311,7 @@ fn give_back(needs: &Needs, from: &Arc<Remote>, site: &Site<'_, '_>) {
 }
 
 /// Lets a parked task go on if all of its permits are there. Returns those that it does not need any more.
-fn offer(task: &Arc<Parked>, from: &Arc<Remote>, site: &Site<'_, '_>) -> Option<Needs> {
+fn offer(task: &Arc<Parked>, from: &Arc<Remote>, context: &WorkerContext<'_, '_>) -> Option<Needs> {
     if task.is_gone() || take_all(&task.needs, Some(task)).is_err() {
         return None;
     }
@@ -323,8 +323,8 @@ fn offer(task: &Arc<Parked>, from: &Arc<Remote>, site: &Site<'_, '_>) -> Option<
         task.remote.forget(key);
     }
     if let Some((admitted, _)) = task.take_jobs() {
-        if Arc::ptr_eq(&task.remote, from) && !site.is_guest() {
-            site.push(admitted);
+        if Arc::ptr_eq(&task.remote, from) && !context.is_guest() {
+            context.push(admitted);
         } else {
             task.remote.send(admitted, false);
         }
@@ -341,18 +341,18 @@ impl Run<'_> {
 
     /// Takes the permits of a task. False when it has been parked: it will be queued.
     #[inline(always)]
-    pub(super) fn acquire(&self, site: &Site<'_, '_>, index: u32) -> bool {
-        self.shape.needs.is_empty() || self.acquire_all(site, index)
+    pub(super) fn acquire(&self, context: &WorkerContext<'_, '_>, index: u32) -> bool {
+        self.shape.needs.is_empty() || self.acquire_all(context, index)
     }
 
-    fn acquire_all(&self, site: &Site<'_, '_>, index: u32) -> bool {
+    fn acquire_all(&self, context: &WorkerContext<'_, '_>, index: u32) -> bool {
         let Some(needs) = self.needs(index) else {
             return true;
         };
         if take_all(needs, None).is_ok() {
             return true;
         }
-        self.hold(site);
+        self.hold(context);
         let remote = self.remote();
         let task = Arc::new(Parked {
             needs: needs.clone(),
@@ -367,7 +367,7 @@ impl Run<'_> {
         let stopped = key.is_none();
         drop(key);
         if stopped {
-            self.unhold(site);
+            self.unhold(context);
             self.cut();
             return false;
         }
@@ -380,20 +380,20 @@ impl Run<'_> {
             if let Some(key) = lock(&task.key).take() {
                 remote.forget(key);
             }
-            self.unhold(site);
+            self.unhold(context);
             return true;
         }
-        give_back(needs, remote, site);
+        give_back(needs, remote, context);
         false
     }
 
     /// Gives back the permits of a task.
     #[inline(always)]
-    pub(super) fn give_back(&self, site: &Site<'_, '_>, index: u32) {
+    pub(super) fn give_back(&self, context: &WorkerContext<'_, '_>, index: u32) {
         if !self.shape.needs.is_empty()
             && let Some(needs) = self.needs(index)
         {
-            give_back(needs, self.remote(), site);
+            give_back(needs, self.remote(), context);
         }
     }
 }

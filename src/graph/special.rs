@@ -1,25 +1,29 @@
 //! What the strands of special plans do besides calling closures; see `run`.
 
 use super::{context::Context, edges::Leads, run::Run};
-use crate::pool::site::Site;
+use crate::pool::context::WorkerContext;
 
 impl Run<'_> {
     /// Gives back what the running task has.
     #[inline(always)]
-    pub(super) fn leave(&self, site: &Site<'_, '_>, index: u32) {
+    pub(super) fn leave(&self, context: &WorkerContext<'_, '_>, index: u32) {
         if self.shape.conditions {
             self.nodes[index as usize].unclaim();
         }
-        self.give_back(site, index);
+        self.give_back(context, index);
     }
 
     /// The same as `release`, where tasks may be called again.
-    pub(super) fn release_special(&self, site: &Site<'_, '_>, leads: Leads) -> Option<u32> {
+    pub(super) fn release_special(
+        &self,
+        context: &WorkerContext<'_, '_>,
+        leads: Leads,
+    ) -> Option<u32> {
         let mut next = None;
         for edge in leads.all(self.successors) {
             let ready = edge.is_only() || self.missing[edge.to() as usize].arrive_often();
             if ready && let Some(other) = next.replace(edge.to()) {
-                self.queue(site, other);
+                self.queue(context, other);
             }
         }
         next
@@ -33,28 +37,28 @@ impl Run<'_> {
             if let Some(successor) = leads.get(self.successors, number)
                 && let Some(other) = next.replace(successor)
             {
-                self.queue(cx.site, other);
+                self.queue(cx.context, other);
             }
         }
         next
     }
 
     /// A task that was held is done; `done` comes next.
-    pub(super) fn complete(&self, site: &Site<'_, '_>, index: u32) {
-        self.leave(site, index);
+    pub(super) fn complete(&self, context: &WorkerContext<'_, '_>, index: u32) {
+        self.leave(context, index);
         if let Some(to) = &self.shape.recorder {
             to.complete(index);
         }
-        self.count(site, 1);
+        self.count(context, 1);
         let leads = self.nodes[index as usize].leads;
-        if let Some(last) = self.release_special(site, leads) {
-            self.queue(site, last);
+        if let Some(last) = self.release_special(context, leads) {
+            self.queue(context, last);
         }
     }
 
     /// A task that was held will not be done: its future was dropped.
-    pub(super) fn abandon(&self, site: &Site<'_, '_>, index: u32) {
-        self.leave(site, index);
+    pub(super) fn abandon(&self, context: &WorkerContext<'_, '_>, index: u32) {
+        self.leave(context, index);
         self.cut();
     }
 }

@@ -11,8 +11,8 @@ use super::{
     run::Run,
 };
 use crate::{
-    ground::{padded::Padded, sync::AtomicBool, unwind},
-    pool::{Inner, latch::Awaited, site::Site},
+    base::{padded::Padded, sync::AtomicBool, unwind},
+    pool::{Inner, context::WorkerContext, latch::Awaited},
 };
 use std::{ptr, sync::Arc};
 
@@ -26,38 +26,42 @@ pub(super) struct End {
 }
 
 /// Gives back the run around it, when that is over too.
-type Ending = Box<dyn FnOnce(Plan<'static>, Outcome, &Site<'_, '_>) -> Option<Outer> + Send>;
+type Ending =
+    Box<dyn FnOnce(Plan<'static>, Outcome, &WorkerContext<'_, '_>) -> Option<Outer> + Send>;
 
 /// Runs `plan` as a worker of a pool, and returns when it is done.
-pub(super) fn run(plan: &mut Plan<'_>, site: &Site<'_, '_>) -> Result<RunReport, RunError> {
+pub(super) fn run(
+    plan: &mut Plan<'_>,
+    context: &WorkerContext<'_, '_>,
+) -> Result<RunReport, RunError> {
     if plan.shape.special {
-        let remote = Remote::new(site.pool(), site.worker());
-        return run_with(plan, site, &remote).into_result();
+        let remote = Remote::new(context.pool(), context.worker());
+        return run_with(plan, context, &remote).into_result();
     }
-    forget_values(plan, site.pool());
+    forget_values(plan, context.pool());
     let stop = Padded::new(AtomicBool::new(false));
-    let mut run = Run::new(site.pool(), site.worker(), plan, &stop);
-    run.isolated = site.is_isolated();
-    run.alone = site.may_wait_alone();
-    let began = site.mark();
+    let mut run = Run::new(context.pool(), context.worker(), plan, &stop);
+    run.isolated = context.is_isolated();
+    run.alone = context.may_wait_alone();
+    let began = context.mark();
     let feed = || {
         run.pending.add_here();
-        run.feed(site);
-        run.unhold(site);
+        run.feed(context);
+        run.unhold(context);
     };
     let work = || {
         run.nodes[0].lead_to(ptr::from_ref(&run).cast());
-        site.aiming_at(&run.pending, feed);
+        context.aiming_at(&run.pending, feed);
         if !run.pending.happened() {
             match run.alone {
-                true => site.wait(&run, began),
-                false => site.wait(&run.pending, began),
+                true => context.wait(&run, began),
+                false => context.wait(&run.pending, began),
             }
         }
     };
     // The strands point into this frame.
     unwind::or_abort(|| match run.shape.alone {
-        Some(alone) => site.left_alone(alone == Alone::IfTiny, work),
+        Some(alone) => context.left_alone(alone == Alone::IfTiny, work),
         None => work(),
     });
     if let Some(ran) = run.success() {
@@ -75,20 +79,24 @@ fn forget_values(plan: &Plan<'_>, pool: &Inner) {
 }
 
 /// The same with `remote`, whose owner is the worker.
-pub(super) fn run_with(plan: &mut Plan<'_>, site: &Site<'_, '_>, remote: &Arc<Remote>) -> Outcome {
-    forget_values(plan, site.pool());
-    let mut run = Run::new(site.pool(), site.worker(), plan, &remote.stop);
-    run.isolated = site.is_isolated();
-    run.alone = site.waits_alone();
+pub(super) fn run_with(
+    plan: &mut Plan<'_>,
+    context: &WorkerContext<'_, '_>,
+    remote: &Arc<Remote>,
+) -> Outcome {
+    forget_values(plan, context.pool());
+    let mut run = Run::new(context.pool(), context.worker(), plan, &remote.stop);
+    run.isolated = context.is_isolated();
+    run.alone = context.waits_alone();
     run.remote = Some(remote.clone());
-    let began = site.mark();
+    let began = context.mark();
     // As above.
     unwind::or_abort(|| {
         run.nodes[0].lead_to(ptr::from_ref(&run).cast());
         run.pending.add_here();
-        run.feed(site);
-        run.unhold(site);
-        site.wait(&run, began);
+        run.feed(context);
+        run.unhold(context);
+        context.wait(&run, began);
     });
     let outcome = run.outcome(plan);
     plan.settle(outcome.stopped);
@@ -96,16 +104,16 @@ pub(super) fn run_with(plan: &mut Plan<'_>, site: &Site<'_, '_>, remote: &Arc<Re
 }
 
 /// Starts a run that nobody waits for in a frame: `then` is called when it is over, with the plan. On a worker, which is
-/// `site`, or from outside.
+/// `context`, or from outside.
 ///
 /// What the plan borrows must live until then: for runs inside of tasks that is so because the outer run is held, all
 /// others are of plans that borrow nothing.
 pub(super) fn start(
     plan: Plan<'static>,
     remote: &Arc<Remote>,
-    site: Option<&Site<'_, '_>>,
+    context: Option<&WorkerContext<'_, '_>>,
     isolated: bool,
-    then: impl FnOnce(Plan<'static>, Outcome, &Site<'_, '_>) -> Option<Outer> + Send + 'static,
+    then: impl FnOnce(Plan<'static>, Outcome, &WorkerContext<'_, '_>) -> Option<Outer> + Send + 'static,
 ) {
     forget_values(&plan, remote.pool());
     let plan = Box::into_raw(Box::new(plan));
@@ -133,8 +141,8 @@ pub(super) fn start(
     let run = unsafe { &*run };
     run.nodes[0].lead_to(ptr::from_ref(run).cast());
     let feeder = run.feeder_job();
-    match site {
-        Some(site) if !site.is_guest() || run.keeps(site) => site.push_detached(feeder),
+    match context {
+        Some(context) if !context.is_guest() || run.keeps(context) => context.push_detached(feeder),
         _ => remote.send(feeder, false),
     }
 }
@@ -144,7 +152,7 @@ pub(super) fn start(
 ///
 /// # Safety
 /// It was made by `start`, and `Run::done` has told that it is over: to the caller alone.
-pub(super) unsafe fn finish(run: *const Run<'static>, site: &Site<'_, '_>) {
+pub(super) unsafe fn finish(run: *const Run<'static>, context: &WorkerContext<'_, '_>) {
     unwind::or_abort(|| {
         let mut over = Some(Outer(run));
         while let Some(Outer(run)) = over {
@@ -160,7 +168,7 @@ pub(super) unsafe fn finish(run: *const Run<'static>, site: &Site<'_, '_>) {
             let outcome = run.outcome(&plan);
             drop(run);
             plan.settle(outcome.stopped);
-            over = (end.then)(*plan, outcome, site);
+            over = (end.then)(*plan, outcome, context);
         }
     });
 }
@@ -189,30 +197,30 @@ pub(super) fn run_inside<'env>(
     // What it borrows outlives the outer plan, whose run is held until it is over.
     let plan = plan.forget_env();
     if plan.is_empty() {
-        put(place, plan, cx.site);
+        put(place, plan, cx.context);
         return Then::All;
     }
     let index = cx.index();
-    cx.run.hold(cx.site);
+    cx.run.hold(cx.context);
     let outer = Outer(ptr::from_ref(cx.run).cast());
-    let then = move |plan: Plan<'static>, outcome: Outcome, site: &Site<'_, '_>| {
-        put(place, plan, site);
+    let then = move |plan: Plan<'static>, outcome: Outcome, context: &WorkerContext<'_, '_>| {
+        put(place, plan, context);
         let pointer = outer.get();
         // SAFETY: the outer run is held, so it is alive.
         let outer = unsafe { &*pointer };
         let unfinished = outcome.cut || outcome.has_failed();
         outer.absorb(&name, outcome);
         if joined && unfinished {
-            outer.abandon(site, index);
+            outer.abandon(context, index);
         } else if joined {
-            outer.complete(site, index);
+            outer.complete(context, index);
         }
         // SAFETY: as above.
-        let over = unsafe { Run::done(pointer, site) };
+        let over = unsafe { Run::done(pointer, context) };
         over.then_some(Outer(pointer))
     };
     let go = move |cx: &Context<'_, '_, '_>| {
-        start(plan, cx.remote(), Some(cx.site), cx.run.isolated, then);
+        start(plan, cx.remote(), Some(cx.context), cx.run.isolated, then);
     };
     if joined {
         cx.later(go);
@@ -223,12 +231,12 @@ pub(super) fn run_inside<'env>(
 }
 
 /// Puts a plan back, or drops it, which is the user's code.
-fn put(place: Option<Place>, plan: Plan<'static>, site: &Site<'_, '_>) {
+fn put(place: Option<Place>, plan: Plan<'static>, context: &WorkerContext<'_, '_>) {
     let old = match place {
         Some(place) => place.put(plan),
         None => Some(plan),
     };
     if let Err(payload) = unwind::contain(|| drop(old)) {
-        site.pool().panicked(payload);
+        context.pool().panicked(payload);
     }
 }

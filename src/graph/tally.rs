@@ -5,7 +5,7 @@ use super::{
     plan::Plan,
     run::Run,
 };
-use crate::ground::{sync::Ordering, unwind::Payload};
+use crate::base::{sync::Ordering, unwind::Payload};
 use std::sync::{MutexGuard, PoisonError};
 
 /// What there is to tell after a run.

@@ -10,7 +10,7 @@ use super::{
     plan::{Plan, Shape},
     semaphore::Semaphore,
 };
-use crate::ground::sys::memory;
+use crate::base::sys::memory;
 use std::{borrow::Cow, cell::RefCell, fmt, sync::Arc};
 
 type Work<'env, D> = Arc<dyn Fn(&D) -> Then + Send + Sync + 'env>;

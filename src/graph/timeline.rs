@@ -2,11 +2,11 @@
 
 use super::{plan::Plan, svg};
 use crate::{
-    ground::{
+    base::{
         padded::Padded,
         sync::{AtomicUsize, Ordering},
     },
-    pool::site::Site,
+    pool::context::WorkerContext,
 };
 use std::{
     collections::HashMap,
@@ -69,13 +69,14 @@ impl Recorder {
     }
 
     /// A task begins.
-    pub(super) fn begin(&self, site: &Site<'_, '_>, task: u32) -> Running<'_> {
+    pub(super) fn begin(&self, context: &WorkerContext<'_, '_>, task: u32) -> Running<'_> {
         // Relaxed: always the same number in one run, read when it is over.
-        self.threads.store(site.pool().threads(), Ordering::Relaxed);
+        self.threads
+            .store(context.pool().threads(), Ordering::Relaxed);
         Running {
             recorder: self,
             task,
-            worker: site.worker(),
+            worker: context.worker(),
             start: Instant::now(),
         }
     }

@@ -5,7 +5,7 @@ use super::{
     error::GraphError,
     plan::Plan,
 };
-use crate::ground::unwind::{self, Payload};
+use crate::base::unwind::{self, Payload};
 use std::{
     any::Any,
     borrow::Cow,

@@ -6,7 +6,7 @@ use super::{
     wait::{Entry, Limit, Turn},
     waiters::{Calls, Left, Outcome, Waiters, release},
 };
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     sync::{AtomicU64, Mutex, MutexGuard, Ordering},
 };

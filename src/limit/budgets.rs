@@ -6,7 +6,7 @@ use super::{
     wait::{Entry, Limit, Turn},
     waiters::{Calls, Left, Outcome, release},
 };
-use crate::ground::sync::{Mutex, MutexGuard};
+use crate::base::sync::{Mutex, MutexGuard};
 use std::{
     borrow::Cow,
     fmt,

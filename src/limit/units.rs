@@ -2,7 +2,7 @@
 //!
 //! `budget.md` argues why one word is what the handover needs.
 
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     padded::Padded,
     sync::{AtomicU64, Ordering},

@@ -1,7 +1,7 @@
 //! Waiting for a turn: what blocking calls and futures have in common.
 
 use super::{AcquireError, waiters::Outcome};
-use crate::ground::{
+use crate::base::{
     sync::{Condvar, Mutex, MutexGuard},
     thread,
 };

@@ -3,7 +3,7 @@
 //! It lies under a lock of its owner, and never calls a waker, clones or drops one: these run the user's code.
 
 use super::AcquireError;
-use crate::ground::unwind;
+use crate::base::unwind;
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     mem,

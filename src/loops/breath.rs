@@ -1,6 +1,6 @@
 //! Where a loop lets others in.
 
-use crate::{ground::thread, pool::site::Site};
+use crate::{base::thread, pool::context::WorkerContext};
 
 /// Between two blocks of a loop, and between two runs of a sort: the place where others get a chance, every 16 µs or so.
 /// Says whether somebody took it, so that the time is not put down to the items.
@@ -11,5 +11,5 @@ use crate::{ground::thread, pool::site::Site};
 pub(super) fn breathe() -> bool {
     // Rehearsals let others go on here.
     thread::point();
-    Site::with(|site| site.is_some_and(Site::leaf_checkpoint))
+    WorkerContext::with(|context| context.is_some_and(WorkerContext::leaf_checkpoint))
 }

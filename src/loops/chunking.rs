@@ -1,6 +1,6 @@
 //! Chunks of a fixed size.
 
-use crate::ground::error::BuildError;
+use crate::base::error::BuildError;
 use std::ops::Range;
 
 /// How many items a chunk has, when loops are to cut their items into chunks beforehand: so many chunks for each

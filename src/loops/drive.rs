@@ -10,13 +10,13 @@
 
 use super::{breath::breathe, over::Settings, pace::Pace, pieces::Pieces};
 use crate::{
-    fork::join_on,
-    ground::{
+    base::{
         canary::{Canary, broken},
         sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
         thread,
     },
-    pool::site::Site,
+    fork::join_on,
+    pool::context::WorkerContext,
 };
 
 /// What a loop does with its items.
@@ -97,7 +97,7 @@ where
     if len == 0 {
         return (sink.start(&pieces), run_empty(settings));
     }
-    settings.on_site(|site| run_on(site, settings, pieces, len, sink))
+    settings.enter_worker(|context| run_on(context, settings, pieces, len, sink))
 }
 
 /// The end of a loop without items.
@@ -107,7 +107,7 @@ pub(super) fn run_empty(settings: &Settings<'_>) -> End {
 
 /// [`run`] by a caller that is on the pool of the loop. `len` is the size of `pieces`.
 pub(super) fn run_on<P, K>(
-    site: &Site<'_, '_>,
+    context: &WorkerContext<'_, '_>,
     settings: &Settings<'_>,
     pieces: P,
     len: usize,
@@ -119,9 +119,9 @@ where
 {
     let acc = sink.start(&pieces);
     let shared = Shared::new(settings, sink);
-    let pace = Pace::new(settings.pacing, len, site, settings.counts());
+    let pace = Pace::new(settings.pacing, len, context, settings.counts());
     let piece = Piece { pieces, at: 0, len };
-    let (acc, _) = shared.walk(site, piece, acc, pace);
+    let (acc, _) = shared.walk(context, piece, acc, pace);
     (acc, shared.end(len))
 }
 
@@ -211,7 +211,7 @@ impl<'l, 's, K> Shared<'l, 's, K> {
     /// Goes through a piece, and gives back what has been gathered, with the pace that fits.
     fn walk<P>(
         &self,
-        site: &Site<'_, '_>,
+        context: &WorkerContext<'_, '_>,
         mut piece: Piece<P>,
         mut acc: K::Acc,
         mut pace: Pace,
@@ -226,11 +226,11 @@ impl<'l, 's, K> Shared<'l, 's, K> {
             if len == 0 || self.is_over::<P>(piece.at) {
                 break;
             }
-            if let Some(middle) = pace.share(site, piece.at, len) {
+            if let Some(middle) = pace.share(context, piece.at, len) {
                 let (near, far) = piece.split_at(middle);
                 let (gathered, rest) = join_on(
-                    site,
-                    |_| self.walk(site, near, acc, pace),
+                    context,
+                    |_| self.walk(context, near, acc, pace),
                     |cx| {
                         if cx.migrated() {
                             Far::Done(self.walk_stolen(far, pace))
@@ -287,13 +287,13 @@ impl<'l, 's, K> Shared<'l, 's, K> {
         P: Pieces,
         K: Sink<P>,
     {
-        Site::with(|site| {
-            let site = site.expect("whoever runs a job stands in its pool");
+        WorkerContext::with(|context| {
+            let context = context.expect("whoever runs a job stands in its pool");
             // The user's code may be in it.
             let alarm = Alarm(&self.stop);
             let acc = self.sink.start(&piece.pieces);
             std::mem::forget(alarm);
-            self.walk(site, piece, acc, pace.stolen()).0
+            self.walk(context, piece, acc, pace.stolen()).0
         })
     }
 

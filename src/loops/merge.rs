@@ -20,11 +20,11 @@
 
 use super::{breath::breathe, drive::Alarm};
 use crate::{
-    fork::join,
-    ground::{
+    base::{
         canary::{Canary, broken},
         sync::{AtomicBool, Ordering},
     },
+    fork::join,
 };
 use std::{hint, marker::PhantomData, mem, ptr, slice};
 

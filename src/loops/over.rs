@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     cancel::CancelToken,
-    pool::{self, Pool, site::Site},
+    pool::{self, Pool, context::WorkerContext},
 };
 use std::{fmt, marker::PhantomData};
 
@@ -50,9 +50,9 @@ type Progress<'a> = Box<dyn Fn(usize) + Sync + 'a>;
 
 impl Settings<'_> {
     /// Calls `f` where the loop should run.
-    pub(super) fn on_site<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+    pub(super) fn enter_worker<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
         match self.pool {
-            Some(pool) => pool.on_site(f),
+            Some(pool) => pool.enter_worker(f),
             None => pool::on_current(f),
         }
     }

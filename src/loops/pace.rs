@@ -1,7 +1,7 @@
 //! How many items in one go, and when to share the rest.
 
 use super::chunking::ChunkingStrategy;
-use crate::{ground::thread, pool::site::Site};
+use crate::{base::thread, pool::context::WorkerContext};
 
 /// How long a block of items should take, in nanoseconds. An idle worker waits for the end of a block at most, and the look at the clock
 /// and at the queue after it, some 50 ns, is lost in it.
@@ -99,8 +99,13 @@ enum Shares {
 impl Pace {
     /// For a loop over `len` items. If somebody is `watching`, by a token or for the progress, the first block is as small
     /// as can be.
-    pub(super) fn new(pacing: Pacing, len: usize, site: &Site<'_, '_>, watching: bool) -> Self {
-        let workers = site.pool().threads() + usize::from(site.is_guest());
+    pub(super) fn new(
+        pacing: Pacing,
+        len: usize,
+        context: &WorkerContext<'_, '_>,
+        watching: bool,
+    ) -> Self {
+        let workers = context.pool().threads() + usize::from(context.is_guest());
         let (min, max, shares) = match pacing {
             Pacing::Adaptive { min, max, eager } => {
                 let shares = if eager { Shares::Now } else { Shares::Later };
@@ -111,7 +116,7 @@ impl Pace {
                 (1, size, Shares::Chunks)
             }
         };
-        let alone = workers == 1 || site.has_queued();
+        let alone = workers == 1 || context.has_queued();
         let parts = if alone {
             INNER_TRIAL
         } else {
@@ -171,7 +176,12 @@ impl Pace {
 
     /// Where to cut `len` items that are left, from `at` on, if some should be shared with others now.
     #[inline]
-    pub(super) fn share(&mut self, site: &Site<'_, '_>, at: usize, len: usize) -> Option<usize> {
+    pub(super) fn share(
+        &mut self,
+        context: &WorkerContext<'_, '_>,
+        at: usize,
+        len: usize,
+    ) -> Option<usize> {
         if self.shares == Shares::Chunks {
             // Whole chunks on the left, and no fewer than on the right. What is walked is a chunk at most, so cuts are where
             // chunks begin.
@@ -181,7 +191,7 @@ impl Pace {
         if len <= self.block {
             return None;
         }
-        if len / 2 < self.min || site.has_queued() {
+        if len / 2 < self.min || context.has_queued() {
             // As long as there is something to steal here, nobody goes hungry (lazy binary splitting, after Tzannes,
             // Caragea, Barua and Vishkin).
             return None;
@@ -192,7 +202,7 @@ impl Pace {
                 .map_or(0, |(began, last)| last.saturating_sub(began));
             if passed >= WAKE_AFTER {
                 self.shares = Shares::Now;
-            } else if passed < STEAL_AFTER || site.pool().core().sleep().wants_wake() {
+            } else if passed < STEAL_AFTER || context.pool().core().sleep().wants_wake() {
                 return None;
             }
         }

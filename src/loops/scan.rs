@@ -11,11 +11,11 @@ use super::{
     pieces::Pieces,
 };
 use crate::{
-    ground::{
+    base::{
         canary::{Canary, broken},
         unwind,
     },
-    pool::site::Site,
+    pool::context::WorkerContext,
 };
 use std::mem;
 
@@ -148,11 +148,11 @@ where
     if len == 0 {
         return (Vec::new(), None, drive::run_empty(settings));
     }
-    settings.on_site(|site| scan_on(site, settings, pieces, len, neutral, op))
+    settings.enter_worker(|context| scan_on(context, settings, pieces, len, neutral, op))
 }
 
 fn scan_on<P, R, F>(
-    site: &Site<'_, '_>,
+    context: &WorkerContext<'_, '_>,
     settings: &Settings<'_>,
     pieces: P,
     len: usize,
@@ -165,13 +165,13 @@ where
     F: Fn(&R, &R) -> R + Sync,
 {
     let sink = Scan { neutral, op: &op };
-    let (mut vector, segments, mut end) = write(site, settings, pieces, len, &sink);
+    let (mut vector, segments, mut end) = write(context, settings, pieces, len, &sink);
     let (mut before, mut at): (Option<R>, usize) = (None, 0);
     for Segment { len, total } in segments {
         before = match (before, total) {
             (Some(before), Some(total)) => {
                 let totals = &mut vector[at..at + len];
-                end.cancelled |= !put_to(site, settings, totals, |total| op(&before, total));
+                end.cancelled |= !put_to(context, settings, totals, |total| op(&before, total));
                 if broken(Canary::LoopScan) {
                     Some(total)
                 } else if broken(Canary::LoopStray) {
@@ -197,7 +197,7 @@ fn on_no_pool<R: Send>(f: impl FnOnce() -> R + Send) -> R {
 
 /// The first loop: totals, the segments that they are in, and how it ended. Nothing when it was cancelled.
 fn write<P, R, K>(
-    site: &Site<'_, '_>,
+    context: &WorkerContext<'_, '_>,
     settings: &Settings<'_>,
     items: P,
     len: usize,
@@ -209,7 +209,7 @@ where
     K: for<'v> Sink<Into<'v, P, R>, Acc = Totals<'v, R>>,
 {
     let (vector, (segments, end)) = output::collect(len, |room| {
-        let (totals, end) = drive::run_on(site, settings, Into { items, room }, len, sink);
+        let (totals, end) = drive::run_on(context, settings, Into { items, room }, len, sink);
         let (filled, segments) = totals.end();
         (filled, (segments, end))
     });
@@ -224,7 +224,7 @@ where
 
 /// The second loop. False when it was cancelled.
 fn put_to<R: Send>(
-    site: &Site<'_, '_>,
+    context: &WorkerContext<'_, '_>,
     settings: &Settings<'_>,
     totals: &mut [R],
     next: impl Fn(&R) -> R + Sync,
@@ -240,7 +240,7 @@ fn put_to<R: Send>(
         join: |(), ()| (),
     };
     let len = totals.len();
-    let (_, end) = drive::run_on(site, &settings, totals, len, &sink);
+    let (_, end) = drive::run_on(context, &settings, totals, len, &sink);
     !end.cancelled
 }
 

@@ -5,7 +5,7 @@ use super::{
     over::{Loop, Mode},
     pieces::Pieces,
 };
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     sync::{AtomicUsize, Ordering},
 };

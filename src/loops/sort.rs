@@ -9,7 +9,7 @@ use super::{
     merge::Rule,
     over::{Loop, Mode, Settings},
 };
-use crate::ground::sync::{AtomicBool, Ordering as Atomically};
+use crate::base::sync::{AtomicBool, Ordering as Atomically};
 use std::cmp::Ordering;
 
 /// Slices shorter than this, some 20 µs of sorting, are left to the standard library: nobody is woken for less.
@@ -53,9 +53,9 @@ impl Settings<'_> {
         if len < SMALL || size_of::<T>() == 0 {
             sort(slice);
         } else {
-            self.on_site(|site| {
-                let workers = site.pool().threads() + usize::from(site.is_guest());
-                let alone = workers == 1 || len < INNER && site.has_queued();
+            self.enter_worker(|context| {
+                let workers = context.pool().threads() + usize::from(context.is_guest());
+                let alone = workers == 1 || len < INNER && context.has_queued();
                 if !alone {
                     let over = || {
                         let over = self.is_cancelled();

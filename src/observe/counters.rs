@@ -1,12 +1,12 @@
 //! Counters that add up, in every build.
 
 use crate::{
-    engine::{Event, Level, OUTSIDE, Observer, Source},
-    ground::{
+    base::{
         padded::Padded,
         sync::{AtomicU64, Ordering},
         thread,
     },
+    engine::{Event, Level, OUTSIDE, Observer, Source},
 };
 use std::{
     fmt,
@@ -119,8 +119,8 @@ impl Cells {
         }
     }
 
-    fn affine(&self, kept: bool) -> &AtomicU64 {
-        if kept {
+    fn affine(&self, dedicated: bool) -> &AtomicU64 {
+        if dedicated {
             &self.affine_kept
         } else {
             &self.affine_broken

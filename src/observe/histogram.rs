@@ -1,6 +1,6 @@
 //! How long things took: counts in buckets that grow with the time.
 
-use crate::ground::sync::{AtomicU64, Ordering};
+use crate::base::sync::{AtomicU64, Ordering};
 use std::{fmt, time::Duration};
 
 /// Each power of two is divided into as many buckets (two to this), so a time is known to 6 %.

@@ -2,12 +2,12 @@
 
 use super::histogram::{Histogram, Recorder};
 use crate::{
-    engine::Level,
-    ground::{
+    base::{
         padded::Padded,
         sync::{AtomicU64, Ordering},
         thread,
     },
+    engine::Level,
 };
 use std::{fmt, ops::AddAssign, time::Instant};
 

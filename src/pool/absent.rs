@@ -11,11 +11,11 @@
 
 use super::{
     Inner,
+    context::{CURRENT, WorkerContext},
     job::Job,
-    site::{CURRENT, Site},
     task,
 };
-use crate::{crew::stay, ground::error::Refused};
+use crate::{base::error::Refused, threads::stay};
 use std::{
     ptr,
     sync::{Mutex, PoisonError},
@@ -47,7 +47,7 @@ impl Inner {
         if let Err(job) = queued {
             // Not part of the task that the caller is in.
             let _aside = task::set_aside();
-            self.as_guest(|site| job.run(site));
+            self.as_guest(|context| job.run(context));
         }
     }
 
@@ -66,7 +66,7 @@ impl Inner {
     pub(super) fn lose_unstarted(&self) {
         if self.lose_worker() {
             let queued = self.core.shared_len();
-            self.on_site(|site| site.help(queued));
+            self.enter_worker(|context| context.help(queued));
         }
     }
 }
@@ -74,12 +74,12 @@ impl Inner {
 /// A thread that [became a worker](crate::PoolBuilder::with_current_thread) ends. Other workers
 /// take over what it has left.
 pub(super) fn end_stay() {
-    Site::with(|site| {
-        let Some(site) = site.filter(|site| site.stays_in(site.pool())) else {
+    WorkerContext::with(|context| {
+        let Some(context) = context.filter(|context| context.stays_in(context.pool())) else {
             return;
         };
-        site.active().leave();
-        site.pool().lose_worker();
+        context.running().leave();
+        context.pool().lose_worker();
         // From now on this is a thread like any other.
         CURRENT.set(ptr::null());
         stay(0, None);

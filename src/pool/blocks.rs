@@ -15,7 +15,7 @@
     reason = "hands out raw blocks, which are linked through themselves"
 )]
 
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     sys::memory,
 };

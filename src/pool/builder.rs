@@ -3,26 +3,28 @@
 use super::{
     GLOBAL, Inner, Owned, PanicHandler, Pool, TaskOverflow, Tasks,
     absent::Absent,
+    context::WorkerContext,
+    dedicated::DedicatedWorkers,
     guest::{GUESTS, Guests},
     job::Job,
-    kept::Kept,
     registry,
     residents::Residents,
-    site::Site,
     slab::{Reserve, Slab},
     tell,
 };
 use crate::{
-    clock::Clock,
-    crew::{Crew, CrewConfig, Parkers, PoolThread, SharedDriver, Work, thread_settings},
-    engine::{Active, Capacity, Core, PerWorker, PerWorkerSpec, Settings, Tiered, Topology},
-    ground::{
+    base::{
         Driver,
         error::BuildError,
         thread,
         unwind::{self, Payload},
     },
+    clock::Clock,
+    engine::{Capacity, Core, PerWorker, PerWorkerSpec, RunningWorker, Settings, Tiered, Topology},
     observe::{Counters, TaskCounters},
+    threads::{
+        Parkers, PoolThread, SharedDriver, ThreadConfig, ThreadGroup, Work, thread_settings,
+    },
 };
 use std::{
     io, mem,
@@ -49,7 +51,7 @@ const BATCH_FROM: usize = 64;
 /// # Ok::<(), filch::BuildError>(())
 /// ```
 pub struct PoolBuilder {
-    crew: CrewConfig,
+    thread_config: ThreadConfig,
     settings: Settings,
     idle: Tiered,
     capacity: usize,
@@ -69,7 +71,7 @@ pub struct PoolBuilder {
 impl PoolBuilder {
     pub(super) fn new() -> Self {
         Self {
-            crew: CrewConfig::default(),
+            thread_config: ThreadConfig::default(),
             settings: Settings::new(0),
             idle: Tiered::default(),
             capacity: 128,
@@ -99,7 +101,7 @@ impl PoolBuilder {
     /// ```
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
-        self.crew.workers = Some(workers);
+        self.thread_config.workers = Some(workers);
         self
     }
 
@@ -249,7 +251,7 @@ impl PoolBuilder {
 
     /// How many threads it will have that are no workers.
     #[cfg(all(feature = "simulate", not(filch_loom)))]
-    pub(crate) fn kept(&self) -> usize {
+    pub(crate) fn dedicated(&self) -> usize {
         self.future_workers
     }
 
@@ -320,18 +322,20 @@ impl PoolBuilder {
                 builder.spawn(|| thread.run()).map(drop)
             });
         }
-        let config = self.crew.clone();
+        let config = self.thread_config.clone();
         self.assemble(|inner, work| {
-            let kept = inner.keep(&config)?;
+            let dedicated = inner.keep(&config)?;
             let (core, parkers) = (&inner.core, &inner.parkers);
-            match Crew::start(inner.threads, &config, core, parkers, work) {
-                Ok(mut crew) => {
-                    kept.into_iter().for_each(|kept| crew.add(kept));
-                    Ok(crew)
+            match ThreadGroup::start(inner.threads, &config, core, parkers, work) {
+                Ok(mut thread_group) => {
+                    dedicated
+                        .into_iter()
+                        .for_each(|dedicated| thread_group.add(dedicated));
+                    Ok(thread_group)
                 }
                 Err(error) => {
                     work.end();
-                    kept.map(Crew::join);
+                    dedicated.map(ThreadGroup::join);
                     Err(error)
                 }
             }
@@ -373,28 +377,28 @@ impl PoolBuilder {
         let (current, told) = (self.current_thread, self.on_panic.clone());
         if self.future_workers > 0 {
             return Err(BuildError::config(
-                "workers that are kept for futures are only for pools that start all their threads; \
+                "workers that are dedicated for futures are only for pools that start all their threads; \
                  ask for none, or build the pool with `build` and without the current thread",
             ));
         }
-        if current && Site::with(|site| site.is_some()) {
+        if current && WorkerContext::with(|context| context.is_some()) {
             return Err(BuildError::config(
                 "this thread is a worker of a pool already; build the pool on another thread",
             ));
         }
-        if let Some(hook) = self.crew.hooks.on_start.take() {
-            self.crew.hooks.on_start = Some(Arc::new(move |worker| {
+        if let Some(hook) = self.thread_config.hooks.on_start.take() {
+            self.thread_config.hooks.on_start = Some(Arc::new(move |worker| {
                 if let Err(payload) = unwind::contain(|| hook(worker)) {
                     tell(told.as_ref(), payload);
                 }
             }));
         }
-        let config = self.crew.clone();
+        let config = self.thread_config.clone();
         self.on_others = true;
         let pool = self.assemble(|inner, work| {
             let (core, parkers) = (&inner.core, &inner.parkers);
             let workers = usize::from(current)..inner.threads;
-            Crew::start_with(workers, &config, core, parkers, work, start)
+            ThreadGroup::start_with(workers, &config, core, parkers, work, start)
         })?;
         if current {
             pool.inner().adopt_current_thread();
@@ -407,7 +411,7 @@ impl PoolBuilder {
         let mut builder = Self::new().like(before).workers(1);
         builder.on_others = true;
         let pool = builder
-            .assemble(|_, _| Ok(Crew::of_others()))
+            .assemble(|_, _| Ok(ThreadGroup::of_others()))
             .expect("there is nothing to start");
         pool.inner().adopt_current_thread();
         // It never ends.
@@ -417,9 +421,9 @@ impl PoolBuilder {
     /// Everything but the threads, which `man` finds.
     fn assemble(
         mut self,
-        man: impl FnOnce(&Arc<Inner>, &Arc<Jobs>) -> Result<Crew<()>, BuildError>,
+        man: impl FnOnce(&Arc<Inner>, &Arc<Jobs>) -> Result<ThreadGroup<()>, BuildError>,
     ) -> Result<Pool, BuildError> {
-        let threads = self.crew.workers()?;
+        let threads = self.thread_config.workers()?;
         if self.current_thread && threads == 0 {
             return Err(BuildError::config(
                 "there must be at least one worker for the current thread to be",
@@ -431,8 +435,8 @@ impl PoolBuilder {
             ));
         }
         let mut driver = self.driver.take().map(SharedDriver::new);
-        let kept = Kept::new(self.future_workers, threads, &mut driver)?;
-        let places = threads + GUESTS + kept.as_ref().map_or(0, Kept::workers);
+        let dedicated = DedicatedWorkers::new(self.future_workers, threads, &mut driver)?;
+        let places = threads + GUESTS + dedicated.as_ref().map_or(0, DedicatedWorkers::workers);
         self.settings.polls = driver.is_some();
         let parkers = Arc::new(Parkers::with_driver(places, driver));
         self.settings.workers = places;
@@ -469,7 +473,7 @@ impl PoolBuilder {
             ),
             number: registry::Number::new(),
             residents: Residents::new(threads),
-            kept,
+            dedicated,
             on_panic: self.on_panic,
             clock: self.clock,
             stands_for: self.stands_for,
@@ -479,10 +483,10 @@ impl PoolBuilder {
         });
         inner.publish();
         let work = Arc::new(Jobs(inner.clone()));
-        let crew = man(&inner, &work)?;
+        let thread_group = man(&inner, &work)?;
         let owned = Arc::new(Owned {
             inner,
-            crew: Mutex::new(Some(crew)),
+            thread_group: Mutex::new(Some(thread_group)),
         });
         let _ = owned.inner.handle.set(Arc::downgrade(&owned));
         Ok(Pool { owned })
@@ -514,7 +518,7 @@ impl PoolBuilder {
 impl std::fmt::Debug for PoolBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PoolBuilder")
-            .field("crew", &self.crew)
+            .field("threads", &self.thread_config)
             .field("idle", &self.idle)
             .finish_non_exhaustive()
     }
@@ -527,17 +531,21 @@ impl Work<Job, (), PerWorker, Counters> for Jobs {
     fn init(&self, _worker: usize) {}
 
     #[inline(always)]
-    fn run(&self, job: Job, active: Active<'_, '_, Job, PerWorker, Counters>, (): &mut ()) {
-        Site::enter(active, &self.0, |site| job.run(site));
+    fn run(&self, job: Job, running: RunningWorker<'_, '_, Job, PerWorker, Counters>, (): &mut ()) {
+        WorkerContext::enter(running, &self.0, |context| job.run(context));
     }
 
-    fn wake(&self, ready: &mut Vec<Waker>, active: Active<'_, '_, Job, PerWorker, Counters>) {
-        Site::enter(active, &self.0, |site| site.wake_ready(ready));
+    fn wake(
+        &self,
+        ready: &mut Vec<Waker>,
+        running: RunningWorker<'_, '_, Job, PerWorker, Counters>,
+    ) {
+        WorkerContext::enter(running, &self.0, |context| context.wake_ready(ready));
     }
 
     fn end(&self) {
-        if let Some(kept) = self.0.kept() {
-            kept.end();
+        if let Some(dedicated) = self.0.dedicated() {
+            dedicated.end();
         }
     }
 

@@ -1,4 +1,4 @@
-//! Sites that are not current although they are further up the stack of their thread than the one
+//! WorkerContexts that are not current although they are further up the stack of their thread than the one
 //! that is.
 //!
 //! A worker that waits in the middle of a task of one pool may run jobs of another pool that it
@@ -10,7 +10,7 @@
 
 use super::{
     Inner,
-    site::{CURRENT, Restore, Site, SitePointer},
+    context::{CURRENT, ContextPointer, Restore, WorkerContext},
 };
 use std::{cell::Cell, iter::successors, ptr};
 
@@ -21,7 +21,7 @@ thread_local! {
 
 /// A site that is covered, in the frame of the call that covers it.
 struct Covered {
-    site: SitePointer,
+    context: ContextPointer,
     next: *const Covered,
 }
 
@@ -33,17 +33,17 @@ impl Drop for Covered {
 
 /// Calls `f` with the site at `below` as the current one: one further down the stack of this
 /// thread, or null for none.
-pub(super) fn cover<R>(below: SitePointer, f: impl FnOnce() -> R) -> R {
+pub(super) fn cover<R>(below: ContextPointer, f: impl FnOnce() -> R) -> R {
     let restore = Restore(CURRENT.replace(below));
     let covered = Covered {
-        site: restore.0,
+        context: restore.0,
         next: COVERED.get(),
     };
     COVERED.set(&raw const covered);
     f()
 }
 
-impl Site<'_, '_> {
+impl WorkerContext<'_, '_> {
     /// Calls `f` with this site as the current one, which is further down the stack than the one
     /// that is current now.
     pub(super) fn as_covering<R>(&self, f: impl FnOnce(&Self) -> R) -> R {
@@ -53,15 +53,15 @@ impl Site<'_, '_> {
 
 /// Whether this thread is in the middle of a task of `pool`, wherever on its stack that is.
 pub(super) fn is_thread_inside(pool: &Inner) -> bool {
-    let inside = |site: SitePointer| {
-        // SAFETY: as in `Site::with`. One that is covered was current, and is alive: its frame is
+    let inside = |context: ContextPointer| {
+        // SAFETY: as in `WorkerContext::with`. One that is covered was current, and is alive: its frame is
         // further down the stack than the one that covers it.
-        let site = unsafe { site.as_ref() };
-        site.is_some_and(|site| site.is_inside(pool))
+        let context = unsafe { context.as_ref() };
+        context.is_some_and(|context| context.is_inside(pool))
     };
     // SAFETY: each lies in a frame of this thread that has not returned: `Covered` takes itself out
     // of the list.
     let next = |at: *const Covered| unsafe { at.as_ref() };
     let mut covered = successors(next(COVERED.get()), |covered| next(covered.next));
-    inside(CURRENT.get()) || covered.any(|covered| inside(covered.site))
+    inside(CURRENT.get()) || covered.any(|covered| inside(covered.context))
 }

@@ -1,13 +1,13 @@
 //! The events of the pool's driver: how they reach its futures.
 //!
 //! A worker that has found events between two tasks wakes their futures in a site of its own
-//! ([`Site::wake_ready`]), so their jobs go to its own queue. In the middle of a task the futures are woken
-//! as from outside ([`Site::as_outside`]), since the task may be long.
+//! ([`WorkerContext::wake_ready`]), so their jobs go to its own queue. In the middle of a task the futures are woken
+//! as from outside ([`WorkerContext::as_outside`]), since the task may be long.
 
-use super::{Inner, site::Site};
+use super::{Inner, context::WorkerContext};
 use crate::{
-    crew::{Looks, wake_all},
-    ground::thread,
+    base::thread,
+    threads::{Looks, wake_all},
 };
 use std::{
     cell::{Cell, RefCell},
@@ -16,7 +16,7 @@ use std::{
 };
 
 /// After this time, in nanoseconds, a task that comes to a checkpoint polls the driver. As between tasks
-/// (`crew/rounds.rs`).
+/// (`threads/rounds.rs`).
 const POLL: u64 = 100_000;
 
 /// The most checkpoints between two looks at the clock.
@@ -40,7 +40,7 @@ impl Inner {
     }
 }
 
-impl Site<'_, '_> {
+impl WorkerContext<'_, '_> {
     /// Whether the worker wakes the futures of events: their jobs are next.
     #[inline(always)]
     pub(crate) fn wakes_events(&self) -> bool {
@@ -59,23 +59,23 @@ impl Site<'_, '_> {
         ready.reverse();
         wake_all(ready);
         self.wakes.set(false);
-        if self.active().queue().owner().len() > 1 {
-            self.active().announce();
+        if self.running().queue().owner().len() > 1 {
+            self.running().announce();
         }
     }
 
     /// Sleeps until `until`, in the driver if that is free, and no longer than `limit`.
     pub(super) fn park(&self, limit: Option<Duration>, until: impl Fn() -> bool) {
-        if let Some(kept) = self.pool().kept()
-            && kept.has_driver()
-            && self.is_kept()
+        if let Some(dedicated) = self.pool().dedicated()
+            && dedicated.has_driver()
+            && self.is_dedicated()
         {
             // It may be the one that should be in the driver.
             while !until() {
                 let limit = limit.map_or(LOOK_AGAIN, |limit| limit.min(LOOK_AGAIN));
                 let parkers = &self.pool().parkers;
                 parkers.park(self.worker(), Some(limit), &mut Vec::new(), &until);
-                self.as_outside(|| kept.poll_driver());
+                self.as_outside(|| dedicated.poll_driver());
             }
             return;
         }
@@ -106,7 +106,7 @@ impl Site<'_, '_> {
     /// Polls the drivers of all pools that this thread is in the middle of tasks of.
     pub(crate) fn poll_drivers(&self) {
         self.poll_driver();
-        self.below().for_each(Site::poll_driver);
+        self.below().for_each(WorkerContext::poll_driver);
     }
 
     /// Polls the driver, if this thread has not for some time. Where others are left alone, so are their

@@ -4,14 +4,16 @@
 //! thread takes one of the spare places, works like everybody else until its call is done, and leaves; what
 //! is left in its queue goes to the others. When all places are taken, the caller does its work alone.
 
-use super::{Inner, Pool, PoolBuilder, absent::end_stay, builder::Jobs, site::Site, task};
+use super::{
+    Inner, Pool, PoolBuilder, absent::end_stay, builder::Jobs, context::WorkerContext, task,
+};
 use crate::{
-    crew::{Rounds, drive, stay},
-    engine::Step,
-    ground::{
+    base::{
         sync::{AtomicU64, Ordering},
         thread, unwind,
     },
+    engine::Step,
+    threads::{Rounds, drive, stay},
 };
 use std::{ptr, sync::Arc};
 
@@ -61,10 +63,11 @@ impl Guests {
     }
 }
 
-impl Site<'_, '_> {
+impl WorkerContext<'_, '_> {
     /// Whether this thread is one of `pool`'s own, in the middle of a task of it.
     pub(crate) fn is_worker_inside(&self, pool: &Inner) -> bool {
-        let own = |site: &Site<'_, '_>| ptr::eq(site.pool(), pool) && !site.is_guest();
+        let own =
+            |context: &WorkerContext<'_, '_>| ptr::eq(context.pool(), pool) && !context.is_guest();
         own(self) || self.below().any(own)
     }
 
@@ -77,14 +80,14 @@ impl Site<'_, '_> {
     pub(super) fn retire(&self) {
         // Nobody else will.
         while self.pool().threads() == 1 && self.help_once() {}
-        self.active().retire();
+        self.running().retire();
         PoolBuilder::stand_alone(self.pool());
     }
 }
 
 impl Inner {
     /// Calls `f` as a worker of this pool, or alone if there is no place.
-    pub(crate) fn as_guest<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+    pub(crate) fn as_guest<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
         match self.guests.take() {
             Some(place) => self.at_free_place(place, f),
             None => self.alone(f),
@@ -92,7 +95,7 @@ impl Inner {
     }
 
     /// Calls `f` as a worker of this pool, if there is a place.
-    pub(super) fn try_as_guest<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> Option<R> {
+    pub(super) fn try_as_guest<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> Option<R> {
         Some(self.at_free_place(self.guests.take()?, f))
     }
 
@@ -107,7 +110,7 @@ impl Inner {
     }
 
     /// Calls `f` at one of the places that guests take, and gives it back.
-    fn at_free_place<R>(&self, place: usize, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+    fn at_free_place<R>(&self, place: usize, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
         struct Place<'a>(&'a Inner, usize);
         impl Drop for Place<'_> {
             fn drop(&mut self) {
@@ -119,26 +122,29 @@ impl Inner {
     }
 
     /// Calls `f` as the worker at a place that is the caller's.
-    pub(super) fn at_place<R>(&self, place: usize, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+    pub(super) fn at_place<R>(
+        &self,
+        place: usize,
+        f: impl FnOnce(&WorkerContext<'_, '_>) -> R,
+    ) -> R {
         let id = self.threads + place;
         self.parkers.register(id);
         let mut worker = self.core.enter(id);
-        let result = worker.adopt(thread::yield_now, |active| {
-            Site::enter(active, self, |site| {
+        let result = worker.adopt(thread::yield_now, |running| {
+            WorkerContext::enter(running, self, |context| {
                 // What a guest has taken it runs before it leaves: others may be waiting for it, who
                 // would not look for it where its queue goes then.
-                site.steal_one_by_one();
-                site.isolate_if_held();
-                f(site)
+                context.steal_one_by_one();
+                context.isolate_if_held();
+                f(context)
             })
         });
         if self.core.is_stopped() || self.threads == 0 && !self.core.is_open() {
             // There is nobody left to hand things on to. They are not part of the task that the caller is in.
             let _aside = task::set_aside();
-            while let Step::Ran =
-                worker.step_late(|job, active| Site::enter(active, self, |site| job.run(site)))
-            {
-            }
+            while let Step::Ran = worker.step_late(|job, running| {
+                WorkerContext::enter(running, self, |context| job.run(context))
+            }) {}
         }
         result
     }
@@ -149,14 +155,14 @@ impl Inner {
         inner.parkers.register(0);
         stay(Arc::as_ptr(&inner.core) as usize, Some(0));
         let worker = Box::leak(Box::new(inner.core.enter(0)));
-        Site::stay(worker.stay(), inner);
+        WorkerContext::stay(worker.stay(), inner);
         // In the destructor of a thread-local that comes later it is too late for that.
         let _ = STAYS.try_with(|_| ());
     }
 
     /// All places are taken: the caller works alone, in a pool of its own.
     #[cold]
-    fn alone<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+    fn alone<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
         match Pool::builder().workers(0).instead_of(self).build() {
             Ok(pool) => pool.inner().as_guest(f),
             Err(error) => unreachable!("a pool without threads can always be built: {error}"),

@@ -1,7 +1,7 @@
 //! A job of its own, that nobody's stack frame holds.
 #![expect(unsafe_code, reason = "a closure in a raw block")]
 
-use super::{blocks, job::Job, site::Site, slab::Slab};
+use super::{blocks, context::WorkerContext, job::Job, slab::Slab};
 use std::{alloc::Layout, ptr::NonNull};
 
 /// What a closure in a block is aligned to at least, as a job needs it.
@@ -20,16 +20,16 @@ const fn layout<F>() -> Layout {
 /// # Safety
 /// What `func` borrows must live until it has run. The job must be run: a job that is dropped leaks.
 #[inline(always)]
-pub(crate) unsafe fn job_on<F>(site: &Site<'_, '_>, func: F) -> Job
+pub(crate) unsafe fn job_on<F>(context: &WorkerContext<'_, '_>, func: F) -> Job
 where
-    F: FnOnce(&Site<'_, '_>) + Send,
+    F: FnOnce(&WorkerContext<'_, '_>) + Send,
 {
     if !Slab::fits::<F>() {
         // SAFETY: the caller's duty.
         return unsafe { shared(func) };
     }
     // SAFETY: the site's worker is this thread, and `F` fits.
-    let block: NonNull<F> = unsafe { site.slab().alloc(site.pool().reserve()) };
+    let block: NonNull<F> = unsafe { context.slab().alloc(context.pool().reserve()) };
     // SAFETY: the block is ours and large and aligned enough.
     unsafe { block.write(func) };
     // SAFETY: the block stays until `run_block` has moved the closure out of it; `F` is `Send`.
@@ -42,7 +42,7 @@ where
 /// As [`job_on`].
 pub(crate) unsafe fn shared<F>(func: F) -> Job
 where
-    F: FnOnce(&Site<'_, '_>) + Send,
+    F: FnOnce(&WorkerContext<'_, '_>) + Send,
 {
     let block: NonNull<F> = blocks::alloc(layout::<F>()).cast();
     // SAFETY: the block is ours and of this layout.
@@ -53,22 +53,28 @@ where
 
 /// # Safety
 /// `data` is a block with an `F` in it, which nobody else uses.
-unsafe fn run_block<F: FnOnce(&Site<'_, '_>)>(data: *const (), site: &Site<'_, '_>) {
+unsafe fn run_block<F: FnOnce(&WorkerContext<'_, '_>)>(
+    data: *const (),
+    context: &WorkerContext<'_, '_>,
+) {
     let block = NonNull::new(data.cast_mut().cast::<F>()).expect("blocks are not at zero");
     // SAFETY: the closure is in the block, and moves out of it here, once.
     let func = unsafe { block.read() };
     // SAFETY: this thread is the site's worker, and the block is empty now.
-    unsafe { site.slab().free(block, site.pool().reserve()) };
-    func(site);
+    unsafe { context.slab().free(block, context.pool().reserve()) };
+    func(context);
 }
 
 /// # Safety
 /// `data` came from `shared::<F>`, and nobody else uses it.
-unsafe fn run_shared<F: FnOnce(&Site<'_, '_>)>(data: *const (), site: &Site<'_, '_>) {
+unsafe fn run_shared<F: FnOnce(&WorkerContext<'_, '_>)>(
+    data: *const (),
+    context: &WorkerContext<'_, '_>,
+) {
     let block = NonNull::new(data.cast_mut().cast::<F>()).expect("blocks are not at zero");
     // SAFETY: the closure is in the block, and moves out of it here, once.
     let func = unsafe { block.read() };
     // SAFETY: `shared` got it with this layout, and it is empty now.
     unsafe { blocks::free(block.cast(), layout::<F>()) };
-    func(site);
+    func(context);
 }

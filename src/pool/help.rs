@@ -1,11 +1,11 @@
 //! A worker runs other jobs in the middle of a task that does not wait for any of them in particular.
 
-use super::{job::Job, site::Site, task};
+use super::{context::WorkerContext, job::Job, task};
 use crate::{
-    crew::{Looks, timer::Timer},
+    base::thread,
     engine::{Core, Mark, PerWorker, Step},
-    ground::thread,
     observe::Counters,
+    threads::{Looks, timer::Timer},
 };
 use std::{cell::Cell, mem};
 
@@ -19,11 +19,11 @@ const AT_ONCE: usize = 16;
 const NESTED: u8 = 4;
 
 /// How long a worker inside of a task sees tasks in the injector before it gives them a turn, in
-/// nanoseconds: as long as between two tasks (`crew::rounds`). Until then a worker that is between two
+/// nanoseconds: as long as between two tasks (`threads::rounds`). Until then a worker that is between two
 /// tasks may take them, which delays no task that is under way.
 const TURN: u64 = 200_000;
 
-/// How many checks of [`Site::is_attention_due`] pass between two readings of the clock at most. If
+/// How many checks of [`WorkerContext::is_attention_due`] pass between two readings of the clock at most. If
 /// leaves are long after many short ones, that is how many of them pass before the injector's turn.
 const CHECKS: u32 = 7;
 
@@ -87,7 +87,7 @@ enum Serve {
 pub(crate) struct Press<'a>(&'a Core<Job, PerWorker, Counters>);
 
 impl Press<'_> {
-    /// Whether [`Site::should_give_way`] is worth a call.
+    /// Whether [`WorkerContext::should_give_way`] is worth a call.
     #[inline(always)]
     pub(crate) fn is_felt(&self) -> bool {
         let timer = Timer::global();
@@ -95,7 +95,7 @@ impl Press<'_> {
     }
 }
 
-impl Site<'_, '_> {
+impl WorkerContext<'_, '_> {
     /// Runs one job, if there is one that this worker may run now.
     pub(crate) fn help_once(&self) -> bool {
         self.help(1) == 1
@@ -111,7 +111,7 @@ impl Site<'_, '_> {
         let ran = (0..most)
             .take_while(|_| matches!(self.step(), Step::Ran))
             .count();
-        self.active().settle();
+        self.running().settle();
         ran
     }
 
@@ -131,7 +131,7 @@ impl Site<'_, '_> {
             self.run(job);
             ran += 1;
         }
-        self.active().settle();
+        self.running().settle();
         ran
     }
 
@@ -139,8 +139,8 @@ impl Site<'_, '_> {
     pub(crate) fn help_itself(&self) -> bool {
         let job = match self.isolated.get() {
             Some(mark) => self.pop_above(mark),
-            None if self.waits_alone() => self.active().take_mail(),
-            None => self.pop().or_else(|| self.active().take_mail()),
+            None if self.waits_alone() => self.running().take_mail(),
+            None => self.pop().or_else(|| self.running().take_mail()),
         };
         let Some(job) = job else {
             return false;
@@ -149,13 +149,13 @@ impl Site<'_, '_> {
         self.poll_is_long();
         self.run(job);
         // The task goes on, for who knows how long.
-        self.active().settle();
+        self.running().settle();
         true
     }
 
     /// Whether there is anything in this worker's own queue.
     pub(crate) fn has_tasks(&self) -> bool {
-        !self.active().queue().owner().is_empty()
+        !self.running().queue().owner().is_empty()
     }
 
     /// Whether a job that can go on later should end here, so that other work comes first.
@@ -178,7 +178,7 @@ impl Site<'_, '_> {
     pub(super) fn poll_injector_if_due(&self) -> bool {
         let due = self.is_attention_due();
         if due && self.take_injectors_turn() {
-            self.active().force_injector_poll();
+            self.running().force_injector_poll();
         }
         due
     }
@@ -222,7 +222,7 @@ impl Site<'_, '_> {
     #[cold]
     pub(super) fn is_attention_due(&self) -> bool {
         let core = self.pool().core();
-        if core.is_pressed() || self.active().has_boxed() {
+        if core.is_pressed() || self.running().has_boxed() {
             return true;
         }
         let mut clock = INJECTOR.get();
@@ -293,18 +293,18 @@ impl Site<'_, '_> {
     }
 
     fn take_served(&self, what: Serve) -> Option<Job> {
-        let active = self.active();
-        if let urgent @ Some(_) = active.take_urgent() {
+        let running = self.running();
+        if let urgent @ Some(_) = running.take_urgent() {
             return urgent;
         }
         if what == Serve::Urgent {
             return None;
         }
-        if let boxed @ Some(_) = active.take_boxed() {
+        if let boxed @ Some(_) = running.take_boxed() {
             return boxed;
         }
         (self.take_injectors_turn() && !self.is_guest())
-            .then(|| active.take_injected())
+            .then(|| running.take_injected())
             .flatten()
     }
 
@@ -317,26 +317,26 @@ impl Site<'_, '_> {
     /// Nothing can be run here. True when a clock that moves by itself has moved for that: the clock of this pool, or of
     /// another one that this thread is in the middle of.
     pub(crate) fn skip_time(&self) -> bool {
-        let skip = |site: &Site<'_, '_>| {
-            site.pool().threads() == 0 && site.pool().skip_time(site.waits_alone())
+        let skip = |context: &WorkerContext<'_, '_>| {
+            context.pool().threads() == 0 && context.pool().skip_time(context.waits_alone())
         };
         skip(self) || self.below().any(skip)
     }
 
     /// Takes the newest job of this worker that was queued since `mark`, or one that came by mail.
     pub(super) fn pop_above(&self, mark: Mark) -> Option<Job> {
-        if self.active().serves_older() {
-            self.active().serve_above(mark);
+        if self.running().serves_older() {
+            self.running().serve_above(mark);
             // Jobs that come again and again would keep the mail waiting too.
-            if let mail @ Some(_) = self.active().take_mail() {
+            if let mail @ Some(_) = self.running().take_mail() {
                 return mail;
             }
         }
-        if self.active().queue().owner().is_above(mark)
+        if self.running().queue().owner().is_above(mark)
             && let Some(job) = self.pop()
         {
             return Some(job);
         }
-        self.active().take_mail()
+        self.running().take_mail()
     }
 }

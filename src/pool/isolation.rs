@@ -1,19 +1,19 @@
 //! Isolated waits for as long as a value lives: for guards of locks.
 //!
-//! [`Site::isolate`] isolates the waits of one call. A guard ends when it is dropped, in any order with others, and perhaps
+//! [`WorkerContext::isolate`] isolates the waits of one call. A guard ends when it is dropped, in any order with others, and perhaps
 //! where the thread is in another task or another pool than before. So a list of each thread says which guards there are
 //! ([`HELD`]), and two rules keep the sites of the thread up to date:
 //!
 //! - As long as the list is not empty, every site that the thread may wait at is isolated. These are the current site, and the
-//!   innermost one of each other pool whose task the thread is in ([`Site::below`]). The first guard isolates them, and a
-//!   site that the thread enters later is isolated by [`Site::isolate_if_held`].
+//!   innermost one of each other pool whose task the thread is in ([`WorkerContext::below`]). The first guard isolates them, and a
+//!   site that the thread enters later is isolated by [`WorkerContext::isolate_if_held`].
 //! - The mark of a site is that of the newest guard that was made there: what was queued before may want that lock.
 //!   When the guard is gone, the mark is that of the guard before it, since waits may depend on what was queued after that.
 
-use super::site::Site;
+use super::context::WorkerContext;
 use crate::{
+    base::canary::{Canary, broken},
     engine::Mark,
-    ground::canary::{Canary, broken},
 };
 use std::{
     cell::{Cell, RefCell},
@@ -31,7 +31,7 @@ thread_local! {
 struct Held {
     number: u64,
     /// The site where it began, only to be compared; and where the queue ended then.
-    site: Option<(usize, Mark)>,
+    context: Option<(usize, Mark)>,
 }
 
 /// Waits of this thread are isolated as long as this lives.
@@ -64,16 +64,18 @@ impl Isolation {
         }
         let number = LAST.get() + 1;
         LAST.set(number);
-        let site = Site::with(|site| site.map(|site| (site.address(), site.mark())));
+        let context = WorkerContext::with(|context| {
+            context.map(|context| (context.address(), context.mark()))
+        });
         let begun = with_held(|held| {
-            held.push(Held { number, site });
+            held.push(Held { number, context });
             held.len() == 1
         });
-        Site::with(|site| {
-            if let (Some(site), Some(is_first)) = (site, begun) {
-                site.set_isolated(Some(site.mark()));
+        WorkerContext::with(|context| {
+            if let (Some(context), Some(is_first)) = (context, begun) {
+                context.set_isolated(Some(context.mark()));
                 if is_first {
-                    site.below().for_each(Site::isolate_if_held);
+                    context.below().for_each(WorkerContext::isolate_if_held);
                 }
             }
         });
@@ -89,28 +91,32 @@ impl Drop for Isolation {
         // The site where it began, and the mark of the guard before it there.
         let ended = with_held(|held| {
             let at = held.iter().rposition(|one| one.number == self.number)?;
-            let (address, _) = held.remove(at).site?;
-            let mut left = held.iter().rev().filter_map(|one| one.site);
+            let (address, _) = held.remove(at).context?;
+            let mut left = held.iter().rev().filter_map(|one| one.context);
             left.find(|&(other, _)| other == address)
         });
         let is_held = is_held();
-        Site::with(|site| {
-            let Some(site) = site else { return };
+        WorkerContext::with(|context| {
+            let Some(context) = context else { return };
             if !is_held {
-                site.isolate_by_call_only();
-                site.below().for_each(Site::isolate_by_call_only);
+                context.isolate_by_call_only();
+                context
+                    .below()
+                    .for_each(WorkerContext::isolate_by_call_only);
             } else if let Some(Some((address, mark))) = ended {
-                if site.address() == address {
-                    site.set_isolated(Some(mark));
-                } else if let Some(site) = site.below().find(|site| site.address() == address) {
-                    site.set_isolated(Some(mark));
+                if context.address() == address {
+                    context.set_isolated(Some(mark));
+                } else if let Some(context) =
+                    context.below().find(|context| context.address() == address)
+                {
+                    context.set_isolated(Some(mark));
                 }
             }
         });
     }
 }
 
-impl Site<'_, '_> {
+impl WorkerContext<'_, '_> {
     /// Only to be compared.
     fn address(&self) -> usize {
         ptr::from_ref(self).addr()

@@ -1,7 +1,7 @@
 //! A job: a task of any kind behind two words.
 #![expect(unsafe_code, reason = "erases the type of what it points to")]
 
-use super::site::Site;
+use super::context::WorkerContext;
 
 /// A pointer to something that can be run once, and the function that knows what it is.
 ///
@@ -9,7 +9,7 @@ use super::site::Site;
 /// points to is alive when the job runs; everything else about jobs is safe.
 pub(crate) struct Job {
     data: *const (),
-    run: unsafe fn(*const (), &Site<'_, '_>),
+    run: unsafe fn(*const (), &WorkerContext<'_, '_>),
 }
 
 // SAFETY: `Job::new` asks for data that may be used from the thread that runs the job.
@@ -23,7 +23,10 @@ impl Job {
     /// `run(data, _)` must be sound to call once, from any worker of the pool, at any time until the job
     /// is run or taken back.
     #[inline(always)]
-    pub(crate) unsafe fn new<T>(data: *const T, run: unsafe fn(*const (), &Site<'_, '_>)) -> Self {
+    pub(crate) unsafe fn new<T>(
+        data: *const T,
+        run: unsafe fn(*const (), &WorkerContext<'_, '_>),
+    ) -> Self {
         const {
             assert!(
                 align_of::<T>() > MARK,
@@ -45,7 +48,10 @@ impl Job {
     /// As [`new`](Self::new), for the address with the mark. What `data` leads to is aligned to
     /// eight bytes.
     #[inline(always)]
-    pub(crate) unsafe fn marked(data: *const (), run: unsafe fn(*const (), &Site<'_, '_>)) -> Self {
+    pub(crate) unsafe fn marked(
+        data: *const (),
+        run: unsafe fn(*const (), &WorkerContext<'_, '_>),
+    ) -> Self {
         debug_assert!(data.addr() & MARK == 0, "what it leads to is aligned");
         let data = data.map_addr(|at| at | MARK);
         Self { data, run }
@@ -77,9 +83,9 @@ impl Job {
 
     /// Runs it, once: a job cannot be cloned.
     #[inline(always)]
-    pub(crate) fn run(self, site: &Site<'_, '_>) {
+    pub(crate) fn run(self, context: &WorkerContext<'_, '_>) {
         // SAFETY: by the duty of `Job::new`; there is one `Job` for it, and it is gone now.
-        unsafe { (self.run)(self.data, site) };
+        unsafe { (self.run)(self.data, context) };
     }
 }
 
@@ -97,11 +103,11 @@ impl std::fmt::Debug for Job {
 
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
-    use super::{Job, Site, unmarked};
+    use super::{Job, WorkerContext, unmarked};
 
     /// # Safety
     /// None.
-    unsafe fn nothing(_: *const (), _: &Site<'_, '_>) {}
+    unsafe fn nothing(_: *const (), _: &WorkerContext<'_, '_>) {}
 
     /// The function does not tell one job from another; the mark does.
     #[test]

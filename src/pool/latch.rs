@@ -1,7 +1,7 @@
 //! What a worker waits for inside of a task.
 
 use super::job::Job;
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     sync::{AtomicUsize, Ordering},
     thread,

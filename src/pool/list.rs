@@ -1,7 +1,7 @@
 //! Jobs that lie in no worker's queue.
 
 use super::job::Job;
-use crate::ground::sync::{AtomicUsize, Ordering};
+use crate::base::sync::{AtomicUsize, Ordering};
 use std::{
     collections::VecDeque,
     sync::{Mutex, MutexGuard, PoisonError},

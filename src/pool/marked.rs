@@ -1,22 +1,22 @@
 //! Jobs that whoever queued them may take back.
 
-use super::{job::Job, site::Site};
+use super::{context::WorkerContext, job::Job};
 use crate::engine::Mark;
 
-impl Site<'_, '_> {
+impl WorkerContext<'_, '_> {
     /// Queues a job on this worker, and looks whether somebody should be woken for it if it is to be announced. Says
     /// where it is, for [`retract_task`](Self::retract_task).
     pub(crate) fn push_marked(&self, job: Job, announce: bool) -> Option<Mark> {
         let pushed = if announce {
-            self.active().spawn_local(job)
+            self.running().spawn_local(job)
         } else {
-            self.active().spawn_silently(job)
+            self.running().spawn_silently(job)
         };
         match pushed {
             Ok(()) => Some(self.mark()),
             Err(job) => {
                 // As in `push`.
-                self.active().spawn_global(job);
+                self.running().spawn_global(job);
                 None
             }
         }
@@ -27,7 +27,7 @@ impl Site<'_, '_> {
     pub(crate) fn retract_task<T>(&self, mark: Mark, data: *const T) -> bool {
         let back = self.retract(mark, data);
         if back {
-            self.active().took_back();
+            self.running().took_back();
         }
         back
     }

@@ -4,18 +4,19 @@
 //! jobs; they all share these workers.
 
 mod absent;
-mod bell;
 pub(crate) mod blocks;
 mod builder;
+pub(crate) mod context;
 mod covered;
+mod dedicated;
 mod entered;
+mod event_count;
 mod events;
 mod guest;
 pub(crate) mod heap;
 mod help;
 pub(crate) mod isolation;
 pub(crate) mod job;
-mod kept;
 pub(crate) mod latch;
 pub(crate) mod list;
 mod marked;
@@ -26,7 +27,6 @@ mod push;
 mod registry;
 pub(crate) mod residents;
 pub(crate) mod scoped;
-pub(crate) mod site;
 mod slab;
 pub(crate) mod stack;
 pub(crate) mod task;
@@ -41,7 +41,7 @@ pub use builder::PoolBuilder;
 #[doc(hidden)]
 pub mod model {
     pub use super::{
-        bell::model::Bell,
+        event_count::model::EventCount,
         latch::model::Latch,
         pending::model::Pending,
         stack::model::StackJob,
@@ -52,21 +52,21 @@ pub use tasks::TaskOverflow;
 pub use waits::{Cycle, Party, Wait, waits};
 
 use crate::{
-    clock::Clock,
-    crew::{Crew, Parkers, is_thread_of},
-    engine::{Core, PerWorker, Unpark, sleep::MAX_WORKERS},
-    ground::{
+    base::{
         thread,
         unwind::{self, Payload},
     },
+    clock::Clock,
+    engine::{Core, PerWorker, Unpark, sleep::MAX_WORKERS},
     observe::{Counters, Metrics},
+    threads::{Parkers, ThreadGroup, is_thread_of},
 };
 use absent::Absent;
+use context::WorkerContext;
+use dedicated::DedicatedWorkers;
 use guest::Guests;
 use job::Job;
-use kept::Kept;
 use residents::Residents;
-use site::Site;
 use slab::{Reserve, Slab};
 use std::{
     fmt,
@@ -93,7 +93,7 @@ pub(crate) struct Inner {
     /// Futures that wait.
     residents: Residents<Inner>,
     /// Who is kept for futures.
-    kept: Option<Kept>,
+    dedicated: Option<DedicatedWorkers>,
     on_panic: Option<PanicHandler>,
     clock: Clock,
     /// The pool that a caller is in which found no place there, and has this one to itself for a while.
@@ -111,7 +111,7 @@ type PanicHandler = Arc<dyn Fn(&Payload) + Send + Sync>;
 /// What the last handle drops.
 struct Owned {
     inner: Arc<Inner>,
-    crew: Mutex<Option<Crew<()>>>,
+    thread_group: Mutex<Option<ThreadGroup<()>>>,
 }
 
 /// A pool of workers. Cheap to clone; dropping the last clone runs what is queued and joins the threads.
@@ -169,11 +169,11 @@ impl Pool {
     /// ```
     #[must_use]
     pub fn current() -> Option<Self> {
-        Site::with(|site| {
-            let Some(site) = site else {
+        WorkerContext::with(|context| {
+            let Some(context) = context else {
                 return Self::with_entered(|pool| pool.cloned());
             };
-            let owned = site.pool().handle.get()?.upgrade()?;
+            let owned = context.pool().handle.get()?.upgrade()?;
             Some(Self { owned })
         })
     }
@@ -217,7 +217,7 @@ impl Pool {
     /// assert_eq!(sum, 3);
     /// ```
     pub fn install<R>(&self, f: impl FnOnce() -> R) -> R {
-        self.on_site(|_| f())
+        self.enter_worker(|_| f())
     }
 
     /// Runs everything that is queued, and waits for the threads to end. Other handles of the pool are left
@@ -266,17 +266,17 @@ impl Pool {
 
     /// Calls `f` on this pool: where this thread stands in it, or as a guest.
     #[inline(always)]
-    pub(crate) fn on_site<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
-        self.inner().on_site(f)
+    pub(crate) fn enter_worker<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
+        self.inner().enter_worker(f)
     }
 }
 
 /// Calls `f` on the pool that this thread works for, else on the global one.
 #[inline(always)]
-pub(crate) fn on_current<R>(f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
-    Site::with(|site| match site {
-        Some(site) => f(site),
-        None => Pool::with_default(|pool| pool.on_site(f)),
+pub(crate) fn on_current<R>(f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
+    WorkerContext::with(|context| match context {
+        Some(context) => f(context),
+        None => Pool::with_default(|pool| pool.enter_worker(f)),
     })
 }
 
@@ -302,12 +302,12 @@ impl Inner {
         &self.core
     }
 
-    /// As [`Pool::on_site`].
+    /// As [`Pool::enter_worker`].
     #[inline(always)]
-    pub(crate) fn on_site<R>(&self, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
-        Site::with(|site| match site {
-            Some(site) if std::ptr::eq(site.pool(), self) => f(site),
-            Some(site) => site.on_outer(self, f),
+    pub(crate) fn enter_worker<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
+        WorkerContext::with(|context| match context {
+            Some(context) if std::ptr::eq(context.pool(), self) => f(context),
+            Some(context) => context.on_outer(self, f),
             None => self.as_guest(f),
         })
     }
@@ -370,8 +370,8 @@ fn tell(handler: Option<&PanicHandler>, payload: Payload) {
 }
 
 impl Owned {
-    fn take_crew(&self) -> Option<Crew<()>> {
-        self.crew
+    fn take_crew(&self) -> Option<ThreadGroup<()>> {
+        self.thread_group
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take()
@@ -388,11 +388,11 @@ impl Owned {
             // The threads end by themselves, and a call from outside can still wait for them. If there are none, whoever is
             // in the middle of a task runs what is queued when it leaves (`at_place`), and what comes up after that is left
             // for the last handle.
-            Site::with(|site| {
-                if let Some(site) = site.filter(|site| site.stays_in(inner))
+            WorkerContext::with(|context| {
+                if let Some(context) = context.filter(|context| context.stays_in(inner))
                     && self.take_crew().is_some()
                 {
-                    site.retire();
+                    context.retire();
                 }
             });
             return;
@@ -400,19 +400,25 @@ impl Owned {
         if self.is_manned_by_others() {
             return;
         }
-        if let Some(crew) = self.take_crew() {
+        if let Some(thread_group) = self.take_crew() {
             if inner.threads == 0 {
                 inner.run_out();
             }
-            drop(crew.join());
+            drop(thread_group.join());
             inner.residents.wait();
         }
     }
 
     /// Whether the threads are not ours to wait for.
     fn is_manned_by_others(&self) -> bool {
-        let crew = self.crew.lock().unwrap_or_else(PoisonError::into_inner);
-        self.inner.threads > 0 && crew.as_ref().is_some_and(|crew| !crew.has_threads())
+        let thread_group = self
+            .thread_group
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.inner.threads > 0
+            && thread_group
+                .as_ref()
+                .is_some_and(|thread_group| !thread_group.has_threads())
     }
 }
 

@@ -1,11 +1,11 @@
 //! How a worker goes on for the time of a call: isolated from what others have queued, left alone by thieves, with an
 //! aim, in a short poll.
 
-use super::{isolation, site::Site};
+use super::{context::WorkerContext, isolation};
 use crate::engine::{FAST_STEPS, Mark, STEPS};
 use std::{cell::Cell, ptr};
 
-impl Site<'_, '_> {
+impl WorkerContext<'_, '_> {
     /// Runs `f`, which waits for `event`, or works on it first.
     #[inline(always)]
     pub(crate) fn aiming_at<T, R>(&self, event: &T, f: impl FnOnce() -> R) -> R {
@@ -34,14 +34,14 @@ impl Site<'_, '_> {
     /// Runs `f`, while thieves leave what is queued here to this worker, as long as it [gets on](Self::get_on) with it:
     /// very fast, if so asked.
     pub(crate) fn left_alone<R>(&self, fast: bool, f: impl FnOnce() -> R) -> R {
-        struct Back<'a, 'w, 'c>(&'a Site<'w, 'c>, u32);
+        struct Back<'a, 'w, 'c>(&'a WorkerContext<'w, 'c>, u32);
         impl Drop for Back<'_, '_, '_> {
             fn drop(&mut self) {
-                self.0.active().queue().set_leave_me(self.1);
+                self.0.running().queue().set_leave_me(self.1);
             }
         }
         let before = self
-            .active()
+            .running()
             .queue()
             .set_leave_me(if fast { FAST_STEPS } else { STEPS });
         let _back = Back(self, before);
@@ -51,30 +51,32 @@ impl Site<'_, '_> {
     /// A task of `left_alone` is done.
     #[inline(always)]
     pub(crate) fn get_on(&self) {
-        self.active().queue().get_on();
+        self.running().queue().get_on();
     }
 
     /// Runs `f`; waits inside of it run only tasks that were queued in it.
     pub(crate) fn isolate<R>(&self, f: impl FnOnce() -> R) -> R {
         struct Back<'a, 'w, 'c> {
-            site: &'a Site<'w, 'c>,
+            context: &'a WorkerContext<'w, 'c>,
             isolated: Option<Mark>,
             by_call: Option<Mark>,
         }
         impl Drop for Back<'_, '_, '_> {
             fn drop(&mut self) {
-                let Self { site, by_call, .. } = *self;
-                site.isolated_by_call.set(by_call);
-                site.set_isolated(match isolation::is_held() {
+                let Self {
+                    context, by_call, ..
+                } = *self;
+                context.isolated_by_call.set(by_call);
+                context.set_isolated(match isolation::is_held() {
                     // A guard may have come out of the call.
-                    true => self.isolated.or(site.isolated.get()),
+                    true => self.isolated.or(context.isolated.get()),
                     false => by_call,
                 });
             }
         }
         let mark = Some(self.mark());
         let _back = Back {
-            site: self,
+            context: self,
             isolated: self.isolated.get(),
             by_call: self.isolated_by_call.replace(mark),
         };
@@ -87,7 +89,7 @@ impl Site<'_, '_> {
         self.isolated.set(mark);
         // A thief with a batch of ours might get stuck in a task that wants our lock before it has run
         // all of them.
-        self.active().queue().set_one_by_one(mark.is_some());
+        self.running().queue().set_one_by_one(mark.is_some());
     }
 
     /// Calls `poll`, which is to be short: what it wakes this worker takes next.

@@ -15,7 +15,7 @@
 //! unrelated tasks have become much longer since the last one.
 
 use super::{latch::Awaited, waiting::pause};
-use crate::ground::thread;
+use crate::base::thread;
 use std::{cell::Cell, time::Duration};
 
 /// How often a wait looks for related work, with eight pauses in between: about 10 µs.

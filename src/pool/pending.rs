@@ -5,7 +5,7 @@
 )]
 
 use super::latch::Awaited;
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     padded::Padded,
     sync::{AtomicI64, Ordering},

@@ -1,18 +1,18 @@
 //! Where the jobs of a worker go.
 
-use super::{job::Job, site::Site};
+use super::{context::WorkerContext, job::Job};
 use crate::{
+    base::unwind,
     engine::{Level, Mark},
-    ground::unwind,
 };
 
-impl Site<'_, '_> {
+impl WorkerContext<'_, '_> {
     /// Queues a job on this worker.
     #[inline(always)]
     pub(crate) fn push(&self, job: Job) {
-        if let Err(job) = self.active().spawn_local(job) {
+        if let Err(job) = self.running().spawn_local(job) {
             // The pool's queues grow as long as there is memory; the limit is out of reach.
-            self.active().spawn_global(job);
+            self.running().spawn_global(job);
         }
     }
 
@@ -22,16 +22,16 @@ impl Site<'_, '_> {
         if self.waits_alone() {
             self.push(job);
         } else {
-            self.active().spawn_global(job);
+            self.running().spawn_global(job);
         }
     }
 
     /// Queues a job on this worker, behind all that are there.
     #[inline]
     pub(crate) fn push_behind(&self, job: Job) {
-        if let Err(job) = self.active().spawn_behind(job) {
+        if let Err(job) = self.running().spawn_behind(job) {
             // As in `push`.
-            self.active().spawn_global(job);
+            self.running().spawn_global(job);
         }
     }
 
@@ -39,18 +39,18 @@ impl Site<'_, '_> {
     /// starts nothing else before.
     #[inline]
     pub(crate) fn push_next(&self, job: Job) {
-        if let Err(job) = self.active().spawn_quietly(job) {
+        if let Err(job) = self.running().spawn_quietly(job) {
             // As in `push`.
-            self.active().spawn_global(job);
+            self.running().spawn_global(job);
         }
     }
 
     /// Queues a job of a future that the driver has woken. The worker looks for others to help with it
     /// when it has queued all.
     pub(crate) fn push_woken(&self, job: Job) {
-        if let Err(job) = self.active().spawn_silently(job) {
+        if let Err(job) = self.running().spawn_silently(job) {
             // As in `push`.
-            self.active().spawn_global(job);
+            self.running().spawn_global(job);
         }
     }
 
@@ -61,9 +61,9 @@ impl Site<'_, '_> {
         } else {
             level
         };
-        if let Err(job) = self.active().spawn_at(level, job) {
+        if let Err(job) = self.running().spawn_at(level, job) {
             // As in `push`.
-            self.active().spawn_global(job);
+            self.running().spawn_global(job);
         }
     }
 
@@ -73,7 +73,7 @@ impl Site<'_, '_> {
         if self.waits_alone() || worker >= self.pool().threads() {
             self.push(job); // a guest would be gone before long
         } else {
-            self.active().spawn_for(worker, job);
+            self.running().spawn_for(worker, job);
         }
     }
 
@@ -82,12 +82,12 @@ impl Site<'_, '_> {
     pub(crate) fn push_elsewhere(&self, worker: Option<usize>, level: Level, job: Job) {
         match (worker, level) {
             (Some(worker), _) if worker < self.pool().threads() => {
-                self.active().spawn_for(worker, job);
+                self.running().spawn_for(worker, job);
             }
-            (_, Level::Normal) => self.active().spawn_global(job),
+            (_, Level::Normal) => self.running().spawn_global(job),
             (_, level) => {
-                if let Err(job) = self.active().spawn_at(level, job) {
-                    self.active().spawn_global(job);
+                if let Err(job) = self.running().spawn_at(level, job) {
+                    self.running().spawn_global(job);
                 }
             }
         }
@@ -95,13 +95,13 @@ impl Site<'_, '_> {
 
     /// Queues a job that only `worker` may run.
     pub(crate) fn send(&self, worker: usize, job: Job) {
-        self.active().send(worker, job);
+        self.running().send(worker, job);
     }
 
     /// Queues a part of the present task, which it will wait for. Says where it is, for `retract`.
     #[inline(always)]
     pub(crate) fn push_part(&self, job: Job) -> Mark {
-        match self.active().push_part(job) {
+        match self.running().push_part(job) {
             Ok((mark, notify)) => {
                 if notify {
                     self.after_push();
@@ -117,16 +117,16 @@ impl Site<'_, '_> {
     #[cold]
     #[inline(never)]
     fn after_push(&self) {
-        self.active().notify();
+        self.running().notify();
         unwind::or_abort(|| self.preempt());
     }
 
     /// Queues a job that the present task does not wait for. At a checkpoint of another task it goes
-    /// to the injector: see `Site::serve`.
+    /// to the injector: see `WorkerContext::serve`.
     #[inline(always)]
     pub(crate) fn push_detached(&self, job: Job) {
         if self.is_serving() {
-            self.active().spawn_global(job);
+            self.running().spawn_global(job);
         } else {
             self.push(job);
         }
@@ -135,12 +135,12 @@ impl Site<'_, '_> {
     #[cold]
     #[inline(never)]
     fn push_part_slowly(&self, job: Job) -> Mark {
-        match self.active().push_part_slowly(job) {
+        match self.running().push_part_slowly(job) {
             Ok(mark) => mark,
             Err(job) => {
                 // As in `push`. Whoever runs the part makes up for the count.
-                self.active().spawn_global(job);
-                self.active().took_back();
+                self.running().spawn_global(job);
+                self.running().took_back();
                 self.mark().nowhere()
             }
         }

@@ -9,7 +9,7 @@
 //! whoever knows that a future is linked, a waker, may use the pool.
 #![expect(unsafe_code, reason = "lists that are linked through what they hold")]
 
-use crate::ground::{
+use crate::base::{
     padded::Padded,
     sync::{AtomicBool, AtomicPtr, Mutex, MutexGuard, Ordering, UnsafeCell},
     thread,

@@ -12,7 +12,7 @@
 //! scoped threads of `std` have the same cure for the same reason (rust-lang/rust#101983).
 #![expect(unsafe_code, reason = "a closure whose borrows end before it is gone")]
 
-use super::site::Site;
+use super::context::WorkerContext;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
 /// What jobs count themselves as done in. It lies in the frame of the waiter, or lives until the
@@ -24,7 +24,7 @@ pub(crate) trait Waiter: Sync {
     /// # Safety
     /// The job is counted as pending, so `this` is alive when the call begins. `this` may be freed
     /// before the call ends, so it comes as a pointer.
-    unsafe fn done(this: *const Self, site: &Site<'_, '_>);
+    unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>);
 }
 
 /// Joins `task` and the notification that follows it to one closure, for a job. `task` must not
@@ -37,20 +37,20 @@ pub(crate) trait Waiter: Sync {
 pub(crate) unsafe fn scoped<W, F>(
     waiter: *const W,
     task: F,
-) -> impl FnOnce(&Site<'_, '_>) + Send + use<W, F>
+) -> impl FnOnce(&WorkerContext<'_, '_>) + Send + use<W, F>
 where
     W: Waiter,
-    F: FnOnce(&W, &Site<'_, '_>) + Send,
+    F: FnOnce(&W, &WorkerContext<'_, '_>) + Send,
 {
     let (waiter, task) = (Pointer(waiter), MaybeDangling::new(task));
-    move |site: &Site<'_, '_>| {
+    move |context: &WorkerContext<'_, '_>| {
         let waiter = waiter.get();
         let task = task.into_inner();
         // SAFETY: the job is pending, so the waiter is alive; the reference ends with the call.
-        task(unsafe { &*waiter }, site);
+        task(unsafe { &*waiter }, context);
         // SAFETY: the job is counted, by the caller's duty. No argument of this closure borrows
         // from the waiter any more.
-        unsafe { W::done(waiter, site) };
+        unsafe { W::done(waiter, context) };
     }
 }
 

@@ -5,11 +5,11 @@
 )]
 
 use super::{
+    context::WorkerContext,
     job::Job,
     latch::{Awaited, Latch},
-    site::Site,
 };
-use crate::ground::{
+use crate::base::{
     sync::UnsafeCell,
     unwind::{self, Payload},
 };
@@ -100,20 +100,20 @@ where
 
     /// # Safety
     /// As `Job::new`: `data` points to a `Self` that stays until its latch is set.
-    unsafe fn run(data: *const (), site: &Site<'_, '_>) {
-        site.is_part();
+    unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
+        context.is_part();
         // SAFETY: the frame that holds it stays until the latch is set.
         let latch = unsafe { &(*data.cast::<Self>()).latch };
-        latch.begin(site.worker());
+        latch.begin(context.worker());
         let call = |func: F, isolated| {
             if isolated {
-                unwind::contain(|| site.isolate(|| func(true)))
+                unwind::contain(|| context.isolate(|| func(true)))
             } else {
                 unwind::contain(|| func(true))
             }
         };
         // SAFETY: a job is run once, and the owner has not taken it back, since we have it.
-        unsafe { Self::execute(data.cast(), call, |worker| site.pool().unpark(worker)) };
+        unsafe { Self::execute(data.cast(), call, |worker| context.pool().unpark(worker)) };
     }
 
     /// What whoever has the job does with it.

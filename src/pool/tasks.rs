@@ -2,7 +2,7 @@
 
 use super::{Inner, Pool, job::Job};
 use crate::{
-    ground::sync::{AtomicBool, Ordering},
+    base::sync::{AtomicBool, Ordering},
     limit::Budget,
     observe::{TaskCounters, TaskMetrics},
 };

@@ -1,6 +1,6 @@
 //! The caller's thread does the work of a pool, job by job: for pools without threads.
 
-use super::{Inner, Pool, site::Site};
+use super::{Inner, Pool, context::WorkerContext};
 
 impl Pool {
     /// Runs one queued job on this thread, if there is one, and says whether it did.
@@ -70,21 +70,21 @@ impl Pool {
 impl Inner {
     /// Runs at most so many jobs on this thread, and says how many it ran.
     fn help(&self, most: usize) -> usize {
-        let help = |site: &Site<'_, '_>| {
+        let help = |context: &WorkerContext<'_, '_>| {
             let mut ran = 0;
             if self.has_driver() {
-                site.poll_driver();
+                context.poll_driver();
             }
             loop {
-                ran += site.help(most - ran);
+                ran += context.help(most - ran);
                 // Where nothing may run, no time passes either.
-                if ran == most || site.waits_alone() || !self.skip_time(false) {
+                if ran == most || context.waits_alone() || !self.skip_time(false) {
                     return ran;
                 }
             }
         };
-        Site::with(|site| match site {
-            Some(site) if site.is_inside(self) => self.on_site(help),
+        WorkerContext::with(|context| match context {
+            Some(context) if context.is_inside(self) => self.enter_worker(help),
             // A place costs more than a look, and a loop of ticks looks often.
             _ if !self.has_driver() && !self.core().has_work() && !self.skip_time(false) => 0,
             _ => self.try_as_guest(help).unwrap_or(0),

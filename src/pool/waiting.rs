@@ -1,9 +1,9 @@
 //! A worker waits for something inside of a task, and runs other jobs meanwhile.
 
-use super::{latch::Awaited, patience::Patience, site::Site, task};
+use super::{context::WorkerContext, latch::Awaited, patience::Patience, task};
 use crate::{
+    base::thread,
     engine::{IdleAction, Mark, Step},
-    ground::thread,
 };
 use std::{hint, time::Duration};
 
@@ -33,7 +33,7 @@ pub(super) fn pause(pauses: u32, event: &impl Awaited) {
     }
 }
 
-impl Site<'_, '_> {
+impl WorkerContext<'_, '_> {
     /// Runs other jobs until `event` has happened, and sleeps when there are none.
     ///
     /// What has been queued since `began` belongs to what is waited for. When the task is isolated, or
@@ -61,10 +61,10 @@ impl Site<'_, '_> {
                 self.poll_injector_if_due();
             }
             // Futures that wake themselves may never leave the own queue empty.
-            if self.active().serves_older() && self.run_beside(event) {
+            if self.running().serves_older() && self.run_beside(event) {
                 continue;
             }
-            if others && !self.active().serves_older() && !patience.is_over() {
+            if others && !self.running().serves_older() && !patience.is_over() {
                 if !self.run_related(event, &patience) {
                     patience.pause(event);
                 }
@@ -74,21 +74,21 @@ impl Site<'_, '_> {
             let job = if others {
                 let pressing = match nap {
                     // The turns of the injector are for unrelated work.
-                    Some(_) => self.active().take_urgent(),
-                    None => self.active().take_pressing(),
+                    Some(_) => self.running().take_urgent(),
+                    None => self.running().take_pressing(),
                 };
                 if let Some(job) = pressing {
-                    self.active().stop_search();
+                    self.running().stop_search();
                     self.nest(job);
                     continue;
                 }
-                self.active().take_own()
+                self.running().take_own()
             } else {
                 self.pop_above(self.floor(began))
             };
             if let Some(job) = job {
                 // Who runs a task does not search: others would count on it.
-                self.active().stop_search();
+                self.running().stop_search();
                 self.run(job);
                 continue;
             }
@@ -102,7 +102,7 @@ impl Site<'_, '_> {
                 continue;
             }
             if let Some(time) = nap {
-                self.active().settle();
+                self.running().settle();
                 self.sleep_for(event, time);
                 continue;
             }
@@ -123,7 +123,7 @@ impl Site<'_, '_> {
                         self.sleep_until(event);
                     }
                     let slept = thread::nanos().saturating_sub(asleep);
-                    self.active()
+                    self.running()
                         .resume_after(ticket, Duration::from_nanos(slept));
                 }
                 // The others have been sent home, so nobody will wake us for what comes in now.
@@ -136,7 +136,7 @@ impl Site<'_, '_> {
                 }
             }
         }
-        self.active().settle();
+        self.running().settle();
         self.serving.set(serving);
     }
 
@@ -145,10 +145,10 @@ impl Site<'_, '_> {
     /// steal from the thief of one's own task is *leapfrogging*: Wagner and Calder, 1993.)
     fn run_related(&self, event: &impl Awaited, patience: &Patience) -> bool {
         // A stolen job leaves the young end above the mark until the next pop.
-        let has_own = self.has_queued() && self.active().queue().owner().is_above(self.began());
+        let has_own = self.has_queued() && self.running().queue().owner().is_above(self.began());
         // Not at every look: it counts as a step, and other work gets its turn by steps.
         if (has_own || self.pool().core().is_pressed())
-            && let Some(job) = self.active().take_pressing()
+            && let Some(job) = self.running().take_pressing()
         {
             self.nest(job);
             return true;
@@ -163,7 +163,7 @@ impl Site<'_, '_> {
         if let Some(runner) = event.runner()
             && runner != self.worker()
             && patience.tries_steal()
-            && let Some(job) = self.active().steal_from(runner)
+            && let Some(job) = self.running().steal_from(runner)
         {
             self.nest(job);
             return true;
@@ -175,7 +175,7 @@ impl Site<'_, '_> {
     fn run_beside(&self, event: &impl Awaited) -> bool {
         match event.take_job() {
             Some(job) => {
-                self.active().settle();
+                self.running().settle();
                 self.nest(job);
                 true
             }
@@ -198,27 +198,27 @@ impl Site<'_, '_> {
         if self.other.is_null() {
             return false;
         }
-        let mail = self.below().find_map(|site| {
+        let mail = self.below().find_map(|context| {
             // Nobody has borrowed it, as in `on_outer`.
-            let job = site.active().take_mail()?;
-            Some((site, job))
+            let job = context.running().take_mail()?;
+            Some((context, job))
         });
-        let Some((site, job)) = mail else {
+        let Some((context, job)) = mail else {
             return false;
         };
-        self.active().settle();
-        site.as_covering(|site| site.run(job));
+        self.running().settle();
+        context.as_covering(|context| context.run(job));
         true
     }
 
     /// Whether the worker has a reason to get up.
     fn is_called(&self) -> bool {
-        self.active().is_called() || self.below().any(|site| site.active().has_mail())
+        self.running().is_called() || self.below().any(|context| context.running().has_mail())
     }
 
     fn sleep_until(&self, event: &impl Awaited) {
         // What it may not run now others should.
-        self.active().speak_up();
+        self.running().speak_up();
         let or = || self.is_called();
         // What a task waits for is running already and most often short: when a chain of waits unwinds,
         // each link is set a moment after the one before, and being woken for each would cost a

@@ -2,11 +2,11 @@
 
 use super::{Failure, failure::Kind};
 use crate::{
-    clock::PausedClock,
-    ground::{
+    base::{
         rng::Rng,
         thread::{self as directed, Director, Point},
     },
+    clock::PausedClock,
 };
 use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -248,7 +248,7 @@ impl State {
 impl Rehearsing {
     pub(super) fn new(
         workers: usize,
-        kept: usize,
+        dedicated: usize,
         seed: u64,
         most_points: u64,
         clock: Option<PausedClock>,
@@ -278,13 +278,13 @@ impl Rehearsing {
         for worker in 0..workers {
             state.add(format!("worker {worker}"));
         }
-        for worker in 0..kept {
+        for worker in 0..dedicated {
             state.add(format!("worker {worker} of those for futures"));
         }
         Self {
             seed,
             workers,
-            threads: workers + kept,
+            threads: workers + dedicated,
             most_points,
             state: Mutex::new(state),
             seat: Condvar::new(),

@@ -1,6 +1,6 @@
 //! Why a rehearsal was broken off.
 
-use crate::ground::unwind::{self, Payload};
+use crate::base::unwind::{self, Payload};
 use std::{error::Error, fmt};
 
 /// A rehearsal that went wrong: with the same number of workers and the same seed it does so again.

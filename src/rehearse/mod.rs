@@ -64,11 +64,11 @@ mod failure;
 pub use failure::Failure;
 
 use crate::{
-    clock::PausedClock,
-    ground::{
+    base::{
         thread as directed,
         unwind::{self, Payload},
     },
+    clock::PausedClock,
     pool::{Pool, PoolBuilder},
 };
 use director::Rehearsing;
@@ -216,8 +216,8 @@ impl Rehearsal {
         if let Some(configure) = self.configure {
             builder = configure(builder);
         }
-        let kept = builder.kept();
-        let director = Rehearsing::new(workers, kept, seed, self.most_points, clock.clone());
+        let dedicated = builder.dedicated();
+        let director = Rehearsing::new(workers, dedicated, seed, self.most_points, clock.clone());
         let director = Arc::new(director);
         let (coming, leaving) = (director.clone(), director.clone());
         let pool = builder

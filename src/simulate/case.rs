@@ -27,7 +27,7 @@ pub struct Case {
     /// What it shows, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
-    /// The name of the deliberate defect (`ground::canary::Canary`) with which it fails. A sound
+    /// The name of the deliberate defect (`base::canary::Canary`) with which it fails. A sound
     /// engine passes every case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<String>,

@@ -2,11 +2,11 @@
 
 use super::error::CaseError;
 use crate::{
+    base::error::BuildError,
     engine::{
         Ageing, Capacity, PerWorkerSpec, Settings, SharedSpec, Tiered, Topology, Unpark,
         WakePolicy, sleep::MAX_WORKERS,
     },
-    ground::error::BuildError,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

@@ -12,8 +12,8 @@ use super::{
     schedule::Scheduler,
 };
 use crate::{
+    base::rng::Rng,
     engine::{Ageing, Level, WakePolicy},
-    ground::rng::Rng,
 };
 
 /// The most tasks of a random program: a run of some hundred moves.

@@ -1,4 +1,4 @@
-//! Running a simulated task: what a face does with the engine's `Active`.
+//! Running a simulated task: what a face does with the engine's `RunningWorker`.
 
 use super::{
     config::Overflow,
@@ -9,8 +9,8 @@ use super::{
     stage::{Ears, Stage},
 };
 use crate::{
-    engine::{Active, Level, Strategy},
-    ground::unwind,
+    base::unwind,
+    engine::{Level, RunningWorker, Strategy},
 };
 
 /// How deep tasks run inside of each other when their queue is full; past that they go to the injector,
@@ -20,17 +20,17 @@ const INLINE_DEPTH: u32 = 8;
 /// What a simulated task panics with.
 pub(super) struct TaskPanic;
 
-type ActiveTask<'w, 'c, Q> = Active<'w, 'c, Task, Q, Ears<'c>>;
+type ActiveTask<'w, 'c, Q> = RunningWorker<'w, 'c, Task, Q, Ears<'c>>;
 
 impl<'c, Q: Strategy> Stage<'c, Q>
 where
     Q::Handle<'c, Task>: Send,
 {
     /// Runs `task`; panics with [`TaskPanic`] if that is what the task does.
-    pub(super) fn run(&self, task: Task, mut active: ActiveTask<'_, 'c, Q>) {
+    pub(super) fn run(&self, task: Task, mut running: ActiveTask<'_, 'c, Q>) {
         {
             let mut state = self.state();
-            state.chosen(task, active.id());
+            state.chosen(task, running.id());
             // What comes out of a broken queue may be any number, and a trace should be the same every time.
             let number = if state.ledger.knows(task) {
                 task.0
@@ -42,23 +42,23 @@ where
             if frame.after_stop {
                 let message = format!(
                     "worker {} began task {} after everybody had been sent home",
-                    active.id(),
+                    running.id(),
                     task.0
                 );
                 state.fail(Violation::new(Oracle::Termination, message));
             }
         }
-        if self.execute(task, &mut active, 0) {
-            // `active` is dropped by the panic.
+        if self.execute(task, &mut running, 0) {
+            // `running` is dropped by the panic.
             unwind::resume(Box::new(TaskPanic));
         }
     }
 
     /// Does what the task does, up to its panic. True if it panics.
-    fn execute(&self, task: Task, active: &mut ActiveTask<'_, 'c, Q>, depth: u32) -> bool {
+    fn execute(&self, task: Task, running: &mut ActiveTask<'_, 'c, Q>, depth: u32) -> bool {
         let (body, begin, mut panics) = {
             let mut state = self.state();
-            match state.ledger.start(task, active.id()) {
+            match state.ledger.start(task, running.id()) {
                 Ok((body, begin)) => {
                     let number = state.ledger.executed;
                     (
@@ -82,22 +82,22 @@ where
                 Instruction::Work(ticks) => self.pay(ticks),
                 Instruction::SpawnLocal(child) => {
                     let child = self.state().ledger.create(child, 0);
-                    self.spawn_local(child, active, depth);
+                    self.spawn_local(child, running, depth);
                 }
                 Instruction::SpawnGlobal(child) => {
                     let child = self.state().ledger.create(child, 0);
-                    self.spawn_global(child, active);
+                    self.spawn_global(child, running);
                 }
                 Instruction::SpawnAt(Level::Normal, child) => {
                     let child = self.state().ledger.create(child, 0);
-                    self.spawn_local(child, active, depth);
+                    self.spawn_local(child, running, depth);
                 }
-                Instruction::SpawnAt(level, child) => self.spawn_at(level, child, active),
-                Instruction::SpawnFor(worker, child) => self.spawn_for(worker, child, active),
+                Instruction::SpawnAt(level, child) => self.spawn_at(level, child, running),
+                Instruction::SpawnFor(worker, child) => self.spawn_for(worker, child, running),
                 Instruction::Yield => {
                     let rest = self.state().ledger.create(body, at as u32 + 1);
-                    self.spawn_local(rest, active, depth);
-                    active.yield_to_older();
+                    self.spawn_local(rest, running, depth);
+                    running.yield_to_older();
                     break;
                 }
                 Instruction::Panic => {
@@ -119,26 +119,26 @@ where
         }
     }
 
-    fn spawn_global(&self, task: Task, active: &mut ActiveTask<'_, 'c, Q>) {
+    fn spawn_global(&self, task: Task, running: &mut ActiveTask<'_, 'c, Q>) {
         self.pay(self.plan.case.config.costs.spawn);
-        active.spawn_global(task);
+        running.spawn_global(task);
         let mut state = self.state();
-        state.ledger.deeds[active.id()].spawned_global += 1;
+        state.ledger.deeds[running.id()].spawned_global += 1;
         state.queued(task);
     }
 
-    fn spawn_at(&self, level: Level, body: u32, active: &mut ActiveTask<'_, 'c, Q>) {
+    fn spawn_at(&self, level: Level, body: u32, running: &mut ActiveTask<'_, 'c, Q>) {
         self.pay(self.plan.case.config.costs.spawn);
         let task = self.state().ledger.create_for(body, 0, level, None);
-        if active.spawn_at(level, task).is_err() {
+        if running.spawn_at(level, task).is_err() {
             unreachable!("a lane takes whatever a worker spawns");
         }
         let mut state = self.state();
-        state.ledger.deeds[active.id()].spawned_lane += 1;
+        state.ledger.deeds[running.id()].spawned_lane += 1;
         state.queued(task);
     }
 
-    fn spawn_for(&self, worker: usize, body: u32, active: &mut ActiveTask<'_, 'c, Q>) {
+    fn spawn_for(&self, worker: usize, body: u32, running: &mut ActiveTask<'_, 'c, Q>) {
         self.pay(self.plan.case.config.costs.spawn);
         let (stay, task) = {
             let mut state = self.state();
@@ -146,13 +146,13 @@ where
             let task = ledger.create_for(body, 0, Level::Normal, owner);
             (state.waiting.stay(worker), task)
         };
-        active.spawn_for(worker, task);
+        running.spawn_for(worker, task);
         let mut state = self.state();
-        state.ledger.deeds[active.id()].spawned_affine += 1;
+        state.ledger.deeds[running.id()].spawned_affine += 1;
         state.queued_for(worker, stay, task);
     }
 
-    fn spawn_local(&self, task: Task, active: &mut ActiveTask<'_, 'c, Q>, depth: u32) {
+    fn spawn_local(&self, task: Task, running: &mut ActiveTask<'_, 'c, Q>, depth: u32) {
         self.pay(self.plan.case.config.costs.spawn);
         let refused = {
             let mut state = self.state();
@@ -163,14 +163,14 @@ where
         let pushed = if refused {
             Err(task)
         } else {
-            active.spawn_local(task)
+            running.spawn_local(task)
         };
         match pushed {
             Ok(()) => {
-                self.spawned(active.id());
+                self.spawned(running.id());
                 self.state().queued(task);
             }
-            Err(task) => self.overflow(task, active, depth),
+            Err(task) => self.overflow(task, running, depth),
         }
     }
 
@@ -179,25 +179,25 @@ where
     }
 
     /// The worker's queue is full.
-    fn overflow(&self, task: Task, active: &mut ActiveTask<'_, 'c, Q>, depth: u32) {
+    fn overflow(&self, task: Task, running: &mut ActiveTask<'_, 'c, Q>, depth: u32) {
         match self.plan.case.config.overflow {
             Overflow::Spill => {
-                active.spill();
-                match active.spawn_local(task) {
+                running.spill();
+                match running.spawn_local(task) {
                     Ok(()) => {
-                        self.spawned(active.id());
+                        self.spawned(running.id());
                         self.state().queued(task);
                     }
-                    Err(task) => self.spawn_global(task, active),
+                    Err(task) => self.spawn_global(task, running),
                 }
             }
             Overflow::Inline if depth < INLINE_DEPTH => {
-                active.begin_inline();
-                self.spawned(active.id());
-                self.execute(task, active, depth + 1);
-                active.end_inline();
+                running.begin_inline();
+                self.spawned(running.id());
+                self.execute(task, running, depth + 1);
+                running.end_inline();
             }
-            Overflow::Inline => self.spawn_global(task, active),
+            Overflow::Inline => self.spawn_global(task, running),
             Overflow::Return => {
                 let mut state = self.state();
                 let result = state.ledger.refuse(task);

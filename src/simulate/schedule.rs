@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::ground::rng::Rng;
+use crate::base::rng::Rng;
 use serde::{Deserialize, Serialize};
 
 /// How deep moves may be interrupted: a move, one inside of it, and one inside of that. Most known

@@ -13,8 +13,8 @@ use super::{
     stage::{Ear, Ears, Stage},
 };
 use crate::{
+    base::unwind,
     engine::{Capacity, Core, PerWorker, Shared, Strategy, Topology},
-    ground::unwind,
     observe::{Counters, Metrics},
 };
 use std::time::Duration;

@@ -27,10 +27,10 @@ use super::{
     state::{Kind, Stand, State},
 };
 use crate::{
+    base::unwind,
     engine::{
         Core, Event, Level, OUTSIDE, Observer, Source, Step, Strategy, Unpark, WakePolicy, Worker,
     },
-    ground::unwind,
     observe::Counters,
 };
 use std::{
@@ -194,7 +194,7 @@ where
         self.state().slots[id].stand = Stand::Moving;
         let mut worker = self.take(id);
         // A task that panics goes all the way through the step, which must count it as done.
-        let step = unwind::contain(|| worker.step(|task, active| self.run(task, active)));
+        let step = unwind::contain(|| worker.step(|task, running| self.run(task, running)));
         let step = match step {
             Ok(step) => step,
             Err(payload) if payload.is::<super::run::TaskPanic>() => Step::Ran,

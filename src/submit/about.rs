@@ -5,8 +5,8 @@ use super::{
     run,
 };
 use crate::{
+    base::sync::{AtomicU64, Ordering},
     cancel::{CancelReason, CancelToken, OnCancel, Watch},
-    ground::sync::{AtomicU64, Ordering},
     pool::task::StackPosition,
 };
 use std::{

@@ -7,7 +7,7 @@ use super::{
     room::Entry,
     run, wait,
 };
-use crate::ground::thread;
+use crate::base::thread;
 use std::{collections::HashSet, sync::Arc};
 
 /// Those who follow a task that has ended, and why they cannot run, if it failed.
@@ -66,8 +66,8 @@ fn go_on(arrived: Arrived, work: &mut Vec<Followers>) {
 }
 
 fn refuse(claim: Claim, cause: Cause, work: &mut Vec<Followers>) {
-    run::with_pool(claim.cell().about().pool, |pool, site| {
-        let place = site.map(|site| site.worker());
+    run::with_pool(claim.cell().about().pool, |pool, context| {
+        let place = context.map(|context| context.worker());
         run::refuse(claim, pool, place, cause, |ended| {
             work.push(ended.take_followers());
         });

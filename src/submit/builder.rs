@@ -6,9 +6,9 @@ use super::{
     room::Room,
 };
 use crate::{
-    ground::error::Refused,
+    base::error::Refused,
     limit::Acquire,
-    pool::{Inner, Pool, site::Site},
+    pool::{Inner, Pool, context::WorkerContext},
 };
 use std::{
     borrow::Cow,
@@ -78,7 +78,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let number = Site::with(|site| site.map(|site| site.pool().number()));
+    let number = WorkerContext::with(|context| context.map(|context| context.pool().number()));
     let pool = match number.and_then(Inner::find) {
         Some(pool) => Cow::Owned(pool),
         None => match Pool::current() {
@@ -171,8 +171,8 @@ where
             func,
             options,
         } = self;
-        launch::at_place(&pool, |site| {
-            launch::launch(&pool, site, func, options, room)
+        launch::at_place(&pool, |context| {
+            launch::launch(&pool, context, func, options, room)
         })
     }
 }
@@ -223,7 +223,7 @@ where
                     }
                     // In a pool without workers nobody else makes room.
                     Poll::Pending if this.pool.threads() == 0 => {
-                        if !this.pool.on_site(|site| site.help_once()) {
+                        if !this.pool.enter_worker(|context| context.help_once()) {
                             return Poll::Pending;
                         }
                     }
@@ -233,8 +233,8 @@ where
         }
         let (func, options) = this.task.take().expect("looked at above");
         let pool = &this.pool;
-        Poll::Ready(launch::at_place(pool, |site| {
-            launch::launch(pool, site, func, options, Room::Taken)
+        Poll::Ready(launch::at_place(pool, |context| {
+            launch::launch(pool, context, func, options, Room::Taken)
         }))
     }
 }

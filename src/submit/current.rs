@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     cancel::CancelToken,
-    pool::{Inner, site::Site},
+    pool::{Inner, context::WorkerContext},
 };
 use std::fmt;
 
@@ -69,11 +69,13 @@ fn should_stop(cell: &Header) -> bool {
 
 /// Whether tasks of the pool of that number should end.
 fn is_abandoned(number: u32) -> bool {
-    Site::with(|site| match site.and_then(|site| site.find_pool(number)) {
-        Some(pool) => pool.tasks().are_abandoned(),
-        // Asked elsewhere, or there was no place for a guest.
-        None => Inner::find(number).is_some_and(|pool| pool.tasks().are_abandoned()),
-    })
+    WorkerContext::with(
+        |context| match context.and_then(|context| context.find_pool(number)) {
+            Some(pool) => pool.tasks().are_abandoned(),
+            // Asked elsewhere, or there was no place for a guest.
+            None => Inner::find(number).is_some_and(|pool| pool.tasks().are_abandoned()),
+        },
+    )
 }
 
 /// What is known about a task from inside: [`current_task`].

@@ -211,7 +211,7 @@ where
     T: Send + 'static,
 {
     let options = Options::after(tasks);
-    on_current(|pool, site| submit_at(pool, site, options, task))
+    on_current(|pool, context| submit_at(pool, context, options, task))
 }
 
 impl Pool {
@@ -235,6 +235,6 @@ impl Pool {
     {
         let options = Options::after(tasks);
         let pool = &**self.inner();
-        launch::at_place(pool, |site| submit_at(pool, site, options, task))
+        launch::at_place(pool, |context| submit_at(pool, context, options, task))
     }
 }

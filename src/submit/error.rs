@@ -6,8 +6,8 @@ use super::{
     cell::{Cause, Fate},
 };
 use crate::{
+    base::unwind::{self, Payload},
     cancel::CancelReason,
-    ground::unwind::{self, Payload},
     pool::waits::Cycle,
 };
 use std::{

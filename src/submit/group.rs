@@ -10,7 +10,7 @@ use super::{
     wait::{Never, Source},
 };
 use crate::{
-    ground::{error::Refused, unwind},
+    base::{error::Refused, unwind},
     pool::{Inner, Pool, waits::Subject},
 };
 use std::{
@@ -370,8 +370,8 @@ impl<T: Send + 'static> TaskGroup<T> {
         F: FnOnce() -> T + Send + 'static,
     {
         let (pool, member) = (&self.pool, self.member(func));
-        let launched = launch::at_place(pool, |site| {
-            launch::launch(pool, site, member, options, room)
+        let launched = launch::at_place(pool, |context| {
+            launch::launch(pool, context, member, options, room)
         });
         match launched {
             Ok(handle) => Ok(self.add(handle)),

@@ -12,28 +12,28 @@ use super::{
     run,
 };
 use crate::{
+    base::error::Refused,
     engine::Level,
-    ground::error::Refused,
     observe::TaskEvent,
-    pool::{Inner, site::Site},
+    pool::{Inner, context::WorkerContext},
 };
 use std::mem;
 
 /// Calls `f` with the place that this thread has in `pool`, if it has one.
 #[inline(always)]
-pub(super) fn at_place<R>(pool: &Inner, f: impl FnOnce(Option<&Site<'_, '_>>) -> R) -> R {
-    Site::with(|site| match site {
-        Some(here) if std::ptr::eq(here.pool(), pool) => f(site),
-        Some(here) if here.is_inside(pool) => here.on_outer(pool, |site| f(Some(site))),
+pub(super) fn at_place<R>(pool: &Inner, f: impl FnOnce(Option<&WorkerContext<'_, '_>>) -> R) -> R {
+    WorkerContext::with(|context| match context {
+        Some(here) if std::ptr::eq(here.pool(), pool) => f(context),
+        Some(here) if here.is_inside(pool) => here.on_outer(pool, |context| f(Some(context))),
         _ => f(None),
     })
 }
 
-/// Submits `func` to `pool`, in which this thread stands at `site`, if it does.
+/// Submits `func` to `pool`, in which this thread stands at `context`, if it does.
 #[inline]
 pub(super) fn launch<F, T>(
     pool: &Inner,
-    site: Option<&Site<'_, '_>>,
+    context: Option<&WorkerContext<'_, '_>>,
     func: F,
     options: Options,
     room: Room,
@@ -43,15 +43,18 @@ where
     T: Send + 'static,
 {
     let level = options.level;
-    let (worker, entry) = match admit(pool, site, &options, room) {
+    let (worker, entry) = match admit(pool, context, &options, room) {
         Ok(admitted) => admitted,
         Err(refusal) => {
-            count(pool, site, level, TaskEvent::Refused);
+            count(pool, context, level, TaskEvent::Refused);
             return Err(refusal.map(|()| func));
         }
     };
     let flags = [
-        (ISOLATED, site.is_some_and(|site| site.is_isolated())),
+        (
+            ISOLATED,
+            context.is_some_and(|context| context.is_isolated()),
+        ),
         (ALONE, pool.threads() == 0),
         (COUNTED, entry == Entry::Queue { counted: true }),
     ];
@@ -60,14 +63,14 @@ where
     let (fresh, ticket) = cell::make(func, level, about);
     if options.has_extras() {
         let waits = options.waits();
-        if waits && site.is_none() && !pool.core().is_open() {
-            return take_back(pool, site, fresh, ticket, Refused::closed);
+        if waits && context.is_none() && !pool.core().is_open() {
+            return take_back(pool, context, fresh, ticket, Refused::closed);
         }
         if let Err(refusal) = options.attach(ticket.cell()) {
-            return take_back(pool, site, fresh, ticket, |func| refusal.map(|()| func));
+            return take_back(pool, context, fresh, ticket, |func| refusal.map(|()| func));
         }
         if waits {
-            count(pool, site, level, TaskEvent::Submitted);
+            count(pool, context, level, TaskEvent::Submitted);
             return Ok(after::launch(fresh.hold, ticket, entry));
         }
     } else {
@@ -75,20 +78,20 @@ where
         mem::forget(options);
     }
     let queued = match entry {
-        Entry::RunHere => run_here(pool, site, ticket),
-        _ => queue(pool, site, ticket),
+        Entry::RunHere => run_here(pool, context, ticket),
+        _ => queue(pool, context, ticket),
     };
     match queued {
         Ok(()) => {
-            count(pool, site, level, TaskEvent::Submitted);
+            count(pool, context, level, TaskEvent::Submitted);
             Ok(TaskHandle::new(fresh.hold))
         }
-        Err(ticket) => take_back(pool, site, fresh, ticket, Refused::closed),
+        Err(ticket) => take_back(pool, context, fresh, ticket, Refused::closed),
     }
 }
 
-fn count(pool: &Inner, site: Option<&Site<'_, '_>>, level: Level, event: TaskEvent) {
-    let place = site.map(|site| site.worker());
+fn count(pool: &Inner, context: Option<&WorkerContext<'_, '_>>, level: Level, event: TaskEvent) {
+    let place = context.map(|context| context.worker());
     pool.tasks().counters.count(place, level, event);
 }
 
@@ -96,13 +99,13 @@ fn count(pool: &Inner, site: Option<&Site<'_, '_>>, level: Level, event: TaskEve
 #[inline]
 fn admit(
     pool: &Inner,
-    site: Option<&Site<'_, '_>>,
+    context: Option<&WorkerContext<'_, '_>>,
     options: &Options,
     room: Room,
 ) -> Result<(Option<u16>, Entry), Refused<()>> {
     match (options.worker(pool), &pool.tasks().capacity) {
         (Ok(worker), None) => Ok((worker, Entry::Queue { counted: false })),
-        (Ok(worker), Some(_)) => match room::enter(pool, site, room) {
+        (Ok(worker), Some(_)) => match room::enter(pool, context, room) {
             Entry::Full => Err(Refused::full(())),
             entry => Ok((worker, entry)),
         },
@@ -119,7 +122,7 @@ fn admit(
 #[cold]
 fn take_back<F, T>(
     pool: &Inner,
-    site: Option<&Site<'_, '_>>,
+    context: Option<&WorkerContext<'_, '_>>,
     fresh: Fresh<F, T>,
     ticket: Ticket,
     refusal: impl FnOnce(F) -> Refused<F>,
@@ -131,13 +134,13 @@ where
     let level = ticket.level();
     match ticket.claim() {
         Some(claim) => {
-            count(pool, site, level, TaskEvent::Refused);
+            count(pool, context, level, TaskEvent::Refused);
             run::leave_queue(claim.cell(), Some(pool));
             Err(refusal(fresh.take_back(claim)))
         }
         None => {
-            met_stale(pool, site);
-            count(pool, site, level, TaskEvent::Submitted);
+            met_stale(pool, context);
+            count(pool, context, level, TaskEvent::Submitted);
             Ok(TaskHandle::new(fresh.hold))
         }
     }
@@ -168,15 +171,19 @@ where
 /// Puts a ticket into a queue of the pool. It comes back when the pool is closed, and this thread none of its
 /// workers.
 #[inline]
-fn queue(pool: &Inner, site: Option<&Site<'_, '_>>, ticket: Ticket) -> Result<(), Ticket> {
+fn queue(
+    pool: &Inner,
+    context: Option<&WorkerContext<'_, '_>>,
+    ticket: Ticket,
+) -> Result<(), Ticket> {
     let (worker, level) = (ticket.cell().about().worker(), ticket.level());
     if !ticket.cell().snapshot().is_queued() {
         // Cancelled before it was queued.
-        met_stale(pool, site);
+        met_stale(pool, context);
         return Ok(());
     }
     let job = ticket.into_job();
-    let Some(site) = site else {
+    let Some(context) = context else {
         let injected = match (worker, level) {
             (Some(worker), _) => pool.core().inject_for(worker, job),
             (None, Level::Normal) => pool.core().inject(job),
@@ -188,31 +195,31 @@ fn queue(pool: &Inner, site: Option<&Site<'_, '_>>, ticket: Ticket) -> Result<()
         });
     };
     match (worker, level) {
-        (Some(worker), _) => site.push_for(worker, job),
-        (None, Level::Normal) => site.push_detached(job),
-        (None, level) => site.push_at(level, job),
+        (Some(worker), _) => context.push_for(worker, job),
+        (None, Level::Normal) => context.push_detached(job),
+        (None, level) => context.push_at(level, job),
     }
     Ok(())
 }
 
 /// Queues a task that has waited for others. It comes back, claimed, if it cannot run any more.
 pub(super) fn queue_ready(ticket: Ticket) -> Option<Claim> {
-    run::with_pool(ticket.cell().about().pool, |pool, site| {
+    run::with_pool(ticket.cell().about().pool, |pool, context| {
         let Some(pool) = pool else {
             return ticket.claim();
         };
-        let queued = match site {
+        let queued = match context {
             // Waits in there run what was queued in there; this one was not, whoever makes it ready.
-            Some(site) if site.is_isolated() => {
-                queue_elsewhere(site, ticket);
+            Some(context) if context.is_isolated() => {
+                queue_elsewhere(context, ticket);
                 Ok(())
             }
-            _ => queue(pool, site, ticket),
+            _ => queue(pool, context, ticket),
         };
         let ticket = queued.err()?;
         let claim = ticket.claim();
         if claim.is_none() {
-            met_stale(pool, site);
+            met_stale(pool, context);
         }
         claim
     })
@@ -220,49 +227,55 @@ pub(super) fn queue_ready(ticket: Ticket) -> Option<Claim> {
 
 /// Queues a ticket where the waits of this worker do not look.
 #[cold]
-fn queue_elsewhere(site: &Site<'_, '_>, ticket: Ticket) {
+fn queue_elsewhere(context: &WorkerContext<'_, '_>, ticket: Ticket) {
     let (worker, level) = (ticket.cell().about().worker(), ticket.level());
-    site.push_elsewhere(worker, level, ticket.into_job());
+    context.push_elsewhere(worker, level, ticket.into_job());
 }
 
 /// Runs a task instead of queueing it.
 #[cold]
-fn run_here(pool: &Inner, site: Option<&Site<'_, '_>>, ticket: Ticket) -> Result<(), Ticket> {
-    if site.is_none() && !pool.core().is_open() {
+fn run_here(
+    pool: &Inner,
+    context: Option<&WorkerContext<'_, '_>>,
+    ticket: Ticket,
+) -> Result<(), Ticket> {
+    if context.is_none() && !pool.core().is_open() {
         return Err(ticket);
     }
-    match (ticket.claim(), site) {
-        (Some(claim), Some(site)) => run::execute(claim, pool, site, true),
-        (Some(claim), None) => pool.on_site(|site| run::execute(claim, pool, site, true)),
-        (None, site) => met_stale(pool, site),
+    match (ticket.claim(), context) {
+        (Some(claim), Some(context)) => run::execute(claim, pool, context, true),
+        (Some(claim), None) => {
+            pool.enter_worker(|context| run::execute(claim, pool, context, true))
+        }
+        (None, context) => met_stale(pool, context),
     }
     Ok(())
 }
 
 /// A ticket was stale before it got into a queue.
-fn met_stale(pool: &Inner, site: Option<&Site<'_, '_>>) {
-    let place = site.map(|site| site.worker());
+fn met_stale(pool: &Inner, context: Option<&WorkerContext<'_, '_>>) {
+    let place = context.map(|context| context.worker());
     pool.tasks().counters.met_stale(place, 1);
 }
 
 /// Makes a task wait at another level. False when it does not wait any more.
 pub(super) fn move_to<T>(hold: &Hold<T>, level: Priority) -> bool {
-    run::with_pool(hold.cell().about().pool, |pool, site| match pool {
-        Some(pool) if site.is_some() || pool.core().is_open() => {
-            hold.move_to(level, |ticket| requeue(pool, site, ticket))
+    run::with_pool(hold.cell().about().pool, |pool, context| match pool {
+        Some(pool) if context.is_some() || pool.core().is_open() => {
+            hold.move_to(level, |ticket| requeue(pool, context, ticket))
         }
         _ => false,
     })
 }
 
-fn requeue(pool: &Inner, site: Option<&Site<'_, '_>>, ticket: Ticket) {
-    run::staled(pool, site.map(|site| site.worker()));
-    if let Some(site) = site {
+fn requeue(pool: &Inner, context: Option<&WorkerContext<'_, '_>>, ticket: Ticket) {
+    run::staled(pool, context.map(|context| context.worker()));
+    if let Some(context) = context {
         // The older ticket may be the newest one here: they would pile up.
-        site.sweep(cell::is_stale);
+        context.sweep(cell::is_stale);
     }
-    if let Err(ticket) = queue(pool, site, ticket) {
+    if let Err(ticket) = queue(pool, context, ticket) {
         // Closed in this very moment; the older ticket may be gone already.
-        pool.on_site(|site| run::ticket(ticket, site));
+        pool.enter_worker(|context| run::ticket(ticket, context));
     }
 }

@@ -137,7 +137,7 @@ pub use group::{GroupTask, TaskGroup};
 pub use handle::TaskHandle;
 pub use options::Affinity;
 
-use crate::pool::{Inner, Pool, site::Site};
+use crate::pool::{Inner, Pool, context::WorkerContext};
 use options::Options;
 use room::Room;
 
@@ -153,7 +153,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    on_current(|pool, site| submit_at(pool, site, Options::default(), task))
+    on_current(|pool, context| submit_at(pool, context, Options::default(), task))
 }
 
 impl Pool {
@@ -175,15 +175,17 @@ impl Pool {
         T: Send + 'static,
     {
         let pool = &**self.inner();
-        launch::at_place(pool, |site| submit_at(pool, site, Options::default(), task))
+        launch::at_place(pool, |context| {
+            submit_at(pool, context, Options::default(), task)
+        })
     }
 }
 
 /// Calls `f` with the pool that the caller works for and its place in it, else with the global one.
 #[inline]
-fn on_current<R>(f: impl FnOnce(&Inner, Option<&Site<'_, '_>>) -> R) -> R {
-    Site::with(|site| match site {
-        Some(here) => f(here.pool(), site),
+fn on_current<R>(f: impl FnOnce(&Inner, Option<&WorkerContext<'_, '_>>) -> R) -> R {
+    WorkerContext::with(|context| match context {
+        Some(here) => f(here.pool(), context),
         None => Pool::with_default(|pool| f(pool.inner(), None)),
     })
 }
@@ -191,7 +193,7 @@ fn on_current<R>(f: impl FnOnce(&Inner, Option<&Site<'_, '_>>) -> R) -> R {
 #[inline]
 fn submit_at<F, T>(
     pool: &Inner,
-    site: Option<&Site<'_, '_>>,
+    context: Option<&WorkerContext<'_, '_>>,
     options: Options,
     task: F,
 ) -> TaskHandle<T>
@@ -199,6 +201,6 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    launch::launch(pool, site, task, options, Room::ByPolicy)
+    launch::launch(pool, context, task, options, Room::ByPolicy)
         .unwrap_or_else(|refusal| launch::refused(pool, refusal))
 }

@@ -6,7 +6,7 @@ use super::{
     dependency::Dependencies,
     run,
 };
-use crate::{cancel::CancelToken, engine::Level, ground::error::Refused, pool::Inner};
+use crate::{base::error::Refused, cancel::CancelToken, engine::Level, pool::Inner};
 use std::{sync::Arc, time::Instant};
 
 /// Where a task should run.

@@ -2,7 +2,7 @@
 
 use crate::{
     limit::Budget,
-    pool::{Inner, TaskOverflow, site::Site},
+    pool::{Inner, TaskOverflow, context::WorkerContext},
 };
 use std::time::Instant;
 
@@ -44,7 +44,7 @@ const ROUNDS: usize = 4;
 /// are done, and they wait for ever. So it tries, runs others, and in the end runs the task itself, or, if there is a
 /// time limit, stands in line without running anything.
 #[cold]
-pub(super) fn enter(pool: &Inner, site: Option<&Site<'_, '_>>, room: Room) -> Entry {
+pub(super) fn enter(pool: &Inner, context: Option<&WorkerContext<'_, '_>>, room: Room) -> Entry {
     let Some(capacity) = &pool.tasks().capacity else {
         return Entry::Queue { counted: false };
     };
@@ -57,13 +57,15 @@ pub(super) fn enter(pool: &Inner, site: Option<&Site<'_, '_>>, room: Room) -> En
         (Room::Until(deadline), _) => deadline,
         (Room::ByPolicy | Room::Taken, _) => None,
     };
-    let made = match site {
-        Some(site) => make_room(site, capacity, deadline),
+    let made = match context {
+        Some(context) => make_room(context, capacity, deadline),
         // Nobody else will make room.
-        None if pool.threads() == 0 => pool.on_site(|site| make_room(site, capacity, deadline)),
+        None if pool.threads() == 0 => {
+            pool.enter_worker(|context| make_room(context, capacity, deadline))
+        }
         None => false,
     };
-    let inside = site.is_some() || pool.threads() == 0;
+    let inside = context.is_some() || pool.threads() == 0;
     match deadline {
         _ if made => COUNTED,
         None if inside => Entry::RunHere,
@@ -73,13 +75,17 @@ pub(super) fn enter(pool: &Inner, site: Option<&Site<'_, '_>>, room: Room) -> En
 }
 
 /// Runs other tasks until there is room. False when that does not help.
-fn make_room(site: &Site<'_, '_>, capacity: &Budget, deadline: Option<Instant>) -> bool {
+fn make_room(
+    context: &WorkerContext<'_, '_>,
+    capacity: &Budget,
+    deadline: Option<Instant>,
+) -> bool {
     for round in 0.. {
         let enough = match deadline {
             Some(deadline) => deadline <= Instant::now(),
             None => round >= ROUNDS,
         };
-        if enough || !site.help_once() {
+        if enough || !context.help_once() {
             break;
         }
         if capacity.try_take(1).is_ok() {

@@ -7,20 +7,20 @@ use super::{
     launch,
 };
 use crate::{
-    ground::unwind::{self, Payload},
+    base::unwind::{self, Payload},
     observe::TaskEvent,
-    pool::{Inner, site::Site},
+    pool::{Inner, context::WorkerContext},
 };
 use std::ptr;
 
 /// A worker has got a ticket.
 #[inline]
-pub(super) fn ticket(ticket: Ticket, site: &Site<'_, '_>) {
+pub(super) fn ticket(ticket: Ticket, context: &WorkerContext<'_, '_>) {
     match ticket.claim() {
-        Some(claim) => execute(claim, site.pool(), site, false),
+        Some(claim) => execute(claim, context.pool(), context, false),
         None => {
-            let counters = &site.pool().tasks().counters;
-            counters.met_stale(Some(site.worker()), 1);
+            let counters = &context.pool().tasks().counters;
+            counters.met_stale(Some(context.worker()), 1);
         }
     }
 }
@@ -30,10 +30,10 @@ pub(super) fn staled(pool: &Inner, place: Option<usize>) {
     pool.staled(place, cell::is_stale, |job| drop(Ticket::from_job(job)));
 }
 
-/// Runs a claimed task of `pool` on this thread, which stands at `site`: in the same pool, or, if all places for
+/// Runs a claimed task of `pool` on this thread, which stands at `context`: in the same pool, or, if all places for
 /// guests are taken, in one of its own. `here`: whoever wants the result or has submitted it runs it.
-pub(super) fn execute(claim: Claim, pool: &Inner, site: &Site<'_, '_>, here: bool) {
-    let place = ptr::eq(site.pool(), pool).then(|| site.worker());
+pub(super) fn execute(claim: Claim, pool: &Inner, context: &WorkerContext<'_, '_>, here: bool) {
+    let place = ptr::eq(context.pool(), pool).then(|| context.worker());
     let counters = &pool.tasks().counters;
     let about = claim.cell().about();
     let since = about.start_here();
@@ -47,7 +47,7 @@ pub(super) fn execute(claim: Claim, pool: &Inner, site: &Site<'_, '_>, here: boo
     }
     let started = counters.now();
     let ended = if isolated {
-        site.isolate(|| claim.call())
+        context.isolate(|| claim.call())
     } else {
         claim.call()
     };
@@ -115,8 +115,8 @@ pub(super) fn refuse(
 pub(super) fn cancel(cell: &Ref, cause: Cause) -> bool {
     match cell.cancel() {
         Cancel::Claimed { claim, held } => {
-            with_pool(cell.about().pool, |pool, site| {
-                let place = site.map(|site| site.worker());
+            with_pool(cell.about().pool, |pool, context| {
+                let place = context.map(|context| context.worker());
                 refuse(claim, pool, place, cause, after::settle);
                 if held {
                     return;
@@ -124,9 +124,9 @@ pub(super) fn cancel(cell: &Ref, cause: Cause) -> bool {
                 if let Some(pool) = pool {
                     staled(pool, place);
                 }
-                if let Some(site) = site {
+                if let Some(context) = context {
                     // Most often the newest one here, and others may follow.
-                    site.sweep(cell::is_stale);
+                    context.sweep(cell::is_stale);
                 }
             });
             true
@@ -144,12 +144,12 @@ pub(super) fn cancel(cell: &Ref, cause: Cause) -> bool {
 /// Calls `f` with the pool of that number, if it lives, and the place that this thread has in it, if it has one.
 pub(super) fn with_pool<R>(
     number: u32,
-    f: impl FnOnce(Option<&Inner>, Option<&Site<'_, '_>>) -> R,
+    f: impl FnOnce(Option<&Inner>, Option<&WorkerContext<'_, '_>>) -> R,
 ) -> R {
-    Site::with(|site| match site {
-        Some(here) if here.pool().number() == number => f(Some(here.pool()), site),
-        _ => match site.and_then(|site| site.find_pool(number)) {
-            Some(pool) => launch::at_place(pool, |site| f(Some(pool), site)),
+    WorkerContext::with(|context| match context {
+        Some(here) if here.pool().number() == number => f(Some(here.pool()), context),
+        _ => match context.and_then(|context| context.find_pool(number)) {
+            Some(pool) => launch::at_place(pool, |context| f(Some(pool), context)),
             None => f(Inner::find(number).as_deref(), None),
         },
     })

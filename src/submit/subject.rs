@@ -5,7 +5,7 @@ use super::{
     cell::{self, After, Fate, Link, Ref},
 };
 use crate::{
-    ground::canary::{Canary, broken},
+    base::canary::{Canary, broken},
     pool::waits::{Needs, Party, Subject},
 };
 

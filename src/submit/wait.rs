@@ -6,19 +6,19 @@ use super::{
     run, subject,
 };
 use crate::{
-    crew::timer::Timer,
-    ground::{
+    base::{
         sync::hint,
         sys::stack,
         thread::{self, Parker},
     },
     pool::{
         Inner,
+        context::WorkerContext,
         latch::Awaited,
-        site::Site,
         task,
         waits::{Cycle, Party, Subject, WaitList, Waiting},
     },
+    threads::timer::Timer,
 };
 use std::{
     cell::RefCell,
@@ -79,18 +79,18 @@ pub(super) fn run_here<T>(hold: &mut Hold<T>) -> bool {
     if now.is_held() && after::help(hold.cell()) {
         return true;
     }
-    run::with_pool(hold.cell().about().pool, |pool, site| {
+    run::with_pool(hold.cell().about().pool, |pool, context| {
         let Some(pool) = pool else {
             // Nobody is left to run it.
             run::cancel(hold.cell(), Cause::Closed);
             return;
         };
         if hold.cell().snapshot().is_queued()
-            && may_run(hold.cell().about().worker(), pool, site)
-            && !leaves_it(pool, site, hold)
+            && may_run(hold.cell().about().worker(), pool, context)
+            && !leaves_it(pool, context, hold)
             && let Some(claim) = hold.claim()
         {
-            run_claimed(claim, pool, site);
+            run_claimed(claim, pool, context);
         }
     });
     false
@@ -98,54 +98,54 @@ pub(super) fn run_here<T>(hold: &mut Hold<T>) -> bool {
 
 /// Runs a task that the one which is waited for waits for, if nobody has begun it and it may run here.
 pub(super) fn run_other(cell: &Ref) {
-    run::with_pool(cell.about().pool, |pool, site| {
+    run::with_pool(cell.about().pool, |pool, context| {
         let Some(pool) = pool else {
             run::cancel(cell, Cause::Closed);
             return;
         };
-        if may_run(cell.about().worker(), pool, site)
-            && !leaves_other(pool, site, cell)
+        if may_run(cell.about().worker(), pool, context)
+            && !leaves_other(pool, context, cell)
             && let Some(claim) = cell.claim()
         {
-            run_claimed(claim, pool, site);
+            run_claimed(claim, pool, context);
         }
     });
 }
 
 /// Runs a task that was claimed without its ticket.
 #[inline]
-fn run_claimed(claim: Claim, pool: &Inner, site: Option<&Site<'_, '_>>) {
+fn run_claimed(claim: Claim, pool: &Inner, context: Option<&WorkerContext<'_, '_>>) {
     // A wait in the task does not know that a poll is beneath it, unless the poll is seen to wait for the task.
     let visible = task::polled().map(|_| Visible::new());
     if let Some(visible) = &visible {
         visible.list_end_of(claim.cell());
     }
-    run::staled(pool, site.map(|site| site.worker()));
-    match site {
-        Some(site) => {
-            run::execute(claim, pool, site, true);
+    run::staled(pool, context.map(|context| context.worker()));
+    match context {
+        Some(context) => {
+            run::execute(claim, pool, context, true);
             // Its ticket is useless now, as are those of the tasks that were joined in it.
-            site.sweep(cell::is_stale);
+            context.sweep(cell::is_stale);
         }
-        None => pool.on_site(|site| run::execute(claim, pool, site, true)),
+        None => pool.enter_worker(|context| run::execute(claim, pool, context, true)),
     }
 }
 
 /// Whether the workers of `pool` begin the task, so that a thread from outside need not.
 #[inline]
-fn leaves_it<T>(pool: &Inner, site: Option<&Site<'_, '_>>, hold: &mut Hold<T>) -> bool {
-    if !is_outside(pool, site) {
+fn leaves_it<T>(pool: &Inner, context: Option<&WorkerContext<'_, '_>>, hold: &mut Hold<T>) -> bool {
+    if !is_outside(pool, context) {
         return false;
     }
     if !stack::is_ample() && !pool.core().is_stopped() {
         return is_begun_elsewhere(hold);
     }
-    Site::with(|any| any.is_none()) && begins_soon(hold.cell())
+    WorkerContext::with(|any| any.is_none()) && begins_soon(hold.cell())
 }
 
 /// The same for one that it waits for.
-fn leaves_other(pool: &Inner, site: Option<&Site<'_, '_>>, cell: &Ref) -> bool {
-    if !is_outside(pool, site) {
+fn leaves_other(pool: &Inner, context: Option<&WorkerContext<'_, '_>>, cell: &Ref) -> bool {
+    if !is_outside(pool, context) {
         return false;
     }
     if !stack::is_ample() && !pool.core().is_stopped() {
@@ -155,12 +155,12 @@ fn leaves_other(pool: &Inner, site: Option<&Site<'_, '_>>, cell: &Ref) -> bool {
         }
         return cell.snapshot().is_begun();
     }
-    Site::with(|any| any.is_none()) && begins_soon(cell)
+    WorkerContext::with(|any| any.is_none()) && begins_soon(cell)
 }
 
 /// Whether this thread is none of the workers that `pool` has.
-fn is_outside(pool: &Inner, site: Option<&Site<'_, '_>>) -> bool {
-    pool.threads() > 0 && site.is_none_or(|site| site.is_guest())
+fn is_outside(pool: &Inner, context: Option<&WorkerContext<'_, '_>>) -> bool {
+    pool.threads() > 0 && context.is_none_or(|context| context.is_guest())
 }
 
 /// On a stack that is half full: whether a worker begins the task in a while. A task that joins one that joins one
@@ -185,19 +185,22 @@ fn begins_soon(cell: &Ref) -> bool {
     false
 }
 
-/// Whether a task for `worker` may run at `site`, or outside. Where waits run only what was queued there, what
-/// is queued there is for nobody else (`Site::push_for`).
-fn may_run(worker: Option<usize>, pool: &Inner, site: Option<&Site<'_, '_>>) -> bool {
-    let here = |site: &Site<'_, '_>, worker| site.worker() == worker || site.waits_alone();
-    worker.is_none_or(|worker| site.is_some_and(|site| here(site, worker))) || pool.threads() == 0
+/// Whether a task for `worker` may run at `context`, or outside. Where waits run only what was queued there, what
+/// is queued there is for nobody else (`WorkerContext::push_for`).
+fn may_run(worker: Option<usize>, pool: &Inner, context: Option<&WorkerContext<'_, '_>>) -> bool {
+    let here = |context: &WorkerContext<'_, '_>, worker| {
+        context.worker() == worker || context.waits_alone()
+    };
+    worker.is_none_or(|worker| context.is_some_and(|context| here(context, worker)))
+        || pool.threads() == 0
 }
 
 /// Whether a wait on this thread would not run the task, although it may be queued here and nobody else there: see
-/// [`Site::waits_alone`].
+/// [`WorkerContext::waits_alone`].
 pub(super) fn waits_alone<T>(hold: &Hold<T>) -> bool {
     let number = hold.cell().about().pool;
-    run::with_pool(number, |_, site| {
-        site.is_some_and(|site| site.waits_alone())
+    run::with_pool(number, |_, context| {
+        context.is_some_and(|context| context.waits_alone())
     })
 }
 
@@ -291,8 +294,8 @@ pub(super) fn poll_alone<T>(hold: &mut Hold<T>, waker: &Waker) {
 
 /// Waits until `source` is ready, or the time is up. A wait that can never end is reported.
 pub(super) fn until(source: impl Source, deadline: Option<Instant>) -> Option<Cycle> {
-    Site::with(|site| match site {
-        Some(site) => help_until(site, source, deadline),
+    WorkerContext::with(|context| match context {
+        Some(context) => help_until(context, source, deadline),
         None => sleep_until(source, deadline),
     })
 }
@@ -422,9 +425,9 @@ impl<S: Source> Awaited for Event<S> {
     }
 }
 
-/// Runs other jobs on `site` until `source` is ready, or the time is up. A wait that can never end is reported.
+/// Runs other jobs on `context` until `source` is ready, or the time is up. A wait that can never end is reported.
 pub(super) fn help_until(
-    site: &Site<'_, '_>,
+    context: &WorkerContext<'_, '_>,
     source: impl Source,
     deadline: Option<Instant>,
 ) -> Option<Cycle> {
@@ -439,13 +442,13 @@ pub(super) fn help_until(
     if let Some(Err(_)) = alarm {
         // The timer has no thread: then without sleep.
         while !event.happened() {
-            if !site.help_once() {
+            if !context.help_once() {
                 thread::sleep(Duration::from_millis(1));
             }
         }
         return None;
     }
-    site.wait(&event, site.mark());
+    context.wait(&event, context.mark());
     event.visible.waiting.finish()
 }
 

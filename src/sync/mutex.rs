@@ -1,8 +1,8 @@
 //! A mutex that can be held while its owner waits for tasks.
 
 use crate::{
-    ground::thread,
-    pool::{isolation::Isolation, site::Site},
+    base::thread,
+    pool::{context::WorkerContext, isolation::Isolation},
 };
 use std::{
     fmt,
@@ -120,7 +120,7 @@ impl<T: ?Sized> Mutex<T> {
     #[cold]
     fn wait(&self) -> LockResult<StdGuard<'_, T>> {
         // Others should run what this worker has queued.
-        Site::with(|site| site.into_iter().for_each(|site| site.speak_up()));
+        WorkerContext::with(|context| context.into_iter().for_each(|context| context.speak_up()));
         loop {
             let is_free = || !matches!(self.inner.try_lock(), Err(TryLockError::WouldBlock));
             if !thread::wait_until(None, is_free) {

@@ -50,7 +50,7 @@
 
 pub use crate::clock::{Clock, Elapsed, Interval, MissedTicks, PausedClock, Sleep, Timeout};
 
-use crate::pool::{Pool, site::Site};
+use crate::pool::{Pool, context::WorkerContext};
 use std::{
     future::IntoFuture,
     time::{Duration, Instant},
@@ -172,8 +172,8 @@ impl Clock {
     /// ```
     #[must_use]
     pub fn current() -> Self {
-        Site::with(|site| match site {
-            Some(site) => site.pool().clock().clone(),
+        WorkerContext::with(|context| match context {
+            Some(context) => context.pool().clock().clone(),
             None => Pool::with_entered(|pool| match pool {
                 Some(pool) => pool.inner().clock().clone(),
                 None => Self::real(),

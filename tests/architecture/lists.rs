@@ -2,11 +2,11 @@
 
 /// The files that may say `unsafe`.
 pub(super) const UNSAFE_FILES: &[&str] = &[
-    "src/ground/sys/barrier.rs",
-    "src/ground/sys/cores.rs",
-    "src/ground/sys/memory.rs",
-    "src/ground/sys/stack.rs",
-    "src/ground/word.rs",
+    "src/base/sys/barrier.rs",
+    "src/base/sys/cores.rs",
+    "src/base/sys/memory.rs",
+    "src/base/sys/stack.rs",
+    "src/base/word.rs",
     "src/engine/deque/ring.rs",
     "src/engine/deque/mod.rs",
     "src/engine/deque/owner.rs",
@@ -14,7 +14,7 @@ pub(super) const UNSAFE_FILES: &[&str] = &[
     "src/pool/blocks.rs",
     "src/pool/covered.rs",
     "src/pool/job.rs",
-    "src/pool/site.rs",
+    "src/pool/context.rs",
     "src/pool/pending.rs",
     "src/pool/slab.rs",
     "src/pool/stack.rs",

@@ -5,8 +5,8 @@ use super::{
     sleep::{Engine, core},
 };
 use filch::{
+    base::canary::Canary,
     engine::{Level, Step},
-    ground::canary::Canary,
 };
 use loom::{sync::Arc, thread};
 
@@ -30,7 +30,7 @@ fn push_against_clear(push: Push) {
     core.inject(0).unwrap();
     assert!(core.wants_attention(), "no worker sleeps or searches");
     let mut worker = core.enter(0);
-    let step = worker.step(|_, active| {
+    let step = worker.step(|_, running| {
         let pusher = {
             let core = core.clone();
             thread::spawn(move || push(&core))
@@ -39,7 +39,7 @@ fn push_against_clear(push: Push) {
         pusher.join().unwrap();
         assert!(core.wants_attention(), "a task waits, and no worker knows");
         // The task goes on.
-        std::mem::forget(active);
+        std::mem::forget(running);
     });
     std::mem::forget((worker, step));
 }
@@ -69,9 +69,9 @@ fn push_against_end_of_search() {
     let core = core(2);
     core.inject(0).unwrap();
     let mut busy = core.enter(0);
-    let step = busy.step(|_, mut active| {
-        active.spawn_local(7).unwrap();
-        std::mem::forget(active);
+    let step = busy.step(|_, mut running| {
+        running.spawn_local(7).unwrap();
+        std::mem::forget(running);
     });
     std::mem::forget((busy, step));
     core.settle_attention();
@@ -89,9 +89,9 @@ fn push_against_end_of_search() {
 fn run_one(core: &Arc<Engine>) -> Option<usize> {
     let (mut worker, mut ran) = (core.enter(1), None);
     loop {
-        let step = worker.step(|task, active| {
+        let step = worker.step(|task, running| {
             ran = Some(task);
-            std::mem::forget(active);
+            std::mem::forget(running);
         });
         match step {
             Step::Idle(_) => thread::yield_now(),

@@ -1,7 +1,7 @@
 //! Tokens: whoever comes while somebody cancels is cancelled too, and told exactly once.
 
 use super::{caught, model};
-use filch::{CancelReason, CancelToken, ground::canary::Canary};
+use filch::{CancelReason, CancelToken, base::canary::Canary};
 use loom::thread;
 use std::{
     future::Future,

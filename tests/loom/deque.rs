@@ -1,12 +1,12 @@
 //! The deque: every task is taken once, whoever takes it.
 //!
 //! The owner is the main thread; it is the busy side of the process-wide barrier, which loom sees as a
-//! rendezvous (`ground::sys::barrier::model`).
+//! rendezvous (`base::sys::barrier::model`).
 
 use super::{caught, long_run, model};
 use filch::{
+    base::{canary::Canary, sys::barrier::model::busy_side},
     engine::{Capacity, Deque, Owner, Retract, Steal},
-    ground::{canary::Canary, sys::barrier::model::busy_side},
 };
 use loom::{sync::Arc, thread};
 

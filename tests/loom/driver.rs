@@ -2,7 +2,7 @@
 //! is handed over.
 
 use super::{caught, model};
-use filch::{crew::model::DriverLock, ground::canary::Canary, ground::model::ParkWord};
+use filch::{base::canary::Canary, base::model::ParkWord, threads::model::DriverLock};
 use loom::{
     sync::{
         Condvar, Mutex,

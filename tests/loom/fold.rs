@@ -1,7 +1,7 @@
 //! The results of siblings, each in its place, and the one who brings the last.
 
 use super::{caught, model};
-use filch::{fold::model::Slots, ground::canary::Canary};
+use filch::{base::canary::Canary, fold::model::Slots};
 use loom::thread;
 use std::sync::Arc;
 

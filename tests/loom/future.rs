@@ -2,8 +2,8 @@
 
 use super::{caught, long_run, model};
 use filch::{
+    base::canary::Canary,
     future::model::{Hold, Rest, Word, make},
-    ground::canary::Canary,
 };
 use loom::{
     cell::UnsafeCell,

@@ -2,8 +2,8 @@
 
 use super::{caught, model};
 use filch::{
+    base::canary::Canary,
     engine::{Gate, Verdict},
-    ground::canary::Canary,
 };
 use loom::{
     sync::{

@@ -3,8 +3,8 @@
 
 use super::{caught, model};
 use filch::{
+    base::canary::Canary,
     graph::model::{Bias, Block, Missing, Nap, Node},
-    ground::canary::Canary,
     pool::model::Pending,
 };
 use loom::{

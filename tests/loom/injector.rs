@@ -5,8 +5,8 @@ use super::{
     sleep::{core, until_asleep},
 };
 use filch::{
+    base::{canary::Canary, thread::set_number},
     engine::{Core, Injector, PerWorker, Silent, Take},
-    ground::{canary::Canary, thread::set_number},
 };
 use loom::{sync::Arc, thread};
 

@@ -6,11 +6,11 @@ use super::{
     sleep::{core, until_asleep},
 };
 use filch::{
+    base::canary::Canary,
     engine::{
         Level, Sleep,
         sleep::{Announced, Awake},
     },
-    ground::canary::Canary,
 };
 use loom::{sync::Arc, thread};
 

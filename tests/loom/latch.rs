@@ -1,7 +1,7 @@
 //! The latch: whoever waits is told.
 
 use super::{caught, model};
-use filch::ground::{canary::Canary, latch::Latch};
+use filch::base::{canary::Canary, latch::Latch};
 use loom::{
     sync::{
         Arc,

@@ -1,7 +1,7 @@
 //! The entrance of a serial stage: a token and its turn meet, and one of the two goes in.
 
 use super::{caught, model};
-use filch::{graph::pipeline::model::Station, ground::canary::Canary};
+use filch::{base::canary::Canary, graph::pipeline::model::Station};
 use loom::{cell::UnsafeCell, thread};
 use std::sync::Arc;
 

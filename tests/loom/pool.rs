@@ -2,8 +2,8 @@
 
 use super::{caught, model};
 use filch::{
+    base::{canary::Canary, sys::barrier::model::busy_side},
     engine::{Capacity, Deque, Steal},
-    ground::{canary::Canary, sys::barrier::model::busy_side},
     pool::model::{Latch, Pending, StackJob},
 };
 use loom::{

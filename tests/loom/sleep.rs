@@ -2,11 +2,11 @@
 
 use super::{caught, model};
 use filch::{
+    base::{canary::Canary, sys::barrier::model::busy_side},
     engine::{
         Capacity, Core, IdleAction, IdlePolicy, PerWorker, PerWorkerSpec, Settings, Silent, Sleep,
         Step, sleep::Announced,
     },
-    ground::{canary::Canary, sys::barrier::model::busy_side},
 };
 use loom::{sync::Arc, thread};
 

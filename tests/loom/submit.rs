@@ -3,8 +3,8 @@
 
 use super::{caught, long_run, model};
 use filch::{
+    base::canary::Canary,
     engine::Level,
-    ground::canary::Canary,
     submit::model::{Hold, Ticket, make, make_held},
 };
 use loom::{

@@ -2,7 +2,7 @@
 
 use super::{caught, model};
 use filch::{
-    ground::canary::Canary,
+    base::canary::Canary,
     pool::model::{Task, WaitList},
 };
 use loom::thread;

@@ -96,15 +96,15 @@ impl Driver for Events {
 pub(crate) fn check(seed: u64) -> Result<(), String> {
     let mut rng = Rng::for_worker(seed, 3);
     let workers = rng.below(4);
-    let kept = if workers > 0 && percent(&mut rng, 20) {
+    let dedicated = if workers > 0 && percent(&mut rng, 20) {
         1 + rng.below(2)
     } else {
         0
     };
     let events = Arc::new(Events::default());
     let driver = events.clone();
-    let rehearsal =
-        Rehearsal::new(workers, seed).pool(move |pool| pool.driver(driver).future_workers(kept));
+    let rehearsal = Rehearsal::new(workers, seed)
+        .pool(move |pool| pool.driver(driver).future_workers(dedicated));
     let watched = events.clone();
     let outcome = rehearsal.try_run(move |pool| run(pool, &events, rng));
     outcome.map_err(|failure| failure.to_string())?;

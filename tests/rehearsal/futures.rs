@@ -133,7 +133,7 @@ enum Actor {
 struct Case {
     workers: usize,
     /// So many beside them that are kept for futures.
-    kept: usize,
+    dedicated: usize,
     counted: bool,
     blocking: bool,
     futures: usize,
@@ -272,16 +272,16 @@ impl Case {
         let workers = [0, 1, 1, 2, 2, 3][author.rng.below(6)];
         let actors = author.actors();
         // By a generator of its own: who writes the rest is not disturbed.
-        let kept = match Rng::for_worker(seed, 6).below(9) {
-            kept @ 1..=2 if workers > 0 => kept,
+        let dedicated = match Rng::for_worker(seed, 6).below(9) {
+            dedicated @ 1..=2 if workers > 0 => dedicated,
             _ => 0,
         };
-        if kept > 0 {
+        if dedicated > 0 {
             author.saw("kept");
         }
         Self {
             workers,
-            kept,
+            dedicated,
             counted,
             blocking: author.blocking,
             futures: author.futures,
@@ -772,7 +772,7 @@ pub(crate) struct Story {
 /// Rehearses the futures of `seed`.
 pub(crate) fn perform(seed: u64) -> Result<Story, String> {
     let case = Case::new(seed);
-    let (workers, kept, features) = (case.workers, case.kept, case.features.clone());
+    let (workers, dedicated, features) = (case.workers, case.dedicated, case.features.clone());
     let clock = PausedClock::new();
     let world = Arc::new(World {
         clock: clock.clone(),
@@ -789,7 +789,7 @@ pub(crate) fn perform(seed: u64) -> Result<Story, String> {
     });
     let rehearsal = Rehearsal::new(workers, seed)
         .clock(&clock)
-        .pool(move |builder| builder.future_workers(kept))
+        .pool(move |builder| builder.future_workers(dedicated))
         .most_points(500_000);
     let (program, shared) = (format!("{:?}", case.actors), world.clone());
     let rehearsed = rehearsal.try_run(move |pool| {

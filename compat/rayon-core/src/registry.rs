@@ -1,7 +1,7 @@
 //! What the threads and the handle of a pool share.
 
 use crate::{ThreadPool, ThreadPoolBuilder, here};
-use filch::ground::latch::Latch;
+use filch::base::latch::Latch;
 use std::{
     any::Any,
     collections::VecDeque,

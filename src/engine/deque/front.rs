@@ -1,7 +1,7 @@
 //! The thieves' word of a deque: where the oldest task is, whether the owner guards its pops, and how
 //! many tasks a thief has claimed.
 
-use crate::ground::canary::{Canary, broken};
+use crate::base::canary::{Canary, broken};
 use std::fmt;
 
 /// Bits below the index.
@@ -29,7 +29,7 @@ pub(super) const MAX_CLAIM: usize = (SEALED - 1) as usize;
 
 /// A position in the sequence of the tasks of a deque, modulo 2^40.
 ///
-/// Kept in the upper bits of a `u64`, so that arithmetic wraps by itself and an index can be compared
+/// DedicatedWorkers in the upper bits of a `u64`, so that arithmetic wraps by itself and an index can be compared
 /// with the front word without shifting. Two indices are compared by their distance.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Index(u64);

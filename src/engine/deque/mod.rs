@@ -11,7 +11,7 @@ mod tests;
 pub use capacity::Capacity;
 pub use owner::{Mark, Owner, Retract};
 
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     padded::Padded,
     sync::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence_seq_cst, hint},

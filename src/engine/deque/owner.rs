@@ -9,7 +9,7 @@ use super::{
     front::{Front, Index},
     ring::{Ring, Slots},
 };
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     sync::{Ordering, fence_seq_cst},
     sys::barrier,

@@ -5,7 +5,7 @@
 )]
 
 use super::front::Index;
-use crate::ground::word::Word;
+use crate::base::word::Word;
 use std::{marker::PhantomData, mem::MaybeUninit, ptr::NonNull};
 
 /// A task padded to whole, aligned words.

@@ -69,7 +69,7 @@ pub use per_worker::{PerWorker, PerWorkerQueue, PerWorkerSpec};
 pub use shared::{Shared, SharedSpec};
 
 use super::victims::Victims;
-use crate::ground::{error::BuildError, rng::Rng};
+use crate::base::{error::BuildError, rng::Rng};
 
 /// How the workers of one engine share their tasks.
 ///

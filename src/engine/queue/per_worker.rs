@@ -2,12 +2,12 @@
 
 use super::{Acquired, Hunt, Queue, Strategy};
 use crate::{
-    engine::deque::{Capacity, Deque, MAX_BATCH, Owner, Steal},
-    ground::{
+    base::{
         error::BuildError,
         padded::Padded,
         sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, hint},
     },
+    engine::deque::{Capacity, Deque, MAX_BATCH, Owner, Steal},
 };
 use std::fmt;
 
@@ -447,8 +447,8 @@ mod tests {
         enough_steps,
     };
     use crate::{
+        base::rng::Rng,
         engine::{Acquired, Hunt, Queue, Strategy, Topology, Victims},
-        ground::rng::Rng,
     };
     use std::{
         sync::atomic::{AtomicBool, Ordering::Relaxed},

@@ -1,7 +1,7 @@
 //! One queue for all workers.
 
 use super::{Acquired, Hunt, Queue, Strategy};
-use crate::{engine::locked::LockedQueue, ground::error::BuildError};
+use crate::{base::error::BuildError, engine::locked::LockedQueue};
 use std::fmt;
 
 /// One first-in-first-out queue for everybody.

@@ -6,8 +6,8 @@ use super::{
     piece::{Piece, Results, Siblings},
 };
 use crate::{
+    base::canary::{Canary, broken},
     fold::{Fold, team::Link},
-    ground::canary::{Canary, broken},
 };
 use std::{collections::VecDeque, mem, sync::Arc, vec};
 

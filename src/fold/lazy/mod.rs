@@ -12,7 +12,7 @@ use super::{
     Fold,
     team::{Common, Link, Team},
 };
-use crate::{engine::WakePolicy, pool::site::Site};
+use crate::{engine::WakePolicy, pool::context::WorkerContext};
 use pace::Pace;
 use run::Run;
 use std::{
@@ -50,7 +50,11 @@ impl<F: Fold, S: Scheme> Common for Shared<F, S> {
 }
 
 /// Folds the tree below `root`.
-pub(super) fn fold<F: Fold, S: Scheme>(site: &Site<'_, '_>, fold: F, root: F::Node) -> F::Result {
+pub(super) fn fold<F: Fold, S: Scheme>(
+    context: &WorkerContext<'_, '_>,
+    fold: F,
+    root: F::Node,
+) -> F::Result {
     let make = |team| Shared::<F, S> {
         team,
         fold,
@@ -58,10 +62,10 @@ pub(super) fn fold<F: Fold, S: Scheme>(site: &Site<'_, '_>, fold: F, root: F::No
         result: Mutex::new(None),
         scheme: PhantomData,
     };
-    let shared = Team::gather(site, make, |shared| {
+    let shared = Team::gather(context, make, |shared| {
         let link = Link::new(shared);
-        Run::of_tree(root, &link, site);
-        link.done(site);
+        Run::of_tree(root, &link, context);
+        link.done(context);
     });
     let result = shared.result.into_inner();
     result

@@ -9,17 +9,17 @@ use super::{
     run::{Run, Stop, late_drop},
 };
 use crate::{
+    base::{
+        canary::{Canary, broken},
+        sync::Mutex,
+        thread, unwind,
+    },
     engine::Mark,
     fold::{
         Fold,
         team::{self, Common, Link, Part},
     },
-    ground::{
-        canary::{Canary, broken},
-        sync::Mutex,
-        thread, unwind,
-    },
-    pool::site::Site,
+    pool::context::WorkerContext,
 };
 use std::{
     mem,
@@ -57,13 +57,13 @@ impl<F: Fold, S: Scheme> Bundle<F, S> {
 }
 
 impl<F: Fold, S: Scheme> Part for Bundle<F, S> {
-    fn start(self: Arc<Self>, site: &Site<'_, '_>) {
+    fn start(self: Arc<Self>, context: &WorkerContext<'_, '_>) {
         let mut late = Vec::new();
         while let Some(piece) = self.next() {
             if broken(Canary::FoldBundle) {
                 late.push(piece.clone());
             }
-            piece.start(site);
+            piece.start(context);
         }
         late_drop((!late.is_empty()).then_some(late));
     }
@@ -96,25 +96,25 @@ impl<F: Fold, S: Scheme> Offer<F, S> {
 
     /// The first piece was revoked just now, so this worker has not taken the offer, which begins with that one: takes it
     /// out of the queue, if it is still there. Nothing of the user's has run since, or the mark might be that of another job.
-    fn take_back(&self, site: &Site<'_, '_>) {
+    fn take_back(&self, context: &WorkerContext<'_, '_>) {
         match (self.mark, &self.more) {
             (None, _) => {}
-            (Some(mark), None) => team::take_back(site, &self.first, mark),
-            (Some(mark), Some(more)) => team::take_back(site, &more.bundle, mark),
+            (Some(mark), None) => team::take_back(context, &self.first, mark),
+            (Some(mark), Some(more)) => team::take_back(context, &more.bundle, mark),
         }
     }
 
     /// Revokes all that nobody has begun with, and drops it.
-    pub(super) fn give_up(self, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
+    pub(super) fn give_up(self, link: &Link<Shared<F, S>>, context: &WorkerContext<'_, '_>) {
         let first = self.first.revoke();
         if first.is_some() {
-            self.take_back(site);
+            self.take_back(context);
         }
         if let Some(more) = &self.more {
             while let Some(piece) = more.bundle.next() {
                 if let Some(siblings) = piece.revoke() {
                     unwind::discard(siblings);
-                    link.done(site);
+                    link.done(context);
                 }
                 unwind::discard(piece);
             }
@@ -123,7 +123,7 @@ impl<F: Fold, S: Scheme> Offer<F, S> {
         unwind::discard(first);
         unwind::discard(self);
         if counted {
-            link.done(site);
+            link.done(context);
         }
     }
 }
@@ -134,14 +134,14 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         &mut self,
         piece: &Arc<Piece<F, S>>,
         link: &Link<Shared<F, S>>,
-        site: &Site<'_, '_>,
+        context: &WorkerContext<'_, '_>,
     ) {
         let is_it = |offer: &Offer<F, S>| Arc::ptr_eq(&offer.first, piece);
         // Else it is another one of a bundle.
         if let Some(at) = self.offers.iter().rposition(is_it) {
-            self.offers.remove(at).take_back(site);
+            self.offers.remove(at).take_back(context);
         }
-        link.done(site);
+        link.done(context);
     }
 
     /// A look is due: offers the outermost children that there are, if too few are on offer.
@@ -150,7 +150,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     pub(super) fn consider(
         &mut self,
         link: &Link<Shared<F, S>>,
-        site: &Site<'_, '_>,
+        context: &WorkerContext<'_, '_>,
     ) -> Result<(), Stop> {
         let shared = link.get();
         if shared.team.has_failed() {
@@ -165,9 +165,9 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         });
         let wanted = self.beat.look(&shared.pace, self.offers.len(), gone, done);
         let mut from = self.cursor;
-        while self.offers.len() < wanted && self.offer(&mut from, link, site) {}
+        while self.offers.len() < wanted && self.offer(&mut from, link, context) {}
         // What runs here may take pieces from the queue of this worker, as a thief would.
-        if site.leaf_checkpoint() {
+        if context.leaf_checkpoint() {
             self.beat.restart();
         }
         Ok(())
@@ -175,9 +175,14 @@ impl<F: Fold, S: Scheme> Run<F, S> {
 
     /// Offers some of the outermost children that are left, from the node of number `from` on. False when there are
     /// none.
-    fn offer(&mut self, from: &mut usize, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) -> bool {
+    fn offer(
+        &mut self,
+        from: &mut usize,
+        link: &Link<Shared<F, S>>,
+        context: &WorkerContext<'_, '_>,
+    ) -> bool {
         let weight = self.beat.weight();
-        let fresh = (weight == Weight::Unknown).then(|| (site.worker(), thread::nanos()));
+        let fresh = (weight == Weight::Unknown).then(|| (context.worker(), thread::nanos()));
         loop {
             let Some(frame) = self.stack.get(*from) else {
                 return false;
@@ -186,7 +191,8 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                 self.skip(from);
                 continue;
             }
-            if weight == Weight::Light && !S::AT_THE_END && self.offer_bundle(*from, link, site) {
+            if weight == Weight::Light && !S::AT_THE_END && self.offer_bundle(*from, link, context)
+            {
                 return true;
             }
             let frame = &mut self.stack[*from];
@@ -224,9 +230,9 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                 continue;
             };
             let team = link.get().team();
-            team.add(site);
+            team.add(context);
             let announce = team.is_due(S::WAKE, mem::take(&mut self.first_offer));
-            let mark = team.queue(site, piece.clone(), announce);
+            let mark = team.queue(context, piece.clone(), announce);
             self.offers.push(Offer {
                 first: piece,
                 more: None,
@@ -250,7 +256,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         &mut self,
         from: usize,
         link: &Link<Shared<F, S>>,
-        site: &Site<'_, '_>,
+        context: &WorkerContext<'_, '_>,
     ) -> bool {
         let reach = self.beat.reach();
         if reach < 2 {
@@ -269,14 +275,14 @@ impl<F: Fold, S: Scheme> Run<F, S> {
             };
             let piece = Piece::new(link.clone(), Siblings::source(children), None);
             self.stack[at] = Frame::Given(heap, piece.clone());
-            team.add(site);
+            team.add(context);
             pieces.push(piece);
         }
         let ends = pieces.first().cloned().zip(pieces.last().cloned());
         let (first, last) = ends.expect("there are two at least");
         let bundle = Bundle::new(pieces);
         let announce = team.is_due(S::WAKE, mem::take(&mut self.first_offer));
-        let mark = team.queue(site, bundle.clone(), announce);
+        let mark = team.queue(context, bundle.clone(), announce);
         self.offers.push(Offer {
             first,
             more: Some(More { last, bundle }),

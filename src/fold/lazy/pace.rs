@@ -1,6 +1,6 @@
 //! How fast a run gets on, and what follows for when it looks up from its nodes.
 
-use crate::ground::{
+use crate::base::{
     sync::{AtomicU32, Ordering},
     thread,
 };

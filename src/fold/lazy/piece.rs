@@ -5,17 +5,17 @@ use super::{
     run::{Run, late_drop},
 };
 use crate::{
-    fold::{
-        Fold,
-        team::{self, Common, Link, Part},
-    },
-    ground::{
+    base::{
         canary::{Canary, broken},
         sync::{AtomicBool, Mutex, MutexGuard, Ordering, hint},
         sys::memory,
         thread,
     },
-    pool::site::Site,
+    fold::{
+        Fold,
+        team::{self, Common, Link, Part},
+    },
+    pool::context::WorkerContext,
 };
 use std::{
     mem,
@@ -219,9 +219,9 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
 }
 
 impl<F: Fold, S: Scheme> Part for Piece<F, S> {
-    fn start(self: Arc<Self>, site: &Site<'_, '_>) {
+    fn start(self: Arc<Self>, context: &WorkerContext<'_, '_>) {
         if let Some((giver, since)) = self.fresh
-            && giver != site.worker()
+            && giver != context.worker()
         {
             self.settle(since);
         }
@@ -232,10 +232,10 @@ impl<F: Fold, S: Scheme> Part for Piece<F, S> {
         let link = self.shared.clone();
         let isolated = link.get().team().is_isolated();
         let late = broken(Canary::FoldLate).then(|| self.clone());
-        team::enter(isolated, site, || {
-            Run::of_piece(self, siblings, &link, site);
+        team::enter(isolated, context, || {
+            Run::of_piece(self, siblings, &link, context);
         });
-        link.done(site);
+        link.done(context);
         late_drop(late);
     }
 }

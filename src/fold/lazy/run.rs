@@ -10,12 +10,12 @@ use super::{
     walk::{Descended, Followed, Swept, enter},
 };
 use crate::{
+    base::{thread, unwind},
     fold::{
         Fold,
         team::{Common, Link},
     },
-    ground::{thread, unwind},
-    pool::site::Site,
+    pool::context::WorkerContext,
 };
 use std::{mem, sync::Arc};
 
@@ -79,9 +79,13 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     }
 
     /// Folds the tree, except for pieces that thieves take. The caller counts the part as done.
-    pub(super) fn of_tree(root: F::Node, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
+    pub(super) fn of_tree(
+        root: F::Node,
+        link: &Link<Shared<F, S>>,
+        context: &WorkerContext<'_, '_>,
+    ) {
         let run = Self::new(Home::Caller);
-        run.go_on(Todo::Visit(root), link, site);
+        run.go_on(Todo::Visit(root), link, context);
     }
 
     /// Folds a piece, and goes on with what waits for it. A caller that has counted the piece
@@ -92,24 +96,24 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         piece: Arc<Piece<F, S>>,
         siblings: Siblings<F>,
         link: &Link<Shared<F, S>>,
-        site: &Site<'_, '_>,
+        context: &WorkerContext<'_, '_>,
     ) {
         let shared = link.get();
         if shared.team.has_failed() {
             unwind::discard(siblings);
-            return Self::new(Home::Piece(piece)).give_up(link, site);
+            return Self::new(Home::Piece(piece)).give_up(link, context);
         }
         match unwind::contain(|| Self::begin(&shared.fold, siblings)) {
             // No more than a leaf: there is no need for a run.
             Ok(Ok(result)) => {
-                if let Some(waiting) = Self::hand_in(piece, Results::One(result), link, site) {
-                    waiting.take_up(link, site);
+                if let Some(waiting) = Self::hand_in(piece, Results::One(result), link, context) {
+                    waiting.take_up(link, context);
                 }
             }
-            Ok(Err(todo)) => Self::new(Home::Piece(piece)).go_on(todo, link, site),
+            Ok(Err(todo)) => Self::new(Home::Piece(piece)).go_on(todo, link, context),
             Err(payload) => {
-                shared.team().fail(site, payload);
-                Self::new(Home::Piece(piece)).give_up(link, site);
+                shared.team().fail(context, payload);
+                Self::new(Home::Piece(piece)).give_up(link, context);
             }
         }
     }
@@ -126,23 +130,28 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     }
 
     /// Goes on with a run that was left at a piece, on this worker.
-    fn take_up(mut self, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
+    fn take_up(mut self, link: &Link<Shared<F, S>>, context: &WorkerContext<'_, '_>) {
         self.beat.restart();
         self.first_offer = true;
-        self.go_on(Todo::Look, link, site);
+        self.go_on(Todo::Look, link, context);
     }
 
     /// Goes on until there is nothing more to do here; as [`of_piece`](Self::of_piece), the last
     /// part is left to the caller.
-    fn go_on(mut self, mut todo: Todo<F>, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
+    fn go_on(
+        mut self,
+        mut todo: Todo<F>,
+        link: &Link<Shared<F, S>>,
+        context: &WorkerContext<'_, '_>,
+    ) {
         let shared = link.get();
         loop {
-            let end = match unwind::contain(|| self.drive(todo, link, shared, site)) {
+            let end = match unwind::contain(|| self.drive(todo, link, shared, context)) {
                 Ok(Ok(end)) => end,
-                Ok(Err(Stop)) => return self.give_up(link, site),
+                Ok(Err(Stop)) => return self.give_up(link, context),
                 Err(payload) => {
-                    shared.team().fail(site, payload);
-                    return self.give_up(link, site);
+                    shared.team().fail(context, payload);
+                    return self.give_up(link, context);
                 }
             };
             let waiting = match end {
@@ -151,23 +160,23 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                     self.offers.clear();
                     // That one may come to the end of the fold, or to a panic after which the results are dropped by
                     // whoever has the piece last. So this worker is counted for itself until it has let go of it.
-                    shared.team().add(site);
+                    shared.team().add(context);
                     let back = piece.park(self);
                     unwind::discard(piece);
                     let Some(run) = back else {
                         return;
                     };
                     // It is done meanwhile, or never will be. It is counted for itself.
-                    link.done(site);
+                    link.done(context);
                     if shared.team.has_failed() {
-                        return run.give_up(link, site);
+                        return run.give_up(link, context);
                     }
                     self = run;
                     todo = Todo::Look;
                     continue;
                 }
                 End::Results(results) => match (self.leave(), results) {
-                    (Home::Piece(piece), results) => Self::hand_in(piece, results, link, site),
+                    (Home::Piece(piece), results) => Self::hand_in(piece, results, link, context),
                     (Home::Caller, Results::One(result)) => {
                         shared.keep(result);
                         None
@@ -191,14 +200,14 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         piece: Arc<Piece<F, S>>,
         results: Results<F::Result>,
         link: &Link<Shared<F, S>>,
-        site: &Site<'_, '_>,
+        context: &WorkerContext<'_, '_>,
     ) -> Option<Self> {
         let waiting = piece.complete(results);
         // If the giver has given up, the results end here.
         unwind::discard(piece);
         if waiting.is_some() {
             // Which is counted for itself.
-            link.done(site);
+            link.done(context);
         }
         waiting
     }
@@ -214,11 +223,11 @@ impl<F: Fold, S: Scheme> Run<F, S> {
 
     /// Drops what there is, here and in all runs that wait for this one.
     #[cold]
-    fn give_up(mut self, link: &Link<Shared<F, S>>, site: &Site<'_, '_>) {
+    fn give_up(mut self, link: &Link<Shared<F, S>>, context: &WorkerContext<'_, '_>) {
         loop {
             // What nobody has begun with need not wait for somebody to come by. The newest first, as they lie.
             while let Some(offer) = self.offers.pop() {
-                offer.give_up(link, site);
+                offer.give_up(link, context);
             }
             unwind::discard(mem::take(&mut self.stack));
             unwind::discard(mem::take(&mut self.lines));
@@ -231,7 +240,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                 None => return,
             }
             // The run that waited is counted for itself.
-            link.done(site);
+            link.done(context);
         }
     }
 
@@ -240,7 +249,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         mut todo: Todo<F>,
         link: &Link<Shared<F, S>>,
         shared: &Shared<F, S>,
-        site: &Site<'_, '_>,
+        context: &WorkerContext<'_, '_>,
     ) -> Result<End<F, S>, Stop> {
         let fold = &shared.fold;
         loop {
@@ -253,7 +262,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                     todo = Todo::Look;
                     continue;
                 }
-                Todo::Look => match self.look(fold, link, site)? {
+                Todo::Look => match self.look(fold, link, context)? {
                     Ok(next) => {
                         todo = next;
                         continue;
@@ -261,7 +270,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                     Err(end) => return Ok(end),
                 },
             };
-            let result = match self.descend(fold, (heap, children, child), link, site)? {
+            let result = match self.descend(fold, (heap, children, child), link, context)? {
                 Descended::Result(result) => result,
                 Descended::Line(heap, child) => match self.follow(fold, heap, child) {
                     Followed::Leaf(result) => result,
@@ -270,7 +279,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                         continue;
                     }
                     Followed::Due(child) => {
-                        self.consider(link, site)?;
+                        self.consider(link, context)?;
                         todo = Todo::Visit(child);
                         continue;
                     }
@@ -289,12 +298,12 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         &mut self,
         fold: &F,
         link: &Link<Shared<F, S>>,
-        site: &Site<'_, '_>,
+        context: &WorkerContext<'_, '_>,
     ) -> Result<Result<Todo<F>, End<F, S>>, Stop> {
         let mut broken = match self.stack.pop() {
             Some(Frame::Broken(broken)) => broken,
             Some(Frame::Given(heap, piece)) => {
-                return Ok(self.look_at_given(fold, heap, piece, link, site));
+                return Ok(self.look_at_given(fold, heap, piece, link, context));
             }
             _ => unreachable!("open nodes are gone on with"),
         };
@@ -305,7 +314,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                 Next::Todo(at) => self.sweep_segment(fold, &mut broken, at),
                 Next::Queued(at, piece) => {
                     if let Some(siblings) = piece.revoke() {
-                        self.withdraw(&piece, link, site);
+                        self.withdraw(&piece, link, context);
                         broken.take_back(at, siblings);
                     }
                     continue;
@@ -332,7 +341,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                 Swept::Inner(heap, children, first) => Todo::Enter(heap, children, Some(first)),
                 Swept::Due(node) => {
                     self.stack.push(Frame::Broken(broken));
-                    self.consider(link, site)?;
+                    self.consider(link, context)?;
                     return Ok(Ok(Todo::Visit(node)));
                 }
             };
@@ -348,7 +357,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         heap: F::Heap,
         piece: Arc<Piece<F, S>>,
         link: &Link<Shared<F, S>>,
-        site: &Site<'_, '_>,
+        context: &WorkerContext<'_, '_>,
     ) -> Result<Todo<F>, End<F, S>> {
         self.cursor = self.cursor.min(self.stack.len());
         // There may be one after the other.
@@ -359,7 +368,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         if !piece.is_taken()
             && let Some(siblings) = piece.revoke()
         {
-            self.withdraw(&piece, link, site);
+            self.withdraw(&piece, link, context);
             let mut children = siblings.source.expect("that is how it was given");
             let child = children.next();
             return Ok(Todo::Enter(heap, children, child));

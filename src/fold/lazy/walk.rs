@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     fold::{Fold, team::Link},
-    pool::site::Site,
+    pool::context::WorkerContext,
 };
 
 /// Where the way down led.
@@ -46,7 +46,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         fold: &F,
         open: (F::Heap, F::Children, Option<F::Node>),
         link: &Link<Shared<F, S>>,
-        site: &Site<'_, '_>,
+        context: &WorkerContext<'_, '_>,
     ) -> Result<Descended<F>, Stop> {
         let (mut heap, mut children, mut next) = open;
         let mut left = self.beat.left();
@@ -73,7 +73,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
             left -= 1;
             if left == 0 {
                 self.stack.push(Frame::Open(heap, children));
-                self.consider(link, site)?;
+                self.consider(link, context)?;
                 left = self.beat.left();
                 (heap, children, next) = enter(fold, child);
                 continue;

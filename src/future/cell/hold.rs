@@ -5,7 +5,7 @@
 )]
 
 use super::{Cell, End, Header, Ref, drop_waker, run::Ticket, state::Abandoned};
-use crate::{ground::unwind::Payload, pool::blocks};
+use crate::{base::unwind::Payload, pool::blocks};
 use std::{
     alloc::Layout,
     marker::PhantomData,

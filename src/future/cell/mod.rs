@@ -15,7 +15,7 @@ pub(super) use hold::{Hold, Taken, make};
 pub(crate) use state::End;
 
 use crate::{
-    ground::{
+    base::{
         sync::UnsafeCell,
         unwind::{self, Payload},
     },

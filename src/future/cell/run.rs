@@ -7,20 +7,20 @@ use super::{
     waker,
 };
 use crate::{
-    crew::timer::Timer,
-    engine::Level,
-    ground::{
+    base::{
         canary::{Canary, broken},
         error::Refused,
         unwind::{self, Payload},
     },
+    engine::Level,
     pool::{
         Inner,
+        context::WorkerContext,
         job::Job,
         residents::{Ending, Eviction, Link},
-        site::Site,
         task,
     },
+    threads::timer::Timer,
 };
 use std::{
     cell::Cell,
@@ -65,18 +65,18 @@ impl Ticket {
 
     /// Queues it where it was spawned: on a worker.
     #[inline]
-    pub(in crate::future) fn queue_on(self, site: &Site<'_, '_>) {
-        match site.pool().kept() {
-            None if site.is_serving() => site.push_at(Level::High, self.into_job()),
-            None => site.push(self.into_job()),
-            Some(kept) => site.push_for_kept(kept, self.into_job()),
+    pub(in crate::future) fn queue_on(self, context: &WorkerContext<'_, '_>) {
+        match context.pool().dedicated() {
+            None if context.is_serving() => context.push_at(Level::High, self.into_job()),
+            None => context.push(self.into_job()),
+            Some(dedicated) => context.push_for_kept(dedicated, self.into_job()),
         }
     }
 
     /// Queues it from outside. If the pool takes nothing any more it is ended.
     pub(in crate::future) fn queue_outside(self, pool: &Inner) {
         let core = pool.core();
-        match pool.kept() {
+        match pool.dedicated() {
             None => self.inject(pool, |job| core.inject_future(job)),
             Some(_) => self.inject_woken(pool),
         }
@@ -100,8 +100,8 @@ impl Ticket {
             } else if let Err(end) = Timer::global().soon(end) {
                 end();
             }
-        } else if let Some(kept) = pool.kept() {
-            kept.ring();
+        } else if let Some(dedicated) = pool.dedicated() {
+            dedicated.ring();
         }
     }
 }
@@ -138,25 +138,25 @@ pub(super) unsafe fn schedule(cell: NonNull<Header>) {
     // SAFETY: as above.
     let pool = unsafe { shard.pool() };
     let ticket = Ticket { cell };
-    Site::with(|site| match site {
-        Some(site) if ptr::eq(site.pool(), pool) => {
-            if let Some(kept) = site.pool().kept() {
+    WorkerContext::with(|context| match context {
+        Some(context) if ptr::eq(context.pool(), pool) => {
+            if let Some(dedicated) = context.pool().dedicated() {
                 // They are free for it.
-                site.push_for_kept(kept, ticket.into_job());
-            } else if site.wakes_events() {
-                site.push_woken(ticket.into_job());
-            } else if site.is_serving() {
+                context.push_for_kept(dedicated, ticket.into_job());
+            } else if context.wakes_events() {
+                context.push_woken(ticket.into_job());
+            } else if context.is_serving() {
                 // In the middle of a task that goes on after this poll.
-                site.push_at(Level::High, ticket.into_job());
-            } else if site.is_in_poll() {
+                context.push_at(Level::High, ticket.into_job());
+            } else if context.is_in_poll() {
                 // It is next on this worker.
-                site.push_next(ticket.into_job());
-            } else if !site.is_crowded() {
+                context.push_next(ticket.into_job());
+            } else if !context.is_crowded() {
                 // Somebody else comes for it.
-                site.push(ticket.into_job());
+                context.push(ticket.into_job());
             } else {
                 // Who knows how long this task is.
-                site.push_at(Level::High, ticket.into_job());
+                context.push_at(Level::High, ticket.into_job());
             }
         }
         _ => {
@@ -172,9 +172,9 @@ pub(super) unsafe fn schedule(cell: NonNull<Header>) {
 ///
 /// # Safety
 /// `data` is a cell whose future is scheduled, and the caller has its job.
-unsafe fn run(data: *const (), site: &Site<'_, '_>) {
+unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
     let cell = cell_of(data);
-    let pool = site.pool();
+    let pool = context.pool();
     // SAFETY: a future that is not done keeps its cell; and ours it is until it rests.
     let header = unsafe { &*cell.as_ptr() };
     if pool.residents().is_closed() {
@@ -184,27 +184,27 @@ unsafe fn run(data: *const (), site: &Site<'_, '_>) {
         // SAFETY: it is started.
         return unsafe { end(cell, pool) };
     }
-    site.fetch_soon();
-    let before = pool.kept().map(|_| POLLED.replace(cell.as_ptr()));
+    context.fetch_soon();
+    let before = pool.dedicated().map(|_| POLLED.replace(cell.as_ptr()));
     let polled = {
         // It may run in the middle of a task, and is no part of it.
         let _aside = task::enter_poll(data);
         // SAFETY: it is not done before this frame says so.
         let waker = unsafe { waker::borrow(cell) };
         // SAFETY: it is started.
-        site.in_poll(|| unsafe { (header.actions.poll)(cell, &mut Context::from_waker(&waker)) })
+        context.in_poll(|| unsafe { (header.actions.poll)(cell, &mut Context::from_waker(&waker)) })
     };
     let by_itself = before.is_some_and(|before| POLLED.replace(before).is_null());
-    if !site.serves_older() {
+    if !context.serves_older() {
         let row = ROW.get() + 1;
         ROW.set(if row < IN_A_ROW { row } else { 0 });
         if row >= IN_A_ROW {
-            site.serve_oldest();
+            context.serve_oldest();
         }
     }
     match polled {
         // SAFETY: it is started, and was polled.
-        Polled::Pending => unsafe { pause(cell, site, by_itself) },
+        Polled::Pending => unsafe { pause(cell, context, by_itself) },
         Polled::Done(outcome, payload) => {
             // SAFETY: it is started, and gone.
             unsafe { finish(cell, pool, outcome, payload) };
@@ -217,15 +217,15 @@ unsafe fn run(data: *const (), site: &Site<'_, '_>) {
 /// # Safety
 /// The caller has started it.
 #[inline]
-unsafe fn pause(cell: NonNull<Header>, site: &Site<'_, '_>, by_itself: bool) {
-    let pool = site.pool();
+unsafe fn pause(cell: NonNull<Header>, context: &WorkerContext<'_, '_>, by_itself: bool) {
+    let pool = context.pool();
     // SAFETY: as in `run`.
     let header = unsafe { &*cell.as_ptr() };
     // SAFETY: whoever has started it has the field.
     let home = header.home.with(|home| unsafe { *home });
     if home.is_null() {
         Timer::global().trust(&waker::WAKER);
-        let shard = pool.residents().shard(site.worker());
+        let shard = pool.residents().shard(context.worker());
         // SAFETY: the cell stays until the future is done, and it is unlinked before that. Any thread may claim it.
         if !unsafe { shard.link(cell.cast(), &EVICTION, || pool.share()) } {
             // SAFETY: the caller's duty.
@@ -236,7 +236,7 @@ unsafe fn pause(cell: NonNull<Header>, site: &Site<'_, '_>, by_itself: bool) {
     }
     match header.state.rest() {
         Rest::Idle => {}
-        Rest::Again => again(Ticket { cell }, site, by_itself),
+        Rest::Again => again(Ticket { cell }, context, by_itself),
         Rest::Drop => {
             let _drop = header.state.start();
             // SAFETY: it is started.
@@ -247,18 +247,20 @@ unsafe fn pause(cell: NonNull<Header>, site: &Site<'_, '_>, by_itself: bool) {
 
 /// Queues a future that was woken while it was polled: as it has woken itself, most likely, behind all that are ready.
 #[inline]
-fn again(ticket: Ticket, site: &Site<'_, '_>, by_itself: bool) {
-    match site.pool().kept() {
-        None if site.is_serving() => site.push_last(ticket.into_job()),
-        None => site.push_behind(ticket.into_job()),
-        Some(kept) if !by_itself => site.push_for_kept(kept, ticket.into_job()),
+fn again(ticket: Ticket, context: &WorkerContext<'_, '_>, by_itself: bool) {
+    match context.pool().dedicated() {
+        None if context.is_serving() => context.push_last(ticket.into_job()),
+        None => context.push_behind(ticket.into_job()),
+        Some(dedicated) if !by_itself => context.push_for_kept(dedicated, ticket.into_job()),
         // A worker that is kept for futures has none but the urgent ones, and takes the next of them after this, unless it is
         // in the middle of another; a guest has none that stay. If another worker takes this one, it will be behind all of
         // that worker.
-        Some(kept) if (site.is_kept() || site.is_guest()) && !site.waits_alone() => {
-            site.push_for_kept(kept, ticket.into_job());
+        Some(dedicated)
+            if (context.is_dedicated() || context.is_guest()) && !context.waits_alone() =>
+        {
+            context.push_for_kept(dedicated, ticket.into_job());
         }
-        Some(_) => site.push_behind(ticket.into_job()),
+        Some(_) => context.push_behind(ticket.into_job()),
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! `future.md` has the protocol; every change of the word is one of the transitions below.
 
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     sync::{AtomicU64, Ordering},
     thread,

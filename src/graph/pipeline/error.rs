@@ -1,7 +1,7 @@
 //! Why a pipeline did not come to its end.
 
 use super::source::Trouble;
-use crate::ground::unwind::{self, Payload};
+use crate::base::unwind::{self, Payload};
 use std::{error::Error, fmt};
 
 /// Why a run of a [`Pipeline`](super::Pipeline) did not come to its end. The pipeline can be run again.

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "values of any type in the room of a line")]
 
 use super::source::{Book, Ended, Fed, Flow};
-use crate::ground::sync::UnsafeCell;
+use crate::base::sync::UnsafeCell;
 use std::{
     alloc::{self, Layout},
     marker::PhantomData,

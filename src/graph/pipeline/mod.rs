@@ -18,8 +18,8 @@ pub mod model {
 
 use super::options::RunOptions;
 use crate::{
+    base::sync::{AtomicU32, Ordering},
     cancel::{CancelReason, OnCancel},
-    ground::sync::{AtomicU32, Ordering},
     pool::{Pool, on_current},
 };
 use link::{Feeder, Link, Parallel, Serial, Source};
@@ -176,7 +176,7 @@ impl<T> Pipeline<'_, T> {
     /// tells all the panics. When tokens are [deferred](Flow::defer) in a
     /// circle or in vain: those on their way come to their end first. When there are no lines.
     pub fn run(&mut self, lines: usize) -> Result<PipelineReport, PipelineError> {
-        on_current(|site| run::run(self.parts(&Halt::default()), lines, site))
+        on_current(|context| run::run(self.parts(&Halt::default()), lines, context))
     }
 
     /// [`run`](Self::run) on a certain pool.
@@ -193,7 +193,7 @@ impl<T> Pipeline<'_, T> {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn run_on(&mut self, pool: &Pool, lines: usize) -> Result<PipelineReport, PipelineError> {
-        pool.on_site(|site| run::run(self.parts(&Halt::default()), lines, site))
+        pool.enter_worker(|context| run::run(self.parts(&Halt::default()), lines, context))
     }
 
     /// [`run`](Self::run) with everything that can be chosen about it: the pool, how often, who may stop it. What is
@@ -218,12 +218,12 @@ impl<T> Pipeline<'_, T> {
         lines: usize,
         options: &RunOptions,
     ) -> Result<PipelineReport, PipelineError> {
-        options.on_site(|site| {
+        options.enter_worker(|context| {
             let mut tokens = 0;
             for _ in 0..options.count() {
                 let halt = Arc::new(Halt::default());
                 let _obeys = options.obey(&halt);
-                match run::run(self.parts(&halt), lines, site) {
+                match run::run(self.parts(&halt), lines, context) {
                     Ok(report) => tokens += report.tokens,
                     Err(mut error) => {
                         error.finished += tokens;

@@ -34,14 +34,14 @@ use super::{
     station::Station,
 };
 use crate::{
+    base::unwind::{self, Payload},
     graph::remote::{Aside, Remote},
-    ground::unwind::{self, Payload},
     pool::{
         Inner,
+        context::WorkerContext,
         job::Job,
         latch::Awaited,
         pending::{self, Pending},
-        site::Site,
     },
 };
 use std::{
@@ -104,10 +104,10 @@ unsafe impl Sync for Run<'_, '_> {}
 pub(super) fn run(
     parts: Parts<'_, '_>,
     lines: usize,
-    site: &Site<'_, '_>,
+    context: &WorkerContext<'_, '_>,
 ) -> Result<PipelineReport, PipelineError> {
-    let run = Run::new(&parts, lines, site)?;
-    let began = site.mark();
+    let run = Run::new(&parts, lines, context)?;
+    let began = context.mark();
     // The strands point into this frame.
     unwind::or_abort(|| {
         for station in &run.stations {
@@ -115,16 +115,16 @@ pub(super) fn run(
         }
         run.pending.add_here();
         // SAFETY: it was counted above, and the run is in this frame.
-        unsafe { Run::as_job(ptr::from_ref(&run), site, &run.stations[0]) };
-        site.wait(&run, began);
+        unsafe { Run::as_job(ptr::from_ref(&run), context, &run.stations[0]) };
+        context.wait(&run, began);
     });
-    let in_flight = run.sweep(site);
+    let in_flight = run.sweep(context);
     let failures = run.failures.into_inner();
     let failures = failures.unwrap_or_else(PoisonError::into_inner);
     let cancelled = parts.halt.is_cancelled();
     let ended = parts.source.end();
     for payload in ended.panics {
-        site.pool().panicked(payload);
+        context.pool().panicked(payload);
     }
     let dropped = in_flight + ended.aside + failures.panics.len() as u64;
     let finished = ended.tokens - dropped;
@@ -157,20 +157,20 @@ pub(super) fn run(
 ///
 /// # Safety
 /// `data` points to a station of a run that is not over, where a token and its turn have met.
-unsafe fn run_strand(data: *const (), site: &Site<'_, '_>) {
+unsafe fn run_strand(data: *const (), context: &WorkerContext<'_, '_>) {
     // SAFETY: the caller's duty.
     let station = unsafe { &*data.cast::<Station>() };
     // SAFETY: it leads to the run, which lives until its strands have ended.
     let run = unsafe { &*station.leads_to().cast::<Run<'_, '_>>() };
     // SAFETY: as above.
-    unsafe { Run::as_job(ptr::from_ref(run), site, station) };
+    unsafe { Run::as_job(ptr::from_ref(run), context, station) };
 }
 
 impl<'p, 'env> Run<'p, 'env> {
     fn new(
         parts: &'p Parts<'_, 'env>,
         lines: usize,
-        site: &Site<'_, '_>,
+        context: &WorkerContext<'_, '_>,
     ) -> Result<Self, PipelineError> {
         let wrong = |kind| PipelineError {
             kind,
@@ -196,9 +196,9 @@ impl<'p, 'env> Run<'p, 'env> {
             holds: Cell::new(None),
         };
         Ok(Self {
-            pool: site.pool(),
-            owner: site.worker(),
-            isolated: site.is_isolated(),
+            pool: context.pool(),
+            owner: context.worker(),
+            isolated: context.is_isolated(),
             source: &**parts.source,
             links: parts.links,
             rooms,
@@ -206,7 +206,7 @@ impl<'p, 'env> Run<'p, 'env> {
             stations: stations.collect(),
             halt: parts.halt,
             pending: Pending::new(),
-            alone: site.may_wait_alone(),
+            alone: context.may_wait_alone(),
             aside: Aside::default(),
             failures: Mutex::default(),
         })
@@ -222,47 +222,47 @@ impl<'p, 'env> Run<'p, 'env> {
     }
 
     #[inline(always)]
-    fn is_owner(&self, site: &Site<'_, '_>) -> bool {
-        site.worker() == self.owner && ptr::eq(site.pool(), self.pool)
+    fn is_owner(&self, context: &WorkerContext<'_, '_>) -> bool {
+        context.worker() == self.owner && ptr::eq(context.pool(), self.pool)
     }
 
     /// Runs a strand as a job of the pool.
     ///
     /// # Safety
     /// The job is pending, so that `this` lives. When it is done the run may be gone, so it comes as a pointer.
-    unsafe fn as_job(this: *const Self, site: &Site<'_, '_>, station: &Station) {
+    unsafe fn as_job(this: *const Self, context: &WorkerContext<'_, '_>, station: &Station) {
         // SAFETY: the caller's duty.
         let run = unsafe { &*this };
         let last = if run.isolated {
-            site.isolate(|| run.strand(site, station))
+            context.isolate(|| run.strand(context, station))
         } else {
-            run.strand(site, station)
+            run.strand(context, station)
         };
         if let Some(next) = last {
-            if !run.is_left_behind(site) {
+            if !run.is_left_behind(context) {
                 // It takes over the count of this one. The run is not touched after this.
-                site.push(run.job(next));
+                context.push(run.job(next));
                 return;
             }
-            run.queue(site, next);
+            run.queue(context, next);
         }
         // SAFETY: as above.
-        unsafe { Self::done(this, site) };
+        unsafe { Self::done(this, context) };
     }
 
     /// A job is done: the last touch of the run by whoever ran it.
     ///
     /// # Safety
     /// It was counted, so that `this` lives; see `as_job`.
-    unsafe fn done(this: *const Self, site: &Site<'_, '_>) {
+    unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
         // SAFETY: the caller's duty.
         let run = unsafe { &*this };
-        if run.is_owner(site) {
+        if run.is_owner(context) {
             run.pending.done_here();
             return;
         }
         let (owner, word) = (run.owner, run.pending.elsewhere());
-        pending::done_elsewhere(word, || site.pool().unpark(owner));
+        pending::done_elsewhere(word, || context.pool().unpark(owner));
     }
 
     fn job(&self, station: &Station) -> Job {
@@ -276,31 +276,36 @@ impl<'p, 'env> Run<'p, 'env> {
     }
 
     /// Queues a strand.
-    fn queue(&self, site: &Site<'_, '_>, station: &Station) {
-        if self.is_owner(site) {
+    fn queue(&self, context: &WorkerContext<'_, '_>, station: &Station) {
+        if self.is_owner(context) {
             self.pending.add_here();
-            site.push(self.job(station));
+            context.push(self.job(station));
             return;
         }
         self.pending.add_elsewhere();
-        if self.is_left_behind(site) {
-            self.aside.send(site.pool(), self.owner, self.job(station));
+        if self.is_left_behind(context) {
+            self.aside
+                .send(context.pool(), self.owner, self.job(station));
         } else {
-            site.push(self.job(station));
+            context.push(self.job(station));
         }
     }
 
     /// Whether the owner would not run what this guest leaves in its queue when it goes: that goes
     /// to the injector.
-    fn is_left_behind(&self, site: &Site<'_, '_>) -> bool {
-        self.alone && site.is_guest() && !self.is_owner(site)
+    fn is_left_behind(&self, context: &WorkerContext<'_, '_>) -> bool {
+        self.alone && context.is_guest() && !self.is_owner(context)
     }
 
     /// Carries a token from a station to where it has to wait. Returns the last one of those to be queued.
-    fn strand<'a>(&'a self, site: &Site<'_, '_>, station: &Station) -> Option<&'a Station> {
+    fn strand<'a>(
+        &'a self,
+        context: &WorkerContext<'_, '_>,
+        station: &Station,
+    ) -> Option<&'a Station> {
         let line = station.line as usize;
         let at = Cell::new(station.stage as usize);
-        match unwind::contain(|| self.carry(site, line, &at)) {
+        match unwind::contain(|| self.carry(context, line, &at)) {
             Ok(last) => last,
             Err(payload) => {
                 let stage = at.get();
@@ -322,7 +327,12 @@ impl<'p, 'env> Run<'p, 'env> {
 
     /// `at` is the stage that it is in.
     #[inline(always)]
-    fn carry(&self, site: &Site<'_, '_>, number: usize, at: &Cell<usize>) -> Option<&Station> {
+    fn carry(
+        &self,
+        context: &WorkerContext<'_, '_>,
+        number: usize,
+        at: &Cell<usize>,
+    ) -> Option<&Station> {
         let line = &self.lines[number];
         let room = self.rooms.get(number);
         let next_line = if number + 1 == self.lines.len() {
@@ -330,7 +340,7 @@ impl<'p, 'env> Run<'p, 'env> {
         } else {
             number + 1
         };
-        let (last, press) = (self.links.len(), site.press());
+        let (last, press) = (self.links.len(), context.press());
         loop {
             if self.halt.is_set() {
                 return None;
@@ -357,19 +367,19 @@ impl<'p, 'env> Run<'p, 'env> {
             }
             line.holds.set(Some(stage));
             if stage == last {
-                return self.finish(site, number, serial.then_some(next_line));
+                return self.finish(context, number, serial.then_some(next_line));
             }
             if serial {
                 let follower = self.station(next_line, stage);
                 if follower.arrive() {
-                    self.queue(site, follower);
+                    self.queue(context, follower);
                 }
             }
             at.set(stage + 1);
             if self.links[stage].is_serial() && !self.station(number, stage + 1).arrive() {
                 return None;
             }
-            if press.is_felt() && site.should_give_way() {
+            if press.is_felt() && context.should_give_way() {
                 // The token is at the next stage, and has its turn there.
                 return Some(self.station(number, stage + 1));
             }
@@ -380,7 +390,7 @@ impl<'p, 'env> Run<'p, 'env> {
     #[inline(always)]
     fn finish(
         &self,
-        site: &Site<'_, '_>,
+        context: &WorkerContext<'_, '_>,
         number: usize,
         next_line: Option<usize>,
     ) -> Option<&Station> {
@@ -394,7 +404,7 @@ impl<'p, 'env> Run<'p, 'env> {
         let follower = next_line.map(|line| self.station(line, last));
         let follower = follower.filter(|follower| follower.arrive());
         if let (Some(source), Some(_)) = (source, follower) {
-            self.queue(site, source);
+            self.queue(context, source);
         }
         follower.or(source)
     }
@@ -414,7 +424,7 @@ impl<'p, 'env> Run<'p, 'env> {
     }
 
     /// Drops the tokens that a halted run has left in their rooms. Says how many.
-    fn sweep(&self, site: &Site<'_, '_>) -> u64 {
+    fn sweep(&self, context: &WorkerContext<'_, '_>) -> u64 {
         let mut swept = 0;
         for (number, line) in self.lines.iter().enumerate() {
             let Some(stage) = line.holds.take() else {
@@ -423,7 +433,7 @@ impl<'p, 'env> Run<'p, 'env> {
             swept += 1;
             // SAFETY: all strands have ended, so everything is the owner's; `holds` says what is in the room.
             if let Err(payload) = unwind::contain(|| unsafe { self.discard(number, stage) }) {
-                site.pool().panicked(payload);
+                context.pool().panicked(payload);
             }
         }
         swept

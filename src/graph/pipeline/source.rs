@@ -1,6 +1,6 @@
 //! Where tokens come from, and the book of those that wait for others.
 
-use crate::ground::unwind::{self, Payload};
+use crate::base::unwind::{self, Payload};
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// What the source of a pipeline can find out and ask for.

@@ -1,6 +1,6 @@
 //! Where a token and its turn meet.
 
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     sync::{AtomicPtr, AtomicU32, Ordering},
 };

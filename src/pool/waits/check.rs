@@ -2,7 +2,7 @@
 
 use super::{Cycle, Entries, Key, Needs, Subject};
 use crate::{
-    ground::canary::{Canary, broken},
+    base::canary::{Canary, broken},
     pool::task::StackPosition,
 };
 use std::collections::BTreeMap;

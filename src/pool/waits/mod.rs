@@ -8,7 +8,7 @@ mod report;
 pub use report::{Cycle, Party, Wait};
 
 use super::task::{self, StackPosition};
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     sync::{Mutex, MutexGuard},
     thread,

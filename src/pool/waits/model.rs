@@ -2,7 +2,7 @@
 
 use super::{Needs, Party, StackPosition, Subject};
 use crate::{
-    ground::{
+    base::{
         canary::{Canary, broken},
         sync::{AtomicBool, AtomicU64, Ordering},
     },

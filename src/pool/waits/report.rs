@@ -1,6 +1,6 @@
 //! What is said about waits.
 
-use crate::{crew::current_worker, ground::thread};
+use crate::{base::thread, threads::current_worker};
 use std::{fmt, sync::Arc, time::Duration};
 
 /// A participant of a wait: a task, a future, a worker or another thread.

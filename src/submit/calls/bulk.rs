@@ -2,7 +2,7 @@
 
 use super::{CallError, Registry, Value, handle, registry::Function};
 use crate::{
-    ground::unwind,
+    base::unwind,
     pool::Pool,
     submit::{
         TaskHandle, is_cancelled,
@@ -204,8 +204,14 @@ fn submit<T: Send + 'static>(
     };
     let function = function.clone();
     let pool = pool.inner();
-    launch::at_place(pool, |site| {
-        launch::launch(pool, site, move || work(&function), options, Room::ByPolicy)
+    launch::at_place(pool, |context| {
+        launch::launch(
+            pool,
+            context,
+            move || work(&function),
+            options,
+            Room::ByPolicy,
+        )
     })
     .unwrap_or_else(|refusal| launch::refused(pool, refusal))
 }

@@ -2,7 +2,7 @@
 
 use super::{Call, names};
 use crate::{
-    ground::{error::Refused, unwind::Payload},
+    base::{error::Refused, unwind::Payload},
     submit::TaskError,
 };
 use serde_json::Value;

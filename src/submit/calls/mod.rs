@@ -213,8 +213,9 @@ impl CallTask<'_> {
             options,
         } = self;
         let function = work.function.clone();
-        let launched =
-            launch::at_place(pool, |site| launch::launch(pool, site, work, options, room));
+        let launched = launch::at_place(pool, |context| {
+            launch::launch(pool, context, work, options, room)
+        });
         match launched {
             Ok(task) => Ok(CallHandle::new(task, function)),
             Err(refusal) => {

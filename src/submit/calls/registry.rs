@@ -1,7 +1,7 @@
 //! Functions by their names.
 
 use super::{Call, error::CallError, names};
-use crate::ground::error::BuildError;
+use crate::base::error::BuildError;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{collections::BTreeMap, error::Error, fmt, sync::Arc};

@@ -2,7 +2,7 @@
 
 use super::{Claim, Ref, Ticket, state::Fate, ticket::wake};
 use crate::{
-    ground::{
+    base::{
         canary::{Canary, broken},
         sync::{AtomicUsize, Mutex, MutexGuard, Ordering},
         thread, unwind,

@@ -10,12 +10,12 @@ use super::{
     ticket::{Claim, Ended, Ticket},
 };
 use crate::{
-    engine::Level,
-    ground::{
+    base::{
         canary::{Canary, broken},
         sync::UnsafeCell,
         unwind::{self, Payload},
     },
+    engine::Level,
     pool::blocks,
     submit::{about::About, run},
 };

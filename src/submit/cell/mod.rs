@@ -16,7 +16,7 @@ pub(super) use ticket::{Claim, Ticket, is_stale};
 
 use super::about::About;
 use crate::{
-    ground::{
+    base::{
         sync::UnsafeCell,
         unwind::{self, Payload},
     },

@@ -3,12 +3,12 @@
 //! `cell.md` has the protocol; every change of the word is one of the transitions below.
 
 use crate::{
-    engine::Level,
-    ground::{
+    base::{
         canary::{Canary, broken},
         sync::{AtomicU64, Ordering},
         thread,
     },
+    engine::Level,
 };
 use std::fmt;
 

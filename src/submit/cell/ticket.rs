@@ -6,14 +6,14 @@ use super::{
     state::{Fate, Finished},
 };
 use crate::{
-    engine::Level,
-    ground::{
+    base::{
         canary::{Canary, broken},
         unwind::{self, Payload},
     },
+    engine::Level,
     pool::{
+        context::WorkerContext,
         job::{Job, unmarked},
-        site::Site,
         task,
     },
     submit::{after, run},
@@ -89,10 +89,10 @@ impl Ticket {
 /// # Safety
 /// As [`Ticket::from_data`].
 #[inline(never)]
-unsafe fn run_ticket(data: *const (), site: &Site<'_, '_>) {
+unsafe fn run_ticket(data: *const (), context: &WorkerContext<'_, '_>) {
     // SAFETY: the caller's duty.
     let ticket = unsafe { Ticket::from_data(data) };
-    run::ticket(ticket, site);
+    run::ticket(ticket, context);
 }
 
 /// Whether `job` is a ticket that has become useless.

@@ -11,12 +11,12 @@ use std::{
 };
 
 /// A queue, and threads that take from it until it is dropped.
-pub(super) struct Crew {
+pub(super) struct ThreadGroup {
     pub(super) queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Crew {
+impl ThreadGroup {
     /// One worker is the caller, whenever it waits.
     pub(super) fn start(workers: usize) -> Self {
         let queue = Arc::new(Queue::default());
@@ -34,7 +34,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for ThreadGroup {
     fn drop(&mut self) {
         self.queue.lock().closed = true;
         self.queue.changed.notify_all();

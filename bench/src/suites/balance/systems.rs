@@ -1,6 +1,6 @@
 //! The systems, each as its users would use it.
 
-use super::single_queue::{Crew, Queue, Set};
+use super::single_queue::{Queue, Set, ThreadGroup};
 use crate::{
     busy::Busy,
     forks::{Filch, Rayon, System},
@@ -85,23 +85,23 @@ impl Balances for Rayon {
 pub(super) struct SingleQueue;
 
 impl System for SingleQueue {
-    type Pool = Crew;
+    type Pool = ThreadGroup;
 
-    fn pool(workers: usize) -> Crew {
-        Crew::start(workers)
+    fn pool(workers: usize) -> ThreadGroup {
+        ThreadGroup::start(workers)
     }
 }
 
 impl Balances for SingleQueue {
-    fn flat(crew: &Crew, tasks: &[Busy]) -> u64 {
+    fn flat(group: &ThreadGroup, tasks: &[Busy]) -> u64 {
         let set = Arc::new(Set::default());
         for &task in tasks {
-            crew.queue.submit(&set, move |_| one(task));
+            group.queue.submit(&set, move |_| one(task));
         }
-        crew.queue.wait(&set)
+        group.queue.wait(&set)
     }
 
-    fn tree(crew: &Crew, number: u32, leaf: Busy) -> u64 {
+    fn tree(group: &ThreadGroup, number: u32, leaf: Busy) -> u64 {
         fn node(queue: &Queue, number: u32, leaf: Busy) -> u64 {
             if number < 2 {
                 return one(leaf);
@@ -111,6 +111,6 @@ impl Balances for SingleQueue {
             queue.submit(&set, move |queue| node(queue, number - 2, leaf));
             queue.wait(&set)
         }
-        node(&crew.queue, number, leaf)
+        node(&group.queue, number, leaf)
     }
 }

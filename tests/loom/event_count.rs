@@ -1,7 +1,7 @@
 //! The bell of the workers that are kept for futures: no job waits while one of them sleeps.
 
 use super::{caught, long_run, model};
-use filch::{ground::canary::Canary, pool::model::Bell};
+use filch::{base::canary::Canary, pool::model::EventCount};
 use loom::{
     sync::{
         Condvar, Mutex,
@@ -18,7 +18,7 @@ struct Lane {
     jobs: Mutex<Vec<usize>>,
     done: Mutex<usize>,
     told: Condvar,
-    bell: Bell,
+    event_count: EventCount,
 }
 
 impl Lane {
@@ -28,7 +28,7 @@ impl Lane {
             jobs: Mutex::new(Vec::new()),
             done: Mutex::new(0),
             told: Condvar::new(),
-            bell: Bell::new(),
+            event_count: EventCount::new(),
         })
     }
 
@@ -43,7 +43,7 @@ impl Lane {
             jobs.insert(0, waits_for);
             self.flag.store(jobs.len(), Ordering::Relaxed);
         }
-        self.bell.ring();
+        self.event_count.ring();
     }
 
     fn pop(&self) -> Option<usize> {
@@ -62,11 +62,11 @@ impl Lane {
 
     /// A worker that is kept.
     fn attend(&self) {
-        self.bell.attend(
+        self.event_count.attend(
             || self.is_pressed(),
             || {
                 while let Some(waits_for) = self.pop() {
-                    self.bell.pass_on(self.is_pressed());
+                    self.event_count.pass_on(self.is_pressed());
                     self.until_done(waits_for);
                     *self.done.lock().unwrap() += 1;
                     self.told.notify_all();
@@ -86,7 +86,7 @@ fn one_worker() {
     lane.push(0);
     lane.push(0);
     lane.until_done(2);
-    lane.bell.end();
+    lane.event_count.end();
     worker.join().unwrap();
 }
 
@@ -100,7 +100,7 @@ fn two_workers() {
     lane.push(1);
     lane.push(0);
     lane.until_done(2);
-    lane.bell.end();
+    lane.event_count.end();
     for worker in workers {
         worker.join().unwrap();
     }
@@ -118,15 +118,15 @@ fn a_worker_that_is_held_up_holds_up_nobody() {
 
 #[test]
 fn canary_bell_that_rings_while_nobody_looks() {
-    caught(Canary::BellLook, Some(3), one_worker);
+    caught(Canary::EventCountLook, Some(3), one_worker);
 }
 
 #[test]
 fn canary_ring_that_shows_nothing() {
-    caught(Canary::BellOrder, Some(3), one_worker);
+    caught(Canary::EventCountOrder, Some(3), one_worker);
 }
 
 #[test]
 fn canary_ring_that_is_not_passed_on() {
-    caught(Canary::BellPassOn, Some(2), two_workers);
+    caught(Canary::EventCountPassOn, Some(2), two_workers);
 }

@@ -18,8 +18,8 @@
 
 use super::{Alarm, State, Timer};
 use crate::{
-    crew::looks::Looks,
-    ground::{sync::Hint, thread},
+    base::{sync::Hint, thread},
+    threads::looks::Looks,
 };
 use std::{
     cell::Cell,

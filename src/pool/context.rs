@@ -6,10 +6,10 @@
 
 use super::{Inner, Pool, covered::cover, job::Job, slab::Slab, task};
 use crate::{
-    crew::timer::Timer,
-    engine::{Active, Mark, PerWorker, Queue, Retract, Step},
-    ground::sys::{memory, stack},
+    base::sys::{memory, stack},
+    engine::{Mark, PerWorker, Queue, Retract, RunningWorker, Step},
     observe::Counters,
+    threads::timer::Timer,
 };
 use std::{
     cell::{Cell, UnsafeCell},
@@ -21,15 +21,15 @@ use std::{
 const SOON_AHEAD: u8 = 5;
 
 /// A site of this thread, or null. The lifetimes are erased.
-pub(super) type SitePointer = *const Site<'static, 'static>;
+pub(super) type ContextPointer = *const WorkerContext<'static, 'static>;
 
-/// More stack than there is between [`Site::may_wait_alone`] and the wait that it is asked for, in
+/// More stack than there is between [`WorkerContext::may_wait_alone`] and the wait that it is asked for, in
 /// bytes.
 const WAIT_FRAMES: usize = 16 << 10;
 
 thread_local! {
     /// The innermost site of this thread, or null.
-    pub(super) static CURRENT: Cell<SitePointer> = const { Cell::new(ptr::null()) };
+    pub(super) static CURRENT: Cell<ContextPointer> = const { Cell::new(ptr::null()) };
 }
 
 /// A worker of a pool in the middle of a task, on this thread.
@@ -37,13 +37,13 @@ thread_local! {
 /// Each task that a worker runs has a site of its own, on the stack of the thread; the innermost is
 /// found through a thread-local pointer. Only that innermost one is ever used: `wait` makes the next
 /// one for the tasks that it runs, and goes on when they are done.
-pub(crate) struct Site<'w, 'c> {
+pub(crate) struct WorkerContext<'w, 'c> {
     /// Borrowed for the length of one call of a method below, and by `wait` across a nested task. That
     /// task has its own site, so nobody uses this one meanwhile: never borrowed twice.
-    active: UnsafeCell<Active<'w, 'c, Job, PerWorker, Counters>>,
+    running: UnsafeCell<RunningWorker<'w, 'c, Job, PerWorker, Counters>>,
     pool: &'w Inner,
     /// Of the sites that were current before, the innermost one of another pool: waits may be thousands deep, pools rarely more than two.
-    pub(super) other: *const Site<'static, 'static>,
+    pub(super) other: *const WorkerContext<'static, 'static>,
     /// Waits run nothing from elsewhere, and of the own queue only what is above the mark.
     pub(super) isolated: Cell<Option<Mark>>,
     /// The same as far as it is due to calls of `isolate`, and not to guards that the thread holds.
@@ -64,7 +64,7 @@ pub(crate) struct Site<'w, 'c> {
 }
 
 /// Puts back the site that was current before.
-pub(super) struct Restore(pub(super) SitePointer);
+pub(super) struct Restore(pub(super) ContextPointer);
 
 impl Drop for Restore {
     fn drop(&mut self) {
@@ -72,13 +72,13 @@ impl Drop for Restore {
     }
 }
 
-impl<'w, 'c> Site<'w, 'c> {
-    /// Runs `f` on the worker `active` of `pool`.
+impl<'w, 'c> WorkerContext<'w, 'c> {
+    /// Runs `f` on the worker `running` of `pool`.
     #[inline(always)]
     pub(crate) fn enter<R>(
-        active: Active<'w, 'c, Job, PerWorker, Counters>,
+        running: RunningWorker<'w, 'c, Job, PerWorker, Counters>,
         pool: &'w Inner,
-        f: impl FnOnce(&Site<'w, 'c>) -> R,
+        f: impl FnOnce(&WorkerContext<'w, 'c>) -> R,
     ) -> R {
         let outer = CURRENT.get();
         // SAFETY: as in `with`.
@@ -90,19 +90,19 @@ impl<'w, 'c> Site<'w, 'c> {
             }
             None => outer,
         };
-        Site::new(active, pool, other, outer.is_null()).as_current(f)
+        WorkerContext::new(running, pool, other, outer.is_null()).as_current(f)
     }
 
     #[inline(always)]
     fn new(
-        mut active: Active<'w, 'c, Job, PerWorker, Counters>,
+        mut running: RunningWorker<'w, 'c, Job, PerWorker, Counters>,
         pool: &'w Inner,
-        other: *const Site<'static, 'static>,
+        other: *const WorkerContext<'static, 'static>,
         outermost: bool,
     ) -> Self {
-        let began = Cell::new(active.queue().owner().mark());
-        Site {
-            active: UnsafeCell::new(active),
+        let began = Cell::new(running.queue().owner().mark());
+        WorkerContext {
+            running: UnsafeCell::new(running),
             pool,
             other,
             isolated: Cell::new(None),
@@ -118,19 +118,19 @@ impl<'w, 'c> Site<'w, 'c> {
 
     /// This thread stands here for good.
     pub(crate) fn stay(
-        active: Active<'static, 'static, Job, PerWorker, Counters>,
+        running: RunningWorker<'static, 'static, Job, PerWorker, Counters>,
         pool: &'static Inner,
     ) {
         // Not the outermost: whatever the thread does beside tasks waits for them.
-        let site = Site::new(active, pool, CURRENT.get(), false);
-        let site: &'static Site<'static, 'static> = Box::leak(Box::new(site));
-        let _ = pool.base.set(ptr::from_ref(site).addr());
-        CURRENT.set(site);
+        let context = WorkerContext::new(running, pool, CURRENT.get(), false);
+        let context: &'static WorkerContext<'static, 'static> = Box::leak(Box::new(context));
+        let _ = pool.base.set(ptr::from_ref(context).addr());
+        CURRENT.set(context);
     }
 
     /// From now on the worker takes tasks of others one at a time.
     pub(crate) fn steal_one_by_one(&self) {
-        self.active().queue().steal_one_by_one();
+        self.running().queue().steal_one_by_one();
     }
 
     /// Calls `f` with this site as the current one.
@@ -176,18 +176,22 @@ impl<'w, 'c> Site<'w, 'c> {
 
     /// Calls `f` on the innermost site of `pool` that this thread is in, or as a guest of it.
     #[cold]
-    pub(crate) fn on_outer<R>(&self, pool: &Inner, f: impl FnOnce(&Site<'_, '_>) -> R) -> R {
+    pub(crate) fn on_outer<R>(
+        &self,
+        pool: &Inner,
+        f: impl FnOnce(&WorkerContext<'_, '_>) -> R,
+    ) -> R {
         self.turn_away();
         let mut other = self.other;
         // SAFETY: `other` is null or points to a site further down on this stack, which outlives this
         // one, as does what it points to in turn.
-        while let Some(site) = unsafe { other.as_ref() } {
-            if ptr::eq(site.pool, pool) {
+        while let Some(context) = unsafe { other.as_ref() } {
+            if ptr::eq(context.pool, pool) {
                 // The innermost site of its pool: nobody has borrowed it, because the thread is in a call
                 // to another pool, in the middle of its task.
-                return site.as_covering(f);
+                return context.as_covering(f);
             }
-            other = site.other;
+            other = context.other;
         }
         pool.as_guest(f)
     }
@@ -212,7 +216,7 @@ impl<'w, 'c> Site<'w, 'c> {
 
     /// Calls `f` with the innermost site of this thread, if it is a worker.
     #[inline(always)]
-    pub(crate) fn with<R>(f: impl FnOnce(Option<&Site<'_, '_>>) -> R) -> R {
+    pub(crate) fn with<R>(f: impl FnOnce(Option<&WorkerContext<'_, '_>>) -> R) -> R {
         let current = CURRENT.get();
         // SAFETY: `CURRENT` is null or points to a site further down on the stack of this thread:
         // `enter` sets it for the time of a call and `Restore` puts it back, by a panic too. The
@@ -223,11 +227,11 @@ impl<'w, 'c> Site<'w, 'c> {
 
     #[expect(clippy::mut_from_ref, reason = "see the field")]
     #[inline(always)]
-    pub(super) fn active(&self) -> &mut Active<'w, 'c, Job, PerWorker, Counters> {
+    pub(super) fn running(&self) -> &mut RunningWorker<'w, 'c, Job, PerWorker, Counters> {
         // SAFETY: the site belongs to this thread (it is not `Sync`), and is not borrowed twice, as
-        // the field `active` says: every use below, and in `help`, ends before anything else runs, but for the
+        // the field `running` says: every use below, and in `help`, ends before anything else runs, but for the
         // nested `step`, and that runs on a site of its own.
-        unsafe { &mut *self.active.get() }
+        unsafe { &mut *self.running.get() }
     }
 
     /// Whether this is a place in `pool`.
@@ -243,7 +247,7 @@ impl<'w, 'c> Site<'w, 'c> {
 
     /// The number of the worker.
     pub(crate) fn worker(&self) -> usize {
-        self.active().id()
+        self.running().id()
     }
 
     /// Whether the worker is a thread from outside.
@@ -254,7 +258,7 @@ impl<'w, 'c> Site<'w, 'c> {
 
     /// This worker will not take that job soon: others may.
     pub(crate) fn speak_up(&self) {
-        self.active().speak_up();
+        self.running().speak_up();
     }
 
     /// This thread goes to work for another pool in the middle of this task: nobody knows for how long.
@@ -267,18 +271,18 @@ impl<'w, 'c> Site<'w, 'c> {
     /// The oldest job that this worker has queued comes next.
     #[inline]
     pub(crate) fn serve_oldest(&self) {
-        self.active().serve_oldest();
+        self.running().serve_oldest();
     }
 
     /// Whether some of them are still to come.
     #[inline(always)]
     pub(crate) fn serves_older(&self) -> bool {
-        self.active().serves_older()
+        self.running().serves_older()
     }
 
     /// Whether all workers of the pool are awake, so that what is queued here may wait for the end of this task.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.active().is_crowded()
+        self.running().is_crowded()
     }
 
     /// Whether waits here leave alone what others have queued, lanes and boxes included.
@@ -290,10 +294,10 @@ impl<'w, 'c> Site<'w, 'c> {
     /// attention.
     #[inline(always)]
     pub(crate) fn retract_part<T>(&self, mark: Mark, data: *const T) -> bool {
-        if self.active().is_shuffled() {
+        if self.running().is_shuffled() {
             return self.retract_if_at(mark, data);
         }
-        match self.active().queue().owner().retract_quickly(mark) {
+        match self.running().queue().owner().retract_quickly(mark) {
             Retract::Taken => true,
             Retract::Missed => false,
             Retract::Guarded => self.retract_guarded(mark),
@@ -302,18 +306,18 @@ impl<'w, 'c> Site<'w, 'c> {
 
     #[inline(never)]
     fn retract_guarded(&self, mark: Mark) -> bool {
-        let owner = self.active().queue().owner();
+        let owner = self.running().queue().owner();
         // What thieves have taken is waited for, and a wait serves others by rules of its own.
         let serve = owner.is_retractable(mark)
             && self.pool.core().wants_attention()
             && !self.waits_alone()
             && self.is_attention_due();
-        let owner = self.active().queue().owner();
+        let owner = self.running().queue().owner();
         if !serve {
             return owner.retract_guarded(mark);
         }
         owner.undo_retract(mark);
-        self.active().announce();
+        self.running().announce();
         false
     }
 
@@ -325,37 +329,37 @@ impl<'w, 'c> Site<'w, 'c> {
     /// Takes back the part that was pushed before `mark` and points to `data`, if it is still there and the newest.
     #[inline(always)]
     pub(crate) fn retract<T>(&self, mark: Mark, data: *const T) -> bool {
-        if self.active().is_shuffled() {
+        if self.running().is_shuffled() {
             return self.retract_if_at(mark, data);
         }
-        self.active().queue().owner().retract(mark)
+        self.running().queue().owner().retract(mark)
     }
 
     /// The same where jobs may have changed places, so that another one may be before `mark`.
     #[cold]
     fn retract_if_at<T>(&self, mark: Mark, data: *const T) -> bool {
-        let newest = self.active().queue().owner().newest();
+        let newest = self.running().queue().owner().newest();
         // SAFETY: as in `go_on_with`.
         let ours = newest.is_some_and(|newest| unsafe { newest.assume_init_ref() }.is_at(data));
-        ours && self.active().queue().owner().retract(mark)
+        ours && self.running().queue().owner().retract(mark)
     }
 
     /// The place below the job that was pushed before `mark`, or the young end if there was no place for it here.
     #[cold]
     pub(crate) fn mark_below(&self, mark: Mark) -> Mark {
-        self.active().queue().owner().below(mark)
+        self.running().queue().owner().below(mark)
     }
 
     /// The job that runs here is a part of a task elsewhere.
     pub(crate) fn is_part(&self) {
-        self.active().is_part();
+        self.running().is_part();
     }
 
     /// Takes the newest job of this worker. It is run with [`run`](Self::run), unless it is a part that
     /// the caller has pushed itself.
     #[inline(always)]
     pub(crate) fn pop(&self) -> Option<Job> {
-        self.active().queue().pop()
+        self.running().queue().pop()
     }
 
     /// Lets the processor fetch what a job of this worker points to that will most often run soon: a hundred thousand
@@ -363,7 +367,7 @@ impl<'w, 'c> Site<'w, 'c> {
     /// twenty nanoseconds, and the memory in a hundred.
     #[inline(always)]
     pub(crate) fn fetch_soon(&self) {
-        if let Some(soon) = self.active().queue().owner().newest_but(SOON_AHEAD) {
+        if let Some(soon) = self.running().queue().owner().newest_but(SOON_AHEAD) {
             // SAFETY: as in `go_on_with`.
             memory::fetch(unsafe { soon.assume_init_ref() }.address());
         }
@@ -379,18 +383,18 @@ impl<'w, 'c> Site<'w, 'c> {
             !self.is_isolated(),
             "what is below the mark is not for those above it"
         );
-        let newest = self.active().queue().owner().newest()?;
+        let newest = self.running().queue().owner().newest()?;
         // SAFETY: a job is two words, and has no destructor. It may have been stolen, so only its words are looked at.
         let newest = unsafe { newest.assume_init_ref() };
         if !wanted(newest.address()) {
             return None;
         }
         self.watch_clock();
-        if !self.active().goes_on() {
+        if !self.running().goes_on() {
             return None;
         }
         let job = self.pop()?;
-        self.active().took();
+        self.running().took();
         // In place of what has run here: what it queues is above this.
         self.began.set(self.mark());
         // Nobody else pushes here, so it is the one that was looked at.
@@ -399,7 +403,7 @@ impl<'w, 'c> Site<'w, 'c> {
 
     /// Runs a job that was popped, inside of the present task.
     pub(crate) fn run(&self, job: Job) {
-        self.active().took();
+        self.running().took();
         self.nest(job);
     }
 
@@ -418,7 +422,7 @@ impl<'w, 'c> Site<'w, 'c> {
 
     /// Lets an older task run when this one is done or waits.
     pub(crate) fn yield_to_older(&self) {
-        self.active().yield_to_older();
+        self.running().yield_to_older();
     }
 
     /// Whether waits here run only what was queued inside.
@@ -428,12 +432,12 @@ impl<'w, 'c> Site<'w, 'c> {
 
     /// Whether there seems to be something in the worker's own queue, for itself or for thieves.
     pub(crate) fn has_queued(&self) -> bool {
-        !self.active().queue().owner().is_empty()
+        !self.running().queue().owner().is_empty()
     }
 
     /// A mark at the young end of the worker's queue.
     pub(crate) fn mark(&self) -> Mark {
-        self.active().queue().owner().mark()
+        self.running().queue().owner().mark()
     }
 
     /// The mark from when the job began that runs here: for waits whose end may depend on anything that it has queued.
@@ -448,11 +452,11 @@ impl<'w, 'c> Site<'w, 'c> {
 
     /// Puts back a job that was popped.
     pub(crate) fn put_back(&self, job: Job) {
-        if self.active().queue().push(job).is_err() {
+        if self.running().queue().push(job).is_err() {
             unreachable!("there was room for it a moment ago");
         }
         // While it was out of the queue, a last look may have missed it.
-        self.active().announce();
+        self.running().announce();
     }
 
     /// Runs the newest jobs of this worker as long as they are `stale`, so that they don't pile up under
@@ -463,7 +467,7 @@ impl<'w, 'c> Site<'w, 'c> {
             return;
         }
         loop {
-            if isolated.is_some_and(|mark| !self.active().queue().owner().is_above(mark)) {
+            if isolated.is_some_and(|mark| !self.running().queue().owner().is_above(mark)) {
                 return;
             }
             match self.pop() {
@@ -476,18 +480,18 @@ impl<'w, 'c> Site<'w, 'c> {
 
     pub(super) fn step(&self) -> Step {
         let pool = self.pool;
-        self.active()
-            .step(|job, nested| Site::enter(nested, pool, |site| job.run(site)))
+        self.running()
+            .step(|job, nested| WorkerContext::enter(nested, pool, |context| job.run(context)))
     }
 
     /// The places in other pools that this thread holds too, in the middle of their tasks: the innermost one of each.
-    pub(super) fn below(&self) -> impl Iterator<Item = &Site<'static, 'static>> {
+    pub(super) fn below(&self) -> impl Iterator<Item = &WorkerContext<'static, 'static>> {
         // SAFETY: as in `on_outer`.
-        let next = |at: *const Site<'static, 'static>| unsafe { at.as_ref() };
-        let all = move || successors(next(self.other), move |site| next(site.other));
-        all().enumerate().filter_map(move |(depth, site)| {
-            let above = |other: &Site<'_, '_>| ptr::eq(other.pool, site.pool);
-            (!above(self) && !all().take(depth).any(above)).then_some(site)
+        let next = |at: *const WorkerContext<'static, 'static>| unsafe { at.as_ref() };
+        let all = move || successors(next(self.other), move |context| next(context.other));
+        all().enumerate().filter_map(move |(depth, context)| {
+            let above = |other: &WorkerContext<'_, '_>| ptr::eq(other.pool, context.pool);
+            (!above(self) && !all().take(depth).any(above)).then_some(context)
         })
     }
 
@@ -500,6 +504,6 @@ impl<'w, 'c> Site<'w, 'c> {
     pub(crate) fn help_below(&self) -> bool {
         // Nobody has borrowed them, as in `on_outer`.
         self.below()
-            .any(|site| site.as_covering(|site| site.help_in_wait(1) > 0))
+            .any(|context| context.as_covering(|context| context.help_in_wait(1) > 0))
     }
 }

@@ -182,13 +182,13 @@ pub(crate) fn number() -> usize {
 pub(crate) fn core() -> Option<u32> {
     match actor() {
         Some(actor) => u32::try_from(actor.number % 2).ok(),
-        None => crate::ground::sys::cores::current(),
+        None => crate::base::sys::cores::current(),
     }
 }
 
 /// Whether this thread cannot leave its core. In a rehearsal none can.
 pub(crate) fn is_pinned() -> bool {
-    DIRECTED.get() || crate::ground::sys::cores::is_pinned()
+    DIRECTED.get() || crate::base::sys::cores::is_pinned()
 }
 
 /// Waits for the end of a thread.

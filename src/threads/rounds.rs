@@ -2,8 +2,8 @@
 
 use super::{Parkers, looks::Looks, timer::Timer};
 use crate::{
+    base::thread,
     engine::{Observer, Strategy, Worker},
-    ground::thread,
 };
 
 /// After this time, in nanoseconds, tasks from outside have a turn, though the worker has tasks of its own. (tokio aims at

@@ -1,7 +1,7 @@
 //! What happens when a time has come.
 
 use super::queue::{Queue, Ticket};
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     unwind,
 };

@@ -19,7 +19,7 @@
 //! So events wait for one task at most, up to its next checkpoint, while another worker sleeps. (tokio's
 //! events wait in the same case.)
 
-use crate::ground::{
+use crate::base::{
     Driver,
     canary::{Canary, broken},
     sync::{Mutex, MutexGuard},

@@ -13,7 +13,7 @@ use std::{fmt, sync::PoisonError};
 /// sure that a waiter which has just looked at the counter is already asleep when it is woken.
 ///
 /// ```
-/// use filch::ground::latch::Latch;
+/// use filch::base::latch::Latch;
 /// use std::sync::Arc;
 ///
 /// let started = Arc::new(Latch::new(2));

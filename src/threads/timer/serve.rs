@@ -10,7 +10,7 @@
 //! grace. A process whose deadlines never pass has no second thread.
 
 use super::{State, Timer};
-use crate::ground::sys::cores;
+use crate::base::sys::cores;
 use std::{
     io,
     sync::{Condvar, MutexGuard, PoisonError},

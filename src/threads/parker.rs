@@ -2,8 +2,8 @@
 
 use super::driver::SharedDriver;
 use crate::{
+    base::thread::{self, Parker},
     engine::Unpark,
-    ground::thread::{self, Parker},
 };
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

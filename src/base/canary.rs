@@ -168,11 +168,11 @@ pub enum Canary {
     /// A paused clock that is moved to a time tells only the first of those that wait for it.
     ClockForgets = 132,
     /// A worker that is kept for futures falls asleep without looking whether the bell has rung meanwhile.
-    BellLook = 133,
+    EventCountLook = 133,
     /// A worker that is kept for futures takes a job, and tells nobody that there are more.
-    BellPassOn = 134,
+    EventCountPassOn = 134,
     /// A worker that is kept for futures takes a ring without seeing what was done before it.
-    BellOrder = 135,
+    EventCountOrder = 135,
     /// A thread enters the driver without looking whether it has been notified.
     DriverEnter = 136,
     /// A thread that waits in the driver is not notified there.

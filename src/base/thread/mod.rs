@@ -74,12 +74,12 @@ mod free {
 
     /// The core that this thread runs on.
     pub(crate) fn core() -> Option<u32> {
-        crate::ground::sys::cores::current()
+        crate::base::sys::cores::current()
     }
 
     /// Whether this thread cannot leave its core.
     pub(crate) fn is_pinned() -> bool {
-        crate::ground::sys::cores::is_pinned()
+        crate::base::sys::cores::is_pinned()
     }
 
     /// Waits for the end of a thread.

@@ -11,23 +11,23 @@
 //! What a job queues on such a worker besides is ordinary work. The worker leaves its place after that job, and so it all
 //! goes to the injector, for others.
 
-use super::{Inner, bell::Bell, guest::GUESTS, job::Job, site::Site};
+use super::{Inner, context::WorkerContext, event_count::EventCount, guest::GUESTS, job::Job};
 use crate::{
-    crew::{Crew, CrewConfig, Duty, SharedDriver, wake_all},
+    base::{error::BuildError, thread, unwind},
     engine::{Level, sleep::MAX_WORKERS},
-    ground::{error::BuildError, thread, unwind},
+    threads::{Duty, SharedDriver, ThreadConfig, ThreadGroup, wake_all},
 };
 use std::sync::Arc;
 
 /// The workers of a pool that are kept for futures.
 #[derive(Debug)]
-pub(crate) struct Kept {
-    bell: Bell,
+pub(crate) struct DedicatedWorkers {
+    event_count: EventCount,
     workers: usize,
     driver: Option<SharedDriver>,
 }
 
-impl Kept {
+impl DedicatedWorkers {
     /// For so many, beside `threads` workers; none if there are to be none.
     pub(super) fn new(
         workers: usize,
@@ -42,12 +42,12 @@ impl Kept {
         if workers > 0 && threads == 0 {
             return Err(BuildError::config(
                 "a pool without workers leaves all work to its callers; \
-                 ask for a worker, or for none that is kept for futures",
+                 ask for a worker, or for none that is dedicated for futures",
             ));
         }
-        let bell = Bell::new();
+        let event_count = EventCount::new();
         Ok((workers > 0).then(|| Self {
-            bell,
+            event_count,
             workers,
             driver: driver.take(),
         }))
@@ -61,13 +61,13 @@ impl Kept {
         let (mut ready, mut parked) = (Vec::new(), false);
         driver.if_free(|driver| {
             let park = || parked = thread::park_in(driver, None, &mut ready);
-            self.bell.wait_in(park);
+            self.event_count.wait_in(park);
         });
         if !ready.is_empty() {
             wake_all(&mut ready);
             if self.workers > 1 {
                 // Another one waits in the driver while this one polls.
-                self.bell.ring();
+                self.event_count.ring();
             }
         }
         parked
@@ -92,28 +92,28 @@ impl Kept {
 
     /// A future has been queued where all look.
     pub(crate) fn ring(&self) {
-        self.bell.ring();
+        self.event_count.ring();
     }
 
     /// The workers of the pool go home, and those who are kept should too.
     pub(super) fn end(&self) {
-        self.bell.end();
+        self.event_count.end();
     }
 }
 
 impl Inner {
     /// Those who are kept for futures, if there are any.
     #[inline(always)]
-    pub(crate) fn kept(&self) -> Option<&Kept> {
-        self.kept.as_ref()
+    pub(crate) fn dedicated(&self) -> Option<&DedicatedWorkers> {
+        self.dedicated.as_ref()
     }
 
     /// Starts them. Their numbers come after those of the other workers.
     pub(super) fn keep(
         self: &Arc<Self>,
-        config: &CrewConfig,
-    ) -> Result<Option<Crew<()>>, BuildError> {
-        let Some(kept) = &self.kept else {
+        config: &ThreadConfig,
+    ) -> Result<Option<ThreadGroup<()>>, BuildError> {
+        let Some(dedicated) = &self.dedicated else {
             return Ok(None);
         };
         let first = self.threads;
@@ -122,8 +122,8 @@ impl Inner {
             Arc::new(move |number| format!("filch-future-{}", number - first))
         });
         let engine = Arc::as_ptr(&self.core) as usize;
-        let numbers = first..first + kept.workers;
-        Crew::launch(numbers, &config, engine, &Arc::new(Attending(self.clone()))).map(Some)
+        let numbers = first..first + dedicated.workers;
+        ThreadGroup::launch(numbers, &config, engine, &Arc::new(Attending(self.clone()))).map(Some)
     }
 }
 
@@ -137,41 +137,43 @@ impl Duty<()> for Attending {
 
     fn run(&self, number: usize, (): ()) {
         let pool = &*self.0;
-        let Some(kept) = pool.kept() else {
+        let Some(dedicated) = pool.dedicated() else {
             return;
         };
         // Their places come after those of the guests.
         let place = GUESTS + number - pool.threads;
-        let more = || kept.workers > 1 && pool.core.is_pressed();
-        let serve = |site: &Site<'_, '_>| site.serve_urgent(|| kept.bell.pass_on(more()));
+        let more = || dedicated.workers > 1 && pool.core.is_pressed();
+        let serve = |context: &WorkerContext<'_, '_>| {
+            context.serve_urgent(|| dedicated.event_count.pass_on(more()))
+        };
         unwind::or_abort(|| {
-            kept.bell.attend(
+            dedicated.event_count.attend(
                 || pool.core.is_pressed(),
                 || pool.at_place(place, serve),
-                || kept.wait_in_driver(),
+                || dedicated.wait_in_driver(),
             );
         });
     }
 
     fn stop(&self) {
-        if let Some(kept) = self.0.kept() {
-            kept.end();
+        if let Some(dedicated) = self.0.dedicated() {
+            dedicated.end();
         }
     }
 }
 
-impl Site<'_, '_> {
+impl WorkerContext<'_, '_> {
     /// Whether this worker is kept for futures.
-    pub(crate) fn is_kept(&self) -> bool {
+    pub(crate) fn is_dedicated(&self) -> bool {
         self.worker() >= self.pool().threads + GUESTS
     }
 
     /// Queues the job of a future where those who are kept for futures see it, and wakes one of them. Where waits run only what
     /// was queued here, it is queued here.
     #[cold]
-    pub(crate) fn push_for_kept(&self, kept: &Kept, job: Job) {
+    pub(crate) fn push_for_kept(&self, dedicated: &DedicatedWorkers, job: Job) {
         self.push_at(Level::High, job);
-        kept.ring();
+        dedicated.ring();
     }
 
     /// Runs urgent jobs, until there are none, or one has queued something here, which others should run. Before each it says that
@@ -179,11 +181,11 @@ impl Site<'_, '_> {
     fn serve_urgent(&self, took: impl Fn()) {
         // As in `relieve`, with nothing around it.
         self.aiming_at(self, || {
-            while let Some(job) = self.active().take_urgent() {
+            while let Some(job) = self.running().take_urgent() {
                 took();
                 self.nest(job);
                 thread::point();
-                if !self.active().queue().owner().is_empty() {
+                if !self.running().queue().owner().is_empty() {
                     return;
                 }
             }

@@ -39,7 +39,7 @@ mod tests;
 pub(crate) use alarm::{Alarm, Alarms, renew};
 pub(crate) use queue::Ticket;
 
-use crate::ground::unwind;
+use crate::base::unwind;
 use glance::Next;
 use serve::{Rest, Service};
 use std::{

@@ -16,7 +16,7 @@
 /// Also for Miri, which has no such call, and for ThreadSanitizer, which does not understand it.
 #[cfg(all(any(not(target_os = "linux"), filch_tsan, miri), not(filch_loom)))]
 mod fences {
-    use crate::ground::sync::fence_seq_cst;
+    use crate::base::sync::fence_seq_cst;
 
     pub(crate) fn prepare() -> super::Kind {
         super::Kind::Fence
@@ -46,7 +46,7 @@ mod fences {
 #[cfg(filch_loom)]
 pub mod model {
     use super::Kind;
-    use crate::ground::sync::{AtomicUsize, Ordering, fence_seq_cst};
+    use crate::base::sync::{AtomicUsize, Ordering, fence_seq_cst};
     use loom::sync::Notify;
 
     const NOBODY: usize = 0;
@@ -152,7 +152,7 @@ pub mod model {
 #[cfg(all(target_os = "linux", not(any(filch_loom, filch_tsan, miri))))]
 mod membarrier {
     use super::Kind;
-    use crate::ground::sync::{
+    use crate::base::sync::{
         Ordering,
         atomic::{AtomicBool, compiler_fence},
         fence_seq_cst,
@@ -231,7 +231,7 @@ mod membarrier {
                 return;
             }
             // Short of memory inside of the kernel, for a moment.
-            crate::ground::thread::yield_now();
+            crate::base::thread::yield_now();
         }
         // The kernel accepted the registration and a first call, so a refusal now (a system call
         // filter installed later, say) would silently void every `light` of the process.

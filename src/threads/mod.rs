@@ -1,6 +1,6 @@
 //! Threads that drive workers, for any task type.
 //!
-//! A [`Crew`] starts a thread for every worker of an engine, each with a state of its own, and steps
+//! A [`ThreadGroup`] starts a thread for every worker of an engine, each with a state of its own, and steps
 //! them until the engine sends them home. The faces stand on it; it knows none of them.
 
 mod config;
@@ -13,7 +13,7 @@ mod seat;
 pub(crate) mod timer;
 
 pub(crate) use config::thread_settings;
-pub use config::{CrewConfig, WORKERS_VARIABLE};
+pub use config::{ThreadConfig, WORKERS_VARIABLE};
 pub use current::current_worker;
 pub(crate) use current::{is_thread_of, stay};
 pub(crate) use driver::SharedDriver;
@@ -32,8 +32,8 @@ pub use timer::TimerError;
 pub(crate) use rounds::Rounds;
 
 use crate::{
-    engine::{Active, Core, IdleAction, Observer, Step, Strategy, Worker},
-    ground::{error::BuildError, latch::Latch, thread, unwind},
+    base::{error::BuildError, latch::Latch, thread, unwind},
+    engine::{Core, IdleAction, Observer, RunningWorker, Step, Strategy, Worker},
 };
 use std::{
     fmt, hint, io,
@@ -53,11 +53,11 @@ pub trait Work<T: Send, S, Q: Strategy, O: Observer>: Send + Sync + 'static {
     fn init(&self, worker: usize) -> S;
 
     /// Runs `task`.
-    fn run(&self, task: T, active: Active<'_, '_, T, Q, O>, state: &mut S);
+    fn run(&self, task: T, running: RunningWorker<'_, '_, T, Q, O>, state: &mut S);
 
     /// Wakes what the pool's driver has found, as a task of this worker.
-    fn wake(&self, ready: &mut Vec<Waker>, active: Active<'_, '_, T, Q, O>) {
-        let _ = active;
+    fn wake(&self, ready: &mut Vec<Waker>, running: RunningWorker<'_, '_, T, Q, O>) {
+        let _ = running;
         wake_all(ready);
     }
 
@@ -130,11 +130,11 @@ struct Start {
 }
 
 /// The threads of one engine.
-pub struct Crew<S> {
+pub struct ThreadGroup<S> {
     threads: Vec<JoinHandle<Option<S>>>,
 }
 
-impl<S: Send + 'static> Crew<S> {
+impl<S: Send + 'static> ThreadGroup<S> {
     /// Starts threads for the first `threads` workers of `core` and returns when all are ready.
     ///
     /// # Errors
@@ -142,7 +142,7 @@ impl<S: Send + 'static> Crew<S> {
     /// run, and every thread that was started has ended.
     pub(crate) fn start<T, Q, O, W>(
         threads: usize,
-        config: &CrewConfig,
+        config: &ThreadConfig,
         core: &Arc<Core<T, Q, O>>,
         parkers: &Arc<Parkers>,
         work: &Arc<W>,
@@ -163,7 +163,7 @@ impl<S: Send + 'static> Crew<S> {
     /// As [`start`](Self::start).
     pub(crate) fn launch<D: Duty<S>>(
         numbers: Range<usize>,
-        config: &CrewConfig,
+        config: &ThreadConfig,
         engine: usize,
         duty: &Arc<D>,
     ) -> Result<Self, BuildError> {
@@ -175,7 +175,7 @@ impl<S: Send + 'static> Crew<S> {
             ready: Latch::new(numbers.len()),
             failed: Mutex::new(None),
         });
-        let mut crew = Self {
+        let mut thread_group = Self {
             threads: Vec::with_capacity(numbers.len()),
         };
         for (id, name) in numbers.clone().zip(names) {
@@ -184,7 +184,7 @@ impl<S: Send + 'static> Crew<S> {
                 builder = builder.stack_size(bytes);
             }
             match builder.spawn(life(id, start.clone(), config, engine, duty)) {
-                Ok(thread) => crew.threads.push(thread),
+                Ok(thread) => thread_group.threads.push(thread),
                 Err(error) => {
                     start.fail(BuildError::thread(id, error));
                     (id..numbers.end).for_each(|_| start.ready.count_down());
@@ -199,10 +199,10 @@ impl<S: Send + 'static> Crew<S> {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         match failed {
-            None => Ok(crew),
+            None => Ok(thread_group),
             Some(error) => {
                 duty.stop();
-                crew.join();
+                thread_group.join();
                 Err(error)
             }
         }
@@ -220,7 +220,7 @@ impl<S: Send + 'static> Crew<S> {
     /// When `start` fails or panics. The threads that it has found before are sent home.
     pub(crate) fn start_with<T, Q, O, W>(
         workers: Range<usize>,
-        config: &CrewConfig,
+        config: &ThreadConfig,
         core: &Arc<Core<T, Q, O>>,
         parkers: &Arc<Parkers>,
         work: &Arc<W>,
@@ -289,9 +289,9 @@ impl<S: Send + 'static> Crew<S> {
     }
 }
 
-impl<S> fmt::Debug for Crew<S> {
+impl<S> fmt::Debug for ThreadGroup<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Crew")
+        f.debug_struct("ThreadGroup")
             .field("threads", &self.threads.len())
             .finish()
     }
@@ -335,7 +335,7 @@ where
 fn life<S: 'static, D: Duty<S>>(
     id: usize,
     report: Arc<Start>,
-    config: &CrewConfig,
+    config: &ThreadConfig,
     engine: usize,
     duty: &Arc<D>,
 ) -> impl FnOnce() -> Option<S> + Send + use<S, D> {
@@ -393,7 +393,7 @@ where
         let mut ready = Vec::new();
         loop {
             thread::point();
-            match worker.step(|task, active| work.run(task, active, &mut state)) {
+            match worker.step(|task, running| work.run(task, running, &mut state)) {
                 Step::Ran => {
                     if rounds.come_by(&mut worker, parkers) {
                         parkers.poll(&mut ready);
@@ -440,7 +440,7 @@ fn serve<T: Send, S, Q: Strategy, O: Observer>(
     ready: &mut Vec<Waker>,
 ) {
     if !ready.is_empty() {
-        worker.interrupt(thread::yield_now, |active| work.wake(ready, active));
+        worker.interrupt(thread::yield_now, |running| work.wake(ready, running));
     }
 }
 

@@ -19,7 +19,7 @@ fn builder() -> PoolBuilder {
     Pool::builder().workers(1).future_workers(1)
 }
 
-fn kept() -> Pool {
+fn dedicated() -> Pool {
     builder().build().unwrap()
 }
 
@@ -61,7 +61,7 @@ impl Drop for Long {
 #[test]
 fn a_future_is_polled_beside_a_long_task() {
     within(LIMIT, || {
-        let pool = kept();
+        let pool = dedicated();
         let long = Long::on(&pool);
         assert_eq!(pool.spawn_future(async { 1 }).join().unwrap(), 1);
         // Woken from outside.
@@ -95,7 +95,7 @@ fn a_future_is_polled_beside_a_long_task() {
 #[test]
 fn one_that_the_long_task_spawns_or_wakes_does_not_wait_for_it() {
     within(LIMIT, || {
-        let pool = kept();
+        let pool = dedicated();
         let letter = Arc::<Mail>::default();
         let reader = pool.spawn_future({
             let letter = letter.clone();
@@ -115,7 +115,7 @@ fn one_that_the_long_task_spawns_or_wakes_does_not_wait_for_it() {
 #[test]
 fn one_that_is_woken_while_it_is_polled_does_not_come_behind_long_tasks() {
     within(LIMIT, || {
-        let pool = kept();
+        let pool = dedicated();
         let long = Long::on(&pool);
         // Takes the worker that is kept, so that the other one polls what follows.
         let (begun, go) = (Flag::default(), Flag::default());
@@ -211,7 +211,7 @@ fn one_that_is_held_up_holds_up_nobody_else() {
 #[test]
 fn what_a_future_submits_is_left_to_the_others() {
     within(LIMIT, || {
-        let pool = kept();
+        let pool = dedicated();
         let long = Long::on(&pool);
         let (runs, task) = (Flag::default(), Flag::default());
         let asks = pool.spawn_future({
@@ -244,7 +244,7 @@ fn futures_there_may_join_and_block() {
             let (a, b) = filch::join(|| fib(n - 1), || fib(n - 2));
             a + b
         }
-        let pool = kept();
+        let pool = dedicated();
         let futures: Vec<_> = (0..20)
             .map(|n| {
                 pool.spawn_future(async move {
@@ -269,7 +269,7 @@ fn futures_there_may_join_and_block() {
 #[test]
 fn those_that_yield_take_turns_with_the_others() {
     within(LIMIT, || {
-        let pool = kept();
+        let pool = dedicated();
         let long = Long::on(&pool);
         let (end, turns) = (Flag::default(), Arc::new([counter(), counter(), counter()]));
         for at in 0..3 {
@@ -351,7 +351,7 @@ fn no_wake_is_lost() {
 fn the_end_drops_every_future() {
     for seed in 0..50 {
         within(LIMIT, move || {
-            let (pool, counts) = (kept(), Drops::default());
+            let (pool, counts) = (dedicated(), Drops::default());
             let letter = Arc::<Mail>::default();
             for n in 0..20 {
                 let (value, letter) = (counts.value(), letter.clone());
@@ -391,7 +391,7 @@ fn the_end_drops_every_future() {
 #[test]
 fn the_end_does_not_wait_for_a_worker_to_drop_what_is_queued() {
     within(LIMIT, || {
-        let (pool, counts) = (kept(), Drops::default());
+        let (pool, counts) = (dedicated(), Drops::default());
         let long = Long::on(&pool);
         let (polled, go) = (Flag::default(), Flag::default());
         pool.spawn_future({
@@ -541,8 +541,8 @@ fn panics_there_reach_the_handle_or_the_handler() {
         let panics = Told::default();
         let pool = panics.listen(builder()).build().unwrap();
         let long = Long::on(&pool);
-        let kept = pool.spawn_future(async { quiet_panic("told") });
-        assert!(kept.join().unwrap_err().is_panic());
+        let dedicated = pool.spawn_future(async { quiet_panic("told") });
+        assert!(dedicated.join().unwrap_err().is_panic());
         pool.spawn_future(async { quiet_panic("heard") }).detach();
         pool.spawn_future(async {}).join().unwrap();
         until("the handler hears of it", || panics.take() == ["heard"]);
@@ -553,7 +553,7 @@ fn panics_there_reach_the_handle_or_the_handler() {
 #[test]
 fn urgent_tasks_may_run_there_too() {
     within(LIMIT, || {
-        let pool = kept();
+        let pool = dedicated();
         let long = Long::on(&pool);
         let urgent = pool
             .task(|| "run")
@@ -571,7 +571,7 @@ fn urgent_tasks_may_run_there_too() {
 #[test]
 fn the_lists_of_places_add_up() {
     within(LIMIT, || {
-        let pool = kept();
+        let pool = dedicated();
         let long = Long::on(&pool);
         for _ in 0..10 {
             pool.spawn_future(async {}).join().unwrap();

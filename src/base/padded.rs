@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 /// have lines of 128 bytes.
 ///
 /// ```
-/// use filch::ground::padded::Padded;
+/// use filch::base::padded::Padded;
 ///
 /// let cells = [Padded::new(1), Padded::new(2)];
 /// assert!(std::mem::align_of_val(&cells[0]) >= 128);

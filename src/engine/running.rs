@@ -8,16 +8,16 @@ use super::{
     queue::{PerWorker, Queue, STEPS, Strategy},
     worker::{Step, Ticket, Worker},
 };
-use crate::ground::rng::Rng;
+use crate::base::rng::Rng;
 use std::{fmt, time::Duration};
 
 /// A worker in the middle of a task: only then may it spawn, because only then is it counted as busy.
 /// The task counts as finished when this is dropped, by a panic too.
-pub struct Active<'w, 'c, T: Send, Q: Strategy, O: Observer> {
+pub struct RunningWorker<'w, 'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) worker: &'w mut Worker<'c, T, Q, O>,
 }
 
-impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
+impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     /// The worker's own queue, for faces that know better than [`step`](Self::step) what to take
     /// next.
     #[inline(always)]
@@ -51,7 +51,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
 
     /// One move of the worker in the middle of a task that waits for something: as
     /// [`Worker::step_late`]. When the waiting is over, [`settle`](Self::settle).
-    pub fn step(&mut self, run: impl FnOnce(T, Active<'_, 'c, T, Q, O>)) -> Step {
+    pub fn step(&mut self, run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>)) -> Step {
         self.worker.step_late(run)
     }
 
@@ -328,7 +328,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Active<'_, 'c, T, Q, O> {
     }
 }
 
-impl<T: Send, O: Observer> Active<'_, '_, T, PerWorker, O> {
+impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
     /// [`spawn_local`](Self::spawn_local) of a task that comes behind all others in the worker's own queue: until its
     /// turn comes, the worker takes the oldest first.
     ///
@@ -462,7 +462,7 @@ impl<T: Send, O: Observer> Active<'_, '_, T, PerWorker, O> {
     }
 }
 
-impl<T: Send, Q: Strategy, O: Observer> Drop for Active<'_, '_, T, Q, O> {
+impl<T: Send, Q: Strategy, O: Observer> Drop for RunningWorker<'_, '_, T, Q, O> {
     #[inline(always)]
     fn drop(&mut self) {
         self.worker.count -= 1;
@@ -473,9 +473,9 @@ impl<T: Send, Q: Strategy, O: Observer> Drop for Active<'_, '_, T, Q, O> {
     }
 }
 
-impl<T: Send, Q: Strategy, O: Observer> fmt::Debug for Active<'_, '_, T, Q, O> {
+impl<T: Send, Q: Strategy, O: Observer> fmt::Debug for RunningWorker<'_, '_, T, Q, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Active").field(&self.worker).finish()
+        f.debug_tuple("RunningWorker").field(&self.worker).finish()
     }
 }
 
@@ -496,12 +496,12 @@ mod tests {
     }
 
     type TestCore = Core<&'static str, PerWorker, Silent>;
-    type TestActive<'w, 'c> = super::Active<'w, 'c, &'static str, PerWorker, Silent>;
+    type TestActive<'w, 'c> = super::RunningWorker<'w, 'c, &'static str, PerWorker, Silent>;
 
     /// A worker spawns a task quietly beside another worker that sleeps, and does `then`. Says how many wakes each of the
     /// two steps led to.
     fn beside_a_sleeper(then: impl FnOnce(&TestCore, &mut TestActive<'_, '_>)) -> [usize; 2] {
-        let spawn = |active: &mut TestActive<'_, '_>| active.spawn_quietly("next").unwrap();
+        let spawn = |running: &mut TestActive<'_, '_>| running.spawn_quietly("next").unwrap();
         steps_beside_a_sleeper(spawn, then)
     }
 
@@ -516,13 +516,13 @@ mod tests {
         let (mut busy, mut sleeper) = (core.enter(0), core.enter(1));
         core.inject("busy").unwrap();
         let mut told = [0; 2];
-        let step = busy.step(|_, mut active| {
+        let step = busy.step(|_, mut running| {
             while !matches!(sleeper.step(|_, _| ()), Step::Park(_)) {}
             let count = || wakes.swap(0, Relaxed);
             count();
-            first(&mut active);
+            first(&mut running);
             told[0] = count();
-            then(&core, &mut active);
+            then(&core, &mut running);
             told[1] = count();
         });
         assert!(matches!(step, Step::Ran));
@@ -532,59 +532,59 @@ mod tests {
     #[test]
     fn a_quiet_task_is_told_when_something_else_comes_first() {
         assert_eq!(beside_a_sleeper(|_, _| ()), [0, 0], "it is next");
-        let own = beside_a_sleeper(|_, active| {
-            assert_eq!(active.take_own(), Some("next"));
-            active.took();
-            active.settle();
+        let own = beside_a_sleeper(|_, running| {
+            assert_eq!(running.take_own(), Some("next"));
+            running.took();
+            running.settle();
         });
         assert_eq!(own, [0, 0], "it has been taken");
-        let settled = beside_a_sleeper(|_, active| active.settle());
+        let settled = beside_a_sleeper(|_, running| running.settle());
         assert_eq!(settled, [0, 1], "the task that runs goes on");
-        let mail = beside_a_sleeper(|core, active| {
+        let mail = beside_a_sleeper(|core, running| {
             core.send(0, "letter").unwrap();
-            assert_eq!(active.take_mail(), Some("letter"));
-            active.took();
+            assert_eq!(running.take_mail(), Some("letter"));
+            running.took();
         });
         // One for the letter.
         assert_eq!(mail, [0, 2], "mail comes first");
-        let urgent = beside_a_sleeper(|_, active| assert_eq!(active.take_mail(), None));
+        let urgent = beside_a_sleeper(|_, running| assert_eq!(running.take_mail(), None));
         assert_eq!(urgent, [0, 0], "there was no mail");
     }
 
     #[test]
     fn a_quiet_task_is_told_when_one_above_it_is_taken() {
-        let taken = beside_a_sleeper(|_, active| {
-            active.spawn_silently("above").unwrap();
-            assert_eq!(active.take_own(), Some("above"));
-            active.took();
+        let taken = beside_a_sleeper(|_, running| {
+            running.spawn_silently("above").unwrap();
+            assert_eq!(running.take_own(), Some("above"));
+            running.took();
         });
         assert_eq!(taken, [0, 1], "another one runs before it");
-        let back = beside_a_sleeper(|_, active| {
-            active.spawn_silently("above").unwrap();
-            assert_eq!(active.take_own(), Some("above"));
-            active.took_back();
-            active.settle();
+        let back = beside_a_sleeper(|_, running| {
+            running.spawn_silently("above").unwrap();
+            assert_eq!(running.take_own(), Some("above"));
+            running.took_back();
+            running.settle();
         });
         assert_eq!(back, [0, 1], "the task that runs goes on");
     }
 
     #[test]
     fn silent_tasks_are_told_when_the_worker_goes_on_with_something_else() {
-        let spawn = |active: &mut TestActive<'_, '_>| {
-            active.spawn_silently("one").unwrap();
-            active.spawn_silently("two").unwrap();
+        let spawn = |running: &mut TestActive<'_, '_>| {
+            running.spawn_silently("one").unwrap();
+            running.spawn_silently("two").unwrap();
         };
-        let one_left = steps_beside_a_sleeper(spawn, |_, active| {
-            assert_eq!(active.take_own(), Some("two"));
-            active.took();
-            active.settle();
+        let one_left = steps_beside_a_sleeper(spawn, |_, running| {
+            assert_eq!(running.take_own(), Some("two"));
+            running.took();
+            running.settle();
         });
         assert_eq!(one_left, [0, 1]);
-        let none_left = steps_beside_a_sleeper(spawn, |_, active| {
-            while active.take_own().is_some() {
-                active.took();
+        let none_left = steps_beside_a_sleeper(spawn, |_, running| {
+            while running.take_own().is_some() {
+                running.took();
             }
-            active.settle();
+            running.settle();
         });
         assert_eq!(none_left, [0, 0]);
     }
@@ -594,20 +594,20 @@ mod tests {
         let core = TestCore::new(Settings::new(1), &Default::default(), Silent).unwrap();
         let mut worker = core.enter(0);
         core.inject("").unwrap();
-        let _step = worker.step(|_, mut active| {
-            active.spawn_local("below").unwrap();
-            let mark = active.queue().owner().mark();
-            active.serve_above(mark);
+        let _step = worker.step(|_, mut running| {
+            running.spawn_local("below").unwrap();
+            let mark = running.queue().owner().mark();
+            running.serve_above(mark);
             for task in ["a", "b"] {
-                active.spawn_local(task).unwrap();
+                running.spawn_local(task).unwrap();
             }
-            active.spawn_behind("c").unwrap();
-            assert!(active.serves_older());
-            active.serve_above(mark);
-            assert!(!active.serves_older());
+            running.spawn_behind("c").unwrap();
+            assert!(running.serves_older());
+            running.serve_above(mark);
+            assert!(!running.serves_older());
             let mut order = Vec::new();
-            while let Some(task) = active.take_own() {
-                active.took();
+            while let Some(task) = running.take_own() {
+                running.took();
                 order.push(task);
             }
             assert_eq!(order, ["b", "a", "c", "below"]);

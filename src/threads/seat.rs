@@ -1,7 +1,7 @@
 //! The life of a worker, for a thread that somebody else starts.
 
 use super::current::remember;
-use crate::ground::unwind;
+use crate::base::unwind;
 use std::fmt;
 
 /// The life of one worker, in want of a thread: [`run`](Self::run) is to be called on a thread of its own, which

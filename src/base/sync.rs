@@ -31,7 +31,7 @@ pub(crate) use std::hint;
 /// In a rehearsal the others go on while one waits for them.
 #[cfg(all(feature = "simulate", not(filch_loom)))]
 pub(crate) mod hint {
-    pub(crate) use crate::ground::thread::spin as spin_loop;
+    pub(crate) use crate::base::thread::spin as spin_loop;
 }
 
 pub(crate) use atomic::Ordering;

@@ -22,7 +22,7 @@
 //! **The end.** A second bit, which stays. The workers of the pool set it when they go home, and they don't before every job is
 //! done; so there is nothing left to look for.
 
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering},
     thread::{self, Parker},
@@ -36,7 +36,7 @@ const RUNG: u32 = 1;
 const OVER: u32 = 1 << 1;
 
 /// See the module.
-pub(crate) struct Bell {
+pub(crate) struct EventCount {
     /// `RUNG`, `OVER`.
     word: AtomicU32,
     sleepers: Mutex<Sleepers>,
@@ -51,7 +51,7 @@ struct Sleepers {
     in_driver: Option<Arc<Parker>>,
 }
 
-impl Bell {
+impl EventCount {
     pub(crate) fn new() -> Self {
         Self {
             word: AtomicU32::new(0),
@@ -82,7 +82,7 @@ impl Bell {
 
     /// One who has a job, and is about to run it, has looked whether there are more.
     pub(crate) fn pass_on(&self, more: bool) {
-        if more && !broken(Canary::BellPassOn) {
+        if more && !broken(Canary::EventCountPassOn) {
             self.ring();
         }
     }
@@ -144,7 +144,7 @@ impl Bell {
 
     fn sleep(&self) -> bool {
         let mut sleepers = self.lock();
-        let mut blind = broken(Canary::BellLook);
+        let mut blind = broken(Canary::EventCountLook);
         loop {
             if !blind && let Some(rung) = self.take() {
                 return rung;
@@ -163,7 +163,7 @@ impl Bell {
     fn take(&self) -> Option<bool> {
         // Acquire: what was queued before the ring, or before those below it, is seen from now on; pairs with `ring`. A
         // ring that comes later finds the bit gone: it is the same word. Relaxed is the defect.
-        let order = match broken(Canary::BellOrder) {
+        let order = match broken(Canary::EventCountOrder) {
             false => Ordering::Acquire,
             true => Ordering::Relaxed,
         };
@@ -185,11 +185,11 @@ impl Bell {
     }
 }
 
-impl fmt::Debug for Bell {
+impl fmt::Debug for EventCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Relaxed: for people.
         let word = self.word.load(Ordering::Relaxed);
-        f.debug_struct("Bell")
+        f.debug_struct("EventCount")
             .field("rung", &(word & RUNG != 0))
             .field("over", &(word & OVER != 0))
             .finish_non_exhaustive()
@@ -201,12 +201,12 @@ impl fmt::Debug for Bell {
 pub(crate) mod model {
     /// See the bell of the pool.
     #[derive(Debug)]
-    pub struct Bell(super::Bell);
+    pub struct EventCount(super::EventCount);
 
     #[expect(clippy::new_without_default, missing_docs, reason = "a shim for tests")]
-    impl Bell {
+    impl EventCount {
         pub fn new() -> Self {
-            Self(super::Bell::new())
+            Self(super::EventCount::new())
         }
 
         pub fn ring(&self) {

@@ -1,8 +1,8 @@
 //! What can be set about the threads of a crew.
 
 use crate::{
+    base::{error::BuildError, unwind},
     engine::sleep::MAX_WORKERS,
-    ground::{error::BuildError, unwind},
 };
 use std::{fmt, ops::Range, sync::Arc, thread};
 
@@ -32,21 +32,21 @@ impl Hooks {
     }
 }
 
-/// The settings of a crew's threads, as methods of a builder with a field `crew: CrewConfig`.
+/// The settings of a crew's threads, as methods of a builder with a field `crew: ThreadConfig`.
 macro_rules! thread_settings {
     () => {
         /// The names of the threads; `filch-0`, `filch-1` and so on by default. A panic in it, or a
         /// name with a NUL character, makes [`build`](Self::build) fail.
         #[must_use]
         pub fn name(mut self, name: impl Fn(usize) -> String + Send + Sync + 'static) -> Self {
-            self.crew.name = Some(std::sync::Arc::new(name));
+            self.thread_config.name = Some(std::sync::Arc::new(name));
             self
         }
 
         /// The stack of each thread, in bytes.
         #[must_use]
         pub fn stack_size(mut self, bytes: usize) -> Self {
-            self.crew.stack_size = Some(bytes);
+            self.thread_config.stack_size = Some(bytes);
             self
         }
 
@@ -54,14 +54,14 @@ macro_rules! thread_settings {
         /// [`build`](Self::build) fail.
         #[must_use]
         pub fn on_start(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
-            self.crew.hooks.on_start = Some(std::sync::Arc::new(hook));
+            self.thread_config.hooks.on_start = Some(std::sync::Arc::new(hook));
             self
         }
 
         /// Called on each worker's thread after its last task.
         #[must_use]
         pub fn on_exit(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
-            self.crew.hooks.on_exit = Some(std::sync::Arc::new(hook));
+            self.thread_config.hooks.on_exit = Some(std::sync::Arc::new(hook));
             self
         }
     };
@@ -70,14 +70,14 @@ pub(crate) use thread_settings;
 
 /// Names, stacks and hooks of a crew's threads.
 #[derive(Clone, Default)]
-pub struct CrewConfig {
+pub struct ThreadConfig {
     pub(crate) workers: Option<usize>,
     pub(crate) name: Option<Arc<dyn Fn(usize) -> String + Send + Sync>>,
     pub(crate) stack_size: Option<usize>,
     pub(crate) hooks: Hooks,
 }
 
-impl CrewConfig {
+impl ThreadConfig {
     /// How many workers: what the program asked for, else the environment variable, else one for
     /// each core that the process may use.
     pub(crate) fn workers(&self) -> Result<usize, BuildError> {
@@ -130,9 +130,9 @@ fn workers_from(variable: Option<&str>) -> Result<usize, BuildError> {
     }
 }
 
-impl fmt::Debug for CrewConfig {
+impl fmt::Debug for ThreadConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CrewConfig")
+        f.debug_struct("ThreadConfig")
             .field("workers", &self.workers)
             .field("stack_size", &self.stack_size)
             .finish_non_exhaustive()

@@ -27,7 +27,7 @@
 //! next wait in the driver one more look.
 
 use super::{Driver, Thread};
-use crate::ground::{
+use crate::base::{
     canary::{Canary, broken},
     sync::{AtomicU8, Ordering},
 };

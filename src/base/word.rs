@@ -29,7 +29,7 @@ pub(crate) use pointer::Word;
 
 #[cfg(not(any(filch_loom, filch_plain_words, miri, target_family = "wasm")))]
 mod assembly {
-    use crate::ground::sync::{AtomicMaybeUninit, Ordering};
+    use crate::base::sync::{AtomicMaybeUninit, Ordering};
     use std::mem::MaybeUninit;
 
     pub(crate) struct Word(AtomicMaybeUninit<usize>);
@@ -58,7 +58,7 @@ mod assembly {
     not(any(filch_loom, filch_plain_words))
 ))]
 mod locked {
-    use crate::ground::sync::{AtomicBool, Ordering, UnsafeCell, hint};
+    use crate::base::sync::{AtomicBool, Ordering, UnsafeCell, hint};
     use std::mem::MaybeUninit;
 
     pub(crate) struct Word {
@@ -108,7 +108,7 @@ mod locked {
 
 #[cfg(any(filch_loom, filch_plain_words))]
 mod pointer {
-    use crate::ground::sync::{AtomicPtr, Ordering};
+    use crate::base::sync::{AtomicPtr, Ordering};
     use std::{mem::MaybeUninit, ptr};
 
     /// A pointer, so that words that are part of one keep its provenance.
