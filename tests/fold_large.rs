@@ -38,7 +38,7 @@ fn resident() -> usize {
 /// One test at a time: memory is that of the process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Looks at the memory at one node in so many.
+/// ClockSampler at the memory at one node in so many.
 const SELDOM: u64 = 1 << 15;
 
 /// Folds a generated tree in which a node is a number: that of its leaves. Says what it came to, and the most memory that

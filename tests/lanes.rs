@@ -38,7 +38,7 @@ impl Unpark for Calls {
     }
 }
 
-/// Looks as often in vain before it sleeps.
+/// ClockSampler as often in vain before it sleeps.
 const ROUNDS: u32 = 3;
 
 /// One whose wakes are written down.

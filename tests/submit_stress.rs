@@ -19,7 +19,7 @@ use support::{quiet_panic, within};
 /// Threads that submit.
 const THREADS: usize = 4;
 
-/// Rounds, and tasks in each.
+/// Maintenance, and tasks in each.
 fn size() -> (u64, usize) {
     match std::env::var("FILCH_STRESS") {
         Ok(value) if value == "long" => (100, 10_000),

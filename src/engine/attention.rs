@@ -13,7 +13,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// While a worker sleeps or searches, that one finds the task, or asks in turn
     /// (`Worker::after_missed`).
     #[inline]
-    pub(super) fn press(&self) {
+    pub(super) fn request_attention(&self) {
         // Pairs with the fence in `settle_attention` (either this load sees the bit cleared, or that
         // look sees the push) and with the one in `Worker::after_missed`.
         fence_after_rmw();
@@ -32,12 +32,12 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     /// A worker has stopped searching, and may be busy for long now: asks for what came during its
     /// search, after its look there.
-    pub(super) fn press_for_missed(&self) {
-        // Pairs with the fence in `press`: either the push sees that the search has ended, or this look
+    pub(super) fn request_attention_for_missed(&self) {
+        // Pairs with the fence in `request_attention`: either the push sees that the search has ended, or this look
         // sees the push.
         fence_after_rmw();
         if self.needs_attention() {
-            self.press();
+            self.request_attention();
         }
     }
 
@@ -70,7 +70,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
             return;
         }
         self.sleep.lower_attention();
-        // Pairs with the fence in `press`.
+        // Pairs with the fence in `request_attention`.
         fence_after_rmw();
         if self.needs_attention() && !broken(Canary::AttentionLook) {
             self.raise_attention();

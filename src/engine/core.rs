@@ -5,7 +5,7 @@ use super::{
     gate::{Gate, GateState, Verdict},
     injector::Injector,
     lanes::{Flags, Lanes, Level, LowAge},
-    post::Post,
+    mailbox::Mailbox,
     queue::Strategy,
     settings::Settings,
     sleep::Sleep,
@@ -33,7 +33,7 @@ pub struct Core<T: Send, Q: Strategy, O: Observer> {
     pub(super) lanes: Lanes<T>,
     pub(super) low_age: LowAge,
     /// Tasks for one worker.
-    pub(super) posts: Box<[Padded<Post<T>>]>,
+    pub(super) mailboxes: Box<[Padded<Mailbox<T>>]>,
     pub(super) gate: Gate,
     pub(super) sleep: Sleep,
     pub(super) observer: O,
@@ -59,8 +59,8 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
             futures: Injector::bounded(capacity),
             lanes: Lanes::new(capacity),
             low_age: LowAge::default(),
-            posts: (0..settings.workers)
-                .map(|_| Padded::new(Post::new()))
+            mailboxes: (0..settings.workers)
+                .map(|_| Padded::new(Mailbox::new()))
                 .collect(),
             victims: (0..settings.workers).map(|_| OnceLock::new()).collect(),
             gate: Gate::new(),
@@ -206,7 +206,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
             return Err(Refused::closed(task));
         }
         self.put_for(worker, task);
-        self.tell_of_box(OUTSIDE, worker);
+        self.notify_mailbox(OUTSIDE, worker);
         Ok(())
     }
 
@@ -217,7 +217,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         let put = if gone {
             Err(task)
         } else {
-            self.posts[worker].put(self.flags(), task)
+            self.mailboxes[worker].put(self.flags(), task)
         };
         if let Err(task) = put {
             self.injector.push_always([task]);
@@ -226,7 +226,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     /// There is a task for `worker`: wakes it if it sleeps, and else somebody who will take the task if it does
     /// not become free.
-    pub(super) fn tell_of_box(&self, by: usize, worker: usize) {
+    pub(super) fn notify_mailbox(&self, by: usize, worker: usize) {
         if !self.call(by, worker) {
             self.notify_shared(by);
         }
@@ -243,7 +243,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     }
 
     pub(super) fn deliver(&self, worker: usize, task: T) {
-        if let Err(task) = self.posts[worker].push_mail(task) {
+        if let Err(task) = self.mailboxes[worker].push_mail(task) {
             // It has left: then it is anybody's.
             self.injector.push_always([task]);
             self.notify_shared(OUTSIDE);
@@ -328,8 +328,8 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
             tasks.append(&mut self.injector.drain());
             tasks.append(&mut self.futures.drain());
             tasks.append(&mut self.lanes.drain(self.flags()));
-            for post in &self.posts {
-                tasks.append(&mut post.drain(self.flags()));
+            for mailbox in &self.mailboxes {
+                tasks.append(&mut mailbox.drain(self.flags()));
             }
             Q::reset(&self.store, |task| tasks.push(task));
             // Exact when nobody is busy; another thread may be in the middle of a close.
@@ -346,7 +346,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     #[must_use]
     pub fn shared_len(&self) -> usize {
         let boxed = if self.flags().read().boxes() {
-            self.posts.iter().map(|post| post.boxed()).sum()
+            self.mailboxes.iter().map(|mailbox| mailbox.boxed()).sum()
         } else {
             0
         };
@@ -365,19 +365,19 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// }
     /// core.inject_for(0, 6).unwrap();
     /// let mut weeds = vec![];
-    /// core.weed(|task| task % 2 == 0, &mut weeds);
+    /// core.remove_useless(|task| task % 2 == 0, &mut weeds);
     /// weeds.sort();
     /// assert_eq!((weeds, core.shared_len()), (vec![0, 2, 4, 6], 3));
     /// # Ok::<(), filch::BuildError>(())
     /// ```
-    pub fn weed(&self, useless: impl Fn(&T) -> bool, into: &mut Vec<T>) {
+    pub fn remove_useless(&self, useless: impl Fn(&T) -> bool, into: &mut Vec<T>) {
         let before = into.len();
-        self.injector.weed(&useless, into);
-        self.futures.weed(&useless, into);
-        self.lanes.weed(self.flags(), &useless, into);
+        self.injector.remove_useless(&useless, into);
+        self.futures.remove_useless(&useless, into);
+        self.lanes.remove_useless(self.flags(), &useless, into);
         if self.flags().read().boxes() {
-            for post in &self.posts {
-                post.weed(self.flags(), &useless, into);
+            for mailbox in &self.mailboxes {
+                mailbox.remove_useless(self.flags(), &useless, into);
             }
         }
         let taken = into.len() - before;
@@ -418,7 +418,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Whether something urgent waits: what a long task may ask now and then, at the cost of a load.
     #[inline(always)]
     #[must_use]
-    pub fn is_pressed(&self) -> bool {
+    pub fn has_urgent(&self) -> bool {
         self.flags().read().urgent()
     }
 
@@ -463,7 +463,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         if self.sleep.state().wants_wake() && !broken(Canary::PushWake) {
             let _ = self.wake_one(by);
         }
-        self.press();
+        self.request_attention();
     }
 
     /// [`notify_shared`](Self::notify_shared) that prefers to wake `worker`.

@@ -1,6 +1,6 @@
 #![doc = include_str!("injector.md")]
 
-use super::locked::weed;
+use super::locked::remove_useless;
 use crate::base::{
     canary::{Canary, broken},
     error::Refused,
@@ -43,12 +43,12 @@ pub struct Injector<T> {
     /// The shard that the next take tries first.
     next: Padded<AtomicUsize>,
     /// The number of queued tasks, where there is a capacity.
-    room: Option<Padded<Room>>,
+    room: Option<Padded<Admission>>,
     shards: [Shard<T>; SHARDS],
 }
 
 /// The limit of a bounded queue.
-struct Room {
+struct Admission {
     /// Tasks that are queued, or about to be.
     reserved: AtomicUsize,
     capacity: usize,
@@ -114,7 +114,7 @@ impl<T> Injector<T> {
     #[must_use]
     pub fn bounded(capacity: usize) -> Self {
         let room = || {
-            Padded::new(Room {
+            Padded::new(Admission {
                 reserved: AtomicUsize::new(0),
                 capacity,
             })
@@ -357,13 +357,13 @@ impl<T> Injector<T> {
     }
 
     /// Moves the tasks that are `useless` to `into`.
-    pub(super) fn weed(&self, useless: &impl Fn(&T) -> bool, into: &mut Vec<T>) {
+    pub(super) fn remove_useless(&self, useless: &impl Fn(&T) -> bool, into: &mut Vec<T>) {
         for index in indices(self.flags()) {
             let shard = &self.shards[index];
             let (mut tasks, mut incoming) = (shard.outbox.lock(), shard.inbox.lock());
             let before = into.len();
-            weed(&mut tasks, useless, into);
-            weed(&mut incoming.tasks, useless, into);
+            remove_useless(&mut tasks, useless, into);
+            remove_useless(&mut incoming.tasks, useless, into);
             self.note_taken(shard, into.len() - before);
             if tasks.is_empty() && incoming.tasks.is_empty() {
                 self.lower(index, &mut incoming);
@@ -375,7 +375,7 @@ impl<T> Injector<T> {
     #[must_use]
     pub fn drain(&self) -> Vec<T> {
         let mut drained = Vec::new();
-        self.weed(&|_| true, &mut drained);
+        self.remove_useless(&|_| true, &mut drained);
         drained
     }
 

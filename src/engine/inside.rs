@@ -11,11 +11,11 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     #[cold]
     pub(super) fn take_inside(&mut self) -> Option<T> {
         if self.phase != Phase::Active || self.idle {
-            self.choice.turns.put_off();
+            self.selector.turns.put_off();
             return None; // the next step looks, and knows that the worker has run out
         }
         // In the middle of a task, which goes on behind what comes.
-        self.choice.turns.be_modest();
+        self.selector.turns.limit_batch_to_one();
         let (task, source) = self.find_other()?;
         self.start_inside(source);
         Some(task)
@@ -41,12 +41,12 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         Some(task)
     }
 
-    /// [`RunningWorker::take_boxed`].
-    pub(super) fn take_boxed_inside(&mut self) -> Option<T> {
+    /// [`RunningWorker::take_affine`].
+    pub(super) fn take_affine_inside(&mut self) -> Option<T> {
         if self.phase != Phase::Active || self.idle {
             return None; // as above
         }
-        let (task, source) = self.take_own_box(self.core.flags().read())?;
+        let (task, source) = self.take_own_affine(self.core.flags().read())?;
         self.start_inside(source);
         Some(task)
     }
@@ -54,7 +54,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// A task from elsewhere starts in the middle of another.
     pub(super) fn start_inside(&mut self, source: Source) {
         if self.quiet || self.silent {
-            self.speak_up();
+            self.notify_deferred();
         }
         self.count -= 1;
         self.core.observer.event(self.id, Event::Started { source });

@@ -222,7 +222,7 @@ impl Flags {
         self.0.fetch_and(!bit, Ordering::Relaxed);
     }
 
-    /// There are futures that were spawned from outside. A hint: see `Core::press`.
+    /// There are futures that were spawned from outside. A hint: see `Core::request_attention`.
     pub(super) fn raise_spawned(&self) {
         self.raise(SPAWNED);
     }
@@ -323,10 +323,15 @@ impl<T> Lanes<T> {
     }
 
     /// Moves the tasks that are `useless` to `into`.
-    pub(super) fn weed(&self, flags: &Flags, useless: &impl Fn(&T) -> bool, into: &mut Vec<T>) {
+    pub(super) fn remove_useless(
+        &self,
+        flags: &Flags,
+        useless: &impl Fn(&T) -> bool,
+        into: &mut Vec<T>,
+    ) {
         for level in [Level::Critical, Level::High, Level::Low] {
             let emptied = || flags.lower(bit(level));
-            self.lane(level).weed(useless, into, emptied);
+            self.lane(level).remove_useless(useless, into, emptied);
         }
     }
 
@@ -414,7 +419,7 @@ mod tests {
             lanes.push_always(&flags, level, task);
         }
         let mut weeds = Vec::new();
-        lanes.weed(&flags, &|task| task % 2 == 0, &mut weeds);
+        lanes.remove_useless(&flags, &|task| task % 2 == 0, &mut weeds);
         assert_eq!((weeds, lanes.len()), (vec![2, 4], 2));
         assert!(flags.read().has(Level::High) && !flags.read().has(Level::Low));
         assert_eq!(lanes.drain(&flags), [1, 3]);

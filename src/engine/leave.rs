@@ -16,7 +16,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         self.leave_search();
         let core = self.core;
         let mut own = Vec::new();
-        own.append(&mut core.posts[self.id].close(core.flags()));
+        own.append(&mut core.mailboxes[self.id].close(core.flags()));
         self.queue.drain_own(|task| own.push(task));
         let handed_on = own.len();
         if handed_on > 0 && !broken(Canary::LeaveDrop) {

@@ -89,7 +89,7 @@ impl<T> LockedQueue<T> {
     }
 
     /// Moves the tasks that are `useless` to `into`; if none is left, calls `emptied` under the lock.
-    pub(super) fn weed(
+    pub(super) fn remove_useless(
         &self,
         useless: &impl Fn(&T) -> bool,
         into: &mut Vec<T>,
@@ -100,7 +100,7 @@ impl<T> LockedQueue<T> {
         }
         let mut queue = self.lock();
         let before = queue.len();
-        weed(&mut queue, useless, into);
+        remove_useless(&mut queue, useless, into);
         self.note(&queue);
         if before > 0 && queue.is_empty() {
             emptied();
@@ -128,7 +128,11 @@ impl<T> LockedQueue<T> {
 }
 
 /// Moves the tasks that are `useless` to `into`; the others keep their order.
-pub(super) fn weed<T>(queue: &mut VecDeque<T>, useless: &impl Fn(&T) -> bool, into: &mut Vec<T>) {
+pub(super) fn remove_useless<T>(
+    queue: &mut VecDeque<T>,
+    useless: &impl Fn(&T) -> bool,
+    into: &mut Vec<T>,
+) {
     for _ in 0..queue.len() {
         if let Some(task) = queue.pop_front() {
             if useless(&task) {

@@ -41,21 +41,21 @@
 
 mod adopt;
 mod attention;
-mod choice;
+mod batch_wait;
 mod core;
 pub mod deque;
 mod event;
 pub mod gate;
-mod gather;
 mod idle;
 mod injector;
 mod inside;
 pub mod lanes;
 mod leave;
 mod locked;
-mod post;
+mod mailbox;
 pub mod queue;
 mod running;
+mod selector;
 mod settings;
 pub mod sleep;
 mod victims;

@@ -26,7 +26,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     }
 
     /// What runs here is a part of another task, and does not count as one of its own.
-    pub fn is_part(&mut self) {
+    pub fn count_part(&mut self) {
         // Makes up for what dropping `self`, or `took`, subtracts.
         self.worker.count += 1;
     }
@@ -34,7 +34,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     /// Something taken from [`queue`](Self::queue) runs inside of the present task.
     pub fn took(&mut self) {
         if self.worker.quiet {
-            self.worker.start_after_quiet(Source::Local);
+            self.worker.start_after_deferred(Source::Local);
         }
         self.took_back();
     }
@@ -69,26 +69,26 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     }
 
     /// Takes a task that this worker should run, from its box. It runs inside of the present task.
-    pub fn take_boxed(&mut self) -> Option<T> {
-        self.worker.take_boxed_inside()
+    pub fn take_affine(&mut self) -> Option<T> {
+        self.worker.take_affine_inside()
     }
 
     /// Whether there seems to be one.
     #[must_use]
-    pub fn has_boxed(&self) -> bool {
-        self.worker.core.posts[self.worker.id].has_boxed()
+    pub fn has_affine(&self) -> bool {
+        self.worker.core.mailboxes[self.worker.id].has_affine()
     }
 
     /// The next step takes a task from the injector, if there is one.
     pub fn force_injector_poll(&mut self) {
-        self.worker.choice.turns.force();
+        self.worker.selector.turns.force();
     }
 
     /// Takes a task that is for this worker alone. It runs inside of the present task, see [`took`](Self::took).
     pub fn take_mail(&mut self) -> Option<T> {
         let task = self.worker.take_mail()?;
         // It comes before the one that nobody was told of.
-        self.speak_up();
+        self.notify_deferred();
         Some(task)
     }
 
@@ -96,9 +96,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     /// worker's box. It runs inside of the present task.
     #[inline]
     pub fn take_pressing(&mut self) -> Option<T> {
-        let turn = self.worker.choice.turns.tick();
+        let turn = self.worker.selector.turns.tick();
         let raised = self.worker.core.flags().read();
-        if turn || raised.presses() || self.worker.choice.is_turn_of_futures(raised) {
+        if turn || raised.presses() || self.worker.selector.is_turn_of_futures(raised) {
             self.worker.take_inside()
         } else {
             None
@@ -112,8 +112,10 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         let worker = &mut *self.worker;
         worker.behind == 0
             && !worker.core.flags().read().presses()
-            && !worker.choice.is_turn_of_futures(worker.core.flags().read())
-            && worker.choice.turns.tick_unless_due()
+            && !worker
+                .selector
+                .is_turn_of_futures(worker.core.flags().read())
+            && worker.selector.turns.tick_unless_due()
     }
 
     /// The worker is awake again.
@@ -156,12 +158,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         self.worker.notify_with_care();
     }
 
-    /// Tells who may sleep of the tasks that were spawned [quietly](Self::spawn_quietly) or [silently](Self::spawn_silently),
+    /// Tells who may sleep of the tasks that were spawned [quietly](Self::spawn_next) or [silently](Self::spawn_unnotified),
     /// if they may still be there.
     #[inline]
-    pub fn speak_up(&mut self) {
+    pub fn notify_deferred(&mut self) {
         if self.worker.quiet || self.worker.silent {
-            self.worker.speak_up();
+            self.worker.notify_deferred();
         }
     }
 
@@ -169,7 +171,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     /// word may lie there for long now, so others are told.
     pub fn settle(&mut self) {
         self.stop_search();
-        self.speak_up();
+        self.notify_deferred();
     }
 
     /// The worker goes on with a task that it has just taken, whatever it was about to do.
@@ -225,7 +227,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     ///
     /// # Errors
     /// The task, when the queue is full.
-    pub fn spawn_silently(&mut self, task: T) -> Result<(), T> {
+    pub fn spawn_unnotified(&mut self, task: T) -> Result<(), T> {
         let worker = &mut *self.worker;
         worker.queue.push(task)?;
         worker.count += 1;
@@ -265,7 +267,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         worker.count += 1;
         let event = Event::SpawnedFor { worker: owner };
         core.observer.event(worker.id, event);
-        core.tell_of_box(worker.id, owner);
+        core.notify_mailbox(worker.id, owner);
     }
 
     /// Spawns a task into the injector, behind all tasks that this thread has put there before. Tasks from
@@ -337,26 +339,28 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
     #[inline]
     pub fn spawn_behind(&mut self, task: T) -> Result<(), T> {
         self.spawn_local(task)?;
-        self.serve_older();
+        self.take_older_first();
         Ok(())
     }
 
     /// [`spawn_local`](Self::spawn_local) of a task that this worker takes next. If it is alone in the queue nobody is woken
     /// for it: those who look for work see it, and before the worker starts another task, or sleeps, it tells the others.
-    /// Until then the one that runs now keeps it waiting; [`speak_up`](Self::speak_up) ends that.
+    /// Until then the one that runs now keeps it waiting; [`notify_deferred`](Self::notify_deferred) ends that.
     ///
     /// # Errors
     /// The task, when the queue is full.
     #[inline]
-    pub fn spawn_quietly(&mut self, task: T) -> Result<(), T> {
+    pub fn spawn_next(&mut self, task: T) -> Result<(), T> {
         let worker = &mut *self.worker;
         let alone = worker.queue.owner().is_empty();
         // Thieves leave it to this worker as long as it gets on: two tasks that wake each other run faster on one.
-        worker.queue.set_leave_me(if alone { STEPS } else { 0 });
+        worker
+            .queue
+            .set_thief_patience(if alone { STEPS } else { 0 });
         if !alone {
             return self.spawn_local(task);
         }
-        worker.queue.get_on();
+        worker.queue.count_step();
         worker.queue.push(task)?;
         worker.count += 1;
         worker.core.observer.event(worker.id, Event::SpawnedLocal);
@@ -366,13 +370,13 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
 
     /// All tasks that are in the worker's own queue now come before those that will be, the oldest first.
     #[inline]
-    pub fn serve_older(&mut self) {
+    pub fn take_older_first(&mut self) {
         self.worker.behind = self.worker.queue.owner().len();
     }
 
     /// The oldest task of the worker's own queue comes before all others.
     #[inline]
-    pub fn serve_oldest(&mut self) {
+    pub fn take_oldest_next(&mut self) {
         self.worker.behind = 1;
     }
 
@@ -387,14 +391,14 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
     /// Whether some of them are still to come.
     #[inline(always)]
     #[must_use]
-    pub fn serves_older(&self) -> bool {
+    pub fn is_taking_older_first(&self) -> bool {
         self.worker.behind > 0
     }
 
     /// The newest of those that were queued since `mark` goes behind the others, which is all that
-    /// [`serve_older`](Self::serve_older) can mean to a worker that takes nothing from below the mark.
+    /// [`take_older_first`](Self::take_older_first) can mean to a worker that takes nothing from below the mark.
     #[cold]
-    pub fn serve_above(&mut self, mark: Mark) {
+    pub fn rotate_above(&mut self, mark: Mark) {
         self.worker.behind = 0;
         let owner = self.worker.queue.owner();
         let mut taken = Vec::new();
@@ -421,7 +425,7 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
     }
 
     /// Queues a *part* of the present task: something that the task will not finish without. Parts
-    /// are not counted; the worker that runs one calls [`is_part`](Self::is_part). The mark is for
+    /// are not counted; the worker that runs one calls [`count_part`](Self::count_part). The mark is for
     /// [`Owner::retract`](super::Owner::retract). If the push may have to wake a sleeper, or this worker
     /// is asked for attention, the flag is set, and the caller goes on with [`notify`](Self::notify).
     ///
@@ -501,7 +505,7 @@ mod tests {
     /// A worker spawns a task quietly beside another worker that sleeps, and does `then`. Says how many wakes each of the
     /// two steps led to.
     fn beside_a_sleeper(then: impl FnOnce(&TestCore, &mut TestActive<'_, '_>)) -> [usize; 2] {
-        let spawn = |running: &mut TestActive<'_, '_>| running.spawn_quietly("next").unwrap();
+        let spawn = |running: &mut TestActive<'_, '_>| running.spawn_next("next").unwrap();
         steps_beside_a_sleeper(spawn, then)
     }
 
@@ -554,13 +558,13 @@ mod tests {
     #[test]
     fn a_quiet_task_is_told_when_one_above_it_is_taken() {
         let taken = beside_a_sleeper(|_, running| {
-            running.spawn_silently("above").unwrap();
+            running.spawn_unnotified("above").unwrap();
             assert_eq!(running.take_own(), Some("above"));
             running.took();
         });
         assert_eq!(taken, [0, 1], "another one runs before it");
         let back = beside_a_sleeper(|_, running| {
-            running.spawn_silently("above").unwrap();
+            running.spawn_unnotified("above").unwrap();
             assert_eq!(running.take_own(), Some("above"));
             running.took_back();
             running.settle();
@@ -571,8 +575,8 @@ mod tests {
     #[test]
     fn silent_tasks_are_told_when_the_worker_goes_on_with_something_else() {
         let spawn = |running: &mut TestActive<'_, '_>| {
-            running.spawn_silently("one").unwrap();
-            running.spawn_silently("two").unwrap();
+            running.spawn_unnotified("one").unwrap();
+            running.spawn_unnotified("two").unwrap();
         };
         let one_left = steps_beside_a_sleeper(spawn, |_, running| {
             assert_eq!(running.take_own(), Some("two"));
@@ -597,14 +601,14 @@ mod tests {
         let _step = worker.step(|_, mut running| {
             running.spawn_local("below").unwrap();
             let mark = running.queue().owner().mark();
-            running.serve_above(mark);
+            running.rotate_above(mark);
             for task in ["a", "b"] {
                 running.spawn_local(task).unwrap();
             }
             running.spawn_behind("c").unwrap();
-            assert!(running.serves_older());
-            running.serve_above(mark);
-            assert!(!running.serves_older());
+            assert!(running.is_taking_older_first());
+            running.rotate_above(mark);
+            assert!(!running.is_taking_older_first());
             let mut order = Vec::new();
             while let Some(task) = running.take_own() {
                 running.took();

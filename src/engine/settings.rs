@@ -49,7 +49,7 @@ pub struct Settings {
     pub inject_batch: usize,
     /// Every so many tasks a worker looks at the injector first, so that tasks from outside are not
     /// starved by a worker that feeds itself; zero never does. The pool's threads also do so by the clock, since tasks may be
-    /// long ([`Worker::hurry`](super::Worker::hurry)). A prime, as in Go and tokio, so that
+    /// long ([`Worker::force_injector_poll`](super::Worker::force_injector_poll)). A prime, as in Go and tokio, so that
     /// it does not fall in step with the rhythm of a program.
     pub inject_interval: u32,
     /// How often less urgent tasks get a turn.

@@ -1,15 +1,15 @@
 //! One worker, and its one step.
 
 use super::{
-    choice::{Choice, Found, source_of},
+    batch_wait::BatchWait,
     core::Core,
     event::{Event, Observer, Source},
-    gather::Gather,
     idle::{IdleAction, WakeCounter},
     injector::Take,
     lanes::Level,
     queue::{Acquired, Hunt, Queue, Strategy},
     running::RunningWorker,
+    selector::{Found, TaskSelector, source_of},
     victims::Victims,
 };
 use crate::base::{
@@ -72,8 +72,8 @@ enum Search<T> {
     Nothing,
     /// Nothing yet: look again.
     Unfinished,
-    /// As [`Acquired::LeftAlone`].
-    LeftAlone,
+    /// As [`Acquired::Spared`].
+    Spared,
 }
 
 /// A worker: it takes part from [`Core::enter`] until it is dropped.
@@ -86,7 +86,7 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) id: usize,
     /// Tasks spawned minus tasks finished since the last flush; zero while `resting`.
     pub(super) count: i64,
-    pub(super) choice: Choice,
+    pub(super) selector: TaskSelector,
     pub(super) wake: WakeCounter,
     pub(super) phase: Phase,
     /// Not busy in the sense of the gate: everything is flushed.
@@ -101,15 +101,15 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) shuffled: bool,
     /// The newest task of the own queue, which was the only one, is to be run next, and nobody was told of it.
     pub(super) quiet: bool,
-    /// There may be tasks in the own queue that were [spawned silently](RunningWorker::spawn_silently).
+    /// There may be tasks in the own queue that were [spawned silently](RunningWorker::spawn_unnotified).
     pub(super) silent: bool,
     /// It has returned [`IdleAction::Poll`] since it last found a task.
     polled: bool,
-    /// Looks in vain in a row.
+    /// ClockSampler in vain in a row.
     pub(super) rounds: u32,
     /// The number of looks in vain after which the worker sleeps, though the policy would have it go on.
     pub(super) patience: u32,
-    gather: Gather,
+    batch_wait: BatchWait,
     /// Made when it is first needed: a guest that finds work at home never does.
     victims: Option<Victims>,
     pub(super) rng: Rng,
@@ -120,7 +120,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         let settings = &core.settings;
         assert!(id < settings.workers, "no worker {id} in this engine");
         let queue = Q::handle(&core.store, id);
-        core.posts[id].open();
+        core.mailboxes[id].open();
         // Relaxed: a heuristic until the worker leaves.
         core.present.fetch_add(1, Ordering::Relaxed);
         core.sleep.cores().awake(id, core.current_core());
@@ -130,7 +130,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             queue,
             id,
             count: 0,
-            choice: Choice::new(settings.inject_interval, settings.ageing),
+            selector: TaskSelector::new(settings.inject_interval, settings.ageing),
             wake: WakeCounter::new(settings.wake),
             phase: Phase::Active,
             resting: true,
@@ -143,7 +143,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             polled: false,
             rounds: 0,
             patience: u32::MAX,
-            gather: Gather::new(),
+            batch_wait: BatchWait::new(),
             victims: None,
             rng: Rng::for_worker(settings.seed, id),
         }
@@ -179,9 +179,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     #[inline]
     pub fn step_late(&mut self, run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>)) -> Step {
         if self.phase == Phase::Active {
-            let turn = self.choice.turns.tick();
+            let turn = self.selector.turns.tick();
             let raised = self.core.flags().read();
-            if (turn || self.yielded || raised.presses() || self.choice.is_turn_of_futures(raised))
+            if (turn
+                || self.yielded
+                || raised.presses()
+                || self.selector.is_turn_of_futures(raised))
                 && let Some((task, source)) = self.find_other()
             {
                 self.run(task, source, run);
@@ -208,16 +211,16 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
 
     /// A task is started, most likely the one that nobody was told of, which was the oldest of the own queue.
     #[inline]
-    pub(super) fn start_after_quiet(&mut self, source: Source) {
+    pub(super) fn start_after_deferred(&mut self, source: Source) {
         self.quiet = false;
         if source != Source::Local || self.queue.has_own() {
-            self.speak_up();
+            self.notify_deferred();
         }
     }
 
     /// Something else comes before the tasks that nobody was told of.
     #[cold]
-    pub(super) fn speak_up(&mut self) {
+    pub(super) fn notify_deferred(&mut self) {
         self.quiet = false;
         self.silent = false;
         if self.queue.has_own() {
@@ -270,7 +273,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         }
     }
 
-    /// Looks for a task where others have theirs; or says what to do instead.
+    /// ClockSampler for a task where others have theirs; or says what to do instead.
     fn look_around(&mut self) -> Result<(T, Source), Step> {
         match self.phase {
             Phase::Active => {
@@ -299,7 +302,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             Search::Found(task, source) => (task, source),
             Search::Unfinished => return Err(Step::Idle(IdleAction::Spin(1))),
             // They may need help at any time, so no sleep; but somebody else may want the processor.
-            Search::LeftAlone => return Err(Step::Idle(IdleAction::Yield)),
+            Search::Spared => return Err(Step::Idle(IdleAction::Yield)),
             Search::Nothing => {
                 self.rounds = self.rounds.saturating_add(1);
                 let policy = &self.core.settings.idle;
@@ -319,7 +322,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             .ok_or(Step::Idle(IdleAction::Spin(1)))
     }
 
-    /// Looks where a worker that has run out need not search.
+    /// ClockSampler where a worker that has run out need not search.
     fn look_near(&mut self) -> Found<T> {
         let outside = self
             .take_mail()
@@ -330,7 +333,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         let raised = self.core.flags().read();
         // The normal ones have had their turn.
         let pressing = self.take_urgent(raised, self.core.settings.inject_batch);
-        if let found @ Some(_) = pressing.or_else(|| self.take_own_box(raised)) {
+        if let found @ Some(_) = pressing.or_else(|| self.take_own_affine(raised)) {
             return found;
         }
         // A glance at the others without telling anybody: who counts on a searcher counts on those that have
@@ -348,19 +351,19 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
                 }
                 Some((task, source_of(victim)))
             }
-            Acquired::Nothing | Acquired::LeftAlone if raised.has(Level::Low) => self.take_low(),
-            Acquired::Nothing | Acquired::Unfinished | Acquired::LeftAlone => None,
+            Acquired::Nothing | Acquired::Spared if raised.has(Level::Low) => self.take_low(),
+            Acquired::Nothing | Acquired::Unfinished | Acquired::Spared => None,
         }
     }
 
     pub(super) fn take_mail(&mut self) -> Option<T> {
-        self.core.posts[self.id].take_mail()
+        self.core.mailboxes[self.id].take_mail()
     }
 
     /// Whether there are tasks for this worker alone. A driver that parks it must wake it for them.
     #[must_use]
     pub fn has_mail(&self) -> bool {
-        self.core.posts[self.id].has_mail()
+        self.core.mailboxes[self.id].has_mail()
     }
 
     #[inline]
@@ -375,7 +378,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     fn take_injected_batch(&mut self, most: usize) -> Option<T> {
         let injector = &self.core.injector;
         let queued = if most > 1 {
-            self.gather.wait(|| injector.len())
+            self.batch_wait.wait(|| injector.len())
         } else {
             injector.len()
         };
@@ -399,7 +402,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
                 self.note_moved(moved);
                 if !injector.is_empty() {
                     // This worker may be busy for long now, and so may all others.
-                    self.core.press();
+                    self.core.request_attention();
                 }
                 Some(task)
             }
@@ -412,7 +415,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     pub(super) fn take_spawned(&mut self, most: usize) -> Option<(T, usize)> {
         let core = self.core;
         let queued = if most > 1 {
-            self.gather.wait(|| core.futures.len())
+            self.batch_wait.wait(|| core.futures.len())
         } else {
             1
         };
@@ -420,12 +423,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         let queue = &mut self.queue;
         let taken = core.futures.try_take(most, |task| queue.push(task));
         if core.futures.is_empty() && core.flags().lower_spawned() {
-            // Pairs with the fence in `Core::press`: that look at the flag, or this one at the queue.
+            // Pairs with the fence in `Core::request_attention`: that look at the flag, or this one at the queue.
             fence_after_rmw();
         }
         // For what is left, and what has come since the flag was lowered.
         if !core.futures.is_empty() {
-            core.press();
+            core.request_attention();
         }
         match taken {
             Take::Taken(task, moved) => {
@@ -442,11 +445,11 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         }
     }
 
-    /// Looks everywhere but in the boxes of others.
+    /// ClockSampler everywhere but in the boxes of others.
     fn search(&mut self) -> Search<T> {
         let raised = self.core.flags().read();
         let pressing = self.take_urgent(raised, self.core.settings.inject_batch);
-        if let Some((task, source)) = pressing.or_else(|| self.take_own_box(raised)) {
+        if let Some((task, source)) = pressing.or_else(|| self.take_own_affine(raised)) {
             return Search::Found(task, source);
         }
         if let Some(task) = self.take_injected(self.core.settings.inject_batch) {
@@ -456,11 +459,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             Acquired::Task { task, victim, .. } => Search::Found(task, source_of(victim)),
             Acquired::Unfinished => Search::Unfinished,
             // Those who need no help keep nobody from the rest.
-            Acquired::LeftAlone => {
+            Acquired::Spared => {
                 let rest = self.take_low().or_else(|| self.take_left_behind());
-                rest.map_or(Search::LeftAlone, |(task, source)| {
-                    Search::Found(task, source)
-                })
+                rest.map_or(Search::Spared, |(task, source)| Search::Found(task, source))
             }
             Acquired::Nothing => match self.take_low() {
                 Some((task, source)) => Search::Found(task, source),
@@ -527,7 +528,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             let _ = self.become_busy();
         }
         if self.quiet || self.silent && source != Source::Local {
-            self.start_after_quiet(source);
+            self.start_after_deferred(source);
         }
         self.core.observer.event(self.id, Event::Started { source });
         self.wake.pop();

@@ -92,8 +92,8 @@ pub use explain::{Explained, Visit};
 pub use functions::{Fold, Functions, fold};
 pub use memo::{CycleError, Memo};
 pub use strategy::{
-    Adaptive, AtTheEnd, Breadth, Each, EveryKth, EveryPush, Gather, Lazy, OnArrival, OncePerBatch,
-    Plan, Queue, Quiet, Strategy, Tasks, Wake,
+    Adaptive, AtTheEnd, BatchWait, Breadth, Each, EveryKth, EveryPush, Lazy, OnArrival,
+    OncePerBatch, Plan, Queue, Quiet, Strategy, Tasks, Wake,
 };
 
 /// What the model checker gets to see.

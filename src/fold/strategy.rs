@@ -24,7 +24,7 @@ pub trait Strategy: sealed::Strategy {}
 pub trait Queue: sealed::Queue {}
 
 /// When the results of children are taken in: [`OnArrival`] or [`AtTheEnd`]. In the order of the children, always.
-pub trait Gather: sealed::Gather {}
+pub trait BatchWait: sealed::BatchWait {}
 
 /// When a sleeping worker is woken for work that was split off: at [`EveryPush`], [`OncePerBatch`] or [`EveryKth`].
 ///
@@ -124,7 +124,7 @@ mod sealed {
         const SHARED: bool;
     }
 
-    pub trait Gather: Send + Sync + 'static {
+    pub trait BatchWait: Send + Sync + 'static {
         const AT_THE_END: bool;
     }
 
@@ -138,10 +138,10 @@ mod sealed {
     impl Queue for Shared {
         const SHARED: bool = true;
     }
-    impl Gather for OnArrival {
+    impl BatchWait for OnArrival {
         const AT_THE_END: bool = false;
     }
-    impl Gather for AtTheEnd {
+    impl BatchWait for AtTheEnd {
         const AT_THE_END: bool = true;
     }
     impl Wake for EveryPush {
@@ -157,29 +157,29 @@ mod sealed {
 
 impl<S: sealed::Strategy> Strategy for S {}
 impl<Q: sealed::Queue> Queue for Q {}
-impl<G: sealed::Gather> Gather for G {}
+impl<G: sealed::BatchWait> BatchWait for G {}
 impl<W: sealed::Wake> Wake for W {}
 
-impl<G: Gather, W: Wake> lazy::Scheme for Lazy<G, W> {
+impl<G: BatchWait, W: Wake> lazy::Scheme for Lazy<G, W> {
     const AT_THE_END: bool = G::AT_THE_END;
     const WAKE: WakePolicy = W::POLICY;
 }
 
 #[expect(private_interfaces, reason = "as in the trait")]
-impl<G: Gather, W: Wake> sealed::Strategy for Lazy<G, W> {
+impl<G: BatchWait, W: Wake> sealed::Strategy for Lazy<G, W> {
     fn fold<F: Fold>(context: &WorkerContext<'_, '_>, fold: F, root: F::Node) -> F::Result {
         lazy::fold::<F, Self>(context, fold, root)
     }
 }
 
-impl<Q: Queue, G: Gather, W: Wake> each::Scheme for Each<Q, G, W> {
+impl<Q: Queue, G: BatchWait, W: Wake> each::Scheme for Each<Q, G, W> {
     const AT_THE_END: bool = G::AT_THE_END;
     const SHARED: bool = Q::SHARED;
     const WAKE: WakePolicy = W::POLICY;
 }
 
 #[expect(private_interfaces, reason = "as in the trait")]
-impl<Q: Queue, G: Gather, W: Wake> sealed::Strategy for Each<Q, G, W> {
+impl<Q: Queue, G: BatchWait, W: Wake> sealed::Strategy for Each<Q, G, W> {
     fn fold<F: Fold>(context: &WorkerContext<'_, '_>, fold: F, root: F::Node) -> F::Result {
         each::fold::<F, Self>(context, fold, root)
     }

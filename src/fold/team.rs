@@ -69,7 +69,7 @@ impl Team {
             owner: context.worker(),
             list: Arc::default(),
             isolated: context.is_isolated(),
-            alone: context.waits_alone(),
+            alone: context.has_isolated_waits(),
             pending: Pending::new(),
             panic: Mutex::new(None),
             failed: AtomicBool::new(false),

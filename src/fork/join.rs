@@ -218,7 +218,7 @@ fn run_younger(
         context.run(newest);
         // Some that wake themselves want to be behind all others: they would come to the top again and again here. A wait
         // knows how to go on with the oldest.
-        if happened() || context.serves_older() {
+        if happened() || context.is_taking_older_first() {
             return false;
         }
     }

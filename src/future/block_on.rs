@@ -172,7 +172,7 @@ fn drive_on<F: Future>(
             context.yield_to_older();
             // As many as there may be ahead of it, but others are ahead of it again and again.
             let ran = context.help_in_wait(MANNERS);
-            if !context.help_below() && ran == 0 && context.waits_alone() {
+            if !context.help_below() && ran == 0 && context.has_isolated_waits() {
                 // Others may have to run what it waits for.
                 thread::yield_now();
             }

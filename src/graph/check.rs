@@ -23,7 +23,7 @@ const FEWEST: usize = 16;
 
 /// Which tasks are better left to one worker, of so many of which so many are on the longest way. Mere chains need no
 /// such thing, since they have nothing to steal, and neither do those that wait for nobody.
-fn left_alone(tasks: usize, waves: usize) -> Option<Alone> {
+fn spared(tasks: usize, waves: usize) -> Option<Alone> {
     let worth_it = tasks > FEWEST && waves > 1 && 2 * waves <= tasks;
     let at_most = |width| worth_it && tasks <= width * waves;
     if tasks <= NARROW.0 && at_most(NARROW.1) {
@@ -63,7 +63,7 @@ pub(super) fn plan<'env>(mut parts: Parts) -> Result<Plan<'env>, GraphError> {
         sources: sources.into(),
         joins: lined_up.joins,
         // Without joins, strands do not get into each other's way.
-        alone: left_alone(tasks, waves.unwrap_or(most)).filter(|_| lined_up.joins),
+        alone: spared(tasks, waves.unwrap_or(most)).filter(|_| lined_up.joins),
         conditions,
         recorder: None,
         special: special || !needs.is_empty(),

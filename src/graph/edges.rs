@@ -3,7 +3,7 @@
 //! The last successor stands in the record of the task itself, the others, if there are any, in a list that all tasks
 //! share. So from one task of a chain to the next there is one load, and a chain needs no list.
 
-use super::{missing::Missing, node::Node};
+use super::{node::Node, predecessor_count::PredecessorCount};
 use std::ops::Range;
 
 /// A successor, and whether it waits for nobody else.
@@ -107,7 +107,7 @@ impl Sorted {
         self,
         nodes: &mut [Node],
         joins: bool,
-    ) -> (Vec<Edge>, Box<[Missing]>, usize) {
+    ) -> (Vec<Edge>, Box<[PredecessorCount]>, usize) {
         let Self {
             ends,
             successors,
@@ -142,7 +142,7 @@ impl Sorted {
             }
         }
         let counted = if joins { waits_for } else { Vec::new() };
-        let missing = counted.into_iter().map(Missing::new).collect();
+        let missing = counted.into_iter().map(PredecessorCount::new).collect();
         (list, missing, most as usize + 1)
     }
 }

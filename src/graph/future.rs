@@ -2,7 +2,7 @@
 //!
 //! # The protocol
 //!
-//! Where the future is says a [`Nap`]. A wake takes it from asleep to queued, and queues a job that polls it; or notes that it was
+//! Where the future is says a [`FutureState`]. A wake takes it from asleep to queued, and queues a job that polls it; or notes that it was
 //! woken while it is polled. So there is one
 //! poll at a time, and none is missed. The first poll happens in the task's strand. The task is held from before the first
 //! poll until the future is done, or dropped because the run has been stopped; the future itself does not
@@ -15,7 +15,7 @@
 use super::{
     build::{Graph, Task},
     context::Context,
-    nap::Nap,
+    future_state::FutureState,
     node::{Kind, Then},
     remote::{Halt, Remote},
     run::Run,
@@ -39,7 +39,7 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Aligned as a job needs it.
 #[repr(align(8))]
 struct Sleeper {
-    nap: Nap,
+    nap: FutureState,
     /// Gone when it is done.
     work: Mutex<Option<Work>>,
     run: *const Run<'static>,
@@ -112,7 +112,7 @@ fn begin<'env>(
     let work =
         unsafe { mem::transmute::<Pin<Box<dyn Future<Output = ()> + Send + 'env>>, Work>(work) };
     let sleeper = Arc::new(Sleeper {
-        nap: Nap::polled(),
+        nap: FutureState::polled(),
         work: Mutex::new(Some(work)),
         run: ptr::from_ref(cx.run).cast(),
         index: cx.index(),

@@ -388,7 +388,7 @@ impl RunHandle {
                     pool: context.pool(),
                     worker: context.worker(),
                     // A pool of its own, because this one has no place left, has none of its jobs.
-                    alone: context.waits_alone() && ptr::eq(context.pool(), pool),
+                    alone: context.has_isolated_waits() && ptr::eq(context.pool(), pool),
                 };
                 unwind::or_abort(|| context.wait(&join, began));
             });

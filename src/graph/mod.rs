@@ -124,7 +124,7 @@
 //! filch::Pool::global().launch(graph.plan().unwrap());
 //! ```
 
-mod bias;
+mod biased_count;
 mod block;
 mod build;
 mod check;
@@ -134,15 +134,15 @@ mod edges;
 mod error;
 mod flow;
 mod future;
+mod future_state;
 mod handle;
-mod missing;
-mod nap;
 mod node;
 mod options;
 mod order;
 pub mod pipeline;
 mod plain;
 mod plan;
+mod predecessor_count;
 mod remote;
 mod run;
 mod runtime;
@@ -174,10 +174,10 @@ pub use value::{Input, Inputs, Moved, Value};
 #[doc(hidden)]
 pub mod model {
     pub use super::{
-        bias::model::Bias,
+        biased_count::model::BiasedCount,
         block::model::{Block, Claims, Held},
-        missing::model::Missing,
-        nap::model::Nap,
+        future_state::model::FutureState,
         node::model::Node,
+        predecessor_count::model::PredecessorCount,
     };
 }

@@ -35,7 +35,7 @@ impl Drop for Env<'_> {
 }
 
 /// Room for a closure of up to four words, or for the pointer to a larger one.
-pub(super) type Room = MaybeUninit<[usize; 4]>;
+pub(super) type Admission = MaybeUninit<[usize; 4]>;
 
 /// What can be done with a closure whose type is not known any more.
 struct Actions {
@@ -43,12 +43,12 @@ struct Actions {
     ///
     /// # Safety
     /// The room holds the closure, and nobody else uses it meanwhile.
-    call: unsafe fn(*mut Room, &Context<'_, '_, '_>) -> Then,
+    call: unsafe fn(*mut Admission, &Context<'_, '_, '_>) -> Then,
     /// Drops it.
     ///
     /// # Safety
     /// As `call`; afterwards the room holds nothing.
-    drop: unsafe fn(*mut Room),
+    drop: unsafe fn(*mut Admission),
 }
 
 /// What the edges of a task are like.
@@ -98,7 +98,7 @@ pub(super) struct Node {
     /// The closure. Used by whoever runs the task, and the plan sees to it that there is one at a time: in a
     /// graph without conditions a task is released once a run, by the predecessor that is the last one missing; in
     /// others `busy` is asked.
-    room: UnsafeCell<Room>,
+    room: UnsafeCell<Admission>,
     /// Its number, which leads back to the first record.
     index: u32,
     busy: AtomicU8,
@@ -152,11 +152,11 @@ impl Node {
 
     /// Forgets the type of a closure.
     #[inline(always)]
-    fn pack<F>(func: F) -> (&'static Actions, Room)
+    fn pack<F>(func: F) -> (&'static Actions, Admission)
     where
         F: FnMut(&Context<'_, '_, '_>) -> Then + Send,
     {
-        let mut room = Room::uninit();
+        let mut room = Admission::uninit();
         let actions = if fits::<F>() {
             // SAFETY: the closure fits into the room, which is aligned for it.
             unsafe { room.as_mut_ptr().cast::<F>().write(func) };
@@ -257,7 +257,7 @@ static NOTHING: Actions = Actions {
 
 /// Whether an `F` fits into a record.
 const fn fits<F>() -> bool {
-    size_of::<F>() <= size_of::<Room>() && align_of::<F>() <= align_of::<Room>()
+    size_of::<F>() <= size_of::<Admission>() && align_of::<F>() <= align_of::<Admission>()
 }
 
 struct Inline<F>(F);
@@ -270,7 +270,7 @@ impl<F: FnMut(&Context<'_, '_, '_>) -> Then> Inline<F> {
 
     /// # Safety
     /// As the field of `Actions` says.
-    unsafe fn call(room: *mut Room, cx: &Context<'_, '_, '_>) -> Then {
+    unsafe fn call(room: *mut Admission, cx: &Context<'_, '_, '_>) -> Then {
         // SAFETY: the closure is in the room, and the caller's alone.
         let func = unsafe { &mut *room.cast::<F>() };
         func(cx)
@@ -278,7 +278,7 @@ impl<F: FnMut(&Context<'_, '_, '_>) -> Then> Inline<F> {
 
     /// # Safety
     /// As the field of `Actions` says.
-    unsafe fn drop(room: *mut Room) {
+    unsafe fn drop(room: *mut Admission) {
         // SAFETY: as in `call`; once.
         unsafe { ptr::drop_in_place(room.cast::<F>()) };
     }
@@ -294,7 +294,7 @@ impl<F: FnMut(&Context<'_, '_, '_>) -> Then> Boxed<F> {
 
     /// # Safety
     /// As the field of `Actions` says.
-    unsafe fn call(room: *mut Room, cx: &Context<'_, '_, '_>) -> Then {
+    unsafe fn call(room: *mut Admission, cx: &Context<'_, '_, '_>) -> Then {
         // SAFETY: the pointer is in the room.
         let func = unsafe { *room.cast::<*mut F>() };
         // SAFETY: it came from a box, which lives until `drop`, and is the caller's alone.
@@ -304,7 +304,7 @@ impl<F: FnMut(&Context<'_, '_, '_>) -> Then> Boxed<F> {
 
     /// # Safety
     /// As the field of `Actions` says.
-    unsafe fn drop(room: *mut Room) {
+    unsafe fn drop(room: *mut Admission) {
         // SAFETY: the pointer is in the room.
         let func = unsafe { *room.cast::<*mut F>() };
         // SAFETY: it came from a box; once.

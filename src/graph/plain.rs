@@ -12,8 +12,8 @@ use super::{
     block::Firsts,
     context::Context,
     edges::{Edge, Leads},
-    missing::Missing,
     node::{Node, Then},
+    predecessor_count::PredecessorCount,
     run::Run,
 };
 use crate::{
@@ -28,7 +28,7 @@ const MOST_AT_ONCE: u32 = 64;
 #[derive(Clone, Copy)]
 struct Tables<'p> {
     nodes: &'p [Node],
-    missing: &'p [Missing],
+    missing: &'p [PredecessorCount],
     successors: &'p [Edge],
 }
 
@@ -42,7 +42,7 @@ impl<'p> Tables<'p> {
 
     /// In a plan in which some task waits for more than one.
     #[inline(always)]
-    fn missing(self, index: u32) -> &'p Missing {
+    fn missing(self, index: u32) -> &'p PredecessorCount {
         debug_assert!((index as usize) < self.missing.len());
         // SAFETY: as in `node`; there are as many counters as records, if any task waits for more than one.
         unsafe { self.missing.get_unchecked(index as usize) }
@@ -72,7 +72,7 @@ impl Run<'_> {
     #[inline(always)]
     pub(super) fn strands(&self, context: &WorkerContext<'_, '_>, firsts: &impl Firsts) {
         let cx = self.context(context, None);
-        let (goes_on, press) = (self.goes_on(context), context.press());
+        let (goes_on, press) = (self.goes_on(context), context.urgency());
         while let Some(first) = firsts.take() {
             cx.at.set(first);
             // What is taken together is not queued, so it comes before what its strands have queued.
@@ -80,7 +80,7 @@ impl Run<'_> {
             if let Err(payload) = unwind::contain(|| self.follow(&cx)) {
                 self.panicked(cx.index(), payload);
             }
-            if press.is_felt() && !firsts.is_last() && self.should_put_off(context) {
+            if press.is_raised() && !firsts.is_last() && self.should_put_off(context) {
                 self.queue_all(context, firsts.rest());
             }
         }
@@ -97,12 +97,12 @@ impl Run<'_> {
     /// not for those above it.
     #[inline(always)]
     fn goes_on(&self, context: &WorkerContext<'_, '_>) -> bool {
-        let aim = if self.is_owner(context) {
-            context.aims_at(&self.pending)
+        let wait_target = if self.is_owner(context) {
+            context.is_wait_target(&self.pending)
         } else {
             context.is_outermost() && !context.is_guest()
         };
-        aim && !context.waits_alone()
+        wait_target && !context.has_isolated_waits()
     }
 
     #[inline(always)]
@@ -118,7 +118,7 @@ impl Run<'_> {
     #[inline(always)]
     fn follow_by<const JOINS: bool>(&self, cx: &Context<'_, '_, '_>) {
         let (tables, stop, alone) = (self.tables(), self.stop, self.shape.alone.is_some());
-        let (mut index, press) = (cx.at.get(), cx.context.press());
+        let (mut index, press) = (cx.at.get(), cx.context.urgency());
         loop {
             // Relaxed: as in `stopped`.
             if stop.load(Ordering::Relaxed) {
@@ -133,7 +133,7 @@ impl Run<'_> {
             debug_assert_eq!(then, Then::All);
             cx.ran.set(cx.ran.get() + 1);
             if alone {
-                cx.context.get_on();
+                cx.context.count_step();
             }
             let mut next = self.release::<JOINS>(cx, tables, node.leads);
             if next == 0 {
@@ -141,7 +141,7 @@ impl Run<'_> {
                     Some(next) => next,
                     None => return,
                 };
-            } else if press.is_felt() && self.put_off(cx, next) {
+            } else if press.is_raised() && self.put_off(cx, next) {
                 return;
             }
             index = next;
@@ -166,9 +166,9 @@ impl Run<'_> {
         }
         // Whoever joins waits for the end of it, so it must be near.
         let few = leads.others < MOST_AT_ONCE;
-        if few && cx.mine && self.bias.begin() {
+        if few && cx.mine && self.biased.begin() {
             let next = self.release_by(|to| tables.missing(to).arrive_alone(), cx, tables, leads);
-            self.bias.end();
+            self.biased.end();
             return next;
         }
         self.release_by(|to| tables.missing(to).arrive(), cx, tables, leads)

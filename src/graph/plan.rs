@@ -5,9 +5,9 @@ use super::{
     build::{Graph, Parts},
     edges::Edge,
     error::RunError,
-    missing::Missing,
     node::{Env, Node},
     options::RunOptions,
+    predecessor_count::PredecessorCount,
     semaphore::Needs,
     start,
     timeline::Recorder,
@@ -23,7 +23,7 @@ pub struct Plan<'env> {
     pub(super) parts: Parts,
     pub(super) shape: Shape,
     /// One for each record; none if no task waits for more than one other.
-    pub(super) missing: Box<[Missing]>,
+    pub(super) missing: Box<[PredecessorCount]>,
     /// Where workers keep the sources that they have taken from the cursor of a run; empty between
     /// runs.
     pub(super) blocks: Blocks,
@@ -94,7 +94,7 @@ impl Plus for Result<RunReport, RunError> {
 }
 
 impl<'env> Plan<'env> {
-    pub(super) fn new(mut parts: Parts, shape: Shape, missing: Box<[Missing]>) -> Self {
+    pub(super) fn new(mut parts: Parts, shape: Shape, missing: Box<[PredecessorCount]>) -> Self {
         parts.edges = Vec::new();
         memory::shrink(&mut parts.nodes);
         Self {
@@ -262,7 +262,7 @@ impl<'env> Plan<'env> {
     pub(super) fn reset(&mut self) {
         self.parts.nodes.iter_mut().for_each(Node::reset);
         for (missing, node) in self.missing.iter_mut().zip(&self.parts.nodes) {
-            *missing = Missing::new(node.waits_for());
+            *missing = PredecessorCount::new(node.waits_for());
         }
     }
 }

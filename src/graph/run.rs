@@ -32,13 +32,13 @@
 )]
 
 use super::{
-    bias::Bias,
+    biased_count::BiasedCount,
     block::{Blocks, Firsts, Single, Taken},
     context::{Context, Left},
     edges::Edge,
-    missing::Missing,
     node::{Node, Then},
     plan::{Plan, Shape},
+    predecessor_count::PredecessorCount,
     remote::{Aside, NOBODY, Remote},
     start::{self, End},
     tally::Tally,
@@ -83,7 +83,7 @@ pub(super) struct Run<'p> {
     /// The worker that waits, or [`NOBODY`].
     pub(super) owner: usize,
     pub(super) nodes: &'p [Node],
-    pub(super) missing: &'p [Missing],
+    pub(super) missing: &'p [PredecessorCount],
     pub(super) successors: &'p [Edge],
     sources: &'p [u32],
     blocks: &'p Blocks,
@@ -96,7 +96,7 @@ pub(super) struct Run<'p> {
     /// was sent from elsewhere.
     pub(super) alone: bool,
     /// Who touches the counters of the tasks; used where nothing is special.
-    pub(super) bias: Bias,
+    pub(super) biased: BiasedCount,
     cursor: Padded<Cursor>,
     pub(super) pending: Pending,
     /// How many tasks the owner has run, and the others.
@@ -215,7 +215,7 @@ impl<'p> Run<'p> {
             shape: &plan.shape,
             isolated: false,
             alone: false,
-            bias: Bias::new(owner != NOBODY),
+            biased: BiasedCount::new(owner != NOBODY),
             cursor: Padded::new(Cursor {
                 next: AtomicUsize::new(0),
                 few: AtomicUsize::new(1),
@@ -272,7 +272,7 @@ impl Run<'_> {
         // SAFETY: the caller's duty.
         let run = unsafe { &*this };
         if run.shape.joins && !run.special && !run.is_owner(context) {
-            run.bias.join();
+            run.biased.join();
         }
         let call = || {
             if run.isolated {
@@ -525,10 +525,10 @@ impl Run<'_> {
 
     /// Strands of a special plan, which begin with these tasks.
     fn strands_special(&self, context: &WorkerContext<'_, '_>, firsts: &impl Firsts) {
-        let press = context.press();
+        let press = context.urgency();
         while let Some(first) = firsts.take() {
             self.strand_special(context, first, false);
-            if press.is_felt() && !firsts.is_last() && self.should_put_off(context) {
+            if press.is_raised() && !firsts.is_last() && self.should_put_off(context) {
                 return self.queue_all(context, firsts.rest());
             }
         }
@@ -566,7 +566,8 @@ impl Run<'_> {
 
     /// `ALL`: there are semaphores, or a record is kept.
     fn follow_special<const ALL: bool>(&self, cx: &Context<'_, '_, '_>, mut admitted: bool) {
-        let (context, press, conditions) = (cx.context, cx.context.press(), self.shape.conditions);
+        let (context, press, conditions) =
+            (cx.context, cx.context.urgency(), self.shape.conditions);
         let needs = ALL && !self.shape.needs.is_empty();
         let recorder = self.shape.recorder.as_ref().filter(|_| ALL);
         let mut next = Some(cx.at.get());
@@ -615,7 +616,7 @@ impl Run<'_> {
                 Then::Later => None,
             };
             if let Some(index) = next
-                && press.is_felt()
+                && press.is_raised()
                 && self.should_put_off(context)
             {
                 return self.queue(context, index);

@@ -42,7 +42,7 @@ pub(super) fn run(
     let stop = Padded::new(AtomicBool::new(false));
     let mut run = Run::new(context.pool(), context.worker(), plan, &stop);
     run.isolated = context.is_isolated();
-    run.alone = context.may_wait_alone();
+    run.alone = context.may_isolate_waits();
     let began = context.mark();
     let feed = || {
         run.pending.add_here();
@@ -51,7 +51,7 @@ pub(super) fn run(
     };
     let work = || {
         run.nodes[0].lead_to(ptr::from_ref(&run).cast());
-        context.aiming_at(&run.pending, feed);
+        context.with_wait_target(&run.pending, feed);
         if !run.pending.happened() {
             match run.alone {
                 true => context.wait(&run, began),
@@ -61,7 +61,7 @@ pub(super) fn run(
     };
     // The strands point into this frame.
     unwind::or_abort(|| match run.shape.alone {
-        Some(alone) => context.left_alone(alone == Alone::IfTiny, work),
+        Some(alone) => context.spared(alone == Alone::IfTiny, work),
         None => work(),
     });
     if let Some(ran) = run.success() {
@@ -87,7 +87,7 @@ pub(super) fn run_with(
     forget_values(plan, context.pool());
     let mut run = Run::new(context.pool(), context.worker(), plan, &remote.stop);
     run.isolated = context.is_isolated();
-    run.alone = context.waits_alone();
+    run.alone = context.has_isolated_waits();
     run.remote = Some(remote.clone());
     let began = context.mark();
     // As above.

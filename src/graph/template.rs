@@ -4,10 +4,10 @@ use super::{
     build::{Graph, Names, Parts, Task},
     edges::Leads,
     error::GraphError,
-    missing::Missing,
     node::{Kind, Node, Then},
     order::Order,
     plan::{Plan, Shape},
+    predecessor_count::PredecessorCount,
     semaphore::Semaphore,
 };
 use crate::base::sys::memory;
@@ -166,7 +166,7 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
         };
         let missing = counted
             .iter()
-            .map(|&(_, waits_for, _)| Missing::new(waits_for));
+            .map(|&(_, waits_for, _)| PredecessorCount::new(waits_for));
         Plan::new(parts, self.shape.clone(), missing.collect())
     }
 

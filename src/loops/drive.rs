@@ -8,7 +8,7 @@
 //!
 //! Pieces are halved, so frames lie on the stack no deeper than the length has binary digits.
 
-use super::{breath::breathe, over::Settings, pace::Pace, pieces::Pieces};
+use super::{checkpoint::leaf_checkpoint, over::Settings, pace::Pace, pieces::Pieces};
 use crate::{
     base::{
         canary::{Canary, broken},
@@ -254,7 +254,7 @@ impl<'l, 's, K> Shared<'l, 's, K> {
                 if let Some(back) = back {
                     piece = back;
                     // The near half may have been a single block, which has not.
-                    if breathe() {
+                    if leaf_checkpoint() {
                         pace.go_on();
                     }
                     continue;
@@ -271,7 +271,7 @@ impl<'l, 's, K> Shared<'l, 's, K> {
                 break;
             }
             pace.adapt(items);
-            if breathe() {
+            if leaf_checkpoint() {
                 pace.go_on();
             }
         }

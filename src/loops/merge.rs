@@ -18,7 +18,7 @@
     reason = "items that stand in two places, of which one counts"
 )]
 
-use super::{breath::breathe, drive::Alarm};
+use super::{checkpoint::leaf_checkpoint, drive::Alarm};
 use crate::{
     base::{
         canary::{Canary, broken},
@@ -88,7 +88,7 @@ where
     /// Sorts the items of `space`: into the slice if they are halved an even number of times, else into the buffer. When it
     /// is over, they stay in the slice, in any order.
     fn halve(&self, space: Space<T>, halvings: u32) {
-        breathe();
+        leaf_checkpoint();
         if self.is_over() {
             return;
         }
@@ -131,7 +131,7 @@ where
             return;
         }
         if left.len + right.len <= MERGE {
-            breathe();
+            leaf_checkpoint();
             return self.alarmed(|| self.merge_here(left, right, to));
         }
         let (l, r) = self.alarmed(|| self.cut(&left, &right));

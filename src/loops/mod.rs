@@ -64,7 +64,7 @@
 //! ```
 
 mod adapt;
-mod breath;
+mod checkpoint;
 mod chunking;
 mod drive;
 mod error;

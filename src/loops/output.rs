@@ -11,7 +11,7 @@ use super::{
 use std::{marker::PhantomData, mem, ptr};
 
 /// A part of the spare room of a vector.
-pub(super) struct Room<'v, R> {
+pub(super) struct Admission<'v, R> {
     /// The first place. This one and the `len - 1` after it lie in the spare room of a vector that is borrowed for
     /// `'v`, and are this value's alone: `collect` makes one of all the room, `split_at` deals it out. All pointers are
     /// made from the vector's own, so that one from an early part may be used for the parts behind it.
@@ -21,9 +21,9 @@ pub(super) struct Room<'v, R> {
 }
 
 // SAFETY: it is the right to write results to some places, and they may be written by any thread because `R` is `Send`.
-unsafe impl<R: Send> Send for Room<'_, R> {}
+unsafe impl<R: Send> Send for Admission<'_, R> {}
 
-impl<R> Room<'_, R> {
+impl<R> Admission<'_, R> {
     #[inline]
     pub(super) fn split_at(self, index: usize) -> (Self, Self) {
         assert!(index <= self.len, "cut behind the end");
@@ -41,7 +41,7 @@ impl<R> Room<'_, R> {
 /// Items, and room for what is made of them.
 pub(super) struct Into<'v, P, R> {
     pub(super) items: P,
-    pub(super) room: Room<'v, R>,
+    pub(super) room: Admission<'v, R>,
 }
 
 impl<P: Pieces, R: Send> Pieces for Into<'_, P, R> {
@@ -86,7 +86,7 @@ unsafe impl<R: Send> Send for Filled<'_, R> {}
 impl<'v, R> Filled<'v, R> {
     /// None yet; they will begin where `room` does.
     #[inline]
-    pub(super) fn before(room: &Room<'v, R>) -> Self {
+    pub(super) fn before(room: &Admission<'v, R>) -> Self {
         Self {
             start: room.start,
             len: 0,
@@ -96,8 +96,8 @@ impl<'v, R> Filled<'v, R> {
 
     /// Writes results into `room`, which lies right behind those that there are.
     #[inline]
-    pub(super) fn fill(&mut self, room: Room<'v, R>, results: impl Iterator<Item = R>) {
-        let Room { start, len, .. } = room;
+    pub(super) fn fill(&mut self, room: Admission<'v, R>, results: impl Iterator<Item = R>) {
+        let Admission { start, len, .. } = room;
         assert!(ptr::eq(self.end(), start), "a block out of its order");
         for (place, result) in (0..len).zip(results) {
             // SAFETY: within the room.
@@ -183,11 +183,11 @@ pub(super) fn extend_wanted<P: Pieces>(
 /// vector if some are missing.
 pub(super) fn collect<R, X>(
     len: usize,
-    write: impl for<'v> FnOnce(Room<'v, R>) -> (Filled<'v, R>, X),
+    write: impl for<'v> FnOnce(Admission<'v, R>) -> (Filled<'v, R>, X),
 ) -> (Option<Vec<R>>, X) {
     let mut vector = Vec::with_capacity(len);
     let start: *mut R = vector.as_mut_ptr();
-    let (filled, more) = write(Room {
+    let (filled, more) = write(Admission {
         start,
         len,
         vector: PhantomData,

@@ -10,7 +10,7 @@ use crate::base::{
     sync::{AtomicUsize, Ordering},
 };
 
-/// Looks for an item, and tells the others where it has found one.
+/// ClockSampler for an item, and tells the others where it has found one.
 struct Search<F> {
     wanted: F,
     /// Any will do, or the first is wanted.

@@ -23,7 +23,7 @@ const SOON_AHEAD: u8 = 5;
 /// A site of this thread, or null. The lifetimes are erased.
 pub(super) type ContextPointer = *const WorkerContext<'static, 'static>;
 
-/// More stack than there is between [`WorkerContext::may_wait_alone`] and the wait that it is asked for, in
+/// More stack than there is between [`WorkerContext::may_isolate_waits`] and the wait that it is asked for, in
 /// bytes.
 const WAIT_FRAMES: usize = 16 << 10;
 
@@ -56,7 +56,7 @@ pub(crate) struct WorkerContext<'w, 'c> {
     /// The job polls a future, and has not said that this takes long.
     pub(super) in_poll: Cell<bool>,
     /// What the task here waits for, or works on before it waits for it; null if nothing. Only to be compared.
-    pub(super) aim: Cell<*const ()>,
+    pub(super) wait_target: Cell<*const ()>,
     /// There is no other site on this thread.
     pub(super) outermost: bool,
     /// A job of others runs here in the middle of the task, at a checkpoint.
@@ -110,7 +110,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
             began,
             wakes: Cell::new(false),
             in_poll: Cell::new(false),
-            aim: Cell::new(ptr::null()),
+            wait_target: Cell::new(ptr::null()),
             outermost,
             serving: Cell::new(false),
         }
@@ -142,19 +142,19 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
 
     /// Whether somebody should come in between: something urgent waits, or will now that a time has come.
     #[inline(always)]
-    pub(crate) fn is_pressed(&self) -> bool {
+    pub(crate) fn has_urgent(&self) -> bool {
         self.watch_clock();
-        self.pool.core().is_pressed()
+        self.pool.core().has_urgent()
     }
 
-    /// Looks at the clock in passing, for those who wait for a time. They are woken as from outside: nobody knows how long the
+    /// ClockSampler at the clock in passing, for those who wait for a time. They are woken as from outside: nobody knows how long the
     /// task here is, and what wakers do is no part of it.
     #[inline(always)]
     pub(super) fn watch_clock(&self) {
         if self.pool.has_driver() {
-            self.glance_at_driver();
+            self.poll_driver_if_due();
         }
-        if Timer::global().is_waited_for() && Timer::global().glance() {
+        if Timer::global().is_waited_for() && Timer::global().poll_clock() {
             self.wake_due();
         }
     }
@@ -163,7 +163,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     #[cold]
     pub(super) fn wake_due(&self) {
         // Where others are left alone, so are their futures: there may be a lock around this.
-        if !self.waits_alone() {
+        if !self.has_isolated_waits() {
             self.as_outside(|| Timer::global().wake_due());
         }
     }
@@ -257,27 +257,27 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     }
 
     /// This worker will not take that job soon: others may.
-    pub(crate) fn speak_up(&self) {
-        self.running().speak_up();
+    pub(crate) fn notify_deferred(&self) {
+        self.running().notify_deferred();
     }
 
     /// This thread goes to work for another pool in the middle of this task: nobody knows for how long.
     #[cold]
     fn turn_away(&self) {
         self.in_poll.set(false);
-        self.speak_up();
+        self.notify_deferred();
     }
 
     /// The oldest job that this worker has queued comes next.
     #[inline]
-    pub(crate) fn serve_oldest(&self) {
-        self.running().serve_oldest();
+    pub(crate) fn take_oldest_next(&self) {
+        self.running().take_oldest_next();
     }
 
     /// Whether some of them are still to come.
     #[inline(always)]
-    pub(crate) fn serves_older(&self) -> bool {
-        self.running().serves_older()
+    pub(crate) fn is_taking_older_first(&self) -> bool {
+        self.running().is_taking_older_first()
     }
 
     /// Whether all workers of the pool are awake, so that what is queued here may wait for the end of this task.
@@ -286,7 +286,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     }
 
     /// Whether waits here leave alone what others have queued, lanes and boxes included.
-    pub(crate) fn waits_alone(&self) -> bool {
+    pub(crate) fn has_isolated_waits(&self) -> bool {
         self.is_isolated() || !stack::is_ample()
     }
 
@@ -310,7 +310,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         // What thieves have taken is waited for, and a wait serves others by rules of its own.
         let serve = owner.is_retractable(mark)
             && self.pool.core().wants_attention()
-            && !self.waits_alone()
+            && !self.has_isolated_waits()
             && self.is_attention_due();
         let owner = self.running().queue().owner();
         if !serve {
@@ -322,7 +322,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     }
 
     /// The same for waits that are a little further up the stack.
-    pub(crate) fn may_wait_alone(&self) -> bool {
+    pub(crate) fn may_isolate_waits(&self) -> bool {
         self.is_isolated() || !stack::is_ample_with(WAIT_FRAMES)
     }
 
@@ -351,8 +351,8 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     }
 
     /// The job that runs here is a part of a task elsewhere.
-    pub(crate) fn is_part(&self) {
-        self.running().is_part();
+    pub(crate) fn count_part(&self) {
+        self.running().count_part();
     }
 
     /// Takes the newest job of this worker. It is run with [`run`](Self::run), unless it is a part that
@@ -376,7 +376,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     /// Takes the newest job of this worker if what it points to is `wanted`, to go on with it in
     /// place of the one that runs here; not when it is the turn of another. What it points to is
     /// the caller's then. `wanted` is told an address, and must be true only for that of a job
-    /// which the caller has made. Not where waits are [alone](Self::waits_alone).
+    /// which the caller has made. Not where waits are [alone](Self::has_isolated_waits).
     #[inline(always)]
     pub(crate) fn go_on_with(&self, wanted: impl FnOnce(*const ()) -> bool) -> Option<*const ()> {
         debug_assert!(

@@ -142,13 +142,13 @@ impl Duty<()> for Attending {
         };
         // Their places come after those of the guests.
         let place = GUESTS + number - pool.threads;
-        let more = || dedicated.workers > 1 && pool.core.is_pressed();
+        let more = || dedicated.workers > 1 && pool.core.has_urgent();
         let serve = |context: &WorkerContext<'_, '_>| {
             context.serve_urgent(|| dedicated.event_count.pass_on(more()))
         };
         unwind::or_abort(|| {
             dedicated.event_count.attend(
-                || pool.core.is_pressed(),
+                || pool.core.has_urgent(),
                 || pool.at_place(place, serve),
                 || dedicated.wait_in_driver(),
             );
@@ -180,7 +180,7 @@ impl WorkerContext<'_, '_> {
     /// it `took` one.
     fn serve_urgent(&self, took: impl Fn()) {
         // As in `relieve`, with nothing around it.
-        self.aiming_at(self, || {
+        self.with_wait_target(self, || {
             while let Some(job) = self.running().take_urgent() {
                 took();
                 self.nest(job);

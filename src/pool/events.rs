@@ -7,7 +7,7 @@
 use super::{Inner, context::WorkerContext};
 use crate::{
     base::thread,
-    threads::{Looks, wake_all},
+    threads::{ClockSampler, wake_all},
 };
 use std::{
     cell::{Cell, RefCell},
@@ -16,7 +16,7 @@ use std::{
 };
 
 /// After this time, in nanoseconds, a task that comes to a checkpoint polls the driver. As between tasks
-/// (`threads/rounds.rs`).
+/// (`threads/maintenance.rs`).
 const POLL: u64 = 100_000;
 
 /// The most checkpoints between two looks at the clock.
@@ -27,7 +27,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 thread_local! {
     /// When to look at the clock, and when this thread polled last.
-    static GLANCES: Cell<(Looks, u64)> = const { Cell::new((Looks::new(MOST), 0)) };
+    static DRIVER_POLLS: Cell<(ClockSampler, u64)> = const { Cell::new((ClockSampler::new(MOST), 0)) };
 
     /// The wakers of the events that were found in the middle of a task; empty between two polls.
     static READY: RefCell<Vec<Waker>> = const { RefCell::new(Vec::new()) };
@@ -111,26 +111,26 @@ impl WorkerContext<'_, '_> {
 
     /// Polls the driver, if this thread has not for some time. Where others are left alone, so are their
     /// futures: there may be a lock around this.
-    pub(super) fn glance_at_driver(&self) {
-        let due = GLANCES.with(|glances| {
-            let (mut looks, polled) = glances.get();
-            let look = looks.come_by();
-            glances.set((looks, polled));
+    pub(super) fn poll_driver_if_due(&self) {
+        let due = DRIVER_POLLS.with(|polls| {
+            let (mut sampler, polled) = polls.get();
+            let look = sampler.tick();
+            polls.set((sampler, polled));
             look
         });
         if due {
-            self.look_at_driver();
+            self.sample_driver_clock();
         }
     }
 
     #[inline(never)]
-    fn look_at_driver(&self) {
+    fn sample_driver_clock(&self) {
         let now = thread::nanos();
-        let (mut looks, polled) = GLANCES.get();
-        looks.look(now);
+        let (mut sampler, polled) = DRIVER_POLLS.get();
+        sampler.record(now);
         let due = now.saturating_sub(polled) >= POLL;
-        GLANCES.set((looks, if due { now } else { polled }));
-        if due && !self.waits_alone() {
+        DRIVER_POLLS.set((sampler, if due { now } else { polled }));
+        if due && !self.has_isolated_waits() {
             self.poll_driver();
             self.pool().parkers.hand_over();
         }

@@ -13,7 +13,7 @@ use crate::{
         thread, unwind,
     },
     engine::Step,
-    threads::{Rounds, drive, stay},
+    threads::{Maintenance, drive, stay},
 };
 use std::{ptr, sync::Arc};
 
@@ -176,8 +176,8 @@ impl Inner {
         let place = self.place();
         let id = self.threads + place;
         self.parkers.register(id);
-        let (jobs, rounds) = (Jobs(self.clone()), Rounds::in_between());
-        drive(&self.core, id, &self.parkers, &jobs, (), rounds);
+        let (jobs, maintenance) = (Jobs(self.clone()), Maintenance::in_between());
+        drive(&self.core, id, &self.parkers, &jobs, (), maintenance);
         self.guests.give_back(place);
     }
 }

@@ -5,13 +5,13 @@ use crate::{
     base::thread,
     engine::{Core, Mark, PerWorker, Step},
     observe::Counters,
-    threads::{Looks, timer::Timer},
+    threads::{ClockSampler, timer::Timer},
 };
 use std::{cell::Cell, mem};
 
 /// How many jobs one checkpoint serves at most: some tens of microseconds, if they are as short as
 /// futures are meant to be.
-const AT_ONCE: usize = 16;
+const MAX_PER_CHECKPOINT: usize = 16;
 
 /// How deep served jobs nest on one stack: a job that is served at a checkpoint may itself come to a
 /// checkpoint. Without a limit, ten thousand woken futures with a checkpoint each would nest in one
@@ -19,7 +19,7 @@ const AT_ONCE: usize = 16;
 const NESTED: u8 = 4;
 
 /// How long a worker inside of a task sees tasks in the injector before it gives them a turn, in
-/// nanoseconds: as long as between two tasks (`threads::rounds`). Until then a worker that is between two
+/// nanoseconds: as long as between two tasks (`threads::maintenance`). Until then a worker that is between two
 /// tasks may take them, which delays no task that is under way.
 const TURN: u64 = 200_000;
 
@@ -38,7 +38,7 @@ thread_local! {
 /// Decides when the injector has a turn inside of tasks.
 #[derive(Clone, Copy)]
 struct InjectorClock {
-    looks: Looks,
+    sampler: ClockSampler,
     /// When tasks were first seen there, or had their last turn; zero if none were there at the last check.
     since: u64,
     /// A turn is due that has not been taken.
@@ -48,7 +48,7 @@ struct InjectorClock {
 impl InjectorClock {
     const fn new() -> Self {
         Self {
-            looks: Looks::new(CHECKS),
+            sampler: ClockSampler::new(CHECKS),
             since: 0,
             due: false,
         }
@@ -56,9 +56,9 @@ impl InjectorClock {
 
     /// Tasks are in the injector. Whether it is their turn.
     fn check(&mut self) -> bool {
-        if !self.due && (self.since == 0 || self.looks.come_by()) {
+        if !self.due && (self.since == 0 || self.sampler.tick()) {
             let now = thread::nanos().max(1);
-            self.looks.look(now);
+            self.sampler.record(now);
             if self.since == 0 {
                 self.since = now;
             } else if now.saturating_sub(self.since) >= TURN {
@@ -84,14 +84,16 @@ enum Serve {
 }
 
 /// Where to see whether a job should give way.
-pub(crate) struct Press<'a>(&'a Core<Job, PerWorker, Counters>);
+pub(crate) struct Urgency<'a>(&'a Core<Job, PerWorker, Counters>);
 
-impl Press<'_> {
+impl Urgency<'_> {
     /// Whether [`WorkerContext::should_give_way`] is worth a call.
     #[inline(always)]
-    pub(crate) fn is_felt(&self) -> bool {
+    pub(crate) fn is_raised(&self) -> bool {
         let timer = Timer::global();
-        self.0.is_pressed() || self.0.wants_attention() || timer.is_waited_for() && timer.glance()
+        self.0.has_urgent()
+            || self.0.wants_attention()
+            || timer.is_waited_for() && timer.poll_clock()
     }
 }
 
@@ -103,7 +105,7 @@ impl WorkerContext<'_, '_> {
 
     /// Runs at most so many jobs, as long as there are any that this worker may run now; says how many.
     pub(crate) fn help(&self, most: usize) -> usize {
-        if self.waits_alone() {
+        if self.has_isolated_waits() {
             return 0;
         }
         let _aside = task::set_aside();
@@ -118,7 +120,7 @@ impl WorkerContext<'_, '_> {
     /// [`help`](Self::help) by a task that waits for something, and does not get on before the jobs have run that it has
     /// queued: where nothing else is run, those are, and mail.
     pub(crate) fn help_in_wait(&self, most: usize) -> usize {
-        if !self.waits_alone() {
+        if !self.has_isolated_waits() {
             return self.help(most);
         }
         let _aside = task::set_aside();
@@ -139,7 +141,7 @@ impl WorkerContext<'_, '_> {
     pub(crate) fn help_itself(&self) -> bool {
         let job = match self.isolated.get() {
             Some(mark) => self.pop_above(mark),
-            None if self.waits_alone() => self.running().take_mail(),
+            None if self.has_isolated_waits() => self.running().take_mail(),
             None => self.pop().or_else(|| self.running().take_mail()),
         };
         let Some(job) = job else {
@@ -163,10 +165,10 @@ impl WorkerContext<'_, '_> {
         if Timer::global().is_due() {
             self.wake_due();
         }
-        if self.waits_alone() {
+        if self.has_isolated_waits() {
             return false;
         }
-        if self.pool().core().is_pressed() {
+        if self.pool().core().has_urgent() {
             return true;
         }
         self.poll_injector_if_due()
@@ -188,9 +190,9 @@ impl WorkerContext<'_, '_> {
     #[inline(always)]
     pub(crate) fn checkpoint(&self) -> bool {
         if self.poll_is_long() {
-            self.speak_up();
+            self.notify_deferred();
         }
-        self.is_pressed() && self.serve(Serve::Urgent)
+        self.has_urgent() && self.serve(Serve::Urgent)
     }
 
     /// A checkpoint between two leaves of a computation that holds this worker for long: tasks from
@@ -198,7 +200,7 @@ impl WorkerContext<'_, '_> {
     #[inline(always)]
     pub(crate) fn leaf_checkpoint(&self) -> bool {
         if self.poll_is_long() {
-            self.speak_up();
+            self.notify_deferred();
         }
         self.watch_clock();
         self.preempt()
@@ -208,7 +210,7 @@ impl WorkerContext<'_, '_> {
     #[inline(always)]
     pub(crate) fn preempt(&self) -> bool {
         let core = self.pool().core();
-        (core.wants_attention() || core.is_pressed()) && self.preempt_slowly()
+        (core.wants_attention() || core.has_urgent()) && self.preempt_slowly()
     }
 
     #[cold]
@@ -222,7 +224,7 @@ impl WorkerContext<'_, '_> {
     #[cold]
     pub(super) fn is_attention_due(&self) -> bool {
         let core = self.pool().core();
-        if core.is_pressed() || self.running().has_boxed() {
+        if core.has_urgent() || self.running().has_affine() {
             return true;
         }
         let mut clock = INJECTOR.get();
@@ -251,8 +253,8 @@ impl WorkerContext<'_, '_> {
 
     /// For callers that have to ask more often than every few nanoseconds.
     #[inline(always)]
-    pub(crate) fn press(&self) -> Press<'_> {
-        Press(self.pool().core())
+    pub(crate) fn urgency(&self) -> Urgency<'_> {
+        Urgency(self.pool().core())
     }
 
     /// Runs work of others in the middle of the present task; nothing where a wait would run nothing
@@ -272,7 +274,7 @@ impl WorkerContext<'_, '_> {
             }
         }
         let depth = SERVED.get();
-        if self.waits_alone() || depth >= NESTED {
+        if self.has_isolated_waits() || depth >= NESTED {
             return false;
         }
         let _aside = task::set_aside();
@@ -280,15 +282,15 @@ impl WorkerContext<'_, '_> {
         SERVED.set(depth + 1);
         let back = Back(&self.serving, self.serving.replace(true), depth);
         // No wait target of others: jobs that run here do not go on with more of their kind.
-        let served = self.aiming_at(self, || {
-            (0..AT_ONCE)
+        let served = self.with_wait_target(self, || {
+            (0..MAX_PER_CHECKPOINT)
                 .map_while(|_| self.take_served(what))
                 .map(|job| self.nest(job))
                 .count()
         });
         drop(back);
         // The task goes on, for an unknown time.
-        self.speak_up();
+        self.notify_deferred();
         served > 0
     }
 
@@ -300,7 +302,7 @@ impl WorkerContext<'_, '_> {
         if what == Serve::Urgent {
             return None;
         }
-        if let boxed @ Some(_) = running.take_boxed() {
+        if let boxed @ Some(_) = running.take_affine() {
             return boxed;
         }
         (self.take_injectors_turn() && !self.is_guest())
@@ -318,15 +320,15 @@ impl WorkerContext<'_, '_> {
     /// another one that this thread is in the middle of.
     pub(crate) fn skip_time(&self) -> bool {
         let skip = |context: &WorkerContext<'_, '_>| {
-            context.pool().threads() == 0 && context.pool().skip_time(context.waits_alone())
+            context.pool().threads() == 0 && context.pool().skip_time(context.has_isolated_waits())
         };
         skip(self) || self.below().any(skip)
     }
 
     /// Takes the newest job of this worker that was queued since `mark`, or one that came by mail.
     pub(super) fn pop_above(&self, mark: Mark) -> Option<Job> {
-        if self.running().serves_older() {
-            self.running().serve_above(mark);
+        if self.running().is_taking_older_first() {
+            self.running().rotate_above(mark);
             // Jobs that come again and again would keep the mail waiting too.
             if let mail @ Some(_) = self.running().take_mail() {
                 return mail;

@@ -24,11 +24,11 @@ const LOOKS: u32 = 48;
 /// The same where it knows which worker runs what it waits for: about 50 µs.
 const LOOKS_AT_RUNNER: u32 = 192;
 
-/// Looks between two attempts to steal from that worker: each reads a line that the worker writes at every
+/// ClockSampler between two attempts to steal from that worker: each reads a line that the worker writes at every
 /// push and pop.
 const STEAL_EVERY: u32 = 4;
 
-/// Looks between two yields to other threads.
+/// ClockSampler between two yields to other threads.
 const YIELD_EVERY: u32 = 16;
 
 /// The longest time that a wait leaves unrelated work alone, in nanoseconds.
@@ -48,7 +48,7 @@ thread_local! {
 
 /// See the module.
 pub(super) struct Patience {
-    /// Looks so far, and at most.
+    /// ClockSampler so far, and at most.
     looks: u32,
     limit: u32,
     /// When the first phase ended; none before.

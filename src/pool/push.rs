@@ -19,7 +19,7 @@ impl WorkerContext<'_, '_> {
     /// Queues a job behind everything that came to the pool from outside before, so that what is queued on this
     /// worker comes first. Where waits run only what was queued here, it is queued here.
     pub(crate) fn push_last(&self, job: Job) {
-        if self.waits_alone() {
+        if self.has_isolated_waits() {
             self.push(job);
         } else {
             self.running().spawn_global(job);
@@ -39,7 +39,7 @@ impl WorkerContext<'_, '_> {
     /// starts nothing else before.
     #[inline]
     pub(crate) fn push_next(&self, job: Job) {
-        if let Err(job) = self.running().spawn_quietly(job) {
+        if let Err(job) = self.running().spawn_next(job) {
             // As in `push`.
             self.running().spawn_global(job);
         }
@@ -48,7 +48,7 @@ impl WorkerContext<'_, '_> {
     /// Queues a job of a future that the driver has woken. The worker looks for others to help with it
     /// when it has queued all.
     pub(crate) fn push_woken(&self, job: Job) {
-        if let Err(job) = self.running().spawn_silently(job) {
+        if let Err(job) = self.running().spawn_unnotified(job) {
             // As in `push`.
             self.running().spawn_global(job);
         }
@@ -56,7 +56,7 @@ impl WorkerContext<'_, '_> {
 
     /// Queues a job of some level. Where waits run only what was queued here, it is queued here.
     pub(crate) fn push_at(&self, level: Level, job: Job) {
-        let level = if self.waits_alone() {
+        let level = if self.has_isolated_waits() {
             Level::Normal
         } else {
             level
@@ -70,7 +70,7 @@ impl WorkerContext<'_, '_> {
     /// Queues a job that `worker` should run if it is free soon, and else anybody. Where waits run only what was
     /// queued here, it is queued here.
     pub(crate) fn push_for(&self, worker: usize, job: Job) {
-        if self.waits_alone() || worker >= self.pool().threads() {
+        if self.has_isolated_waits() || worker >= self.pool().threads() {
             self.push(job); // a guest would be gone before long
         } else {
             self.running().spawn_for(worker, job);

@@ -124,12 +124,17 @@ impl Inner {
         end: impl Fn(Job),
     ) {
         if self.tasks.counters.staled(place) {
-            self.weed(place, useless, end);
+            self.remove_useless(place, useless, end);
         }
     }
 
     #[cold]
-    fn weed(&self, place: Option<usize>, useless: impl Fn(&Job) -> bool, end: impl Fn(Job)) {
+    fn remove_useless(
+        &self,
+        place: Option<usize>,
+        useless: impl Fn(&Job) -> bool,
+        end: impl Fn(Job),
+    ) {
         let stale = self.tasks.counters.stale();
         if stale < MANY.max(self.core.shared_len() / 2) {
             return;
@@ -140,7 +145,7 @@ impl Inner {
         };
         let mut own = std::mem::take(&mut *weeds);
         drop(weeds);
-        self.core.weed(useless, &mut own);
+        self.core.remove_useless(useless, &mut own);
         self.tasks.counters.met_stale(place, own.len() as u64);
         // Not under a lock: the last reference to a task may drop what is the user's.
         own.drain(..).for_each(end);

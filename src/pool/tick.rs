@@ -78,7 +78,7 @@ impl Inner {
             loop {
                 ran += context.help(most - ran);
                 // Where nothing may run, no time passes either.
-                if ran == most || context.waits_alone() || !self.skip_time(false) {
+                if ran == most || context.has_isolated_waits() || !self.skip_time(false) {
                     return ran;
                 }
             }

@@ -39,7 +39,7 @@ impl WorkerContext<'_, '_> {
     /// What has been queued since `began` belongs to what is waited for. When the task is isolated, or
     /// the stack is no longer ample, nothing else is run, but for mail.
     pub(crate) fn wait(&self, event: &impl Awaited, began: Mark) {
-        self.aiming_at(event, || self.wait_for(event, began));
+        self.with_wait_target(event, || self.wait_for(event, began));
     }
 
     fn wait_for(&self, event: &impl Awaited, began: Mark) {
@@ -52,7 +52,7 @@ impl WorkerContext<'_, '_> {
         while !event.happened() {
             thread::point();
             self.watch_clock();
-            let others = !self.waits_alone();
+            let others = !self.has_isolated_waits();
             iterations = iterations.wrapping_add(1);
             if iterations.is_multiple_of(CHECK_EVERY) {
                 self.pool().core().observe_time(thread::nanos());
@@ -61,10 +61,10 @@ impl WorkerContext<'_, '_> {
                 self.poll_injector_if_due();
             }
             // Futures that wake themselves may never leave the own queue empty.
-            if self.running().serves_older() && self.run_beside(event) {
+            if self.running().is_taking_older_first() && self.run_beside(event) {
                 continue;
             }
-            if others && !self.running().serves_older() && !patience.is_over() {
+            if others && !self.running().is_taking_older_first() && !patience.is_over() {
                 if !self.run_related(event, &patience) {
                     patience.pause(event);
                 }
@@ -147,7 +147,7 @@ impl WorkerContext<'_, '_> {
         // A stolen job leaves the young end above the mark until the next pop.
         let has_own = self.has_queued() && self.running().queue().owner().is_above(self.began());
         // Not at every look: it counts as a step, and other work gets its turn by steps.
-        if (has_own || self.pool().core().is_pressed())
+        if (has_own || self.pool().core().has_urgent())
             && let Some(job) = self.running().take_pressing()
         {
             self.nest(job);
@@ -218,7 +218,7 @@ impl WorkerContext<'_, '_> {
 
     fn sleep_until(&self, event: &impl Awaited) {
         // What it may not run now others should.
-        self.running().speak_up();
+        self.running().notify_deferred();
         let or = || self.is_called();
         // What a task waits for is running already and most often short: when a chain of waits unwinds,
         // each link is set a moment after the one before, and being woken for each would cost a

@@ -11,7 +11,7 @@ use crate::engine::Level;
 pub(super) struct Task(pub(super) u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum TaskStatus {
     Queued,
     Running,
     Done,
@@ -24,7 +24,7 @@ struct Record {
     body: u32,
     /// At which operation of the body it begins.
     begin: u32,
-    fate: Fate,
+    fate: TaskStatus,
     level: Level,
     /// The worker that should run it.
     owner: Option<usize>,
@@ -92,7 +92,7 @@ impl Ledger {
         self.tasks.push(Record {
             body,
             begin,
-            fate: Fate::Queued,
+            fate: TaskStatus::Queued,
             level,
             owner,
             since: u64::MAX,
@@ -110,7 +110,7 @@ impl Ledger {
     /// The call that queues the task is over, and `moves` have begun by now. `None` when it runs already.
     pub(super) fn queued(&mut self, task: Task, moves: u64) -> Option<Label> {
         let record = &mut self.tasks[task.0 as usize];
-        if record.fate != Fate::Queued {
+        if record.fate != TaskStatus::Queued {
             return None;
         }
         record.since = moves;
@@ -130,7 +130,7 @@ impl Ledger {
 
     /// The engine, or the policy for full queues, gave the task back.
     pub(super) fn refuse(&mut self, task: Task) -> Result<(), Violation> {
-        self.change(task, Fate::Queued, Fate::Refused, "refused")?;
+        self.change(task, TaskStatus::Queued, TaskStatus::Refused, "refused")?;
         self.live -= 1;
         self.refused += 1;
         Ok(())
@@ -138,7 +138,7 @@ impl Ledger {
 
     /// `worker` starts the task: its body, and at which operation it begins.
     pub(super) fn start(&mut self, task: Task, worker: usize) -> Result<(u32, u32), Violation> {
-        self.change(task, Fate::Queued, Fate::Running, "run")?;
+        self.change(task, TaskStatus::Queued, TaskStatus::Running, "run")?;
         let record = self.tasks[task.0 as usize];
         let deeds = &mut self.deeds[worker];
         deeds.executed += 1;
@@ -153,14 +153,14 @@ impl Ledger {
     }
 
     pub(super) fn finish(&mut self, task: Task, panicked: bool) -> Result<(), Violation> {
-        self.change(task, Fate::Running, Fate::Done, "finished")?;
+        self.change(task, TaskStatus::Running, TaskStatus::Done, "finished")?;
         self.live -= 1;
         self.panicked += u64::from(panicked);
         Ok(())
     }
 
     pub(super) fn abandon(&mut self, task: Task) -> Result<(), Violation> {
-        self.change(task, Fate::Queued, Fate::Abandoned, "abandoned")?;
+        self.change(task, TaskStatus::Queued, TaskStatus::Abandoned, "abandoned")?;
         self.live -= 1;
         self.abandoned += 1;
         Ok(())
@@ -169,7 +169,7 @@ impl Ledger {
     /// Tasks that are accepted and not done, as a text; some of them when there are many.
     pub(super) fn unfinished(&self) -> String {
         const SHOWN: usize = 8;
-        let open = |r: &Record| matches!(r.fate, Fate::Queued | Fate::Running);
+        let open = |r: &Record| matches!(r.fate, TaskStatus::Queued | TaskStatus::Running);
         let numbers: Vec<_> = (0..self.tasks.len())
             .filter(|&i| open(&self.tasks[i]))
             .take(SHOWN)
@@ -183,7 +183,13 @@ impl Ledger {
         format!("{}{more}", numbers.join(", "))
     }
 
-    fn change(&mut self, task: Task, from: Fate, to: Fate, verb: &str) -> Result<(), Violation> {
+    fn change(
+        &mut self,
+        task: Task,
+        from: TaskStatus,
+        to: TaskStatus,
+        verb: &str,
+    ) -> Result<(), Violation> {
         let Some(record) = self.tasks.get_mut(task.0 as usize) else {
             return Err(Violation::new(
                 Oracle::TaskTwice,
@@ -200,7 +206,7 @@ impl Ledger {
             ));
         }
         record.fate = to;
-        self.unstarted -= u64::from(from == Fate::Queued);
+        self.unstarted -= u64::from(from == TaskStatus::Queued);
         Ok(())
     }
 }

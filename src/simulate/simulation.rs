@@ -202,7 +202,7 @@ fn finish<'c, Q: Strategy>(stage: &Stage<'c, Q>)
 where
     Q::Handle<'c, Task>: Send,
 {
-    struct Missing;
+    struct PredecessorCount;
     let core = stage.core();
     if !core.is_stopped() {
         let mut state = stage.state();
@@ -215,12 +215,14 @@ where
     }
     // Everybody has left. The engine waits for tasks that are counted and not queued yet; nobody will
     // queue any now.
-    let abandoned = unwind::contain(|| core.abandoned(|| unwind::resume(Box::new(Missing))))
-        .map_err(|payload| {
-            if !payload.is::<Missing>() {
-                unwind::resume(payload);
-            }
-        });
+    let abandoned =
+        unwind::contain(|| core.abandoned(|| unwind::resume(Box::new(PredecessorCount)))).map_err(
+            |payload| {
+                if !payload.is::<PredecessorCount>() {
+                    unwind::resume(payload);
+                }
+            },
+        );
     let mut state = stage.state();
     match abandoned {
         Err(()) => {

@@ -2,10 +2,9 @@
 
 use super::{
     FailedTask, TaskHandle, TaskId,
+    admission::Entry,
     cell::{Arrived, Cause, Claim, Hold, Inbox, Link, Ref, Ticket},
-    launch,
-    room::Entry,
-    run, wait,
+    launch, run, wait,
 };
 use crate::base::thread;
 use std::{collections::HashSet, sync::Arc};

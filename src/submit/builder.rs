@@ -1,9 +1,10 @@
 //! A task on its way.
 
 use super::{
-    TaskHandle, launch,
+    TaskHandle,
+    admission::Admission,
+    launch,
     options::{Options, task_options},
-    room::Room,
 };
 use crate::{
     base::error::Refused,
@@ -107,7 +108,7 @@ where
     /// The closure, when the pool takes no more tasks, when it is full and refuses, and when the task's
     /// [place](super::Affinity) does not exist.
     pub fn submit(self) -> Result<TaskHandle<T>, Refused<F>> {
-        self.launch(Room::ByPolicy)
+        self.launch(Admission::ByPolicy)
     }
 
     /// Submits the task if there is room, whatever the pool's policy.
@@ -127,7 +128,7 @@ where
     /// # Errors
     /// The closure, when there is no room, and otherwise as [`submit`](Self::submit).
     pub fn try_submit(self) -> Result<TaskHandle<T>, Refused<F>> {
-        self.launch(Room::Now)
+        self.launch(Admission::Now)
     }
 
     /// Submits the task; waits for room, but no longer than `limit`, whatever the pool's policy. A worker of the
@@ -138,7 +139,7 @@ where
     pub fn submit_timeout(self, limit: Duration) -> Result<TaskHandle<T>, Refused<F>> {
         // A time beyond what the clock can say is no limit.
         let deadline = Instant::now().checked_add(limit);
-        self.launch(Room::Until(deadline))
+        self.launch(Admission::Until(deadline))
     }
 
     /// A future that submits the task as soon as there is room, whatever the pool's policy. It needs no
@@ -165,7 +166,7 @@ where
         }
     }
 
-    fn launch(self, room: Room) -> Result<TaskHandle<T>, Refused<F>> {
+    fn launch(self, room: Admission) -> Result<TaskHandle<T>, Refused<F>> {
         let Self {
             pool,
             func,
@@ -234,7 +235,7 @@ where
         let (func, options) = this.task.take().expect("looked at above");
         let pool = &this.pool;
         Poll::Ready(launch::at_place(pool, |context| {
-            launch::launch(pool, context, func, options, Room::Taken)
+            launch::launch(pool, context, func, options, Admission::Taken)
         }))
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{
     TaskId,
-    about::About,
-    cell::{Cause, Fate},
+    cell::{Cause, TaskStatus},
+    info::TaskInfo,
 };
 use crate::{
     base::unwind::{self, Payload},
@@ -42,11 +42,11 @@ enum Kind {
 }
 
 impl TaskError {
-    pub(super) fn panic(about: &About, payload: Payload) -> Self {
+    pub(super) fn panic(about: &TaskInfo, payload: Payload) -> Self {
         Self::new(about, Kind::Panic(Mutex::new(payload)))
     }
 
-    pub(super) fn cancelled(about: &About, cause: Cause) -> Self {
+    pub(super) fn cancelled(about: &TaskInfo, cause: Cause) -> Self {
         let failed = match cause {
             Cause::Dependency => about.after().and_then(|after| after.failed()).cloned(),
             _ => None,
@@ -55,11 +55,11 @@ impl TaskError {
         Self::new(about, kind)
     }
 
-    pub(super) fn deadlock(about: &About, cycle: Option<Cycle>) -> Self {
+    pub(super) fn deadlock(about: &TaskInfo, cycle: Option<Cycle>) -> Self {
         Self::new(about, Kind::Deadlock(cycle.map(Arc::new)))
     }
 
-    fn new(about: &About, kind: Kind) -> Self {
+    fn new(about: &TaskInfo, kind: Kind) -> Self {
         Self {
             kind,
             id: about.id,
@@ -275,11 +275,11 @@ fn write_task(f: &mut fmt::Formatter<'_>, id: TaskId, name: Option<&str>) -> fmt
 pub struct FailedTask {
     id: TaskId,
     name: Option<Arc<str>>,
-    fate: Fate,
+    fate: TaskStatus,
 }
 
 impl FailedTask {
-    pub(super) fn new(about: &About, fate: Fate) -> Self {
+    pub(super) fn new(about: &TaskInfo, fate: TaskStatus) -> Self {
         Self {
             id: about.id,
             name: about.name().cloned(),
@@ -302,21 +302,21 @@ impl FailedTask {
     /// It panicked. Otherwise it never started.
     #[must_use]
     pub fn is_panic(&self) -> bool {
-        self.fate == Fate::Panicked
+        self.fate == TaskStatus::Panicked
     }
 
     /// It did not start before its deadline.
     #[must_use]
     pub fn is_deadline(&self) -> bool {
-        self.fate == Fate::Expired
+        self.fate == TaskStatus::Expired
     }
 
     fn what(&self) -> &'static str {
         match self.fate {
-            Fate::Panicked => "panicked",
-            Fate::Expired => "did not start before its deadline",
-            Fate::Refused => "was refused or did not start before its pool was shut down",
-            Fate::Fine | Fate::Cancelled | Fate::Followed => "was cancelled",
+            TaskStatus::Panicked => "panicked",
+            TaskStatus::Expired => "did not start before its deadline",
+            TaskStatus::Refused => "was refused or did not start before its pool was shut down",
+            TaskStatus::Fine | TaskStatus::Cancelled | TaskStatus::Followed => "was cancelled",
         }
     }
 }

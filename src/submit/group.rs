@@ -2,10 +2,10 @@
 
 use super::{
     TaskError, TaskHandle, TaskId,
+    admission::Admission,
     cell::Body,
     launch,
     options::{Options, task_options},
-    room::Room,
     subject,
     wait::{Never, Source},
 };
@@ -190,7 +190,7 @@ impl<T: Send + 'static> TaskGroup<T> {
     /// Submits a task into the group, as [`Pool::submit`].
     #[allow(clippy::must_use_candidate, reason = "for its effect")]
     pub fn submit(&mut self, func: impl FnOnce() -> T + Send + 'static) -> TaskId {
-        match self.launch(func, Options::default(), Room::ByPolicy) {
+        match self.launch(func, Options::default(), Admission::ByPolicy) {
             Ok(id) => id,
             // Its error is the group's to report.
             Err(refusal) => {
@@ -365,7 +365,12 @@ impl<T: Send + 'static> TaskGroup<T> {
         id
     }
 
-    fn launch<F>(&mut self, func: F, options: Options, room: Room) -> Result<TaskId, Refused<F>>
+    fn launch<F>(
+        &mut self,
+        func: F,
+        options: Options,
+        room: Admission,
+    ) -> Result<TaskId, Refused<F>>
     where
         F: FnOnce() -> T + Send + 'static,
     {
@@ -414,7 +419,8 @@ where
     /// # Errors
     /// The closure, when it is refused. Then the group has nothing to do with it.
     pub fn submit(self) -> Result<TaskId, Refused<F>> {
-        self.group.launch(self.func, self.options, Room::ByPolicy)
+        self.group
+            .launch(self.func, self.options, Admission::ByPolicy)
     }
 
     /// Submits the task if there is room, as [`Task::try_submit`](super::Task::try_submit).
@@ -422,7 +428,7 @@ where
     /// # Errors
     /// As [`submit`](Self::submit).
     pub fn try_submit(self) -> Result<TaskId, Refused<F>> {
-        self.group.launch(self.func, self.options, Room::Now)
+        self.group.launch(self.func, self.options, Admission::Now)
     }
 
     /// Submits the task when there is room in time, as [`Task::submit_timeout`](super::Task::submit_timeout).
@@ -431,7 +437,7 @@ where
     /// As [`submit`](Self::submit).
     pub fn submit_timeout(self, limit: Duration) -> Result<TaskId, Refused<F>> {
         let deadline = Instant::now().checked_add(limit);
-        let room = Room::Until(deadline);
+        let room = Admission::Until(deadline);
         self.group.launch(self.func, self.options, room)
     }
 }

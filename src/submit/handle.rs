@@ -2,8 +2,8 @@
 
 use super::{
     Priority, TaskError, TaskId,
-    about::{ALONE, About},
     cell::{Cause, Hold, Outcome, Ref},
+    info::{ALONE, TaskInfo},
     launch, run, wait,
 };
 use std::{
@@ -40,7 +40,7 @@ impl<T> TaskHandle<T> {
         self.hold.cell()
     }
 
-    fn about(&self) -> &About {
+    fn about(&self) -> &TaskInfo {
         self.cell().about()
     }
 
@@ -139,7 +139,7 @@ impl<T> TaskHandle<T> {
         self.assert_not_taken();
         // A time beyond what the clock can say is no limit.
         let deadline = Instant::now().checked_add(limit);
-        if self.about().is(ALONE) || wait::waits_alone(&self.hold) {
+        if self.about().is(ALONE) || wait::has_isolated_waits(&self.hold) {
             wait::run_here(&mut self.hold);
             wait::drive_until_done(&mut self.hold, wait::Never, deadline);
         } else {

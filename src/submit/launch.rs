@@ -1,14 +1,14 @@
 //! From a closure to a task in a queue.
 
-pub(super) use super::room::Room;
+pub(super) use super::admission::Admission;
 
 use super::{
     Priority, TaskHandle,
-    about::{ALONE, About, COUNTED, ISOLATED},
+    admission::{self, Entry},
     after,
     cell::{self, Body, Cause, Claim, Fresh, Hold, Ticket},
+    info::{ALONE, COUNTED, ISOLATED, TaskInfo},
     options::Options,
-    room::{self, Entry},
     run,
 };
 use crate::{
@@ -36,7 +36,7 @@ pub(super) fn launch<F, T>(
     context: Option<&WorkerContext<'_, '_>>,
     func: F,
     options: Options,
-    room: Room,
+    room: Admission,
 ) -> Result<TaskHandle<T>, Refused<F>>
 where
     F: Body<T>,
@@ -59,7 +59,7 @@ where
         (COUNTED, entry == Entry::Queue { counted: true }),
     ];
     let now = pool.tasks().counters.now();
-    let about = About::new(pool.number(), now.nanos()).for_worker(worker, flags);
+    let about = TaskInfo::new(pool.number(), now.nanos()).for_worker(worker, flags);
     let (fresh, ticket) = cell::make(func, level, about);
     if options.has_extras() {
         let waits = options.waits();
@@ -101,16 +101,16 @@ fn admit(
     pool: &Inner,
     context: Option<&WorkerContext<'_, '_>>,
     options: &Options,
-    room: Room,
+    room: Admission,
 ) -> Result<(Option<u16>, Entry), Refused<()>> {
     match (options.worker(pool), &pool.tasks().capacity) {
         (Ok(worker), None) => Ok((worker, Entry::Queue { counted: false })),
-        (Ok(worker), Some(_)) => match room::enter(pool, context, room) {
+        (Ok(worker), Some(_)) => match admission::enter(pool, context, room) {
             Entry::Full => Err(Refused::full(())),
             entry => Ok((worker, entry)),
         },
         (Err(refusal), capacity) => {
-            if let (Some(capacity), Room::Taken) = (capacity, room) {
+            if let (Some(capacity), Admission::Taken) = (capacity, room) {
                 capacity.give(1);
             }
             Err(refusal)
@@ -157,7 +157,7 @@ where
         true => Cause::Full,
         false => Cause::Closed,
     };
-    let about = About::new(pool.number(), 0);
+    let about = TaskInfo::new(pool.number(), 0);
     let (fresh, ticket) = cell::make(refusal.into_inner(), Level::Normal, about);
     if let Some(claim) = ticket.claim() {
         let (ended, payload) = claim.refuse(cause);

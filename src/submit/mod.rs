@@ -105,7 +105,7 @@
 //! [`task_latencies`](crate::PoolBuilder::task_latencies), and no limit is counted without
 //! [`task_capacity`](crate::PoolBuilder::task_capacity).
 
-mod about;
+mod admission;
 mod after;
 mod builder;
 #[cfg(feature = "calls")]
@@ -116,30 +116,30 @@ mod dependency;
 mod error;
 mod group;
 mod handle;
+mod info;
 mod launch;
 #[cfg(filch_loom)]
 #[doc(hidden)]
 pub mod model;
 mod options;
-mod room;
 mod run;
 mod subject;
 mod wait;
 
 /// How urgent a task is.
 pub use crate::engine::Level as Priority;
-pub use about::TaskId;
 pub use builder::{SubmitAsync, Task, task};
 pub use current::{TaskInfo, current_task, is_cancelled};
 pub use dependency::{Dependencies, Dependency, submit_after};
 pub use error::{FailedTask, TaskError};
 pub use group::{GroupTask, TaskGroup};
 pub use handle::TaskHandle;
+pub use info::TaskId;
 pub use options::Affinity;
 
 use crate::pool::{Inner, Pool, context::WorkerContext};
+use admission::Admission;
 use options::Options;
-use room::Room;
 
 /// Submits `task` to the pool that the caller works for, else to the global one. The [module](mod@crate::submit) has the
 /// rest.
@@ -201,6 +201,6 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    launch::launch(pool, context, task, options, Room::ByPolicy)
+    launch::launch(pool, context, task, options, Admission::ByPolicy)
         .unwrap_or_else(|refusal| launch::refused(pool, refusal))
 }

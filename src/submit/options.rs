@@ -1,9 +1,9 @@
 //! What can be said about a task before it is submitted.
 
 use super::{
-    about::Extras,
     cell::{After, Link, Ref},
     dependency::Dependencies,
+    info::Extras,
     run,
 };
 use crate::{base::error::Refused, cancel::CancelToken, engine::Level, pool::Inner};

@@ -1,9 +1,9 @@
 //! What happens to a claimed task: it runs, or it is told that it will not.
 
 use super::{
-    about::{COUNTED, ISOLATED},
     after,
     cell::{self, Cancel, Cause, Claim, Ref, Ticket},
+    info::{COUNTED, ISOLATED},
     launch,
 };
 use crate::{

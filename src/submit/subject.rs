@@ -1,8 +1,8 @@
 //! Submitted tasks in the list of waits.
 
 use super::{
-    about::About,
-    cell::{self, After, Fate, Link, Ref},
+    cell::{self, After, Link, Ref, TaskStatus},
+    info::TaskInfo,
 };
 use crate::{
     base::canary::{Canary, broken},
@@ -41,7 +41,7 @@ pub(super) fn current_party() -> Option<Party> {
     cell::with_current(|cell| cell.map(|cell| party(cell.about())))
 }
 
-fn party(about: &About) -> Party {
+fn party(about: &TaskInfo) -> Party {
     Party::task(about.id.get(), about.name().cloned())
 }
 
@@ -79,7 +79,7 @@ impl Awaited {
                     is_joined: false,
                 })
             };
-            if !any_outcome && cell.snapshot().fate() != Some(Fate::Fine) {
+            if !any_outcome && cell.snapshot().fate() != Some(TaskStatus::Fine) {
                 all.push(one(cell.clone()));
             }
             any.push(one(cell));
@@ -91,7 +91,7 @@ impl Awaited {
 impl Subject for MayFail {
     fn needs(&self) -> Needs {
         match self.0.cell.snapshot().fate() {
-            Some(Fate::Fine) => Needs::Never,
+            Some(TaskStatus::Fine) => Needs::Never,
             Some(_) => Needs::Unknown,
             None => self.0.needs(),
         }

@@ -189,18 +189,18 @@ fn begins_soon(cell: &Ref) -> bool {
 /// is queued there is for nobody else (`WorkerContext::push_for`).
 fn may_run(worker: Option<usize>, pool: &Inner, context: Option<&WorkerContext<'_, '_>>) -> bool {
     let here = |context: &WorkerContext<'_, '_>, worker| {
-        context.worker() == worker || context.waits_alone()
+        context.worker() == worker || context.has_isolated_waits()
     };
     worker.is_none_or(|worker| context.is_some_and(|context| here(context, worker)))
         || pool.threads() == 0
 }
 
 /// Whether a wait on this thread would not run the task, although it may be queued here and nobody else there: see
-/// [`WorkerContext::waits_alone`].
-pub(super) fn waits_alone<T>(hold: &Hold<T>) -> bool {
+/// [`WorkerContext::has_isolated_waits`].
+pub(super) fn has_isolated_waits<T>(hold: &Hold<T>) -> bool {
     let number = hold.cell().about().pool;
     run::with_pool(number, |_, context| {
-        context.is_some_and(|context| context.waits_alone())
+        context.is_some_and(|context| context.has_isolated_waits())
     })
 }
 

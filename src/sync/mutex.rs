@@ -120,7 +120,11 @@ impl<T: ?Sized> Mutex<T> {
     #[cold]
     fn wait(&self) -> LockResult<StdGuard<'_, T>> {
         // Others should run what this worker has queued.
-        WorkerContext::with(|context| context.into_iter().for_each(|context| context.speak_up()));
+        WorkerContext::with(|context| {
+            context
+                .into_iter()
+                .for_each(|context| context.notify_deferred())
+        });
         loop {
             let is_free = || !matches!(self.inner.try_lock(), Err(TryLockError::WouldBlock));
             if !thread::wait_until(None, is_free) {

@@ -3,13 +3,13 @@
 //! A [`ThreadGroup`] starts a thread for every worker of an engine, each with a state of its own, and steps
 //! them until the engine sends them home. The faces stand on it; it knows none of them.
 
+mod clock_sampler;
 mod config;
 mod current;
 mod driver;
-mod looks;
+mod maintenance;
 mod parker;
-mod rounds;
-mod seat;
+mod pool_thread;
 pub(crate) mod timer;
 
 pub(crate) use config::thread_settings;
@@ -23,13 +23,13 @@ pub(crate) use driver::SharedDriver;
 pub mod model {
     pub use super::driver::model::DriverLock;
 }
-pub(crate) use looks::Looks;
+pub(crate) use clock_sampler::ClockSampler;
 pub(crate) use parker::Parkers;
-use seat::Life;
-pub use seat::PoolThread;
+use pool_thread::Life;
+pub use pool_thread::PoolThread;
 pub use timer::TimerError;
 
-pub(crate) use rounds::Rounds;
+pub(crate) use maintenance::Maintenance;
 
 use crate::{
     base::{error::BuildError, latch::Latch, thread, unwind},
@@ -112,7 +112,7 @@ where
             &self.parkers,
             &*self.work,
             state,
-            Rounds::new(),
+            Maintenance::new(),
         );
         self.work.end();
         state
@@ -380,7 +380,7 @@ pub(crate) fn drive<T, S, Q, O>(
     parkers: &Parkers,
     work: &impl Work<T, S, Q, O>,
     mut state: S,
-    mut rounds: Rounds,
+    mut maintenance: Maintenance,
 ) -> S
 where
     T: Send,
@@ -395,7 +395,7 @@ where
             thread::point();
             match worker.step(|task, running| work.run(task, running, &mut state)) {
                 Step::Ran => {
-                    if rounds.come_by(&mut worker, parkers) {
+                    if maintenance.after_task(&mut worker, parkers) {
                         parkers.poll(&mut ready);
                         serve(&mut worker, work, &mut ready);
                     }
@@ -422,7 +422,7 @@ where
                     });
                     let slept = thread::nanos().saturating_sub(asleep);
                     worker.resume_after(ticket, Duration::from_nanos(slept));
-                    rounds.restart();
+                    maintenance.restart();
                     serve(&mut worker, work, &mut ready);
                 }
                 Step::Exit => break,

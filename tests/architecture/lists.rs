@@ -42,7 +42,7 @@ pub(super) const UNSAFE_FILES: &[&str] = &[
     "src/submit/cell/mod.rs",
     "src/submit/cell/hold.rs",
     "src/submit/cell/ticket.rs",
-    "src/pool/entered.rs",
+    "src/pool/current_pool.rs",
     "src/pool/residents.rs",
     "src/future/cell/mod.rs",
     "src/future/cell/hold.rs",

@@ -32,7 +32,7 @@ impl Lane {
         })
     }
 
-    fn is_pressed(&self) -> bool {
+    fn has_urgent(&self) -> bool {
         self.flag.load(Ordering::Relaxed) > 0
     }
 
@@ -63,10 +63,10 @@ impl Lane {
     /// A worker that is kept.
     fn attend(&self) {
         self.event_count.attend(
-            || self.is_pressed(),
+            || self.has_urgent(),
             || {
                 while let Some(waits_for) = self.pop() {
-                    self.event_count.pass_on(self.is_pressed());
+                    self.event_count.pass_on(self.has_urgent());
                     self.until_done(waits_for);
                     *self.done.lock().unwrap() += 1;
                     self.told.notify_all();

@@ -4,7 +4,7 @@
 use super::{caught, model};
 use filch::{
     base::canary::Canary,
-    graph::model::{Bias, Block, Missing, Nap, Node},
+    graph::model::{BiasedCount, Block, FutureState, Node, PredecessorCount},
     pool::model::Pending,
 };
 use loom::{
@@ -39,7 +39,7 @@ impl Data {
 /// Two tasks lead to a third one, which leads back to both, once: each may run on either worker.
 struct Diamond {
     work: [Data; 2],
-    last: Missing,
+    last: PredecessorCount,
     sum: Data,
     laps: Data,
 }
@@ -66,7 +66,7 @@ impl Diamond {
 fn diamond() {
     let graph = Arc::new(Diamond {
         work: [Data::default(), Data::default()],
-        last: Missing::new(2),
+        last: PredecessorCount::new(2),
         sum: Data::default(),
         laps: Data::default(),
     });
@@ -98,10 +98,10 @@ fn canary_two_last_predecessors() {
 /// ways, a look or a subtraction.
 fn three(often: bool) {
     let (last, work) = (
-        Arc::new(Missing::new(3)),
+        Arc::new(PredecessorCount::new(3)),
         Arc::new([(); 3].map(|()| Data::default())),
     );
-    let arrive = move |last: &Missing, work: &[Data; 3], number: usize| {
+    let arrive = move |last: &PredecessorCount, work: &[Data; 3], number: usize| {
         work[number].add(1);
         let released = if often {
             last.arrive_often()
@@ -211,7 +211,7 @@ fn canary_run_in_the_heap_that_does_not_end() {
 
 /// A future that is ready when two events have happened, each of which wakes it.
 struct Sleeper {
-    nap: Nap,
+    nap: FutureState,
     events: AtomicUsize,
     polls: Data,
     done: AtomicUsize,
@@ -245,7 +245,7 @@ impl Sleeper {
 
 fn future() {
     let sleeper = Arc::new(Sleeper {
-        nap: Nap::polled(),
+        nap: FutureState::polled(),
         events: AtomicUsize::new(0),
         polls: Data::default(),
         done: AtomicUsize::new(0),
@@ -273,8 +273,8 @@ fn canary_future_that_misses_a_wake() {
 
 /// Three tasks lead to a fourth one. The owner of the run does two of them, another worker the third, at any time.
 struct Shared {
-    bias: Bias,
-    last: Missing,
+    bias: BiasedCount,
+    last: PredecessorCount,
     work: [Data; 2],
     released: AtomicUsize,
 }
@@ -309,8 +309,8 @@ impl Shared {
 
 fn joined() {
     let shared = Arc::new(Shared {
-        bias: Bias::new(),
-        last: Missing::new(3),
+        bias: BiasedCount::new(),
+        last: PredecessorCount::new(3),
         work: Default::default(),
         released: AtomicUsize::new(0),
     });

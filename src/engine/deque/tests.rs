@@ -129,7 +129,7 @@ fn the_owner_opens_for_a_thief_that_has_knocked() {
     assert_eq!(owner.pop(), Some(2 + CALM_AFTER));
     assert!(front().is_open(), "{:?}", front());
     assert_eq!(deque.steal(), Steal::Taken(0));
-    // So it does with its last task; and it is in no hurry to calm down.
+    // So it does with its last task; and it is in no force_injector_poll to calm down.
     while owner.pop().is_some() {}
     assert!(front().is_quiet(), "{:?}", front());
     owner.push(7).unwrap();

@@ -170,7 +170,7 @@ pub enum Acquired<T> {
     /// Nothing yet: a race was lost, or not everybody was visited. Look again.
     Unfinished,
     /// Nothing but tasks of workers that asked to be left alone, and get on.
-    LeftAlone,
+    Spared,
 }
 
 /// One look around for tasks: whom to visit, and how long.

@@ -224,12 +224,12 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
             .swap(one_by_one, Ordering::Relaxed)
     }
 
-    /// Asks thieves to leave this worker's tasks to it as long as it [gets on](Self::get_on) with them, by so many steps
+    /// Asks thieves to leave this worker's tasks to it as long as it [gets on](Self::count_step) with them, by so many steps
     /// while one looks, which takes some microseconds: where tasks are tiny and few at a time, they are done sooner than
     /// stolen. If the worker makes fewer, or has not become very fast after many looks, the thief takes what it finds
     /// and takes back the wish. What was queued before is for everybody, so the wish counts only if there is nothing. 0 is
     /// no wish. Returns what was set before.
-    pub fn set_leave_me(&mut self, steps: u32) -> u32 {
+    pub fn set_thief_patience(&mut self, steps: u32) -> u32 {
         let alone = self.store.deques[self.worker].is_empty();
         let leave_me = if alone { steps } else { 0 };
         let wish = &self.store.wishes[self.worker].leave_me;
@@ -240,9 +240,9 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
         before
     }
 
-    /// One step more, for [`set_leave_me`](Self::set_leave_me).
+    /// One step more, for [`set_thief_patience`](Self::set_thief_patience).
     #[inline(always)]
-    pub fn get_on(&mut self) {
+    pub fn count_step(&mut self) {
         let steps = &self.store.wishes[self.worker].steps;
         // Relaxed, here and below: only this worker writes it, and it is only compared with itself.
         let next = steps.load(Ordering::Relaxed).wrapping_add(1);
@@ -257,10 +257,10 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
             self.looks = (victim, 0);
         }
         self.looks.1 += 1;
-        // Relaxed: as in `get_on`.
+        // Relaxed: as in `count_step`.
         let before = wishes.steps.load(Ordering::Relaxed);
         (0..LOOK).for_each(|_| hint::spin_loop());
-        // Relaxed: as in `get_on`.
+        // Relaxed: as in `count_step`.
         let steps = wishes.steps.load(Ordering::Relaxed).wrapping_sub(before);
         // Relaxed: a wish.
         if steps >= enough_steps(wishes.leave_me.load(Ordering::Relaxed), self.looks.1) {
@@ -353,7 +353,7 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
     }
 
     fn try_acquire(&mut self, hunt: &mut Hunt<'_>) -> Acquired<T> {
-        let (mut hesitated, mut looked, mut left_alone) = (false, false, false);
+        let (mut hesitated, mut looked, mut spared) = (false, false, false);
         while let Some(victim) = hunt.next_victim() {
             let (word, bit) = self.store.hint(victim);
             // Relaxed: a hint.
@@ -372,7 +372,7 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
                 }
                 // One such look a hunt: there are other things to look for.
                 if std::mem::replace(&mut looked, true) || self.gets_on(victim) {
-                    left_alone = true;
+                    spared = true;
                     continue;
                 }
             }
@@ -413,8 +413,8 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
         }
         if hesitated {
             Acquired::Unfinished
-        } else if left_alone {
-            Acquired::LeftAlone
+        } else if spared {
+            Acquired::Spared
         } else {
             Acquired::Nothing
         }
@@ -468,7 +468,7 @@ mod tests {
 
     /// Three tasks of a worker that asks to be left alone after the first `before` of them, and goes on with `steps`; says
     /// how many hunts it took to steal one.
-    fn left_alone(
+    fn spared(
         before: usize,
         steps: impl FnOnce(&mut PerWorkerQueue<'_, usize>, &AtomicBool),
     ) -> u32 {
@@ -476,7 +476,7 @@ mod tests {
         let (mut owner, mut thief) = (PerWorker::handle(&store, 0), PerWorker::handle(&store, 1));
         owner.busy();
         (0..before).for_each(|task| owner.push(task).unwrap());
-        owner.set_leave_me(STEPS);
+        owner.set_thief_patience(STEPS);
         (before..3).for_each(|task| owner.push(task).unwrap());
         let stolen = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -492,7 +492,7 @@ mod tests {
 
     #[test]
     fn who_makes_no_steps_is_robbed_at_once() {
-        assert_eq!(left_alone(0, |_, _| ()), 1);
+        assert_eq!(spared(0, |_, _| ()), 1);
     }
 
     #[test]
@@ -506,13 +506,13 @@ mod tests {
     fn who_makes_steps_is_left_alone_for_a_while() {
         let stepping = |owner: &mut PerWorkerQueue<'_, usize>, stolen: &AtomicBool| {
             while !stolen.load(Relaxed) {
-                owner.get_on();
+                owner.count_step();
                 // Not too fast: a look lasts for some dozens of steps.
                 (0..4).for_each(|_| std::hint::spin_loop());
             }
         };
         // At most: on a busy machine the owner does not always get on.
-        assert!(left_alone(0, stepping) <= MOST_LOOKS + 1);
-        assert_eq!(left_alone(1, stepping), 1, "the wish came too late");
+        assert!(spared(0, stepping) <= MOST_LOOKS + 1);
+        assert_eq!(spared(1, stepping), 1, "the wish came too late");
     }
 }

@@ -146,7 +146,7 @@ impl Beat {
         let interval = if self.nanos < LIGHT {
             LONG_INTERVAL
         } else {
-            // Looks come a little sooner or later than that, and one that is a little too soon is not for nothing.
+            // ClockSampler come a little sooner or later than that, and one that is a little too soon is not for nothing.
             INTERVAL - INTERVAL / 4
         };
         let early = self

@@ -195,11 +195,11 @@ unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
         context.in_poll(|| unsafe { (header.actions.poll)(cell, &mut Context::from_waker(&waker)) })
     };
     let by_itself = before.is_some_and(|before| POLLED.replace(before).is_null());
-    if !context.serves_older() {
+    if !context.is_taking_older_first() {
         let row = ROW.get() + 1;
         ROW.set(if row < IN_A_ROW { row } else { 0 });
         if row >= IN_A_ROW {
-            context.serve_oldest();
+            context.take_oldest_next();
         }
     }
     match polled {
@@ -256,7 +256,7 @@ fn again(ticket: Ticket, context: &WorkerContext<'_, '_>, by_itself: bool) {
         // in the middle of another; a guest has none that stay. If another worker takes this one, it will be behind all of
         // that worker.
         Some(dedicated)
-            if (context.is_dedicated() || context.is_guest()) && !context.waits_alone() =>
+            if (context.is_dedicated() || context.is_guest()) && !context.has_isolated_waits() =>
         {
             context.push_for_kept(dedicated, ticket.into_job());
         }

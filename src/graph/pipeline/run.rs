@@ -206,7 +206,7 @@ impl<'p, 'env> Run<'p, 'env> {
             stations: stations.collect(),
             halt: parts.halt,
             pending: Pending::new(),
-            alone: context.may_wait_alone(),
+            alone: context.may_isolate_waits(),
             aside: Aside::default(),
             failures: Mutex::default(),
         })
@@ -340,7 +340,7 @@ impl<'p, 'env> Run<'p, 'env> {
         } else {
             number + 1
         };
-        let (last, press) = (self.links.len(), context.press());
+        let (last, press) = (self.links.len(), context.urgency());
         loop {
             if self.halt.is_set() {
                 return None;
@@ -379,7 +379,7 @@ impl<'p, 'env> Run<'p, 'env> {
             if self.links[stage].is_serial() && !self.station(number, stage + 1).arrive() {
                 return None;
             }
-            if press.is_felt() && context.should_give_way() {
+            if press.is_raised() && context.should_give_way() {
                 // The token is at the next stage, and has its turn there.
                 return Some(self.station(number, stage + 1));
             }

@@ -6,7 +6,7 @@ use crate::{
     pool::Pool,
     submit::{
         TaskHandle, is_cancelled,
-        launch::{self, Room},
+        launch::{self, Admission},
         options::Options,
     },
 };
@@ -210,7 +210,7 @@ fn submit<T: Send + 'static>(
             context,
             move || work(&function),
             options,
-            Room::ByPolicy,
+            Admission::ByPolicy,
         )
     })
     .unwrap_or_else(|refusal| launch::refused(pool, refusal))

@@ -43,7 +43,7 @@ pub use serde_json::Value;
 
 use super::{
     cell::Body,
-    launch::{self, Room},
+    launch::{self, Admission},
     options::{Options, task_options},
 };
 use crate::pool::{Inner, Pool};
@@ -182,7 +182,7 @@ impl CallTask<'_> {
     /// With the [call](CallError::into_call), when the pool takes no more tasks, when it is full and refuses, and
     /// when the task's [place](super::Affinity) does not exist.
     pub fn submit<R: DeserializeOwned>(self) -> Result<CallHandle<R>, CallError> {
-        self.launch(Room::ByPolicy)
+        self.launch(Admission::ByPolicy)
     }
 
     /// Submits the call if there is room, whatever the pool's policy.
@@ -190,7 +190,7 @@ impl CallTask<'_> {
     /// # Errors
     /// With the [call](CallError::into_call), when there is no room, and otherwise as [`submit`](Self::submit).
     pub fn try_submit<R: DeserializeOwned>(self) -> Result<CallHandle<R>, CallError> {
-        self.launch(Room::Now)
+        self.launch(Admission::Now)
     }
 
     /// Submits the call; waits for room, but no longer than `limit`, whatever the pool's policy.
@@ -203,10 +203,10 @@ impl CallTask<'_> {
         limit: Duration,
     ) -> Result<CallHandle<R>, CallError> {
         // A time beyond what the clock can say is no limit.
-        self.launch(Room::Until(Instant::now().checked_add(limit)))
+        self.launch(Admission::Until(Instant::now().checked_add(limit)))
     }
 
-    fn launch<R: DeserializeOwned>(self, room: Room) -> Result<CallHandle<R>, CallError> {
+    fn launch<R: DeserializeOwned>(self, room: Admission) -> Result<CallHandle<R>, CallError> {
         let Self {
             pool,
             work,

@@ -1,6 +1,6 @@
 //! Tasks that wait for the end of other tasks. `cell.md` has the protocol.
 
-use super::{Claim, Ref, Ticket, state::Fate, ticket::wake};
+use super::{Claim, Ref, Ticket, state::TaskStatus, ticket::wake};
 use crate::{
     base::{
         canary::{Canary, broken},
@@ -206,9 +206,9 @@ impl Ref {
     /// Why those who wait for this task cannot run, if it has ended so.
     fn failure(&self) -> Option<Arc<FailedTask>> {
         match self.snapshot().fate()? {
-            Fate::Fine => None,
+            TaskStatus::Fine => None,
             // The first one of all, since that tells more than the last one before.
-            Fate::Followed => self.about.after()?.failed().cloned(),
+            TaskStatus::Followed => self.about.after()?.failed().cloned(),
             fate => Some(Arc::new(FailedTask::new(&self.about, fate))),
         }
     }
@@ -238,7 +238,7 @@ impl Ref {
         Arrived::Ready(ticket, Wanted(wanted_by))
     }
 
-    /// Looks whether everything that the task waits for has ended. Then whoever wants it need not wait until it is told.
+    /// ClockSampler whether everything that the task waits for has ended. Then whoever wants it need not wait until it is told.
     pub(in crate::submit) fn look_again(&self) -> Arrived {
         let Some(after) = self.about.after() else {
             return Arrived::Waits;
@@ -247,7 +247,7 @@ impl Ref {
         for link in &lock(&after.waits).predecessors {
             match link.cell.snapshot().fate() {
                 None => return Arrived::Waits,
-                Some(Fate::Fine) => {}
+                Some(TaskStatus::Fine) => {}
                 Some(_) if link.any_outcome => {}
                 Some(_) => failed = Some(link.cell.clone()),
             }

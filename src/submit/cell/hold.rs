@@ -6,7 +6,7 @@
 
 use super::{
     Body, Cause, Cell, Header, Outcome, Ref, Slot,
-    state::{Abandoned, Fate, Moved, State},
+    state::{Abandoned, Moved, State, TaskStatus},
     ticket::{Claim, Ended, Ticket},
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     },
     engine::Level,
     pool::blocks,
-    submit::{about::About, run},
+    submit::{info::TaskInfo, run},
 };
 use std::{
     alloc::Layout,
@@ -34,7 +34,7 @@ pub(in crate::submit) struct Fresh<F, T> {
 
 /// Makes a task of `func`: its handle, and the ticket for a queue.
 #[inline]
-pub(in crate::submit) fn make<F, T>(func: F, level: Level, about: About) -> (Fresh<F, T>, Ticket)
+pub(in crate::submit) fn make<F, T>(func: F, level: Level, about: TaskInfo) -> (Fresh<F, T>, Ticket)
 where
     F: Body<T>,
     T: Send + 'static,
@@ -89,7 +89,7 @@ where
         unsafe { Cell::<F, T>::put(cell.cell, Outcome::Cancelled(Cause::Closed)) };
         let ended = Ended {
             cell,
-            fate: Fate::Refused,
+            fate: TaskStatus::Refused,
         };
         // Nothing can panic in such an outcome.
         let _ = ended.finish();

@@ -11,10 +11,10 @@ mod ticket;
 
 pub(super) use follow::{After, Arrived, Followers, Inbox, Link};
 pub(super) use hold::{Fresh, Hold, make};
-pub(super) use state::Fate;
+pub(super) use state::TaskStatus;
 pub(super) use ticket::{Claim, Ticket, is_stale};
 
-use super::about::About;
+use super::info::TaskInfo;
 use crate::{
     base::{
         sync::UnsafeCell,
@@ -64,7 +64,7 @@ pub(super) enum Cause {
     Dependency,
 }
 
-impl From<Cause> for Fate {
+impl From<Cause> for TaskStatus {
     fn from(cause: Cause) -> Self {
         match cause {
             Cause::Asked => Self::Cancelled,
@@ -89,7 +89,7 @@ pub(super) struct Header {
     /// `Finished::Wake` on, or `Followed` if it is set, it belongs to the claimer, and after `unwatch` or `Abandoned::LeftWaker` to the handle
     /// again.
     waker: UnsafeCell<Option<Waker>>,
-    about: About,
+    about: TaskInfo,
 }
 
 /// Closures and outcomes of seven words fit into a block of the second size, which has 16 of them.
@@ -293,7 +293,7 @@ unsafe fn free(cell: NonNull<Header>) {
 }
 
 impl Header {
-    pub(super) fn about(&self) -> &About {
+    pub(super) fn about(&self) -> &TaskInfo {
         &self.about
     }
 

@@ -37,7 +37,7 @@ const REFERENCE: u64 = 1 << 11;
 /// How a task ended. The outcome itself may be gone long before somebody asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(in crate::submit) enum Fate {
+pub(in crate::submit) enum TaskStatus {
     Fine,
     Panicked,
     Cancelled,
@@ -48,7 +48,7 @@ pub(in crate::submit) enum Fate {
     Followed,
 }
 
-impl Fate {
+impl TaskStatus {
     const ALL: [Self; 6] = [
         Self::Fine,
         Self::Panicked,
@@ -98,9 +98,9 @@ impl Snapshot {
     }
 
     /// How it ended, if it is done.
-    pub(in crate::submit) fn fate(self) -> Option<Fate> {
+    pub(in crate::submit) fn fate(self) -> Option<TaskStatus> {
         let fate = (self.0 & FATE) >> FATE_SHIFT;
-        self.is_done().then(|| Fate::ALL[fate as usize])
+        self.is_done().then(|| TaskStatus::ALL[fate as usize])
     }
 
     /// The outcome is there.
@@ -296,7 +296,7 @@ impl State {
 
     /// The claimer has left the outcome in its place. Hands on the outcome; receives the waker.
     #[inline]
-    pub(super) fn finish(&self, fate: Fate) -> Finished {
+    pub(super) fn finish(&self, fate: TaskStatus) -> Finished {
         // The defect: to have looked before whether there is a handle.
         let looked = broken(Canary::TaskOrphan).then(|| self.load().has(HANDLE));
         self.change(|now| {

@@ -3,7 +3,7 @@
 
 use super::{
     Cause, Header, Ref,
-    state::{Fate, Finished},
+    state::{Finished, TaskStatus},
 };
 use crate::{
     base::{
@@ -118,7 +118,7 @@ pub(in crate::submit) struct Claim {
 #[must_use = "somebody may wait for it"]
 pub(in crate::submit) struct Ended {
     pub(super) cell: Ref,
-    pub(super) fate: Fate,
+    pub(super) fate: TaskStatus,
 }
 
 impl Claim {
@@ -136,8 +136,8 @@ impl Claim {
             unsafe { (cell.actions.call)(cell.cell) }
         };
         let fate = match panicked {
-            true => Fate::Panicked,
-            false => Fate::Fine,
+            true => TaskStatus::Panicked,
+            false => TaskStatus::Fine,
         };
         Ended { cell, fate }
     }
@@ -179,7 +179,7 @@ impl Drop for Claim {
 impl Ended {
     /// Whether the closure panicked.
     pub(in crate::submit) fn panicked(&self) -> bool {
-        self.fate == Fate::Panicked
+        self.fate == TaskStatus::Panicked
     }
 
     /// Hands the outcome over, and lets those who follow go on. What nobody waits for, a panic or that of a drop,

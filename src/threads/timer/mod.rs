@@ -30,7 +30,7 @@
 //! thread takes over: see [`serve`].
 
 mod alarm;
-mod glance;
+mod poll;
 mod queue;
 mod serve;
 #[cfg(all(test, not(filch_loom)))]
@@ -40,7 +40,7 @@ pub(crate) use alarm::{Alarm, Alarms, renew};
 pub(crate) use queue::Ticket;
 
 use crate::base::unwind;
-use glance::Next;
+use poll::Next;
 use serve::{Rest, Service};
 use std::{
     error::Error,

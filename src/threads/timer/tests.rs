@@ -389,9 +389,9 @@ fn short_callbacks_are_left_to_one_thread() {
 }
 
 /// Comes by until a time seems to have come.
-fn glance(timer: &Timer) {
+fn poll_until_due(timer: &Timer) {
     let start = Instant::now();
-    while !timer.glance() {
+    while !timer.poll_clock() {
         assert!(start.elapsed() < LIMIT, "nothing is due");
     }
 }
@@ -410,7 +410,7 @@ fn who_comes_by_wakes_in_place_of_the_thread() {
     }
     let early = timer.is_due();
     assert!(!early || Instant::now() >= at);
-    glance(timer);
+    poll_until_due(timer);
     assert!(Instant::now() >= at);
     timer.wake_due();
     assert_eq!([from.try_recv(), from.try_recv()], [Ok(1), Ok(2)]);
@@ -424,7 +424,7 @@ fn who_comes_by_leaves_callbacks_and_strangers_to_the_thread() {
     let (timer, at) = (timer(), soon());
     let stuck = busy(timer);
     timer.wake_at(at, tells(&to, 0)).unwrap();
-    glance(timer);
+    poll_until_due(timer);
     timer.wake_due();
     assert!(from.try_recv().is_err(), "nobody trusts it");
     timer.trust(tells(&to, 0).vtable());
@@ -437,7 +437,7 @@ fn who_comes_by_leaves_callbacks_and_strangers_to_the_thread() {
     assert_eq!(from.try_recv(), Ok(0));
     let call = timer.at(at, send(&to, 1)).unwrap();
     timer.wake_at(at, tells(&to, 2)).unwrap();
-    glance(timer);
+    poll_until_due(timer);
     timer.wake_due();
     assert!(from.try_recv().is_err() && call.is_pending());
     drop(stuck);

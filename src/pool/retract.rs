@@ -10,7 +10,7 @@ impl WorkerContext<'_, '_> {
         let pushed = if announce {
             self.running().spawn_local(job)
         } else {
-            self.running().spawn_silently(job)
+            self.running().spawn_unnotified(job)
         };
         match pushed {
             Ok(()) => Some(self.mark()),

@@ -14,9 +14,9 @@ use crate::base::{
 
 /// The counter of a task.
 #[repr(transparent)]
-pub(super) struct Missing(AtomicU32);
+pub(super) struct PredecessorCount(AtomicU32);
 
-impl Missing {
+impl PredecessorCount {
     pub(super) fn new(waits_for: u32) -> Self {
         Self(AtomicU32::new(waits_for))
     }
@@ -61,7 +61,7 @@ impl Missing {
     /// The same as `arrive` where nobody else touches the counter; see `bias`.
     #[inline(always)]
     pub(super) fn arrive_alone(&self) -> bool {
-        // Relaxed, here and below: nobody else is there. `Bias::end` hands the counter over to whoever comes.
+        // Relaxed, here and below: nobody else is there. `BiasedCount::end` hands the counter over to whoever comes.
         let missing = self.0.load(Ordering::Relaxed);
         if missing == 1 || broken(Canary::GraphLast) && missing == 2 {
             return true;
@@ -87,12 +87,12 @@ pub(super) mod model {
     use std::fmt;
 
     /// See the counter of a task's predecessors.
-    pub struct Missing(super::Missing, u32);
+    pub struct PredecessorCount(super::PredecessorCount, u32);
 
     #[expect(missing_docs, reason = "a shim for tests")]
-    impl Missing {
+    impl PredecessorCount {
         pub fn new(waits_for: u32) -> Self {
-            Self(super::Missing::new(waits_for), waits_for)
+            Self(super::PredecessorCount::new(waits_for), waits_for)
         }
 
         pub fn arrive(&self) -> bool {
@@ -112,7 +112,7 @@ pub(super) mod model {
         }
     }
 
-    impl fmt::Debug for Missing {
+    impl fmt::Debug for PredecessorCount {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("Missing")
         }

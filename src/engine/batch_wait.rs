@@ -26,7 +26,7 @@ const CHANCES: (u32, u32) = (4, 64);
 
 /// What one worker knows about tasks from outside.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Gather {
+pub(super) struct BatchWait {
     /// Takes of a few until the next wait.
     chances: u32,
     /// How many there will be after the next one in vain.
@@ -35,7 +35,7 @@ pub(super) struct Gather {
     pauses: u32,
 }
 
-impl Gather {
+impl BatchWait {
     pub(super) fn new() -> Self {
         Self {
             chances: CHANCES.0,
@@ -74,15 +74,15 @@ impl Gather {
 
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
-    use super::{CHANCES, FEW, Gather, WORTH};
+    use super::{BatchWait, CHANCES, FEW, WORTH};
     use std::cell::Cell;
 
     /// Takes with `first` tasks queued and `more` after a wait; says how often a wait took place.
-    fn waits(gather: &mut Gather, takes: u32, first: usize, more: usize) -> u32 {
+    fn waits(batch_wait: &mut BatchWait, takes: u32, first: usize, more: usize) -> u32 {
         let mut waits = 0;
         for _ in 0..takes {
             let looks = Cell::new(0);
-            let seen = gather.wait(|| {
+            let seen = batch_wait.wait(|| {
                 looks.set(looks.get() + 1);
                 if looks.get() == 1 {
                     first
@@ -105,26 +105,26 @@ mod tests {
 
     #[test]
     fn one_at_a_time_is_rarely_kept_waiting() {
-        let mut gather = Gather::new();
-        assert_eq!(waits(&mut gather, CHANCES.0, 1, 0), 0);
+        let mut batch_wait = BatchWait::new();
+        assert_eq!(waits(&mut batch_wait, CHANCES.0, 1, 0), 0);
         // 4, 8, 16, 32 and from then on 64 in between.
-        assert_eq!(waits(&mut gather, 5 + 4 + 8 + 16 + 32, 1, 0), 5);
-        assert_eq!(waits(&mut gather, 10 * (CHANCES.1 + 1), 1, 0), 10);
+        assert_eq!(waits(&mut batch_wait, 5 + 4 + 8 + 16 + 32, 1, 0), 5);
+        assert_eq!(waits(&mut batch_wait, 10 * (CHANCES.1 + 1), 1, 0), 10);
     }
 
     #[test]
     fn a_stream_gathers_every_time() {
-        let mut gather = Gather::new();
-        assert_eq!(waits(&mut gather, CHANCES.0, 1, WORTH), 0);
-        assert_eq!(waits(&mut gather, 100, 1, WORTH), 100);
+        let mut batch_wait = BatchWait::new();
+        assert_eq!(waits(&mut batch_wait, CHANCES.0, 1, WORTH), 0);
+        assert_eq!(waits(&mut batch_wait, 100, 1, WORTH), 100);
         // It dries up: once in vain.
-        assert_eq!(waits(&mut gather, 1 + CHANCES.0, 1, 0), 1);
-        assert_eq!(waits(&mut gather, 10, 1, WORTH), 10);
+        assert_eq!(waits(&mut batch_wait, 1 + CHANCES.0, 1, 0), 1);
+        assert_eq!(waits(&mut batch_wait, 10, 1, WORTH), 10);
     }
 
     #[test]
     fn plenty_is_taken_at_once() {
-        let mut gather = Gather::new();
-        assert_eq!(waits(&mut gather, 100, FEW, 100), 0);
+        let mut batch_wait = BatchWait::new();
+        assert_eq!(waits(&mut batch_wait, 100, FEW, 100), 0);
     }
 }

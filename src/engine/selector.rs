@@ -98,7 +98,7 @@ impl Turns {
     }
 
     /// Time has passed: the next turn is that of the injector, unless it has had the last one.
-    pub(super) fn hurry(&mut self) {
+    pub(super) fn force_injector_poll(&mut self) {
         self.catch_up();
         if self.injector.left < self.injector.every {
             self.bring_forward();
@@ -120,7 +120,7 @@ impl Turns {
     }
 
     /// If there is a turn of the injector, one task is enough.
-    pub(super) fn be_modest(&mut self) {
+    pub(super) fn limit_batch_to_one(&mut self) {
         self.hurried = true;
     }
 
@@ -140,7 +140,7 @@ enum Turn {
 
 /// What a worker remembers from one choice to the next.
 #[derive(Debug)]
-pub(super) struct Choice {
+pub(super) struct TaskSelector {
     pub(super) turns: Turns,
     ageing: Ageing,
     /// Critical tasks in a row, while High ones waited.
@@ -162,7 +162,7 @@ pub(super) struct Choice {
     futures: u32,
 }
 
-impl Choice {
+impl TaskSelector {
     pub(super) fn new(inject_interval: u32, ageing: Ageing) -> Self {
         // With a turn at every task the Low ones would always come first.
         let low = if ageing.low == 1 { 2 } else { ageing.low };
@@ -254,9 +254,9 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// the last task has yielded.
     #[cold]
     pub(super) fn find_other(&mut self) -> Found<T> {
-        self.choice.turns.catch_up();
+        self.selector.turns.catch_up();
         let found = self.choose_other();
-        self.choice.turns.rearm();
+        self.selector.turns.rearm();
         if found.is_none() && self.core.wants_attention() {
             // While the bit is set, every push of a running task takes the slow path.
             self.core.settle_attention();
@@ -266,17 +266,17 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
 
     fn choose_other(&mut self) -> Found<T> {
         let raised = self.core.flags().read();
-        let turn = self.choice.turn(raised);
+        let turn = self.selector.turn(raised);
         if turn == Some(Turn::Low)
             && let found @ Some(_) = self.take_passed_over(raised)
         {
-            self.choice.gave_way = raised.urgent();
+            self.selector.gave_way = raised.urgent();
             return found;
         }
         if let found @ Some(_) = self.take_pressing(raised, turn) {
             return found;
         }
-        if self.choice.turns.injector.is_due()
+        if self.selector.turns.injector.is_due()
             && let Some(task) = self.take_turn_of_injector()
         {
             return Some((task, Source::Injector));
@@ -286,8 +286,8 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         }
         // In turns, so that neither the tasks from outside nor our own older ones have to wait for
         // the others to run out.
-        self.choice.yield_to_injector = !self.choice.yield_to_injector;
-        if self.choice.yield_to_injector
+        self.selector.yield_to_injector = !self.selector.yield_to_injector;
+        if self.selector.yield_to_injector
             && let Some(task) = self.take_injected(1)
         {
             return Some((task, Source::Injector));
@@ -297,8 +297,8 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
 
     /// Says that time has passed: at the next step the injector has a turn, though there are tasks in the own queue, unless
     /// it has had one at the last. For drivers, which have a clock: the worker itself counts tasks, and those may be long.
-    pub fn hurry(&mut self) {
-        self.choice.turns.hurry();
+    pub fn force_injector_poll(&mut self) {
+        self.selector.turns.force_injector_poll();
     }
 
     /// A search came to `found`. Whoever has injected a task meanwhile may have counted on this search, which had been at the
@@ -306,11 +306,11 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// the stolen one waits in the own queue, where others find it.
     pub(super) fn after_missed(&mut self, found: (T, Source)) -> Found<T> {
         let (task, source) = found;
-        self.core.press_for_missed();
+        self.core.request_attention_for_missed();
         if source == Source::Injector || self.core.injector.is_empty() {
             return Some((task, source));
         }
-        self.choice.turns.force();
+        self.selector.turns.force();
         match source {
             Source::Steal { victim } if self.queue.keeps_stolen(victim) => {}
             _ => return Some((task, source)),
@@ -329,7 +329,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// It is the turn of those from outside. If tasks are short, a few of them come together: a worker that feeds itself with
     /// tasks of fifty nanoseconds would else leave a microsecond or two between them.
     fn take_turn_of_injector(&mut self) -> Option<T> {
-        let turns = &mut self.choice.turns;
+        let turns = &mut self.selector.turns;
         turns.injector.restart();
         let most = if mem::take(&mut turns.hurried) {
             1
@@ -342,7 +342,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// Takes a normal task from where no search is needed.
     fn take_normal(&mut self) -> Found<T> {
         // While there are always urgent ones this is the only turn that the others get.
-        if self.choice.turns.injector.is_due()
+        if self.selector.turns.injector.is_due()
             && let Some(task) = self.take_turn_of_injector()
         {
             return Some((task, Source::Injector));
@@ -358,12 +358,12 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// box.
     fn take_pressing(&mut self, raised: Raised, turn: Option<Turn>) -> Found<T> {
         if turn == Some(Turn::Normal) {
-            self.choice.over_normal = 0;
+            self.selector.over_normal = 0;
             let found = self
-                .take_own_box_in_turn(raised)
+                .take_own_affine_in_turn(raised)
                 .or_else(|| self.take_normal());
             if found.is_some() {
-                self.choice.gave_way = raised.urgent();
+                self.selector.gave_way = raised.urgent();
                 return found;
             }
         }
@@ -373,13 +373,13 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         {
             return found;
         }
-        self.take_own_box_in_turn(raised)
+        self.take_own_affine_in_turn(raised)
     }
 
     /// Takes a task from the worker's box every other time.
-    fn take_own_box_in_turn(&mut self, raised: Raised) -> Found<T> {
-        if raised.boxes() && !mem::take(&mut self.choice.boxed_last) {
-            return self.take_own_box(raised);
+    fn take_own_affine_in_turn(&mut self, raised: Raised) -> Found<T> {
+        if raised.boxes() && !mem::take(&mut self.selector.boxed_last) {
+            return self.take_own_affine(raised);
         }
         None
     }
@@ -387,7 +387,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// Takes an urgent task, where no other kind is to have a turn; at most `most` futures that were
     /// spawned from outside.
     pub(super) fn take_urgent(&mut self, raised: Raised, most: usize) -> Found<T> {
-        let high = self.choice.is_due(Turn::High, raised) && !self.choice.gave_way;
+        let high = self.selector.is_due(Turn::High, raised) && !self.selector.gave_way;
         self.take_urgent_in_turn(raised, high.then_some(Turn::High), most)
     }
 
@@ -405,7 +405,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         };
         for level in order {
             if let Some(task) = self.core.lanes.take(self.core.flags(), level) {
-                self.choice.took_urgent(level, raised);
+                self.selector.took_urgent(level, raised);
                 return Some((task, Source::Lane(level)));
             }
         }
@@ -413,17 +413,17 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             return None;
         }
         let (task, moved) = self.take_spawned(most)?;
-        self.choice.took_spawned(1 + moved);
+        self.selector.took_spawned(1 + moved);
         Some((task, Source::Injector))
     }
 
     /// Takes a task from the worker's own box.
-    pub(super) fn take_own_box(&mut self, raised: Raised) -> Found<T> {
+    pub(super) fn take_own_affine(&mut self, raised: Raised) -> Found<T> {
         if !raised.boxes() {
             return None;
         }
-        let task = self.core.posts[self.id].take(self.core.flags())?;
-        self.choice.boxed_last = true;
+        let task = self.core.mailboxes[self.id].take(self.core.flags())?;
+        self.selector.boxed_last = true;
         Some((task, Source::Affine { worker: self.id }))
     }
 
@@ -439,10 +439,10 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             && let found @ Some(_) = self.take_stuck()
         {
             // The Low ones are still due, and next in the circle.
-            self.choice.last = Turn::Normal;
+            self.selector.last = Turn::Normal;
             return found;
         }
-        self.choice.turns.low.restart();
+        self.selector.turns.low.restart();
         if !self.core.low_age.is_ripe() {
             return None;
         }
@@ -451,18 +451,18 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
 
     /// Takes from the box of another worker from which nobody has taken anything since our last turn.
     fn take_stuck(&mut self) -> Found<T> {
-        let posts = &self.core.posts;
+        let mailboxes = &self.core.mailboxes;
         let mut next = 0;
-        if let Some((owner, taken)) = self.choice.watched.take() {
+        if let Some((owner, taken)) = self.selector.watched.take() {
             next = owner + 1;
-            if posts[owner].has_boxed() && posts[owner].taken() == taken {
+            if mailboxes[owner].has_affine() && mailboxes[owner].taken() == taken {
                 return self.take_box_of(owner);
             }
         }
-        self.choice.watched = (0..posts.len())
-            .map(|i| (next + i) % posts.len())
-            .find(|&owner| owner != self.id && posts[owner].has_boxed())
-            .map(|owner| (owner, posts[owner].taken()));
+        self.selector.watched = (0..mailboxes.len())
+            .map(|i| (next + i) % mailboxes.len())
+            .find(|&owner| owner != self.id && mailboxes[owner].has_affine())
+            .map(|owner| (owner, mailboxes[owner].taken()));
         None
     }
 
@@ -471,23 +471,23 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         if !self.core.flags().read().boxes() {
             return None;
         }
-        let workers = self.core.posts.len();
+        let workers = self.core.mailboxes.len();
         (1..workers)
             .map(|i| (self.id + i) % workers)
             .find_map(|owner| self.take_box_of(owner))
     }
 
     fn take_box_of(&self, owner: usize) -> Found<T> {
-        let post = &self.core.posts[owner];
-        if !post.has_boxed() {
+        let mailbox = &self.core.mailboxes[owner];
+        if !mailbox.has_affine() {
             return None;
         }
         if self.core.sleep.is_down(owner) && !broken(Canary::AffineTake) {
             // It has nothing else to do; somebody has called it, or we do.
-            self.core.tell_of_box(self.id, owner);
+            self.core.notify_mailbox(self.id, owner);
             return None;
         }
-        let task = post.take(self.core.flags())?;
+        let task = mailbox.take(self.core.flags())?;
         Some((task, Source::Affine { worker: owner }))
     }
 }
@@ -551,27 +551,27 @@ mod tests {
     #[test]
     fn time_brings_a_turn_forward_but_not_two_in_a_row() {
         let mut turns = Turns::new(61, 0);
-        turns.hurry();
+        turns.force_injector_poll();
         assert!(!turns.tick(), "it has just begun");
         for _ in 0..3 {
-            turns.hurry();
+            turns.force_injector_poll();
             assert!(turns.tick());
             turns.catch_up();
             assert!(turns.injector.is_due());
             turns.injector.restart();
             turns.rearm();
             // The next task is one of the worker's own, however much time passes.
-            turns.hurry();
+            turns.force_injector_poll();
             assert!(!turns.tick());
         }
         // Told twice, it is still one task.
-        turns.hurry();
-        turns.hurry();
+        turns.force_injector_poll();
+        turns.force_injector_poll();
         assert!(turns.injector.is_due() && turns.hurried);
         // Those who never have one have none.
         let mut never = Turns::new(0, 0);
         never.tick();
-        never.hurry();
+        never.force_injector_poll();
         assert!(!never.tick());
     }
 

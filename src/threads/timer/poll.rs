@@ -19,7 +19,7 @@
 use super::{Alarm, State, Timer};
 use crate::{
     base::{sync::Hint, thread},
-    threads::looks::Looks,
+    threads::clock_sampler::ClockSampler,
 };
 use std::{
     cell::Cell,
@@ -87,7 +87,7 @@ impl Next {
 
 thread_local! {
     /// How often this thread looks in the middle of its tasks.
-    static LOOKS: Cell<Looks> = const { Cell::new(Looks::new(MOST)) };
+    static SAMPLER: Cell<ClockSampler> = const { Cell::new(ClockSampler::new(MOST)) };
 
     /// This thread wakes somebody in passing.
     static IN_PASSING: Cell<bool> = const { Cell::new(false) };
@@ -103,19 +103,19 @@ impl Timer {
     /// A look in passing, if somebody is waiting: whether it seems that a time has come. Then the caller should
     /// [wake](Self::wake_due) those who wait for it.
     #[inline(always)]
-    pub(crate) fn glance(&self) -> bool {
-        let mut looks = LOOKS.get();
-        let look = looks.come_by();
-        LOOKS.set(looks);
+    pub(crate) fn poll_clock(&self) -> bool {
+        let mut sampler = SAMPLER.get();
+        let look = sampler.tick();
+        SAMPLER.set(sampler);
         look && self.look()
     }
 
     #[inline(never)]
     fn look(&self) -> bool {
-        let mut looks = LOOKS.get();
+        let mut sampler = SAMPLER.get();
         let now = self.next.nanos_of(Instant::now());
-        looks.look(now);
-        LOOKS.set(looks);
+        sampler.record(now);
+        SAMPLER.set(sampler);
         self.has_come(now)
     }
 

@@ -1,6 +1,6 @@
 //! What a worker sees to between two tasks, by the clock.
 
-use super::{Parkers, looks::Looks, timer::Timer};
+use super::{Parkers, clock_sampler::ClockSampler, timer::Timer};
 use crate::{
     base::thread,
     engine::{Observer, Strategy, Worker},
@@ -25,8 +25,8 @@ const POLL: u64 = 100_000;
 const OVERDUE: u64 = 1_000_000;
 
 /// See the module.
-pub(crate) struct Rounds {
-    looks: Looks,
+pub(crate) struct Maintenance {
+    sampler: ClockSampler,
     /// When those from outside had their last turn.
     turn: u64,
     /// When the driver was polled last, or a poll was due.
@@ -37,10 +37,10 @@ pub(crate) struct Rounds {
     wakes: bool,
 }
 
-impl Rounds {
+impl Maintenance {
     pub(crate) fn new() -> Self {
         Self {
-            looks: Looks::new(MOST),
+            sampler: ClockSampler::new(MOST),
             turn: 0,
             poll: 0,
             overdue: 0,
@@ -58,33 +58,33 @@ impl Rounds {
 
     /// The tasks that come now have nothing to do with those before.
     pub(super) fn restart(&mut self) {
-        self.looks = Looks::new(MOST);
+        self.sampler = ClockSampler::new(MOST);
     }
 
     /// A task has run. True when it is time to poll the driver.
     #[inline(always)]
-    pub(super) fn come_by<T: Send, Q: Strategy, O: Observer>(
+    pub(super) fn after_task<T: Send, Q: Strategy, O: Observer>(
         &mut self,
         worker: &mut Worker<'_, T, Q, O>,
         parkers: &Parkers,
     ) -> bool {
-        self.looks.come_by() && self.look(worker, parkers)
+        self.sampler.tick() && self.run(worker, parkers)
     }
 
     #[inline(never)]
-    fn look<T: Send, Q: Strategy, O: Observer>(
+    fn run<T: Send, Q: Strategy, O: Observer>(
         &mut self,
         worker: &mut Worker<'_, T, Q, O>,
         parkers: &Parkers,
     ) -> bool {
         let now = thread::nanos();
-        self.looks.look(now);
+        self.sampler.record(now);
         if self.wakes && Timer::global().is_due() {
             Timer::global().wake_due();
         }
         if now.saturating_sub(self.turn) >= TURN {
             self.turn = now;
-            worker.hurry();
+            worker.force_injector_poll();
             worker.core().observe_time(now);
         }
         if !parkers.has_driver() || now.saturating_sub(self.poll) < POLL {

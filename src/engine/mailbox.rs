@@ -4,11 +4,11 @@
 //! says when. Both lie behind one lock, because a worker that leaves has to empty both, and from then on nobody
 //! may put anything into the box: what is meant for a worker that is not there is for anybody.
 
-use super::{lanes::Flags, locked::weed};
+use super::{lanes::Flags, locked::remove_useless};
 use crate::base::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use std::{collections::VecDeque, fmt, sync::PoisonError};
 
-pub(super) struct Post<T> {
+pub(super) struct Mailbox<T> {
     inside: Mutex<Inside<T>>,
     /// The length of the mail, written under the lock, read by anyone.
     mail: AtomicUsize,
@@ -25,7 +25,7 @@ struct Inside<T> {
     open: bool,
 }
 
-impl<T> Post<T> {
+impl<T> Mailbox<T> {
     pub(super) fn new() -> Self {
         Self {
             inside: Mutex::new(Inside {
@@ -45,7 +45,7 @@ impl<T> Post<T> {
     }
 
     fn note(&self, inside: &Inside<T>) {
-        // Release: pairs with the acquires in `has_mail` and `has_boxed`.
+        // Release: pairs with the acquires in `has_mail` and `has_affine`.
         self.mail.store(inside.mail.len(), Ordering::Release);
         self.boxed.store(inside.boxed.len(), Ordering::Release);
     }
@@ -76,7 +76,7 @@ impl<T> Post<T> {
         task
     }
 
-    pub(super) fn has_boxed(&self) -> bool {
+    pub(super) fn has_affine(&self) -> bool {
         self.boxed() != 0
     }
 
@@ -103,7 +103,7 @@ impl<T> Post<T> {
 
     /// Takes the oldest task out of the box.
     pub(super) fn take(&self, flags: &Flags) -> Option<T> {
-        if !self.has_boxed() {
+        if !self.has_affine() {
             return None;
         }
         let mut inside = self.lock();
@@ -124,13 +124,18 @@ impl<T> Post<T> {
     }
 
     /// Moves the boxed tasks that are `useless` to `into`.
-    pub(super) fn weed(&self, flags: &Flags, useless: &impl Fn(&T) -> bool, into: &mut Vec<T>) {
-        if !self.has_boxed() {
+    pub(super) fn remove_useless(
+        &self,
+        flags: &Flags,
+        useless: &impl Fn(&T) -> bool,
+        into: &mut Vec<T>,
+    ) {
+        if !self.has_affine() {
             return;
         }
         let mut inside = self.lock();
         let before = inside.boxed.len();
-        weed(&mut inside.boxed, useless, into);
+        remove_useless(&mut inside.boxed, useless, into);
         self.note(&inside);
         if before > 0 && inside.boxed.is_empty() {
             flags.lower_box();
@@ -166,11 +171,11 @@ impl<T> Post<T> {
     }
 }
 
-impl<T> fmt::Debug for Post<T> {
+impl<T> fmt::Debug for Mailbox<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Post")
             .field("mail", &self.has_mail())
-            .field("boxed", &self.has_boxed())
+            .field("boxed", &self.has_affine())
             .finish_non_exhaustive()
     }
 }
@@ -181,38 +186,38 @@ mod tests {
 
     #[test]
     fn the_flag_is_up_while_the_box_holds_something() {
-        let (flags, post) = (Flags::new(), Post::new());
-        post.put(&flags, 1).unwrap();
-        post.put(&flags, 2).unwrap();
-        assert!(flags.read().boxes() && post.has_boxed());
-        assert_eq!((post.take(&flags), post.taken()), (Some(1), 1));
+        let (flags, mailbox) = (Flags::new(), Mailbox::new());
+        mailbox.put(&flags, 1).unwrap();
+        mailbox.put(&flags, 2).unwrap();
+        assert!(flags.read().boxes() && mailbox.has_affine());
+        assert_eq!((mailbox.take(&flags), mailbox.taken()), (Some(1), 1));
         assert!(flags.read().boxes());
-        assert_eq!((post.take(&flags), post.taken()), (Some(2), 2));
-        assert!(!flags.read().boxes() && !post.has_boxed());
-        assert_eq!(post.take(&flags), None);
+        assert_eq!((mailbox.take(&flags), mailbox.taken()), (Some(2), 2));
+        assert!(!flags.read().boxes() && !mailbox.has_affine());
+        assert_eq!(mailbox.take(&flags), None);
     }
 
     #[test]
     fn weeding_leaves_the_others() {
-        let (flags, post) = (Flags::new(), Post::new());
-        (1..=3).for_each(|task| post.put(&flags, task).unwrap());
+        let (flags, mailbox) = (Flags::new(), Mailbox::new());
+        (1..=3).for_each(|task| mailbox.put(&flags, task).unwrap());
         let mut weeds = Vec::new();
-        post.weed(&flags, &|task| *task == 2, &mut weeds);
-        assert!(weeds == [2] && post.boxed() == 2 && flags.read().boxes());
-        post.weed(&flags, &|_| true, &mut weeds);
-        assert!(weeds == [2, 1, 3] && !post.has_boxed() && !flags.read().boxes());
+        mailbox.remove_useless(&flags, &|task| *task == 2, &mut weeds);
+        assert!(weeds == [2] && mailbox.boxed() == 2 && flags.read().boxes());
+        mailbox.remove_useless(&flags, &|_| true, &mut weeds);
+        assert!(weeds == [2, 1, 3] && !mailbox.has_affine() && !flags.read().boxes());
     }
 
     #[test]
     fn who_leaves_takes_everything_along_and_gets_no_more() {
-        let (flags, post) = (Flags::new(), Post::new());
-        post.push_mail(1).unwrap();
-        post.put(&flags, 2).unwrap();
-        assert_eq!(post.close(&flags), [1, 2]);
-        assert!(!flags.read().boxes() && !post.has_mail());
-        assert_eq!(post.put(&flags, 3), Err(3));
-        assert_eq!(post.push_mail(4), Err(4));
-        post.open();
-        assert_eq!(post.put(&flags, 5), Ok(()));
+        let (flags, mailbox) = (Flags::new(), Mailbox::new());
+        mailbox.push_mail(1).unwrap();
+        mailbox.put(&flags, 2).unwrap();
+        assert_eq!(mailbox.close(&flags), [1, 2]);
+        assert!(!flags.read().boxes() && !mailbox.has_mail());
+        assert_eq!(mailbox.put(&flags, 3), Err(3));
+        assert_eq!(mailbox.push_mail(4), Err(4));
+        mailbox.open();
+        assert_eq!(mailbox.put(&flags, 5), Ok(()));
     }
 }

@@ -18,9 +18,9 @@ const WOKEN: u8 = 3;
 const DONE: u8 = 4;
 
 /// The state of a future.
-pub(super) struct Nap(AtomicU8);
+pub(super) struct FutureState(AtomicU8);
 
-impl Nap {
+impl FutureState {
     /// One that is being polled.
     pub(super) fn polled() -> Self {
         Self(AtomicU8::new(POLLED))
@@ -95,12 +95,12 @@ pub(super) mod model {
     use std::fmt;
 
     /// See the state of a future.
-    pub struct Nap(super::Nap);
+    pub struct FutureState(super::FutureState);
 
     #[expect(missing_docs, reason = "a shim for tests")]
-    impl Nap {
+    impl FutureState {
         pub fn polled() -> Self {
-            Self(super::Nap::polled())
+            Self(super::FutureState::polled())
         }
 
         pub fn begin(&self) {
@@ -122,9 +122,9 @@ pub(super) mod model {
         }
     }
 
-    impl fmt::Debug for Nap {
+    impl fmt::Debug for FutureState {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("Nap")
+            f.write_str("FutureState")
         }
     }
 }

@@ -24,13 +24,13 @@ const JOINING: u8 = 1;
 const SHARED: u8 = 2;
 
 /// Who touches the counters of a run.
-pub(super) struct Bias {
+pub(super) struct BiasedCount {
     others: Padded<AtomicU8>,
     /// The owner is between `begin` and `end`.
     counting: Padded<AtomicBool>,
 }
 
-impl Bias {
+impl BiasedCount {
     /// `owned`: there is an owner, who begins alone.
     pub(super) fn new(owned: bool) -> Self {
         Self {
@@ -97,13 +97,13 @@ pub(super) mod model {
     use std::fmt;
 
     /// See the protocol of counters.
-    pub struct Bias(super::Bias);
+    pub struct BiasedCount(super::BiasedCount);
 
     #[expect(missing_docs, reason = "a shim for tests")]
-    impl Bias {
+    impl BiasedCount {
         #[expect(clippy::new_without_default, reason = "a shim for tests")]
         pub fn new() -> Self {
-            Self(super::Bias::new(true))
+            Self(super::BiasedCount::new(true))
         }
 
         pub fn begin(&self) -> bool {
@@ -119,7 +119,7 @@ pub(super) mod model {
         }
     }
 
-    impl fmt::Debug for Bias {
+    impl fmt::Debug for BiasedCount {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("Bias")
         }

@@ -69,7 +69,7 @@ impl fmt::Display for TaskId {
 }
 
 /// What is known about a task from its beginning, and does not change.
-pub(super) struct About {
+pub(super) struct TaskInfo {
     pub(super) id: TaskId,
     /// The number of its pool.
     pub(super) pool: u32,
@@ -102,10 +102,10 @@ pub(super) struct Extras {
     after: Option<Box<After>>,
 }
 
-/// Tells a position from a time in [`About::clock`]: times end before.
+/// Tells a position from a time in [`TaskInfo::clock`]: times end before.
 const BEGUN: u64 = 1 << 63;
 
-impl About {
+impl TaskInfo {
     /// A task of the pool with that number, which was queued at `since`.
     #[inline]
     pub(super) fn new(pool: u32, since: u64) -> Self {

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 /// How a submission gets room for its task.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Room {
+pub(super) enum Admission {
     /// As the pool does when it is full.
     ByPolicy,
     /// Only if there is some.
@@ -44,18 +44,22 @@ const ROUNDS: usize = 4;
 /// are done, and they wait for ever. So it tries, runs others, and in the end runs the task itself, or, if there is a
 /// time limit, stands in line without running anything.
 #[cold]
-pub(super) fn enter(pool: &Inner, context: Option<&WorkerContext<'_, '_>>, room: Room) -> Entry {
+pub(super) fn enter(
+    pool: &Inner,
+    context: Option<&WorkerContext<'_, '_>>,
+    room: Admission,
+) -> Entry {
     let Some(capacity) = &pool.tasks().capacity else {
         return Entry::Queue { counted: false };
     };
-    if matches!(room, Room::Taken) || capacity.try_take(1).is_ok() {
+    if matches!(room, Admission::Taken) || capacity.try_take(1).is_ok() {
         return COUNTED;
     }
     let deadline = match (room, pool.tasks().overflow) {
-        (Room::Now, _) | (Room::ByPolicy, TaskOverflow::Refuse) => return Entry::Full,
-        (Room::ByPolicy, TaskOverflow::RunInCaller) => return Entry::RunHere,
-        (Room::Until(deadline), _) => deadline,
-        (Room::ByPolicy | Room::Taken, _) => None,
+        (Admission::Now, _) | (Admission::ByPolicy, TaskOverflow::Refuse) => return Entry::Full,
+        (Admission::ByPolicy, TaskOverflow::RunInCaller) => return Entry::RunHere,
+        (Admission::Until(deadline), _) => deadline,
+        (Admission::ByPolicy | Admission::Taken, _) => None,
     };
     let made = match context {
         Some(context) => make_room(context, capacity, deadline),

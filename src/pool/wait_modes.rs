@@ -8,50 +8,53 @@ use std::{cell::Cell, ptr};
 impl WorkerContext<'_, '_> {
     /// Runs `f`, which waits for `event`, or works on it first.
     #[inline(always)]
-    pub(crate) fn aiming_at<T, R>(&self, event: &T, f: impl FnOnce() -> R) -> R {
+    pub(crate) fn with_wait_target<T, R>(&self, event: &T, f: impl FnOnce() -> R) -> R {
         struct Back<'a>(&'a Cell<*const ()>, *const ());
         impl Drop for Back<'_> {
             fn drop(&mut self) {
                 self.0.set(self.1);
             }
         }
-        let _back = Back(&self.aim, self.aim.replace(ptr::from_ref(event).cast()));
+        let _back = Back(
+            &self.wait_target,
+            self.wait_target.replace(ptr::from_ref(event).cast()),
+        );
         f()
     }
 
     /// Whether `event` is what is waited for here.
     #[inline(always)]
-    pub(crate) fn aims_at<T>(&self, event: &T) -> bool {
-        ptr::eq(self.aim.get(), ptr::from_ref(event).cast())
+    pub(crate) fn is_wait_target<T>(&self, event: &T) -> bool {
+        ptr::eq(self.wait_target.get(), ptr::from_ref(event).cast())
     }
 
     /// Whether nothing on this thread waits for the task here.
     #[inline(always)]
     pub(crate) fn is_outermost(&self) -> bool {
-        self.outermost && self.aim.get().is_null()
+        self.outermost && self.wait_target.get().is_null()
     }
 
-    /// Runs `f`, while thieves leave what is queued here to this worker, as long as it [gets on](Self::get_on) with it:
+    /// Runs `f`, while thieves leave what is queued here to this worker, as long as it [gets on](Self::count_step) with it:
     /// very fast, if so asked.
-    pub(crate) fn left_alone<R>(&self, fast: bool, f: impl FnOnce() -> R) -> R {
+    pub(crate) fn spared<R>(&self, fast: bool, f: impl FnOnce() -> R) -> R {
         struct Back<'a, 'w, 'c>(&'a WorkerContext<'w, 'c>, u32);
         impl Drop for Back<'_, '_, '_> {
             fn drop(&mut self) {
-                self.0.running().queue().set_leave_me(self.1);
+                self.0.running().queue().set_thief_patience(self.1);
             }
         }
-        let before = self
-            .running()
-            .queue()
-            .set_leave_me(if fast { FAST_STEPS } else { STEPS });
+        let before =
+            self.running()
+                .queue()
+                .set_thief_patience(if fast { FAST_STEPS } else { STEPS });
         let _back = Back(self, before);
         f()
     }
 
-    /// A task of `left_alone` is done.
+    /// A task of `spared` is done.
     #[inline(always)]
-    pub(crate) fn get_on(&self) {
-        self.running().queue().get_on();
+    pub(crate) fn count_step(&self) {
+        self.running().queue().count_step();
     }
 
     /// Runs `f`; waits inside of it run only tasks that were queued in it.

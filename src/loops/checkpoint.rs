@@ -8,7 +8,7 @@ use crate::{base::thread, pool::context::WorkerContext};
 /// Whatever runs here runs on the stack of the loop, and must leave alone what the loop has queued: a far half that is
 /// offered to thieves is taken back by its owner only.
 #[inline]
-pub(super) fn breathe() -> bool {
+pub(super) fn leaf_checkpoint() -> bool {
     // Rehearsals let others go on here.
     thread::point();
     WorkerContext::with(|context| context.is_some_and(WorkerContext::leaf_checkpoint))
