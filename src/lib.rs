@@ -107,7 +107,19 @@ pub use submit::{
 };
 pub use threads::{PoolThread, TimerError, current_worker};
 
-/// The examples in the README are tests too.
+/// Compiles and runs the examples of the README and the guide.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
+mod guide {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+    #[doc = include_str!("../docs/guide/choosing.md")]
+    struct Choosing;
+    #[doc = include_str!("../docs/guide/from-rayon.md")]
+    struct FromRayon;
+    #[doc = include_str!("../docs/guide/from-tokio.md")]
+    struct FromTokio;
+    #[doc = include_str!("../docs/guide/from-taskflow.md")]
+    struct FromTaskflow;
+    #[doc = include_str!("../docs/guide/testing.md")]
+    struct Testing;
+}
