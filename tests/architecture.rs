@@ -926,8 +926,8 @@ mod canaries {
     #[test]
     fn comments_strings_and_test_modules_are_no_names() {
         let text = r###"
-            //! See [`Executor`](crate::Executor) and `crate::crew`.
-            /* use crate::thread_group; /* nested */ use crate::executor; */
+            //! See [`Executor`](crate::Executor) and `crate::threads`.
+            /* use crate::threads; /* nested */ use crate::executor; */
             const A: &str = "use crate::crew; \" crate::crew";
             const B: &str = r#"unsafe { " crate::thread_group }"#;
             const C: [char; 3] = ['"', '\'', '\u{7b}'];

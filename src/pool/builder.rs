@@ -377,7 +377,7 @@ impl PoolBuilder {
         let (current, told) = (self.current_thread, self.on_panic.clone());
         if self.future_workers > 0 {
             return Err(BuildError::config(
-                "workers that are dedicated for futures are only for pools that start all their threads; \
+                "workers that are dedicated to futures are only for pools that start all their threads; \
                  ask for none, or build the pool with `build` and without the current thread",
             ));
         }

@@ -42,7 +42,7 @@ impl DedicatedWorkers {
         if workers > 0 && threads == 0 {
             return Err(BuildError::config(
                 "a pool without workers leaves all work to its callers; \
-                 ask for a worker, or for none that is dedicated for futures",
+                 ask for a worker, or for none that is dedicated to futures",
             ));
         }
         let event_count = EventCount::new();

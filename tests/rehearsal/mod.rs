@@ -39,12 +39,7 @@ fn found(test: &str) -> impl Iterator<Item = u64> {
 
 /// Checks many seeds, and those in the corpus. With `FILCH_REHEARSAL=seed` only that one, with `FILCH_REHEARSALS=n` n of
 /// them, from `FILCH_REHEARSAL_FROM` on.
-pub(crate) fn all_seeds(
-    file: &str,
-    test: &str,
-    usually: u64,
-    check: impl Fn(u64) -> Result<(), String>,
-) {
+pub(crate) fn all_seeds(test: &str, usually: u64, check: impl Fn(u64) -> Result<(), String>) {
     let number = |name: &str| {
         let text = env::var(name).ok()?;
         Some(
@@ -63,7 +58,7 @@ pub(crate) fn all_seeds(
     for seed in corpus.into_iter().flatten().chain(seeds) {
         if let Err(wrong) = check(seed) {
             panic!(
-                "{wrong}\nrepeat it with: FILCH_REHEARSAL={seed} cargo test --all-features --test {file} {test}"
+                "{wrong}\nrepeat it with: FILCH_REHEARSAL={seed} cargo test --all-features --test rehearsals {test}"
             );
         }
     }

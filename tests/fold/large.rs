@@ -1,0 +1,122 @@
+//! Folds over trees that nobody has in memory at once, and what memory they take.
+//!
+//! A million nodes by default; `FILCH_STRESS=long cargo test --release --test fold_large` takes tens of millions.
+
+use crate::support::{LIMIT, pool, within};
+use filch::{
+    Fold, Pool, fold,
+    fold::{Adaptive, AtTheEnd, Lazy, Quiet, Strategy, Tasks},
+};
+use std::{
+    fs,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+/// How much more memory a fold may take than there was in use before. The trees would be hundreds of megabytes.
+const MOST: usize = 48 << 20;
+
+/// Two to so many leaves.
+fn levels() -> u32 {
+    match std::env::var("FILCH_STRESS") {
+        Ok(value) if value == "long" => 24,
+        _ => 19,
+    }
+}
+
+/// Memory of the process that is in use, in bytes; zero where the system does not tell.
+fn resident() -> usize {
+    let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split_ascii_whitespace().nth(1);
+    4096 * pages.map_or(0, |pages| pages.parse().unwrap())
+}
+
+/// One test at a time: memory is that of the process.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// ClockSampler at the memory at one node in so many.
+const SELDOM: u64 = 1 << 15;
+
+/// Folds a generated tree in which a node is a number: that of its leaves. Says what it came to, and the most memory that
+/// was seen.
+fn fold_generated<S, C>(pool: &Pool, leaves: u64, children: C) -> (u64, usize)
+where
+    S: Strategy,
+    C: Fn(u64) -> std::iter::RepeatN<u64> + Sync,
+{
+    let most = AtomicUsize::new(0);
+    let before = resident();
+    let count = fold(
+        children,
+        |&below| u64::from(below == 1),
+        |sum, child| {
+            let (last, now): (u64, u64) = (*sum, *sum + child);
+            if last / SELDOM != now / SELDOM {
+                most.fetch_max(resident(), Relaxed);
+            }
+            *sum = now;
+        },
+        |sum| sum,
+    );
+    let came = count.with::<S>().on(pool).run(leaves);
+    (came, most.into_inner().saturating_sub(before))
+}
+
+fn check<S: Strategy>(pool: &Pool, fan: u64, leaves: u64) {
+    let (came, more) = fold_generated::<S, _>(pool, leaves, |below| {
+        std::iter::repeat_n(below / fan, if below == 1 { 0 } else { fan as usize })
+    });
+    assert_eq!(came, leaves);
+    assert!(
+        more < MOST,
+        "{more} bytes more for {leaves} leaves, {fan} a node"
+    );
+}
+
+#[test]
+fn a_tree_of_millions_of_nodes_takes_little_memory() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    within(10 * LIMIT, || {
+        let (pool, leaves) = (pool(2), 1 << levels());
+        // Twice as many nodes as leaves.
+        check::<Adaptive>(&pool, 2, leaves);
+        check::<Quiet>(&pool, 2, leaves);
+        check::<Lazy<AtTheEnd>>(&pool, 2, leaves);
+        check::<Tasks>(&pool, 2, leaves / 16);
+        check::<Adaptive>(&pool, 32, 1 << (levels() / 5 * 5));
+        // One root, and all others below.
+        check::<Adaptive>(&pool, leaves, leaves);
+        check::<Quiet>(&pool, leaves, leaves);
+    });
+}
+
+#[test]
+fn a_chain_of_millions_takes_the_heaps() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    within(10 * LIMIT, || {
+        let nodes = 1 << levels();
+        let most = AtomicUsize::new(0);
+        let before = resident();
+        let depth = fold(
+            |n: u32| n.checked_sub(1),
+            |_| 0_u32,
+            |depth, below| {
+                *depth = below + 1;
+                if *depth == 1 {
+                    most.fetch_max(resident(), Relaxed);
+                }
+            },
+            |depth| depth,
+        );
+        assert_eq!(depth.with::<Adaptive>().on(&pool(2)).run(nodes), nodes);
+        let more = most.into_inner().saturating_sub(before);
+        // A vector that grows is there twice, at times, in its old size and in its new one.
+        let heaps = nodes as usize * size_of::<u32>();
+        assert!(
+            more < MOST + 3 * heaps,
+            "{more} bytes more for {nodes} nodes"
+        );
+    });
+}

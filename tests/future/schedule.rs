@@ -1,0 +1,531 @@
+//! When futures are polled: wakes, fairness, chains, checkpoints.
+
+use crate::support::{Flag, LIMIT, Mail, pool, until, within};
+use filch::{
+    CancelToken, Graph, Pool,
+    future::{checkpoint, yield_now},
+};
+use std::{
+    cell::RefCell,
+    future::poll_fn,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+        mpsc,
+    },
+    task::{Poll, Waker},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Two futures that wake each other, until the flag is set.
+fn chat(pool: &Pool, end: &Flag) {
+    let (a, b) = (Arc::new(Mail::default()), Arc::new(Mail::default()));
+    for (own, other, first) in [(a.clone(), b.clone(), true), (b, a, false)] {
+        let end = end.clone();
+        pool.spawn_future(async move {
+            if first {
+                other.send();
+            }
+            while !end.is_set() {
+                own.receive().await;
+                other.send();
+            }
+        })
+        .detach();
+    }
+}
+
+#[test]
+fn a_chatty_pair_starves_nobody() {
+    within(LIMIT, || {
+        let (pool, end) = (pool(1), Flag::default());
+        chat(&pool, &end);
+        // From outside, by a task, and what was there before.
+        assert_eq!(pool.spawn_future(async { 1 }).join().unwrap(), 1);
+        assert_eq!(pool.submit(|| 2).join().unwrap(), 2);
+        let inside = pool.spawn_future(async {
+            let queued = filch::spawn_future(async { 3 });
+            let closure = filch::submit(|| 4);
+            (queued.await.unwrap(), closure.await.unwrap())
+        });
+        assert_eq!(inside.join().unwrap(), (3, 4));
+        end.set();
+    });
+}
+
+#[test]
+fn a_future_that_wakes_itself_starves_nobody() {
+    within(LIMIT, || {
+        let (pool, end) = (pool(1), Flag::default());
+        for _ in 0..3 {
+            let end = end.clone();
+            pool.spawn_future(poll_fn(move |cx| {
+                if end.is_set() {
+                    return Poll::Ready(());
+                }
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }))
+            .detach();
+        }
+        for n in 0..100 {
+            assert_eq!(pool.spawn_future(async move { n }).join().unwrap(), n);
+            assert_eq!(pool.submit(move || n).join().unwrap(), n);
+        }
+        let inside = pool.spawn_future(async {
+            let mut sum = 0;
+            for n in 0..100 {
+                sum += filch::spawn_future(async move { n }).await.unwrap();
+            }
+            sum
+        });
+        assert_eq!(inside.join().unwrap(), 4950);
+        end.set();
+    });
+}
+
+#[test]
+fn a_yield_goes_behind_every_ready_task() {
+    within(LIMIT, || {
+        let pool = pool(1);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let seen = order.clone();
+        let root = pool.spawn_future(async move {
+            for n in 0..20 {
+                let order = order.clone();
+                filch::spawn_future(async move { order.lock().unwrap().push(n) }).detach();
+                let order = filch::submit(|| ());
+                drop(order);
+            }
+            yield_now().await;
+            order.lock().unwrap().len()
+        });
+        assert_eq!(root.join().unwrap(), 20, "all of them came first");
+        let mut seen = seen.lock().unwrap().clone();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..20).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn yields_take_turns() {
+    within(LIMIT, || {
+        let pool = pool(0);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        for name in ["a", "b", "c"] {
+            let order = order.clone();
+            pool.spawn_future(async move {
+                for _ in 0..3 {
+                    order.lock().unwrap().push(name);
+                    yield_now().await;
+                }
+            })
+            .detach();
+        }
+        pool.run_until_stalled();
+        let order = order.lock().unwrap();
+        for round in order.chunks(3) {
+            let mut round = round.to_vec();
+            round.sort_unstable();
+            assert_eq!(round, ["a", "b", "c"], "of {order:?}");
+        }
+    });
+}
+
+#[test]
+fn a_long_chain_of_spawns_needs_no_stack() {
+    fn next(left: usize, done: Flag) {
+        filch::spawn_future(async move {
+            match left {
+                0 => done.set(),
+                _ => next(left - 1, done),
+            }
+        })
+        .detach();
+    }
+    within(LIMIT, || {
+        let pool = Pool::builder()
+            .workers(1)
+            .stack_size(256 << 10)
+            .build()
+            .unwrap();
+        let done = Flag::default();
+        let end = done.clone();
+        pool.spawn_future(async move { next(100_000, end) })
+            .detach();
+        until("the end of the chain", || done.is_set());
+    });
+}
+
+#[test]
+fn a_long_chain_of_awaits_needs_no_stack() {
+    within(LIMIT, || {
+        let pool = Pool::builder()
+            .workers(1)
+            .stack_size(256 << 10)
+            .build()
+            .unwrap();
+        let mut last = pool.spawn_future(async { 0_usize });
+        for _ in 0..20_000 {
+            last = pool.spawn_future(async move { last.await.unwrap() + 1 });
+        }
+        assert_eq!(last.join().unwrap(), 20_000);
+    });
+}
+
+#[test]
+fn a_storm_of_wakes() {
+    within(LIMIT, || {
+        let pool = pool(2);
+        let (polls, end) = (Arc::new(AtomicUsize::new(0)), Flag::default());
+        let (send, receive) = mpsc::channel::<Waker>();
+        let (count, ended) = (polls.clone(), end.clone());
+        let mut sent = false;
+        let handle = pool.spawn_future(poll_fn(move |cx| {
+            count.fetch_add(1, SeqCst);
+            if !sent {
+                sent = true;
+                send.send(cx.waker().clone()).unwrap();
+            }
+            match ended.is_set() {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        }));
+        let waker = receive.recv().unwrap();
+        let rounds = 5_000;
+        let threads: Vec<_> = (0..4)
+            .map(|n| {
+                let waker = waker.clone();
+                thread::spawn(move || {
+                    for _ in 0..rounds {
+                        match n % 2 {
+                            0 => waker.wake_by_ref(),
+                            _ => {
+                                let another = waker.clone();
+                                another.wake();
+                            }
+                        }
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        end.set();
+        waker.wake_by_ref();
+        handle.join().unwrap();
+        assert!(polls.load(SeqCst) <= 4 * rounds + 2);
+        waker.wake();
+    });
+}
+
+#[test]
+fn a_waker_in_a_thread_local_destructor() {
+    struct Last(Option<Waker>);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            if let Some(waker) = self.0.take() {
+                waker.wake();
+            }
+        }
+    }
+    thread_local! {
+        static LAST: RefCell<Last> = const { RefCell::new(Last(None)) };
+    }
+    within(LIMIT, || {
+        for on_worker in [false, true] {
+            let pools = (pool(1), pool(1));
+            let (send, receive) = mpsc::channel::<Waker>();
+            let done = Flag::default();
+            let ready = done.clone();
+            let mut sent = false;
+            let handle = pools.0.spawn_future(poll_fn(move |cx| {
+                if !sent {
+                    sent = true;
+                    send.send(cx.waker().clone()).unwrap();
+                }
+                match ready.is_set() {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                }
+            }));
+            let waker = receive.recv().unwrap();
+            let keep = move || LAST.with_borrow_mut(|last| last.0 = Some(waker));
+            done.set();
+            if on_worker {
+                // The worker of another pool ends with it.
+                pools.1.spawn(keep);
+                pools.1.shutdown();
+            } else {
+                thread::spawn(keep).join().unwrap();
+            }
+            handle.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_woken_future_comes_at_a_checkpoint() {
+    within(LIMIT, || {
+        for workers in [1, 2] {
+            let pool = pool(workers);
+            let mail = Arc::new(Mail::default());
+            let (answered, waits) = (Flag::default(), Flag::default());
+            let (inside, answer, waiting) = (mail.clone(), answered.clone(), waits.clone());
+            pool.spawn_future(async move {
+                waiting.set();
+                inside.receive().await;
+                // Spawned and awaited while every worker is busy: still at checkpoints.
+                filch::spawn_future(async {}).await.unwrap();
+                answer.set();
+            })
+            .detach();
+            waits.wait("it waits");
+            // Every worker is in a task that does not end before the future is done.
+            let busy: Vec<_> = (0..workers)
+                .map(|_| {
+                    let (began, answered) = (Flag::default(), answered.clone());
+                    let begins = began.clone();
+                    pool.spawn(move || {
+                        begins.set();
+                        while !answered.is_set() {
+                            checkpoint();
+                        }
+                    });
+                    began
+                })
+                .collect();
+            busy.iter().for_each(|began| began.wait("all are busy"));
+            mail.send();
+            answered.wait("a checkpoint lets it in");
+        }
+    });
+}
+
+#[test]
+fn a_wake_by_a_busy_task_comes_at_its_checkpoint() {
+    within(LIMIT, || {
+        let pool = pool(1);
+        let (mail, answered) = (Arc::new(Mail::default()), Flag::default());
+        let (inside, answer) = (mail.clone(), answered.clone());
+        pool.spawn_future(async move {
+            inside.receive().await;
+            answer.set();
+        })
+        .detach();
+        let end = answered.clone();
+        pool.spawn(move || {
+            mail.send();
+            while !answered.is_set() {
+                checkpoint();
+            }
+        });
+        end.wait("its own checkpoint lets it in");
+    });
+}
+
+#[test]
+fn a_woken_future_comes_between_two_tasks_of_a_chain() {
+    within(LIMIT, || {
+        let (pool, mail, polled) = (pool(1), Arc::new(Mail::default()), Flag::default());
+        let waiting = {
+            let (mail, polled) = (mail.clone(), polled.clone());
+            pool.spawn_future(async move {
+                mail.receive().await;
+                polled.set();
+            })
+        };
+        until("it waits", || mail.is_awaited());
+        let (seen, done) = (Flag::default(), Flag::default());
+        let graph = Graph::new();
+        let first = graph.task("first", move || mail.send());
+        let second = graph.task("second", {
+            let seen = seen.clone();
+            move || {
+                if polled.is_set() {
+                    seen.set();
+                }
+            }
+        });
+        first.precede([second]);
+        let (mut plan, end) = (graph.plan().unwrap(), done.clone());
+        pool.spawn(move || {
+            plan.run().unwrap();
+            end.set();
+        });
+        done.wait("the only worker has run it");
+        assert!(seen.is_set(), "the chain goes on before the future");
+        waiting.join().unwrap();
+    });
+}
+
+#[test]
+fn a_busy_worker_wakes_those_whose_time_has_come() {
+    /// Before that nobody takes over from the timer's thread.
+    const GRACE: Duration = Duration::from_millis(100);
+    within(LIMIT, || {
+        let (pool, end) = (pool(1), Flag::default());
+        let stop = end.clone();
+        pool.spawn(move || {
+            while !stop.is_set() {
+                checkpoint();
+            }
+        });
+        // On a machine that is busy with other things it may take longer than that, but not always.
+        let in_time = (0..100).any(|_| {
+            let (token, stuck, release) = (CancelToken::new(), Flag::default(), Flag::default());
+            let (tells, until) = (stuck.clone(), release.clone());
+            let callback = token.on_cancel(move || {
+                tells.set();
+                until.wait("the future is done");
+            });
+            token.cancel_after(Duration::from_millis(1)).unwrap();
+            stuck.wait("the thread of the timer is in the callback");
+            let since = Instant::now();
+            let woken = pool.spawn_future(async {
+                filch::time::sleep(Duration::from_millis(1)).await;
+                filch::time::sleep(Duration::from_millis(1)).await;
+                Instant::now()
+            });
+            let woken = woken.join().unwrap();
+            release.set();
+            drop(callback);
+            woken - since < GRACE / 2
+        });
+        assert!(in_time, "nobody but the thread of the timer wakes");
+        end.set();
+    });
+}
+
+#[test]
+fn long_tasks_let_those_from_outside_in() {
+    /// A task of a millisecond that is followed by the next one.
+    fn again(count: Arc<AtomicUsize>, end: Flag) {
+        thread::sleep(Duration::from_millis(1));
+        count.fetch_add(1, SeqCst);
+        if !end.is_set() {
+            filch::spawn(move || again(count, end));
+        }
+    }
+    within(LIMIT, || {
+        let (pool, end, count) = (pool(1), Flag::default(), Arc::new(AtomicUsize::new(0)));
+        let first = (count.clone(), end.clone());
+        pool.spawn(move || again(first.0, first.1));
+        until("the first is done", || count.load(SeqCst) > 0);
+        for _ in 0..3 {
+            let before = count.load(SeqCst);
+            let came = Flag::default();
+            let comes = came.clone();
+            pool.spawn(move || comes.set());
+            came.wait("it comes");
+            // After so many tasks as the engine counts it would be 60 and more.
+            let passed = count.load(SeqCst) - before;
+            assert!(passed < 30, "{passed} tasks came first");
+        }
+        end.set();
+    });
+}
+
+#[test]
+fn checkpoints_nest_only_once_and_respect_isolation() {
+    within(LIMIT, || {
+        let pool = pool(1);
+        let ran = Flag::default();
+        let inside = ran.clone();
+        let (other, done) = (pool.clone(), Flag::default());
+        let end = done.clone();
+        // Not a task that the caller may run itself: the only worker is to be busy.
+        pool.spawn(move || {
+            filch::isolate(|| {
+                thread::scope(|s| {
+                    s.spawn(|| other.spawn_future(async move { inside.set() }).detach());
+                });
+                for _ in 0..100 {
+                    checkpoint();
+                }
+                assert!(!ran.is_set(), "nothing runs in an isolated task");
+            });
+            while !ran.is_set() {
+                checkpoint();
+            }
+            end.set();
+        });
+        done.wait("the checkpoint lets it in");
+        checkpoint(); // no worker: nothing happens
+    });
+}
+
+#[test]
+fn block_on_helps_on_a_worker() {
+    within(LIMIT, || {
+        let pool = pool(1);
+        let result = pool.submit(|| {
+            filch::block_on(async {
+                let a = filch::spawn_future(async { filch::join(|| 1, || 2) });
+                let b =
+                    filch::submit(|| filch::block_on(filch::spawn_future(async { 3 })).unwrap());
+                let (x, y) = a.await.unwrap();
+                x + y + b.await.unwrap()
+            })
+        });
+        assert_eq!(result.join().unwrap(), 6);
+    });
+}
+
+#[test]
+fn block_on_of_a_root_that_yields_lets_others_run() {
+    within(LIMIT, || {
+        for workers in [0, 1] {
+            let pool = pool(workers);
+            let flag = Flag::default();
+            let (set, seen) = (flag.clone(), flag);
+            let spin = async move {
+                filch::spawn_future(async move { set.set() }).detach();
+                while !seen.is_set() {
+                    yield_now().await;
+                }
+            };
+            match workers {
+                0 => pool.block_on(spin),
+                _ => pool.submit(|| filch::block_on(spin)).join().unwrap(),
+            }
+        }
+    });
+}
+
+/// As often as `FILCH_STRESS=long` says.
+fn trials() -> usize {
+    match std::env::var("FILCH_STRESS") {
+        Ok(value) if value == "long" => 1_000_000,
+        _ => 20_000,
+    }
+}
+
+#[test]
+fn no_spawn_and_no_wake_from_outside_is_lost() {
+    within(
+        LIMIT.max(Duration::from_secs(trials() as u64 / 500)),
+        || {
+            let pool = Pool::builder().workers(2).spin_rounds(2).build().unwrap();
+            let (ask, answer) = (Arc::new(Mail::default()), mpsc::channel::<usize>());
+            let (inside, send) = (ask.clone(), answer.0);
+            let asked = pool.spawn_future(async move {
+                for n in 0..trials() / 2 {
+                    inside.receive().await;
+                    send.send(n).unwrap();
+                }
+            });
+            for n in 0..trials() / 2 {
+                ask.send();
+                assert_eq!(answer.1.recv(), Ok(n), "woken");
+                assert_eq!(pool.spawn_future(async move { n }).join().unwrap(), n);
+                if n % 64 == 0 {
+                    // Everybody is asleep by then.
+                    thread::sleep(Duration::from_micros(200));
+                }
+            }
+            asked.join().unwrap();
+        },
+    );
+}

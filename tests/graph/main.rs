@@ -1,0 +1,13 @@
+//! Task graphs and pipelines.
+#![cfg(not(filch_loom))]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod basics;
+mod draw;
+mod dynamic;
+mod edge_cases;
+mod pipeline;
+mod sources;
+mod waits;

@@ -1,0 +1,16 @@
+//! Programs of every interface in orders that seeds decide.
+#![cfg(not(filch_loom))]
+
+#[path = "../rehearsal/mod.rs"]
+mod rehearsal;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod deadlock;
+mod driver;
+mod fold;
+mod future;
+mod graph;
+mod loops;
+mod submit;
+mod time;

@@ -1,0 +1,12 @@
+//! Submitted tasks.
+#![cfg(not(filch_loom))]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod after;
+mod basics;
+mod group;
+mod places;
+mod queue;
+mod stress;
