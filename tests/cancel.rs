@@ -165,7 +165,7 @@ fn a_callback_runs_once_or_never() {
             count();
         })
     };
-    let dedicated = register(Box::new(count.clone()));
+    let kept = register(Box::new(count.clone()));
     drop(register(Box::new(count.clone())));
     assert!(register(Box::new(count.clone())).remove());
     assert_eq!(drops.seen(), 2, "what was removed is dropped");
@@ -173,7 +173,7 @@ fn a_callback_runs_once_or_never() {
     token.cancel();
     assert_eq!((get(&ran), drops.seen()), (2, 4));
     token.cancel();
-    assert!(!dedicated.remove(), "it has run");
+    assert!(!kept.remove(), "it has run");
     assert!(
         !register(Box::new(count.clone())).remove(),
         "it runs at once"
@@ -186,7 +186,7 @@ fn a_callback_runs_once_or_never() {
 fn a_registration_keeps_its_token_and_a_callback_does_not() {
     let (ran, count) = counting();
     let root = CancelToken::new();
-    let dedicated = root.child().on_cancel(count.clone());
+    let kept = root.child().on_cancel(count.clone());
     let drops = Drops::default();
     let value = drops.value();
     let left = move || {
@@ -197,7 +197,7 @@ fn a_registration_keeps_its_token_and_a_callback_does_not() {
     assert_eq!(drops.seen(), 1, "it went with its token");
     root.cancel();
     assert_eq!(get(&ran), 1);
-    drop(dedicated);
+    drop(kept);
 }
 
 #[test]
@@ -650,7 +650,7 @@ fn one_of_many(round: usize, thread: usize, root: &CancelToken, middle: &CancelT
     for step in 0..20 {
         let parent = if step % 2 == 0 { root } else { middle };
         let child = parent.child();
-        let dedicated = child.on_cancel(count.clone());
+        let kept = child.on_cancel(count.clone());
         let removed = middle.on_cancel(count.clone());
         if (round + thread * 5) % 20 == step {
             end.first = root.cancel();
@@ -658,11 +658,11 @@ fn one_of_many(round: usize, thread: usize, root: &CancelToken, middle: &CancelT
         }
         end.left += usize::from(!removed.remove());
         if step % 3 == 0 {
-            end.left += usize::from(!dedicated.remove());
+            end.left += usize::from(!kept.remove());
         } else {
             // It runs when the root is cancelled, which one of us is going to do.
             end.left += 1;
-            dedicated.detach();
+            kept.detach();
             end.tokens.push(child);
         }
     }

@@ -29,15 +29,15 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// Counts how often it is called.
 #[derive(Default)]
-struct EventCount(AtomicUsize);
+struct WakeCount(AtomicUsize);
 
-impl EventCount {
+impl WakeCount {
     fn calls(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
 }
 
-impl Wake for EventCount {
+impl Wake for WakeCount {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -46,14 +46,14 @@ impl Wake for EventCount {
 /// A future with its own bell.
 struct Polled<F> {
     future: F,
-    event_count: Arc<EventCount>,
+    wakes: Arc<WakeCount>,
 }
 
 impl<F: Future + Unpin> Polled<F> {
     fn new(future: F) -> Self {
         Self {
             future,
-            event_count: Arc::default(),
+            wakes: Arc::default(),
         }
     }
 
@@ -66,7 +66,7 @@ impl<F: Future + Unpin> Polled<F> {
     }
 
     fn poll(&mut self) -> Option<F::Output> {
-        let waker = Waker::from(self.event_count.clone());
+        let waker = Waker::from(self.wakes.clone());
         match Pin::new(&mut self.future).poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(output) => Some(output),
             Poll::Pending => None,
@@ -219,7 +219,7 @@ fn a_request_that_gives_up_lets_those_behind_it_pass() {
             let at_once = behind.poll();
             assert!(head.join().unwrap().unwrap_err().is_timeout());
             if at_once.is_none() {
-                assert_eq!(behind.event_count.calls(), 1);
+                assert_eq!(behind.wakes.calls(), 1);
                 assert!(behind.poll().unwrap().is_ok());
             }
         });
@@ -262,10 +262,7 @@ fn a_large_request_is_not_starved_by_small_ones() {
         assert!(large.poll().is_none());
     }
     drop(held);
-    assert_eq!(
-        (large.event_count.calls(), small.event_count.calls()),
-        (1, 0)
-    );
+    assert_eq!((large.wakes.calls(), small.wakes.calls()), (1, 0));
     let all = large.poll().unwrap().unwrap();
     assert_eq!(all.n(), 4);
     assert!(small.poll().is_none());
@@ -281,13 +278,13 @@ fn one_release_serves_all_whom_it_can() {
     drop(held);
     let calls: Vec<_> = requests
         .iter()
-        .map(|request| request.event_count.calls())
+        .map(|request| request.wakes.calls())
         .collect();
     assert_eq!(calls, [1, 1, 1, 0]);
     assert_eq!((budget.available(), budget.waiting()), (0, 1));
     let [first, ..] = &mut requests;
     drop(first.poll().unwrap());
-    assert_eq!(requests[3].event_count.calls(), 1);
+    assert_eq!(requests[3].wakes.calls(), 1);
 }
 
 #[test]
@@ -321,13 +318,10 @@ fn a_future_is_dropped_after_it_was_served() {
     let first = Polled::waiting(budget.acquire_async(1));
     let mut second = Polled::waiting(budget.acquire_async(1));
     drop(held);
-    assert_eq!(
-        (first.event_count.calls(), second.event_count.calls()),
-        (1, 0)
-    );
+    assert_eq!((first.wakes.calls(), second.wakes.calls()), (1, 0));
     assert_eq!(budget.available(), 0);
     drop(first);
-    assert_eq!(second.event_count.calls(), 1);
+    assert_eq!(second.wakes.calls(), 1);
     drop(second.poll().unwrap().unwrap());
     assert_eq!(budget.available(), 1);
 }
@@ -365,11 +359,11 @@ fn the_last_waker_is_the_one_that_is_called() {
     let budget = Budget::new(1);
     let held = budget.acquire(1).unwrap();
     let mut request = Polled::waiting(budget.acquire_async(1));
-    let old = std::mem::take(&mut request.event_count);
+    let old = std::mem::take(&mut request.wakes);
     assert!(request.poll().is_none());
     assert_eq!(Arc::strong_count(&old), 1, "the old one is let go");
     drop(held);
-    assert_eq!((old.calls(), request.event_count.calls()), (0, 1));
+    assert_eq!((old.calls(), request.wakes.calls()), (0, 1));
 }
 
 #[test]
@@ -459,7 +453,7 @@ fn a_waker_that_panics_loses_nothing() {
     assert!(polled.is_pending());
     let mut second = Polled::waiting(budget.acquire_async(1));
     drop(held); // calls both; nothing comes out of it
-    assert_eq!((second.event_count.calls(), budget.waiting()), (1, 0));
+    assert_eq!((second.wakes.calls(), budget.waiting()), (1, 0));
     assert!(second.poll().unwrap().is_ok());
     assert_eq!(budget.available(), 1, "the first one has its unit");
     drop(first);
@@ -619,7 +613,7 @@ fn a_budget_grows_and_shrinks() {
     let held = budget.acquire(2).unwrap();
     let mut request = Polled::waiting(budget.acquire_async(1));
     budget.add(3);
-    assert_eq!(request.event_count.calls(), 1);
+    assert_eq!(request.wakes.calls(), 1);
     assert_eq!((budget.available(), budget.capacity()), (2, 5));
     let mut large = Polled::waiting(budget.acquire_async(5));
     let mut small = Polled::waiting(budget.acquire_async(2));
@@ -648,7 +642,7 @@ fn a_close_refuses_everybody_and_takes_permits_back() {
             assert!(blocked.join().unwrap().unwrap_err().is_closed());
             assert!(timed.join().unwrap().unwrap_err().is_closed());
         });
-        assert_eq!(queued_one.event_count.calls(), 1);
+        assert_eq!(queued_one.wakes.calls(), 1);
         assert!(queued_one.poll().unwrap().unwrap_err().is_closed());
         assert!(granted.poll().unwrap().is_ok(), "what was granted stays so");
         let text = format!("{budget:?}");
@@ -697,7 +691,7 @@ fn several_parts_are_all_or_none() {
     let mut waiting = Polled::waiting(budgets.acquire_async(&wanted));
     assert_eq!(free(), (Some(1), Some(30)), "who waits holds nothing");
     drop(first);
-    assert_eq!(waiting.event_count.calls(), 1);
+    assert_eq!(waiting.wakes.calls(), 1);
     drop(waiting.poll().unwrap().unwrap());
     assert_eq!(free(), (Some(2), Some(100)));
 }
@@ -748,14 +742,11 @@ fn a_request_stands_in_line_only_for_its_own_parts() {
     assert!(budgets.try_acquire(&[("c", 1)]).unwrap_err().is_full());
     let mut last = Polled::waiting(budgets.acquire_async(&[("c", 2)]));
     drop(chained);
-    assert_eq!((last.event_count.calls(), both.event_count.calls()), (1, 0));
+    assert_eq!((last.wakes.calls(), both.wakes.calls()), (1, 0));
     drop(last.poll());
     chained = Polled::waiting(budgets.acquire_async(&[("b", 2), ("c", 1)]));
     drop(held);
-    assert_eq!(
-        (both.event_count.calls(), chained.event_count.calls()),
-        (1, 0)
-    );
+    assert_eq!((both.wakes.calls(), chained.wakes.calls()), (1, 0));
     drop(both.poll());
     assert!(chained.poll().unwrap().is_ok());
     let free = ["a", "b", "c"].map(|name| budgets.available(name).unwrap());

@@ -119,8 +119,8 @@ impl Cells {
         }
     }
 
-    fn affine(&self, dedicated: bool) -> &AtomicU64 {
-        if dedicated {
+    fn affine(&self, by_owner: bool) -> &AtomicU64 {
+        if by_owner {
             &self.affine_kept
         } else {
             &self.affine_broken

@@ -181,9 +181,9 @@ impl Waiting {
             level == Level::Low,
             waits(Level::Low),
         );
-        let dedicated = start.from_box == Some(worker);
+        let by_owner = start.from_box == Some(worker);
         let normal_one = level == Level::Normal && start.from_box.is_none();
-        count(&mut passes.own_box, normal_one, dedicated, own_box);
+        count(&mut passes.own_box, normal_one, by_owner, own_box);
         let counts = [
             ("High", passes.high, high, SLACK),
             ("normal", passes.normal, normal, SLACK),

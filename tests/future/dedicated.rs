@@ -539,8 +539,8 @@ fn panics_there_reach_the_handle_or_the_handler() {
         let panics = Told::default();
         let pool = panics.listen(builder()).build().unwrap();
         let long = Long::on(&pool);
-        let dedicated = pool.spawn_future(async { quiet_panic("told") });
-        assert!(dedicated.join().unwrap_err().is_panic());
+        let panicked = pool.spawn_future(async { quiet_panic("told") });
+        assert!(panicked.join().unwrap_err().is_panic());
         pool.spawn_future(async { quiet_panic("heard") }).detach();
         pool.spawn_future(async {}).join().unwrap();
         until("the handler hears of it", || panics.take() == ["heard"]);

@@ -162,12 +162,12 @@ fn tokio_mutex_semaphore_and_notify() {
             .collect();
         tasks.into_iter().for_each(|task| task.join().unwrap());
         assert_eq!(pool.block_on(async { *count.lock().await }), 200);
-        let event_count = Arc::new(Notify::new());
+        let notify = Arc::new(Notify::new());
         let waits = pool.spawn_future({
-            let event_count = event_count.clone();
-            async move { event_count.notified().await }
+            let notify = notify.clone();
+            async move { notify.notified().await }
         });
-        event_count.notify_one();
+        notify.notify_one();
         waits.join().unwrap();
     });
 }

@@ -251,9 +251,9 @@ fn local_futures_panic_are_aborted_and_dropped() {
         let held = Rc::new(());
         let set = LocalSet::new();
         let polls = Rc::new(Cell::new(0));
-        let dedicated = held.clone();
+        let kept = held.clone();
         let waiting = set.spawn_local(async move {
-            let _kept = dedicated;
+            let _kept = kept;
             pending::<()>().await;
         });
         set.block_on(async {

@@ -206,7 +206,7 @@ fn a_future_that_holds_its_pool_leaks_nothing() {
         // It drops the last handle, on a worker, in the middle of a poll.
         let alive = Arc::new(());
         let (pool, done) = (pool(2), Flag::default());
-        let (own, dedicated, set) = (pool.clone(), alive.clone(), done.clone());
+        let (own, kept, set) = (pool.clone(), alive.clone(), done.clone());
         let (go, gone) = (Flag::default(), Flag::default());
         let goes = go.clone();
         pool.spawn_future(hold((alive.clone(), gone.clone())))
@@ -214,7 +214,7 @@ fn a_future_that_holds_its_pool_leaks_nothing() {
         pool.spawn_future(async move {
             until("told to", || goes.is_set());
             drop(own);
-            let _kept = dedicated;
+            let _kept = kept;
             set.set();
         })
         .detach();
@@ -360,10 +360,10 @@ fn the_last_handle_of_a_pool_without_threads_in_a_future() {
         // Done, aborted, and dropped with others that wait.
         for end in 0..3 {
             let pool = pool(0);
-            let (own, dedicated) = (pool.clone(), alive.clone());
+            let (own, kept) = (pool.clone(), alive.clone());
             pool.spawn_future(hold(alive.clone())).detach();
             let handle = pool.spawn_future(async move {
-                let _kept = dedicated;
+                let _kept = kept;
                 filch::spawn_future(hold(_kept.clone())).detach();
                 if end > 0 {
                     pending::<()>().await;

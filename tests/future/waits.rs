@@ -19,25 +19,25 @@ use std::{
 
 /// A future that waits for a signal, and then does something.
 #[derive(Clone, Default)]
-struct EventCount(Arc<Mutex<(bool, Vec<Waker>)>>);
+struct Event(Arc<Mutex<(bool, Vec<Waker>)>>);
 
-impl EventCount {
+impl Event {
     fn ring(&self) {
         let wakers = {
-            let mut event_count = self.0.lock().unwrap();
-            event_count.0 = true;
-            std::mem::take(&mut event_count.1)
+            let mut event = self.0.lock().unwrap();
+            event.0 = true;
+            std::mem::take(&mut event.1)
         };
         wakers.into_iter().for_each(Waker::wake);
     }
 
     async fn rung(&self) {
         poll_fn(|cx| {
-            let mut event_count = self.0.lock().unwrap();
-            if event_count.0 {
+            let mut event = self.0.lock().unwrap();
+            if event.0 {
                 return Poll::Ready(());
             }
-            event_count.1.push(cx.waker().clone());
+            event.1.push(cx.waker().clone());
             Poll::Pending
         })
         .await;
@@ -58,25 +58,25 @@ fn let_others_sleep() {
 }
 
 /// A future on `pool` that waits for the bell, and what it says then.
-fn listener(pool: &Pool, event_count: &EventCount) -> Flag {
-    let (inside, heard) = (event_count.clone(), Flag::default());
+fn listener(pool: &Pool, event: &Event) -> Flag {
+    let (inside, heard) = (event.clone(), Flag::default());
     let set = heard.clone();
     pool.spawn_future(async move {
         inside.rung().await;
         set.set();
     })
     .detach();
-    until("it listens", || event_count.is_awaited());
+    until("it listens", || event.is_awaited());
     heard
 }
 
 /// Calls `busy` in the first poll of a future, on a pool of two workers of which the other one sleeps. It is given a
 /// bell and what its listener says; and another bell, whose listener rings the first one after a while.
-fn beside_a_sleeper(busy: impl Fn(&Pool, &EventCount, &Flag, &EventCount) + Send + Sync + 'static) {
+fn beside_a_sleeper(busy: impl Fn(&Pool, &Event, &Flag, &Event) + Send + Sync + 'static) {
     within(LIMIT, move || {
         let busy = Arc::new(busy);
         for _ in 0..3 {
-            let (pool, last, first) = (pool(2), EventCount::default(), EventCount::default());
+            let (pool, last, first) = (pool(2), Event::default(), Event::default());
             let heard = listener(&pool, &last);
             let (relay, next) = (first.clone(), last.clone());
             pool.spawn_future(async move {
@@ -122,21 +122,18 @@ fn what_a_helped_future_wakes_is_told_after_a_wait() {
 fn what_a_future_wakes_in_a_checkpoint_is_told() {
     beside_a_sleeper(|pool, last, _, _| {
         // More of them than a checkpoint runs, each woken by the one before.
-        let bells: Vec<_> = (0..40).map(|_| EventCount::default()).collect();
-        for (n, event_count) in bells.iter().enumerate() {
-            let (own, next) = (
-                event_count.clone(),
-                bells.get(n + 1).unwrap_or(last).clone(),
-            );
+        let bells: Vec<_> = (0..40).map(|_| Event::default()).collect();
+        for (n, event) in bells.iter().enumerate() {
+            let (own, next) = (event.clone(), bells.get(n + 1).unwrap_or(last).clone());
             let waits = async move {
                 own.rung().await;
                 next.ring();
             };
             pool.spawn_future(waits).detach();
         }
-        until("all wait", || bells.iter().all(EventCount::is_awaited));
+        until("all wait", || bells.iter().all(Event::is_awaited));
         let_others_sleep();
-        let (relay, head) = (EventCount::default(), bells[0].clone());
+        let (relay, head) = (Event::default(), bells[0].clone());
         let inside = relay.clone();
         pool.spawn_future(async move {
             inside.rung().await;
@@ -175,11 +172,11 @@ fn what_a_joined_closure_wakes_in_a_poll_is_told() {
 #[test]
 fn what_a_helped_closure_wakes_in_a_poll_is_told() {
     beside_a_sleeper(|_, last, heard, _| {
-        let (event_count, heard, done) = (last.clone(), heard.clone(), EventCount::default());
+        let (event, heard, done) = (last.clone(), heard.clone(), Event::default());
         let end = done.clone();
         filch::spawn(move || {
             let_others_sleep();
-            event_count.ring();
+            event.ring();
             heard.wait("somebody comes for it");
             end.ring();
         });
@@ -437,7 +434,7 @@ fn helped_tasks_do_not_see_the_locals_of_the_helper() {
 #[test]
 fn futures_of_a_guest_without_a_place_go_to_the_pool() {
     within(LIMIT, || {
-        let (pool, event_count, leave) = (pool(1), EventCount::default(), Flag::default());
+        let (pool, event, leave) = (pool(1), Event::default(), Flag::default());
         let inside = counter();
         thread::scope(|s| {
             for _ in 0..32 {
@@ -449,7 +446,7 @@ fn futures_of_a_guest_without_a_place_go_to_the_pool() {
                 });
             }
             until("all places are taken", || get(&inside) == 32);
-            let (rings, rung) = (event_count.clone(), Flag::default());
+            let (rings, rung) = (event.clone(), Flag::default());
             let set = rung.clone();
             let answer = pool.install(|| {
                 filch::spawn_future(async move {
@@ -460,7 +457,7 @@ fn futures_of_a_guest_without_a_place_go_to_the_pool() {
                 filch::future::scope(|s| s.spawn(async { 7 }).join().unwrap())
             });
             assert_eq!(answer, 7);
-            event_count.ring();
+            event.ring();
             rung.wait("it outlives the call");
             leave.set();
         });
@@ -473,15 +470,15 @@ fn block_on_in_a_pool_that_has_ended_sleeps() {
         let pool = pool(1);
         let late = pool.clone();
         pool.shutdown();
-        let (event_count, begin) = (EventCount::default(), Instant::now());
-        let rings = event_count.clone();
+        let (event, begin) = (Event::default(), Instant::now());
+        let rings = event.clone();
         let ringer = thread::spawn(move || {
             thread::sleep(Duration::from_millis(400));
             rings.ring();
         });
         let used = late.install(|| {
             let before = busy_time();
-            filch::block_on(event_count.rung());
+            filch::block_on(event.rung());
             busy_time().saturating_sub(before)
         });
         assert!(begin.elapsed() >= Duration::from_millis(400));

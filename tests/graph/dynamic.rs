@@ -320,7 +320,7 @@ mod subflows {
     fn dropped_after_the_run_or_kept_until_the_next() {
         let drops = Drops::default();
         let graph = Graph::new();
-        let dedicated = drops.clone();
+        let kept = drops.clone();
         let gone = graph.subflow("gone", |sub| {
             let value = drops.value();
             sub.task("a", move || {
@@ -329,7 +329,7 @@ mod subflows {
         });
         let keep = graph.subflow("kept", move |sub| {
             sub.retain();
-            let value = dedicated.value();
+            let value = kept.value();
             sub.task("b", move || {
                 let _ = &value;
             });
@@ -449,9 +449,9 @@ mod modules {
     fn modules_a_hundred_thousand_deep_are_dropped_on_the_default_stack() {
         let (drops, count) = (Drops::default(), &counter());
         let innermost = Graph::new();
-        let dedicated = drops.value();
+        let kept = drops.value();
         innermost.task("innermost", move || {
-            let _kept = &dedicated;
+            let _kept = &kept;
             add(count);
         });
         let mut plan = innermost.plan().unwrap();

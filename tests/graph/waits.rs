@@ -453,16 +453,16 @@ mod futures {
 
     #[test]
     fn a_stale_waker_does_no_harm() {
-        let dedicated = Mutex::new(None);
+        let kept = Mutex::new(None);
         let graph = Graph::new();
         graph.future("", || {
             poll_fn(|cx| {
-                *dedicated.lock().unwrap() = Some(cx.waker().clone());
+                *kept.lock().unwrap() = Some(cx.waker().clone());
                 Poll::Ready(())
             })
         });
         graph.plan().unwrap().run().unwrap();
-        let waker = dedicated.into_inner().unwrap().unwrap();
+        let waker = kept.into_inner().unwrap().unwrap();
         waker.wake_by_ref();
         waker.wake();
     }

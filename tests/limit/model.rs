@@ -427,11 +427,7 @@ impl<L: Limited> Twins<L> {
         assert_eq!(self.limit.numbers(), expected);
         for (id, _, request) in &self.requests {
             let ended = self.model.ended.contains_key(id);
-            assert_eq!(
-                request.event_count.calls(),
-                usize::from(ended),
-                "of request {id}"
-            );
+            assert_eq!(request.wakes.calls(), usize::from(ended), "of request {id}");
         }
     }
 

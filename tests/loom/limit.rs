@@ -17,9 +17,9 @@ use std::{
 
 /// Notes that it was called.
 #[derive(Default)]
-struct EventCount(AtomicBool);
+struct WakeCount(AtomicBool);
 
-impl Wake for EventCount {
+impl Wake for WakeCount {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -30,14 +30,14 @@ impl Wake for EventCount {
 /// It is not dropped by a panic, since loom's locks don't work any more when loom has reported something.
 struct Request {
     acquire: ManuallyDrop<Acquire<'static>>,
-    event_count: Arc<EventCount>,
+    wakes: Arc<WakeCount>,
 }
 
 impl Request {
     fn new(budget: &Budget, n: u64) -> Self {
         Self {
             acquire: ManuallyDrop::new(budget.acquire_async(n).into_owned()),
-            event_count: Arc::default(),
+            wakes: Arc::default(),
         }
     }
 
@@ -49,7 +49,7 @@ impl Request {
     }
 
     fn poll(&mut self) -> Option<Permit<'static>> {
-        let waker = Waker::from(self.event_count.clone());
+        let waker = Waker::from(self.wakes.clone());
         let acquire = Pin::new(&mut *self.acquire);
         match acquire.poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(result) => Some(result.unwrap()),
@@ -59,7 +59,7 @@ impl Request {
 
     /// It had to wait; by now somebody has called, and not in vain.
     fn was_called(mut self) {
-        let called = self.event_count.0.load(Ordering::SeqCst);
+        let called = self.wakes.0.load(Ordering::SeqCst);
         assert!(called, "nobody called who had to wait");
         assert!(self.poll().is_some(), "called in vain");
         self.cancel();

@@ -133,18 +133,13 @@ fn items_of_a_vector_are_dropped_once() {
     everywhere(|pool| {
         let vector = |drops: &Drops| (0..ITEMS).map(|n| (n, drops.value())).collect::<Vec<_>>();
         let drops = Drops::default();
-        let dedicated = pool
+        let kept = pool
             .over(vector(&drops))
             .eager()
             .filter(|item| item.0 % 2 == 0);
         assert_eq!(drops.seen(), ITEMS / 2);
-        assert!(
-            dedicated
-                .iter()
-                .map(|item| item.0)
-                .eq((0..ITEMS).step_by(2))
-        );
-        drop(dedicated);
+        assert!(kept.iter().map(|item| item.0).eq((0..ITEMS).step_by(2)));
+        drop(kept);
         assert_eq!(drops.seen(), ITEMS);
 
         let drops = Drops::default();
@@ -266,9 +261,9 @@ fn items_without_a_size_are_dropped_once() {
         assert_eq!((made.len(), dropped()), (ITEMS, 0));
         drop(made);
         assert_eq!(dropped(), ITEMS);
-        let dedicated = pool.over(units()).eager().filter(|_| true);
-        assert_eq!((dedicated.len(), dropped()), (ITEMS, 0));
-        drop(dedicated);
+        let kept = pool.over(units()).eager().filter(|_| true);
+        assert_eq!((kept.len(), dropped()), (ITEMS, 0));
+        drop(kept);
         assert_eq!(dropped(), ITEMS);
         let made = AtomicUsize::new(0);
         let panic = panic_of(|| {

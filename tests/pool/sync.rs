@@ -325,8 +325,8 @@ fn guards_of_threads_that_end_do_no_harm() {
     }
     let threads = [(); 4].map(|()| {
         thread::spawn(|| {
-            KEPT.with(|dedicated| dedicated.borrow_mut().push(isolated()));
-            pool(1).install(|| KEPT.with(|dedicated| dedicated.borrow_mut().push(isolated())));
+            KEPT.with(|kept| kept.borrow_mut().push(isolated()));
+            pool(1).install(|| KEPT.with(|kept| kept.borrow_mut().push(isolated())));
         })
     });
     threads

@@ -489,13 +489,13 @@ fn missing<R>(f: impl FnOnce() -> R) -> usize {
 #[test]
 fn a_broadcast_to_a_worker_whose_thread_was_dropped_panics() {
     within(LONG, || {
-        let mut dedicated = vec![];
+        let mut kept = vec![];
         let pool = Pool::builder()
             .workers(2)
             .build_on(|thread| match thread.worker() {
                 0 => thread::Builder::new().spawn(|| thread.run()).map(drop),
                 _ => {
-                    dedicated.push(thread);
+                    kept.push(thread);
                     Ok(())
                 }
             })
@@ -511,7 +511,7 @@ fn a_broadcast_to_a_worker_whose_thread_was_dropped_panics() {
             while calls.load(Ordering::Relaxed) == 0 {
                 thread::yield_now();
             }
-            drop(dedicated);
+            drop(kept);
             assert_eq!(waits.join().unwrap(), 1);
         });
         assert_eq!(missing(|| pool.broadcast(count)), 1);
@@ -526,11 +526,11 @@ fn a_broadcast_to_a_worker_whose_thread_was_dropped_panics() {
 #[test]
 fn without_a_thread_of_the_pool_the_caller_is_all_there_is() {
     within(LONG, || {
-        let mut dedicated = vec![];
+        let mut kept = vec![];
         let pool = Pool::builder()
             .workers(2)
             .build_on(|thread| {
-                dedicated.push(thread);
+                kept.push(thread);
                 Ok(())
             })
             .unwrap();
@@ -538,7 +538,7 @@ fn without_a_thread_of_the_pool_the_caller_is_all_there_is() {
             let waits = s.spawn(|| pool.on_worker(|| thread::current().id()));
             // Until it waits, or at least most often.
             thread::sleep(Duration::from_millis(20));
-            dedicated.clear();
+            kept.clear();
             waits.join().unwrap();
         });
         let here = thread::current().id();

@@ -125,10 +125,10 @@ fn handles_may_go_anywhere_and_outlive_the_pool() {
     let task = pool.submit(|| 7);
     let other = thread::spawn(move || task.join().unwrap());
     assert_eq!(other.join().unwrap(), 7);
-    let (dedicated, cancelled) = (pool.submit(|| 8), pool.submit(|| 9));
+    let (kept, cancelled) = (pool.submit(|| 8), pool.submit(|| 9));
     pool.shutdown();
-    assert!(dedicated.is_finished());
-    assert_eq!(dedicated.join().unwrap(), 8);
+    assert!(kept.is_finished());
+    assert_eq!(kept.join().unwrap(), 8);
     assert!(!cancelled.cancel() && !cancelled.set_priority(Priority::High));
     assert_eq!(cancelled.priority(), Priority::Normal);
     drop(cancelled);
