@@ -1,15 +1,17 @@
-//! Counters without locked instructions, as long as a run is one worker's alone.
+//! A biased counter protocol: no locked instructions as long as one worker alone runs the graph.
 //!
-//! The worker that waits for a run, its *owner*, most often runs small graphs from the first task to the last; no
-//! other comes in time. Then nobody else touches the counters of the tasks, and taking one off is a load and a
-//! store. All the owner has to do is to say when it is in the middle of that (`begin`, `end`): two plain stores to a
-//! line of its own, whatever the number of counters.
+//! The worker that waits for a run, its *owner*, often runs small graphs from the first task to the
+//! last before another worker arrives. Then no other worker touches the counters of the tasks, and
+//! decrementing one is a load and a store. The run is *biased* towards its owner. The owner only
+//! has to announce when it is counting (`begin`, `end`): two plain stores to a cache line of its
+//! own, no matter how many counters it changes.
 //!
-//! Another worker that gets a first job of the run has to *join* before it touches a counter. It says so, passes the
-//! process-wide barrier, and waits until the owner is not in the middle of something. Either the owner's next look
-//! comes after the barrier, and finds that it is not alone; or it came before, and then the other one sees that the
-//! owner is counting, and waits for the end. From then on everybody counts with atomic operations; a run never goes
-//! back. So whoever comes late pays, once for a run: a microsecond for the barrier.
+//! Another worker that gets its first job of the run has to *join* before it touches a counter. It
+//! announces that, passes the process-wide barrier, and waits until the owner is not counting.
+//! Either the owner's next load comes after the barrier, and the owner finds that it is not alone;
+//! or the load came before, and then the joining worker sees that the owner is counting, and waits
+//! until `end`. From then on all workers count with atomic operations; the bias never returns
+//! within a run. So the joining worker bears the cost, once a run: a microsecond for the barrier.
 
 use crate::base::{
     canary::{Canary, broken},
@@ -23,15 +25,15 @@ const ALONE: u8 = 0;
 const JOINING: u8 = 1;
 const SHARED: u8 = 2;
 
-/// Who touches the counters of a run.
+/// Whether the owner alone touches the counters of a run.
 pub(super) struct BiasedCount {
     others: Padded<AtomicU8>,
-    /// The owner is between `begin` and `end`.
+    /// Whether the owner is between `begin` and `end`.
     counting: Padded<AtomicBool>,
 }
 
 impl BiasedCount {
-    /// `owned`: there is an owner, who begins alone.
+    /// `owned`: the run has an owner, which begins alone.
     pub(super) fn new(owned: bool) -> Self {
         Self {
             others: Padded::new(AtomicU8::new(if owned { ALONE } else { SHARED })),
@@ -39,11 +41,12 @@ impl BiasedCount {
         }
     }
 
-    /// The owner is about to count. True when it is alone: it may count as it likes, and says `end` then. Between the
-    /// two must be no code of the user's.
+    /// Announces that the owner is about to count. Returns true if it is alone: then it may count
+    /// without atomic read-modify-write operations, and calls `end` afterwards. No user code may
+    /// run between the two.
     #[inline(always)]
     pub(super) fn begin(&self) -> bool {
-        // Relaxed: looked at once more below.
+        // Relaxed: checked again below.
         if self.others.load(Ordering::Relaxed) != ALONE {
             return false;
         }
@@ -51,7 +54,8 @@ impl BiasedCount {
         self.counting.store(true, Ordering::Relaxed);
         // Pairs with the heavy barrier in `join`.
         barrier::light();
-        // Relaxed: as above. Nothing is concluded from the others' counts: those are atomic.
+        // Relaxed: the barrier orders it after the store. The other workers' counts need no
+        // ordering from this load: they are atomic operations with orderings of their own.
         if self.others.load(Ordering::Relaxed) == ALONE || broken(Canary::GraphBias) {
             return true;
         }
@@ -59,14 +63,14 @@ impl BiasedCount {
         false
     }
 
-    /// The owner has counted.
+    /// Announces that the owner has counted.
     #[inline(always)]
     pub(super) fn end(&self) {
-        // Release: pairs with the acquire in `join_first`; whoever joins sees the counts.
+        // Release: pairs with the acquire in `join_first`; a worker that joins sees the counts.
         self.counting.store(false, Ordering::Release);
     }
 
-    /// Another worker is about to count. From now on it may, with atomic operations.
+    /// Called by another worker before it counts. Afterwards it may count, with atomic operations.
     #[inline(always)]
     pub(super) fn join(&self) {
         // Acquire: pairs with the release in `join_first`.
@@ -86,17 +90,18 @@ impl BiasedCount {
             hint::spin_loop();
             thread::yield_now();
         }
-        // Release: who finds it shared has seen what we have.
+        // Release: pairs with the acquire in `join`; a worker that reads `SHARED` sees what this
+        // one has seen.
         self.others.store(SHARED, Ordering::Release);
     }
 }
 
-/// The protocol as it is, for the model checker.
+/// The protocol, exposed for the model checker.
 #[cfg(filch_loom)]
 pub(super) mod model {
     use std::fmt;
 
-    /// See the protocol of counters.
+    /// Wraps the protocol of the counters.
     pub struct BiasedCount(super::BiasedCount);
 
     #[expect(missing_docs, reason = "a shim for tests")]

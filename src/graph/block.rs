@@ -13,15 +13,15 @@
 //!
 //! The holder claims position `at` in three steps: it stores `at + 1` in `next`, passes the light
 //! barrier, and loads `end`. If `at` is less than `end`, the position is the holder's. Otherwise it
-//! withdraws the claim, takes the lock, and looks again: a thief may have put `end` back.
+//! withdraws the claim, takes the lock, and loads `end` again: a thief may have put it back.
 //!
 //! A thief has the lock. It loads `next` and `end`, stores the middle of the two in `end`, passes
 //! the heavy barrier, and loads `next` again. If that is not beyond the middle, the positions from
 //! the middle on are the thief's. Otherwise the holder may own one of them: the thief puts `end`
 //! back and takes nothing.
 //!
-//! Either the thief's second look comes after the holder's store, and sees the claim; or the
-//! holder's look comes after the thief's store, and sees the new end. The barriers exclude that
+//! Either the thief's second load comes after the holder's store, and sees the claim; or the
+//! holder's load comes after the thief's store, and sees the new end. The barriers exclude that
 //! both miss each other. So no position is claimed twice. None is lost: what the thief does not
 //! take is below `end` when it releases the lock. The scheme is that of Cilk-5's deques (Frigo,
 //! Leiserson, Randall, PLDI 1998), with a process-wide barrier on the thief's side, so that a claim
@@ -29,10 +29,11 @@
 //!
 //! # Why a thief finds every block
 //!
-//! A holder queues a feeder *after* it has opened its block. A feeder that starts takes from the
-//! cursor or from a block, and queues another one; or it finds all of them empty, and ends. Blocks
-//! are never filled by anyone but their holder. So as long as a position is unclaimed, a feeder is
-//! queued, or is running and has not yet looked at that block.
+//! A *feeder* is the job that hands out sources (see `run`). A holder queues a feeder *after* it
+//! has opened its block. A feeder that starts takes from the cursor or from a block, and queues
+//! another one; or it finds all of them empty, and ends. Only the holder of a block puts positions
+//! into it. So as long as a position is unclaimed, a feeder is queued, or is running and has not
+//! yet checked that block.
 
 use crate::base::{
     canary::{Canary, broken},
@@ -43,31 +44,31 @@ use crate::base::{
 };
 use std::{cell::Cell, ops::Range, sync::PoisonError};
 
-/// A plan with fewer sources has no blocks: each is taken alone.
-const FEWEST_SOURCES: usize = 16;
+/// Minimum number of sources for a plan to have blocks; with fewer, each source is taken alone.
+const MIN_SOURCES: usize = 16;
 
-/// The most blocks of a plan. A worker that finds none free takes one source at a time.
-const MOST_BLOCKS: usize = 128;
+/// Maximum number of blocks of a plan. A worker that finds none free takes one source at a time.
+const MAX_BLOCKS: usize = 128;
 
-/// How many blocks a worker tries to get.
-const TRIES: usize = 4;
+/// How many blocks a worker tries to hold, one after the other.
+const MAX_HOLD_TRIES: usize = 4;
 
-/// How long a thief looks at a block whose holder makes progress, in spin-loop hints: about a
-/// microsecond, as long as the barrier takes.
-const LOOK: u32 = 32;
+/// How long a thief waits between two checks of a block whose holder makes progress, in spin-loop
+/// hints: about a microsecond, as long as the barrier takes.
+const SPINS_PER_CHECK: u32 = 32;
 
-/// How many times it looks before it takes a part all the same.
-const LOOKS: u32 = 4;
+/// How many times a thief checks for progress before it steals a part in spite of it.
+const MAX_CHECKS: u32 = 4;
 
 /// The blocks of a plan.
 pub(super) struct Blocks(Box<[Padded<Block>]>);
 
 impl Blocks {
-    /// As many as workers may need for so many sources.
+    /// Creates as many blocks as workers may need for this number of sources.
     pub(super) fn new(sources: usize) -> Self {
         let blocks = match sources {
-            ..FEWEST_SOURCES => 0,
-            _ => (sources / FEWEST_SOURCES).clamp(2, MOST_BLOCKS),
+            ..MIN_SOURCES => 0,
+            _ => (sources / MIN_SOURCES).clamp(2, MAX_BLOCKS),
         };
         Self((0..blocks).map(|_| Padded::new(Block::new())).collect())
     }
@@ -77,20 +78,20 @@ impl Blocks {
         self.0.is_empty()
     }
 
-    /// An empty block for a worker, if one is free.
+    /// Returns an empty block for a worker, if one is free.
     pub(super) fn hold(&self, worker: usize) -> Option<Held<'_>> {
         let blocks = self.0.len();
-        (0..TRIES.min(blocks)).find_map(|at| self.0[(worker + at) % blocks].hold())
+        (0..MAX_HOLD_TRIES.min(blocks)).find_map(|at| self.0[(worker + at) % blocks].hold())
     }
 
-    /// Takes unclaimed positions from a block: half of them, or `one`. None when all blocks are
-    /// empty.
+    /// Steals unclaimed positions from a block: half of them, or only one if `one` is set. Returns
+    /// `None` when all blocks are empty.
     #[cold]
     pub(super) fn steal(&self, worker: usize, one: bool) -> Option<Range<u32>> {
         loop {
             let mut empty = true;
             for at in 0..self.0.len() {
-                // Its own one last.
+                // The worker's own block comes last.
                 let block = &self.0[(worker + 1 + at) % self.0.len()];
                 if block.is_empty() || block.empties_soon() {
                     continue;
@@ -111,7 +112,7 @@ impl Blocks {
 struct Block {
     /// Whether a worker holds the block.
     held: AtomicBool,
-    /// No user code runs under it, and no rehearsal interrupts its owner.
+    /// No user code runs under the lock, and no rehearsal interrupts the thread that has it.
     lock: Mutex<()>,
     next: AtomicU32,
     end: AtomicU32,
@@ -129,7 +130,7 @@ impl Block {
 
     /// Makes the caller the holder, unless there is one.
     fn hold(&self) -> Option<Held<'_>> {
-        // Relaxed: a hint, which saves the line of another holder a write.
+        // Relaxed: a hint, which avoids a write to the cache line of another holder.
         if self.held.load(Ordering::Relaxed) {
             return None;
         }
@@ -157,12 +158,12 @@ impl Block {
         self.next() >= self.end()
     }
 
-    /// Waits as long as the holder makes progress, but not for long. True when the block is empty
-    /// then.
+    /// Waits a few microseconds at most, as long as the holder makes progress. Returns true if the
+    /// block is empty then.
     fn empties_soon(&self) -> bool {
-        for _ in 0..thread::patience(LOOKS) {
+        for _ in 0..thread::patience(MAX_CHECKS) {
             let before = self.next();
-            (0..thread::patience(LOOK)).for_each(|_| hint::spin_loop());
+            (0..thread::patience(SPINS_PER_CHECK)).for_each(|_| hint::spin_loop());
             if self.is_empty() {
                 return true;
             }
@@ -173,8 +174,8 @@ impl Block {
         false
     }
 
-    /// Takes the far half of the unclaimed positions, or the last `one`. None when there are none,
-    /// or when the holder claims them at this moment.
+    /// Steals the far half of the unclaimed positions, or only the last one if `one` is set.
+    /// Returns `None` when there are none, or when the holder claims them at this moment.
     fn steal(&self, one: bool) -> Option<Range<u32>> {
         let _locked = self.lock();
         let (next, end) = (self.next(), self.end());
@@ -193,13 +194,13 @@ impl Block {
         if self.next() <= middle || broken(Canary::GraphBlock) {
             return Some(middle..end);
         }
-        // Relaxed: a holder that has seen the other end looks again under the lock.
+        // Relaxed: a holder that has seen the other end loads it again under the lock.
         self.end.store(end, Ordering::Relaxed);
         None
     }
 
-    /// A thief has taken position `at`, or was about to: withdraws the holder's claim, and says whether
-    /// it holds all the same.
+    /// Withdraws the holder's claim of position `at`, which a thief has taken or was about to take.
+    /// Returns whether the position is the holder's in spite of that.
     #[cold]
     fn confirm(&self, at: u32) -> bool {
         // Relaxed: the thief that has the lock may see either value; with this one it takes the
@@ -208,14 +209,14 @@ impl Block {
         let _locked = self.lock();
         let holds = at < self.end();
         if holds {
-            // Relaxed: thieves look under the lock.
+            // Relaxed: thieves load it under the lock.
             self.next.store(at + 1, Ordering::Relaxed);
         }
         holds
     }
 }
 
-/// A block in the hands of its holder.
+/// A block, as its holder sees it.
 pub(super) struct Held<'a>(&'a Block);
 
 impl<'a> Held<'a> {
@@ -223,7 +224,7 @@ impl<'a> Held<'a> {
     pub(super) fn open(&self, positions: Range<u32>) -> Claims<'a> {
         debug_assert!(self.0.is_empty(), "one range at a time");
         let _locked = self.0.lock();
-        // Relaxed, twice: thieves look under the lock.
+        // Relaxed, twice: thieves load both under the lock.
         self.0.next.store(positions.start, Ordering::Relaxed);
         self.0.end.store(positions.end, Ordering::Relaxed);
         Claims {
@@ -242,18 +243,19 @@ impl Drop for Held<'_> {
     }
 }
 
-/// The holder's claims, one after the other. Apart from the block, so that it can be in registers.
+/// The holder's claims, one after the other. Separate from the block, so that it can be in
+/// registers.
 pub(super) struct Claims<'a> {
     block: &'a Block,
-    /// What `next` says.
+    /// The value of `next`.
     at: Cell<u32>,
-    /// Where the block ended when it was opened.
+    /// The end of the block when it was opened. Lowered when a claim fails or the rest is taken.
     limit: Cell<u32>,
 }
 
 impl Claims<'_> {
-    /// Whether the position that was claimed last is the last one of the block; a later one may
-    /// have been stolen.
+    /// Whether the position that was claimed last is known to be the last one of the block. All
+    /// later ones may have been stolen without this being known.
     #[inline(always)]
     fn is_last(&self) -> bool {
         self.at.get() >= self.limit.get()
@@ -279,7 +281,7 @@ impl Claims<'_> {
         None
     }
 
-    /// Takes what is left back.
+    /// Takes all unclaimed positions out of the block.
     #[cold]
     fn take_rest(&self) -> Range<u32> {
         let _locked = self.block.lock();
@@ -294,9 +296,9 @@ impl Claims<'_> {
 /// Where strands get their first tasks from.
 pub(super) trait Firsts {
     fn take(&self) -> Option<u32>;
-    /// Whether the task that was taken last is the last one. It may be so without being known.
+    /// Whether the task that was taken last is known to be the last one.
     fn is_last(&self) -> bool;
-    /// Takes all that are left.
+    /// Takes all tasks that are left.
     fn rest(&self) -> &[u32];
 }
 
@@ -357,18 +359,18 @@ impl Firsts for Taken<'_> {
     }
 }
 
-/// The protocol as it is, for the model checker.
+/// The protocol, exposed for the model checker.
 #[cfg(filch_loom)]
 pub(super) mod model {
     use std::{fmt, ops::Range};
 
-    /// See the protocol of blocks.
+    /// Wraps a block.
     pub struct Block(super::Block);
 
-    /// See the holder of a block.
+    /// Wraps the holder of a block.
     pub struct Held<'a>(super::Held<'a>);
 
-    /// See the claims of a holder.
+    /// Wraps the claims of a holder.
     pub struct Claims<'a>(super::Claims<'a>);
 
     #[expect(missing_docs, reason = "a shim for tests")]

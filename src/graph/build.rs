@@ -3,7 +3,7 @@
 use super::{
     check,
     context::Context,
-    edges::MOST_TASKS,
+    edges::MAX_TASKS,
     error::GraphError,
     flow::Place,
     node::{Env, Kind, Node, Then},
@@ -22,8 +22,9 @@ use std::{
 
 /// A graph of tasks under construction.
 ///
-/// Tasks are added with closures, which may borrow everything that outlives the graph; edges say what must be
-/// done before what. [`plan`](Self::plan) checks it all once and makes it ready to be run, again and again.
+/// Tasks are added with closures, which may borrow everything that outlives the graph; edges define
+/// which tasks must be done before others. [`plan`](Self::plan) checks the graph once and prepares
+/// it to be run any number of times.
 ///
 /// ```
 /// use filch::Graph;
@@ -45,18 +46,18 @@ use std::{
 /// ```
 pub struct Graph<'env> {
     parts: RefCell<Parts>,
-    /// The closures may borrow what lives as long as this, and no shorter.
+    /// The closures may borrow what lives as long as this lifetime.
     _env: Env<'env>,
 }
 
-/// What a graph is made of.
+/// The parts of a graph.
 #[derive(Default)]
 pub(super) struct Parts {
-    /// The first one is no task.
+    /// The first record is no task.
     pub(super) nodes: Vec<Node>,
     pub(super) edges: Vec<(u32, u32)>,
     pub(super) names: Names,
-    /// Where the graphs inside of tasks are kept between runs.
+    /// Where the graphs inside of tasks are stored between runs.
     pub(super) places: Vec<(u32, Place)>,
     pub(super) semaphores: Vec<(u32, Semaphore)>,
     pub(super) order: Order,
@@ -80,7 +81,7 @@ impl Parts {
         memory::prefer_large(&self.nodes);
     }
 
-    /// The places of a task.
+    /// Removes and returns the places of a task.
     fn take_places(&mut self, task: u32) -> Vec<(u32, Place)> {
         self.places.extract_if(.., |(of, _)| *of == task).collect()
     }
@@ -88,11 +89,11 @@ impl Parts {
 
 type Named = Vec<(u32, Cow<'static, str>)>;
 
-/// The names of tasks, by number: those that have one.
+/// The names of the tasks that have one, by number.
 #[derive(Clone)]
 pub(super) enum Names {
     Own(Named),
-    /// Those of a template.
+    /// The names of a template.
     Shared(Arc<Named>),
 }
 
@@ -115,7 +116,7 @@ impl Names {
         }
     }
 
-    /// Lets others have them too.
+    /// Makes the names shared, and returns another share.
     pub(super) fn share(&mut self) -> Self {
         let shared = match std::mem::take(self) {
             Self::Own(names) => Arc::new(names),
@@ -134,7 +135,7 @@ impl Names {
         found.ok().map(|at| &*names[at].1)
     }
 
-    /// The name, or the number.
+    /// Returns the name, or the number.
     pub(super) fn of(&self, index: u32) -> String {
         match self.get(index) {
             Some(name) => name.to_owned(),
@@ -143,26 +144,26 @@ impl Names {
     }
 }
 
-/// The number of the next task.
+/// Returns the number of the next task.
 ///
 /// # Panics
-/// When there are too many.
+/// If there are too many tasks.
 #[inline(always)]
 fn next_index(tasks: usize) -> u32 {
     let index = u32::try_from(tasks).ok();
     index
-        .filter(|index| *index <= MOST_TASKS)
+        .filter(|index| *index <= MAX_TASKS)
         .expect("a graph has room for 2^31 tasks")
 }
 
 impl<'env> Graph<'env> {
-    /// An empty graph.
+    /// Creates an empty graph.
     #[must_use]
     pub fn new() -> Self {
         Self::with_capacity(0)
     }
 
-    /// An empty graph with room for `tasks`.
+    /// Creates an empty graph with capacity for `tasks` tasks.
     #[must_use]
     pub fn with_capacity(tasks: usize) -> Self {
         let mut parts = Parts {
@@ -203,13 +204,13 @@ impl<'env> Graph<'env> {
     {
         let mut parts = self.parts.borrow_mut();
         let had = std::mem::replace(&mut parts.nodes[index as usize].kind, kind);
-        // With the old closure goes the graph inside of it.
+        // The graph inside of the old closure is removed as well.
         let inside = matches!(had, Kind::Module | Kind::Subflow);
         let inside = inside.then(|| parts.take_places(index));
         let node = &mut parts.nodes[index as usize];
         let old = (had != Kind::Empty).then(|| node.take());
         node.set(func);
-        // The destructor of the old closure is the user's code.
+        // The destructor of the old closure is user code, so `parts` is released first.
         drop(parts);
         drop((old, inside));
     }
@@ -231,7 +232,8 @@ impl<'env> Graph<'env> {
         })
     }
 
-    /// Adds a task whose work comes later, by [`Task::work`] or [`Task::choose`]; until then it does nothing.
+    /// Adds a task whose work is set later, by [`Task::work`] or [`Task::choose`]; until then it
+    /// does nothing.
     ///
     /// ```
     /// use filch::Graph;
@@ -247,9 +249,10 @@ impl<'env> Graph<'env> {
         self.add(name.into())
     }
 
-    /// Adds a task that chooses which of its successors comes next, by the number in the order in which they were
-    /// added: 0 is the first one. A number that is too large means none. Its successors do not wait for it; the chosen
-    /// one runs at once. So a graph may go back: a loop needs a condition in it.
+    /// Adds a task that chooses which of its successors runs next, by the number in the order in
+    /// which they were added: 0 is the first one. A number that is too large chooses none. Its
+    /// successors do not wait for it; the chosen one runs at once. So an edge may lead back: a loop
+    /// needs a condition in it.
     ///
     /// ```
     /// use filch::Graph;
@@ -280,8 +283,8 @@ impl<'env> Graph<'env> {
         task
     }
 
-    /// [`condition`](Self::condition) that chooses any number of its successors, which run at the same time. Numbers that are
-    /// too large mean none.
+    /// Like [`condition`](Self::condition), but chooses any number of its successors, which run in
+    /// parallel. Numbers that are too large choose none.
     ///
     /// ```
     /// use filch::Graph;
@@ -317,7 +320,7 @@ impl<'env> Graph<'env> {
         task
     }
 
-    /// Makes each of the tasks wait for the one before it.
+    /// Makes each of the tasks wait for the previous one.
     ///
     /// ```
     /// use filch::Graph;
@@ -338,22 +341,24 @@ impl<'env> Graph<'env> {
         }
     }
 
-    /// How many tasks there are.
+    /// Returns the number of tasks.
     #[must_use]
     pub fn len(&self) -> usize {
         self.parts.borrow().nodes.len() - 1
     }
 
-    /// Whether there are none.
+    /// Whether there are no tasks.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Checks the graph and makes it ready to run.
+    /// Checks the graph and prepares it to be run.
     ///
     /// # Errors
-    /// When tasks wait for each other in a circle: the error names them. When there is nothing to start with.
+    /// Returns an error when tasks wait for each other in a cycle, which names them; when every
+    /// task has a predecessor; when a task needs more permits than a semaphore has; and when a
+    /// value is moved to one task and used by another.
     pub fn plan(self) -> Result<Plan<'env>, GraphError> {
         let parts = self.parts.into_inner();
         check::plan(parts)
@@ -366,7 +371,7 @@ impl<'env> Graph<'env> {
         }
     }
 
-    /// The task with this number, as [`Task::index`] has told.
+    /// Returns the task with this number, which is the result of [`Task::index`].
     #[must_use]
     pub fn get(&self, index: u32) -> Option<Task<'_, 'env>> {
         let known = index > 0 && (index as usize) < self.parts.borrow().nodes.len();
@@ -386,7 +391,7 @@ impl fmt::Debug for Graph<'_> {
     }
 }
 
-/// A task of a graph under construction: a number, to be copied freely.
+/// A handle to a task of a graph under construction. It is a number, and `Copy`.
 #[derive(Clone, Copy)]
 pub struct Task<'g, 'env> {
     pub(super) graph: &'g Graph<'env>,
@@ -394,22 +399,22 @@ pub struct Task<'g, 'env> {
 }
 
 impl<'g, 'env> Task<'g, 'env> {
-    /// The task's number in its graph.
+    /// Returns the task's number in its graph.
     #[must_use]
     pub fn index(self) -> u32 {
         self.index
     }
 
-    /// What it is called: its name, or its number.
+    /// Returns the task's name, or its number if it has none.
     #[must_use]
     pub fn name(self) -> String {
         self.graph.parts.borrow().names.of(self.index)
     }
 
-    /// Runs before `others`, one or many.
+    /// Makes this task run before `others`, one or many.
     ///
     /// # Panics
-    /// When one of them is of another graph.
+    /// If one of them belongs to another graph.
     #[inline]
     pub fn precede(self, others: impl IntoIterator<Item = Task<'g, 'env>>) -> Self {
         for other in others {
@@ -418,7 +423,7 @@ impl<'g, 'env> Task<'g, 'env> {
         self
     }
 
-    /// Runs after `others`, one or many.
+    /// Makes this task run after `others`, one or many.
     ///
     /// # Panics
     /// As [`precede`](Self::precede).
@@ -430,7 +435,7 @@ impl<'g, 'env> Task<'g, 'env> {
         self
     }
 
-    /// Gives the task its work; what it had before is dropped.
+    /// Sets the work of the task, and drops its previous work.
     #[inline]
     pub fn work(self, mut work: impl FnMut() + Send + 'env) -> Self {
         self.graph.set(self.index, Kind::Plain, move |_| {
@@ -440,7 +445,7 @@ impl<'g, 'env> Task<'g, 'env> {
         self
     }
 
-    /// Makes it a [`condition`](Graph::condition).
+    /// Makes the task a [`condition`](Graph::condition).
     pub fn choose(self, mut choose: impl FnMut() -> usize + Send + 'env) -> Self {
         self.graph
             .set(self.index, Kind::Condition, move |_| Then::One(choose()));
@@ -470,7 +475,7 @@ impl Graph<'_> {
     }
 }
 
-/// A single task stands for a list of one.
+/// A single task can be passed as a list of one.
 impl<'g, 'env> IntoIterator for Task<'g, 'env> {
     type Item = Self;
     type IntoIter = iter::Once<Self>;

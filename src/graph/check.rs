@@ -1,4 +1,4 @@
-//! From a graph to a plan: degrees, successors, and everything that can be wrong.
+//! Turns a graph into a plan: counts predecessors, sorts successors, and checks for errors.
 
 use super::{
     build::Parts,
@@ -10,38 +10,40 @@ use super::{
     semaphore,
 };
 
-/// A plan is narrow that has at most so many tasks, and on average at most so many in a row, of those that could run
-/// together. Small tasks of such a plan are done sooner by one worker than shared with others (`filch-bench graph`, case
-/// `stages`).
-const NARROW: (usize, usize) = (16_384, 32);
+/// A plan is narrow if it has at most this number of tasks (first), and on average at most this
+/// number of tasks in a wave, which could run in parallel (second). Small tasks of such a plan are
+/// done sooner by one worker than by several (`filch-bench graph`, case `stages`).
+const MAX_NARROW: (usize, usize) = (16_384, 32);
 
-/// The same of tiny tasks, however many there are, for plans that are not much wider (case `wavefront`).
-const SLIM: usize = 512;
+/// Maximum average width of a plan whose tiny tasks are done sooner by one worker, for any number
+/// of tasks (case `wavefront`).
+const MAX_TINY_WIDTH: usize = 512;
 
-/// Fewer tasks are done before anybody comes to steal them.
-const FEWEST: usize = 16;
+/// Minimum number of tasks: fewer are done before a thief arrives.
+const MIN_TASKS: usize = 16;
 
-/// Which tasks are better left to one worker, of so many of which so many are on the longest way. Mere chains need no
-/// such thing, since they have nothing to steal, and neither do those that wait for nobody.
-fn spared(tasks: usize, waves: usize) -> Option<Alone> {
-    let worth_it = tasks > FEWEST && waves > 1 && 2 * waves <= tasks;
+/// Whether one worker alone should run a plan of `tasks` tasks, of which `waves` are on the longest
+/// path. Chains are excluded, since there is nothing to steal from them, and so are plans in which
+/// no task waits for another.
+fn alone_hint(tasks: usize, waves: usize) -> Option<Alone> {
+    let worth_it = tasks > MIN_TASKS && waves > 1 && 2 * waves <= tasks;
     let at_most = |width| worth_it && tasks <= width * waves;
-    if tasks <= NARROW.0 && at_most(NARROW.1) {
+    if tasks <= MAX_NARROW.0 && at_most(MAX_NARROW.1) {
         Some(Alone::IfSmall)
     } else {
-        at_most(SLIM).then_some(Alone::IfTiny)
+        at_most(MAX_TINY_WIDTH).then_some(Alone::IfTiny)
     }
 }
 
-/// Checks the parts and puts them into their final form.
+/// Checks the parts and converts them into their final form.
 pub(super) fn plan<'env>(mut parts: Parts) -> Result<Plan<'env>, GraphError> {
     let (conditions, special) = kinds_of(&parts.nodes);
     parts.values.check(&parts.names)?;
-    let lined_up = line_up(&parts, conditions);
-    let (mut edges, mut sources) = (lined_up.edges, lined_up.sources);
+    let sorted_edges = sort_edges(&parts, conditions);
+    let (mut edges, mut sources) = (sorted_edges.edges, sorted_edges.sources);
     let tasks = parts.nodes.len() - 1;
     let (mut sorted, mut waves) = (Vec::new(), None);
-    if !lined_up.in_order || parts.order.is_given() {
+    if !sorted_edges.in_order || parts.order.is_given() {
         match sort(&parts, &edges) {
             Ok((all, most)) => (sorted, waves) = (all, Some(most)),
             Err(missing) => return Err(GraphError::cycle(find_cycle(&parts, &missing))),
@@ -56,14 +58,14 @@ pub(super) fn plan<'env>(mut parts: Parts) -> Result<Plan<'env>, GraphError> {
         Vec::new()
     };
     order::arrange(&parts, &sorted, &mut edges, &mut sources);
-    let (successors, missing, most) = edges.fold_in(&mut parts.nodes, lined_up.joins);
+    let (successors, missing, most) = edges.fold_in(&mut parts.nodes, sorted_edges.joins);
     let needs = semaphore::needs(&parts)?;
     let shape = Shape {
         successors: successors.into(),
         sources: sources.into(),
-        joins: lined_up.joins,
-        // Without joins, strands do not get into each other's way.
-        alone: spared(tasks, waves.unwrap_or(most)).filter(|_| lined_up.joins),
+        joins: sorted_edges.joins,
+        // Without joins, strands do not contend for counters.
+        alone: alone_hint(tasks, waves.unwrap_or(most)).filter(|_| sorted_edges.joins),
         conditions,
         recorder: None,
         special: special || !needs.is_empty(),
@@ -73,34 +75,34 @@ pub(super) fn plan<'env>(mut parts: Parts) -> Result<Plan<'env>, GraphError> {
     Ok(Plan::new(parts, shape, missing))
 }
 
-/// Whether there are conditions, and whether there is more than closures. (Without a branch for each: there may be
-/// millions.)
+/// Returns whether there are conditions, and whether there is anything but closures. It has no
+/// branch for each task, since there may be millions.
 fn kinds_of(nodes: &[Node]) -> (bool, bool) {
     nodes.iter().fold((false, false), |(weak, special), node| {
         (weak | node.kind.is_weak(), special | node.kind.is_special())
     })
 }
 
-/// The edges of a graph, put into order.
-struct LinedUp {
+/// The edges of a graph, sorted.
+struct SortedEdges {
     edges: Sorted,
     /// The tasks without predecessors of either kind.
     sources: Vec<u32>,
-    /// Some task waits for more than one.
+    /// Whether some task waits for more than one other.
     joins: bool,
-    /// Whoever waits for another was added after it: so there is no circle.
+    /// Whether each task was added after its strong predecessors: then there is no cycle.
     in_order: bool,
 }
 
 /// Sorts the edges by where they begin, in the order in which they were added.
-fn line_up(parts: &Parts, conditions: bool) -> LinedUp {
+fn sort_edges(parts: &Parts, conditions: bool) -> SortedEdges {
     let tasks = parts.nodes.len();
     assert!(
         u32::try_from(parts.edges.len()).is_ok(),
         "a graph has room for 2^32 edges"
     );
     let (mut next, mut waits_for) = (vec![0_u32; tasks + 1], vec![0_u32; tasks]);
-    // Of the kind that nobody waits for.
+    // The number of weak predecessors of each task.
     let mut weak = vec![0_u32; if conditions { tasks } else { 0 }];
     let mut in_order = true;
     for &(from, to) in &parts.edges {
@@ -126,9 +128,9 @@ fn line_up(parts: &Parts, conditions: bool) -> LinedUp {
         successors[*place as usize] = to;
         *place += 1;
     }
-    // Each begins where the one before ends, and is filled now.
+    // Each entry was the begin of a task's successors, and is their end now.
     next.truncate(tasks);
-    LinedUp {
+    SortedEdges {
         edges: Sorted {
             ends: next,
             successors,
@@ -140,11 +142,12 @@ fn line_up(parts: &Parts, conditions: bool) -> LinedUp {
     }
 }
 
-/// Goes through the tasks as a run would if every condition led everywhere, and returns them in such an order, with the
-/// number of tasks on the longest way. Or how many predecessors each task still waits for if some wait for ever.
+/// Visits the tasks as a run would if every condition chose all of its successors. Returns them in
+/// that order, with the number of tasks on the longest path. If some tasks would wait forever,
+/// returns how many predecessors each task still waits for.
 fn sort(parts: &Parts, edges: &Sorted) -> Result<(Vec<u32>, usize), Vec<u32>> {
     let mut missing = edges.waits_for.clone();
-    // Those at the front have been gone through.
+    // Tasks before position `next` have been visited.
     let mut ready = Vec::with_capacity(parts.nodes.len());
     ready.extend(
         (1..)
@@ -153,7 +156,7 @@ fn sort(parts: &Parts, edges: &Sorted) -> Result<(Vec<u32>, usize), Vec<u32>> {
             .map(|(index, _)| index),
     );
     let mut next = 0;
-    // Those up to `wave` had their last predecessor in the wave before.
+    // Tasks before position `wave` had their last predecessor in the previous wave.
     let (mut waves, mut wave) = (0, 0);
     while let Some(&index) = ready.get(next) {
         if next == wave {
@@ -176,11 +179,12 @@ fn sort(parts: &Parts, edges: &Sorted) -> Result<(Vec<u32>, usize), Vec<u32>> {
     Ok((ready, waves))
 }
 
-/// The names of the tasks on a circle, in its direction. `missing` is not zero for those on one and those behind.
+/// Returns the names of the tasks on a cycle, in its direction. `missing` is not zero for tasks on
+/// a cycle and tasks behind one.
 fn find_cycle(parts: &Parts, missing: &[u32]) -> Vec<String> {
     let stuck = |index: u32| missing[index as usize] > 0;
     let strong = |from: u32| !parts.nodes[from as usize].kind.is_weak();
-    // Each of them has a predecessor of the same kind; going back from one to the next must end in a circle.
+    // Each of them has such a predecessor, so following the predecessors must end in a cycle.
     let mut before = vec![0_u32; parts.nodes.len()];
     for &(from, to) in &parts.edges {
         if strong(from) && stuck(from) && stuck(to) {
@@ -194,24 +198,24 @@ fn find_cycle(parts: &Parts, missing: &[u32]) -> Vec<String> {
         seen[at as usize] = true;
         at = before[at as usize];
     }
-    let mut circle = vec![at];
+    let mut cycle = vec![at];
     let mut back = before[at as usize];
     while back != at {
-        circle.push(back);
+        cycle.push(back);
         back = before[back as usize];
     }
-    circle.reverse();
-    // Begin with the one that was added first.
-    let least = (0..circle.len()).min_by_key(|&place| circle[place]);
-    circle.rotate_left(least.unwrap_or(0));
-    circle
+    cycle.reverse();
+    // The cycle begins with the task that was added first.
+    let least = (0..cycle.len()).min_by_key(|&place| cycle[place]);
+    cycle.rotate_left(least.unwrap_or(0));
+    cycle
         .into_iter()
         .map(|index| parts.names.of(index))
         .collect()
 }
 
-/// The tasks that no run can reach: neither are all that they wait for within reach, nor is a condition that may choose
-/// them.
+/// Returns the tasks that no run can reach: some predecessor that they wait for is unreachable, and
+/// so are all conditions that may choose them.
 fn unreachable(parts: &Parts, edges: &Sorted, sources: &[u32]) -> Vec<u32> {
     let nodes = &parts.nodes;
     let mut missing = edges.waits_for.clone();

@@ -1,25 +1,25 @@
-//! What the tasks of a graph see of their run.
+//! The view of a run that its tasks have.
 
 use super::{remote::Remote, run::Run};
 use crate::pool::context::WorkerContext;
 use std::{cell::Cell, sync::Arc};
 
-/// What a task can reach while it runs.
+/// What a task can access while it runs.
 pub(super) struct Context<'a, 'w, 'c> {
     pub(super) run: &'a Run<'a>,
     pub(super) context: &'a WorkerContext<'w, 'c>,
-    /// The task.
+    /// The number of the task.
     pub(super) at: Cell<u32>,
-    /// How many the strand has run.
+    /// How many tasks the strand has run.
     pub(super) ran: Cell<u64>,
-    /// The worker is the one that waits for the run.
-    pub(super) mine: bool,
-    /// Whether a strand that ends may go on with another one, that this worker has queued.
+    /// Whether the worker is the one that waits for the run.
+    pub(super) is_owner: bool,
+    /// Whether a strand that ends may continue with another one that this worker has queued.
     pub(super) goes_on: Cell<bool>,
-    /// How many strands that the run counts as pending have been gone on with, so that so many can be queued without
-    /// being counted.
+    /// The number of strands that were counted as pending and that this strand has continued with.
+    /// This many tasks can be queued without being counted again.
     pub(super) spare: Cell<u32>,
-    /// What it leaves to its strand; in special plans.
+    /// What the task leaves to its strand; only in special plans.
     pub(super) left: Option<&'a Left>,
 }
 
@@ -28,20 +28,20 @@ pub(super) struct Context<'a, 'w, 'c> {
 pub(super) struct Left {
     /// The choices of a condition.
     pub(super) chosen: Cell<Vec<usize>>,
-    /// How a task that is held comes into the hands of others. That has to wait until its closure has returned: they
-    /// may finish the task at once, and in a loop call the same closure again.
+    /// Hands a held task over to the jobs that finish it. This has to wait until its closure has
+    /// returned: the jobs may finish the task at once, and in a loop call the same closure again.
     pub(super) later: Cell<Option<Later>>,
 }
 
 pub(super) type Later = Box<dyn FnOnce(&Context<'_, '_, '_>)>;
 
 impl Context<'_, '_, '_> {
-    /// The number of the task.
+    /// Returns the number of the task.
     pub(super) fn index(&self) -> u32 {
         self.at.get()
     }
 
-    /// What special plans have.
+    /// Returns the state that special plans have.
     pub(super) fn remote(&self) -> &Arc<Remote> {
         self.run.remote()
     }

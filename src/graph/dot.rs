@@ -1,4 +1,4 @@
-//! Graphs as text for Graphviz.
+//! Exports graphs as text for Graphviz.
 
 use super::{
     build::{Graph, Parts},
@@ -7,13 +7,13 @@ use super::{
 };
 use std::fmt::Write;
 
-/// What is drawn: tasks, edges, and what holds some of them together.
+/// What is drawn: tasks, edges, and limits on groups of tasks.
 #[derive(Default)]
 pub(super) struct Sketch {
     pub(super) tasks: Vec<Sketched>,
-    /// By the tasks' places in `tasks`.
+    /// Positions in `tasks`.
     pub(super) edges: Vec<(usize, usize)>,
-    /// Tasks that share something, and what.
+    /// Limits, with the tasks that share them.
     pub(super) limits: Vec<(String, Vec<usize>)>,
 }
 
@@ -21,21 +21,21 @@ pub(super) struct Sketch {
 pub(super) struct Sketched {
     pub(super) name: String,
     pub(super) form: Form,
-    /// The graph inside of it.
+    /// The graph inside of the task.
     pub(super) inside: Option<Sketch>,
 }
 
-/// What a task looks like.
+/// The shape of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Plain,
     /// A placeholder.
     Empty,
-    /// It chooses among its successors, which do not wait for it: its edges are dashed.
+    /// A condition chooses among its successors, which do not wait for it: its edges are dashed.
     Condition,
-    /// There is a graph inside, or will be.
+    /// The task contains a graph, or will.
     Graph,
-    /// It is done when something outside has happened.
+    /// The task is done when an external event has happened.
     Event,
 }
 
@@ -51,7 +51,7 @@ impl Form {
     }
 }
 
-/// Draws it.
+/// Draws a sketch.
 pub(super) fn draw(sketch: &Sketch) -> String {
     let mut text = String::from(
         "digraph {\n  rankdir=LR;\n  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n",
@@ -61,7 +61,7 @@ pub(super) fn draw(sketch: &Sketch) -> String {
     text
 }
 
-/// The lines of one graph. `prefix` makes the names of its nodes different from all others.
+/// Writes the lines of one graph. `prefix` makes the names of its nodes unique.
 fn inside(text: &mut String, sketch: &Sketch, prefix: &str, depth: usize) {
     let indent = "  ".repeat(depth);
     for (number, task) in sketch.tasks.iter().enumerate() {
@@ -102,7 +102,7 @@ fn inside(text: &mut String, sketch: &Sketch, prefix: &str, depth: usize) {
     }
 }
 
-/// A name between quotes.
+/// Escapes a name for use between quotes.
 fn escape(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());
     for character in name.chars() {
@@ -120,7 +120,7 @@ fn escape(name: &str) -> String {
     escaped
 }
 
-/// What is known of `parts`, with these edges between the tasks' numbers.
+/// Sketches `parts`, with these edges between the tasks' numbers.
 fn sketch(parts: &Parts, edges: impl Iterator<Item = (u32, u32)>) -> Sketch {
     let task = |(index, node): (u32, &Node)| Sketched {
         name: parts.names.of(index),
@@ -135,7 +135,7 @@ fn sketch(parts: &Parts, edges: impl Iterator<Item = (u32, u32)>) -> Sketch {
         limits: limits(parts),
     };
     for (index, inner) in &parts.places {
-        // Nobody else uses what is there, because neither a graph nor a plan that can be drawn runs.
+        // No other thread uses the inner plan: a graph or plan that can be drawn does not run.
         if let Some(plan) = inner.take() {
             sketch.tasks[place(*index)].inside = Some(plan.sketch());
             inner.put(plan);
@@ -144,11 +144,11 @@ fn sketch(parts: &Parts, edges: impl Iterator<Item = (u32, u32)>) -> Sketch {
     sketch
 }
 
-/// The semaphores, and the tasks that need them.
+/// Returns the semaphores, and the tasks that need them.
 fn limits(parts: &Parts) -> Vec<(String, Vec<usize>)> {
     let mut found: Vec<(usize, usize, Vec<usize>)> = Vec::new();
     for (task, semaphore) in &parts.semaphores {
-        let ((id, permits), task) = (semaphore.drawn(), *task as usize - 1);
+        let ((id, permits), task) = (semaphore.id_and_permits(), *task as usize - 1);
         match found.iter_mut().find(|(other, ..)| *other == id) {
             Some((_, _, tasks)) if tasks.contains(&task) => {}
             Some((_, _, tasks)) => tasks.push(task),
@@ -170,8 +170,9 @@ fn form(kind: Kind) -> Form {
 }
 
 impl Graph<'_> {
-    /// The graph as text for Graphviz: conditions are diamonds with dashed edges, placeholders are dotted, modules and
-    /// subflows that were retained are clusters, and a semaphore is tied to the tasks that need it.
+    /// Returns the graph as text for Graphviz: conditions are diamonds with dashed edges,
+    /// placeholders are dotted, modules and subflows that were retained are clusters, and a
+    /// semaphore is connected to the tasks that need it.
     ///
     /// ```
     /// use filch::Graph;
@@ -193,7 +194,7 @@ impl Graph<'_> {
 }
 
 impl Plan<'_> {
-    /// The graph as text for Graphviz, as [`Graph::to_dot`].
+    /// Returns the graph as text for Graphviz, as [`Graph::to_dot`].
     #[must_use]
     pub fn to_dot(&self) -> String {
         draw(&self.sketch())
@@ -203,7 +204,7 @@ impl Plan<'_> {
         sketch(&self.parts, self.edges())
     }
 
-    /// All edges, by the tasks' numbers.
+    /// Returns all edges, by the tasks' numbers.
     pub(super) fn edges(&self) -> impl Iterator<Item = (u32, u32)> {
         self.nodes().iter().flat_map(|node| {
             let next = node.leads.all(&self.shape.successors);

@@ -1,37 +1,38 @@
-//! Where a task leads to.
+//! The successors of a task.
 //!
-//! The last successor stands in the record of the task itself, the others, if there are any, in a list that all tasks
-//! share. So from one task of a chain to the next there is one load, and a chain needs no list.
+//! The last successor is stored in the record of the task itself. The others, if there are any, are
+//! in a list that all tasks share. So getting from one task of a chain to the next takes one load,
+//! and a chain needs no list.
 
 use super::{node::Node, predecessor_count::PredecessorCount};
 use std::ops::Range;
 
-/// A successor, and whether it waits for nobody else.
+/// A successor, and whether it has no other predecessor.
 ///
-/// 0 is none: the first record of a graph is no task.
+/// 0 means none: the first record of a graph is no task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub(super) struct Edge(u32);
 
-/// The bit that says that the successor waits for this one only.
+/// The bit that says that the successor has only this predecessor.
 const ONLY: u32 = 1 << 31;
 
-/// The number of tasks must leave room for that bit.
-pub(super) const MOST_TASKS: u32 = ONLY - 1;
+/// Maximum number of tasks; it leaves room for that bit.
+pub(super) const MAX_TASKS: u32 = ONLY - 1;
 
 impl Edge {
     fn new(to: u32, only: bool) -> Self {
-        debug_assert!(0 < to && to <= MOST_TASKS);
+        debug_assert!(0 < to && to <= MAX_TASKS);
         Self(if only { to | ONLY } else { to })
     }
 
-    /// The number of the successor.
+    /// Returns the number of the successor.
     #[inline(always)]
     pub(super) fn to(self) -> u32 {
         self.0 & !ONLY
     }
 
-    /// Whether the successor waits for nobody else.
+    /// Whether the successor has no other predecessor.
     #[inline(always)]
     pub(super) fn is_only(self) -> bool {
         self.0 & ONLY != 0
@@ -43,7 +44,8 @@ impl Edge {
     }
 }
 
-/// Where the successors of a task are: so many in the shared list, from `first` on, and the last one here.
+/// Where the successors of a task are: `others` of them in the shared list, from `first` on, and
+/// the last one here.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(super) struct Leads {
@@ -53,19 +55,19 @@ pub(super) struct Leads {
 }
 
 impl Leads {
-    /// The successors in the list.
+    /// Returns the successors in the list.
     #[inline(always)]
     pub(super) fn others(self, list: &[Edge]) -> &[Edge] {
         &list[self.first as usize..][..self.others as usize]
     }
 
-    /// All successors, in their order.
+    /// Returns all successors, in their order.
     pub(super) fn all(self, list: &[Edge]) -> impl Iterator<Item = Edge> {
         let last = Some(self.last).filter(|last| !last.is_none());
         self.others(list).iter().copied().chain(last)
     }
 
-    /// The successor of that number.
+    /// Returns the successor with that number.
     pub(super) fn get(self, list: &[Edge], number: usize) -> Option<u32> {
         let other = self.others(list).get(number).copied();
         let last = (number == self.others as usize && !self.last.is_none()).then_some(self.last);
@@ -75,10 +77,10 @@ impl Leads {
 
 /// The edges of a graph, sorted by where they begin.
 pub(super) struct Sorted {
-    /// Where the successors of each task end in the list; those of the next one begin there.
+    /// The end of each task's successors in the list; those of the next task begin there.
     pub(super) ends: Vec<u32>,
     pub(super) successors: Vec<u32>,
-    /// For how many each task waits.
+    /// How many predecessors each task has.
     pub(super) waits_for: Vec<u32>,
 }
 
@@ -90,7 +92,7 @@ impl Sorted {
         begin as usize..self.ends[task as usize] as usize
     }
 
-    /// The successors of a task.
+    /// Returns the successors of a task.
     pub(super) fn after(&self, task: u32) -> &[u32] {
         &self.successors[self.range(task)]
     }
@@ -100,9 +102,10 @@ impl Sorted {
         &mut self.successors[range]
     }
 
-    /// Tells every record for how many it waits and where it leads to. Returns the list of the successors that are not in
-    /// records, the counters, if anybody waits for more than one, and the number of tasks on the longest way, which counts only
-    /// if everybody comes after their predecessors.
+    /// Stores in every record how many predecessors it has and what its successors are. Returns the
+    /// list of the successors that are not in records; the counters, if `joins`; and the number of
+    /// tasks on the longest path, which is meaningful only if all tasks come after their
+    /// predecessors.
     pub(super) fn fold_in(
         self,
         nodes: &mut [Node],
@@ -114,7 +117,7 @@ impl Sorted {
             waits_for,
         } = self;
         let mut list = Vec::with_capacity(successors.len());
-        // The wave of each task: one more than the last one of its predecessors.
+        // The wave of each task: one more than the latest wave of its predecessors.
         let mut waves = vec![0_u32; if joins { ends.len() } else { 0 }];
         let (mut begin, mut most) = (0, 0);
         for (index, (node, &end)) in nodes.iter_mut().zip(&ends).enumerate() {

@@ -1,4 +1,4 @@
-//! What can be wrong with a graph, and with a run of it.
+//! Errors of a graph, and of a run of it.
 
 use super::plan::RunReport;
 use crate::base::unwind::{self, Payload};
@@ -54,7 +54,7 @@ impl GraphError {
         Self { kind }
     }
 
-    /// The tasks that wait for each other, in a circle; empty if that is not what is wrong.
+    /// Returns the tasks that wait for each other in a cycle; empty if there is another reason.
     #[must_use]
     pub fn cycle_tasks(&self) -> &[String] {
         match &self.kind {
@@ -95,27 +95,27 @@ impl fmt::Display for GraphError {
 
 impl Error for GraphError {}
 
-/// What a run came to, as it is told.
+/// The outcome of a run.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) ran: u64,
     pub(super) skipped: u64,
-    /// It was told to stop.
+    /// Whether the run was stopped.
     pub(super) stopped: bool,
-    /// Something was left out for that.
+    /// Whether tasks were skipped because of that.
     pub(super) cut: bool,
     pub(super) panics: Vec<TaskPanic>,
     pub(super) broken: Vec<(String, Broken)>,
 }
 
-/// What else can be wrong with a task.
+/// Errors of a task other than panics.
 #[derive(Clone, Debug)]
 pub(super) enum Broken {
-    /// It was released while it was running.
+    /// The task was released while it was running.
     Overlap,
-    /// The graph that it has built cannot be run.
+    /// The graph that the task has built is invalid.
     Graph(GraphError),
-    /// It waits for a run of the plan that it is a task of.
+    /// The task waits for a run of the plan that it belongs to.
     Itself,
 }
 
@@ -124,7 +124,7 @@ impl Outcome {
         !self.panics.is_empty() || !self.broken.is_empty()
     }
 
-    /// Adds what a run inside of `task` came to.
+    /// Adds the outcome of a run inside of `task`.
     pub(super) fn add(&mut self, task: &str, inner: Self) {
         self.ran += inner.ran;
         self.skipped += inner.skipped;
@@ -153,10 +153,10 @@ impl Outcome {
     }
 }
 
-/// Why a run of a graph did not come to its end.
+/// Why a run of a graph did not finish.
 ///
-/// It failed, because tasks panicked or the graph is wrong in a way that only a run can show; or it was
-/// cancelled.
+/// It failed, because tasks panicked or the graph is invalid in a way that only a run can show; or
+/// it was cancelled.
 pub struct RunError {
     pub(super) panics: Vec<TaskPanic>,
     pub(super) broken: Vec<(String, Broken)>,
@@ -171,13 +171,13 @@ pub struct TaskPanic {
 }
 
 impl TaskPanic {
-    /// The name of the task, or its number.
+    /// Returns the name of the task, or its number.
     #[must_use]
     pub fn task(&self) -> &str {
         &self.task
     }
 
-    /// What the panic carried.
+    /// Returns the payload of the panic.
     #[must_use]
     pub fn into_payload(self) -> Payload {
         self.payload
@@ -185,7 +185,7 @@ impl TaskPanic {
 }
 
 impl RunError {
-    /// A task has waited for a run of its own plan.
+    /// Creates the error of a task that waits for a run of its own plan.
     pub(super) fn recursive() -> Self {
         Self {
             panics: Vec::new(),
@@ -196,7 +196,7 @@ impl RunError {
     }
 
     /// Whether a task has waited for a run of its own [shared plan](super::SharedPlan), which
-    /// cannot begin, or end, before that task has.
+    /// cannot begin, or end, before that task has ended.
     ///
     /// ```
     /// use filch::{Graph, graph::SharedPlan};
@@ -218,32 +218,32 @@ impl RunError {
         self.broken.iter().any(itself)
     }
 
-    /// All panics of the run, the first one first.
+    /// Returns all panics of the run, in the order in which they were caught.
     #[must_use]
     pub fn panics(&self) -> &[TaskPanic] {
         &self.panics
     }
 
-    /// All panics of the run, the first one first.
+    /// Returns all panics of the run, in the order in which they were caught.
     #[must_use]
     pub fn into_panics(self) -> Vec<TaskPanic> {
         self.panics
     }
 
-    /// Whether nothing failed: the run was told to stop.
+    /// Whether nothing failed: the run was stopped from outside.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.panics.is_empty() && self.broken.is_empty()
     }
 
-    /// How many tasks did not come to their end. Those that ran several times, in a loop, count several times among
-    /// those that [`ran`](Self::ran), so with loops this number may be too small.
+    /// Returns how many tasks did not run to their end. Tasks that ran several times, in a loop,
+    /// count several times in [`ran`](Self::ran), so with loops this number may be too small.
     #[must_use]
     pub fn skipped(&self) -> usize {
         self.skipped
     }
 
-    /// How many tasks ran; one that ran twice counts twice.
+    /// Returns how many tasks ran; one that ran twice counts twice.
     #[must_use]
     pub fn ran(&self) -> u64 {
         self.ran

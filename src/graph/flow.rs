@@ -1,4 +1,5 @@
-//! Graphs inside of tasks: subflows, that a task builds while it runs, and modules, that are there before.
+//! Graphs inside of tasks: subflows, which a task builds while it runs, and modules, which exist
+//! before.
 
 use super::{
     build::{Graph, Task},
@@ -17,25 +18,25 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Where the graph of a task is kept while it does not run.
+/// Where the graph of a task is stored while it does not run.
 #[derive(Clone, Default)]
-pub(super) struct Place(Arc<DedicatedWorkers>);
+pub(super) struct Place(Arc<StoredPlan>);
 
-/// See [`Place`].
+/// The content of a [`Place`].
 #[derive(Default)]
-struct DedicatedWorkers(Mutex<Option<Plan<'static>>>);
+struct StoredPlan(Mutex<Option<Plan<'static>>>);
 
-/// Graphs inside of graphs may be a hundred thousand deep. So they are taken apart before they are
-/// dropped: the stack is not for them.
-impl Drop for DedicatedWorkers {
+/// Graphs may be nested a hundred thousand deep. So they are dropped in a loop and not by
+/// recursion, which would overflow the stack.
+impl Drop for StoredPlan {
     fn drop(&mut self) {
         let plan = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut plans: Vec<_> = plan.take().into_iter().collect();
         while let Some(plan) = plans.pop() {
             let places = &plan.parts.places;
             plans.extend(places.iter().filter_map(|(_, place)| place.take()));
-            // If a destructor of the user's panics, those that are left are dropped by the list,
-            // each in the same way.
+            // If a destructor of the user's panics, the list drops the plans that are left, each in
+            // the same way.
             drop(plan);
         }
     }
@@ -46,7 +47,7 @@ impl Place {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a plan there; what was there comes back.
+    /// Stores a plan; returns the plan that was stored before.
     pub(super) fn put(&self, plan: Plan<'static>) -> Option<Plan<'static>> {
         self.lock().replace(plan)
     }
@@ -56,7 +57,7 @@ impl Place {
     }
 }
 
-/// A graph that a task builds while it runs: what a [`Graph`] can do, plus two choices.
+/// A graph that a task builds while it runs: a [`Graph`] with two options.
 ///
 /// Made by [`Graph::subflow`].
 pub struct Subflow<'env> {
@@ -66,13 +67,14 @@ pub struct Subflow<'env> {
 }
 
 impl Subflow<'_> {
-    /// The successors of the task do not wait for this subflow; only the whole run does.
+    /// Detaches the subflow: the successors of the task do not wait for it; only the whole run
+    /// does.
     pub fn detach(&self) {
         self.detached.set(true);
     }
 
-    /// The subflow is kept until the task runs again, for [`Plan::with_inner`], instead of being dropped when it is
-    /// done.
+    /// Keeps the subflow until the task runs again, for [`Plan::with_inner`], instead of dropping
+    /// it when it is done.
     pub fn retain(&self) {
         self.retained.set(true);
     }
@@ -97,8 +99,9 @@ impl fmt::Debug for Subflow<'_> {
 }
 
 impl<'env> Graph<'env> {
-    /// Adds a task that builds a graph while it runs. What it builds runs when `build` returns, and the task's
-    /// successors wait for it, unless it is [detached](Subflow::detach). No worker waits.
+    /// Adds a task that builds a graph while it runs. The graph runs when `build` returns, and the
+    /// task's successors wait for it, unless it is [detached](Subflow::detach). No worker is
+    /// occupied by the wait.
     ///
     /// ```
     /// use filch::Graph;
@@ -116,8 +119,8 @@ impl<'env> Graph<'env> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// When what it builds cannot be run, the whole run fails, with that error. Panics inside are told with the names of
-    /// both: `parts/part`.
+    /// If the graph cannot be run, the whole run fails with that error. Panics inside are reported
+    /// with both names: `parts/part`.
     pub fn subflow(
         &self,
         name: impl Into<Cow<'static, str>>,
@@ -147,11 +150,11 @@ impl<'env> Graph<'env> {
         task
     }
 
-    /// Adds a task that is a whole graph: its sources run when the task's predecessors are done, and the task's successors
-    /// wait for all of it. No worker waits.
+    /// Adds a task that is a whole graph: its sources run when the task's predecessors are done,
+    /// and the task's successors wait for all of it. No worker is occupied by the wait.
     ///
-    /// A plan is a module once; to have the same one several times, with different data, make it from a
-    /// [`Template`](super::Template).
+    /// A plan can be a module once. To use the same graph several times, with different data,
+    /// create it from a [`Template`](super::Template).
     ///
     /// ```
     /// use filch::Graph;
@@ -169,7 +172,7 @@ impl<'env> Graph<'env> {
         let task = self.add(name.into());
         let name = task.name();
         let place = Place::default();
-        // It borrows what outlives this graph, which it becomes a part of.
+        // The plan borrows what outlives this graph, which it becomes a part of.
         place.put(plan.forget_env());
         self.parts().places.push((task.index(), place.clone()));
         self.set(task.index(), Kind::Module, move |cx| {
@@ -180,7 +183,7 @@ impl<'env> Graph<'env> {
     }
 }
 
-/// What a subflow has built cannot be run.
+/// Fails the run, because the graph that a subflow has built is invalid.
 fn fail(cx: &Context<'_, '_, '_>, name: &str, error: GraphError) -> Then {
     let outcome = Outcome {
         broken: vec![(name.to_owned(), Broken::Graph(error))],
@@ -191,8 +194,8 @@ fn fail(cx: &Context<'_, '_, '_>, name: &str, error: GraphError) -> Then {
 }
 
 impl Plan<'_> {
-    /// Shows the graph inside of a task, by the task's number: that of a module, or a subflow that was
-    /// [retained](Subflow::retain) in the last run.
+    /// Calls `f` with the graph inside of a task, by the task's number: that of a module, or a
+    /// subflow that was [retained](Subflow::retain) in the last run.
     ///
     /// ```
     /// use filch::Graph;
@@ -212,7 +215,8 @@ impl Plan<'_> {
     pub fn with_inner<R>(&self, task: u32, f: impl FnOnce(&Plan<'_>) -> R) -> Option<R> {
         let places = &self.parts.places;
         let (_, place) = places.iter().rev().find(|(index, _)| *index == task)?;
-        // Out of the lock: `f` is the user's code. Nobody else uses it, because the plan does not run.
+        // Taken out, so that the lock is not held: `f` is user code. No other thread uses it,
+        // because the plan does not run.
         let plan = place.take()?;
         let result = unwind::contain(|| f(&plan));
         place.put(plan);

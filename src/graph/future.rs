@@ -1,12 +1,13 @@
-//! Futures as tasks: they wait for something outside without a worker.
+//! Futures as tasks: they wait for external events without a worker.
 //!
 //! # The protocol
 //!
-//! Where the future is says a [`FutureState`]. A wake takes it from asleep to queued, and queues a job that polls it; or notes that it was
-//! woken while it is polled. So there is one
-//! poll at a time, and none is missed. The first poll happens in the task's strand. The task is held from before the first
-//! poll until the future is done, or dropped because the run has been stopped; the future itself does not
-//! outlive that, only this word does, in the hands of wakers.
+//! A [`FutureState`] says whether the future is asleep, queued, polled or done. A wake changes it
+//! from asleep to queued, and queues a job that polls the future; during a poll, a wake is recorded
+//! in the state. So there is one poll at a time, and no wake is missed. The first poll happens in
+//! the task's strand. The task is held from before the first poll until the future is done, or
+//! dropped because the run has been stopped. The future itself does not live longer than that;
+//! wakers keep only the record with the state.
 #![expect(
     unsafe_code,
     reason = "a future whose borrows outlive the run, in wakers that may live longer"
@@ -36,11 +37,11 @@ use std::{
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Aligned as a job needs it.
+/// Aligned as a job requires it.
 #[repr(align(8))]
-struct Sleeper {
-    nap: FutureState,
-    /// Gone when it is done.
+struct FutureTask {
+    state: FutureState,
+    /// `None` during a poll, and when the future is done or dropped.
     work: Mutex<Option<Work>>,
     run: *const Run<'static>,
     index: u32,
@@ -48,15 +49,16 @@ struct Sleeper {
     key: Mutex<Option<u64>>,
 }
 
-// SAFETY: `run` is used by the one who polls, while the task is held; runs may be shared.
-unsafe impl Send for Sleeper {}
-// SAFETY: as above.
-unsafe impl Sync for Sleeper {}
+// SAFETY: `run` is used only by the worker that polls, while the task is held; `Run` is `Sync`.
+unsafe impl Send for FutureTask {}
+// SAFETY: as for `Send`: `run` is used only by the worker that polls; the other fields are `Sync`.
+unsafe impl Sync for FutureTask {}
 
 impl<'env> Graph<'env> {
-    /// Adds a task that is a future, made anew for each run. It is polled when the task's predecessors are done and
-    /// whenever it is woken; in between it holds no worker. Its successors wait until it is done. It needs no runtime,
-    /// but brings its own if it uses one.
+    /// Adds a task that is a future, created anew for each run. It is polled when the task's
+    /// predecessors are done and whenever it is woken; in between it occupies no worker. Its
+    /// successors wait until it is done. It needs no async runtime; a future that uses one has to
+    /// bring it.
     ///
     /// ```
     /// use filch::Graph;
@@ -85,7 +87,8 @@ impl<'env> Graph<'env> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// When the run is stopped, by a panic elsewhere or because it is cancelled, a future that waits is dropped.
+    /// When the run is stopped, by a panic of another task or because it is cancelled, a future
+    /// that waits is dropped.
     pub fn future<F>(
         &self,
         name: impl Into<Cow<'static, str>>,
@@ -107,12 +110,12 @@ fn begin<'env>(
     cx: &Context<'_, '_, '_>,
     work: Pin<Box<dyn Future<Output = ()> + Send + 'env>>,
 ) -> Then {
-    // SAFETY: what it borrows outlives the plan, and so the run; the sleeper drops it before the task, which is held
-    // until then, lets the run end.
+    // SAFETY: what it borrows outlives the plan, and so the run. The record drops it before the
+    // task, which is held until then, lets the run end.
     let work =
         unsafe { mem::transmute::<Pin<Box<dyn Future<Output = ()> + Send + 'env>>, Work>(work) };
-    let sleeper = Arc::new(Sleeper {
-        nap: FutureState::polled(),
+    let future_task = Arc::new(FutureTask {
+        state: FutureState::polled(),
         work: Mutex::new(Some(work)),
         run: ptr::from_ref(cx.run).cast(),
         index: cx.index(),
@@ -120,17 +123,17 @@ fn begin<'env>(
         key: Mutex::new(None),
     });
     cx.run.hold(cx.context);
-    match sleeper.poll() {
+    match future_task.poll() {
         Ok(Poll::Ready(())) => {
             cx.run.unhold(cx.context);
-            sleeper.end();
+            future_task.end();
             return Then::All;
         }
-        // From then on others may poll it.
-        Ok(Poll::Pending) => cx.later(move |_| sleeper.fall_asleep()),
+        // From then on other workers may poll it.
+        Ok(Poll::Pending) => cx.later(move |_| future_task.fall_asleep()),
         Err(payload) => cx.later(move |cx| {
-            cx.run.panicked(sleeper.index, payload);
-            sleeper.give_up(cx.context, cx.run);
+            cx.run.panicked(future_task.index, payload);
+            future_task.give_up(cx.context, cx.run);
             cx.run.unhold(cx.context);
         }),
     }
@@ -138,27 +141,27 @@ fn begin<'env>(
 }
 
 /// # Safety
-/// `data` came from `Arc::into_raw` of a sleeper that is queued.
+/// `data` came from `Arc::into_raw` of a record whose poll is queued.
 unsafe fn run_poll(data: *const (), context: &WorkerContext<'_, '_>) {
-    // SAFETY: the caller's duty; the job has one share.
-    let sleeper = unsafe { Arc::from_raw(data.cast::<Sleeper>()) };
-    let pointer = sleeper.run;
+    // SAFETY: the caller passes the result of `Arc::into_raw`, and the job owns one share.
+    let future_task = unsafe { Arc::from_raw(data.cast::<FutureTask>()) };
+    let pointer = future_task.run;
     // SAFETY: the task is held, so the run is alive.
     let run = unsafe { &*pointer };
     let over = if run.isolated {
-        context.isolate(|| sleeper.go_on(context, run))
+        context.isolate(|| future_task.poll_again(context, run))
     } else {
-        sleeper.go_on(context, run)
+        future_task.poll_again(context, run)
     };
     if !over {
-        // Out of `go_on`, which borrows the run: when the future sleeps, another poll may end it,
-        // and the run.
-        sleeper.fall_asleep();
+        // Not inside of `poll_again`, which borrows the run: when the future sleeps, another poll
+        // may end it, and the run.
+        future_task.fall_asleep();
     }
-    drop(sleeper);
-    // SAFETY: as above.
+    drop(future_task);
+    // SAFETY: the task is held, and so counted as pending, until this call.
     if over && unsafe { Run::done(pointer, context) } {
-        // SAFETY: it was the last one.
+        // SAFETY: `done` returned true: this was the last pending job.
         unsafe { start::finish(pointer, context) };
     }
 }
@@ -167,9 +170,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Sleeper {
-    /// Polls the future, which is the caller's at present. It is gone when it is ready; one that has panicked is not,
-    /// because its destructor may do so once more: `give_up` drops it.
+impl FutureTask {
+    /// Polls the future, which no other thread uses meanwhile. A future that is ready is dropped.
+    /// One that has panicked is not, because its destructor may panic as well: `give_up` drops it.
     fn poll(self: &Arc<Self>) -> Result<Poll<()>, Payload> {
         let waker = Waker::from(self.clone());
         let mut work = lock(&self.work).take().expect("polled by one at a time");
@@ -183,10 +186,10 @@ impl Sleeper {
         result
     }
 
-    /// Polls it again, or drops it when the run has been stopped. True when the task needs no
-    /// holding any more. Otherwise the caller lets it [fall asleep](Self::fall_asleep).
-    fn go_on(self: &Arc<Self>, context: &WorkerContext<'_, '_>, run: &Run<'_>) -> bool {
-        self.nap.begin();
+    /// Polls the future again, or drops it when the run has been stopped. Returns true if the task
+    /// need not be held any more. Otherwise the caller calls [`fall_asleep`](Self::fall_asleep).
+    fn poll_again(self: &Arc<Self>, context: &WorkerContext<'_, '_>, run: &Run<'_>) -> bool {
+        self.state.begin();
         if run.stopped() {
             self.give_up(context, run);
             return true;
@@ -205,23 +208,24 @@ impl Sleeper {
         true
     }
 
-    /// The future is not ready. Unless it has been woken meanwhile, it sleeps; the task may be done when this returns.
+    /// Puts a future that is not ready to sleep, unless it has been woken meanwhile. The task may
+    /// be done when this returns.
     fn fall_asleep(self: &Arc<Self>) {
         let mut key = lock(&self.key);
         if key.is_none() {
             *key = self.remote.suspend(self.clone());
         }
-        // Stopped: nobody else will tell it.
+        // The run is stopped: no other thread will wake it for that.
         let stopped = key.is_none();
         drop(key);
-        if !self.nap.fall_asleep() {
+        if !self.state.fall_asleep() {
             self.queue();
         } else if stopped {
-            self.rouse();
+            self.wake_if_asleep();
         }
     }
 
-    /// Drops the future: it will not be done.
+    /// Drops the future without completing it.
     fn give_up(&self, context: &WorkerContext<'_, '_>, run: &Run<'_>) {
         self.end();
         let work = lock(&self.work).take();
@@ -231,9 +235,9 @@ impl Sleeper {
         run.abandon(context, self.index);
     }
 
-    /// Nothing more will happen to it.
+    /// Ends the future: wakes have no effect any more.
     fn end(&self) {
-        self.nap.end();
+        self.state.end();
         let key = lock(&self.key).take();
         if let Some(key) = key {
             self.remote.forget(key);
@@ -243,32 +247,33 @@ impl Sleeper {
     /// Queues a poll.
     fn queue(self: &Arc<Self>) {
         let data = Arc::into_raw(self.clone());
-        // SAFETY: `run_poll` takes the share back, and may run anywhere; the task is held until it has.
+        // SAFETY: `run_poll` takes the share back, and may run on any worker; the task is held
+        // until it has.
         let job = unsafe { Job::new(data, run_poll) };
         self.remote.send(job, true);
     }
 
-    /// Wakes it, if it sleeps.
-    fn rouse(self: &Arc<Self>) {
-        if self.nap.wake() {
+    /// Queues a poll if the future is asleep.
+    fn wake_if_asleep(self: &Arc<Self>) {
+        if self.state.wake() {
             self.queue();
         }
     }
 }
 
-impl Wake for Sleeper {
+impl Wake for FutureTask {
     fn wake(self: Arc<Self>) {
-        self.rouse();
+        self.wake_if_asleep();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.rouse();
+        self.wake_if_asleep();
     }
 }
 
-/// The run has been stopped: the next poll drops it.
-impl Halt for Sleeper {
+/// Called when the run has been stopped: the next poll drops the future.
+impl Halt for FutureTask {
     fn halt(self: Arc<Self>) {
-        self.rouse();
+        self.wake_if_asleep();
     }
 }

@@ -1,10 +1,10 @@
-//! Runs that nobody waits for in a frame: launched, joined later, awaited, or told about.
+//! Launched runs: joined later, awaited as futures, or reported to callbacks.
 
 use super::{
     error::{Outcome, RunError},
-    options::Obeys,
+    options::CancelRegistration,
     plan::{Plan, RunReport},
-    remote::{Joiner, NOBODY, Remote, on_pool},
+    remote::{Joiner, NO_OWNER, Remote, on_pool},
     start::start,
     within,
 };
@@ -32,7 +32,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A plan that several can launch. Its runs queue up: one at a time, in the order in which they were launched.
+/// A plan that several callers can launch. Its runs queue up: one at a time, in the order in which
+/// they were launched.
 ///
 /// ```
 /// use filch::{Graph, Pool, graph::SharedPlan};
@@ -57,9 +58,9 @@ pub struct SharedPlan {
     shared: Arc<Mutex<Line>>,
 }
 
-/// The runs of a plan.
+/// The queue of the runs of a shared plan, its *line*.
 struct Line {
-    /// None while it runs.
+    /// `None` while the plan runs.
     plan: Option<Plan<'static>>,
     waiting: VecDeque<Arc<Launched>>,
 }
@@ -83,7 +84,7 @@ impl From<&Self> for SharedPlan {
 }
 
 impl SharedPlan {
-    /// The plan, if nobody else has a share of it and it is not running.
+    /// Returns the plan, if there is no other clone of this handle and the plan is not running.
     #[must_use]
     pub fn into_plan(self) -> Option<Plan<'static>> {
         let line = Arc::into_inner(self.shared)?;
@@ -92,11 +93,12 @@ impl SharedPlan {
             .plan
     }
 
-    /// Launches a run on the pool that the caller works for, else on the global one, and waits for it, helping.
+    /// Launches a run on the pool whose worker the caller is, otherwise on the global one, and
+    /// waits for it. The calling thread works on it too.
     ///
     /// # Errors
-    /// As [`Plan::run`]; and nothing is launched in a task of the plan itself, which would wait for
-    /// its own end: [`RunError::is_recursive`].
+    /// As [`Plan::run`]. In a task of the plan itself the run would wait for its own end, so
+    /// nothing is launched: [`RunError::is_recursive`].
     pub fn run(&self) -> Result {
         if within::is_inside(self.line()) {
             return Err(RunError::recursive());
@@ -108,7 +110,7 @@ impl SharedPlan {
             .join()
     }
 
-    /// The address of the line: another plan's has another one as long as there is a share of this.
+    /// Returns the address of the line. It is unique as long as a share of this plan exists.
     fn line(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
     }
@@ -128,7 +130,8 @@ impl SharedPlan {
         let (this, remote) = (self.clone(), launched.remote.clone());
         let then = move |plan: Plan<'static>, outcome: Outcome| {
             this.next(plan);
-            // If nobody else has a share of it, it is gone before anybody is told. That is the user's code.
+            // If this was the last share of the plan, it is dropped before the result is published.
+            // That runs the user's destructors.
             launched.contain(move || drop(this));
             launched.finish(outcome);
         };
@@ -142,7 +145,7 @@ impl SharedPlan {
         start(plan, &remote, None, false, then);
     }
 
-    /// A run is over: the next one may begin.
+    /// Stores the plan of a finished run, or starts the next run with it.
     fn next(&self, plan: Plan<'static>) {
         let mut line = lock(&self.shared);
         match line.waiting.pop_front() {
@@ -168,19 +171,19 @@ impl fmt::Debug for SharedPlan {
 /// A run that was launched.
 struct Launched {
     remote: Arc<Remote>,
-    /// Gone with it.
-    _obeys: Option<Obeys>,
+    /// Unregisters from the token when it is dropped.
+    _registration: Option<CancelRegistration>,
     done: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<LaunchState>,
 }
 
 #[derive(Default)]
-struct State {
+struct LaunchState {
     result: Option<Result>,
-    /// A callback has seen it.
-    told: bool,
-    /// Callbacks are being called, and whoever does so has the result.
-    telling: bool,
+    /// Whether a callback has seen the result.
+    seen_by_callback: bool,
+    /// Whether callbacks are being called; the thread that calls them has the result.
+    in_callbacks: bool,
     callbacks: Vec<Callback>,
     waker: Option<Waker>,
 }
@@ -193,38 +196,38 @@ impl Launched {
 
     fn finish(self: &Arc<Self>, outcome: Outcome) {
         let result = outcome.into_result();
-        let mut state = self.tell(lock(&self.state), &result);
+        let mut state = self.call_callbacks(lock(&self.state), &result);
         state.result = Some(result);
         // Release: pairs with the acquire in `is_done`.
         self.done.store(true, Ordering::Release);
         let waker = state.waker.take();
         drop(state);
-        self.remote.call(|_| true);
+        self.remote.wake_joiners(|_| true);
         if let Some(waker) = waker {
             self.contain(|| waker.wake());
         }
     }
 
-    /// Calls the callbacks, without the lock; while they run there may come more.
-    fn tell<'a>(
+    /// Calls the callbacks, without the lock. More may be added while they run.
+    fn call_callbacks<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, LaunchState>,
         result: &Result,
-    ) -> MutexGuard<'a, State> {
+    ) -> MutexGuard<'a, LaunchState> {
         while !state.callbacks.is_empty() {
             let callbacks = mem::take(&mut state.callbacks);
-            (state.told, state.telling) = (true, true);
+            (state.seen_by_callback, state.in_callbacks) = (true, true);
             drop(state);
             for callback in callbacks {
                 self.contain(|| callback(result));
             }
             state = lock(&self.state);
         }
-        state.telling = false;
+        state.in_callbacks = false;
         state
     }
 
-    /// Calls what is the user's.
+    /// Calls user code, and reports its panic.
     fn contain(&self, f: impl FnOnce()) {
         if let Err(payload) = unwind::contain(f) {
             self.remote.pool().panicked(payload);
@@ -232,8 +235,8 @@ impl Launched {
     }
 }
 
-/// Panics that nobody has asked for are told as those of spawned tasks are. One by one: what they carried is the
-/// user's, and so are its destructors.
+/// Panics that no caller has received are reported like those of spawned tasks. Each payload is
+/// handled on its own, since its destructor is user code.
 impl Drop for Launched {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -241,7 +244,7 @@ impl Drop for Launched {
             return;
         };
         for panic in error.into_panics() {
-            match state.told {
+            match state.seen_by_callback {
                 true => unwind::discard(panic.into_payload()),
                 false => self.remote.pool().panicked(panic.into_payload()),
             }
@@ -254,7 +257,8 @@ struct Join<'a> {
     launched: &'a Launched,
     pool: &'a Inner,
     worker: usize,
-    /// The worker runs only what was queued there, so it has to take what the run has queued elsewhere.
+    /// Whether the worker runs only what was queued on it, so that it has to take what the run has
+    /// queued elsewhere.
     alone: bool,
 }
 
@@ -279,7 +283,8 @@ impl Awaited for Join<'_> {
     }
 
     fn take_job(&self) -> Option<Job> {
-        // Whoever is not alone gets the turns. They would pile up where there is nobody else.
+        // A worker that is not alone runs the turns from the queues. If it took the jobs here,
+        // turns would accumulate where there is no other worker.
         self.alone.then(|| self.launched.remote.take_job())?
     }
 
@@ -288,18 +293,19 @@ impl Awaited for Join<'_> {
     }
 }
 
-/// A run that was [launched](Pool::launch). Dropping it leaves the run alone; its panics go to
-/// [`on_panic`](crate::PoolBuilder::on_panic) then, unless a [callback](Self::on_done) has seen them.
+/// A run that was [launched](Pool::launch). Dropping the handle does not stop the run. Then its
+/// panics go to [`on_panic`](crate::PoolBuilder::on_panic), unless a [callback](Self::on_done) has
+/// seen them.
 ///
-/// It is a future, too: of what [`join`](Self::join) returns.
+/// The handle is a future of the result that [`join`](Self::join) returns.
 #[must_use = "it tells what the run comes to"]
 pub struct RunHandle {
     launched: Arc<Launched>,
 }
 
 impl Pool {
-    /// Starts a run of a graph that borrows nothing, and returns at once. Many may run at the same time; runs of one
-    /// [`SharedPlan`] wait for each other. No worker waits for them.
+    /// Starts a run of a graph that borrows nothing, and returns at once. Many runs may be active
+    /// at the same time; runs of one [`SharedPlan`] wait for each other. No worker blocks for them.
     ///
     /// ```
     /// use filch::{Graph, Pool};
@@ -316,7 +322,8 @@ impl Pool {
         self.launch_as(plan.into(), None)
     }
 
-    /// [`launch`](Self::launch) of a run that is stopped when `token` is cancelled, while it waits for its turn, too.
+    /// Like [`launch`](Self::launch), with a token that stops the run when it is cancelled, also
+    /// while the run is queued behind others.
     ///
     /// ```
     /// use filch::{CancelToken, Graph, Pool};
@@ -335,9 +342,9 @@ impl Pool {
     }
 
     fn launch_as(&self, plan: SharedPlan, token: Option<&CancelToken>) -> RunHandle {
-        let remote = Remote::in_line(self.inner(), NOBODY, plan.line());
+        let remote = Remote::in_line(self.inner(), NO_OWNER, plan.line());
         let launched = Arc::new(Launched {
-            _obeys: token.map(|token| Obeys::new(token, &remote)),
+            _registration: token.map(|token| CancelRegistration::new(token, &remote)),
             remote,
             done: AtomicBool::new(false),
             state: Mutex::default(),
@@ -348,33 +355,35 @@ impl Pool {
 }
 
 impl RunHandle {
-    /// Whether it is over.
+    /// Whether the run is over.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.launched.is_done()
     }
 
-    /// Stops it: no more tasks are released.
+    /// Stops the run: no more tasks are released.
     pub fn cancel(&self) {
         self.launched.remote.stop();
     }
 
-    /// Waits until it is over; the calling thread helps. Says what it came to.
+    /// Waits until the run is over and returns its result. The calling thread works on it
+    /// meanwhile.
     ///
-    /// In an [`isolate`](crate::isolate()) it runs what the run has not begun yet. What the run has queued outside of
-    /// that before is for others: if this is the only worker, join it outside.
+    /// In an [`isolate`](crate::isolate()) it runs the tasks that the run has not begun yet. Tasks
+    /// that the run has queued outside of it before are left to other workers: if this is the only
+    /// worker, join the run outside.
     ///
-    /// A task that joins the run that it is a part of, or a later one of the same plan, waits for
-    /// itself. So does one that a worker picks up while it waits inside of such a task. Where that
-    /// is so on one thread it is an error; where the task has another thread join for it, the wait
-    /// has no end.
+    /// A task that joins the run that it is a part of, or a later run of the same plan, waits for
+    /// itself. So does a task that a worker takes while it waits inside of such a task. If all of
+    /// this happens on one thread, it is an error. If the task has another thread join for it, the
+    /// wait never ends.
     ///
     /// # Errors
-    /// As [`Plan::run`]; also when it was cancelled before all tasks had run, and
-    /// [in a task of the same plan](RunError::is_recursive), unless the run is over.
+    /// As [`Plan::run`]; also when the run was cancelled before all tasks had run, and [in a task
+    /// of the same plan](RunError::is_recursive), unless the run is over.
     ///
     /// # Panics
-    /// When the handle has been awaited to its end before.
+    /// If the handle has been awaited to its end before.
     pub fn join(self) -> Result {
         if !self.is_finished() {
             if within::is_inside(self.launched.remote.line()) {
@@ -387,7 +396,8 @@ impl RunHandle {
                     launched: &self.launched,
                     pool: context.pool(),
                     worker: context.worker(),
-                    // A pool of its own, because this one has no place left, has none of its jobs.
+                    // A worker of another pool, used because this pool has no place left, has no
+                    // jobs of the run.
                     alone: context.has_isolated_waits() && ptr::eq(context.pool(), pool),
                 };
                 unwind::or_abort(|| context.wait(&join, began));
@@ -397,17 +407,18 @@ impl RunHandle {
         result.expect("the result has been taken")
     }
 
-    /// Calls `f` when it is over: on the worker that ends it, or at once if that has happened. Before [`join`](Self::join)
-    /// returns, unless that has taken the result already.
+    /// Calls `f` with the result when the run is over: on the worker that ends it, or at once if it
+    /// is over already. `f` is called before [`join`](Self::join) returns. It is not called if the
+    /// result has been taken already.
     pub fn on_done(&self, f: impl FnOnce(&Result<RunReport, RunError>) + Send + 'static) {
         let mut state = lock(&self.launched.state);
-        if !self.launched.is_done() || state.telling {
-            // Whoever ends the run, or is at the callbacks, comes to this one too.
+        if !self.launched.is_done() || state.in_callbacks {
+            // The thread that ends the run, or that calls the callbacks, calls this one too.
             return state.callbacks.push(Box::new(f));
         }
         if let Some(result) = state.result.take() {
             state.callbacks.push(Box::new(f));
-            let mut state = self.launched.tell(state, &result);
+            let mut state = self.launched.call_callbacks(state, &result);
             state.result = Some(result);
         }
     }
@@ -418,7 +429,7 @@ impl Future for RunHandle {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if !self.launched.is_done() {
-            // To clone and to drop them is the user's code, so not under the lock.
+            // Cloning and dropping wakers is user code, so it is not done under the lock.
             let mut waker = Some(cx.waker().clone());
             let mut state = lock(&self.launched.state);
             let waits = !self.launched.is_done();

@@ -1,35 +1,40 @@
-//! Task graphs: what must be done before what, built once, run as often as you like.
+//! Task graphs: tasks with dependencies, built once and run any number of times.
 //!
 //! ```text
 //!              ┌── boil ──┐              build:  Graph::new, task, precede, succeed
-//!     buy ─────┤          ├─── eat       check:  plan, once: circles, no start, out of reach
+//!     buy ─────┤          ├─── eat       check:  plan, once: cycles, no source, unreachable
 //!              └── toast ─┘              run:    Plan::run, again and again
 //! ```
 //!
-//! # What to use when
+//! # Which API to use
 //!
-//! | you have | take |
+//! | you have | use |
 //! |---|---|
-//! | closures and an order | [`Graph::task`], [`Task::precede`], [`Task::succeed`], [`Graph::linearize`] |
-//! | work that comes later, or changes between runs | [`Graph::placeholder`], [`Task::work`], [`Plan::edit`] |
+//! | closures | [`Graph::task`] |
+//! | an order of tasks | [`Task::precede`], [`Task::succeed`], [`Graph::linearize`] |
+//! | work that is set later | [`Graph::placeholder`], [`Task::work`] |
+//! | a graph that changes between runs | [`Plan::edit`] |
 //! | a choice, or a loop | [`Graph::condition`], [`Graph::multi_condition`] |
-//! | results that others need | [`Graph::value`], [`Graph::map`], [`Plan::take`] |
-//! | work whose shape is known only when it runs | [`Graph::subflow`] for a graph, [`Graph::runtime`] for closures |
+//! | results that other tasks need | [`Graph::value`], [`Graph::map`], [`Plan::take`] |
+//! | a task that builds a graph while it runs | [`Graph::subflow`] |
+//! | a task that spawns closures while it runs | [`Graph::runtime`] |
 //! | a graph as a part of another | [`Graph::module`] |
 //! | one graph for many sets of data, also at the same time | [`Template`] |
-//! | something outside to wait for | [`Graph::future`] |
+//! | an external event to wait for | [`Graph::future`] |
 //! | a scarce resource | [`Semaphore`], [`Graph::limit`] |
 //! | a preference among ready tasks | [`Task::priority`], [`Graph::critical_path_first`] |
-//! | to wait for the run | [`Plan::run`], [`run_on`](Plan::run_on), [`run_n`](Plan::run_n), [`run_until`](Plan::run_until) |
-//! | to stop it | a [`CancelToken`](crate::CancelToken) with [`Plan::run_with`], or [`RunHandle::cancel`] |
-//! | not to wait for it | [`Pool::launch`](crate::Pool::launch): join, await, or be called back |
-//! | the same plan wanted by several | [`SharedPlan`]: its runs queue up |
-//! | a stream of things through stages | [`Pipeline`] |
+//! | to run it and wait | [`Plan::run`], [`Plan::run_on`] |
+//! | to run it repeatedly and wait | [`Plan::run_n`], [`Plan::run_until`] |
+//! | to stop it | [`CancelToken`](crate::CancelToken), [`Plan::run_with`], [`RunHandle::cancel`] |
+//! | not to wait for it | [`Pool::launch`](crate::Pool::launch): join, await, or a callback |
+//! | one plan that several callers run | [`SharedPlan`]: its runs queue up |
+//! | a stream of items through stages | [`Pipeline`] |
 //!
 //! # Strong and weak edges
 //!
-//! The edges of a task are *strong*: its successor waits for it. Those of a condition are *weak*: the successors do not
-//! wait for it, and the ones that it chooses run at once, whatever else they wait for.
+//! The edges of a task are *strong*: its successor waits for it. Those of a condition are *weak*:
+//! the successors do not wait for it, and those that it chooses run at once, even if they have
+//! other predecessors that are not done.
 //!
 //! ```text
 //!     start ──▶ lap ──▶ again? ┄┄0┄┄▶ lap        ──▶ strong: counted
@@ -37,40 +42,42 @@
 //!                         └┄┄┄1┄┄▶ end
 //! ```
 //!
-//! - A task runs when all its strong predecessors are done, or when a condition chooses it. Either way it waits for all
-//!   strong predecessors again from then on.
-//! - A run begins with the tasks that have no predecessors of either kind, and is over when nothing runs and nothing is
-//!   ready. Tasks that are never released are left out; that is no error.
-//! - A circle needs a weak edge; one of strong edges only is an error that names its tasks. So is a graph in which every
-//!   task has a predecessor. Tasks that no run can reach are told by [`Plan::unreachable`].
-//! - A number that is too large chooses nobody.
-//! - What a loop repeats has to be done before it is repeated: when a task is released while it is running, the run fails and
-//!   names it.
+//! - A task runs when all its strong predecessors are done, or when a condition chooses it. Either
+//!   way it waits for all strong predecessors again from then on.
+//! - A run begins with the tasks that have no predecessors of either kind. It is over when no task
+//!   is running and none is ready. Tasks that are never released do not run; that is not an error.
+//! - A cycle needs a weak edge. A cycle of strong edges only is an error that names its tasks. A
+//!   graph in which every task has a predecessor is an error too. [`Plan::unreachable`] lists the
+//!   tasks that no run can reach.
+//! - A number that is too large chooses no task.
+//! - The tasks of a loop must be done before they are released again. When a task is released while
+//!   it is running, the run fails and the error names the task.
 //!
-//! A lap of a loop needs no memory, and neither a chain nor a loop uses the stack.
+//! An iteration of a loop allocates no memory, and neither a chain nor a loop grows the stack.
 //!
 //! # Runs
 //!
-//! [`Plan::run`] works on the graph until it is done; a thread from outside becomes a worker for
-//! that time. It can be called inside of a task, of the same pool too. Of the tasks that become
-//! ready a worker goes on with one, and the others can be taken by idle workers: everything that is
-//! ready and has not started, however long the present task takes. A worker takes short tasks
-//! without predecessors several at a time; those too can be taken from it.
+//! [`Plan::run`] works on the graph until it is done; a thread that is not a worker becomes one for
+//! that time. It can be called inside of a task, also one of the same pool. Of the tasks that
+//! become ready a worker continues with one. Idle workers can steal the others: every task that is
+//! ready and has not started, no matter how long the current task takes. A worker takes short tasks
+//! without predecessors several at a time; those can be stolen as well.
 //!
 //! So a task may wait for others that are ready. If it blocks its thread, another worker has to be
-//! left that runs them. A wait that helps ([`join`](crate::join()), [`scope`](crate::scope()),
-//! [`yield_now`](crate::yield_now), [`Runtime::wait`]) needs no other worker: the tasks run on top
-//! of the one that waits. There are three limits. A task cannot wait in this way for one further
-//! down on the stack of its own thread. In an [`isolate`](crate::isolate()) waits run only what was
-//! queued inside. And where more than half of a thread's stack is in use, waits run only what their
-//! own task has queued; other workers run the rest.
+//! free to run them. A wait that runs other tasks meanwhile ([`join`](crate::join()),
+//! [`scope`](crate::scope()), [`yield_now`](crate::yield_now), [`Runtime::wait`]) needs no other
+//! worker: the tasks run on the stack above the waiting task. There are three limits. A task cannot
+//! wait in this way for a task further down on the stack of its own thread. In an
+//! [`isolate`](crate::isolate()) waits run only tasks that were queued inside. And where more than
+//! half of a thread's stack is in use, waits run only what their own task has queued; other workers
+//! run the rest.
 //!
-//! When a task panics, nothing more is released; those that run come to their end, and the [`RunError`] has all the panics,
-//! with the names of their tasks. A graph inside of a task belongs to the run: `outer/inner` is the name of its tasks. The
-//! plan can be run again.
+//! When a task panics, no more tasks are released. Tasks that are running finish, and the
+//! [`RunError`] contains all the panics with the names of their tasks. A graph inside of a task
+//! belongs to the run: its tasks are named `outer/inner`. The plan can be run again.
 //!
-//! Subflows, modules, futures and tasks that wait for a semaphore hold no worker while they wait. [`Runtime`] does: its worker
-//! helps.
+//! Subflows, modules, futures and tasks that wait for a semaphore occupy no worker while they wait.
+//! A [`Runtime`] does: its worker runs other tasks meanwhile.
 //!
 //! # What tasks may borrow
 //!
@@ -87,7 +94,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! and nothing that is gone before it is dropped:
+//! They may not borrow what is dropped before the plan:
 //!
 //! ```compile_fail,E0597
 //! let graph = filch::Graph::new();
@@ -98,7 +105,7 @@
 //! graph.plan();
 //! ```
 //!
-//! not even for the destructors of the closures:
+//! This holds for the destructors of the closures too:
 //!
 //! ```compile_fail,E0597
 //! let (graph, text);
@@ -107,7 +114,7 @@
 //! graph.task("use", || println!("{text}"));
 //! ```
 //!
-//! nor what must stay on its thread:
+//! They may not use values that must stay on one thread:
 //!
 //! ```compile_fail,E0277
 //! let local = std::rc::Rc::new(1);
@@ -115,7 +122,7 @@
 //! graph.task("use", move || println!("{local}"));
 //! ```
 //!
-//! A launched run borrows nothing:
+//! A launched run may borrow nothing:
 //!
 //! ```compile_fail,E0597
 //! let local = 1;
@@ -169,7 +176,7 @@ pub use template::{Template, TemplateGraph};
 pub use timeline::{TaskTime, Timeline};
 pub use value::{Input, Inputs, Moved, Value};
 
-/// What the model checker gets to see.
+/// The types that the model checker uses.
 #[cfg(filch_loom)]
 #[doc(hidden)]
 pub mod model {

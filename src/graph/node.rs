@@ -1,25 +1,26 @@
-//! One task of a graph: a record of one cache line with its closure and where it leads to.
+//! One task of a graph: a record of one cache line with its closure and its successors.
 #![expect(unsafe_code, reason = "closures of any type in the records of a graph")]
 
 use super::{context::Context, edges::Leads};
 use crate::base::sync::{AtomicU8, Ordering, UnsafeCell};
 use std::{marker::PhantomData, mem::MaybeUninit, ptr};
 
-/// What a task is followed by.
+/// Which successors a task releases when its closure has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
-    /// All successors for which it was the last one missing.
+    /// All successors for which it was the last missing predecessor.
     All,
-    /// The successor with this number, whatever else it waits for; none if there is no such successor.
+    /// The successor with this number, even if it has other missing predecessors; none if there is
+    /// no such successor.
     One(usize),
     /// The successors with the numbers in [`Context::left`], in the same way.
     Many,
-    /// The task is not done yet. It has been held, and whoever finishes it calls `complete`.
+    /// The task is not done yet. It is held, and the job that finishes it calls `complete`.
     Later,
 }
 
-/// Stands for what closures may borrow in a value that owns some: neither longer nor shorter, and the destructor of
-/// the value may look at it.
+/// Represents the lifetime that closures may borrow, in a value that owns closures: the lifetime is
+/// invariant, and the destructor of the value may access what is borrowed.
 pub(super) struct Env<'env>(PhantomData<fn(&'env ()) -> &'env ()>);
 
 impl Env<'_> {
@@ -28,34 +29,34 @@ impl Env<'_> {
     }
 }
 
-/// Does nothing, but the compiler must think that it looks at what is borrowed: the records, of which it knows no
-/// lifetime, drop the closures.
+/// Does nothing. It exists so that the borrow checker assumes that the drop accesses the borrowed
+/// data: the records, which have no lifetime parameter, drop the closures.
 impl Drop for Env<'_> {
     fn drop(&mut self) {}
 }
 
-/// Room for a closure of up to four words, or for the pointer to a larger one.
-pub(super) type Admission = MaybeUninit<[usize; 4]>;
+/// Storage for a closure of up to four words, or for the pointer to a larger one.
+pub(super) type ClosureStorage = MaybeUninit<[usize; 4]>;
 
-/// What can be done with a closure whose type is not known any more.
+/// The operations on a closure whose type is erased.
 struct Actions {
-    /// Calls it.
+    /// Calls the closure.
     ///
     /// # Safety
-    /// The room holds the closure, and nobody else uses it meanwhile.
-    call: unsafe fn(*mut Admission, &Context<'_, '_, '_>) -> Then,
-    /// Drops it.
+    /// The storage holds the closure, and no other thread uses it meanwhile.
+    call: unsafe fn(*mut ClosureStorage, &Context<'_, '_, '_>) -> Then,
+    /// Drops the closure.
     ///
     /// # Safety
-    /// As `call`; afterwards the room holds nothing.
-    drop: unsafe fn(*mut Admission),
+    /// As `call`; afterwards the storage is empty.
+    drop: unsafe fn(*mut ClosureStorage),
 }
 
-/// What the edges of a task are like.
+/// The kind of a task, which decides how its successors are released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
-    /// A placeholder whose work has not come.
+    /// A placeholder whose work has not been set.
     Empty,
     /// Its successors wait for it.
     Plain,
@@ -85,21 +86,23 @@ impl Kind {
     }
 }
 
-/// A task. The records of a graph are one array; the first one is no task but leads to the present run.
+/// A task. The records of a graph are one array; the first one is no task but points to the current
+/// run.
 ///
-/// One line of 64 bytes, so that running a task touches one line of its own, and none of its successors'. Nothing in it
-/// is written while a plain graph runs, but by the closure.
+/// One cache line of 64 bytes: running a task touches one line of its own, and no line of its
+/// successors. While a plain graph runs, only the closure writes to the record.
 #[repr(C, align(64))]
 pub(super) struct Node {
-    /// How many predecessors it waits for. Who is missing in the present run is counted elsewhere: `missing`.
+    /// How many predecessors the task waits for. The number that is missing in the current run is
+    /// kept elsewhere, in `missing`.
     waits_for: u32,
     pub(super) leads: Leads,
     actions: &'static Actions,
-    /// The closure. Used by whoever runs the task, and the plan sees to it that there is one at a time: in a
-    /// graph without conditions a task is released once a run, by the predecessor that is the last one missing; in
-    /// others `busy` is asked.
-    room: UnsafeCell<Admission>,
-    /// Its number, which leads back to the first record.
+    /// The closure. It is used by the worker that runs the task, and the plan ensures that there is
+    /// one at a time. In a graph without conditions a task is released once a run, by its last
+    /// missing predecessor; in others a worker claims `busy` first.
+    storage: UnsafeCell<ClosureStorage>,
+    /// The position in the array, from which the first record is found.
     index: u32,
     busy: AtomicU8,
     pub(super) kind: Kind,
@@ -108,105 +111,106 @@ pub(super) struct Node {
 const _: () = assert!(size_of::<Node>() == 64 || cfg!(filch_loom));
 
 impl Node {
-    /// A task that does nothing.
+    /// Creates a task that does nothing.
     pub(super) fn empty(index: u32) -> Self {
         Self {
             waits_for: 0,
             leads: Leads::default(),
             actions: &NOTHING,
-            room: UnsafeCell::new(MaybeUninit::uninit()),
+            storage: UnsafeCell::new(MaybeUninit::uninit()),
             index,
             busy: AtomicU8::new(0),
             kind: Kind::Empty,
         }
     }
 
-    /// A task that does this.
+    /// Creates a task that calls `func`.
     #[inline(always)]
     pub(super) fn new<F>(index: u32, kind: Kind, func: F) -> Self
     where
         F: FnMut(&Context<'_, '_, '_>) -> Then + Send,
     {
-        let (actions, room) = Self::pack(func);
+        let (actions, storage) = Self::pack(func);
         Self {
             waits_for: 0,
             leads: Leads::default(),
             actions,
-            room: UnsafeCell::new(room),
+            storage: UnsafeCell::new(storage),
             index,
             busy: AtomicU8::new(0),
             kind,
         }
     }
 
-    /// Gives the task its work. What it had before is dropped.
+    /// Sets the work of the task, and drops its previous work.
     pub(super) fn set<F>(&mut self, func: F)
     where
         F: FnMut(&Context<'_, '_, '_>) -> Then + Send,
     {
-        let (actions, room) = Self::pack(func);
+        let (actions, storage) = Self::pack(func);
         self.clear();
         self.actions = actions;
-        self.room = UnsafeCell::new(room);
+        self.storage = UnsafeCell::new(storage);
     }
 
-    /// Forgets the type of a closure.
+    /// Erases the type of a closure.
     #[inline(always)]
-    fn pack<F>(func: F) -> (&'static Actions, Admission)
+    fn pack<F>(func: F) -> (&'static Actions, ClosureStorage)
     where
         F: FnMut(&Context<'_, '_, '_>) -> Then + Send,
     {
-        let mut room = Admission::uninit();
+        let mut storage = ClosureStorage::uninit();
         let actions = if fits::<F>() {
-            // SAFETY: the closure fits into the room, which is aligned for it.
-            unsafe { room.as_mut_ptr().cast::<F>().write(func) };
+            // SAFETY: the closure fits into the storage, which is aligned for it.
+            unsafe { storage.as_mut_ptr().cast::<F>().write(func) };
             &Inline::<F>::ACTIONS
         } else {
             let boxed = Box::into_raw(Box::new(func));
-            // SAFETY: a pointer fits.
-            unsafe { room.as_mut_ptr().cast::<*mut F>().write(boxed) };
+            // SAFETY: a pointer is smaller than the storage and aligned in it.
+            unsafe { storage.as_mut_ptr().cast::<*mut F>().write(boxed) };
             &Boxed::<F>::ACTIONS
         };
-        (actions, room)
+        (actions, storage)
     }
 
-    /// Takes its work away, if it has some.
+    /// Removes the work, if the task has some, and returns it.
     #[cold]
     pub(super) fn take(&mut self) -> Self {
         let mut old = Self::empty(0);
         std::mem::swap(&mut old.actions, &mut self.actions);
-        std::mem::swap(&mut old.room, &mut self.room);
+        std::mem::swap(&mut old.storage, &mut self.storage);
         old
     }
 
-    /// Makes this record, which is no task, lead to `run`.
+    /// Makes this record, which is no task, point to `run`.
     pub(super) fn lead_to(&self, run: *const ()) {
-        // SAFETY: the room of the first record holds no closure; it is written before the run's first job is queued,
-        // and read by its jobs.
-        self.room
-            .with_mut(|room| unsafe { room.cast::<*const ()>().write(run) });
+        // SAFETY: the storage of the first record holds no closure; it is written before the run's
+        // first job is queued, and read by its jobs.
+        self.storage
+            .with_mut(|storage| unsafe { storage.cast::<*const ()>().write(run) });
     }
 
-    /// Where it leads to.
+    /// Returns the run that this record points to.
     pub(super) fn leads_to(&self) -> *const () {
-        // SAFETY: as in `lead_to`.
-        self.room
-            .with(|room| unsafe { room.cast::<*const ()>().read() })
+        // SAFETY: as in `lead_to`, which wrote the pointer before the first job was queued.
+        self.storage
+            .with(|storage| unsafe { storage.cast::<*const ()>().read() })
     }
 
     /// Drops the closure.
     fn clear(&mut self) {
         let actions = std::mem::replace(&mut self.actions, &NOTHING);
-        // SAFETY: `&mut self`: nobody else uses the room. The actions fit to what is in it, and from now on there is
-        // nothing.
-        self.room.with_mut(|room| unsafe { (actions.drop)(room) });
+        // SAFETY: `&mut self`: no other thread uses the storage. The actions match its content, and
+        // from now on it is empty.
+        self.storage
+            .with_mut(|storage| unsafe { (actions.drop)(storage) });
     }
 
     pub(super) fn index(&self) -> u32 {
         self.index
     }
 
-    /// How many predecessors it waits for.
+    /// Returns how many predecessors the task waits for.
     #[inline(always)]
     pub(super) fn waits_for(&self) -> u32 {
         self.waits_for
@@ -216,14 +220,15 @@ impl Node {
         self.waits_for = predecessors;
     }
 
-    /// Gives up a claim, after a run that was stopped.
+    /// Clears the claim, after a run that was stopped.
     pub(super) fn reset(&mut self) {
         self.busy = AtomicU8::new(0);
     }
 
-    /// Claims the task, where it might be running already.
+    /// Claims the task, where it might be running already. Returns whether it was free.
     pub(super) fn claim(&self) -> bool {
-        // Acquire: pairs with the release in `unclaim`; what the closure did is visible to its next call.
+        // Acquire: pairs with the release in `unclaim`; what the closure did is visible to its next
+        // call.
         self.busy.swap(1, Ordering::Acquire) == 0
     }
 
@@ -235,12 +240,13 @@ impl Node {
     /// Calls the closure.
     ///
     /// # Safety
-    /// Nobody else runs the task meanwhile; see the field `room`.
+    /// No other thread runs the task meanwhile; see the field `storage`.
     #[inline(always)]
     pub(super) unsafe fn call(&self, cx: &Context<'_, '_, '_>) -> Then {
-        // SAFETY: the actions fit to what is in the room; the rest is the caller's duty.
-        self.room
-            .with_mut(|room| unsafe { (self.actions.call)(room, cx) })
+        // SAFETY: the actions match the content of the storage, and the caller ensures that no
+        // other thread runs the task.
+        self.storage
+            .with_mut(|storage| unsafe { (self.actions.call)(storage, cx) })
     }
 }
 
@@ -257,7 +263,7 @@ static NOTHING: Actions = Actions {
 
 /// Whether an `F` fits into a record.
 const fn fits<F>() -> bool {
-    size_of::<F>() <= size_of::<Admission>() && align_of::<F>() <= align_of::<Admission>()
+    size_of::<F>() <= size_of::<ClosureStorage>() && align_of::<F>() <= align_of::<ClosureStorage>()
 }
 
 struct Inline<F>(F);
@@ -270,17 +276,17 @@ impl<F: FnMut(&Context<'_, '_, '_>) -> Then> Inline<F> {
 
     /// # Safety
     /// As the field of `Actions` says.
-    unsafe fn call(room: *mut Admission, cx: &Context<'_, '_, '_>) -> Then {
-        // SAFETY: the closure is in the room, and the caller's alone.
-        let func = unsafe { &mut *room.cast::<F>() };
+    unsafe fn call(storage: *mut ClosureStorage, cx: &Context<'_, '_, '_>) -> Then {
+        // SAFETY: the storage holds the closure, and the caller has exclusive use of it.
+        let func = unsafe { &mut *storage.cast::<F>() };
         func(cx)
     }
 
     /// # Safety
     /// As the field of `Actions` says.
-    unsafe fn drop(room: *mut Admission) {
-        // SAFETY: as in `call`; once.
-        unsafe { ptr::drop_in_place(room.cast::<F>()) };
+    unsafe fn drop(storage: *mut ClosureStorage) {
+        // SAFETY: as in `call`; the caller drops the closure once.
+        unsafe { ptr::drop_in_place(storage.cast::<F>()) };
     }
 }
 
@@ -294,33 +300,34 @@ impl<F: FnMut(&Context<'_, '_, '_>) -> Then> Boxed<F> {
 
     /// # Safety
     /// As the field of `Actions` says.
-    unsafe fn call(room: *mut Admission, cx: &Context<'_, '_, '_>) -> Then {
-        // SAFETY: the pointer is in the room.
-        let func = unsafe { *room.cast::<*mut F>() };
-        // SAFETY: it came from a box, which lives until `drop`, and is the caller's alone.
+    unsafe fn call(storage: *mut ClosureStorage, cx: &Context<'_, '_, '_>) -> Then {
+        // SAFETY: the storage holds the pointer that `pack` wrote.
+        let func = unsafe { *storage.cast::<*mut F>() };
+        // SAFETY: the pointer came from a box, which lives until `drop`, and the caller has
+        // exclusive use of it.
         let func = unsafe { &mut *func };
         func(cx)
     }
 
     /// # Safety
     /// As the field of `Actions` says.
-    unsafe fn drop(room: *mut Admission) {
-        // SAFETY: the pointer is in the room.
-        let func = unsafe { *room.cast::<*mut F>() };
-        // SAFETY: it came from a box; once.
+    unsafe fn drop(storage: *mut ClosureStorage) {
+        // SAFETY: the storage holds the pointer that `pack` wrote.
+        let func = unsafe { *storage.cast::<*mut F>() };
+        // SAFETY: the pointer came from a box, and the caller drops the closure once.
         drop(unsafe { Box::from_raw(func) });
     }
 }
 
-/// Claims as they are, for the model checker.
+/// The claim protocol, exposed for the model checker.
 #[cfg(filch_loom)]
 pub(super) mod model {
     use std::fmt;
 
-    /// See the record of a task.
+    /// Wraps the record of a task.
     pub struct Node(super::Node);
 
-    // SAFETY: the models do not use the room.
+    // SAFETY: the models do not use the storage.
     unsafe impl Sync for Node {}
 
     #[expect(clippy::new_without_default, missing_docs, reason = "a shim for tests")]

@@ -1,4 +1,4 @@
-//! What can be chosen about a run.
+//! The options of a run.
 
 use super::{
     error::RunError,
@@ -12,7 +12,8 @@ use crate::{
 };
 use std::sync::{Arc, Weak};
 
-/// What can be chosen about a run: see [`Plan::run_with`] and [`Pipeline::run_with`](super::Pipeline::run_with).
+/// The options of a run: see [`Plan::run_with`] and
+/// [`Pipeline::run_with`](super::Pipeline::run_with).
 ///
 /// ```
 /// use filch::{Graph, Pool, graph::RunOptions};
@@ -34,19 +35,20 @@ pub struct RunOptions {
 }
 
 impl RunOptions {
-    /// Once, on the pool that the caller works for, else on the global one; nobody stops it.
+    /// Returns the defaults: one run, on the pool whose worker the caller is, otherwise on the
+    /// global one, without a token.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// On this pool.
+    /// Sets the pool.
     pub fn on(mut self, pool: &Pool) -> Self {
         self.pool = Some(pool.clone());
         self
     }
 
-    /// It is stopped when this token is cancelled. Tasks that run are not interrupted, but they may ask; no others are
-    /// released, and futures that wait are dropped.
+    /// Stops the run when this token is cancelled. Running tasks are not interrupted, but they may
+    /// check the token. No other tasks are released, and futures that wait are dropped.
     ///
     /// ```
     /// use filch::{CancelToken, Graph, graph::RunOptions};
@@ -73,13 +75,13 @@ impl RunOptions {
         self
     }
 
-    /// So many times, one after the other.
+    /// Sets the number of runs, one after the other.
     pub fn times(mut self, times: u64) -> Self {
         self.times = Some(times);
         self
     }
 
-    /// How many times.
+    /// Returns the number of runs.
     pub(super) fn count(&self) -> u64 {
         self.times.unwrap_or(1)
     }
@@ -92,9 +94,12 @@ impl RunOptions {
         }
     }
 
-    /// Lets the token, if there is one, stop `run` from now on.
-    pub(super) fn obey<T: OnCancel + 'static>(&self, run: &Arc<T>) -> Option<Obeys> {
-        Some(Obeys::new(self.cancel.as_ref()?, run))
+    /// Lets the token, if there is one, stop `run` until the result is dropped.
+    pub(super) fn register_cancel<T: OnCancel + 'static>(
+        &self,
+        run: &Arc<T>,
+    ) -> Option<CancelRegistration> {
+        Some(CancelRegistration::new(self.cancel.as_ref()?, run))
     }
 
     pub(super) fn run(&self, plan: &mut Plan<'_>) -> Result<RunReport, RunError> {
@@ -116,15 +121,15 @@ impl RunOptions {
             return start::run(plan, context);
         }
         let remote = Remote::new(context.pool(), context.worker());
-        let _obeys = self.obey(&remote);
+        let _registration = self.register_cancel(&remote);
         start::run_with(plan, context, &remote).into_result()
     }
 }
 
-/// A run obeys a token until this is dropped.
-pub(super) struct Obeys(Option<(CancelToken, Watch)>);
+/// Registers a run with a token. The token can cancel the run until this is dropped.
+pub(super) struct CancelRegistration(Option<(CancelToken, Watch)>);
 
-impl Obeys {
+impl CancelRegistration {
     pub(super) fn new<T: OnCancel + 'static>(token: &CancelToken, run: &Arc<T>) -> Self {
         let weak: Weak<T> = Arc::downgrade(run);
         match token.watch(weak) {
@@ -137,10 +142,11 @@ impl Obeys {
     }
 }
 
-impl Drop for Obeys {
+impl Drop for CancelRegistration {
     fn drop(&mut self) {
         if let Some((token, watch)) = self.0.take() {
-            // It may be told at this very moment: then the run, which is over, is stopped.
+            // The token may be cancelled at this moment: then the run is stopped, which has no
+            // effect since it is over.
             token.unwatch(watch);
         }
     }

@@ -1,11 +1,11 @@
-//! Which of several ready tasks comes first.
+//! Which of several ready tasks runs first.
 
 use super::{
     build::{Graph, Parts, Task},
     edges::Sorted,
 };
 
-/// What was said about it while the graph was built.
+/// The order that was requested while the graph was built.
 #[derive(Clone, Default)]
 pub(super) struct Order {
     critical_path: bool,
@@ -20,12 +20,13 @@ impl Order {
 }
 
 impl Graph<'_> {
-    /// Of several tasks that are ready at the same time, a worker goes on with the one that has the longest way to
-    /// the end of the graph behind it. The lengths are counted in tasks, or in what [`Task::weight`] says.
+    /// Makes a worker prefer, among tasks that are ready at the same time, the one with the longest
+    /// path to the end of the graph. The length of a path is its number of tasks, or the sum of
+    /// what [`Task::weight`] has set.
     ///
-    /// It costs nothing when the graph runs: the plan lists sources and successors in that order. So it is a matter of
-    /// each worker; one that has nothing to do takes the oldest task of another, whatever comes after it. Loops do not count: a
-    /// way ends at a condition.
+    /// This costs nothing when the graph runs: the plan lists sources and successors in that order.
+    /// So the order applies to each worker on its own; an idle worker steals the oldest task of
+    /// another, no matter what comes after it. Loops do not count: a path ends at a condition.
     ///
     /// ```
     /// use filch::{Graph, Pool};
@@ -49,7 +50,7 @@ impl Graph<'_> {
 }
 
 impl Task<'_, '_> {
-    /// How long the task takes, compared to others, which weigh 1: for
+    /// Sets how long the task takes, relative to others, which weigh 1: for
     /// [`critical_path_first`](Graph::critical_path_first).
     pub fn weight(self, weight: u32) -> Self {
         self.graph
@@ -60,8 +61,10 @@ impl Task<'_, '_> {
         self
     }
 
-    /// Among tasks that are ready at the same time a worker goes on with the highest priority; others have 0. It comes
-    /// before [`critical_path_first`](Graph::critical_path_first), and is a matter of each worker in the same way.
+    /// Sets the priority of the task; the default is 0. Among tasks that are ready at the same time
+    /// a worker prefers the highest priority. It takes precedence over
+    /// [`critical_path_first`](Graph::critical_path_first), and applies to each worker on its own
+    /// in the same way.
     ///
     /// ```
     /// use filch::{Graph, Pool};
@@ -86,11 +89,12 @@ impl Task<'_, '_> {
     }
 }
 
-/// Puts sources and successors into the order that was asked for. `sorted` has everybody behind their predecessors.
+/// Sorts sources and successors in the order that was requested. In `sorted` each task comes after
+/// its predecessors.
 ///
-/// Sources are begun first to last. Of its successors a task goes on with the last one that is ready, and the newest of
-/// those that it has queued comes next: so they stand in the opposite order. Those of conditions stay as they are,
-/// because they are chosen by number.
+/// Sources are started from first to last. Of its successors a task continues with the last one
+/// that is ready, and the newest that it has queued comes next: so successors are sorted in the
+/// opposite order. Those of conditions keep their order, because they are chosen by number.
 pub(super) fn arrange(parts: &Parts, sorted: &[u32], edges: &mut Sorted, sources: &mut [u32]) {
     let order = &parts.order;
     if !order.is_given() {
@@ -107,14 +111,14 @@ pub(super) fn arrange(parts: &Parts, sorted: &[u32], edges: &mut Sorted, sources
         }
         for &index in sorted.iter().rev() {
             let node = &parts.nodes[index as usize];
-            let ways = edges
+            let paths = edges
                 .after(index)
                 .iter()
                 .map(|&next| ranks[next as usize].1);
             let longest = if node.kind.is_weak() {
                 0
             } else {
-                ways.max().unwrap_or(0)
+                paths.max().unwrap_or(0)
             };
             ranks[index as usize].1 = longest + u64::from(weights[index as usize]);
         }

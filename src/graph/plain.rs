@@ -1,8 +1,8 @@
-//! The strands of plain plans, which are nothing but closures; see `run`.
+//! The strands of plain plans, which consist of closures only; see `run`.
 //!
-//! This is the loop that runs millions of tasks, so everything it needs is at hand: the tables are kept in registers, numbers are
-//! not checked again, and a strand that is at its end goes on with the newest that it has queued, without a way back to the
-//! pool.
+//! This is the loop that runs millions of tasks, so it is optimised: the tables are kept in
+//! registers, indices are not checked again, and a strand that has no successor to run continues
+//! with the newest task that it has queued, without returning to the pool.
 #![expect(
     unsafe_code,
     reason = "calls closures that are one worker's at a time, and looks up numbers that the plan has checked"
@@ -21,10 +21,11 @@ use crate::{
     pool::context::WorkerContext,
 };
 
-/// The most successors that the owner of a run counts without locked instructions in one go.
-const MOST_AT_ONCE: u32 = 64;
+/// Maximum number of successors that the owner of a run counts without locked instructions between
+/// `BiasedCount::begin` and `end`.
+const MAX_BIASED_SUCCESSORS: u32 = 64;
 
-/// What a strand looks things up in. The plan has checked every number in it, and there is no other.
+/// The tables of a strand. The plan has checked every index that is stored in them.
 #[derive(Clone, Copy)]
 struct Tables<'p> {
     nodes: &'p [Node],
@@ -36,22 +37,23 @@ impl<'p> Tables<'p> {
     #[inline(always)]
     fn node(self, index: u32) -> &'p Node {
         debug_assert!((index as usize) < self.nodes.len());
-        // SAFETY: it comes from the plan, which knows only numbers of its own records.
+        // SAFETY: the index comes from the plan, which contains only numbers of its own records.
         unsafe { self.nodes.get_unchecked(index as usize) }
     }
 
-    /// In a plan in which some task waits for more than one.
+    /// Requires a plan in which some task waits for more than one other.
     #[inline(always)]
     fn missing(self, index: u32) -> &'p PredecessorCount {
         debug_assert!((index as usize) < self.missing.len());
-        // SAFETY: as in `node`; there are as many counters as records, if any task waits for more than one.
+        // SAFETY: as in `node`; there are as many counters as records, if any task waits for more
+        // than one.
         unsafe { self.missing.get_unchecked(index as usize) }
     }
 
     #[inline(always)]
     fn edge(self, place: u32) -> Edge {
         debug_assert!((place as usize) < self.successors.len());
-        // SAFETY: `Leads` are made together with the list.
+        // SAFETY: `Leads` are made together with the list, and refer to positions in it only.
         unsafe { *self.successors.get_unchecked(place as usize) }
     }
 }
@@ -68,33 +70,34 @@ impl<'p> Run<'p> {
 }
 
 impl Run<'_> {
-    /// Runs some tasks, and what each of them leads to, one after the other.
+    /// Runs some tasks, and the tasks that each of them releases, one after the other.
     #[inline(always)]
     pub(super) fn strands(&self, context: &WorkerContext<'_, '_>, firsts: &impl Firsts) {
         let cx = self.context(context, None);
-        let (goes_on, press) = (self.goes_on(context), context.urgency());
+        let (goes_on, urgency) = (self.goes_on(context), context.urgency());
         while let Some(first) = firsts.take() {
             cx.at.set(first);
-            // What is taken together is not queued, so it comes before what its strands have queued.
+            // Sources that are taken together are not queued, so they run before what their strands
+            // have queued.
             cx.goes_on.set(goes_on && firsts.is_last());
             if let Err(payload) = unwind::contain(|| self.follow(&cx)) {
                 self.panicked(cx.index(), payload);
             }
-            if press.is_raised() && !firsts.is_last() && self.should_put_off(context) {
+            if urgency.is_raised() && !firsts.is_last() && self.should_put_off(context) {
                 self.queue_all(context, firsts.rest());
             }
         }
         self.count(context, cx.ran.get());
         match cx.spare.get() {
             0 => {}
-            spare if cx.mine => self.pending.give_back_here(spare),
+            spare if cx.is_owner => self.pending.give_back_here(spare),
             spare => self.pending.give_back_elsewhere(spare),
         }
     }
 
-    /// Whether a strand here may go on with another one. If the worker waits for something else, it wants to know soon when
-    /// that has happened; a guest that may leave queues nothing, and what it has is not its own; and what is below a mark is
-    /// not for those above it.
+    /// Whether a strand here may continue with a queued task. It may not if the worker waits for
+    /// another event, which it should notice soon. A guest that may leave queues nothing itself,
+    /// and its queue holds jobs of others. And a wait above a mark must not run jobs below it.
     #[inline(always)]
     fn goes_on(&self, context: &WorkerContext<'_, '_>) -> bool {
         let wait_target = if self.is_owner(context) {
@@ -107,7 +110,8 @@ impl Run<'_> {
 
     #[inline(always)]
     fn follow(&self, cx: &Context<'_, '_, '_>) {
-        // Plans in which nobody waits for more than one are worth a copy that does not count.
+        // A copy without counting makes plans faster in which no task waits for more than one
+        // other.
         if self.shape.joins {
             self.follow_by::<true>(cx);
         } else {
@@ -118,7 +122,7 @@ impl Run<'_> {
     #[inline(always)]
     fn follow_by<const JOINS: bool>(&self, cx: &Context<'_, '_, '_>) {
         let (tables, stop, alone) = (self.tables(), self.stop, self.shape.alone.is_some());
-        let (mut index, press) = (cx.at.get(), cx.context.urgency());
+        let (mut index, urgency) = (cx.at.get(), cx.context.urgency());
         loop {
             // Relaxed: as in `stopped`.
             if stop.load(Ordering::Relaxed) {
@@ -128,7 +132,8 @@ impl Run<'_> {
             if JOINS && node.waits_for() > 1 {
                 tables.missing(index).rearm(node.waits_for());
             }
-            // SAFETY: this task is ours: the last of its predecessors has released it, once.
+            // SAFETY: this strand alone runs the task: the last of its predecessors has released
+            // it, once.
             let then = unsafe { node.call(cx) };
             debug_assert_eq!(then, Then::All);
             cx.ran.set(cx.ran.get() + 1);
@@ -141,7 +146,7 @@ impl Run<'_> {
                     Some(next) => next,
                     None => return,
                 };
-            } else if press.is_raised() && self.put_off(cx, next) {
+            } else if urgency.is_raised() && self.put_off(cx, next) {
                 return;
             }
             index = next;
@@ -149,8 +154,8 @@ impl Run<'_> {
         }
     }
 
-    /// A task is done: queues those of its successors for which it was the last one missing, but for one, to go on
-    /// with. That is returned, or 0.
+    /// Releases the successors of a task that is done: queues those for which it was the last
+    /// missing predecessor, except for one. Returns that one, to continue with, or 0.
     #[inline(always)]
     fn release<const JOINS: bool>(
         &self,
@@ -164,9 +169,9 @@ impl Run<'_> {
         if !JOINS {
             return self.release_by(|_| true, cx, tables, leads);
         }
-        // Whoever joins waits for the end of it, so it must be near.
-        let few = leads.others < MOST_AT_ONCE;
-        if few && cx.mine && self.biased.begin() {
+        // A worker that joins spins until `end`, so it must follow soon.
+        let few = leads.others < MAX_BIASED_SUCCESSORS;
+        if few && cx.is_owner && self.biased.begin() {
             let next = self.release_by(|to| tables.missing(to).arrive_alone(), cx, tables, leads);
             self.biased.end();
             return next;
@@ -198,7 +203,7 @@ impl Run<'_> {
         next
     }
 
-    /// Queues a task. 0 is none.
+    /// Queues a task. 0 means none.
     #[inline(always)]
     fn pass_on(&self, cx: &Context<'_, '_, '_>, index: u32) {
         if index == 0 {
@@ -213,7 +218,8 @@ impl Run<'_> {
         }
     }
 
-    /// Queues the task that a strand would go on with, if it should.
+    /// Queues the task that a strand would continue with, if urgent work should run first. Returns
+    /// whether it did.
     #[cold]
     fn put_off(&self, cx: &Context<'_, '_, '_>, next: u32) -> bool {
         let put_off = self.should_put_off(cx.context);
@@ -223,8 +229,9 @@ impl Run<'_> {
         put_off
     }
 
-    /// Takes the newest task that this worker has queued, if it is one of this run: the strand goes on with it, and saves the
-    /// way back to the pool. The strand that begins with it stays counted.
+    /// Takes the newest task that this worker has queued, if it belongs to this run. The strand
+    /// continues with it, without returning to the pool. The strand that it would have begun stays
+    /// counted as pending.
     #[inline(always)]
     fn newest(&self, cx: &Context<'_, '_, '_>) -> Option<u32> {
         thread::point();
@@ -232,7 +239,7 @@ impl Run<'_> {
             return None;
         }
         let nodes = self.nodes.as_ptr_range();
-        // Only strands point to records; in a plain plan they are all of one kind.
+        // Only strand jobs point to records, and in a plain plan they are all of one kind.
         let ours = |data: *const ()| nodes.contains(&data.cast());
         let data = cx.context.go_on_with(ours)?;
         cx.spare.set(cx.spare.get() + 1);

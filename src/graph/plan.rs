@@ -16,13 +16,13 @@ use crate::base::sys::memory;
 use crate::pool::{Pool, on_current};
 use std::{fmt, sync::Arc};
 
-/// A graph that has been checked, ready to be run as often as you like.
+/// A graph that has been checked, ready to be run any number of times.
 ///
 /// Made by [`Graph::plan`].
 pub struct Plan<'env> {
     pub(super) parts: Parts,
     pub(super) shape: Shape,
-    /// One for each record; none if no task waits for more than one other.
+    /// One counter for each record; empty if no task waits for more than one other.
     pub(super) missing: Box<[PredecessorCount]>,
     /// Where workers keep the sources that they have taken from the cursor of a run; empty between
     /// runs.
@@ -30,55 +30,55 @@ pub struct Plan<'env> {
     _env: Env<'env>,
 }
 
-/// What the check has found out. The instances of a template share it.
+/// The result of the check. The instances of a template share it.
 #[derive(Clone)]
 pub(super) struct Shape {
-    /// The successors of all tasks but for the last one of each, one after the other.
+    /// The successors of all tasks, without the last one of each task, one task after the other.
     pub(super) successors: Arc<[Edge]>,
-    /// The tasks that wait for nobody.
+    /// The tasks without predecessors.
     pub(super) sources: Arc<[u32]>,
-    /// Whether some task waits for more than one.
+    /// Whether some task waits for more than one predecessor.
     pub(super) joins: bool,
-    /// Whether the tasks are better left to one worker.
+    /// Whether one worker alone would finish the tasks sooner than several.
     pub(super) alone: Option<Alone>,
     /// Whether there are conditions.
     pub(super) conditions: bool,
-    /// Whether there is more to it than closures that are called once a run.
+    /// Whether the plan has anything but closures that are called once a run.
     pub(super) special: bool,
-    /// What takes runs down, while they are recorded. Such a plan is special.
+    /// The recorder, while runs are recorded. Such a plan is special.
     pub(super) recorder: Option<Arc<Recorder>>,
     pub(super) unreachable: Arc<[u32]>,
     /// The semaphores of the tasks that have some, sorted by the tasks' numbers.
     pub(super) needs: Arc<[(u32, Needs)]>,
 }
 
-/// Only a few tasks of a plan can run at the same time, on the way from the first to the last, so that they are done
-/// sooner by one worker than shared.
+/// The plan has little parallelism: few of its tasks can run at the same time, so that one worker
+/// is done sooner than several that share them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alone {
-    /// If they take less than some hundred nanoseconds each.
+    /// Applies if the tasks take less than some hundred nanoseconds each.
     IfSmall,
-    /// If they take less than some ten nanoseconds each.
+    /// Applies if the tasks take less than some ten nanoseconds each.
     IfTiny,
 }
 
-/// What a run came to.
+/// The result of a run that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunReport {
     pub(super) ran: u64,
 }
 
 impl RunReport {
-    /// How many tasks ran; one that ran twice counts twice.
+    /// Returns how many tasks ran; one that ran twice counts twice.
     #[must_use]
     pub fn ran(&self) -> u64 {
         self.ran
     }
 }
 
-/// What one of several runs came to.
+/// Sums up the results of several runs.
 pub(super) trait Plus {
-    /// The same, when so many tasks have run before.
+    /// Returns the same result with `ran` tasks of earlier runs added.
     fn plus(self, ran: u64) -> Self;
 }
 
@@ -106,17 +106,17 @@ impl<'env> Plan<'env> {
         }
     }
 
-    /// Runs the graph on the pool that the caller works for, else on the global one, and returns when all
-    /// of it is done. The calling thread works on it too.
+    /// Runs the graph on the pool whose worker the caller is, otherwise on the global one, and
+    /// returns when all of it is done. The calling thread works on it too.
     ///
     /// # Errors
-    /// When tasks panic: no more tasks are released then, and the error tells all the panics once the running ones
-    /// are done. The plan can be run again.
+    /// Returns an error when tasks panic. Then no more tasks are released, and the error contains
+    /// all the panics once the running tasks are done. The plan can be run again.
     pub fn run(&mut self) -> Result<RunReport, RunError> {
         on_current(|context| start::run(self, context))
     }
 
-    /// [`run`](Self::run) on a certain pool.
+    /// Like [`run`](Self::run), on the given pool.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -124,7 +124,7 @@ impl<'env> Plan<'env> {
         pool.enter_worker(|context| start::run(self, context))
     }
 
-    /// Runs it `times` times, one after the other.
+    /// Runs the graph `times` times, one run after the other.
     ///
     /// ```
     /// use filch::Graph;
@@ -138,7 +138,7 @@ impl<'env> Plan<'env> {
     /// ```
     ///
     /// # Errors
-    /// As [`run`](Self::run); it ends with the first run that fails.
+    /// As [`run`](Self::run); it returns after the first run that fails.
     pub fn run_n(&mut self, times: u64) -> Result<RunReport, RunError> {
         on_current(|context| {
             let mut ran = 0;
@@ -149,10 +149,10 @@ impl<'env> Plan<'env> {
         })
     }
 
-    /// Runs it until `stop` says so, which is asked after every run.
+    /// Runs the graph until `stop` returns true; `stop` is called after every run.
     ///
     /// # Errors
-    /// As [`run`](Self::run); it ends with the first run that fails.
+    /// As [`run`](Self::run); it returns after the first run that fails.
     pub fn run_until(&mut self, mut stop: impl FnMut() -> bool) -> Result<RunReport, RunError> {
         on_current(|context| {
             let mut ran = 0;
@@ -165,7 +165,7 @@ impl<'env> Plan<'env> {
         })
     }
 
-    /// [`run`](Self::run) with everything that can be chosen about it: the pool, how often, who may stop it.
+    /// Like [`run`](Self::run) with options: the pool, the number of runs, a token that cancels it.
     ///
     /// ```
     /// use filch::{CancelToken, Graph, graph::RunOptions};
@@ -188,26 +188,26 @@ impl<'env> Plan<'env> {
         options.run(self)
     }
 
-    /// The tasks that no run can reach: those that only unreachable conditions lead to, and those that wait for one of
-    /// them.
+    /// Returns the tasks that no run can reach: those that only unreachable conditions lead to, and
+    /// those that wait for one of them.
     pub fn unreachable(&self) -> impl Iterator<Item = String> {
         let unreachable = self.shape.unreachable.iter();
         unreachable.map(|&index| self.parts.names.of(index))
     }
 
-    /// How many tasks there are.
+    /// Returns the number of tasks.
     #[must_use]
     pub fn len(&self) -> usize {
         self.parts.nodes.len() - 1
     }
 
-    /// Whether there are none.
+    /// Whether there are no tasks.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The graph again, to be changed.
+    /// Returns the graph, to be changed.
     ///
     /// ```
     /// use filch::Graph;
@@ -235,7 +235,8 @@ impl<'env> Plan<'env> {
         Graph::from_parts(parts)
     }
 
-    /// The same plan without what it borrows; the caller sees to it that it is gone before that.
+    /// Returns the same plan without its lifetime. The caller ensures that the plan is dropped
+    /// before what it borrows.
     pub(super) fn forget_env(self) -> Plan<'static> {
         Plan {
             parts: self.parts,
@@ -250,15 +251,16 @@ impl<'env> Plan<'env> {
         &self.parts.nodes
     }
 
-    /// Makes it ready for the next run. A run that was stopped leaves tasks behind that still miss some of their
-    /// predecessors only, and so does one in which a condition has led past the others.
+    /// Prepares the plan for the next run. A run that was stopped leaves counters behind that are
+    /// partly counted down, and so does one in which a condition has skipped the other
+    /// predecessors.
     pub(super) fn settle(&mut self, stopped: bool) {
         if stopped || self.shape.conditions {
             self.reset();
         }
     }
 
-    /// Puts the counters back.
+    /// Resets the counters and claims.
     pub(super) fn reset(&mut self) {
         self.parts.nodes.iter_mut().for_each(Node::reset);
         for (missing, node) in self.missing.iter_mut().zip(&self.parts.nodes) {

@@ -1,10 +1,12 @@
 //! How many predecessors a task still waits for.
 //!
-//! The counters are a list of their own, apart from the records: sixteen to a line, and the records, which hold the
-//! closures, are only read while a graph runs. So two workers that run the same graph again and again keep the records in
-//! the caches of both, and what goes from one to the other is counters (`docs/decisions/0010-graphs.md`).
+//! The counters are a list of their own, apart from the records: sixteen to a cache line. The
+//! records, which hold the closures, are only read while a graph runs. So two workers that run the
+//! same graph repeatedly keep the records in the caches of both, and only the counters move between
+//! them (`docs/decisions/0010-graphs.md`).
 //!
-//! A task that waits for one other has no use for its counter: the edge says so ([`Edge::is_only`](super::edges::Edge)).
+//! A task with one predecessor does not use its counter: the edge says so
+//! ([`Edge::is_only`](super::edges::Edge)).
 
 use crate::base::{
     canary::{Canary, broken},
@@ -12,7 +14,7 @@ use crate::base::{
     thread,
 };
 
-/// The counter of a task.
+/// The number of missing predecessors of a task.
 #[repr(transparent)]
 pub(super) struct PredecessorCount(AtomicU32);
 
@@ -21,15 +23,16 @@ impl PredecessorCount {
         Self(AtomicU32::new(waits_for))
     }
 
-    /// A predecessor is done, and arrives once a run. True when it was the last one missing.
+    /// Records that a predecessor is done, which happens once a run for each. Returns true for the
+    /// last missing one.
     ///
-    /// The last one leaves the counter as it is: it has found that nobody else is missing, and `rearm` comes before
-    /// anybody looks again.
+    /// The last predecessor leaves the counter at 1: it has found that no other is missing, and
+    /// `rearm` is called before the counter is read again.
     #[inline(always)]
     pub(super) fn arrive(&self) -> bool {
         thread::point();
-        // Acquire: pairs with the release below, of those that came before; what they did is visible to whoever runs the
-        // task.
+        // Acquire: pairs with the release below, of the earlier predecessors; what they did is
+        // visible to the worker that runs the task.
         let last = self.0.load(Ordering::Acquire) == 1;
         if last && !broken(Canary::GraphArrive) && !broken(Canary::GraphLast) {
             return true;
@@ -37,31 +40,32 @@ impl PredecessorCount {
         self.arrive_often()
     }
 
-    /// The same where predecessors may arrive more than once, in loops.
+    /// Like `arrive` where predecessors may arrive more than once, in loops.
     #[inline(always)]
     pub(super) fn arrive_often(&self) -> bool {
         thread::point();
         if broken(Canary::GraphLast) {
-            // AcqRel, and Acquire: as below.
+            // AcqRel, and Acquire: the same pairing as of the `fetch_sub` below.
             self.0.fetch_sub(1, Ordering::AcqRel);
             thread::point();
             return self.0.load(Ordering::Acquire) == 0;
         }
         let ordering = if broken(Canary::GraphArrive) {
-            // Relaxed: the defect.
+            // Relaxed: the deliberate defect.
             Ordering::Relaxed
         } else {
-            // AcqRel: what the predecessors did is visible to whoever runs the task; the release of the others to
-            // the acquire of the last one.
+            // AcqRel: what the predecessors did is visible to the worker that runs the task; the
+            // release of the earlier ones pairs with the acquire of the last one.
             Ordering::AcqRel
         };
         self.0.fetch_sub(1, ordering) == 1
     }
 
-    /// The same as `arrive` where nobody else touches the counter; see `bias`.
+    /// Like `arrive` where no other worker touches the counter; see `BiasedCount`.
     #[inline(always)]
     pub(super) fn arrive_alone(&self) -> bool {
-        // Relaxed, here and below: nobody else is there. `BiasedCount::end` hands the counter over to whoever comes.
+        // Relaxed, here and below: no other worker uses the counter. `BiasedCount::end` publishes
+        // it to a worker that joins.
         let missing = self.0.load(Ordering::Relaxed);
         if missing == 1 || broken(Canary::GraphLast) && missing == 2 {
             return true;
@@ -70,23 +74,24 @@ impl PredecessorCount {
         false
     }
 
-    /// The task is about to run: from now on so many are missing again.
+    /// Resets the counter when the task is about to run: from now on `waits_for` predecessors are
+    /// missing again.
     #[inline(always)]
     pub(super) fn rearm(&self, waits_for: u32) {
         if !broken(Canary::GraphRearm) {
-            // Relaxed: nobody arrives before this task has released somebody who leads back to it, or the run is
-            // over.
+            // Relaxed: no predecessor arrives before this task has released a task that leads back
+            // to it, or the run is over.
             self.0.store(waits_for, Ordering::Relaxed);
         }
     }
 }
 
-/// The counter as it is, for the model checker.
+/// The counter, exposed for the model checker.
 #[cfg(filch_loom)]
 pub(super) mod model {
     use std::fmt;
 
-    /// See the counter of a task's predecessors.
+    /// Wraps the counter of a task's predecessors.
     pub struct PredecessorCount(super::PredecessorCount, u32);
 
     #[expect(missing_docs, reason = "a shim for tests")]

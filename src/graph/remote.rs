@@ -1,4 +1,4 @@
-//! The part of a run that outlives it: a way in from anywhere, and a way to stop it.
+//! The part of a run that outlives it: it takes jobs from any thread, and stops the run.
 #![expect(unsafe_code, reason = "makes a job of a turn")]
 
 use crate::{
@@ -15,65 +15,68 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-/// No worker waits.
-pub(super) const NOBODY: usize = usize::MAX;
+/// The owner of a run that no worker waits for.
+pub(super) const NO_OWNER: usize = usize::MAX;
 
-/// Something of a run that sleeps without a worker, and has to be told when the run is stopped.
+/// A part of a run that is suspended without a worker, and has to be resumed when the run is
+/// stopped.
 pub(super) trait Halt: Send + Sync {
     fn halt(self: Arc<Self>);
 }
 
-/// Wakers, semaphores and those who cancel have a share of this, and may have it longer than the run lives.
+/// Shared with wakers, semaphores and cancel tokens, which may keep it longer than the run lives.
 pub(super) struct Remote {
     pool: Arc<Inner>,
-    /// The worker that waits for the run, or [`NOBODY`].
+    /// The worker that waits for the run, or [`NO_OWNER`].
     owner: usize,
-    /// Where the runs of the shared plan line up that this is one of: the address, to be compared.
-    /// Zero if it is none.
+    /// The address of the line of runs of the shared plan whose run this is; only for comparison.
+    /// Zero if there is none.
     line: usize,
-    /// Nothing more is released.
+    /// Whether the run is stopped: no more tasks are released.
     pub(super) stop: AtomicBool,
-    /// Jobs that come from outside. What is in the pool's queues for them is a *turn*: whoever gets it runs the oldest
-    /// of these, if who waits for the run, where waits run only what was queued there, has not done so. There is one
-    /// turn at a time, so that they don't pile up where nobody takes them.
+    /// Jobs that were sent from any thread. The pool's queues hold a *turn* for them: a job that
+    /// takes the oldest entry of this list and runs it. It finds none if the worker that waits for
+    /// the run has taken it, which it does where its wait runs only what was queued on that worker.
+    /// There is at most one turn, so that turns do not accumulate where no worker takes them.
     jobs: List,
     /// Whether a turn is queued.
     turn: Mutex<bool>,
-    sleepers: Mutex<Sleepers>,
-    /// Workers that sleep until it is over, when no worker is its owner.
+    suspended: Mutex<Suspended>,
+    /// Workers that sleep until the run is over, when it has no owner.
     joiners: Mutex<Vec<Joiner>>,
 }
 
 /// A worker that sleeps until a run is over.
 #[derive(Clone)]
 pub(super) struct Joiner {
-    /// Its pool, which is another one than the run's when that had no place for it.
+    /// The worker's pool. It differs from the run's pool if that had no place for the worker.
     pub(super) pool: Arc<Inner>,
     pub(super) worker: usize,
-    /// It runs nothing from elsewhere, so it has to look at the run's jobs itself.
+    /// Whether the worker runs no jobs from elsewhere, so that it has to check the run's jobs
+    /// itself.
     pub(super) alone: bool,
 }
 
 #[derive(Default)]
-struct Sleepers {
+struct Suspended {
     next: u64,
-    /// In their order, so that a rehearsal takes the same way again.
+    /// Ordered, so that a rehearsal can be replayed.
     all: BTreeMap<u64, Arc<dyn Halt>>,
 }
 
-/// A token that the run obeys has been cancelled.
+/// Called when the token that can cancel the run has been cancelled.
 impl OnCancel for Remote {
     fn on_cancel(self: Arc<Self>, _: CancelReason) {
         self.stop();
     }
 }
 
-/// The [`Remote`] of a run that rarely needs one: made when a guest has a job for a run whose owner
-/// runs only what was queued on its own worker while it waits.
+/// The [`Remote`] of a run that rarely needs one. It is created when a guest has a job for a run
+/// whose owner, while it waits, runs only what was queued on its own worker.
 #[derive(Default)]
-pub(super) struct Aside(OnceLock<Arc<Remote>>);
+pub(super) struct LazyRemote(OnceLock<Arc<Remote>>);
 
-impl Aside {
+impl LazyRemote {
     /// Queues a job of a run on `pool`, for all workers and for `owner`.
     pub(super) fn send(&self, pool: &Inner, owner: usize, job: Job) {
         let remote = self.0.get_or_init(|| Remote::new(pool, owner));
@@ -89,7 +92,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Calls `f` on `pool`: where this thread stands in it, or as a guest.
+/// Calls `f` on `pool`: with the context that this thread has in it, or as a guest.
 pub(super) fn on_pool<R>(pool: &Inner, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
     WorkerContext::with(|context| match context {
         Some(context) if ptr::eq(context.pool(), pool) => f(context),
@@ -103,7 +106,7 @@ impl Remote {
         Self::in_line(pool, owner, 0)
     }
 
-    /// For a run of a shared plan.
+    /// Creates the remote of a run of a shared plan.
     pub(super) fn in_line(pool: &Inner, owner: usize, line: usize) -> Arc<Self> {
         Arc::new(Self {
             pool: pool.share(),
@@ -112,7 +115,7 @@ impl Remote {
             stop: AtomicBool::new(false),
             jobs: List::default(),
             turn: Mutex::new(false),
-            sleepers: Mutex::default(),
+            suspended: Mutex::default(),
             joiners: Mutex::default(),
         })
     }
@@ -130,56 +133,57 @@ impl Remote {
     }
 
     pub(super) fn is_stopped(&self) -> bool {
-        // Relaxed: the sooner the better, but nothing depends on it.
+        // Relaxed: the flag only makes strands end early; no other memory is read because of it.
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Stops the run, and tells those who sleep.
+    /// Stops the run, and resumes its suspended parts.
     pub(super) fn stop(&self) {
-        // Relaxed: as in `is_stopped`; `suspend` looks at it with the lock that is taken next.
+        // Relaxed: as in `is_stopped`; `suspend` checks it under the lock that is taken next.
         self.stop.store(true, Ordering::Relaxed);
         thread::point();
-        let sleepers = mem::take(&mut lock(&self.sleepers).all);
-        for sleeper in sleepers.into_values() {
-            sleeper.halt();
+        let suspended = mem::take(&mut lock(&self.suspended).all);
+        for part in suspended.into_values() {
+            part.halt();
         }
     }
 
-    /// Remembers who has to be told; none when the run has been stopped already.
-    pub(super) fn suspend(&self, sleeper: Arc<dyn Halt>) -> Option<u64> {
-        let mut sleepers = lock(&self.sleepers);
+    /// Registers a suspended part; returns `None` if the run has been stopped already.
+    pub(super) fn suspend(&self, part: Arc<dyn Halt>) -> Option<u64> {
+        let mut suspended = lock(&self.suspended);
         if self.is_stopped() {
             return None;
         }
-        let key = sleepers.next;
-        sleepers.next += 1;
-        sleepers.all.insert(key, sleeper);
+        let key = suspended.next;
+        suspended.next += 1;
+        suspended.all.insert(key, part);
         Some(key)
     }
 
-    /// Forgets who had to be told.
+    /// Removes a suspended part.
     pub(super) fn forget(&self, key: u64) {
-        let sleeper = lock(&self.sleepers).all.remove(&key);
-        drop(sleeper);
+        let part = lock(&self.suspended).all.remove(&key);
+        drop(part);
     }
 
-    /// Queues a job of the run, which counts it as pending, on any thread. When it comes `last`, everything that waits
-    /// here comes before it: so a future that wakes itself, or two that wake each other, keep nobody from running.
+    /// Queues a job of the run, which counts it as pending, on any thread. With `last`, all other
+    /// work that is queued on this worker runs before it: so a future that wakes itself, or two
+    /// that wake each other, do not starve other work.
     pub(super) fn send(self: &Arc<Self>, job: Job, last: bool) {
         // Once the job is on the list the run may be over at any time.
         let this = self.clone();
         thread::point();
         let mut queued = lock(&this.turn);
         this.jobs.push(job);
-        let there_is_one = mem::replace(&mut *queued, true);
+        let turn_is_queued = mem::replace(&mut *queued, true);
         drop(queued);
-        if !there_is_one {
+        if !turn_is_queued {
             this.queue_turn(last);
         }
         thread::point();
-        // Who waits for the run may be asleep, and isolated or alone.
+        // The worker that waits for the run may be asleep, and its wait may be isolated.
         match this.owner {
-            NOBODY => this.call(|joiner| joiner.alone),
+            NO_OWNER => this.wake_joiners(|joiner| joiner.alone),
             owner => this.pool.unpark(owner),
         }
     }
@@ -187,7 +191,7 @@ impl Remote {
     fn queue_turn(self: &Arc<Self>, last: bool) {
         let remote = self.clone();
         let turn = move |context: &WorkerContext<'_, '_>| remote.take_turn(context);
-        // SAFETY: a turn borrows nothing.
+        // SAFETY: the closure owns its share of the remote and borrows nothing.
         self.inject(unsafe { heap::shared(turn) }, last);
     }
 
@@ -206,26 +210,27 @@ impl Remote {
         }
     }
 
-    /// Wakes those who sleep until it is over.
-    pub(super) fn call(&self, who: impl Fn(&Joiner) -> bool) {
+    /// Wakes the selected workers of those that sleep until the run is over.
+    pub(super) fn wake_joiners(&self, select: impl Fn(&Joiner) -> bool) {
         // Not under the lock, which a worker that wakes up takes.
         let joiners = lock(&self.joiners);
-        let called: Vec<_> = joiners
+        let selected: Vec<_> = joiners
             .iter()
-            .filter(|joiner| who(joiner))
+            .filter(|joiner| select(joiner))
             .cloned()
             .collect();
         drop(joiners);
-        for joiner in called {
+        for joiner in selected {
             joiner.pool.unpark(joiner.worker);
         }
     }
 
-    /// Somebody is about to sleep until it is over, unless `is_over`.
+    /// Registers a worker that is about to sleep until the run is over. Returns false if `is_over`.
     pub(super) fn join(&self, joiner: Joiner, is_over: impl FnOnce() -> bool) -> bool {
         thread::point();
         let mut joiners = lock(&self.joiners);
-        // Whoever ends it, or sends a job, does so before it looks for joiners: one of both is seen.
+        // A worker that ends the run, or sends a job, does so before it reads the list of joiners.
+        // So either it finds this joiner, or this joiner sees the end or the job.
         if is_over() {
             return false;
         }
@@ -233,7 +238,7 @@ impl Remote {
         true
     }
 
-    /// That one does not sleep any more.
+    /// Removes a worker that does not sleep any more.
     pub(super) fn unjoin(&self, pool: &Inner, worker: usize) {
         let same =
             |joiner: &Joiner| joiner.worker == worker && ptr::eq(&raw const *joiner.pool, pool);
@@ -242,8 +247,8 @@ impl Remote {
 
     fn inject(&self, job: Job, last: bool) {
         WorkerContext::with(|context| match context {
-            // A guest may leave before it is taken; but when the pool is closed it is better off here than with a guest
-            // inside of a guest.
+            // A guest may leave before the job is taken. But when the pool is closed, the queue of
+            // this guest is better than a guest inside of a guest.
             Some(context)
                 if ptr::eq(context.pool(), &raw const *self.pool)
                     && (!context.is_guest() || !self.pool.core().is_open()) =>

@@ -1,31 +1,4 @@
-//! One run of a plan.
-//!
-//! # The protocol
-//!
-//! A *strand* is a job of the pool: it runs a task, releases the successors for which that was the last one missing, goes on
-//! with one of them and queues the others, a strand each; when there is none it goes on with the newest that it has queued,
-//! and ends when that is gone or another's turn has come. A run is over when all of its strands
-//! have ended, which [`Pending`] counts: a chain costs nothing to count, and the thread that waits counts its own
-//! strands in a plain cell.
-//!
-//! Sources are handed out from a cursor, a block at a time (`block`): a *feeder* takes the next
-//! few, queues another feeder, and runs their strands itself. What it has taken and not started
-//! stays in reach: a feeder that finds the cursor at its end takes a part of the blocks of others.
-//! A block is as long as its tasks take a few microseconds, by what those of the last one took, so
-//! that long tasks start in the order of the list.
-//!
-//! When a task panics its strand ends, and the others end at their next task: nothing more is released.
-//!
-//! # Special plans
-//!
-//! Plans of nothing but closures go through `follow`, all others through `follow_special`. There a task may be *held*: it has
-//! been begun, and its strand has ended, but it is not done. The run counts it as pending until somebody calls `complete`
-//! for it: the last strand of the run inside of it, or the one that polls its future. They get it when its closure has
-//! returned (`Context::later`), since in a loop they may call that again at once. A strand may also be parked in a
-//! semaphore; it is pending too.
-//!
-//! A run lives in the frame of somebody who waits for it, or in the heap (`start`): then whoever ends the last strand
-//! finishes it.
+#![doc = include_str!("run.md")]
 #![expect(
     unsafe_code,
     reason = "jobs that point to the records of a graph, and to runs in frames and in the heap"
@@ -39,7 +12,7 @@ use super::{
     node::{Node, Then},
     plan::{Plan, Shape},
     predecessor_count::PredecessorCount,
-    remote::{Aside, NOBODY, Remote},
+    remote::{LazyRemote, NO_OWNER, Remote},
     start::{self, End},
     tally::Tally,
     within,
@@ -65,73 +38,75 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// The most sources that a feeder takes at once: 1,024 empty tasks take six microseconds, so what a
-/// block costs does not show.
-const MOST_FED: usize = 1024;
+/// Maximum length of a block of sources. 1,024 empty tasks take six microseconds, so that the cost
+/// of a block is negligible.
+const MAX_BLOCK_LEN: usize = 1024;
 
-/// Of blocks of that length, one in so many is timed: a look at the clock takes as long as a few
-/// tasks.
-const TIMED: usize = 8;
+/// Of blocks of the maximum length, one in this number is timed: reading the clock takes as long as
+/// a few tasks.
+const TIMED_BLOCK_INTERVAL: usize = 8;
 
-/// How long a block of sources should take, in nanoseconds: a few times as long as a thief needs for
-/// a part of it.
-const BLOCK_NANOS: u64 = 8_000;
+/// Target duration of a block of sources, in nanoseconds: a few times as long as a thief needs to
+/// steal a part of it.
+const TARGET_BLOCK_NANOS: u64 = 8_000;
 
-/// A run: what its strands share. It outlives them.
+/// The state that the strands of a run share. It outlives them.
 pub(super) struct Run<'p> {
     pub(super) pool: *const Inner,
-    /// The worker that waits, or [`NOBODY`].
+    /// The worker that waits, or [`NO_OWNER`].
     pub(super) owner: usize,
     pub(super) nodes: &'p [Node],
     pub(super) missing: &'p [PredecessorCount],
     pub(super) successors: &'p [Edge],
     sources: &'p [u32],
     blocks: &'p Blocks,
-    /// Whether there is more to it than closures.
+    /// Whether the plan has anything but closures; see the module docs.
     special: bool,
     pub(super) shape: &'p Shape,
-    /// The tasks run isolated, wherever they run.
+    /// Whether the tasks run isolated, on all workers.
     pub(super) isolated: bool,
-    /// The owner runs only what was queued on its own worker while it waits, so it has to take what
-    /// was sent from elsewhere.
+    /// Whether the owner, while it waits, runs only what was queued on its own worker. Then it also
+    /// has to take the jobs that were sent from elsewhere.
     pub(super) alone: bool,
-    /// Who touches the counters of the tasks; used where nothing is special.
+    /// Whether the owner alone updates the counters of the tasks; used by plans that are not
+    /// special.
     pub(super) biased: BiasedCount,
     cursor: Padded<Cursor>,
     pub(super) pending: Pending,
-    /// How many tasks the owner has run, and the others.
+    /// The number of tasks that the owner has run, and the number that other workers have run.
     pub(super) ran_here: Cell<u64>,
     pub(super) ran_elsewhere: Padded<AtomicU64>,
     pub(super) stop: &'p AtomicBool,
-    /// None while there is nothing to tell.
+    /// `None` while there is no panic, overlap or other thing to report.
     pub(super) tally: Mutex<Option<Box<Tally>>>,
-    /// What special plans need; that of the outermost run.
+    /// The state of special plans; that of the outermost run.
     pub(super) remote: Option<Arc<Remote>>,
-    /// The same for plain plans, where guests need it.
-    aside: Aside,
-    /// What is to be done when it is over, if it is in the heap.
+    /// The same for plain plans, where guest workers need it.
+    guest_remote: LazyRemote,
+    /// What to do when the run is over, if it is on the heap.
     pub(super) end: Option<End>,
 }
 
-/// Where sources are handed out.
+/// Where feeders take sources from.
 struct Cursor {
-    /// The next source.
+    /// The position of the next source.
     next: AtomicUsize,
-    /// How many a feeder takes at once, unless the end is near.
-    few: AtomicUsize,
+    /// How many sources a feeder takes at once, unless few are left.
+    block_len: AtomicUsize,
 }
 
-// SAFETY: the cells are used by the thread that is worker `owner` of the pool, which `is_owner` checks; `pool`
-// points to a pool that lives as long as its worker waits, or that `remote` has a share of; the closures in the nodes
-// are `Send`, and used by one thread at a time, as `Node::room` says; `end` is used by the one who finishes the run.
+// SAFETY: the cells are used only by the thread that is worker `owner` of the pool, which
+// `is_owner` checks. `pool` points to a pool that lives as long as its worker waits, or that
+// `remote` holds a share of. The closures in the nodes are `Send`, and used by one thread at a
+// time, as `Node::storage` says. `end` is used only by the worker that finishes the run.
 unsafe impl Sync for Run<'_> {}
 
-/// A strand that begins with a task.
+/// Runs a strand that begins with a task.
 ///
 /// # Safety
 /// `data` points to a node of a run that is not over.
 unsafe fn run_strand(data: *const (), context: &WorkerContext<'_, '_>) {
-    // SAFETY: the caller's duty.
+    // SAFETY: the caller passes a node of a run that is not over.
     let (run, index) = unsafe { run_of(data) };
     // SAFETY: the strand is pending, so the run is alive.
     let over = unsafe {
@@ -140,55 +115,55 @@ unsafe fn run_strand(data: *const (), context: &WorkerContext<'_, '_>) {
         })
     };
     if over {
-        // SAFETY: it was the last one.
+        // SAFETY: `as_job` returned true: this was the last pending job.
         unsafe { start::finish(run, context) };
     }
 }
 
-/// A strand that begins with a task whose semaphores have been acquired.
+/// Runs a strand that begins with a task whose semaphores have been acquired.
 ///
 /// # Safety
 /// As [`run_strand`].
 unsafe fn run_admitted(data: *const (), context: &WorkerContext<'_, '_>) {
-    // SAFETY: the caller's duty.
+    // SAFETY: the caller passes a node of a run that is not over.
     let (run, index) = unsafe { run_of(data) };
-    // SAFETY: as in `run_strand`.
+    // SAFETY: the strand is pending, so the run is alive.
     let over = unsafe {
         Run::as_job(run, context, |run, context| {
             run.strand(context, index, true)
         })
     };
     if over {
-        // SAFETY: it was the last one.
+        // SAFETY: `as_job` returned true: this was the last pending job.
         unsafe { start::finish(run, context) };
     }
 }
 
-/// The run that a node belongs to, and its number.
+/// Returns the run that a node belongs to, and the node's number.
 ///
 /// # Safety
 /// As [`run_strand`].
 unsafe fn run_of(data: *const ()) -> (*const Run<'static>, u32) {
     let node = data.cast::<Node>();
-    // SAFETY: the caller's duty.
+    // SAFETY: the caller passes a node of a run that is not over.
     let index = unsafe { (*node).index() };
     // SAFETY: the nodes of a run are one array, and this is number `index` of it.
     let first = unsafe { node.sub(index as usize) };
-    // SAFETY: it is the first one, and leads to the run.
+    // SAFETY: it is the first record of the array, which points to the run.
     let first = unsafe { &*first };
     (first.leads_to().cast(), index)
 }
 
-/// A feeder.
+/// Runs a feeder.
 ///
 /// # Safety
 /// `data` points to a run that is not over.
 unsafe fn run_feeder(data: *const (), context: &WorkerContext<'_, '_>) {
     let run = data.cast::<Run<'static>>();
-    // SAFETY: the caller's duty.
+    // SAFETY: the caller passes a run that is not over; the feeder is pending.
     let over = unsafe { Run::as_job(run, context, Run::feed) };
     if over {
-        // SAFETY: it was the last one.
+        // SAFETY: `as_job` returned true: this was the last pending job.
         unsafe { start::finish(run, context) };
     }
 }
@@ -215,10 +190,10 @@ impl<'p> Run<'p> {
             shape: &plan.shape,
             isolated: false,
             alone: false,
-            biased: BiasedCount::new(owner != NOBODY),
+            biased: BiasedCount::new(owner != NO_OWNER),
             cursor: Padded::new(Cursor {
                 next: AtomicUsize::new(0),
-                few: AtomicUsize::new(1),
+                block_len: AtomicUsize::new(1),
             }),
             pending: Pending::new(),
             ran_here: Cell::new(0),
@@ -226,7 +201,7 @@ impl<'p> Run<'p> {
             stop,
             tally: Mutex::default(),
             remote: None,
-            aside: Aside::default(),
+            guest_remote: LazyRemote::default(),
             end: None,
         }
     }
@@ -238,38 +213,41 @@ impl Run<'_> {
         context.worker() == self.owner && ptr::eq(context.pool(), self.pool)
     }
 
-    /// What special plans have.
+    /// Returns the state that special plans have.
     pub(super) fn remote(&self) -> &Arc<Remote> {
         self.remote.as_ref().expect("a special plan has it")
     }
 
-    /// The line of the shared plan that it is a run of, or is inside of a run of; else zero.
+    /// Returns the line (the queue of runs) of the shared plan whose run this is or is nested in;
+    /// otherwise zero.
     pub(super) fn line(&self) -> usize {
         self.remote.as_ref().map_or(0, |remote| remote.line())
     }
 
-    /// Where jobs are that were sent from elsewhere.
+    /// Returns where the jobs are that were sent from elsewhere.
     fn sent(&self) -> Option<&Remote> {
-        self.remote.as_deref().or_else(|| self.aside.get())
+        self.remote.as_deref().or_else(|| self.guest_remote.get())
     }
 
     #[inline(always)]
     pub(super) fn stopped(&self) -> bool {
-        // Relaxed: the sooner the better, but nothing depends on it.
+        // Relaxed: the flag only makes strands end early; no other memory is read because of it.
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Does something as a job of the pool. True when the run is in the heap, and this was the last of it.
+    /// Runs `f` as a job of the pool. Returns true if the run is on the heap and this was its last
+    /// job.
     #[inline(always)]
     ///
     /// # Safety
-    /// The job is pending, so that `this` lives. When it is done the run may be gone, so it comes as a pointer.
+    /// The job is pending, so that `this` lives. The run may be freed once the job is done, so
+    /// `this` is a pointer.
     unsafe fn as_job(
         this: *const Self,
         context: &WorkerContext<'_, '_>,
         f: impl FnOnce(&Self, &WorkerContext<'_, '_>),
     ) -> bool {
-        // SAFETY: the caller's duty.
+        // SAFETY: the caller's job is pending, so `this` lives.
         let run = unsafe { &*this };
         if run.shape.joins && !run.special && !run.is_owner(context) {
             run.biased.join();
@@ -281,25 +259,25 @@ impl Run<'_> {
                 f(run, context);
             }
         };
-        if run.owner == NOBODY {
+        if run.owner == NO_OWNER {
             within::enter(run.line(), call);
         } else {
             call();
         }
-        // SAFETY: as above.
+        // SAFETY: the caller's job is still pending, and `run` is not used below.
         unsafe { Self::done(this, context) }
     }
 
-    /// A job is done, or a task that was held: the last touch of the run by whoever ran it. When true is returned
-    /// the caller has to finish it, with `start::finish`.
+    /// Marks a job or a held task as done. It is the worker's last access to the run. If it returns
+    /// true, the caller has to finish the run with `start::finish`.
     #[inline(always)]
     #[must_use]
     ///
     /// # Safety
-    /// It was counted, so that `this` lives; see `as_job`.
+    /// It was counted as pending, so that `this` lives; see `as_job`.
     pub(super) unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) -> bool {
         thread::point();
-        // SAFETY: the caller's duty.
+        // SAFETY: the caller's job or held task is pending, so `this` lives.
         let run = unsafe { &*this };
         if run.is_owner(context) {
             run.pending.done_here();
@@ -307,7 +285,7 @@ impl Run<'_> {
         }
         let (owner, mut last, word) = (run.owner, false, run.pending.elsewhere());
         pending::done_elsewhere(word, || {
-            if owner == NOBODY {
+            if owner == NO_OWNER {
                 last = true;
             } else {
                 context.pool().unpark(owner);
@@ -316,7 +294,8 @@ impl Run<'_> {
         last
     }
 
-    /// One more thing is pending, which is counted by the caller's strand being pending too.
+    /// Counts one more pending job or held task. The caller's strand is pending meanwhile, so the
+    /// count is not zero.
     #[inline(always)]
     pub(super) fn hold(&self, context: &WorkerContext<'_, '_>) {
         if self.is_owner(context) {
@@ -326,9 +305,9 @@ impl Run<'_> {
         }
     }
 
-    /// Takes a `hold` back, while the caller's strand is pending.
+    /// Reverts a `hold`, while the caller's strand is pending.
     pub(super) fn unhold(&self, context: &WorkerContext<'_, '_>) {
-        // SAFETY: the strand is pending.
+        // SAFETY: the caller's strand is pending, so the run lives.
         let last = unsafe { Self::done(ptr::from_ref(self), context) };
         debug_assert!(!last, "the strand is pending");
     }
@@ -340,7 +319,7 @@ impl Run<'_> {
             .remote
             .as_ref()
             .map_or(self.owner, |remote| remote.owner());
-        home == NOBODY || home == context.worker() && ptr::eq(context.pool(), self.pool)
+        home == NO_OWNER || home == context.worker() && ptr::eq(context.pool(), self.pool)
     }
 
     /// Queues a job where other workers find it.
@@ -357,26 +336,28 @@ impl Run<'_> {
         context.push(job);
     }
 
-    /// Whether the owner would not run what this guest leaves in its queue when it goes: that goes
-    /// to the injector.
+    /// Whether the owner would not run the jobs that this guest leaves in its queue: those move to
+    /// the injector when the guest leaves.
     #[cold]
     fn is_left_behind(&self, context: &WorkerContext<'_, '_>) -> bool {
         !self.keeps(context) && (self.alone || self.remote.is_some())
     }
 
-    /// Queues a job for all workers and for the owner, wherever that waits.
+    /// Queues a job for all workers and for the owner, wherever the owner waits.
     #[cold]
     fn send(&self, job: Job) {
         match &self.remote {
             Some(remote) => remote.send(job, false),
             // SAFETY: the job is pending, so the run is not over, and the worker that waits for it
-            // keeps the pool.
-            None => self.aside.send(unsafe { &*self.pool }, self.owner, job),
+            // keeps the pool alive.
+            None => self
+                .guest_remote
+                .send(unsafe { &*self.pool }, self.owner, job),
         }
     }
 
-    /// Whether strands should queue what they would go on with, since something urgent waits for this worker: that comes first
-    /// then. It does not run in the middle of a strand, since it may wait for the run.
+    /// Whether strands should queue their next task because urgent work waits for this worker. The
+    /// urgent work does not run in the middle of a strand, since it may wait for the run.
     #[cold]
     pub(super) fn should_put_off(&self, context: &WorkerContext<'_, '_>) -> bool {
         context.should_give_way()
@@ -388,42 +369,42 @@ impl Run<'_> {
     }
 
     pub(super) fn feeder_job(&self) -> Job {
-        // SAFETY: the job is pending, so the run is not over before it has run; the run may be shared.
+        // SAFETY: the job is pending, so the run is not over before it has run; the run is `Sync`.
         unsafe { Job::new(ptr::from_ref(self), run_feeder) }
     }
 
     /// Takes some sources and runs their strands.
     pub(super) fn feed(&self, context: &WorkerContext<'_, '_>) {
-        // Nothing to hand out.
+        // A single source needs no cursor.
         if let &[only] = self.sources {
             return self.strand(context, only, false);
         }
         thread::point();
         let (all, workers) = (self.sources.len(), context.pool().threads().max(1));
-        // Relaxed, twice: guesses.
+        // Relaxed, twice: estimates.
         let left = all.saturating_sub(self.cursor.next.load(Ordering::Relaxed));
-        let usual = self.cursor.few.load(Ordering::Relaxed);
-        // Less and less: the last tasks may be long, and to take one from a block costs a thief
-        // more than from the cursor.
-        let few = if left < 16 * workers {
+        let usual = self.cursor.block_len.load(Ordering::Relaxed);
+        // Blocks get shorter towards the end: the last tasks may be long, and stealing one from a
+        // block costs more than taking it from the cursor.
+        let block_len = if left < 16 * workers {
             1
         } else {
             usual.min(left / (8 * workers))
         };
-        // A worker that has no block takes one at a time.
-        let held = if few > 1 || left == 0 {
+        // A worker that has no block takes one source at a time.
+        let held = if block_len > 1 || left == 0 {
             self.blocks.hold(context.worker())
         } else {
             None
         };
-        let few = if held.is_some() { few } else { 1 };
-        // Relaxed: the sources are there since before the first feeder was queued.
+        let block_len = if held.is_some() { block_len } else { 1 };
+        // Relaxed: the sources were written before the first feeder was queued.
         let begin = match left {
             0 => all,
-            _ => self.cursor.next.fetch_add(few, Ordering::Relaxed),
+            _ => self.cursor.next.fetch_add(block_len, Ordering::Relaxed),
         };
         let positions = if begin < all {
-            begin as u32..(begin + few).min(all) as u32
+            begin as u32..(begin + block_len).min(all) as u32
         } else if let Some(stolen) = self.blocks.steal(context.worker(), held.is_none()) {
             stolen
         } else {
@@ -431,14 +412,16 @@ impl Run<'_> {
         };
         let block = held.as_ref().filter(|_| positions.len() > 1);
         let claims = block.map(|block| block.open(positions.clone()));
-        // After the block was opened, so that the worker that runs the feeder sees it; before the strands
-        // queue anything, so that it is the oldest, which thieves take.
+        // After the block was opened, so that the worker that runs the feeder sees it. Before the
+        // strands queue anything, so that the feeder is the oldest job, which thieves take first.
         let is_last = positions.end as usize == all && self.blocks.is_none();
-        if !(is_last || broken(Canary::GraphFeeder) && begin + few >= all) {
+        if !(is_last || broken(Canary::GraphFeeder) && begin + block_len >= all) {
             self.push(context, self.feeder_job());
         }
-        let usual = few == usual && begin < all && !self.blocks.is_none();
-        let timed = usual && (few < MOST_FED || (begin / MOST_FED).is_multiple_of(TIMED));
+        let usual = block_len == usual && begin < all && !self.blocks.is_none();
+        let timed = usual
+            && (block_len < MAX_BLOCK_LEN
+                || (begin / MAX_BLOCK_LEN).is_multiple_of(TIMED_BLOCK_INTERVAL));
         let began = timed.then(thread::nanos);
         match claims {
             Some(claims) if self.special => {
@@ -448,22 +431,25 @@ impl Run<'_> {
             None => self.strand(context, self.sources[positions.start as usize], false),
         }
         if let Some(began) = began {
-            self.keep_pace(few, thread::nanos().saturating_sub(began));
+            self.adjust_block_len(block_len, thread::nanos().saturating_sub(began));
         }
     }
 
-    /// So many sources took so long: the next block is as long as [`BLOCK_NANOS`], but at most
-    /// twice as long as the last one.
-    fn keep_pace(&self, few: usize, nanos: u64) {
-        let next = few as u64 * BLOCK_NANOS / nanos.max(1);
-        let next = next.clamp(1, 2 * few as u64).min(MOST_FED as u64) as usize;
-        if next != few {
-            // Relaxed: a guess.
-            self.cursor.few.store(next, Ordering::Relaxed);
+    /// Adapts the block length after `block_len` sources have taken `nanos`: the next block should
+    /// take [`TARGET_BLOCK_NANOS`], and is at most twice as long as the last one.
+    fn adjust_block_len(&self, block_len: usize, nanos: u64) {
+        let next = block_len as u64 * TARGET_BLOCK_NANOS / nanos.max(1);
+        let next = next
+            .clamp(1, 2 * block_len as u64)
+            .min(MAX_BLOCK_LEN as u64) as usize;
+        if next != block_len {
+            // Relaxed: an estimate.
+            self.cursor.block_len.store(next, Ordering::Relaxed);
         }
     }
 
-    /// Runs a task and what it leads to. `admitted` says that it has its semaphores already.
+    /// Runs a task and the tasks that it releases. `admitted`: the task has acquired its
+    /// semaphores.
     #[inline(always)]
     fn strand(&self, context: &WorkerContext<'_, '_>, first: u32, admitted: bool) {
         if self.special {
@@ -479,13 +465,13 @@ impl Run<'_> {
         context: &'a WorkerContext<'w, 'c>,
         left: Option<&'a Left>,
     ) -> Context<'a, 'w, 'c> {
-        let mine = self.is_owner(context);
+        let is_owner = self.is_owner(context);
         Context {
             run: self,
             context,
             at: Cell::new(0),
             ran: Cell::new(0),
-            mine,
+            is_owner,
             goes_on: Cell::new(false),
             spare: Cell::new(0),
             left,
@@ -497,44 +483,44 @@ impl Run<'_> {
         if self.is_owner(context) {
             self.ran_here.set(self.ran_here.get() + ran);
         } else {
-            // Relaxed: read after everybody is done.
+            // Relaxed: read after all jobs of the run are done.
             self.ran_elsewhere.fetch_add(ran, Ordering::Relaxed);
         }
     }
 
-    /// The job that runs the strand of a task.
+    /// Returns the job that runs the strand of a task.
     #[inline(always)]
     pub(super) fn strand_job(&self, index: u32) -> Job {
-        // SAFETY: the job is pending, so the run is not over before it has run; it may run anywhere.
+        // SAFETY: the job is pending, so the run is not over before it has run; the run is `Sync`.
         unsafe { Job::new(self.node_at(index), run_strand) }
     }
 
-    /// The same for a task that has got its semaphores.
+    /// Returns the same for a task that has acquired its semaphores.
     pub(super) fn admitted_job(&self, index: u32) -> Job {
-        // SAFETY: as in `strand_job`.
+        // SAFETY: as in `strand_job`: the job is pending, so the run is not over before it has run.
         unsafe { Job::new(self.node_at(index), run_admitted) }
     }
 
     #[inline(always)]
     fn node_at(&self, index: u32) -> *const Node {
         debug_assert!((index as usize) < self.nodes.len());
-        // SAFETY: the plan knows only numbers of its own tasks. Derived from the whole array, which `run_of` goes
-        // back in.
+        // SAFETY: the plan contains only numbers of its own tasks. The pointer is derived from the
+        // whole array, in which `run_of` moves back to the first record.
         unsafe { self.nodes.as_ptr().add(index as usize) }
     }
 
-    /// Strands of a special plan, which begin with these tasks.
+    /// Runs strands of a special plan that begin with these tasks.
     fn strands_special(&self, context: &WorkerContext<'_, '_>, firsts: &impl Firsts) {
-        let press = context.urgency();
+        let urgency = context.urgency();
         while let Some(first) = firsts.take() {
             self.strand_special(context, first, false);
-            if press.is_raised() && !firsts.is_last() && self.should_put_off(context) {
+            if urgency.is_raised() && !firsts.is_last() && self.should_put_off(context) {
                 return self.queue_all(context, firsts.rest());
             }
         }
     }
 
-    /// Queues tasks, so that the first is the newest.
+    /// Queues tasks so that the first one is the newest.
     #[cold]
     pub(super) fn queue_all(&self, context: &WorkerContext<'_, '_>, tasks: &[u32]) {
         tasks
@@ -543,13 +529,13 @@ impl Run<'_> {
             .for_each(|&task| self.queue(context, task));
     }
 
-    /// A strand of a special plan.
+    /// Runs a strand of a special plan.
     #[inline(never)]
     fn strand_special(&self, context: &WorkerContext<'_, '_>, first: u32, admitted: bool) {
         let left = Left::default();
         let cx = self.context(context, Some(&left));
         cx.at.set(first);
-        // Loops of conditions are worth a copy that does not ask for the rest.
+        // A copy without these checks makes loops of conditions faster.
         let followed = if self.shape.needs.is_empty() && self.shape.recorder.is_none() {
             unwind::contain(|| self.follow_special::<false>(&cx, admitted))
         } else {
@@ -564,9 +550,9 @@ impl Run<'_> {
         self.count(context, cx.ran.get());
     }
 
-    /// `ALL`: there are semaphores, or a record is kept.
+    /// `ALL`: the plan has semaphores, or a recorder.
     fn follow_special<const ALL: bool>(&self, cx: &Context<'_, '_, '_>, mut admitted: bool) {
-        let (context, press, conditions) =
+        let (context, urgency, conditions) =
             (cx.context, cx.context.urgency(), self.shape.conditions);
         let needs = ALL && !self.shape.needs.is_empty();
         let recorder = self.shape.recorder.as_ref().filter(|_| ALL);
@@ -592,8 +578,8 @@ impl Run<'_> {
                 return self.overlapped(index);
             }
             let running = recorder.map(|to| to.begin(context, index));
-            // SAFETY: this task is ours: the last of its predecessors has released it, once; where there are
-            // conditions it has just been claimed.
+            // SAFETY: this strand alone runs the task: the last of its predecessors has released
+            // it, once; where there are conditions it has just been claimed.
             let then = unsafe { node.call(cx) };
             drop(running);
             if then == Then::Later {
@@ -616,7 +602,7 @@ impl Run<'_> {
                 Then::Later => None,
             };
             if let Some(index) = next
-                && press.is_raised()
+                && urgency.is_raised()
                 && self.should_put_off(context)
             {
                 return self.queue(context, index);
@@ -639,7 +625,7 @@ impl Awaited for Run<'_> {
     }
 
     fn take_job(&self) -> Option<Job> {
-        // Others get the turns, among all else that waits.
+        // An owner that is not alone runs the turns, in order with all other queued work.
         self.alone.then(|| self.sent())??.take_job()
     }
 

@@ -19,21 +19,21 @@ use crate::{
 };
 use std::{borrow::Cow, fmt, marker::PhantomData, ptr};
 
-/// What a running task can do with the run that it belongs to.
+/// The access that a running task has to its run.
 ///
 /// Made by [`Graph::runtime`].
 pub struct Runtime<'env> {
     spawned: Spawned,
     began: Mark,
     env: PhantomData<fn(&'env ()) -> &'env ()>,
-    /// It stays on the thread that the task runs on.
+    /// Not `Send`: it stays on the thread that the task runs on.
     thread: PhantomData<*const ()>,
 }
 
-/// What a runtime shares with the closures that it has spawned.
+/// The state that a runtime shares with the closures that it has spawned.
 struct Spawned {
     run: *const Run<'static>,
-    /// The task that panics belong to.
+    /// The task to which panics are attributed.
     index: u32,
     /// The worker that the task runs on.
     owner: usize,
@@ -41,7 +41,8 @@ struct Spawned {
 }
 
 // SAFETY: the owner's side of `pending` is only used by the thread that is worker `owner`: a
-// `Runtime` stays on it, and `done` asks which worker it is. `run` leads to a run, which is shared.
+// `Runtime` stays on it, and `done` checks which worker calls it. `run` points to a run, which is
+// `Sync`.
 unsafe impl Sync for Spawned {}
 
 impl Spawned {
@@ -53,7 +54,8 @@ impl Spawned {
 
 impl Waiter for Spawned {
     unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
-        // SAFETY: the caller's duty.
+        // SAFETY: the caller passes a pointer to the waiter of a pending job, which lives until
+        // that is done.
         let spawned = unsafe { &*this };
         let (owner, pool) = (spawned.owner, spawned.run().pool);
         if context.worker() == owner && ptr::eq(context.pool(), pool) {
@@ -66,8 +68,9 @@ impl Waiter for Spawned {
 }
 
 impl<'env> Graph<'env> {
-    /// Adds a task that can spawn closures into the run, and wait for them while it helps. When `work` returns, the
-    /// task waits for all that are left before its successors run.
+    /// Adds a task that can spawn closures into the run, and wait for them while its worker runs
+    /// other tasks. When `work` returns, the task waits for all closures that are left before its
+    /// successors run.
     ///
     /// ```
     /// use filch::{Graph, graph::Runtime};
@@ -123,15 +126,16 @@ impl<'env> Runtime<'env> {
             thread: PhantomData,
         };
         let result = unwind::contain(|| f(&runtime));
-        // Whatever happened, what was spawned points into this frame.
+        // Also after a panic: the spawned closures point into this frame.
         unwind::or_abort(|| context.wait(&runtime.spawned.pending, runtime.began));
         if let Err(payload) = result {
             unwind::resume(payload);
         }
     }
 
-    /// Spawns a closure: it is a part of this task. It gets a runtime of its own, and waits for what it spawns in the
-    /// same way. When it panics, that is a panic of the task. When the run has been stopped, it is dropped.
+    /// Spawns a closure as a part of this task. It gets a runtime of its own, and waits for what it
+    /// spawns in the same way. If it panics, the task has panicked. If the run has been stopped,
+    /// the closure is dropped.
     pub fn spawn(&self, work: impl FnOnce(&Runtime<'env>) + Send + 'env) {
         let call = move |spawned: &Spawned, context: &WorkerContext<'_, '_>| {
             let (run, index) = (spawned.run(), spawned.index);
@@ -154,12 +158,14 @@ impl<'env> Runtime<'env> {
             // SAFETY: the job has just been counted. `enter` does not return before it is done, and
             // what it borrows outlives the graph; the pool runs every job.
             let job = unsafe { scoped(&raw const self.spawned, call) };
-            // SAFETY: as above.
+            // SAFETY: as for `scoped`: the job is counted, `enter` waits for it, and what it
+            // borrows outlives the graph.
             context.push(unsafe { heap::job_on(context, job) });
         });
     }
 
-    /// Waits until everything that this one has spawned is done, and helps.
+    /// Waits until everything that this runtime has spawned is done; the worker runs other tasks
+    /// meanwhile.
     pub fn wait(&self) {
         self.enter_worker(|context| {
             unwind::or_abort(|| context.wait(&self.spawned.pending, self.began))
@@ -172,7 +178,7 @@ impl<'env> Runtime<'env> {
         self.spawned.run().stopped()
     }
 
-    /// Calls `f` where the task stands in its pool.
+    /// Calls `f` with the context of the task's worker.
     fn enter_worker<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
         // SAFETY: the task is running, so its pool is alive.
         let pool = unsafe { &*self.spawned.run().pool };

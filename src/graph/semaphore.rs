@@ -1,11 +1,13 @@
-//! Semaphores: how many tasks of some kind may run at the same time.
+//! Semaphores: limits on how many tasks of some kind may run at the same time.
 //!
 //! # The protocol
 //!
-//! A task takes all of its permits or none, with the locks of all its semaphores, in the order in which they were made. When
-//! one is short it is parked there, under that lock, and its strand ends. Whoever gives permits back then goes through
-//! those who are parked at these semaphores: each takes all of its permits and is queued, or is parked where it is short
-//! now. So whoever is parked at a semaphore was short there the last time something was given back to it.
+//! A task takes all of its permits or none. It holds the locks of all its semaphores meanwhile, in
+//! the order in which the semaphores were made. When a semaphore is short of permits, the task is
+//! parked there, under that lock, and its strand ends. A worker that gives permits back then goes
+//! through the tasks that are parked at these semaphores. Each of them takes all of its permits and
+//! is queued, or is parked at a semaphore that is short now. So a task that is parked at a
+//! semaphore was short there the last time a permit was given back to it.
 
 use super::{
     build::{Graph, Parts, Task},
@@ -26,11 +28,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Lets so many tasks run at the same time: of one graph, or of all that use a clone of it.
+/// Limits how many tasks run at the same time: of one graph, or of all graphs that use a clone of
+/// it.
 ///
-/// A task that has to wait for a permit holds no worker. It may need several semaphores; it takes all permits at once, so
-/// the order in which they are named does not matter. They are given back when the task is done, also by a panic. Those
-/// that wait come in no promised order.
+/// A task that waits for a permit occupies no worker. It may need several semaphores; it takes all
+/// permits at once, so the order in which they are named does not matter. The permits are given
+/// back when the task is done, also after a panic. The order in which waiting tasks get permits is
+/// unspecified.
 ///
 /// ```
 /// use filch::{Graph, graph::Semaphore};
@@ -50,68 +54,71 @@ use std::{
 /// ```
 #[derive(Clone)]
 pub struct Semaphore {
-    shared: Arc<Shared>,
+    shared: Arc<SemaphoreShared>,
 }
 
-struct Shared {
-    /// Which one it is: the locks are taken in this order.
+struct SemaphoreShared {
+    /// The creation order of the semaphores, in which their locks are taken.
     number: u64,
     permits: usize,
-    state: Mutex<State>,
+    state: Mutex<SemaphoreState>,
 }
 
-struct State {
+struct SemaphoreState {
     free: usize,
     parked: VecDeque<Arc<Parked>>,
-    /// When there are so many, those whose runs have been stopped are taken out.
-    many: usize,
+    /// The number of parked tasks at which those whose runs have been stopped are removed.
+    sweep_at: usize,
 }
 
-/// Fewer are not worth a look.
-const FEW: usize = 16;
+/// Minimum number of parked tasks for a removal: fewer are not worth the pass.
+const MIN_SWEEP: usize = 16;
 
-impl State {
-    /// Adds a task. Those that need not wait any more come back: nobody else might take them out for long, while runs
-    /// come and are cancelled. All in all each one is looked at twice or so.
+impl SemaphoreState {
+    /// Adds a task. Returns the tasks that need not wait any more. Otherwise they might stay for
+    /// long, while runs are started and cancelled. The threshold doubles, so each task is checked
+    /// about twice.
     fn park(&mut self, task: &Arc<Parked>) -> VecDeque<Arc<Parked>> {
         let mut gone = VecDeque::new();
-        if self.parked.len() >= self.many {
+        if self.parked.len() >= self.sweep_at {
             let all = std::mem::take(&mut self.parked).into_iter();
             (gone, self.parked) = all.partition(|task| task.is_gone());
-            self.many = (2 * self.parked.len()).max(FEW);
+            self.sweep_at = (2 * self.parked.len()).max(MIN_SWEEP);
         }
         self.parked.push_back(task.clone());
         gone
     }
 }
 
-/// The number of the newest semaphore. Not its address, so that a rehearsal takes the same way again.
-static NEXT: Mutex<u64> = Mutex::new(0);
+/// The number of the newest semaphore. The order is not that of addresses, so that a rehearsal can
+/// be replayed.
+static LAST_NUMBER: Mutex<u64> = Mutex::new(0);
 
 /// The permits that a task needs: semaphores in the order of their numbers.
 pub(super) type Needs = Arc<[(Semaphore, usize)]>;
 
-/// A task that waits.
+/// A task that waits for permits.
 struct Parked {
     needs: Needs,
     remote: Arc<Remote>,
-    /// Somebody has queued it.
+    /// Whether the task has been queued.
     gone: AtomicBool,
-    /// How it goes on: with its permits, and without, when the run has been stopped.
+    /// The jobs that continue the task: with its permits, and without them when the run has been
+    /// stopped.
     jobs: Mutex<Option<(Job, Job)>>,
     key: Mutex<Option<u64>>,
 }
 
 impl Parked {
-    /// Whether the caller is the one to queue it.
+    /// Claims the task. Returns true if the caller has to queue it.
     fn claim(&self) -> bool {
         // Relaxed: the jobs are handed over by a lock.
         !self.gone.swap(true, Ordering::Relaxed)
     }
 
-    /// A hint: `claim` decides.
+    /// Whether the task has been queued. A hint: `claim` decides.
     fn is_gone(&self) -> bool {
-        // Relaxed: as above.
+        // Relaxed: as in `claim`.
         self.gone.load(Ordering::Relaxed)
     }
 
@@ -135,24 +142,24 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Semaphore {
-    /// One with so many permits.
+    /// Creates a semaphore with this number of permits.
     ///
     /// # Panics
-    /// When that is zero: nobody could ever run.
+    /// If `permits` is zero: no task could ever run.
     #[must_use]
     pub fn new(permits: usize) -> Self {
         assert!(permits > 0, "a semaphore needs a permit");
-        let state = State {
+        let state = SemaphoreState {
             free: permits,
             parked: VecDeque::new(),
-            many: FEW,
+            sweep_at: MIN_SWEEP,
         };
         let number = {
-            let mut next = lock(&NEXT);
+            let mut next = lock(&LAST_NUMBER);
             *next += 1;
             *next
         };
-        let shared = Shared {
+        let shared = SemaphoreShared {
             number,
             permits,
             state: Mutex::new(state),
@@ -162,7 +169,7 @@ impl Semaphore {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SemaphoreState> {
         lock(&self.shared.state)
     }
 
@@ -170,7 +177,7 @@ impl Semaphore {
         self.shared.number
     }
 
-    /// How many permits nobody has at present.
+    /// Returns how many permits are free at present.
     #[must_use]
     pub fn available(&self) -> usize {
         self.lock().free
@@ -178,8 +185,8 @@ impl Semaphore {
 }
 
 impl Semaphore {
-    /// What tells it from others, and how many permits it has.
-    pub(super) fn drawn(&self) -> (usize, usize) {
+    /// Returns an identity, and the number of permits.
+    pub(super) fn id_and_permits(&self) -> (usize, usize) {
         (Arc::as_ptr(&self.shared).addr(), self.shared.permits)
     }
 }
@@ -195,7 +202,7 @@ impl fmt::Debug for Semaphore {
 }
 
 impl<'env> Graph<'env> {
-    /// At most `n` of `tasks` run at the same time.
+    /// Limits `tasks` so that at most `n` of them run at the same time.
     ///
     /// ```
     /// use filch::Graph;
@@ -208,7 +215,7 @@ impl<'env> Graph<'env> {
     /// ```
     ///
     /// # Panics
-    /// When `n` is zero, or a task is of another graph.
+    /// If `n` is zero, or a task belongs to another graph.
     pub fn limit<'g>(&'g self, tasks: impl IntoIterator<Item = Task<'g, 'env>>, n: usize)
     where
         'env: 'g,
@@ -222,8 +229,8 @@ impl<'env> Graph<'env> {
 }
 
 impl Task<'_, '_> {
-    /// The task runs with a permit of each of these semaphores; with two when one is named twice. One that needs more than
-    /// a semaphore has is an error of [`Graph::plan`].
+    /// Makes the task run with a permit of each of these semaphores; with two if one is named
+    /// twice. If a task needs more permits than a semaphore has, [`Graph::plan`] returns an error.
     pub fn acquire<'s>(self, semaphores: impl IntoIterator<Item = &'s Semaphore>) -> Self {
         let index = self.index();
         let mut parts = self.graph.parts();
@@ -235,7 +242,7 @@ impl Task<'_, '_> {
     }
 }
 
-/// The permits of each task, sorted by the tasks' numbers.
+/// Returns the permits of each task, sorted by the tasks' numbers.
 pub(super) fn needs(parts: &Parts) -> Result<Vec<(u32, Needs)>, GraphError> {
     let mut sorted = parts.semaphores.clone();
     sorted.sort_by_key(|(index, semaphore)| (*index, semaphore.number()));
@@ -260,9 +267,10 @@ pub(super) fn needs(parts: &Parts) -> Result<Vec<(u32, Needs)>, GraphError> {
     Ok(all)
 }
 
-/// Takes all permits, or none. When one is short, parks `task` there, if there is one; says at which.
+/// Takes all permits, or none. When a semaphore is short of permits, parks `task` there, if one is
+/// given, and returns the number of that semaphore.
 fn take_all(needs: &Needs, task: Option<&Arc<Parked>>) -> Result<(), u64> {
-    // Dropped after the locks: it may be the last that is left of a pool.
+    // Dropped after the locks are released: it may hold the last share of a pool.
     let mut _gone = VecDeque::new();
     thread::point();
     let mut states: Vec<_> = needs
@@ -282,7 +290,7 @@ fn take_all(needs: &Needs, task: Option<&Arc<Parked>>) -> Result<(), u64> {
     Ok(())
 }
 
-/// Gives permits back, and queues those who waited for them.
+/// Gives permits back, and queues the tasks that waited for them.
 fn give_back(needs: &Needs, from: &Arc<Remote>, context: &WorkerContext<'_, '_>) {
     let mut given = vec![needs.clone()];
     while let Some(needs) = given.pop() {
@@ -292,7 +300,7 @@ fn give_back(needs: &Needs, from: &Arc<Remote>, context: &WorkerContext<'_, '_>)
         for (semaphore, _) in needs.iter() {
             let waiting = semaphore.lock().parked.len();
             thread::point();
-            // Each one that is there, once: one that is short here again goes to the end.
+            // Tries each parked task once: a task that is short here again goes to the end.
             for _ in 0..waiting {
                 let mut state = semaphore.lock();
                 if state.free == 0 {
@@ -310,7 +318,8 @@ fn give_back(needs: &Needs, from: &Arc<Remote>, context: &WorkerContext<'_, '_>)
     }
 }
 
-/// Lets a parked task go on if all of its permits are there. Returns those that it does not need any more.
+/// Queues a parked task if all of its permits are free. Returns permits that were taken for a task
+/// that does not need them any more.
 fn offer(task: &Arc<Parked>, from: &Arc<Remote>, context: &WorkerContext<'_, '_>) -> Option<Needs> {
     if task.is_gone() || take_all(&task.needs, Some(task)).is_err() {
         return None;
@@ -339,7 +348,7 @@ impl Run<'_> {
         found.ok().map(|at| &all[at].1)
     }
 
-    /// Takes the permits of a task. False when it has been parked: it will be queued.
+    /// Takes the permits of a task. Returns false if it has been parked: it will be queued later.
     #[inline(always)]
     pub(super) fn acquire(&self, context: &WorkerContext<'_, '_>, index: u32) -> bool {
         self.shape.needs.is_empty() || self.acquire_all(context, index)
@@ -361,7 +370,7 @@ impl Run<'_> {
             jobs: Mutex::new(Some((self.admitted_job(index), self.strand_job(index)))),
             key: Mutex::new(None),
         });
-        // The lock keeps whoever queues it from looking before the key is there.
+        // While the lock is held, no worker that queues the task can read the key before it is set.
         let mut key = lock(&task.key);
         *key = remote.suspend(task.clone());
         let stopped = key.is_none();
@@ -374,7 +383,7 @@ impl Run<'_> {
         if take_all(needs, Some(&task)).is_err() {
             return false;
         }
-        // There they are after all.
+        // The permits became free in the meantime.
         thread::point();
         if task.claim() {
             if let Some(key) = lock(&task.key).take() {

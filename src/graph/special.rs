@@ -1,10 +1,10 @@
-//! What the strands of special plans do besides calling closures; see `run`.
+//! The operations of strands in special plans besides calling closures; see `run`.
 
 use super::{context::Context, edges::Leads, run::Run};
 use crate::pool::context::WorkerContext;
 
 impl Run<'_> {
-    /// Gives back what the running task has.
+    /// Releases the claim and the permits of the running task.
     #[inline(always)]
     pub(super) fn leave(&self, context: &WorkerContext<'_, '_>, index: u32) {
         if self.shape.conditions {
@@ -13,7 +13,7 @@ impl Run<'_> {
         self.give_back(context, index);
     }
 
-    /// The same as `release`, where tasks may be called again.
+    /// Like `release`, where tasks may be called again.
     pub(super) fn release_special(
         &self,
         context: &WorkerContext<'_, '_>,
@@ -29,7 +29,7 @@ impl Run<'_> {
         next
     }
 
-    /// A condition has chosen some of its successors.
+    /// Releases the successors that a condition has chosen.
     pub(super) fn lead(&self, cx: &Context<'_, '_, '_>, leads: Leads) -> Option<u32> {
         let chosen = cx.left.map(|left| left.chosen.take()).unwrap_or_default();
         let mut next = None;
@@ -43,7 +43,7 @@ impl Run<'_> {
         next
     }
 
-    /// A task that was held is done; `done` comes next.
+    /// Completes a held task and releases its successors. The caller calls `done` next.
     pub(super) fn complete(&self, context: &WorkerContext<'_, '_>, index: u32) {
         self.leave(context, index);
         if let Some(to) = &self.shape.recorder {
@@ -56,7 +56,8 @@ impl Run<'_> {
         }
     }
 
-    /// A task that was held will not be done: its future was dropped.
+    /// Gives up a held task that will not be completed: its future was dropped, or the run inside
+    /// of it did not finish.
     pub(super) fn abandon(&self, context: &WorkerContext<'_, '_>, index: u32) {
         self.leave(context, index);
         self.cut();

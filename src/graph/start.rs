@@ -1,4 +1,4 @@
-//! How a run begins and ends: in the frame of somebody who waits, or in the heap.
+//! How a run begins and ends: in the stack frame of a waiting worker, or on the heap.
 #![expect(unsafe_code, reason = "runs in the heap, that end themselves")]
 
 use super::{
@@ -7,7 +7,7 @@ use super::{
     flow::Place,
     node::Then,
     plan::{Alone, Plan, RunReport},
-    remote::{NOBODY, Remote},
+    remote::{NO_OWNER, Remote},
     run::Run,
 };
 use crate::{
@@ -16,16 +16,17 @@ use crate::{
 };
 use std::{ptr, sync::Arc};
 
-/// What is done when a run in the heap is over. The plan comes back, ready to be run again.
+/// What is done when a run on the heap is over. The callback receives the plan, ready to be run
+/// again.
 pub(super) struct End {
-    /// The run itself, as `Box::into_raw` gave it. The jobs reach the run through shared
-    /// references, and memory must not be freed through a pointer that comes from one.
+    /// The run itself, as `Box::into_raw` returned it. The jobs reach the run through shared
+    /// references, and memory must not be freed through a pointer that is derived from one.
     run: *mut Run<'static>,
     plan: *mut Plan<'static>,
     then: Ending,
 }
 
-/// Gives back the run around it, when that is over too.
+/// Returns the outer run, if that is over too.
 type Ending =
     Box<dyn FnOnce(Plan<'static>, Outcome, &WorkerContext<'_, '_>) -> Option<Outer> + Send>;
 
@@ -59,7 +60,7 @@ pub(super) fn run(
             }
         }
     };
-    // The strands point into this frame.
+    // An unwind must not leave this frame: the strands point into it.
     unwind::or_abort(|| match run.shape.alone {
         Some(alone) => context.spared(alone == Alone::IfTiny, work),
         None => work(),
@@ -72,13 +73,13 @@ pub(super) fn run(
     outcome.into_result()
 }
 
-/// What the tasks make is of one run: a task that does not come to its turn has made nothing.
+/// Drops the values of the previous run: a task that does not run in this one has no value.
 #[inline]
 fn forget_values(plan: &Plan<'_>, pool: &Inner) {
     plan.parts.values.clear(|payload| pool.panicked(payload));
 }
 
-/// The same with `remote`, whose owner is the worker.
+/// Like `run` with an existing `remote`, whose owner is this worker.
 pub(super) fn run_with(
     plan: &mut Plan<'_>,
     context: &WorkerContext<'_, '_>,
@@ -90,7 +91,7 @@ pub(super) fn run_with(
     run.alone = context.has_isolated_waits();
     run.remote = Some(remote.clone());
     let began = context.mark();
-    // As above.
+    // As in `run`: the strands point into this frame.
     unwind::or_abort(|| {
         run.nodes[0].lead_to(ptr::from_ref(&run).cast());
         run.pending.add_here();
@@ -103,11 +104,11 @@ pub(super) fn run_with(
     outcome
 }
 
-/// Starts a run that nobody waits for in a frame: `then` is called when it is over, with the plan. On a worker, which is
-/// `context`, or from outside.
+/// Starts a run on the heap: `then` is called with the plan when it is over. `context` is the
+/// calling worker, or `None` if the caller is not a worker.
 ///
-/// What the plan borrows must live until then: for runs inside of tasks that is so because the outer run is held, all
-/// others are of plans that borrow nothing.
+/// What the plan borrows must live until then. For runs inside of tasks it does because the outer
+/// run is held; all other plans borrow nothing.
 pub(super) fn start(
     plan: Plan<'static>,
     remote: &Arc<Remote>,
@@ -122,12 +123,12 @@ pub(super) fn start(
     let stop = unsafe { &*stop };
     // SAFETY: the box is freed by `finish`, after the run.
     let borrowed = unsafe { &*plan };
-    let mut run = Run::new(remote.pool(), NOBODY, borrowed, stop);
+    let mut run = Run::new(remote.pool(), NO_OWNER, borrowed, stop);
     run.isolated = isolated;
     run.remote = Some(remote.clone());
     run.pending.add_elsewhere();
-    // As if the owner slept: whoever ends the last strand is told.
-    let asleep = run.pending.sleep(NOBODY);
+    // As if the owner slept: the worker that ends the last strand learns that it was the last.
+    let asleep = run.pending.sleep(NO_OWNER);
     debug_assert!(asleep);
     let run = Box::into_raw(Box::new(run));
     let end = End {
@@ -147,23 +148,25 @@ pub(super) fn start(
     }
 }
 
-/// Ends a run in the heap, and the one around it if this was the last of it, and so on: runs inside of runs may be
-/// thousands deep, so the stack is not for them.
+/// Ends a run on the heap, then the outer run if this was the last job of it, and so on. It is a
+/// loop and not a recursion, since runs may be nested thousands deep.
 ///
 /// # Safety
-/// It was made by `start`, and `Run::done` has told that it is over: to the caller alone.
+/// The run was made by `start`, and `Run::done` has returned true to the caller, which happens
+/// once.
 pub(super) unsafe fn finish(run: *const Run<'static>, context: &WorkerContext<'_, '_>) {
     unwind::or_abort(|| {
         let mut over = Some(Outer(run));
         while let Some(Outer(run)) = over {
-            // SAFETY: the caller is the only one left that has it, as is this loop for those around
-            // it.
+            // SAFETY: no other worker uses the run any more. The same holds for the outer runs that
+            // this loop gets from `then`.
             let end = unsafe { &(*run).end };
             let run = end.as_ref().expect("runs in the heap have an end").run;
-            // SAFETY: `start` leaked it, and this is the pointer that it got.
+            // SAFETY: `start` leaked it, and this is the pointer that `start` got.
             let mut run = unsafe { Box::from_raw(run) };
             let end = run.end.take().expect("it was there a moment ago");
-            // SAFETY: `start` leaked it.
+            // SAFETY: `start` leaked the box of the plan. No job of the run is left, and the run is
+            // dropped before the plan is changed.
             let mut plan = unsafe { Box::from_raw(end.plan) };
             let outcome = run.outcome(&plan);
             drop(run);
@@ -173,10 +176,10 @@ pub(super) unsafe fn finish(run: *const Run<'static>, context: &WorkerContext<'_
     });
 }
 
-/// A run, in the hands of one inside of it.
+/// A run, as seen by a run inside of one of its tasks.
 pub(super) struct Outer(*const Run<'static>);
 
-// SAFETY: `Run` is `Sync`.
+// SAFETY: it is a pointer to a `Run`, which is `Sync`, so other threads may use it through it.
 unsafe impl Send for Outer {}
 
 impl Outer {
@@ -185,8 +188,9 @@ impl Outer {
     }
 }
 
-/// Runs `plan` inside of the task that is running; the task is done when the plan is, if it is `joined`; otherwise
-/// only the whole run waits for it. Then the plan goes to `place`, or is dropped.
+/// Runs `plan` inside of the running task. If it is `joined`, the task is done when the plan is
+/// done; otherwise only the whole run waits for it. Afterwards the plan is stored in `place`, or
+/// dropped.
 pub(super) fn run_inside<'env>(
     cx: &Context<'_, '_, '_>,
     plan: Plan<'env>,
@@ -194,7 +198,7 @@ pub(super) fn run_inside<'env>(
     name: String,
     place: Option<Place>,
 ) -> Then {
-    // What it borrows outlives the outer plan, whose run is held until it is over.
+    // What the plan borrows outlives the outer plan, whose run is held until this run is over.
     let plan = plan.forget_env();
     if plan.is_empty() {
         put(place, plan, cx.context);
@@ -215,7 +219,7 @@ pub(super) fn run_inside<'env>(
         } else if joined {
             outer.complete(context, index);
         }
-        // SAFETY: as above.
+        // SAFETY: the outer run is held until this call.
         let over = unsafe { Run::done(pointer, context) };
         over.then_some(Outer(pointer))
     };
@@ -230,7 +234,7 @@ pub(super) fn run_inside<'env>(
     Then::All
 }
 
-/// Puts a plan back, or drops it, which is the user's code.
+/// Stores a plan in its place, or drops it, which runs the user's code.
 fn put(place: Option<Place>, plan: Plan<'static>, context: &WorkerContext<'_, '_>) {
     let old = match place {
         Some(place) => place.put(plan),

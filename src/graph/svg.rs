@@ -1,4 +1,4 @@
-//! A timeline as a picture.
+//! Draws a timeline as SVG.
 
 use super::timeline::{TaskTime, Timeline};
 use std::{
@@ -6,26 +6,27 @@ use std::{
     time::Duration,
 };
 
-/// Sizes in pixels.
+/// All sizes are in pixels. This is the whole width; the next four are margins.
 const WIDTH: f64 = 1200.0;
 const LEFT: f64 = 90.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 62.0;
 const BOTTOM: f64 = 20.0;
-/// Of a lane, and of the box of a task in it.
-const LANE: f64 = 34.0;
-const BOX: f64 = 26.0;
-/// How much smaller a box is that is inside of another one.
-const NESTED: f64 = 5.0;
-/// A letter, on average.
-const LETTER: f64 = 6.3;
-/// Narrower boxes are drawn together with their neighbours: nobody sees them, and there may be a million.
-const THIN: f64 = 0.4;
+/// The height of a lane, and of the rectangle of a task in it.
+const LANE_HEIGHT: f64 = 34.0;
+const TASK_HEIGHT: f64 = 26.0;
+/// How much smaller a rectangle is for each level of nesting.
+const NESTED_SHRINK: f64 = 5.0;
+/// The average width of a letter.
+const LETTER_WIDTH: f64 = 6.3;
+/// Minimum width of a rectangle. Narrower ones are merged with their neighbours: they would be
+/// invisible, and there may be a million.
+const MIN_WIDTH: f64 = 0.4;
 
-/// Draws it.
+/// Draws a timeline.
 pub(super) fn draw(timeline: &Timeline) -> String {
     let workers = timeline.workers();
-    let height = TOP + LANE * workers.len() as f64 + BOTTOM;
+    let height = TOP + LANE_HEIGHT * workers.len() as f64 + BOTTOM;
     let mut svg = Svg {
         text: String::new(),
         scale: (WIDTH - LEFT - RIGHT) / timeline.wall().as_secs_f64().max(1e-9),
@@ -42,7 +43,7 @@ pub(super) fn draw(timeline: &Timeline) -> String {
     let lanes = || {
         (0..)
             .zip(&workers)
-            .map(|(lane, worker)| (*worker, TOP + LANE * f64::from(lane)))
+            .map(|(lane, worker)| (*worker, TOP + LANE_HEIGHT * f64::from(lane)))
     };
     lanes().for_each(|(worker, top)| svg.lane(timeline, worker, top));
     svg.axis(timeline.wall(), height);
@@ -60,12 +61,12 @@ const STYLE: &str = "<style>\
 
 struct Svg {
     text: String,
-    /// Pixels a second.
+    /// Pixels per second.
     scale: f64,
 }
 
-/// Boxes of a lane that are too thin to be drawn one by one.
-struct Heap {
+/// Rectangles of a lane that are too narrow to be drawn one by one.
+struct MergedTasks {
     from: Duration,
     to: Duration,
     tasks: usize,
@@ -85,8 +86,8 @@ impl Svg {
     fn head(&mut self, timeline: &Timeline) {
         let summary = timeline.to_string();
         let (first, second) = summary.split_once('\n').unwrap_or((&summary, ""));
-        // As much of it as there is room for.
-        let second = shortened(second, ((WIDTH - 2.0 * RIGHT) / LETTER) as usize);
+        // Only as much of it as fits.
+        let second = shortened(second, ((WIDTH - 2.0 * RIGHT) / LETTER_WIDTH) as usize);
         self.line(format_args!(
             "<text class=\"ink\" x=\"{RIGHT}\" y=\"18\" font-size=\"13\">{}</text>",
             Escaped(first)
@@ -120,14 +121,14 @@ impl Svg {
 
     fn lane(&mut self, timeline: &Timeline, worker: usize, top: f64) {
         let share = timeline.busy(worker).as_secs_f64() / timeline.wall().as_secs_f64().max(1e-12);
-        let middle = top + LANE / 2.0;
+        let middle = top + LANE_HEIGHT / 2.0;
         self.line(format_args!(
             "<rect class=\"lane\" x=\"{LEFT}\" y=\"{:.1}\" width=\"{}\" height=\"{}\"/>\
              <text class=\"ink\" x=\"{}\" y=\"{middle:.1}\" text-anchor=\"end\">{}</text>\
              <text class=\"dim\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\" font-size=\"9\">{:.0} % busy</text>",
             top + 1.0,
             WIDTH - LEFT - RIGHT,
-            LANE - 2.0,
+            LANE_HEIGHT - 2.0,
             LEFT - 8.0,
             timeline.lane_name(worker),
             LEFT - 8.0,
@@ -137,8 +138,8 @@ impl Svg {
     }
 
     fn tasks(&mut self, timeline: &Timeline, worker: usize, top: f64) {
-        let mut heap: Option<Heap> = None;
-        // The ends of the tasks that the present one is inside of.
+        let mut merged: Option<MergedTasks> = None;
+        // The ends of the tasks that contain the current one.
         let mut around: Vec<Duration> = Vec::new();
         for task in timeline
             .tasks()
@@ -150,53 +151,56 @@ impl Svg {
             }
             let depth = around.len();
             around.push(task.end());
-            let thin = task.duration().as_secs_f64() * self.scale < THIN;
+            let thin = task.duration().as_secs_f64() * self.scale < MIN_WIDTH;
             if thin && !task.is_critical() {
-                self.add_to_heap(&mut heap, task, top);
+                self.merge(&mut merged, task, top);
                 continue;
             }
-            self.draw_heap(heap.take(), top);
+            self.draw_merged(merged.take(), top);
             self.task(task, top, depth);
         }
-        self.draw_heap(heap, top);
+        self.draw_merged(merged, top);
     }
 
-    fn add_to_heap(&mut self, heap: &mut Option<Heap>, task: &TaskTime, top: f64) {
-        if let Some(heap) = heap
-            && (task.start().saturating_sub(heap.to)).as_secs_f64() * self.scale < THIN
+    fn merge(&mut self, merged: &mut Option<MergedTasks>, task: &TaskTime, top: f64) {
+        if let Some(merged) = merged
+            && (task.start().saturating_sub(merged.to)).as_secs_f64() * self.scale < MIN_WIDTH
         {
-            heap.to = heap.to.max(task.end());
-            heap.tasks += 1;
-            heap.work += task.duration();
+            merged.to = merged.to.max(task.end());
+            merged.tasks += 1;
+            merged.work += task.duration();
             return;
         }
-        let new = Heap {
+        let new = MergedTasks {
             from: task.start(),
             to: task.end(),
             tasks: 1,
             work: task.duration(),
         };
-        self.draw_heap(heap.replace(new), top);
+        self.draw_merged(merged.replace(new), top);
     }
 
-    fn draw_heap(&mut self, heap: Option<Heap>, top: f64) {
-        let Some(heap) = heap else { return };
-        let (x, end) = (self.x(heap.from), self.x(heap.to));
+    fn draw_merged(&mut self, merged: Option<MergedTasks>, top: f64) {
+        let Some(merged) = merged else { return };
+        let (x, end) = (self.x(merged.from), self.x(merged.to));
         self.line(format_args!(
-            "<rect class=\"many\" x=\"{x:.2}\" y=\"{:.1}\" width=\"{:.2}\" height=\"{BOX}\" stroke-width=\"0.3\">\
+            "<rect class=\"many\" x=\"{x:.2}\" y=\"{:.1}\" width=\"{:.2}\" height=\"{TASK_HEIGHT}\" stroke-width=\"0.3\">\
              <title>{} short tasks, {:.1?}</title></rect>",
-            top + (LANE - BOX) / 2.0,
-            (end - x).max(THIN),
-            heap.tasks,
-            heap.work,
+            top + (LANE_HEIGHT - TASK_HEIGHT) / 2.0,
+            (end - x).max(MIN_WIDTH),
+            merged.tasks,
+            merged.work,
         ));
     }
 
     fn task(&mut self, task: &TaskTime, top: f64, depth: usize) {
-        // Deeper than that it gets no smaller.
-        let inset = NESTED * depth.min(3) as f64 / 2.0;
-        let (x, y) = (self.x(task.start()), top + (LANE - BOX) / 2.0 + inset);
-        let width = (task.duration().as_secs_f64() * self.scale).max(THIN);
+        // Below the third level of nesting it gets no smaller.
+        let inset = NESTED_SHRINK * depth.min(3) as f64 / 2.0;
+        let (x, y) = (
+            self.x(task.start()),
+            top + (LANE_HEIGHT - TASK_HEIGHT) / 2.0 + inset,
+        );
+        let width = (task.duration().as_secs_f64() * self.scale).max(MIN_WIDTH);
         let class = match (task.is_critical(), task.index() % 2) {
             (true, _) => "critical",
             (false, 0) => "a",
@@ -206,7 +210,7 @@ impl Svg {
         self.line(format_args!(
             "<rect class=\"{class}\" x=\"{x:.2}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"{:.1}\" rx=\"{}\" \
              stroke-width=\"{stroke}\"><title>{}\n{:.1?}, from {:.1?} on{}</title></rect>",
-            BOX - 2.0 * inset,
+            TASK_HEIGHT - 2.0 * inset,
             if width < 8.0 { 0 } else { 2 },
             Escaped(task.name()),
             task.duration(),
@@ -217,7 +221,7 @@ impl Svg {
                 ""
             },
         ));
-        let room = ((width - 6.0) / LETTER).max(0.0) as usize;
+        let room = ((width - 6.0) / LETTER_WIDTH).max(0.0) as usize;
         if room >= 3 {
             let mut label = shortened(task.name(), room);
             let time = format!(" {:.0?}", task.duration());
@@ -227,17 +231,17 @@ impl Svg {
             self.line(format_args!(
                 "<text class=\"ink\" x=\"{:.1}\" y=\"{:.1}\" pointer-events=\"none\">{}</text>",
                 x + 4.0,
-                top + LANE / 2.0 + 4.0,
+                top + LANE_HEIGHT / 2.0 + 4.0,
                 Escaped(&label)
             ));
         }
     }
 
-    /// Links the boxes of the critical path.
+    /// Connects the rectangles of the critical path.
     fn path(&mut self, timeline: &Timeline, workers: &[usize]) {
         let middle = |task: &TaskTime| {
             let lane = workers.binary_search(&task.worker()).unwrap_or(0);
-            TOP + LANE * lane as f64 + LANE / 2.0
+            TOP + LANE_HEIGHT * lane as f64 + LANE_HEIGHT / 2.0
         };
         let mut from: Option<(f64, f64)> = None;
         for task in timeline.critical_path() {
@@ -254,7 +258,7 @@ impl Svg {
     }
 }
 
-/// From one mark on the axis to the next: some ten of them, at round times.
+/// Returns the distance between two ticks of the axis: about ten of them, at round times.
 fn step(wall: Duration) -> Duration {
     let wanted = wall.as_nanos() / 10;
     let mut step = 1_u128;
@@ -269,7 +273,7 @@ fn step(wall: Duration) -> Duration {
     Duration::from_nanos(u64::try_from(step).unwrap_or(u64::MAX))
 }
 
-/// At most so many characters.
+/// Returns `text`, cut to at most `most` characters.
 fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -279,7 +283,7 @@ fn shortened(text: &str, most: usize) -> String {
     short
 }
 
-/// Text between tags.
+/// Writes text escaped for XML.
 struct Escaped<'a>(&'a str);
 
 impl fmt::Display for Escaped<'_> {
@@ -290,7 +294,7 @@ impl fmt::Display for Escaped<'_> {
                 '<' => f.write_str("&lt;")?,
                 '>' => f.write_str("&gt;")?,
                 '"' => f.write_str("&quot;")?,
-                // XML has no way to say these.
+                // Characters that XML cannot represent.
                 '\u{fffe}' | '\u{ffff}' => f.write_char('\u{fffd}')?,
                 other if other.is_control() => f.write_char(' ')?,
                 other => f.write_char(other)?,

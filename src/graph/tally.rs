@@ -1,4 +1,4 @@
-//! What there is to tell after a run: nothing, most often.
+//! The failures of a run, collected while it runs. Most runs have none.
 
 use super::{
     error::{Broken, Outcome, TaskPanic},
@@ -8,21 +8,21 @@ use super::{
 use crate::base::{sync::Ordering, unwind::Payload};
 use std::sync::{MutexGuard, PoisonError};
 
-/// What there is to tell after a run.
+/// The failures of a run.
 #[derive(Default)]
 pub(super) struct Tally {
     panics: Vec<(u32, Payload)>,
     overlaps: Vec<u32>,
-    /// Something was left out.
+    /// Whether tasks were skipped because the run was stopped.
     cut: bool,
-    /// What the runs inside of tasks have to tell.
+    /// The failures of the runs inside of tasks.
     inner: Outcome,
 }
 
 impl Run<'_> {
-    /// What it came to, when it is over.
+    /// Returns the outcome of the run, when it is over.
     pub(super) fn outcome(&self, plan: &Plan<'_>) -> Outcome {
-        // Relaxed: everybody is done, which the caller has seen.
+        // Relaxed: all jobs are done, which the caller has observed.
         let ran = self.ran_here.get() + self.ran_elsewhere.load(Ordering::Relaxed);
         let tally = self.lock().take();
         let tally = *tally.unwrap_or_default();
@@ -50,22 +50,22 @@ impl Run<'_> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what there is to tell.
+    /// Changes the tally, which is created on the first call.
     fn note<R>(&self, f: impl FnOnce(&mut Tally) -> R) -> R {
         f(self.lock().get_or_insert_default())
     }
 
-    /// How many tasks ran, when there is nothing else to tell, and it is over.
+    /// Returns how many tasks ran, if the run is over and nothing failed.
     pub(super) fn success(&mut self) -> Option<u64> {
         let tally = self.tally.get_mut().unwrap_or_else(PoisonError::into_inner);
         if tally.is_some() || self.stopped() {
             return None;
         }
-        // Relaxed: everybody is done, which the caller has seen.
+        // Relaxed: all jobs are done, which the caller has observed.
         Some(self.ran_here.get() + self.ran_elsewhere.load(Ordering::Relaxed))
     }
 
-    /// Something is left out, because the run has been stopped.
+    /// Records that tasks are skipped, because the run has been stopped.
     #[cold]
     pub(super) fn cut(&self) {
         self.note(|tally| tally.cut = true);
@@ -80,28 +80,28 @@ impl Run<'_> {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// A task has panicked.
+    /// Records that a task has panicked, and stops the run.
     #[cold]
     pub(super) fn panicked(&self, index: u32, payload: Payload) {
         self.note(|tally| tally.panics.push((index, payload)));
         self.stop_all();
     }
 
-    /// A task was released while it was running.
+    /// Records that a task was released while it was running, and stops the run.
     #[cold]
     pub(super) fn overlapped(&self, index: u32) {
         self.note(|tally| tally.overlaps.push(index));
         self.stop_all();
     }
 
-    /// Something about a task is wrong.
+    /// Records that a task is invalid, and stops the run.
     #[cold]
     pub(super) fn fail(&self, what: Outcome) {
         self.note(|tally| tally.inner.broken.extend(what.broken));
         self.stop_all();
     }
 
-    /// A run inside of a task is over.
+    /// Adds the outcome of a run inside of a task.
     pub(super) fn absorb(&self, task: &str, inner: Outcome) {
         let failed = inner.has_failed();
         self.note(|tally| tally.inner.add(task, inner));

@@ -1,4 +1,4 @@
-//! One graph for many sets of data.
+//! Templates: one graph for many sets of data.
 
 use super::{
     build::{Graph, Names, Parts, Task},
@@ -15,15 +15,17 @@ use std::{borrow::Cow, cell::RefCell, fmt, sync::Arc};
 
 type Work<'env, D> = Arc<dyn Fn(&D) -> Then + Send + Sync + 'env>;
 
-/// A [`Template`] under construction: like a [`Graph`], but its tasks get the data of the instance that they run for.
+/// A [`Template`] under construction: like a [`Graph`], but its tasks receive the data of the
+/// instance that they run for.
 pub struct TemplateGraph<'env, D> {
     graph: Graph<'env>,
-    /// What the tasks are, in their order. The graph may come to know it otherwise, by [`Task::work`].
+    /// The kinds and closures of the tasks, in their order. [`Task::work`] changes only what the
+    /// graph has.
     works: RefCell<Vec<(Kind, Work<'env, D>)>>,
 }
 
 impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
-    /// An empty one.
+    /// Creates an empty template.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -39,7 +41,7 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
         task
     }
 
-    /// Adds a task. (What [`Task::work`] and [`Task::choose`] would give it is of no use here.)
+    /// Adds a task. ([`Task::work`] and [`Task::choose`] have no effect on it.)
     pub fn task(
         &self,
         name: impl Into<Cow<'static, str>>,
@@ -62,7 +64,7 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
         self.add(name.into(), Kind::Condition, Arc::new(choose))
     }
 
-    /// Checks it.
+    /// Checks the graph, and returns the template.
     ///
     /// # Errors
     /// As [`Graph::plan`].
@@ -103,8 +105,9 @@ impl<D> fmt::Debug for TemplateGraph<'_, D> {
 
 /// A graph that can be run for several sets of data at the same time.
 ///
-/// Its tasks are shared; an [instance](Self::instance) is a [`Plan`] with its own counters and data. It can be run, be launched, and be
-/// a [module](Graph::module) of another graph: then the data are its parameters.
+/// Its tasks are shared; an [instance](Self::instance) is a [`Plan`] with its own counters and
+/// data. An instance can be run, launched, and used as a [module](Graph::module) of another graph:
+/// then the data are its parameters.
 ///
 /// ```
 /// use filch::graph::TemplateGraph;
@@ -124,17 +127,18 @@ impl<D> fmt::Debug for TemplateGraph<'_, D> {
 /// ```
 pub struct Template<'env, D> {
     works: Vec<Work<'env, D>>,
-    /// Of each record: where it leads to, for how many it waits, and its kind.
+    /// For each record: its successors, its number of predecessors, and its kind.
     records: Vec<(Leads, u32, Kind)>,
     names: Names,
-    /// Those of the tasks, and the order that was asked for: the shape has them already, but an edit begins anew.
+    /// The semaphores and the order of the tasks. The shape contains them in its own form, but
+    /// [`Plan::edit`] needs the original ones.
     semaphores: Vec<(u32, Semaphore)>,
     order: Order,
     shape: Shape,
 }
 
 impl<'env, D: Send + Sync + 'env> Template<'env, D> {
-    /// A plan that runs for `data`.
+    /// Creates a plan that runs for `data`.
     #[must_use]
     pub fn instance(&self, data: impl Into<Arc<D>>) -> Plan<'env> {
         let data = data.into();
@@ -170,13 +174,13 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
         Plan::new(parts, self.shape.clone(), missing.collect())
     }
 
-    /// How many tasks an instance has.
+    /// Returns the number of tasks of an instance.
     #[must_use]
     pub fn len(&self) -> usize {
         self.works.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no tasks.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.works.is_empty()

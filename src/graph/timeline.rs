@@ -1,4 +1,4 @@
-//! What a run did when and where.
+//! Records which task ran when, and on which worker.
 
 use super::{plan::Plan, svg};
 use crate::{
@@ -15,23 +15,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Places to write to at the same time: workers beyond that share them.
+/// Number of separately locked lists of spans; workers beyond that share them.
 const LANES: usize = 64;
 
-/// Takes down what tasks run when, while a plan [records](Plan::record).
+/// Records when tasks run, while a plan [records](Plan::record).
 pub(super) struct Recorder {
     lanes: Box<[Padded<Mutex<Vec<Span>>>]>,
     events: Mutex<Events>,
-    /// How many threads the pool has.
+    /// The number of threads of the pool.
     threads: AtomicUsize,
 }
 
-/// What happens less often.
+/// Events that are rarer than spans.
 #[derive(Default)]
 struct Events {
     /// The starts of runs.
     runs: Vec<Instant>,
-    /// Tasks that were done later than they returned, and when.
+    /// Tasks that were done later than their closures returned, and when.
     completed: Vec<(u32, Instant)>,
 }
 
@@ -42,7 +42,7 @@ struct Span {
     end: Instant,
 }
 
-/// A task that is running. Its end is when this is dropped, by a panic too.
+/// A task that is running. It ends when this is dropped, also by a panic.
 pub(super) struct Running<'a> {
     recorder: &'a Recorder,
     task: u32,
@@ -63,12 +63,12 @@ impl Recorder {
         }
     }
 
-    /// A run begins.
+    /// Records the begin of a run.
     pub(super) fn run(&self) {
         lock(&self.events).runs.push(Instant::now());
     }
 
-    /// A task begins.
+    /// Records the begin of a task.
     pub(super) fn begin(&self, context: &WorkerContext<'_, '_>, task: u32) -> Running<'_> {
         // Relaxed: always the same number in one run, read when it is over.
         self.threads
@@ -81,12 +81,12 @@ impl Recorder {
         }
     }
 
-    /// A task that returned before it was done is done now.
+    /// Records that a held task is done, whose closure returned before.
     pub(super) fn complete(&self, task: u32) {
         lock(&self.events).completed.push((task, Instant::now()));
     }
 
-    /// What has been taken down since the last time.
+    /// Takes what has been recorded since the last call.
     fn take(&self) -> (Vec<Span>, Events) {
         let lanes = self.lanes.iter();
         let spans = lanes.flat_map(|lane| std::mem::take(&mut *lock(lane)));
@@ -106,7 +106,8 @@ impl Drop for Running<'_> {
     }
 }
 
-/// What the runs of a plan did when and where, since it began to [record](Plan::record) or was asked last.
+/// Which tasks of a plan ran when, and on which worker, since it began to [record](Plan::record) or
+/// since the last [`timeline`](Plan::timeline).
 ///
 /// ```
 /// use filch::Graph;
@@ -131,11 +132,11 @@ impl Drop for Running<'_> {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Timeline {
-    /// By their start.
+    /// Sorted by start.
     tasks: Vec<TaskTime>,
-    /// Places in `tasks`.
+    /// Positions in `tasks`.
     critical: Vec<usize>,
-    /// How many threads the pool has.
+    /// The number of threads of the pool.
     threads: usize,
 }
 
@@ -148,49 +149,51 @@ pub struct TaskTime {
     worker: usize,
     start: Duration,
     end: Duration,
-    /// When it was done; for most tasks that is their end.
+    /// When the task was done; for most tasks that is their end.
     done: Duration,
     critical: bool,
 }
 
 impl TaskTime {
-    /// The task's number in its graph.
+    /// Returns the task's number in its graph.
     #[must_use]
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// The task's name, or its number.
+    /// Returns the task's name, or its number.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The number of the run, of those that were recorded: 0 is the first one.
+    /// Returns the number of the run among those that were recorded: 0 is the first one.
     #[must_use]
     pub fn run(&self) -> usize {
         self.run
     }
 
-    /// The worker that ran it. Numbers from the pool's count of workers up are threads from outside that helped.
+    /// Returns the worker that ran the task. Numbers from the pool's count of workers upwards are
+    /// calling threads that worked on the run.
     #[must_use]
     pub fn worker(&self) -> usize {
         self.worker
     }
 
-    /// When it began, after the first task did.
+    /// Returns when the task began, relative to the start of the first task.
     #[must_use]
     pub fn start(&self) -> Duration {
         self.start
     }
 
-    /// How long it ran. If its worker waited inside of it, the tasks that it ran meanwhile count for both.
+    /// Returns how long the task ran. If its worker waited inside of it, the tasks that the worker
+    /// ran meanwhile count for both.
     #[must_use]
     pub fn duration(&self) -> Duration {
         self.end.saturating_sub(self.start)
     }
 
-    /// Whether it is on the critical path.
+    /// Whether the task is on the critical path.
     #[must_use]
     pub fn is_critical(&self) -> bool {
         self.critical
@@ -200,7 +203,7 @@ impl TaskTime {
         self.end
     }
 
-    /// From its start until it was done.
+    /// Returns the time from its start until it was done.
     fn took(&self) -> Duration {
         self.done.saturating_sub(self.start)
     }
@@ -213,7 +216,7 @@ impl Timeline {
         name: impl Fn(u32) -> String,
         edges: impl Iterator<Item = (u32, u32)>,
     ) -> Self {
-        // The same for any order in which the lanes were written.
+        // Sorted, so that the result does not depend on the order in which the lanes were written.
         spans.sort_by_key(|span| (span.start, span.end, span.task));
         let mut done_later: HashMap<u32, Vec<Instant>> = HashMap::new();
         for (task, when) in events.completed {
@@ -260,39 +263,39 @@ impl Timeline {
         }
     }
 
-    /// What ran, by the time at which it began; a task that ran twice is there twice.
+    /// Returns what ran, sorted by start; a task that ran twice is listed twice.
     #[must_use]
     pub fn tasks(&self) -> &[TaskTime] {
         &self.tasks
     }
 
-    /// The chain of tasks of one run, each a successor of the one before, that took longest: no number of
-    /// workers would have been faster.
+    /// Returns the chain of tasks of one run, each a successor of the previous one, that took
+    /// longest. No number of workers would have been faster.
     pub fn critical_path(&self) -> impl Iterator<Item = &TaskTime> {
         self.critical.iter().map(|&place| &self.tasks[place])
     }
 
-    /// How long the tasks of the critical path took together.
+    /// Returns how long the tasks of the critical path took together.
     #[must_use]
     pub fn critical_time(&self) -> Duration {
         self.critical_path().map(TaskTime::took).sum()
     }
 
-    /// From the first task's start to the last one's end.
+    /// Returns the time from the first task's start to the last one's end.
     #[must_use]
     pub fn wall(&self) -> Duration {
         let ends = self.tasks.iter().map(|task| task.end.max(task.done));
         ends.max().unwrap_or_default()
     }
 
-    /// How long the workers were busy with tasks, together.
+    /// Returns how long the workers were busy with tasks, together.
     #[must_use]
     pub fn work(&self) -> Duration {
         let workers = self.workers();
         workers.iter().map(|&worker| self.busy(worker)).sum()
     }
 
-    /// The workers that ran something.
+    /// Returns the workers that ran at least one task.
     #[must_use]
     pub fn workers(&self) -> Vec<usize> {
         let mut workers: Vec<_> = self.tasks.iter().map(|task| task.worker).collect();
@@ -301,7 +304,7 @@ impl Timeline {
         workers
     }
 
-    /// How long a worker was busy with tasks.
+    /// Returns how long a worker was busy with tasks.
     #[must_use]
     pub fn busy(&self, worker: usize) -> Duration {
         let (mut sum, mut until) = (Duration::ZERO, Duration::ZERO);
@@ -313,13 +316,14 @@ impl Timeline {
         sum
     }
 
-    /// Which part of the time the workers of the pool, and the threads that helped, were busy: from 0 to 1.
+    /// Returns the fraction of the time in which the workers of the pool, and the calling threads
+    /// that worked on the run, were busy: from 0 to 1.
     #[must_use]
     pub fn busy_share(&self) -> f64 {
         let workers = self.workers();
         let helpers = workers.iter().filter(|&&worker| worker >= self.threads);
-        let hands = (self.threads + helpers.count()) as f64;
-        let all = self.wall().as_secs_f64() * hands;
+        let thread_count = (self.threads + helpers.count()) as f64;
+        let all = self.wall().as_secs_f64() * thread_count;
         if all > 0.0 {
             (self.work().as_secs_f64() / all).min(1.0)
         } else {
@@ -327,7 +331,7 @@ impl Timeline {
         }
     }
 
-    /// What a worker is called.
+    /// Returns the display name of a worker.
     pub(super) fn lane_name(&self, worker: usize) -> String {
         if worker < self.threads {
             format!("worker {worker}")
@@ -336,23 +340,23 @@ impl Timeline {
         }
     }
 
-    /// A picture: a lane for each worker, a box for each task, the critical path in another colour. Boxes tell
-    /// their name and times when the mouse is over them.
+    /// Draws the timeline as SVG: a lane for each worker, a rectangle for each task, the critical
+    /// path in another colour. Rectangles show their name and times as tooltips.
     #[must_use]
     pub fn to_svg(&self) -> String {
         svg::draw(self)
     }
 }
 
-/// The critical path: places in `tasks`, which are sorted by their start.
+/// Returns the critical path: positions in `tasks`, which are sorted by their start.
 fn critical(tasks: &[TaskTime], edges: impl Iterator<Item = (u32, u32)>) -> Vec<usize> {
     let mut before: HashMap<u32, Vec<u32>> = HashMap::new();
     for (from, to) in edges {
         before.entry(to).or_default().push(from);
     }
-    // The times of a task so far, in their order.
+    // The positions of the spans of each task so far, in their order.
     let mut ran: HashMap<u32, Vec<usize>> = HashMap::new();
-    // For each time: how long the longest chain to its end takes, and which time comes before it.
+    // For each span: how long the longest chain to its end takes, and which span precedes it.
     let mut chains: Vec<(Duration, Option<usize>)> = Vec::with_capacity(tasks.len());
     for (place, task) in tasks.iter().enumerate() {
         let predecessors = before.get(&task.index).into_iter().flatten();
@@ -367,7 +371,8 @@ fn critical(tasks: &[TaskTime], edges: impl Iterator<Item = (u32, u32)>) -> Vec<
         chains.push((length + task.took(), longest));
         ran.entry(task.index).or_default().push(place);
     }
-    // Of chains that took the same time, the one that ends last: it has all tasks that took no time.
+    // Of chains that took the same time, the one that ends last: it contains all tasks that took no
+    // time.
     let mut at = (0..chains.len()).max_by_key(|&place| (chains[place].0, place));
     let mut path = Vec::new();
     while let Some(place) = at {
@@ -379,17 +384,18 @@ fn critical(tasks: &[TaskTime], edges: impl Iterator<Item = (u32, u32)>) -> Vec<
 }
 
 impl Plan<'_> {
-    /// From now on runs are recorded, or no longer. It costs some 100 ns a task, and memory until the
+    /// Starts or stops recording runs. Recording costs some 100 ns a task, and memory until the
     /// [`timeline`](Self::timeline) is taken; while it is off it costs nothing.
     ///
-    /// Graphs inside of tasks count as their task.
+    /// Graphs inside of tasks are recorded as their task.
     pub fn record(&mut self, on: bool) {
         let special = self.parts.nodes.iter().any(|node| node.kind.is_special());
         self.shape.special = on || special || !self.shape.needs.is_empty();
         self.shape.recorder = on.then(|| Recorder::new().into());
     }
 
-    /// What was recorded since this was last called; nothing if it does not [`record`](Self::record).
+    /// Returns what was recorded since the last call; nothing if the plan does not
+    /// [`record`](Self::record).
     #[must_use]
     pub fn timeline(&mut self) -> Timeline {
         let (spans, threads) = match &self.shape.recorder {
@@ -405,7 +411,7 @@ impl Plan<'_> {
 /// A summary in two lines.
 impl fmt::Display for Timeline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const MOST_NAMES: usize = 12;
+        const MAX_NAMES: usize = 12;
         let (wall, critical) = (self.wall(), self.critical_time());
         let count = |number: usize, what| match number {
             1 => format!("1 {what}"),
@@ -424,11 +430,11 @@ impl fmt::Display for Timeline {
             "critical path {critical:.1?}, {:.0} % of it: ",
             share * 100.0
         )?;
-        for (number, task) in self.critical_path().take(MOST_NAMES).enumerate() {
+        for (number, task) in self.critical_path().take(MAX_NAMES).enumerate() {
             let arrow = if number == 0 { "" } else { " → " };
             write!(f, "{arrow}{}", task.name())?;
         }
-        match self.critical.len().checked_sub(MOST_NAMES) {
+        match self.critical.len().checked_sub(MAX_NAMES) {
             Some(more @ 1..) => write!(f, " → … ({more} more)"),
             _ => Ok(()),
         }
@@ -445,7 +451,7 @@ impl fmt::Debug for Recorder {
 mod tests {
     use super::*;
 
-    /// A timeline of tasks, each with its number, worker, start and end in milliseconds.
+    /// Creates a timeline of tasks, each with its number, worker, start and end in milliseconds.
     fn timeline(
         threads: usize,
         tasks: &[(u32, usize, u64, u64)],
@@ -497,14 +503,14 @@ mod tests {
         tasks.push((5, 2, 10, 21));
         let second = timeline(2, &tasks, &[], &edges);
         assert_eq!(path(&second), [5]);
-        // A thread from outside counts among the hands.
+        // A calling thread counts like a worker.
         assert!((second.busy_share() - 24.0 / 33.0).abs() < 1e-9);
         assert_eq!(second.lane_name(2), "caller 0");
     }
 
     #[test]
     fn laps_of_a_loop_follow_each_other() {
-        // 1 → 2 ⇢ 1: three laps, as of a condition.
+        // 1 → 2 ⇢ 1: three iterations, as of a condition.
         let tasks: Vec<_> = (0..3)
             .flat_map(|lap| {
                 [
@@ -549,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_drawn_for_nothing() {
+    fn an_empty_timeline_can_be_drawn() {
         let nothing = timeline(0, &[], &[], &[(1, 2)]);
         assert_eq!(
             (nothing.wall(), nothing.busy_share()),
@@ -560,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_thin_boxes_become_few() {
+    fn narrow_rectangles_are_merged() {
         let tasks: Vec<_> = (0..20_000)
             .map(|n| (n + 1, 0, u64::from(n), u64::from(n) + 1))
             .collect();

@@ -14,7 +14,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError},
 };
 
-/// The output of a task, to be used by others as input: a number, to be copied freely.
+/// A handle to the output of a task, which other tasks can use as input. It is a number, and
+/// `Copy`.
 ///
 /// Made by [`Graph::value`] and [`Graph::map`].
 pub struct Value<T> {
@@ -23,17 +24,17 @@ pub struct Value<T> {
     kind: PhantomData<fn() -> T>,
 }
 
-/// A [`Value`] that its only user takes.
+/// A [`Value`] that its only user takes by value.
 pub struct Moved<T>(Value<T>);
 
 impl<T> Value<T> {
-    /// The value moves to the task that uses it, which has to be the only one.
+    /// Makes the value move to the task that uses it, which has to be the only user.
     #[must_use]
     pub fn moved(self) -> Moved<T> {
         Moved(self)
     }
 
-    /// The number of the task that it comes from, for [`Graph::get`].
+    /// Returns the number of the task that produces the value, for [`Graph::get`].
     #[must_use]
     pub fn index(self) -> u32 {
         self.index
@@ -68,9 +69,10 @@ impl<T> fmt::Debug for Moved<T> {
     }
 }
 
-/// Where a value is between the task that makes it and those that use it. The edges order them. Where conditions make
-/// a mess of that, whoever makes it anew while it is used fails: to wait might be to wait for itself, further down on
-/// the same stack.
+/// Holds a value between the task that produces it and those that use it. The edges order these
+/// tasks. Where a condition breaks that order, and a value is produced again while it is used, the
+/// producing task panics. It does not block, since it could wait for a task further down on the
+/// same stack.
 pub struct Slot<T> {
     name: String,
     value: RwLock<Option<T>>,
@@ -122,17 +124,17 @@ pub(super) struct Values {
     /// The number of the graph, when it has values.
     graph: u64,
     slots: Vec<(u32, Arc<dyn AnySlot>)>,
-    /// Who is used, and whether it is moved.
+    /// Which values are used, and whether they are moved.
     uses: Vec<(u32, bool)>,
 }
 
 /// The number of the last graph that has values.
-static GRAPHS: Mutex<u64> = Mutex::new(0);
+static LAST_GRAPH: Mutex<u64> = Mutex::new(0);
 
 impl Values {
     fn graph(&mut self) -> u64 {
         if self.graph == 0 {
-            let mut last = GRAPHS.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut last = LAST_GRAPH.lock().unwrap_or_else(PoisonError::into_inner);
             *last += 1;
             self.graph = *last;
         }
@@ -150,17 +152,18 @@ impl Values {
             .expect("a value has a slot of its type")
     }
 
-    /// Drops those of the last run. Their destructors are the user's code; `told` gets their panics.
+    /// Drops the values of the last run. Their destructors are user code; `on_panic` gets their
+    /// panics.
     #[inline]
-    pub(super) fn clear(&self, told: impl Fn(Payload)) {
+    pub(super) fn clear(&self, on_panic: impl Fn(Payload)) {
         for (_, slot) in &self.slots {
             if let Err(payload) = unwind::contain(|| slot.clear()) {
-                told(payload);
+                on_panic(payload);
             }
         }
     }
 
-    /// What is moved has one user.
+    /// Checks that each moved value has one user.
     pub(super) fn check(&self, names: &Names) -> Result<(), GraphError> {
         let mut uses = self.uses.clone();
         uses.sort_unstable();
@@ -181,11 +184,11 @@ mod sealed {
 
 /// One input of a task: a [`Value`], which it borrows, or a [`Moved`] one, which it takes.
 pub trait Input: sealed::Sealed + Copy {
-    /// What the value is.
+    /// The type of the value.
     type Item: Send + Sync + 'static;
-    /// What the task's closure gets.
+    /// What the task's closure receives.
     type Arg<'a>;
-    /// What keeps it there meanwhile.
+    /// The guard that keeps the value in place during the call.
     #[doc(hidden)]
     type Held<'a>;
     #[doc(hidden)]
@@ -236,7 +239,8 @@ impl<T: Send + Sync + 'static> Input for Moved<T> {
     }
 }
 
-/// The inputs of a task: an [`Input`] or a tuple of up to eight, for a closure of as many arguments.
+/// The inputs of a task: an [`Input`] or a tuple of up to eight, for a closure with the same number
+/// of arguments.
 pub trait Inputs<F, R> {
     #[doc(hidden)]
     type Slots: Send + 'static;
@@ -301,7 +305,7 @@ inputs!(A 0 a, B 1 b, C 2 c, D 3 d, E 4 e, F 5 f, G 6 g);
 inputs!(A 0 a, B 1 b, C 2 c, D 3 d, E 4 e, F 5 f, G 6 g, H 7 h);
 
 impl<'env> Graph<'env> {
-    /// Adds a task that makes a value, for [`map`](Self::map) and [`Plan::take`].
+    /// Adds a task that produces a value, for [`map`](Self::map) and [`Plan::take`].
     ///
     /// ```
     /// use filch::Graph;
@@ -319,7 +323,7 @@ impl<'env> Graph<'env> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// The next run makes new values.
+    /// The next run produces new values.
     pub fn value<T: Send + Sync + 'static>(
         &self,
         name: impl Into<Cow<'static, str>>,
@@ -334,8 +338,9 @@ impl<'env> Graph<'env> {
         value
     }
 
-    /// Adds a task that makes a value from those of others, which are its predecessors. It borrows them, or takes those
-    /// that are [moved](Value::moved). The types of the closure's arguments have to be written down.
+    /// Adds a task that produces a value from those of other tasks, which become its predecessors.
+    /// It borrows them, or takes those that are [moved](Value::moved). The types of the closure's
+    /// arguments have to be annotated.
     ///
     /// ```
     /// use filch::Graph;
@@ -361,7 +366,7 @@ impl<'env> Graph<'env> {
     /// ```
     ///
     /// # Panics
-    /// When a value is of another graph.
+    /// If a value belongs to another graph.
     pub fn map<R, F, I>(
         &self,
         name: impl Into<Cow<'static, str>>,
@@ -400,10 +405,10 @@ impl<'env> Graph<'env> {
         (value, slot)
     }
 
-    /// The task that a value comes from, for more edges.
+    /// Returns the task that produces a value, to add more edges.
     ///
     /// # Panics
-    /// When it is of another graph.
+    /// If the value belongs to another graph.
     pub fn task_of<T: Send + Sync + 'static>(&self, value: Value<T>) -> Task<'_, 'env> {
         let graph = self.parts().values.graph;
         assert!(value.graph == graph, "a value of another graph");
@@ -412,15 +417,16 @@ impl<'env> Graph<'env> {
 }
 
 impl Plan<'_> {
-    /// Takes what a task has made in the last run; none when it did not run, or the value has been moved.
+    /// Takes the value that a task has produced in the last run; `None` if it did not run, or the
+    /// value has been moved.
     ///
     /// # Panics
-    /// When it is of another graph.
+    /// If the value belongs to another graph.
     pub fn take<T: Send + Sync + 'static>(&mut self, value: Value<T>) -> Option<T> {
         self.parts.values.slot(value).replace(None)
     }
 
-    /// Shows what a task has made in the last run.
+    /// Calls `f` with the value that a task has produced in the last run.
     ///
     /// ```
     /// use filch::Graph;
@@ -435,7 +441,7 @@ impl Plan<'_> {
     /// ```
     ///
     /// # Panics
-    /// When it is of another graph.
+    /// If the value belongs to another graph.
     pub fn peek<T: Send + Sync + 'static, R>(
         &self,
         value: Value<T>,

@@ -1,9 +1,10 @@
-//! Which shared plans this thread is in a run of.
+//! The shared plans whose runs this thread is inside of.
 //!
 //! The runs of a shared plan wait for each other, so a task that waits for a run of its own plan
-//! waits for itself. That is seen where it is so on one thread: each job of a launched run is in a
-//! list while it runs, in frames of the thread's stack. A job further down that stack cannot go on
-//! before what waits above it does, whether it has called that or picked it up while it waited.
+//! waits for itself. That is detected within one thread: each job of a launched run is in a list
+//! while it runs, in frames of the thread's stack. A job further down that stack cannot continue
+//! before the job that waits above it, no matter whether it called that job or took it while it
+//! waited.
 #![expect(unsafe_code, reason = "a thread-local list in frames of its own stack")]
 
 use std::{cell::Cell, iter::successors, ptr};
@@ -15,7 +16,7 @@ thread_local! {
 
 /// A job of a run of a shared plan, in the frame of the call that runs it.
 struct Within {
-    /// The address of the plan's line; see `Remote::line`.
+    /// The address of the plan's line (its queue of runs); see `Remote::line`.
     line: usize,
     outer: *const Within,
 }
@@ -26,7 +27,8 @@ impl Drop for Within {
     }
 }
 
-/// Calls `f`, which is a part of a run of the plan with this line. Zero is none.
+/// Calls `f`, which is a part of a run of the plan with this line. Zero means that there is no
+/// shared plan.
 #[inline]
 pub(super) fn enter<R>(line: usize, f: impl FnOnce() -> R) -> R {
     if line == 0 {
@@ -40,10 +42,10 @@ pub(super) fn enter<R>(line: usize, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Whether this thread is in the middle of a run of the plan with this line.
+/// Whether this thread is inside of a run of the plan with this line.
 pub(super) fn is_inside(line: usize) -> bool {
-    // SAFETY: each lies in a frame of this thread that has not returned: `Within` takes itself out
-    // of the list.
+    // SAFETY: each entry lies in a frame of this thread that has not returned: the destructor of
+    // `Within` removes it from the list.
     let next = |at: *const Within| unsafe { at.as_ref() };
     let mut all = successors(next(INNERMOST.get()), |within| next(within.outer));
     all.any(|within| within.line == line)

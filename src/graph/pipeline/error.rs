@@ -1,10 +1,10 @@
-//! Why a pipeline did not come to its end.
+//! Errors of a run of a pipeline.
 
-use super::source::Trouble;
+use super::source::DeferError;
 use crate::base::unwind::{self, Payload};
 use std::{error::Error, fmt};
 
-/// Why a run of a [`Pipeline`](super::Pipeline) did not come to its end. The pipeline can be run again.
+/// Why a run of a [`Pipeline`](super::Pipeline) failed. The pipeline can be run again.
 ///
 /// ```
 /// use filch::graph::Pipeline;
@@ -29,7 +29,7 @@ pub(super) enum Kind {
     NoLines,
     TooManyLines,
     Panics(Vec<StagePanic>),
-    Deferred(Trouble),
+    Deferred(DeferError),
     Cancelled,
 }
 
@@ -42,25 +42,25 @@ pub struct StagePanic {
 }
 
 impl StagePanic {
-    /// The number of the stage: 0 is the source.
+    /// Returns the number of the stage: 0 is the source.
     #[must_use]
     pub fn stage(&self) -> usize {
         self.stage
     }
 
-    /// The name of the stage, if it has one.
+    /// Returns the name of the stage, if it has one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// The number of the token.
+    /// Returns the number of the token.
     #[must_use]
     pub fn token(&self) -> u64 {
         self.token
     }
 
-    /// What the panic carried.
+    /// Returns the payload of the panic.
     #[must_use]
     pub fn into_payload(self) -> Payload {
         self.payload
@@ -68,7 +68,7 @@ impl StagePanic {
 }
 
 impl PipelineError {
-    /// All panics of the run, the first one first.
+    /// Returns all panics of the run, in the order in which they were caught.
     #[must_use]
     pub fn panics(&self) -> &[StagePanic] {
         match &self.kind {
@@ -77,7 +77,7 @@ impl PipelineError {
         }
     }
 
-    /// All panics of the run, the first one first.
+    /// Returns all panics of the run, in the order in which they were caught.
     #[must_use]
     pub fn into_panics(self) -> Vec<StagePanic> {
         match self.kind {
@@ -86,37 +86,39 @@ impl PipelineError {
         }
     }
 
-    /// Whether it was cancelled.
+    /// Whether the run was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(self.kind, Kind::Cancelled)
     }
 
-    /// The tokens that waited for each other, in a circle; empty if that was not it.
+    /// Returns the tokens that waited for each other in a cycle; empty if there was another reason.
     #[must_use]
     pub fn circle(&self) -> &[u64] {
         match &self.kind {
-            Kind::Deferred(Trouble::Circle(tokens)) => tokens,
+            Kind::Deferred(DeferError::Cycle(tokens)) => tokens,
             _ => &[],
         }
     }
 
-    /// The token that waited for one that never came, and that one, if that was it.
+    /// Returns the token that waited for one that never appeared, and that one, if this was the
+    /// reason.
     #[must_use]
     pub fn in_vain(&self) -> Option<(u64, u64)> {
         match &self.kind {
-            Kind::Deferred(Trouble::Unknown { token, waits_for }) => Some((*token, *waits_for)),
+            Kind::Deferred(DeferError::Unknown { token, waits_for }) => Some((*token, *waits_for)),
             _ => None,
         }
     }
 
-    /// How many tokens came through all stages.
+    /// Returns how many tokens passed all stages.
     #[must_use]
     pub fn finished(&self) -> u64 {
         self.finished
     }
 
-    /// How many tokens did not: those that panicked, and those that were on their way or waited.
+    /// Returns how many tokens were dropped: those that panicked, those in flight and those that
+    /// waited.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped
@@ -156,7 +158,7 @@ impl fmt::Display for PipelineError {
                     write!(f, "{comma}{panic}")?;
                 }
             }
-            Kind::Deferred(Trouble::Circle(tokens)) => {
+            Kind::Deferred(DeferError::Cycle(tokens)) => {
                 f.write_str("these tokens wait for each other: ")?;
                 for token in tokens {
                     write!(f, "{token} → ")?;
@@ -164,7 +166,7 @@ impl fmt::Display for PipelineError {
                 let first = tokens.first().copied().unwrap_or_default();
                 write!(f, "{first}; take one of the waits away")?;
             }
-            Kind::Deferred(Trouble::Unknown { token, waits_for }) => write!(
+            Kind::Deferred(DeferError::Unknown { token, waits_for }) => write!(
                 f,
                 "token {token} waits for token {waits_for}, which never came; let the source go on, or do not defer"
             )?,

@@ -1,7 +1,7 @@
-//! Stages whose types are not known any more, and the rooms for the values between them.
-#![expect(unsafe_code, reason = "values of any type in the room of a line")]
+//! Type-erased stages, and the slots for the values between them.
+#![expect(unsafe_code, reason = "values of any type in the slot of a line")]
 
-use super::source::{Book, Ended, Fed, Flow};
+use super::source::{Ended, Fed, Flow, SourceState};
 use crate::base::sync::UnsafeCell;
 use std::{
     alloc::{self, Layout},
@@ -13,58 +13,59 @@ use std::{
 pub(super) trait Link: Send + Sync {
     fn is_serial(&self) -> bool;
 
-    /// What it puts into the room.
+    /// Returns the layout of the value that it puts into the slot.
     fn output(&self) -> Layout;
 
-    /// Takes its input out of the room and puts its output in. When it panics, the room is empty.
+    /// Moves its input out of the slot and its output in. If it panics, the slot is empty.
     ///
     /// # Safety
-    /// The room holds the input of this stage and is the caller's alone. If the stage is serial, nobody else is in
-    /// it.
-    unsafe fn carry(&self, room: NonNull<u8>);
+    /// The slot holds the input of this stage, and only the caller uses it. If the stage is serial,
+    /// no other thread is in it.
+    unsafe fn carry(&self, slot: NonNull<u8>);
 
     /// Drops the output.
     ///
     /// # Safety
-    /// The room holds the output of this stage and is the caller's alone. It is empty afterwards, also by a panic.
-    unsafe fn discard(&self, room: NonNull<u8>);
+    /// The slot holds the output of this stage, and only the caller uses it. The slot is empty
+    /// afterwards, also after a panic.
+    unsafe fn discard(&self, slot: NonNull<u8>);
 }
 
-/// The stage where tokens come from.
+/// The stage that produces tokens.
 pub(super) trait Source: Send + Sync {
-    /// What it puts into the room.
+    /// Returns the layout of the value that it puts into the slot.
     fn output(&self) -> Layout;
 
-    /// Puts the next token's value into the room, if there is one.
+    /// Puts the next token's value into the slot, if there is one.
     ///
     /// # Safety
-    /// The room is empty and the caller's alone, and nobody else is in the source.
-    unsafe fn feed(&self, room: NonNull<u8>) -> Fed;
+    /// The slot is empty and only the caller uses it, and no other thread is in the source.
+    unsafe fn feed(&self, slot: NonNull<u8>) -> Fed;
 
-    /// The number of the newest token.
+    /// Returns the number of the newest token.
     ///
     /// # Safety
-    /// Nobody else is in the source.
+    /// No other thread is in the source.
     unsafe fn newest(&self) -> u64;
 
     /// Drops the output.
     ///
     /// # Safety
     /// As [`Link::discard`].
-    unsafe fn discard(&self, room: NonNull<u8>);
+    unsafe fn discard(&self, slot: NonNull<u8>);
 
-    /// Ends a run: drops the tokens that were put aside. The source is as new.
+    /// Ends a run: drops the deferred tokens, and resets the source.
     fn end(&mut self) -> Ended;
 }
 
-/// A stage that one token at a time goes through.
+/// A stage that processes one token at a time.
 pub(super) struct Serial<F, A, B> {
-    /// Used by whoever is in the stage, one at a time.
+    /// Used by the strand that is in the stage, one at a time.
     func: UnsafeCell<F>,
     types: PhantomData<fn(A) -> B>,
 }
 
-// SAFETY: the closure is `Send`, and `Link::carry` asks for one caller at a time.
+// SAFETY: the closure is `Send`, and `Link::carry` requires one caller at a time.
 unsafe impl<F: Send, A, B> Sync for Serial<F, A, B> {}
 
 impl<F, A, B> Serial<F, A, B> {
@@ -85,22 +86,22 @@ impl<A: Send, B: Send, F: FnMut(A) -> B + Send> Link for Serial<F, A, B> {
         Layout::new::<B>()
     }
 
-    unsafe fn carry(&self, room: NonNull<u8>) {
-        // SAFETY: the room holds an `A`, which moves out of it.
-        let input = unsafe { room.cast::<A>().read() };
-        // SAFETY: the caller is alone in the stage.
+    unsafe fn carry(&self, slot: NonNull<u8>) {
+        // SAFETY: the slot holds an `A`, which moves out of it.
+        let input = unsafe { slot.cast::<A>().read() };
+        // SAFETY: the caller ensures that no other thread is in the stage.
         let output = self.func.with_mut(|func| unsafe { (*func)(input) });
-        // SAFETY: the room is empty, and large and aligned enough for every output.
-        unsafe { room.cast::<B>().write(output) };
+        // SAFETY: the slot is empty, and large and aligned enough for every output.
+        unsafe { slot.cast::<B>().write(output) };
     }
 
-    unsafe fn discard(&self, room: NonNull<u8>) {
-        // SAFETY: the room holds a `B`, which moves out of it.
-        drop(unsafe { room.cast::<B>().read() });
+    unsafe fn discard(&self, slot: NonNull<u8>) {
+        // SAFETY: the slot holds a `B`, which moves out of it.
+        drop(unsafe { slot.cast::<B>().read() });
     }
 }
 
-/// A stage that any number of tokens are in at once.
+/// A stage that processes any number of tokens at once.
 pub(super) struct Parallel<F, A, B> {
     func: F,
     types: PhantomData<fn(A) -> B>,
@@ -124,119 +125,124 @@ impl<A: Send, B: Send, F: Fn(A) -> B + Send + Sync> Link for Parallel<F, A, B> {
         Layout::new::<B>()
     }
 
-    unsafe fn carry(&self, room: NonNull<u8>) {
-        // SAFETY: the room holds an `A`, which moves out of it.
-        let input = unsafe { room.cast::<A>().read() };
+    unsafe fn carry(&self, slot: NonNull<u8>) {
+        // SAFETY: the slot holds an `A`, which moves out of it.
+        let input = unsafe { slot.cast::<A>().read() };
         let output = (self.func)(input);
-        // SAFETY: the room is empty, and large and aligned enough for every output.
-        unsafe { room.cast::<B>().write(output) };
+        // SAFETY: the slot is empty, and large and aligned enough for every output.
+        unsafe { slot.cast::<B>().write(output) };
     }
 
-    unsafe fn discard(&self, room: NonNull<u8>) {
-        // SAFETY: the room holds a `B`, which moves out of it.
-        drop(unsafe { room.cast::<B>().read() });
+    unsafe fn discard(&self, slot: NonNull<u8>) {
+        // SAFETY: the slot holds a `B`, which moves out of it.
+        drop(unsafe { slot.cast::<B>().read() });
     }
 }
 
-/// The source and its book.
-pub(super) struct Feeder<F, T> {
-    /// Used by whoever is in the source, one at a time.
-    inside: UnsafeCell<(F, Book<T>)>,
+/// The source's closure and its state.
+pub(super) struct SourceStage<F, T> {
+    /// Used by the strand that is in the source, one at a time.
+    inside: UnsafeCell<(F, SourceState<T>)>,
 }
 
-// SAFETY: closure and values are `Send`, and `Source::feed` and `Source::newest` ask for one caller at a time.
-unsafe impl<F: Send, T: Send> Sync for Feeder<F, T> {}
+// SAFETY: closure and values are `Send`, and `Source::feed` and `Source::newest` require one caller
+// at a time.
+unsafe impl<F: Send, T: Send> Sync for SourceStage<F, T> {}
 
-impl<F, T> Feeder<F, T> {
+impl<F, T> SourceStage<F, T> {
     pub(super) fn new(func: F) -> Self {
         Self {
-            inside: UnsafeCell::new((func, Book::new())),
+            inside: UnsafeCell::new((func, SourceState::new())),
         }
     }
 }
 
-impl<T: Send, F: FnMut(&mut Flow) -> Option<T> + Send> Source for Feeder<F, T> {
+impl<T: Send, F: FnMut(&mut Flow) -> Option<T> + Send> Source for SourceStage<F, T> {
     fn output(&self) -> Layout {
         Layout::new::<T>()
     }
 
-    unsafe fn feed(&self, room: NonNull<u8>) -> Fed {
+    unsafe fn feed(&self, slot: NonNull<u8>) -> Fed {
         self.inside.with_mut(|inside| {
-            // SAFETY: the caller is alone in the source.
-            let (func, book) = unsafe { &mut *inside };
-            match book.next(func) {
+            // SAFETY: the caller ensures that no other thread is in the source.
+            let (func, state) = unsafe { &mut *inside };
+            match state.next(func) {
                 Ok(Some((token, value))) => {
-                    // SAFETY: the room is empty, and large and aligned enough.
-                    unsafe { room.cast::<T>().write(value) };
+                    // SAFETY: the slot is empty, and large and aligned enough.
+                    unsafe { slot.cast::<T>().write(value) };
                     Fed::Token(token)
                 }
                 Ok(None) => Fed::End,
-                Err(trouble) => Fed::Trouble(trouble),
+                Err(defer_error) => Fed::DeferError(defer_error),
             }
         })
     }
 
     unsafe fn newest(&self) -> u64 {
-        // SAFETY: the caller is alone in the source.
+        // SAFETY: the caller ensures that no other thread is in the source.
         self.inside.with(|inside| unsafe { (*inside).1.newest() })
     }
 
-    unsafe fn discard(&self, room: NonNull<u8>) {
-        // SAFETY: the room holds a `T`, which moves out of it.
-        drop(unsafe { room.cast::<T>().read() });
+    unsafe fn discard(&self, slot: NonNull<u8>) {
+        // SAFETY: the slot holds a `T`, which moves out of it.
+        drop(unsafe { slot.cast::<T>().read() });
     }
 
     fn end(&mut self) -> Ended {
-        // SAFETY: `&mut self`: nobody is in the source.
+        // SAFETY: `&mut self`: no other thread is in the source.
         self.inside.with_mut(|inside| unsafe { (*inside).1.end() })
     }
 }
 
-/// A room for each line, large enough for what any stage puts out.
-pub(super) struct Rooms {
+/// A slot for each line, large enough for the output of any stage.
+pub(super) struct ValueSlots {
     first: NonNull<u8>,
-    /// From one room to the next, in bytes.
+    /// The distance from one slot to the next, in bytes.
     stride: usize,
     all: Layout,
 }
 
-/// Rooms begin on cache lines of their own: neighbours are used by different workers.
-const ROOM_ALIGN: usize = 64;
+/// Minimum alignment of slots, in bytes: they begin on cache lines of their own, since neighbours
+/// are used by different workers.
+const SLOT_ALIGN: usize = 64;
 
-impl Rooms {
-    /// `lines` rooms, for everything in `outputs`. `None` when there is not enough memory in the world.
+impl ValueSlots {
+    /// Allocates `lines` slots for everything in `outputs`. Returns `None` if their total size
+    /// exceeds `isize::MAX`.
     pub(super) fn new(lines: usize, outputs: impl Iterator<Item = Layout>) -> Option<Self> {
-        let room = outputs.fold((1, ROOM_ALIGN), |(size, align), layout| {
+        let slot = outputs.fold((1, SLOT_ALIGN), |(size, align), layout| {
             (layout.size().max(size), layout.align().max(align))
         });
-        let room = Layout::from_size_align(room.0, room.1).ok()?.pad_to_align();
-        let size = room.size().checked_mul(lines)?;
-        let all = Layout::from_size_align(size, room.align()).ok()?;
-        // SAFETY: a room has at least one byte, and there is at least one line.
+        let slot = Layout::from_size_align(slot.0, slot.1).ok()?.pad_to_align();
+        let size = slot.size().checked_mul(lines)?;
+        let all = Layout::from_size_align(size, slot.align()).ok()?;
+        // SAFETY: the layout is not empty: a slot has at least one byte, and there is at least one
+        // line.
         let first = unsafe { alloc::alloc(all) };
         let Some(first) = NonNull::new(first) else {
             alloc::handle_alloc_error(all)
         };
         Some(Self {
             first,
-            stride: room.size(),
+            stride: slot.size(),
             all,
         })
     }
 
-    /// The room of `line`.
+    /// Returns the slot of `line`.
     #[inline(always)]
     pub(super) fn get(&self, line: usize) -> NonNull<u8> {
         let offset = line * self.stride;
         assert!(offset < self.all.size());
-        // SAFETY: inside of the block, as just checked.
+        // SAFETY: the offset is inside of the allocation, as just checked.
         unsafe { self.first.add(offset) }
     }
 }
 
-impl Drop for Rooms {
+impl Drop for ValueSlots {
     fn drop(&mut self) {
-        // SAFETY: from `alloc` with this layout. What is in the rooms has been taken out by the run.
+        // SAFETY: the memory is from `alloc` with this layout. The run has moved the values out of
+        // the slots.
         unsafe { alloc::dealloc(self.first.as_ptr(), self.all) };
     }
 }

@@ -1,4 +1,4 @@
-//! Pipelines: many tokens on their way through the same stages, in order where it matters.
+//! Pipelines: many tokens that pass through the same stages, in order where it matters.
 
 mod error;
 mod link;
@@ -9,7 +9,7 @@ mod station;
 pub use error::{PipelineError, StagePanic};
 pub use source::Flow;
 
-/// What the model checker gets to see.
+/// The types that the model checker uses.
 #[cfg(filch_loom)]
 #[doc(hidden)]
 pub mod model {
@@ -22,14 +22,14 @@ use crate::{
     cancel::{CancelReason, OnCancel},
     pool::{Pool, on_current},
 };
-use link::{Feeder, Link, Parallel, Serial, Source};
+use link::{Link, Parallel, Serial, Source, SourceStage};
 use std::{borrow::Cow, fmt, marker::PhantomData, sync::Arc};
 
-/// Tokens that go through stages: a source makes them one by one, serial stages see them one at a time and in order,
-/// parallel stages see many at once.
+/// Tokens that pass through stages. A source produces them one by one; serial stages process them
+/// one at a time and in order; parallel stages process many at once.
 ///
-/// `T` is what comes out of the last stage so far; the next stage takes it. What the last one puts out is dropped. The
-/// closures may borrow everything that outlives the pipeline.
+/// `T` is the output of the last stage so far, and the input of the next one. The output of the
+/// final stage is dropped. The closures may borrow everything that outlives the pipeline.
 ///
 /// ```
 /// use filch::graph::Pipeline;
@@ -54,7 +54,7 @@ use std::{borrow::Cow, fmt, marker::PhantomData, sync::Arc};
 /// Pipeline::new(|_| Some(1_u32)).serial(|text: String| text.len());
 /// ```
 ///
-/// and a parallel stage must not change what it shares with itself:
+/// A parallel stage must not change state that it shares with itself:
 ///
 /// ```compile_fail
 /// use filch::graph::Pipeline;
@@ -63,30 +63,30 @@ use std::{borrow::Cow, fmt, marker::PhantomData, sync::Arc};
 /// Pipeline::new(|_| Some(1)).parallel(|n| sum += n);
 /// ```
 ///
-/// No worker is held while a token waits for its turn. Nothing is allocated for a token, but for those that
-/// are [deferred](Flow::defer).
+/// A token that waits for its turn occupies no worker. Nothing is allocated for a token, except for
+/// those that are [deferred](Flow::defer).
 pub struct Pipeline<'env, T> {
     source: Box<dyn Source + 'env>,
     links: Vec<Box<dyn Link + 'env>>,
-    /// Of all stages, the source included.
+    /// The names of all stages, including the source.
     names: Vec<Option<String>>,
     output: PhantomData<fn() -> T>,
 }
 
 impl<'env, T: Send + 'env> Pipeline<'env, T> {
-    /// A pipeline that begins with `source`, which makes one token at a time, and `None` when there are no
-    /// more.
+    /// Creates a pipeline that begins with `source`, which produces one token at a time, and
+    /// returns `None` when there are no more.
     #[must_use]
     pub fn new(source: impl FnMut(&mut Flow) -> Option<T> + Send + 'env) -> Self {
         Self {
-            source: Box::new(Feeder::new(source)),
+            source: Box::new(SourceStage::new(source)),
             links: Vec::new(),
             names: vec![None],
             output: PhantomData,
         }
     }
 
-    /// Adds a stage that one token at a time goes through, in order.
+    /// Adds a stage that processes one token at a time, in order.
     #[must_use]
     pub fn serial<U: Send + 'env>(
         self,
@@ -95,7 +95,7 @@ impl<'env, T: Send + 'env> Pipeline<'env, T> {
         self.stage(Stage::serial(stage))
     }
 
-    /// Adds a stage that any number of tokens are in at once.
+    /// Adds a stage that processes any number of tokens at once.
     #[must_use]
     pub fn parallel<U: Send + 'env>(
         self,
@@ -104,7 +104,7 @@ impl<'env, T: Send + 'env> Pipeline<'env, T> {
         self.stage(Stage::parallel(stage))
     }
 
-    /// Adds a stage that was made before.
+    /// Adds a stage that was created before.
     #[must_use]
     pub fn stage<U: Send + 'env>(mut self, stage: Stage<'env, T, U>) -> Pipeline<'env, U> {
         self.links.push(stage.link);
@@ -149,14 +149,15 @@ impl<T> Pipeline<'_, T> {
         self
     }
 
-    /// How many stages there are, the source included.
+    /// Returns the number of stages, including the source.
     #[must_use]
     pub fn stage_count(&self) -> usize {
         self.names.len()
     }
 
-    /// Runs it on the pool that the caller works for, else on the global one, with at most `lines` tokens on their
-    /// way at the same time. Returns when all of them are through. The calling thread works too.
+    /// Runs the pipeline on the pool whose worker the caller is, otherwise on the global one, with
+    /// at most `lines` tokens in flight. Returns when all of them have passed the last stage. The
+    /// calling thread works on it too.
     ///
     /// ```
     /// use filch::graph::Pipeline;
@@ -172,14 +173,15 @@ impl<T> Pipeline<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// When a stage panics: no more tokens are made then, and those on their way are dropped; the error
-    /// tells all the panics. When tokens are [deferred](Flow::defer) in a
-    /// circle or in vain: those on their way come to their end first. When there are no lines.
+    /// Returns an error when a stage panics: then no more tokens are produced, and those in flight
+    /// are dropped; the error contains all the panics. Also when tokens are [deferred](Flow::defer)
+    /// in a cycle, or wait for a token that never appears: then those in flight finish first. Also
+    /// when `lines` is zero.
     pub fn run(&mut self, lines: usize) -> Result<PipelineReport, PipelineError> {
-        on_current(|context| run::run(self.parts(&Halt::default()), lines, context))
+        on_current(|context| run::run(self.parts(&StopFlags::default()), lines, context))
     }
 
-    /// [`run`](Self::run) on a certain pool.
+    /// Like [`run`](Self::run), on the given pool.
     ///
     /// ```
     /// use filch::{Pool, graph::Pipeline};
@@ -193,12 +195,12 @@ impl<T> Pipeline<'_, T> {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn run_on(&mut self, pool: &Pool, lines: usize) -> Result<PipelineReport, PipelineError> {
-        pool.enter_worker(|context| run::run(self.parts(&Halt::default()), lines, context))
+        pool.enter_worker(|context| run::run(self.parts(&StopFlags::default()), lines, context))
     }
 
-    /// [`run`](Self::run) with everything that can be chosen about it: the pool, how often, who may stop it. What is
-    /// [cancelled](RunOptions::cancel) comes to the end of the stages that are running; no others are begun, and the
-    /// tokens that are on their way are dropped.
+    /// Like [`run`](Self::run) with options: the pool, the number of runs, a token that cancels it.
+    /// When the run is [cancelled](RunOptions::cancel), the stages that are running finish; no
+    /// others are started, and the tokens in flight are dropped.
     ///
     /// ```
     /// use filch::{CancelToken, graph::{Pipeline, RunOptions}};
@@ -212,7 +214,8 @@ impl<T> Pipeline<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`run`](Self::run); also when it was cancelled before all tokens were through.
+    /// As [`run`](Self::run); also when it was cancelled before all tokens had passed the last
+    /// stage.
     pub fn run_with(
         &mut self,
         lines: usize,
@@ -221,8 +224,8 @@ impl<T> Pipeline<'_, T> {
         options.enter_worker(|context| {
             let mut tokens = 0;
             for _ in 0..options.count() {
-                let halt = Arc::new(Halt::default());
-                let _obeys = options.obey(&halt);
+                let halt = Arc::new(StopFlags::default());
+                let _registration = options.register_cancel(&halt);
                 match run::run(self.parts(&halt), lines, context) {
                     Ok(report) => tokens += report.tokens,
                     Err(mut error) => {
@@ -237,7 +240,7 @@ impl<T> Pipeline<'_, T> {
 }
 
 impl<'env, T> Pipeline<'env, T> {
-    fn parts<'p>(&'p mut self, halt: &'p Halt) -> run::Parts<'p, 'env> {
+    fn parts<'p>(&'p mut self, halt: &'p StopFlags) -> run::Parts<'p, 'env> {
         run::Parts {
             source: &mut self.source,
             links: &self.links,
@@ -255,7 +258,7 @@ impl<T> fmt::Debug for Pipeline<'_, T> {
     }
 }
 
-/// A stage of a [`Pipeline`], made before it is known where it goes.
+/// A stage of a [`Pipeline`], created before it is added to one.
 ///
 /// ```
 /// use filch::graph::{Pipeline, Stage};
@@ -272,7 +275,7 @@ pub struct Stage<'env, T, U = T> {
 }
 
 impl<'env, T: Send + 'env, U: Send + 'env> Stage<'env, T, U> {
-    /// A stage that one token at a time goes through, in order.
+    /// Creates a stage that processes one token at a time, in order.
     #[must_use]
     pub fn serial(stage: impl FnMut(T) -> U + Send + 'env) -> Self {
         Self {
@@ -282,7 +285,7 @@ impl<'env, T: Send + 'env, U: Send + 'env> Stage<'env, T, U> {
         }
     }
 
-    /// A stage that any number of tokens are in at once.
+    /// Creates a stage that processes any number of tokens at once.
     #[must_use]
     pub fn parallel(stage: impl Fn(T) -> U + Send + Sync + 'env) -> Self {
         Self {
@@ -301,7 +304,7 @@ impl<T, U> Stage<'_, T, U> {
         self
     }
 
-    /// Whether one token at a time goes through it.
+    /// Whether the stage processes one token at a time.
     #[must_use]
     pub fn is_serial(&self) -> bool {
         self.link.is_serial()
@@ -317,31 +320,31 @@ impl<T, U> fmt::Debug for Stage<'_, T, U> {
     }
 }
 
-/// What a run of a [`Pipeline`] came to.
+/// The result of a run of a [`Pipeline`] that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PipelineReport {
     tokens: u64,
 }
 
 impl PipelineReport {
-    /// How many tokens came through.
+    /// Returns how many tokens passed all stages.
     #[must_use]
     pub fn tokens(&self) -> u64 {
         self.tokens
     }
 }
 
-/// Why the strands of a run are to end.
+/// Why the strands of a run have to end.
 #[derive(Debug, Default)]
-struct Halt(AtomicU32);
+struct StopFlags(AtomicU32);
 
 const FAILED: u32 = 1;
 const CANCELLED: u32 = 2;
 
-impl Halt {
+impl StopFlags {
     #[inline(always)]
     fn is_set(&self) -> bool {
-        // Relaxed: the sooner the better, but nothing depends on it.
+        // Relaxed: the flag only makes strands end early; no other memory is read because of it.
         self.0.load(Ordering::Relaxed) != 0
     }
 
@@ -361,8 +364,8 @@ impl Halt {
     }
 }
 
-/// A token that the run obeys has been cancelled.
-impl OnCancel for Halt {
+/// Called when the token that can cancel the run has been cancelled.
+impl OnCancel for StopFlags {
     fn on_cancel(self: Arc<Self>, _: CancelReason) {
         self.cancel();
     }

@@ -2,40 +2,42 @@
 //!
 //! # The protocol
 //!
-//! A *line* is the place of one token on its way: a room for its value. The tokens take the lines in turn, in the order
-//! in which they leave the source; so a token's neighbours are always on the next lines.
+//! A *line* is the place of one token in flight, with a slot for its value. The tokens take the
+//! lines in turn, in the order in which they leave the source; so a token's neighbours are always
+//! on the neighbouring lines.
 //!
-//! A *strand* is a job of the pool that carries one token: from the entrance of a serial stage,
-//! where the token and its turn have met (see [`Station`]), through that stage and all that follow,
-//! until it comes to an entrance whose turn has not come, or to the end. Parallel stages have no
-//! entrance: the strand goes on. When it leaves a serial stage it gives the turn to the next line;
-//! if that completes somebody, a strand is queued for it. At the end the line is free, which is
-//! what the source's entrance of that line waits for. No strand waits for anything. Between two
-//! stages a strand gives way to urgent work: it is queued with the token where that is.
+//! A *strand* is a job of the pool that moves one token. It starts at the entrance of a serial
+//! stage, where the token and its turn have met (see [`Station`]). It runs that stage and all that
+//! follow, until it reaches an entrance whose turn has not arrived, or the end. Parallel stages
+//! have no entrance: the strand continues. When it leaves a serial stage it passes the turn to the
+//! next line. If the token of that line is there already, a strand is queued for it. At the end the
+//! line is free, which is what the source's entrance of that line waits for. No strand blocks.
+//! Between two stages a strand yields to urgent work: then a strand is queued that continues with
+//! the token.
 //!
-//! Who holds a token holds its room; who is in a serial stage holds its closure. Both are handed on by
-//! [`Station::arrive`] and by the pool's queues.
+//! The strand that has a token owns the slot of its line; the strand that is in a serial stage owns
+//! its closure. Both are handed over by [`Station::arrive`] and by the pool's queues.
 //!
-//! The run is over when all strands have ended, which [`Pending`] counts. A strand that ends with something to queue
-//! leaves its count to that.
+//! The run is over when all strands have ended, which [`Pending`] counts. If a strand queues
+//! another one as it ends, that one takes over its count.
 //!
-//! When a token panics, or when the run is cancelled, every strand ends before its next stage, and the values that are
-//! left in the rooms are dropped when all have ended.
+//! When a stage panics, or when the run is cancelled, every strand ends before its next stage. The
+//! values that are left in the slots are dropped when all strands have ended.
 #![expect(
     unsafe_code,
     reason = "jobs that point to the stations of a run in the frame of `run`"
 )]
 
 use super::{
-    Halt, PipelineReport,
+    PipelineReport, StopFlags,
     error::{Kind, PipelineError, StagePanic},
-    link::{Link, Rooms, Source},
-    source::{Fed, Trouble},
+    link::{Link, Source, ValueSlots},
+    source::{DeferError, Fed},
     station::Station,
 };
 use crate::{
     base::unwind::{self, Payload},
-    graph::remote::{Aside, Remote},
+    graph::remote::{LazyRemote, Remote},
     pool::{
         Inner,
         context::WorkerContext,
@@ -50,54 +52,57 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// What a pipeline consists of.
+/// The parts of a pipeline.
 pub(super) struct Parts<'p, 'env> {
     pub(super) source: &'p mut Box<dyn Source + 'env>,
     pub(super) links: &'p [Box<dyn Link + 'env>],
     pub(super) names: &'p [Option<String>],
-    pub(super) halt: &'p Halt,
+    pub(super) halt: &'p StopFlags,
 }
 
-/// A run: what its strands share. It lives in the frame of [`run`], which outlives them.
+/// The state that the strands of a run share. It lives in the frame of [`run`], which outlives
+/// them.
 struct Run<'p, 'env> {
     pool: *const Inner,
     /// The worker that waits.
     owner: usize,
-    /// The strands run isolated, wherever they run.
+    /// Whether the strands run isolated, on all workers.
     isolated: bool,
     source: &'p (dyn Source + 'env),
     links: &'p [Box<dyn Link + 'env>],
-    rooms: Rooms,
+    slots: ValueSlots,
     lines: Box<[Line]>,
-    /// Those of the first line, then those of the second, and so on; one for each stage.
+    /// The stations of the first line, then those of the second, and so on; one for each stage.
     stations: Box<[Station]>,
-    halt: &'p Halt,
+    halt: &'p StopFlags,
     pending: Pending,
-    /// The owner runs only what was queued on its own worker while it waits.
+    /// Whether the owner, while it waits, runs only what was queued on its own worker.
     alone: bool,
-    /// What guests have for such an owner: it does not look where their queue goes when they leave.
-    aside: Aside,
+    /// The jobs of guests for such an owner. When a guest leaves, its queue moves to the injector,
+    /// which the owner does not check.
+    guest_remote: LazyRemote,
     failures: Mutex<Failures>,
 }
 
-/// The place of a token. Used by whoever holds the token.
+/// The place of a token. Used by the strand that has the token.
 #[repr(align(64))]
 struct Line {
     /// The number of the token.
     token: Cell<u64>,
-    /// The stage whose output is in the room.
+    /// The stage whose output is in the slot.
     holds: Cell<Option<usize>>,
 }
 
 #[derive(Default)]
 struct Failures {
     panics: Vec<(usize, u64, Payload)>,
-    trouble: Option<Trouble>,
+    defer_error: Option<DeferError>,
 }
 
-// SAFETY: `pending`'s owner side is used by the thread that is worker `owner` of the pool, which `is_owner` checks; `pool`
-// points to a pool that lives as long as its worker is in `run`; a `Line` and a room are used by whoever holds the
-// token, one at a time; source and links are `Sync`, as are the values `Send` that they put into the rooms.
+// SAFETY: `pending`'s owner side is used only by the thread that is worker `owner` of the pool,
+// which `is_owner` checks. `pool` points to a pool that lives as long as its worker is in `run`. A
+// `Line` and its slot are used by the strand that has the token, one at a time. Source and links
+// are `Sync`, and the values that they put into the slots are `Send`.
 unsafe impl Sync for Run<'_, '_> {}
 
 /// Runs a pipeline on `lines` lines as a worker of a pool.
@@ -108,13 +113,13 @@ pub(super) fn run(
 ) -> Result<PipelineReport, PipelineError> {
     let run = Run::new(&parts, lines, context)?;
     let began = context.mark();
-    // The strands point into this frame.
+    // An unwind must not leave this frame: the strands point into it.
     unwind::or_abort(|| {
         for station in &run.stations {
             station.lead_to(ptr::from_ref(&run).cast());
         }
         run.pending.add_here();
-        // SAFETY: it was counted above, and the run is in this frame.
+        // SAFETY: the job was counted above, and the run is in this frame.
         unsafe { Run::as_job(ptr::from_ref(&run), context, &run.stations[0]) };
         context.wait(&run, began);
     });
@@ -126,7 +131,7 @@ pub(super) fn run(
     for payload in ended.panics {
         context.pool().panicked(payload);
     }
-    let dropped = in_flight + ended.aside + failures.panics.len() as u64;
+    let dropped = in_flight + ended.deferred + failures.panics.len() as u64;
     let finished = ended.tokens - dropped;
     let panics = failures.panics.into_iter();
     let panics: Vec<_> = panics
@@ -139,8 +144,8 @@ pub(super) fn run(
         .collect();
     let kind = if !panics.is_empty() {
         Kind::Panics(panics)
-    } else if let Some(trouble) = failures.trouble {
-        Kind::Deferred(trouble)
+    } else if let Some(defer_error) = failures.defer_error {
+        Kind::Deferred(defer_error)
     } else if cancelled && !(ended.all && dropped == 0) {
         Kind::Cancelled
     } else {
@@ -153,16 +158,16 @@ pub(super) fn run(
     })
 }
 
-/// A strand that begins at a station.
+/// Runs a strand that begins at a station.
 ///
 /// # Safety
 /// `data` points to a station of a run that is not over, where a token and its turn have met.
 unsafe fn run_strand(data: *const (), context: &WorkerContext<'_, '_>) {
-    // SAFETY: the caller's duty.
+    // SAFETY: the caller passes a station of a run that is not over.
     let station = unsafe { &*data.cast::<Station>() };
-    // SAFETY: it leads to the run, which lives until its strands have ended.
+    // SAFETY: the station points to its run, which lives until its strands have ended.
     let run = unsafe { &*station.leads_to().cast::<Run<'_, '_>>() };
-    // SAFETY: as above.
+    // SAFETY: this strand is pending, so the run is not over.
     unsafe { Run::as_job(ptr::from_ref(run), context, station) };
 }
 
@@ -185,9 +190,10 @@ impl<'p, 'env> Run<'p, 'env> {
         };
         let links = parts.links.iter().map(|link| link.output());
         let outputs = links.chain([parts.source.output()]);
-        let rooms = Rooms::new(lines, outputs).ok_or_else(|| wrong(Kind::TooManyLines))?;
+        let slots = ValueSlots::new(lines, outputs).ok_or_else(|| wrong(Kind::TooManyLines))?;
         let stations = (0..number).flat_map(|line| {
-            // The first token begins at once, and finds all turns waiting for it. All other lines are free.
+            // The first token begins at once, and finds all its turns there. All other lines are
+            // free.
             (0..stages as u32)
                 .map(move |stage| Station::new(line, stage, (line == 0) != (stage == 0)))
         });
@@ -201,13 +207,13 @@ impl<'p, 'env> Run<'p, 'env> {
             isolated: context.is_isolated(),
             source: &**parts.source,
             links: parts.links,
-            rooms,
+            slots,
             lines: (0..lines).map(|_| line()).collect(),
             stations: stations.collect(),
             halt: parts.halt,
             pending: Pending::new(),
             alone: context.may_isolate_waits(),
-            aside: Aside::default(),
+            guest_remote: LazyRemote::default(),
             failures: Mutex::default(),
         })
     }
@@ -229,9 +235,10 @@ impl<'p, 'env> Run<'p, 'env> {
     /// Runs a strand as a job of the pool.
     ///
     /// # Safety
-    /// The job is pending, so that `this` lives. When it is done the run may be gone, so it comes as a pointer.
+    /// The job is pending, so that `this` lives. The run may be freed once the job is done, so
+    /// `this` is a pointer.
     unsafe fn as_job(this: *const Self, context: &WorkerContext<'_, '_>, station: &Station) {
-        // SAFETY: the caller's duty.
+        // SAFETY: the caller's job is pending, so `this` lives.
         let run = unsafe { &*this };
         let last = if run.isolated {
             context.isolate(|| run.strand(context, station))
@@ -240,22 +247,22 @@ impl<'p, 'env> Run<'p, 'env> {
         };
         if let Some(next) = last {
             if !run.is_left_behind(context) {
-                // It takes over the count of this one. The run is not touched after this.
+                // The new job takes over the count of this one. The run is not accessed after this.
                 context.push(run.job(next));
                 return;
             }
             run.queue(context, next);
         }
-        // SAFETY: as above.
+        // SAFETY: the caller's job is still pending, and `run` is not used below.
         unsafe { Self::done(this, context) };
     }
 
-    /// A job is done: the last touch of the run by whoever ran it.
+    /// Marks a job as done. It is the worker's last access to the run.
     ///
     /// # Safety
-    /// It was counted, so that `this` lives; see `as_job`.
+    /// The job was counted as pending, so that `this` lives; see `as_job`.
     unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
-        // SAFETY: the caller's duty.
+        // SAFETY: the caller's job is pending, so `this` lives.
         let run = unsafe { &*this };
         if run.is_owner(context) {
             run.pending.done_here();
@@ -271,7 +278,8 @@ impl<'p, 'env> Run<'p, 'env> {
                 .as_ptr_range()
                 .contains(&ptr::from_ref(station))
         );
-        // SAFETY: the job is counted, so the run is not over before it has run; stations may be shared.
+        // SAFETY: the job is counted, so the run is not over before it has run; stations are
+        // `Sync`.
         unsafe { Job::new(ptr::from_ref(station), run_strand) }
     }
 
@@ -284,20 +292,21 @@ impl<'p, 'env> Run<'p, 'env> {
         }
         self.pending.add_elsewhere();
         if self.is_left_behind(context) {
-            self.aside
+            self.guest_remote
                 .send(context.pool(), self.owner, self.job(station));
         } else {
             context.push(self.job(station));
         }
     }
 
-    /// Whether the owner would not run what this guest leaves in its queue when it goes: that goes
-    /// to the injector.
+    /// Whether the owner would not run the jobs that this guest leaves in its queue: those move to
+    /// the injector when the guest leaves.
     fn is_left_behind(&self, context: &WorkerContext<'_, '_>) -> bool {
         self.alone && context.is_guest() && !self.is_owner(context)
     }
 
-    /// Carries a token from a station to where it has to wait. Returns the last one of those to be queued.
+    /// Moves a token from a station to the entrance where it has to wait. Returns the last of the
+    /// stations for which a strand has to be queued.
     fn strand<'a>(
         &'a self,
         context: &WorkerContext<'_, '_>,
@@ -310,7 +319,8 @@ impl<'p, 'env> Run<'p, 'env> {
             Err(payload) => {
                 let stage = at.get();
                 let token = match stage {
-                    // SAFETY: the turn has not been given to anybody else.
+                    // SAFETY: this strand still has the turn of the source: it has not passed it
+                    // on.
                     0 => unsafe { self.source.newest() },
                     _ => self.lines[line].token.get(),
                 };
@@ -325,7 +335,7 @@ impl<'p, 'env> Run<'p, 'env> {
         note(&mut self.failures.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// `at` is the stage that it is in.
+    /// Like `strand`; `at` is updated to the stage that the token is in.
     #[inline(always)]
     fn carry(
         &self,
@@ -334,13 +344,13 @@ impl<'p, 'env> Run<'p, 'env> {
         at: &Cell<usize>,
     ) -> Option<&Station> {
         let line = &self.lines[number];
-        let room = self.rooms.get(number);
+        let slot = self.slots.get(number);
         let next_line = if number + 1 == self.lines.len() {
             0
         } else {
             number + 1
         };
-        let (last, press) = (self.links.len(), context.urgency());
+        let (last, urgency) = (self.links.len(), context.urgency());
         loop {
             if self.halt.is_set() {
                 return None;
@@ -348,12 +358,13 @@ impl<'p, 'env> Run<'p, 'env> {
             let stage = at.get();
             let mut serial = true;
             if stage == 0 {
-                // SAFETY: the line is free, so its room is empty and ours; the turn of the source is ours.
-                match unsafe { self.source.feed(room) } {
+                // SAFETY: the line is free, so its slot is empty and this strand's alone, and this
+                // strand has the turn of the source.
+                match unsafe { self.source.feed(slot) } {
                     Fed::Token(token) => line.token.set(token),
                     Fed::End => return None,
-                    Fed::Trouble(trouble) => {
-                        self.fail(|failures| failures.trouble = Some(trouble));
+                    Fed::DeferError(defer_error) => {
+                        self.fail(|failures| failures.defer_error = Some(defer_error));
                         return None;
                     }
                 }
@@ -361,9 +372,9 @@ impl<'p, 'env> Run<'p, 'env> {
                 let link = &self.links[stage - 1];
                 serial = link.is_serial();
                 line.holds.set(None);
-                // SAFETY: the token is ours, and so is the turn if the stage is serial. The room holds the output
-                // of the stage before.
-                unsafe { link.carry(room) };
+                // SAFETY: this strand has the token, and the turn if the stage is serial. The slot
+                // holds the output of the previous stage.
+                unsafe { link.carry(slot) };
             }
             line.holds.set(Some(stage));
             if stage == last {
@@ -379,14 +390,15 @@ impl<'p, 'env> Run<'p, 'env> {
             if self.links[stage].is_serial() && !self.station(number, stage + 1).arrive() {
                 return None;
             }
-            if press.is_raised() && context.should_give_way() {
+            if urgency.is_raised() && context.should_give_way() {
                 // The token is at the next stage, and has its turn there.
                 return Some(self.station(number, stage + 1));
             }
         }
     }
 
-    /// A token is at its end. `next_line` gets the turn of the last stage.
+    /// Ends the way of a token that has passed the last stage. `next_line` gets the turn of that
+    /// stage.
     #[inline(always)]
     fn finish(
         &self,
@@ -396,10 +408,11 @@ impl<'p, 'env> Run<'p, 'env> {
     ) -> Option<&Station> {
         let last = self.links.len();
         self.lines[number].holds.set(None);
-        // SAFETY: the token is ours, and the room holds the output of the last stage.
+        // SAFETY: this strand has the token, and the slot holds the output of the last stage.
         unsafe { self.discard(number, last) };
-        // The source first, so that it is the older one, which thieves take: there is more to do behind it. A source
-        // that is the last stage as well gives its line free before it gives its turn.
+        // The source is queued first, so that it is the older job, which thieves take: more work
+        // follows from it. If the source is the last stage as well, the line is freed before the
+        // turn is passed on.
         let source = Some(self.station(number, 0)).filter(|source| source.arrive());
         let follower = next_line.map(|line| self.station(line, last));
         let follower = follower.filter(|follower| follower.arrive());
@@ -409,21 +422,21 @@ impl<'p, 'env> Run<'p, 'env> {
         follower.or(source)
     }
 
-    /// Drops what is in the room of a line.
+    /// Drops the value in the slot of a line.
     ///
     /// # Safety
-    /// The line's token is the caller's, and its room holds the output of `stage`.
+    /// The caller has the line's token, and its slot holds the output of `stage`.
     unsafe fn discard(&self, line: usize, stage: usize) {
-        let room = self.rooms.get(line);
+        let slot = self.slots.get(line);
         match stage {
-            // SAFETY: the caller's duty.
-            0 => unsafe { self.source.discard(room) },
-            // SAFETY: as above.
-            _ => unsafe { self.links[stage - 1].discard(room) },
+            // SAFETY: the caller has the token, and the slot holds the output of the source.
+            0 => unsafe { self.source.discard(slot) },
+            // SAFETY: the caller has the token, and the slot holds the output of this link.
+            _ => unsafe { self.links[stage - 1].discard(slot) },
         }
     }
 
-    /// Drops the tokens that a halted run has left in their rooms. Says how many.
+    /// Drops the tokens that a stopped run has left in their slots. Returns how many.
     fn sweep(&self, context: &WorkerContext<'_, '_>) -> u64 {
         let mut swept = 0;
         for (number, line) in self.lines.iter().enumerate() {
@@ -431,7 +444,8 @@ impl<'p, 'env> Run<'p, 'env> {
                 continue;
             };
             swept += 1;
-            // SAFETY: all strands have ended, so everything is the owner's; `holds` says what is in the room.
+            // SAFETY: all strands have ended, so only this thread uses the lines; `holds` says what
+            // is in the slot.
             if let Err(payload) = unwind::contain(|| unsafe { self.discard(number, stage) }) {
                 context.pool().panicked(payload);
             }
@@ -454,10 +468,10 @@ impl Awaited for Run<'_, '_> {
     }
 
     fn take_job(&self) -> Option<Job> {
-        self.aside.get()?.take_job()
+        self.guest_remote.get()?.take_job()
     }
 
     fn has_job(&self) -> bool {
-        self.aside.get().is_some_and(Remote::has_job)
+        self.guest_remote.get().is_some_and(Remote::has_job)
     }
 }

@@ -1,9 +1,9 @@
-//! Where tokens come from, and the book of those that wait for others.
+//! The source of tokens, and the state of those that wait for others.
 
 use crate::base::unwind::{self, Payload};
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// What the source of a pipeline can find out and ask for.
+/// The access that the source of a pipeline has to the run.
 ///
 /// ```
 /// use filch::graph::Pipeline;
@@ -29,78 +29,79 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// The number of the token that is being made: 0 for the first one of a run.
+    /// Returns the number of the token that is being produced: 0 for the first one of a run.
     #[must_use]
     pub fn token(&self) -> u64 {
         self.token
     }
 
-    /// The token that is being made waits until `other`, an earlier or a later one, has left the source. May be called
-    /// several times, to wait for several.
+    /// Defers the token that is being produced until `other`, an earlier or a later one, has left
+    /// the source. It may be called several times, to wait for several tokens.
     ///
-    /// The token is put aside with its value, and the source goes on with the next one; the serial stages
-    /// see the tokens in the order in which they leave the source. A token that is put aside takes no line, so
-    /// any number of them may be. When it waits for one that never comes, or for itself in the end, the run ends with an error.
+    /// A deferred token is stored with its value, and the source continues with the next one; the
+    /// serial stages process the tokens in the order in which they leave the source. A deferred
+    /// token takes no line, so there may be any number of them. If it waits for a token that never
+    /// appears, or indirectly for itself, the run ends with an error.
     pub fn defer(&mut self, other: u64) {
         self.waits_for.push(other);
     }
 }
 
-/// What the source came to.
+/// The result of a call of the source.
 pub(super) enum Fed {
     /// A token has left it.
     Token(u64),
-    /// There are no more.
+    /// There are no more tokens.
     End,
-    /// There are no more, because of what some of them wait for.
-    Trouble(Trouble),
+    /// There are no more tokens, because some wait in a cycle or for a token that never appears.
+    DeferError(DeferError),
 }
 
-/// What can be wrong with the wishes of tokens.
+/// What can be wrong with deferred tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
-    /// These wait for each other, each for the next one, the last one for the first one.
-    Circle(Vec<u64>),
-    /// A token waits for one that never came.
+pub(super) enum DeferError {
+    /// These wait for each other: each for the next one, the last one for the first one.
+    Cycle(Vec<u64>),
+    /// A token waits for one that never appeared.
     Unknown { token: u64, waits_for: u64 },
 }
 
-/// What there was when a run ended.
+/// What was left when a run ended.
 pub(super) struct Ended {
-    /// How many tokens have been made.
+    /// How many tokens have been produced.
     pub(super) tokens: u64,
-    /// How many of them had been put aside and are dropped now.
-    pub(super) aside: u64,
-    /// Whether there would have been no more.
+    /// How many of them were deferred and are dropped now.
+    pub(super) deferred: u64,
+    /// Whether the source had returned `None`.
     pub(super) all: bool,
-    /// What the drops panicked with.
+    /// The panics of the drops.
     pub(super) panics: Vec<Payload>,
 }
 
-/// Who waits for whom.
-pub(super) struct Book<T> {
-    /// How many tokens there have been.
+/// Which tokens wait for which others.
+pub(super) struct SourceState<T> {
+    /// How many tokens have been produced.
     tokens: u64,
-    /// The tokens that wait, and for whom.
-    aside: HashMap<u64, Aside<T>>,
-    /// The tokens that somebody waits for, and who.
+    /// The tokens that wait, and what they wait for.
+    deferred: HashMap<u64, Deferred<T>>,
+    /// The tokens that are waited for, and their waiters.
     awaited: HashMap<u64, Vec<u64>>,
-    /// Those that do not wait any more and go before all new ones.
+    /// Tokens that do not wait any more. They leave before any new ones.
     ready: VecDeque<(u64, T)>,
     ended: bool,
     flow: Flow,
 }
 
-struct Aside<T> {
+struct Deferred<T> {
     value: T,
     waits_for: Vec<u64>,
 }
 
-impl<T> Book<T> {
+impl<T> SourceState<T> {
     pub(super) fn new() -> Self {
         Self {
             tokens: 0,
-            aside: HashMap::new(),
+            deferred: HashMap::new(),
             awaited: HashMap::new(),
             ready: VecDeque::new(),
             ended: false,
@@ -112,12 +113,12 @@ impl<T> Book<T> {
         self.tokens.saturating_sub(1)
     }
 
-    /// The next token that leaves the source, which is `func`.
+    /// Returns the next token that leaves the source, which is `func`.
     #[inline]
     pub(super) fn next(
         &mut self,
         func: &mut impl FnMut(&mut Flow) -> Option<T>,
-    ) -> Result<Option<(u64, T)>, Trouble> {
+    ) -> Result<Option<(u64, T)>, DeferError> {
         loop {
             if let Some((token, value)) = self.ready.pop_front() {
                 self.leaves(token);
@@ -139,18 +140,20 @@ impl<T> Book<T> {
                 self.leaves(token);
                 return Ok(Some((token, value)));
             }
-            if let Some(value) = self.put_aside(token, value)? {
+            if let Some(value) = self.defer_token(token, value)? {
                 self.leaves(token);
                 return Ok(Some((token, value)));
             }
         }
     }
 
-    /// Puts `token` aside, unless all that it wants to wait for have left already: its value comes back then.
-    fn put_aside(&mut self, token: u64, value: T) -> Result<Option<T>, Trouble> {
-        // Whoever is older than this token and not aside has left: nobody is ready when a new token is made.
+    /// Defers `token`. Returns its value instead if all tokens that it should wait for have left
+    /// already.
+    fn defer_token(&mut self, token: u64, value: T) -> Result<Option<T>, DeferError> {
+        // A token that is older than this one and not deferred has left: none is ready when a new
+        // token is produced.
         let mut waits_for = self.flow.waits_for.clone();
-        waits_for.retain(|other| *other >= token || self.aside.contains_key(other));
+        waits_for.retain(|other| *other >= token || self.deferred.contains_key(other));
         waits_for.sort_unstable();
         waits_for.dedup();
         if waits_for.is_empty() {
@@ -159,33 +162,33 @@ impl<T> Book<T> {
         for &other in &waits_for {
             self.awaited.entry(other).or_default().push(token);
         }
-        self.aside.insert(token, Aside { value, waits_for });
-        match self.circle(token) {
-            Some(circle) => Err(Trouble::Circle(circle)),
+        self.deferred.insert(token, Deferred { value, waits_for });
+        match self.cycle(token) {
+            Some(cycle) => Err(DeferError::Cycle(cycle)),
             None => Ok(None),
         }
     }
 
-    /// The way from `token` back to itself, from each one to one that it waits for.
-    fn circle(&self, token: u64) -> Option<Vec<u64>> {
+    /// Returns the path from `token` back to itself, from each token to one that it waits for.
+    fn cycle(&self, token: u64) -> Option<Vec<u64>> {
         if !self.awaited.contains_key(&token) {
             return None;
         }
-        let mut way: Vec<(u64, usize)> = vec![(token, 0)];
+        let mut path: Vec<(u64, usize)> = vec![(token, 0)];
         let mut seen = HashSet::from([token]);
-        while let Some((at, tried)) = way.last_mut() {
-            let next = self.aside.get(at).and_then(|a| a.waits_for.get(*tried));
+        while let Some((at, tried)) = path.last_mut() {
+            let next = self.deferred.get(at).and_then(|a| a.waits_for.get(*tried));
             *tried += 1;
             match next {
                 None => {
-                    way.pop();
+                    path.pop();
                 }
                 Some(&next) if next == token => {
-                    return Some(way.into_iter().map(|(at, _)| at).collect());
+                    return Some(path.into_iter().map(|(at, _)| at).collect());
                 }
                 Some(&next) => {
                     if seen.insert(next) {
-                        way.push((next, 0));
+                        path.push((next, 0));
                     }
                 }
             }
@@ -193,7 +196,7 @@ impl<T> Book<T> {
         None
     }
 
-    /// `token` leaves the source: nobody waits for it any more.
+    /// Records that `token` leaves the source, and releases its waiters.
     #[inline]
     fn leaves(&mut self, token: u64) {
         if !self.awaited.is_empty() {
@@ -204,51 +207,56 @@ impl<T> Book<T> {
     #[cold]
     fn release(&mut self, token: u64) {
         for waiter in self.awaited.remove(&token).into_iter().flatten() {
-            let Some(aside) = self.aside.get_mut(&waiter) else {
+            let Some(deferred) = self.deferred.get_mut(&waiter) else {
                 continue;
             };
-            aside.waits_for.retain(|other| *other != token);
-            if aside.waits_for.is_empty()
-                && let Some(Aside { value, .. }) = self.aside.remove(&waiter)
+            deferred.waits_for.retain(|other| *other != token);
+            if deferred.waits_for.is_empty()
+                && let Some(Deferred { value, .. }) = self.deferred.remove(&waiter)
             {
                 self.ready.push_back((waiter, value));
             }
         }
     }
 
-    /// There are no more tokens: is there one that waits?
-    fn at_the_end(&self) -> Result<(), Trouble> {
-        let missing = |aside: &Aside<T>| {
-            let mut waits_for = aside.waits_for.iter().copied();
-            waits_for.find(|other| !self.aside.contains_key(other))
+    /// Returns an error if a token still waits when there are no more tokens.
+    fn at_the_end(&self) -> Result<(), DeferError> {
+        let missing = |deferred: &Deferred<T>| {
+            let mut waits_for = deferred.waits_for.iter().copied();
+            waits_for.find(|other| !self.deferred.contains_key(other))
         };
-        // There are no circles, so one of those that wait does so for one that is not there.
-        let unknown = self.aside.iter().filter_map(|(token, aside)| {
-            missing(aside).map(|waits_for| Trouble::Unknown {
+        // There are no cycles, so at least one of the waiting tokens waits for one that does not
+        // exist.
+        let unknown = self.deferred.iter().filter_map(|(token, deferred)| {
+            missing(deferred).map(|waits_for| DeferError::Unknown {
                 token: *token,
                 waits_for,
             })
         });
-        let first = unknown.min_by_key(|trouble| match trouble {
-            Trouble::Unknown { token, .. } => *token,
-            Trouble::Circle(_) => 0,
+        let first = unknown.min_by_key(|defer_error| match defer_error {
+            DeferError::Unknown { token, .. } => *token,
+            DeferError::Cycle(_) => 0,
         });
         first.map_or(Ok(()), Err)
     }
 
-    /// Drops the tokens that wait and begins anew.
+    /// Drops the tokens that wait, and resets the state.
     pub(super) fn end(&mut self) -> Ended {
-        let book = std::mem::replace(self, Self::new());
-        let aside = book.aside.into_values().map(|aside| aside.value);
-        let left = book.ready.into_iter().map(|(_, value)| value).chain(aside);
+        let state = std::mem::replace(self, Self::new());
+        let deferred = state.deferred.into_values().map(|deferred| deferred.value);
+        let left = state
+            .ready
+            .into_iter()
+            .map(|(_, value)| value)
+            .chain(deferred);
         let mut ended = Ended {
-            tokens: book.tokens,
-            aside: 0,
-            all: book.ended,
+            tokens: state.tokens,
+            deferred: 0,
+            all: state.ended,
             panics: Vec::new(),
         };
         for value in left {
-            ended.aside += 1;
+            ended.deferred += 1;
             ended.panics.extend(unwind::contain(|| drop(value)).err());
         }
         ended

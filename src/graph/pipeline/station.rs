@@ -1,4 +1,4 @@
-//! Where a token and its turn meet.
+//! The entrance of a serial stage, where a token and its turn meet.
 
 use crate::base::{
     canary::{Canary, broken},
@@ -7,41 +7,43 @@ use crate::base::{
 
 /// The entrance of a serial stage for the tokens of one line.
 ///
-/// Two things must have happened before a token may enter: the token has arrived, and so has its *turn*: the token
-/// before it has left the stage. (For the source the two are that the line is free again and that the token before has
-/// left.) Whoever comes second goes in with the token; whoever comes first goes on to something else. So nobody
-/// waits, and there is one read-modify-write for the two of them, most of the time.
+/// Two events must have happened before a token may enter: the token has arrived, and so has its
+/// *turn*: the previous token has left the stage. (For the source the two are that the line is free
+/// again and that the previous token has left.) The strand of the second event enters with the
+/// token; the strand of the first one ends or does other work. So no strand blocks, and most of the
+/// time there is one read-modify-write for the two events.
 ///
-/// The two arrivals of the next token of the line come after this one has passed: one follows the end of this
-/// token's way, the other one the turn of the token in between. So the second of the two may make the
-/// entrance as good as new.
+/// The two events of the line's next token come after this token has passed: one follows the end of
+/// this token's way, the other one the turn of the token in between. So the second of the two may
+/// reset the entrance.
 #[repr(align(64))]
 pub(super) struct Station {
-    /// How many of the two are here.
+    /// How many of the two events have happened.
     arrived: AtomicU32,
     pub(super) line: u32,
     pub(super) stage: u32,
-    /// The run that it is a part of.
+    /// The run that the station is a part of.
     run: AtomicPtr<()>,
 }
 
-const NOBODY: u32 = 0;
-const ONE: u32 = 1;
+const NONE_ARRIVED: u32 = 0;
+const ONE_ARRIVED: u32 = 1;
 
 impl Station {
-    /// An entrance; `expected` says that one of the two need not be waited for the first time.
+    /// Creates an entrance. `expected`: one of the two events counts as happened for the first
+    /// token.
     pub(super) fn new(line: u32, stage: u32, expected: bool) -> Self {
         Self {
-            arrived: AtomicU32::new(if expected { ONE } else { NOBODY }),
+            arrived: AtomicU32::new(if expected { ONE_ARRIVED } else { NONE_ARRIVED }),
             line,
             stage,
             run: AtomicPtr::new(std::ptr::null_mut()),
         }
     }
 
-    /// Sets where [`leads_to`](Self::leads_to) leads to.
+    /// Sets the pointer that [`leads_to`](Self::leads_to) returns.
     pub(super) fn lead_to(&self, run: *const ()) {
-        // Relaxed: before the first job is queued, and that publishes it.
+        // Relaxed: it is written before the first job is queued, which publishes it.
         self.run.store(run.cast_mut(), Ordering::Relaxed);
     }
 
@@ -51,33 +53,35 @@ impl Station {
         self.run.load(Ordering::Relaxed).cast_const()
     }
 
-    /// One of the two is here. True when it is the second one, who goes in.
+    /// Records one of the two events. Returns true for the second one: its strand enters.
     #[inline(always)]
     pub(super) fn arrive(&self) -> bool {
-        // Acquire: pairs with the release of the swap below; what the other one did before is visible.
-        if self.arrived.load(Ordering::Acquire) == NOBODY {
+        // Acquire: pairs with the release of the swap below; what the strand of the other event did
+        // before is visible.
+        if self.arrived.load(Ordering::Acquire) == NONE_ARRIVED {
             if broken(Canary::PipelineArrive) {
-                // Relaxed: a deliberate defect; two who come at once both see nobody.
-                self.arrived.store(ONE, Ordering::Relaxed);
+                // Relaxed: a deliberate defect; two concurrent events both see none.
+                self.arrived.store(ONE_ARRIVED, Ordering::Relaxed);
                 return false;
             }
-            // AcqRel: as above, from either side.
-            if self.arrived.swap(ONE, Ordering::AcqRel) == NOBODY {
+            // AcqRel: pairs with the load and the swap of the strand of the other event.
+            if self.arrived.swap(ONE_ARRIVED, Ordering::AcqRel) == NONE_ARRIVED {
                 return false;
             }
         }
-        // Relaxed: the next two come after this token has passed, which whatever hands it on publishes.
-        self.arrived.store(NOBODY, Ordering::Relaxed);
+        // Relaxed: the next two events come after this token has passed, and what hands the token
+        // on publishes the store.
+        self.arrived.store(NONE_ARRIVED, Ordering::Relaxed);
         true
     }
 }
 
-/// The entrance as it is, for the model checker.
+/// The entrance, exposed for the model checker.
 #[cfg(filch_loom)]
 pub(super) mod model {
     use std::fmt;
 
-    /// See the entrance of a serial stage.
+    /// Wraps the entrance of a serial stage.
     pub struct Station(super::Station);
 
     #[expect(missing_docs, reason = "a shim for tests")]
