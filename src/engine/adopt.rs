@@ -1,4 +1,4 @@
-//! Threads that are in the middle of something when they become workers.
+//! Threads that become workers in the middle of another activity.
 
 use super::{
     event::Observer,
@@ -8,11 +8,11 @@ use super::{
 };
 
 impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
-    /// Runs `f` as a task that came from nowhere: how a thread from outside takes part for one call.
+    /// Runs `f` as a task that was not queued: how a thread from outside takes part for one call.
     ///
-    /// `wait` is called while somebody who has found all work finished has not yet told the workers to go home:
-    /// what `f` spawns then would be left to workers that leave. Afterwards
-    /// [`is_stopped`](super::Core::is_stopped) says so.
+    /// `wait` is called while a thread that has found all work finished has not stopped the workers
+    /// yet: tasks that `f` spawns then would be left to workers that exit. Afterwards
+    /// [`is_stopped`](super::Core::is_stopped) returns true.
     pub fn adopt<R>(
         &mut self,
         mut wait: impl FnMut(),
@@ -28,8 +28,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         f(RunningWorker { worker: self })
     }
 
-    /// [`adopt`](Self::adopt) for a worker between two steps, whatever it was about to do: it searches no
-    /// longer.
+    /// [`adopt`](Self::adopt) for a worker between two steps: it stops searching or sleeping.
     pub fn interrupt<R>(
         &mut self,
         wait: impl FnMut(),
@@ -39,8 +38,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         self.adopt(wait, f)
     }
 
-    /// [`adopt`](Self::adopt) for a thread that is a worker for as long as the returned value is not dropped. While it does
-    /// something else, others take what is in its queue.
+    /// [`adopt`](Self::adopt) for a thread that is a worker until the returned value is dropped.
+    /// While the thread does something else, other workers take the tasks in its queue.
     pub fn stay<'w>(&'w mut self) -> RunningWorker<'w, 'c, T, Q, O> {
         debug_assert!(
             self.idle && self.phase == Phase::Active,
@@ -55,7 +54,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     pub(super) fn retire(&mut self) {
         self.count -= 1;
         let verdict = self.rest();
-        // The next task that it runs has to be counted again. Its queue is not told: others shall look there.
+        // The next task that it runs has to be counted again. Its queue is not marked as idle:
+        // thieves must still visit it.
         self.idle = true;
         self.core.conclude(verdict);
     }

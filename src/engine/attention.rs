@@ -1,4 +1,5 @@
-//! Busy workers are asked to serve work that is not in their own queues; `sleep.md` has the protocol.
+//! Requests for busy workers to serve work that is not in their own queues; `sleep.md` has the
+//! protocol.
 
 use super::{core::Core, event::Observer, lanes::Level, queue::Strategy};
 use crate::base::{
@@ -8,21 +9,22 @@ use crate::base::{
 
 impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Asks busy workers to serve work that is not in their own queues, if no other worker will.
-    /// Called after a push that they should not overlook.
+    /// Called after a push that busy workers must not overlook.
     ///
-    /// While a worker sleeps or searches, that one finds the task, or asks in turn
-    /// (`Worker::after_missed`).
+    /// If a worker sleeps or searches, that worker finds the task, or requests attention itself
+    /// (`request_attention_for_missed`).
     #[inline]
     pub(super) fn request_attention(&self) {
-        // Pairs with the fence in `settle_attention` (either this load sees the bit cleared, or that
-        // look sees the push) and with the one in `Worker::after_missed`.
+        // Pairs with the fence in `settle_attention` (either this load sees the bit cleared, or the
+        // check there sees the push) and with the one in `request_attention_for_missed`.
         fence_after_rmw();
         let state = self.sleep.state();
         if !state.all_busy() || broken(Canary::Attention) {
             return;
         }
         if !self.futures.is_empty() {
-            // Seen at every step. A worker that takes the last one lowers it and looks once more.
+            // Workers test this flag at every step. A worker that takes the last future clears the
+            // flag and checks the queue again.
             self.flags().raise_spawned();
         }
         if !state.attention() {
@@ -30,18 +32,18 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         }
     }
 
-    /// A worker has stopped searching, and may be busy for long now: asks for what came during its
-    /// search, after its look there.
+    /// Called by a worker that has stopped searching and may be busy for long: requests attention
+    /// for tasks that arrived during its search, after it had checked their queue.
     pub(super) fn request_attention_for_missed(&self) {
-        // Pairs with the fence in `request_attention`: either the push sees that the search has ended, or this look
-        // sees the push.
+        // Pairs with the fence in `request_attention`: either the push sees that the search has
+        // ended, or this check sees the push.
         fence_after_rmw();
         if self.needs_attention() {
             self.request_attention();
         }
     }
 
-    /// Sets the attention bit, and makes the owners of deques notice it at their next pop.
+    /// Sets the attention bit, and makes the owners of deques observe it at their next pop.
     #[cold]
     fn raise_attention(&self) {
         if self.sleep.raise_attention() {
@@ -49,21 +51,21 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         }
     }
 
-    /// Tells the time, in nanoseconds since some fixed moment: Low tasks have turns only when they have
-    /// waited for long.
+    /// Sets the time, in nanoseconds since some fixed moment. Low tasks have turns only after they
+    /// have waited for long.
     pub fn observe_time(&self, now: u64) {
         let waiting = self.flags().read().has(Level::Low);
         self.low_age.observe(waiting, now);
     }
 
-    /// Whether busy workers are asked to serve work that is not in their own queues.
+    /// Whether busy workers must serve work that is not in their own queues.
     #[inline(always)]
     #[must_use]
     pub fn wants_attention(&self) -> bool {
         self.sleep.state().attention()
     }
 
-    /// Clears the attention bit if nothing is left that needs it.
+    /// Clears the attention bit if no work is left that needs it.
     #[cold]
     pub fn settle_attention(&self) {
         if self.needs_attention() {

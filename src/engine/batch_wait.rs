@@ -1,71 +1,73 @@
-//! When a worker lets tasks from outside gather before it takes them.
+//! When a worker waits for tasks from outside to accumulate before it takes them.
 //!
-//! A thread that submits tasks one after the other and a worker that takes each of them at once fight over the
-//! injector: its line goes back and forth for every task, and both are slower for it. A worker that takes them by
-//! the dozen pays once for all. So a worker that keeps finding only a few waits for a moment to see whether more
-//! are coming. If they are, it waits again the next time. If not, it was in vain, a microsecond or two late, and is
-//! not tried again for a while: a thread that submits one task, waits for it and submits the next must not
-//! be kept waiting (`docs/decisions/0009-submitted-tasks.md`).
+//! If a thread submits tasks one after the other, and a worker takes each of them at once, both
+//! contend for the injector: its cache line moves back and forth for every task, and both are
+//! slower. A worker that takes dozens at a time pays once for all. So a worker that repeatedly
+//! finds only a few tasks waits briefly for more. If more arrive, it waits again the next time. If
+//! not, the wait has cost a microsecond or two, and is not tried again for a while: a thread that
+//! submits one task, waits for it and submits the next must not be delayed
+//! (`docs/decisions/0009-submitted-tasks.md`).
 
 use crate::base::sync::hint;
 
-/// Fewer than this are few: as many as a worker takes at once.
-const FEW: usize = 64;
+/// From this number of queued tasks on a worker does not wait: as many as it takes at once.
+const ENOUGH_QUEUED: usize = 64;
 
-/// How long to wait, in spin-loop hints, at first and at most: one to two microseconds, and four times that.
-/// The waits grow while tasks keep coming and are still few at the end of a wait: each take costs the
-/// submitter a few cache misses, so the fewer takes the better.
-const PAUSES: (u32, u32) = (100, 400);
+/// The shortest and the longest wait, in spin-loop hints: one to two microseconds, and four times
+/// that. The waits grow while tasks keep arriving and are still few at the end of a wait: each take
+/// costs the submitter a few cache misses, so fewer takes are better.
+const WAIT_SPINS: (u32, u32) = (100, 400);
 
-/// A wait was worth it when so many came meanwhile.
-const WORTH: usize = 8;
+/// The number of tasks that must arrive during a wait for it to be worth while.
+const MIN_ARRIVALS: usize = 8;
 
-/// How often a few are taken as they are after a wait in vain: the first one, and at most. Each one in vain
+/// The number of takes without a wait after a failed wait: at first, and at most. Each failed wait
 /// doubles it.
-const CHANCES: (u32, u32) = (4, 64);
+const SKIPPED_WAITS: (u32, u32) = (4, 64);
 
-/// What one worker knows about tasks from outside.
+/// What one worker has learned about the arrival of tasks from outside.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BatchWait {
-    /// Takes of a few until the next wait.
-    chances: u32,
-    /// How many there will be after the next one in vain.
+    /// The number of takes of few tasks until the next wait.
+    skips: u32,
+    /// The value of `skips` after the next failed wait.
     next: u32,
     /// The length of the next wait, in spin-loop hints.
-    pauses: u32,
+    spins: u32,
 }
 
 impl BatchWait {
     pub(super) fn new() -> Self {
         Self {
-            chances: CHANCES.0,
-            next: CHANCES.0,
-            pauses: PAUSES.0,
+            skips: SKIPPED_WAITS.0,
+            next: SKIPPED_WAITS.0,
+            spins: WAIT_SPINS.0,
         }
     }
 
-    /// How many tasks to count on; `length` tells how many are queued at the moment.
+    /// Returns the number of tasks to expect, after a wait if that is due; `length` returns how
+    /// many are queued at the moment.
     pub(super) fn wait(&mut self, length: impl Fn() -> usize) -> usize {
         let first = length();
-        if first >= FEW {
+        if first >= ENOUGH_QUEUED {
             return first;
         }
-        if self.chances > 0 {
-            self.chances -= 1;
+        if self.skips > 0 {
+            self.skips -= 1;
             return first;
         }
-        for _ in 0..self.pauses {
+        for _ in 0..self.spins {
             hint::spin_loop();
         }
         let then = length();
-        if then < first + WORTH {
-            self.chances = self.next;
-            self.next = (2 * self.next).min(CHANCES.1);
-            self.pauses = PAUSES.0;
+        if then < first + MIN_ARRIVALS {
+            self.skips = self.next;
+            self.next = (2 * self.next).min(SKIPPED_WAITS.1);
+            self.spins = WAIT_SPINS.0;
         } else {
-            self.next = CHANCES.0;
-            if then < FEW {
-                self.pauses = (2 * self.pauses).min(PAUSES.1);
+            self.next = SKIPPED_WAITS.0;
+            if then < ENOUGH_QUEUED {
+                self.spins = (2 * self.spins).min(WAIT_SPINS.1);
             }
         }
         then
@@ -74,17 +76,18 @@ impl BatchWait {
 
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
-    use super::{BatchWait, CHANCES, FEW, WORTH};
+    use super::{BatchWait, ENOUGH_QUEUED, MIN_ARRIVALS, SKIPPED_WAITS};
     use std::cell::Cell;
 
-    /// Takes with `first` tasks queued and `more` after a wait; says how often a wait took place.
+    /// Makes `takes` takes with `first` tasks queued and `more` after a wait. Returns the number of
+    /// waits.
     fn waits(batch_wait: &mut BatchWait, takes: u32, first: usize, more: usize) -> u32 {
         let mut waits = 0;
         for _ in 0..takes {
-            let looks = Cell::new(0);
+            let calls = Cell::new(0);
             let seen = batch_wait.wait(|| {
-                looks.set(looks.get() + 1);
-                if looks.get() == 1 {
+                calls.set(calls.get() + 1);
+                if calls.get() == 1 {
                     first
                 } else {
                     first + more
@@ -92,39 +95,39 @@ mod tests {
             });
             assert_eq!(
                 seen,
-                if looks.get() == 1 {
+                if calls.get() == 1 {
                     first
                 } else {
                     first + more
                 }
             );
-            waits += looks.get() - 1;
+            waits += calls.get() - 1;
         }
         waits
     }
 
     #[test]
-    fn one_at_a_time_is_rarely_kept_waiting() {
+    fn single_tasks_are_rarely_delayed() {
         let mut batch_wait = BatchWait::new();
-        assert_eq!(waits(&mut batch_wait, CHANCES.0, 1, 0), 0);
-        // 4, 8, 16, 32 and from then on 64 in between.
+        assert_eq!(waits(&mut batch_wait, SKIPPED_WAITS.0, 1, 0), 0);
+        // 4, 8, 16, 32 and from then on 64 takes in between.
         assert_eq!(waits(&mut batch_wait, 5 + 4 + 8 + 16 + 32, 1, 0), 5);
-        assert_eq!(waits(&mut batch_wait, 10 * (CHANCES.1 + 1), 1, 0), 10);
+        assert_eq!(waits(&mut batch_wait, 10 * (SKIPPED_WAITS.1 + 1), 1, 0), 10);
     }
 
     #[test]
-    fn a_stream_gathers_every_time() {
+    fn a_stream_is_batched_every_time() {
         let mut batch_wait = BatchWait::new();
-        assert_eq!(waits(&mut batch_wait, CHANCES.0, 1, WORTH), 0);
-        assert_eq!(waits(&mut batch_wait, 100, 1, WORTH), 100);
-        // It dries up: once in vain.
-        assert_eq!(waits(&mut batch_wait, 1 + CHANCES.0, 1, 0), 1);
-        assert_eq!(waits(&mut batch_wait, 10, 1, WORTH), 10);
+        assert_eq!(waits(&mut batch_wait, SKIPPED_WAITS.0, 1, MIN_ARRIVALS), 0);
+        assert_eq!(waits(&mut batch_wait, 100, 1, MIN_ARRIVALS), 100);
+        // The stream ends: one wait fails.
+        assert_eq!(waits(&mut batch_wait, 1 + SKIPPED_WAITS.0, 1, 0), 1);
+        assert_eq!(waits(&mut batch_wait, 10, 1, MIN_ARRIVALS), 10);
     }
 
     #[test]
     fn plenty_is_taken_at_once() {
         let mut batch_wait = BatchWait::new();
-        assert_eq!(waits(&mut batch_wait, 100, FEW, 100), 0);
+        assert_eq!(waits(&mut batch_wait, 100, ENOUGH_QUEUED, 100), 0);
     }
 }

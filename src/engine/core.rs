@@ -1,4 +1,4 @@
-//! What the workers of one engine share.
+//! The state that the workers of one engine share.
 
 use super::{
     event::{Event, OUTSIDE, Observer},
@@ -21,34 +21,35 @@ use crate::base::{
 };
 use std::{fmt, sync::OnceLock};
 
-/// What the workers of one engine share: queues, the gate word, the sleep word.
+/// The state that the workers of one engine share: queues, the gate word, the sleep word.
 ///
-/// The [module documentation](super) shows one at work.
+/// The [module documentation](super) shows one in use.
 pub struct Core<T: Send, Q: Strategy, O: Observer> {
     pub(super) store: Q::Store<T>,
     pub(super) injector: Injector<T>,
     /// Futures that were spawned from outside.
     pub(super) futures: Injector<T>,
-    /// Tasks that are not normal.
+    /// Tasks of the other levels than the normal one.
     pub(super) lanes: Lanes<T>,
     pub(super) low_age: LowAge,
-    /// Tasks for one worker.
+    /// The pinned and affine tasks of each worker.
     pub(super) mailboxes: Box<[Padded<Mailbox<T>>]>,
     pub(super) gate: Gate,
     pub(super) sleep: Sleep,
     pub(super) observer: O,
     pub(super) settings: Settings,
-    /// How many workers take part at present.
+    /// The number of workers that take part at present.
     pub(super) present: AtomicUsize,
-    /// Whom each worker visits in which order, made when it first goes out: workers come and go.
+    /// The order in which each worker visits the others, created at its first visit, since workers
+    /// enter and leave often.
     victims: Box<[OnceLock<Victims>]>,
 }
 
 impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
-    /// An engine that nobody drives yet.
+    /// Creates an engine without workers.
     ///
     /// # Errors
-    /// When a setting makes no sense; the error says which.
+    /// When a setting makes no sense; the error names it.
     pub fn new(settings: Settings, spec: &Q::Spec, observer: O) -> Result<Self, BuildError> {
         settings.check()?;
         let one_sided = barrier::prepare() == barrier::Kind::Process;
@@ -77,10 +78,10 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
             .clone()
     }
 
-    /// Worker `worker` begins to take part. It leaves when the value is dropped.
+    /// Makes worker `worker` take part. It leaves when the returned value is dropped.
     ///
     /// # Panics
-    /// When there can be no such worker, or it takes part already.
+    /// When `worker` is not the number of a worker, or that one takes part already.
     pub fn enter(&self, worker: usize) -> Worker<'_, T, Q, O> {
         Worker::enter(self, worker)
     }
@@ -95,26 +96,26 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         Ok(())
     }
 
-    /// Adds a future from outside: ahead of the tasks in the injector, first in, first out, and taken
-    /// in batches.
+    /// Adds a future from outside. It comes before the tasks in the injector, first in, first out,
+    /// and is taken in batches.
     ///
     /// # Errors
     /// The task, when the gate is closed or the queue full.
     pub fn inject_future(&self, task: T) -> Result<(), Refused<T>> {
-        // Counted by the queue until `shut`, as in `enqueue`.
+        // The queue counts it until `shut`, as in `enqueue`.
         self.futures.admit(task)?;
         self.notify_shared(OUTSIDE);
         Ok(())
     }
 
-    /// [`inject`](Self::inject), and if somebody has to be woken for it, then rather `worker` than the one that fell
-    /// asleep last: those who call again and again find the caches and the memory that they used before.
+    /// [`inject`](Self::inject) that prefers to wake `worker` over the one that fell asleep last,
+    /// if a worker has to be woken. Repeated calls then find warm caches and local memory.
     ///
     /// # Errors
     /// As [`inject`](Self::inject).
     ///
     /// # Panics
-    /// When there can be no such worker.
+    /// When `worker` is not the number of a worker.
     pub fn inject_near(&self, worker: usize, task: T) -> Result<(), Refused<T>> {
         assert!(worker < self.workers(), "no worker {worker} in this engine");
         self.enqueue(task)?;
@@ -123,7 +124,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     }
 
     fn enqueue(&self, task: T) -> Result<(), Refused<T>> {
-        // Counted by the injector until `shut`.
+        // The injector counts it until `shut`.
         self.injector.admit(task)
     }
 
@@ -137,14 +138,14 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         Ok(())
     }
 
-    /// Adds a task from outside that only `worker` may run, or, if it leaves before, anybody. It comes
-    /// to it between two tasks.
+    /// Adds a task from outside that only `worker` may run or, if that one leaves before, any
+    /// worker. The worker runs it between two tasks.
     ///
     /// # Errors
     /// The task, when the gate is closed.
     ///
     /// # Panics
-    /// When there can be no such worker.
+    /// When `worker` is not the number of a worker.
     pub fn send(&self, worker: usize, task: T) -> Result<(), Refused<T>> {
         assert!(worker < self.workers(), "no worker {worker} in this engine");
         if !self.gate.enter(1) {
@@ -192,14 +193,14 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         }
     }
 
-    /// Adds a task from outside that `worker` should run if it is free soon, and else anybody. If the worker has
-    /// left, that is anybody at once.
+    /// Adds a task from outside that `worker` should run if it is free soon, and otherwise any
+    /// worker. If `worker` has left, any worker may run the task at once.
     ///
     /// # Errors
     /// The task, when the gate is closed.
     ///
     /// # Panics
-    /// When there can be no such worker.
+    /// When `worker` is not the number of a worker.
     pub fn inject_for(&self, worker: usize, task: T) -> Result<(), Refused<T>> {
         assert!(worker < self.workers(), "no worker {worker} in this engine");
         if !self.gate.enter(1) {
@@ -210,22 +211,23 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         Ok(())
     }
 
-    /// Puts a task where `worker` looks first.
+    /// Adds an affine task for `worker`, or adds it to the injector if the worker has left.
     pub(super) fn put_for(&self, worker: usize, task: T) {
-        // After the end it may be about to leave, and whoever spawns now must find the task again.
+        // After the end the worker may be about to leave, and the thread that spawns now must be
+        // able to find the task again.
         let gone = self.sleep.state().stopped();
         let put = if gone {
             Err(task)
         } else {
-            self.mailboxes[worker].put(self.flags(), task)
+            self.mailboxes[worker].push_affine(self.flags(), task)
         };
         if let Err(task) = put {
             self.injector.push_always([task]);
         }
     }
 
-    /// There is a task for `worker`: wakes it if it sleeps, and else somebody who will take the task if it does
-    /// not become free.
+    /// Called when there is an affine task for `worker`: wakes it if it sleeps, and otherwise a
+    /// sleeper that takes the task if `worker` does not become free.
     pub(super) fn notify_mailbox(&self, by: usize, worker: usize) {
         if !self.call(by, worker) {
             self.notify_shared(by);
@@ -243,17 +245,18 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     }
 
     pub(super) fn deliver(&self, worker: usize, task: T) {
-        if let Err(task) = self.mailboxes[worker].push_mail(task) {
-            // It has left: then it is anybody's.
+        if let Err(task) = self.mailboxes[worker].push_pinned(task) {
+            // The worker has left, so any worker may run the task.
             self.injector.push_always([task]);
             self.notify_shared(OUTSIDE);
             return;
         }
-        // Whether the worker sleeps or is about to: it looks at its mail after it has been unparked.
+        // Correct whether the worker sleeps or is about to: it checks its pinned tasks after it has
+        // been unparked.
         self.settings.unpark.unpark(worker);
     }
 
-    /// Lets no more tasks in. When everything that is in flight has run, every worker gets
+    /// Admits no more tasks. When all tasks in flight have run, every worker gets
     /// [`Step::Exit`](super::Step::Exit).
     pub fn close(&self) {
         self.conclude(self.shut());
@@ -266,12 +269,12 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
             return Verdict::Running;
         }
         let defect = broken(Canary::CloseAtRest);
-        // False when another thread has closed the gate meanwhile, and the end has been told.
+        // False when another thread has closed the gate meanwhile, and the end has been reported.
         let unfinished = defect || self.gate.busy();
         let entered = self.injector.close() + self.futures.close();
         let closed = self.gate.close();
         if defect {
-            // Too late: `close` has not known of them.
+            // Too late: `close` did not include them.
             let _ = self.gate.withdraw(entered.wrapping_neg());
             return closed;
         }
@@ -281,43 +284,43 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         }
     }
 
-    /// Lets no more tasks in, and sends every worker home after the task that it is running. What is
-    /// queued stays; [`abandoned`](Self::abandoned) gives it back.
+    /// Admits no more tasks, and makes every worker exit after the task that it is running. Queued
+    /// tasks stay; [`abandoned`](Self::abandoned) returns them.
     pub fn stop(&self) {
-        // The verdict is not needed: all workers are sent home anyway.
+        // The verdict is not needed: all workers are stopped anyway.
         let _ = self.shut();
-        self.send_home();
+        self.stop_workers();
     }
 
-    /// Whether tasks from outside are let in.
+    /// Whether tasks from outside are admitted.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.gate.state().is_open()
     }
 
-    /// Whether the workers are being sent home.
+    /// Whether the workers must exit.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.sleep.state().stopped()
     }
 
-    /// The gate's present state.
+    /// Returns the current state of the gate.
     #[must_use]
     pub fn gate(&self) -> GateState {
         let entered = self.injector.entered() + self.futures.entered();
         self.gate.state().with_entered(entered)
     }
 
-    /// Takes every task that is queued, once everybody has left.
+    /// Takes all queued tasks, once all workers have left.
     ///
-    /// `wait` is called while a thread from outside has been let in and has not queued its task yet, or is
-    /// about to close the gate; it should give that thread time.
+    /// `wait` is called while a thread from outside has been admitted and has not queued its task
+    /// yet, or is about to close the gate; it should give that thread time.
     ///
     /// # Panics
     /// When a worker is still taking part.
     #[must_use]
     pub fn abandoned(&self, mut wait: impl FnMut()) -> Vec<T> {
-        // Acquire: pairs with the release in `Worker::drop`.
+        // Acquire: pairs with the release in `Worker::leave`.
         assert_eq!(
             self.present.load(Ordering::Acquire),
             0,
@@ -332,7 +335,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
                 tasks.append(&mut mailbox.drain(self.flags()));
             }
             Q::reset(&self.store, |task| tasks.push(task));
-            // Exact when nobody is busy; another thread may be in the middle of a close.
+            // Exact when no worker is busy; another thread may be in the middle of a close.
             let gate = self.gate();
             if gate.busy() == 0 && tasks.len() as i64 >= gate.in_flight() {
                 let _ = self.gate.withdraw(tasks.len());
@@ -342,19 +345,23 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         }
     }
 
-    /// How many tasks there seem to be in the queues that are not a worker's own: the injector, the lanes, the boxes.
+    /// Returns the number of tasks, at some recent moment, in the queues that are not a worker's
+    /// own: the injector, the lanes, the affine tasks.
     #[must_use]
     pub fn shared_len(&self) -> usize {
-        let boxed = if self.flags().read().boxes() {
-            self.mailboxes.iter().map(|mailbox| mailbox.boxed()).sum()
+        let affine = if self.flags().read().has_affine() {
+            self.mailboxes
+                .iter()
+                .map(|mailbox| mailbox.affine_len())
+                .sum()
         } else {
             0
         };
-        self.injector.len() + self.futures.len() + self.lanes.len() + boxed
+        self.injector.len() + self.futures.len() + self.lanes.len() + affine
     }
 
-    /// Takes the tasks that are `useless` out of these queues, and puts them into `into`: they count as done.
-    /// `useless` is called under a lock for every task there is, so it should be short, and must not panic.
+    /// Moves the tasks in these queues that are `useless` to `into`: they count as finished.
+    /// `useless` is called under a lock for every task, so it should be short, and must not panic.
     ///
     /// ```
     /// use filch::engine::{Core, Level, PerWorker, Settings, Silent};
@@ -375,7 +382,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         self.injector.remove_useless(&useless, into);
         self.futures.remove_useless(&useless, into);
         self.lanes.remove_useless(self.flags(), &useless, into);
-        if self.flags().read().boxes() {
+        if self.flags().read().has_affine() {
             for mailbox in &self.mailboxes {
                 mailbox.remove_useless(self.flags(), &useless, into);
             }
@@ -386,18 +393,18 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         }
     }
 
-    /// The most workers at a time.
+    /// Returns the most workers at a time.
     #[must_use]
     pub fn workers(&self) -> usize {
         self.settings.workers
     }
 
-    /// Who listens.
+    /// Returns the observer.
     pub fn observer(&self) -> &O {
         &self.observer
     }
 
-    /// Which lanes and boxes hold something.
+    /// Returns the flags of the lanes and mailboxes.
     #[inline(always)]
     pub(super) fn flags(&self) -> &Flags {
         self.sleep.flags()
@@ -407,58 +414,63 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     #[must_use]
     pub fn has_work(&self) -> bool {
         let raised = self.flags().read();
-        raised.lanes() || raised.boxes() || self.has_normal_work()
+        raised.lanes() || raised.has_affine() || self.has_normal_work()
     }
 
     pub(super) fn has_normal_work(&self) -> bool {
-        // In this order: tasks move from the injector to the workers' queues, never back unseen.
+        // In this order: tasks move from the injector to the workers' queues, and not back without
+        // a notification.
         !self.injector.is_empty() || !self.futures.is_empty() || Q::has_work(&self.store)
     }
 
-    /// Whether something urgent waits: what a long task may ask now and then, at the cost of a load.
+    /// Whether an urgent task is queued. Costs one load, so that a long task may call it
+    /// periodically.
     #[inline(always)]
     #[must_use]
     pub fn has_urgent(&self) -> bool {
         self.flags().read().urgent()
     }
 
-    /// Whether everybody is at work: nobody sleeps who could be woken for another task.
+    /// Whether all workers are awake, so that none can be woken for another task.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         !self.sleep.state().has_sleepers()
     }
 
-    /// How many normal tasks from outside there seem to be.
+    /// Returns the number of normal tasks from outside at some recent moment.
     #[must_use]
     pub fn injected(&self) -> usize {
         self.injector.len()
     }
 
-    /// The sleep word's present state.
+    /// Returns the current state of the sleep word.
     #[must_use]
     pub fn sleep(&self) -> super::sleep::SleepState {
         self.sleep.state()
     }
 
-    /// At most half of the workers search at a time, rounded up, but always two: one that waits for a part of
-    /// its task searches too, and must not send the only other one to sleep right before it has the next part
-    /// for it (`filch-bench traps`, case `regions` with two workers: 1.3 times faster than with one; 1.8 now).
+    /// Returns the most workers that may search at a time: half of them, rounded up, but always
+    /// two. A worker that waits for a part of its task searches too, and must not send the only
+    /// other one to sleep right before it has the next part for it (`filch-bench traps`, case
+    /// `regions` with two workers: 1.3 times faster than with one; 1.8 now).
     pub(super) fn search_limit(&self) -> usize {
         // Relaxed: a heuristic.
         self.present.load(Ordering::Relaxed).div_ceil(2).max(2)
     }
 
-    /// How many of `tasks` from outside one worker may take: the others who take part will want some too.
+    /// Returns how many of `tasks` from outside one worker may take, so that the other workers get
+    /// some too.
     pub(super) fn fair_share(&self, tasks: usize) -> usize {
         // Relaxed: a heuristic.
         tasks / self.present.load(Ordering::Relaxed).max(1) + 1
     }
 
-    /// A task was pushed where all workers find it: wakes a sleeper if no worker searches, and asks for
-    /// attention if all workers are busy. The push must have ended with a read-modify-write.
+    /// Called when a task was pushed to a queue that all workers check: wakes a sleeper if no
+    /// worker searches, and requests attention if all workers are busy. The push must have ended
+    /// with a read-modify-write.
     pub(super) fn notify_shared(&self, by: usize) {
-        // Pairs with the fence in `Worker::await_pushes`: either this load sees that the last search has
-        // ended, or the look after that search sees the push.
+        // Pairs with the fence in `Worker::await_pushes`: either this load sees that the last
+        // search has ended, or the check after that search sees the push.
         fence_after_rmw();
         if self.sleep.state().wants_wake() && !broken(Canary::PushWake) {
             let _ = self.wake_one(by);
@@ -477,27 +489,27 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         }
     }
 
-    /// Tasks were moved into the queue of worker `by`, which may be at rest: wakes a sleeper if no worker
-    /// searches.
+    /// Called when tasks were moved into the queue of worker `by`, which may be at rest: wakes a
+    /// sleeper if no worker searches.
     pub(super) fn notify_moved(&self, by: usize) {
         // Pairs with the fence in `Worker::await_pushes`, as in `notify_shared`.
         fence_seq_cst();
         let _ = self.wake_one(by);
     }
 
-    /// Whether a push by a running task into its worker's own queue may have to wake a sleeper, or the worker
-    /// is asked for attention.
+    /// Whether a push by a running task into its worker's own queue may have to wake a sleeper, or
+    /// attention is requested.
     #[inline(always)]
     pub(super) fn must_notify(&self) -> bool {
         // Between the push and the load of the sleep word: the light side of the barrier in
-        // `Worker::await_pushes`. Without such barriers the word always asks for care.
+        // `Worker::await_pushes`. Without such barriers the word is always marked as needing care.
         barrier::pass();
         self.sleep.state().needs_care() && !broken(Canary::PushWake)
     }
 
     /// Wakes a sleeper if there is one and no worker searches. Returns whether it did.
     pub(super) fn wake_one(&self, by: usize) -> bool {
-        // Before the number of the core, which is a call.
+        // Checked before the core number is read, which is a call.
         if !self.sleep.state().wants_wake() {
             return false;
         }
@@ -514,11 +526,11 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     pub(super) fn conclude(&self, verdict: Verdict) {
         if verdict == Verdict::Finished {
-            self.send_home();
+            self.stop_workers();
         }
     }
 
-    fn send_home(&self) {
+    fn stop_workers(&self) {
         self.sleep.stop();
         while let Some(worker) = self.sleep.wake_any() {
             self.unpark(OUTSIDE, worker);

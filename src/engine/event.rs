@@ -1,8 +1,8 @@
-//! What the engine tells: events, and who listens to them.
+//! Events that the engine reports, and their observers.
 
 use super::lanes::Level;
 
-/// Where a worker got a task.
+/// Where a task was taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// Its own queue.
@@ -11,14 +11,14 @@ pub enum Source {
     Injector,
     /// Another worker's queue.
     Steal {
-        /// Whose.
+        /// The worker that it was stolen from.
         victim: usize,
     },
     /// The lane of a level; never [`Level::Normal`], which has none.
     Lane(Level),
-    /// The box of a worker: its own, or that of another one that was not free.
+    /// The affine tasks of a worker: its own, or those of another one that was not free.
     Affine {
-        /// Whom the task was meant for.
+        /// The worker that should have run the task.
         worker: usize,
     },
 }
@@ -30,9 +30,9 @@ pub const OUTSIDE: usize = usize::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// It began to take part.
+    /// It entered.
     Entered,
-    /// It left, and handed on as many tasks.
+    /// It left.
     Left {
         /// Tasks from its queue that went to the injector.
         handed_on: usize,
@@ -42,12 +42,13 @@ pub enum Event {
         /// Where the task came from.
         source: Source,
     },
-    /// Tasks of others are in its own queue now: they came along with the one that it starts, or were stolen and come after it.
+    /// Tasks of other workers are in its own queue now: they were taken together with the one that
+    /// it starts, or were stolen and come after it.
     Moved {
-        /// How many.
+        /// The number of tasks.
         tasks: usize,
     },
-    /// The task is done, or has panicked.
+    /// The task has finished or panicked.
     Finished,
     /// It spawned a task into its own queue.
     SpawnedLocal,
@@ -55,27 +56,27 @@ pub enum Event {
     SpawnedGlobal,
     /// It spawned a task into the lane of a level.
     SpawnedLane {
-        /// Which.
+        /// The level of the task.
         level: Level,
     },
-    /// It spawned a task that a certain worker should run.
+    /// It spawned an affine task for a worker.
     SpawnedFor {
-        /// Which.
+        /// The worker that should run the task.
         worker: usize,
     },
-    /// Its queue was full; half of it went to the injector.
+    /// Its queue was full, and half of it went to the injector.
     Spilled {
-        /// How many tasks.
+        /// The number of tasks.
         tasks: usize,
     },
-    /// It looked for tasks in the queues of others.
+    /// It searched for tasks in the queues of others.
     Searched {
         /// How many queues it tried to take from.
         attempts: usize,
         /// How many races for a task it lost there; each was tried again.
         retries: usize,
     },
-    /// It has run out of tasks.
+    /// It has no task any more.
     Idle,
     /// It has tasks again.
     Busy,
@@ -85,21 +86,21 @@ pub enum Event {
     Unparked,
     /// It woke another worker.
     Woke {
-        /// Whom.
+        /// The worker that was woken.
         target: usize,
     },
-    /// It woke a certain worker, for a task in the box of that one.
+    /// It woke a particular worker, for an affine task or because a push preferred it.
     Called {
-        /// Whom.
+        /// The worker that was woken.
         target: usize,
     },
 }
 
-/// Listens to the engine. Everything that is drawn, counted or logged comes through here.
+/// Receives the events of the engine. All output, metrics and traces are built on it.
 ///
 /// The default method does nothing, and [`Silent`] uses it: the calls disappear when compiled. An
-/// observer is called by the worker itself, in the middle of its work, so it should keep a place of
-/// its own for each worker and share nothing.
+/// observer is called by the worker itself, in the middle of its work, so it should have separate
+/// storage for each worker and share nothing.
 ///
 /// ```
 /// use filch::engine::{Event, Observer};
@@ -117,7 +118,7 @@ pub enum Event {
 /// }
 /// ```
 pub trait Observer: Sync {
-    /// `event` happened to `worker`.
+    /// Called when `event` happened to `worker`.
     #[inline(always)]
     fn event(&self, worker: usize, event: Event) {
         let _ = (worker, event);

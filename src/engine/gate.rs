@@ -13,46 +13,46 @@ const BUSY: u64 = 1 << BUSY_SHIFT;
 const BUSY_MASK: u64 = (1 << (COUNT_SHIFT - BUSY_SHIFT)) - 1;
 const COUNT_SHIFT: u32 = 20;
 
-/// What a closing, a rest or a completion found.
-#[must_use = "whoever finishes the work must tell the workers"]
+/// Whether the work is finished after a close, a rest or a withdrawal.
+#[must_use = "the thread that finishes the work must wake the workers so that they exit"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// There is, or may yet come, more work.
+    /// There is more work, or more may arrive.
     Running,
-    /// The gate is closed, everybody rests and nothing is in flight. Said once, but for those who
-    /// take part for a call after the end.
+    /// The gate is closed, all workers rest and no task is in flight. Returned once, except to
+    /// threads that take part for a call after the end.
     Finished,
 }
 
-/// One reading of a [`Gate`].
+/// A snapshot of a [`Gate`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct GateState(u64);
 
 impl GateState {
-    /// Whether tasks from outside are let in.
+    /// Whether tasks from outside are admitted.
     #[must_use]
     pub const fn is_open(self) -> bool {
         self.0 & OPEN != 0
     }
 
-    /// How many workers hold private counts.
+    /// Returns the number of workers that hold private counts.
     #[must_use]
     pub const fn busy(self) -> usize {
         ((self.0 >> BUSY_SHIFT) & BUSY_MASK) as usize
     }
 
-    /// Tasks in flight, as far as they have been flushed: exact when nobody is busy.
+    /// Returns the number of tasks in flight that have been flushed: exact when no worker is busy.
     #[must_use]
     pub const fn in_flight(self) -> i64 {
         self.0 as i64 >> COUNT_SHIFT
     }
 
-    /// The same state with `entered` more tasks in flight, which the injector has counted.
+    /// Returns the state with `entered` more tasks in flight, which the injector has counted.
     pub(super) fn with_entered(self, entered: usize) -> Self {
         Self(self.0.wrapping_add((entered as u64) << COUNT_SHIFT))
     }
 
-    /// Closed, everybody at rest, nothing in flight.
+    /// Whether the gate is closed, all workers rest and no task is in flight.
     #[must_use]
     pub const fn is_finished(self) -> bool {
         self.0 == 0
@@ -69,7 +69,7 @@ impl fmt::Debug for GateState {
     }
 }
 
-/// The gate: whether tasks are let in, and how many are inside, in one word.
+/// The gate: whether tasks are admitted, and how many are in flight, in one word.
 ///
 /// ```
 /// use filch::engine::{Gate, Verdict};
@@ -86,7 +86,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// An open gate with nothing in flight.
+    /// Creates an open gate with no task in flight.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -94,7 +94,7 @@ impl Gate {
         }
     }
 
-    /// Lets `tasks` tasks in from outside, if the gate is open.
+    /// Admits `tasks` tasks from outside, if the gate is open.
     ///
     /// # Panics
     /// When `tasks` is 2^42 or more.
@@ -106,16 +106,16 @@ impl Gate {
         );
         let more = (tasks as u64) << COUNT_SHIFT;
         if broken(Canary::GateSplit) {
-            // The defect that this word exists to rule out: look, then act.
+            // The defect that this word prevents: the check and the count are two steps.
             let open = self.state().is_open();
             if open {
-                // Relaxed, as below.
+                // Relaxed: the word carries no data, as below.
                 let _ = self.word.fetch_add(more, Ordering::Relaxed);
             }
             return open;
         }
-        // Relaxed, here and on failure: the word carries no data, tasks travel through their queue,
-        // and one word needs no more than its own modification order for "not after close".
+        // Relaxed, here and on failure: the word carries no data, and tasks are published by their
+        // queue. For "not after close" the modification order of this one word is enough.
         self.word
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
                 (word & OPEN != 0).then_some(word.wrapping_add(more))
@@ -123,34 +123,36 @@ impl Gate {
             .is_ok()
     }
 
-    /// Takes back the entry of `tasks` tasks that could not be queued after all.
+    /// Takes back the admission of `tasks` tasks that could not be queued.
     pub fn withdraw(&self, tasks: usize) -> Verdict {
         self.add((tasks as u64).wrapping_neg() << COUNT_SHIFT)
     }
 
-    /// A worker starts to count privately. False when the work was finished before: then whoever finished it is
-    /// about to send everybody home.
+    /// Starts the private count of a worker. Returns false if the work was finished before: then
+    /// the thread that finished it is about to make all workers exit.
     pub fn busy(&self) -> bool {
         // Relaxed: it only has to come before this worker's own `rest` in the order of the word.
         let before = self.word.fetch_add(BUSY, Ordering::Relaxed);
         if !broken(Canary::BusyFence) {
-            // Pairs with the fence in `Worker::await_pushes`: either that load counts this worker, or what this
-            // worker reads of the sleep word from now on is what was written before that fence.
+            // Pairs with the fence in `Worker::await_pushes`: either the load there counts this
+            // worker, or this worker's later loads of the sleep word see what was written before
+            // that fence.
             fence_after_rmw();
         }
         debug_assert!(GateState(before).busy() < BUSY_MASK as usize);
         before != 0
     }
 
-    /// A worker flushes its private count (tasks spawned minus tasks finished) and stops counting.
+    /// Adds a worker's private count (tasks spawned minus tasks finished) to the word and ends the
+    /// private count.
     pub fn rest(&self, delta: i64) -> Verdict {
         let delta = if broken(Canary::GateFlush) { 0 } else { delta };
         self.add(((delta as u64) << COUNT_SHIFT).wrapping_sub(BUSY))
     }
 
-    /// Shuts the gate. Says [`Verdict::Finished`] if that ends the work, at most once.
+    /// Closes the gate. Returns [`Verdict::Finished`] if that ends the work, at most once.
     pub fn close(&self) -> Verdict {
-        // AcqRel: as in `add`, since this may be the end of the work too.
+        // AcqRel: as in `add`, since this may end the work as well.
         let before = GateState(self.word.fetch_and(!OPEN, Ordering::AcqRel));
         if before.0 == OPEN {
             Verdict::Finished
@@ -159,16 +161,16 @@ impl Gate {
         }
     }
 
-    /// The present state.
+    /// Returns the current state.
     #[must_use]
     pub fn state(&self) -> GateState {
-        // Acquire: whoever sees the end sees what the tasks did.
+        // Acquire: a thread that sees the end of the work sees what the tasks did.
         GateState(self.word.load(Ordering::Acquire))
     }
 
     fn add(&self, change: u64) -> Verdict {
-        // AcqRel: a chain of releases and acquires through the word, so that whoever finds the work
-        // finished sees everything that the tasks of all workers did.
+        // AcqRel: a chain of releases and acquires through the word, so that the thread that finds
+        // the work finished sees everything that the tasks of all workers did.
         let before = self.word.fetch_add(change, Ordering::AcqRel);
         if before.wrapping_add(change) == 0 {
             Verdict::Finished

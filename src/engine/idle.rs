@@ -1,22 +1,22 @@
-//! What a worker does when it has found nothing.
+//! What a worker does when it has found no task.
 
 use std::time::Duration;
 
-/// What to do before looking again.
+/// What to do before checking for tasks again.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdleAction {
-    /// Pause as many times (a spin-loop hint each) and look again.
+    /// Execute this number of spin-loop hints and check again.
     Spin(u32),
-    /// Poll the source of events that the threads have, if they have one, and look again.
+    /// Poll the threads' source of events, if they have one, and check again.
     Poll,
-    /// Give the core to another thread and look again.
+    /// Yield the core to another thread and check again.
     Yield,
-    /// Sleep until woken, or at most as long.
+    /// Park until woken, or at most for this time.
     Park(Option<Duration>),
 }
 
-/// Decides what a worker does after so many looks in vain.
+/// Decides what a worker does after a number of failed searches.
 ///
 /// ```
 /// use filch::engine::{IdleAction, IdlePolicy};
@@ -32,23 +32,24 @@ pub enum IdleAction {
 /// }
 /// ```
 pub trait IdlePolicy: Send + Sync + 'static {
-    /// `rounds` is how many times in a row the worker has looked everywhere and found nothing,
-    /// counting from one; or [`u32::MAX`] if the policy adapts and looking on is not worth while.
+    /// Returns the next action. `rounds` is the number of consecutive complete searches that found
+    /// nothing, counting from one; or [`u32::MAX`] if the policy adapts and further searching is
+    /// not worth while.
     fn idle(&self, rounds: u32) -> IdleAction;
 
-    /// Whether a worker that is known to sleep long, as a rule, asks for the last round sooner
+    /// Whether a worker whose sleeps have been long requests the last round early
     /// ([`Worker::resume_after`](super::Worker::resume_after)).
     fn adapts(&self) -> bool {
         true
     }
 }
 
-/// The pause after the first look in vain, in spin-loop hints. A worker that looks again at once is in the way of
-/// the one that is about to give it something: with a pause of 1 a spawn from outside cost twice as much
-/// (`filch-bench executor`, case `outside`).
+/// The pause after the first failed search, in spin-loop hints. A worker that searches again at
+/// once contends with the thread that is about to push a task: with a pause of 1 a spawn from
+/// outside cost twice as much (`filch-bench executor`, case `outside`).
 const FIRST_PAUSE: u32 = 8;
 
-/// Spin, yield, park: seed 003's policy, with growing pauses.
+/// Spins with growing pauses, yields now and then, and finally parks.
 ///
 /// ```
 /// use filch::engine::{IdleAction, IdlePolicy, Tiered};
@@ -60,17 +61,17 @@ const FIRST_PAUSE: u32 = 8;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tiered {
-    /// The most looks in vain before parking. A worker whose sleeps are long takes fewer; see
-    /// `docs/decisions/0005-idle.md`.
+    /// The maximum number of failed searches before parking. A worker whose sleeps are long takes
+    /// fewer; see `docs/decisions/0005-idle.md`.
     pub spin_rounds: u32,
-    /// Every so many rounds, yield instead of spinning; zero never yields. Lets the thread run
-    /// that has the work when there are more threads than cores.
+    /// The interval of rounds at which the worker yields instead of spinning; zero never yields.
+    /// With more threads than cores, a yield lets a thread run that has tasks.
     pub yield_every: u32,
-    /// The longest pause between two looks, in spin-loop hints. Pauses double up to it, so that
-    /// many thieves don't keep the lines of few victims busy.
+    /// The longest pause between two searches, in spin-loop hints. Pauses double up to it, so that
+    /// many thieves don't contend for the cache lines of few victims.
     pub longest_pause: u32,
-    /// Wake after this time even without work. Nothing here needs it; it is for those who want a
-    /// second net under their own code.
+    /// Wake after this time even without work. The engine does not need it; it is a safety net for
+    /// drivers with wakes of their own.
     pub park_timeout: Option<Duration>,
 }
 
@@ -101,12 +102,12 @@ impl IdlePolicy for Tiered {
     }
 }
 
-/// When a push by a worker looks whether somebody should be woken for it.
+/// When a push by a worker checks whether a sleeper must be woken for it.
 ///
-/// A look is a load of a word that is in the worker's cache, so [`EveryPush`](Self::EveryPush) costs
-/// next to nothing and keeps every task visible; the others save the look, and the wake, where tasks
-/// are so small that being woken for one of them is not worth it. The tasks are never lost: the
-/// worker that has them is awake.
+/// The check is a load of a word that is in the worker's cache, so [`EveryPush`](Self::EveryPush)
+/// costs next to nothing and makes every task visible to sleepers. The other policies save the
+/// check, and the wake, where tasks are so small that a wake costs more than it gains. No task is
+/// lost: the worker that has it is awake.
 ///
 /// ```
 /// use filch::engine::WakePolicy;
@@ -122,12 +123,13 @@ pub enum WakePolicy {
     OncePerBatch,
     /// At every `k`-th push.
     EveryKth(u32),
-    /// When the worker has pushed as many tasks in a row without popping one (seed 003: 32).
+    /// When the worker has pushed this number of tasks in a row without popping one.
     OnHoard(u32),
 }
 
 impl WakePolicy {
-    /// Seed 003's threshold for [`OnHoard`](Self::OnHoard).
+    /// The usual threshold for [`OnHoard`](Self::OnHoard): 32 pushes without a pop are a backlog
+    /// that is worth a wake.
     pub const HOARD: u32 = 32;
 }
 
@@ -143,7 +145,7 @@ impl WakeCounter {
         Self { policy, pushes: 0 }
     }
 
-    /// Whether this push looks.
+    /// Counts a push. Returns whether it checks for sleepers.
     #[inline(always)]
     pub(crate) fn push(&mut self) -> bool {
         if self.policy == WakePolicy::EveryPush {
@@ -161,7 +163,7 @@ impl WakeCounter {
         due
     }
 
-    /// A task is about to run.
+    /// Records that a task is about to run.
     #[inline(always)]
     pub(crate) fn pop(&mut self) {
         if matches!(
@@ -177,22 +179,22 @@ impl WakeCounter {
 mod tests {
     use super::*;
 
-    fn looks(policy: WakePolicy, pushes_a_task: usize, tasks: usize) -> usize {
+    fn checks(policy: WakePolicy, pushes_a_task: usize, tasks: usize) -> usize {
         let mut counter = WakeCounter::new(policy);
-        let mut looks = 0;
+        let mut checks = 0;
         for _ in 0..tasks {
             counter.pop();
-            looks += (0..pushes_a_task).filter(|_| counter.push()).count();
+            checks += (0..pushes_a_task).filter(|_| counter.push()).count();
         }
-        looks
+        checks
     }
 
     #[test]
-    fn policies_look_as_often_as_they_say() {
-        assert_eq!(looks(WakePolicy::EveryPush, 10, 3), 30);
-        assert_eq!(looks(WakePolicy::OncePerBatch, 10, 3), 3);
-        assert_eq!(looks(WakePolicy::EveryKth(4), 10, 2), 5);
-        assert_eq!(looks(WakePolicy::OnHoard(32), 31, 5), 0);
-        assert_eq!(looks(WakePolicy::OnHoard(32), 64, 1), 2);
+    fn policies_check_at_their_intervals() {
+        assert_eq!(checks(WakePolicy::EveryPush, 10, 3), 30);
+        assert_eq!(checks(WakePolicy::OncePerBatch, 10, 3), 3);
+        assert_eq!(checks(WakePolicy::EveryKth(4), 10, 2), 5);
+        assert_eq!(checks(WakePolicy::OnHoard(32), 31, 5), 0);
+        assert_eq!(checks(WakePolicy::OnHoard(32), 64, 1), 2);
     }
 }

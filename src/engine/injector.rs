@@ -23,7 +23,8 @@ const SHARDS: usize = 16;
 #[cfg(filch_loom)]
 const SHARDS: usize = 2;
 
-/// How often a worker tries to lock an inbox. A producer holds that lock for some ten nanoseconds.
+/// How many times a worker tries to lock an inbox. A producer holds that lock for some ten
+/// nanoseconds.
 const TRIES: u32 = if cfg!(filch_loom) { 1 } else { 8 };
 
 /// A queue that any thread may push to: first in, first out for each producer.
@@ -135,7 +136,8 @@ impl<T> Injector<T> {
         self.admit(task).map_err(Refused::into_inner)
     }
 
-    /// Adds a task behind all tasks of this thread; a refusal says whether the queue is closed or full.
+    /// Adds a task behind all tasks of this thread; a refusal distinguishes a closed queue from a
+    /// full one.
     #[inline]
     pub(super) fn admit(&self, task: T) -> Result<(), Refused<T>> {
         let index = own_shard();
@@ -162,7 +164,7 @@ impl<T> Injector<T> {
         self.admit_batch(tasks).map_err(Refused::into_inner)
     }
 
-    /// Adds all tasks or none; a refusal says whether the queue is closed or full.
+    /// Adds all tasks or none; a refusal distinguishes a closed queue from a full one.
     pub(super) fn admit_batch(&self, tasks: Vec<T>) -> Result<(), Refused<Vec<T>>> {
         let (index, n) = (own_shard(), tasks.len());
         if !self.reserve(n) {
@@ -244,8 +246,8 @@ impl<T> Injector<T> {
     }
 
     /// Takes up to `most` tasks of one shard: the oldest is returned, the others are offered to
-    /// `push`, youngest first, so that a queue which pops the newest hands them out in their old
-    /// order. A task that `push` gives back keeps its place here. The next call begins at the next
+    /// `push`, youngest first, so that a queue which pops the newest returns them in their old
+    /// order. A task that `push` returns keeps its place here. The next call begins at the next
     /// shard. Does not wait for a lock.
     ///
     /// ```
@@ -495,14 +497,14 @@ impl<T> Shard<T> {
 impl<T> Inbox<T> {
     #[inline]
     fn lock(&self) -> MutexGuard<'_, Incoming<T>> {
-        // As in `LockedQueue::lock`: the lists are whole even after a panic of the allocator.
+        // As in `LockedQueue::lock`: the lists are consistent even after a panic of the allocator.
         self.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T> Outbox<T> {
     fn lock(&self) -> MutexGuard<'_, VecDeque<T>> {
-        // As above.
+        // As in `Inbox::lock`.
         self.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -522,7 +524,7 @@ fn indices(mut bits: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Locks `mutex`; without patience only if it is free at one of `tries` looks.
+/// Locks `mutex`. With [`Patience::TryOnly`] only if it is free at one of `tries` attempts.
 fn lock<G>(mutex: &Mutex<G>, patience: Patience, tries: u32) -> Option<MutexGuard<'_, G>> {
     if patience == Patience::Wait {
         // As in `Inbox::lock`.

@@ -1,4 +1,4 @@
-//! A worker takes a task in the middle of another.
+//! How a worker takes a task inside of another.
 
 use super::{
     event::{Event, Observer, Source},
@@ -7,16 +7,16 @@ use super::{
 };
 
 impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
-    /// [`RunningWorker::take_pressing`], when a flag is up.
+    /// The slow path of [`RunningWorker::take_pressing`], when a flag is up or a turn is due.
     #[cold]
     pub(super) fn take_inside(&mut self) -> Option<T> {
         if self.phase != Phase::Active || self.idle {
             self.selector.turns.put_off();
-            return None; // the next step looks, and knows that the worker has run out
+            return None; // the next step selects, since this worker has no task
         }
-        // In the middle of a task, which goes on behind what comes.
+        // Inside of a task, which waits for the tasks that are taken.
         self.selector.turns.limit_batch_to_one();
-        let (task, source) = self.find_other()?;
+        let (task, source) = self.find_preferred()?;
         self.start_inside(source);
         Some(task)
     }
@@ -24,7 +24,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// [`RunningWorker::take_urgent`].
     pub(super) fn take_urgent_inside(&mut self) -> Option<T> {
         if self.phase != Phase::Active || self.idle {
-            return None; // as above
+            return None; // as in `take_inside`
         }
         let (task, source) = self.take_urgent(self.core.flags().read(), 1)?;
         self.start_inside(source);
@@ -34,7 +34,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// [`RunningWorker::take_injected`].
     pub(super) fn take_injected_inside(&mut self) -> Option<T> {
         if self.phase != Phase::Active || self.idle {
-            return None; // as above
+            return None; // as in `take_inside`
         }
         let task = self.take_injected_now(1)?;
         self.start_inside(Source::Injector);
@@ -44,16 +44,16 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// [`RunningWorker::take_affine`].
     pub(super) fn take_affine_inside(&mut self) -> Option<T> {
         if self.phase != Phase::Active || self.idle {
-            return None; // as above
+            return None; // as in `take_inside`
         }
         let (task, source) = self.take_own_affine(self.core.flags().read())?;
         self.start_inside(source);
         Some(task)
     }
 
-    /// A task from elsewhere starts in the middle of another.
+    /// Records that a task from another queue starts inside of the current one.
     pub(super) fn start_inside(&mut self, source: Source) {
-        if self.quiet || self.silent {
+        if self.next_unnotified || self.has_unnotified {
             self.notify_deferred();
         }
         self.count -= 1;

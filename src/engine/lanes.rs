@@ -7,7 +7,7 @@ use crate::base::{
 };
 use std::fmt;
 
-/// How urgent a task is.
+/// The priority of a task.
 ///
 /// ```
 /// use filch::engine::Level;
@@ -22,14 +22,14 @@ use std::fmt;
     serde(rename_all = "snake_case")
 )]
 pub enum Level {
-    /// When there is nothing else to do.
+    /// Runs when there is no other task.
     Low,
-    /// As it comes: in the queues of the workers and in the injector, at no extra cost.
+    /// The default: in the queues of the workers and in the injector, at no extra cost.
     #[default]
     Normal,
-    /// Before those that are normal.
+    /// Runs before normal tasks.
     High,
-    /// Before everything else.
+    /// Runs before all other tasks.
     Critical,
 }
 
@@ -38,7 +38,8 @@ impl Level {
     pub const ALL: [Self; 4] = [Self::Low, Self::Normal, Self::High, Self::Critical];
 }
 
-/// How many more urgent tasks a worker starts before a less urgent one gets a turn; zero gives it none.
+/// How many more urgent tasks a worker starts before a less urgent one gets a turn; zero gives no
+/// turns.
 ///
 /// ```
 /// use filch::engine::{Ageing, Settings};
@@ -56,27 +57,29 @@ impl Level {
     serde(deny_unknown_fields)
 )]
 pub struct Ageing {
-    /// After so many Critical tasks in a row, with High ones waiting, a worker takes a High one.
+    /// After this number of Critical tasks in a row, with High tasks waiting, a worker takes a High
+    /// one.
     pub high: u32,
-    /// After so many tasks that were Critical or High, a worker looks at its own queue and the injector
+    /// After this number of Critical or High tasks, a worker checks its own queue and the injector
     /// first.
     pub normal: u32,
-    /// Every so many tasks, of whatever kind, a worker looks at the Low ones first. One counts as two: else they
-    /// would always come first. Where the driver tells the time, as the threads of a pool do, only when
-    /// there have been Low tasks for a second.
+    /// The interval, in tasks of any kind, at which a worker takes a Low task first. One counts as
+    /// two: otherwise Low tasks would always come first. Where the driver supplies the time, as the
+    /// threads of a pool do, Low tasks have turns only when there have been some for a second.
     pub low: u32,
 }
 
-/// One High task for 13 Critical ones: whoever floods the pool with Critical tasks keeps nine tenths of it.
-/// All three are primes, as the interval of the injector, so that the turns don't fall in step.
+/// One High task for 13 Critical ones: a flood of Critical tasks still gets nine tenths of the
+/// pool. All three intervals are primes, as the interval of the injector, so that the turns do not
+/// coincide regularly.
 const HIGH_EVERY: u32 = 13;
 
-/// One normal task for 31 urgent ones. The normal ones are what the urgent ones hope to overtake, and often what
-/// they wait for as well, so this costs the urgent no more than three in a hundred.
+/// One normal task for 31 urgent ones. Urgent tasks often wait for normal ones, so these must
+/// progress; the turns cost the urgent tasks no more than three in a hundred.
 const NORMAL_EVERY: u32 = 31;
 
-/// One Low task in 127: less than one in a hundred, and with tasks of a millisecond still eight a second from
-/// every worker.
+/// One Low task in 127: less than one in a hundred, and with tasks of a millisecond still eight per
+/// second and worker.
 const LOW_EVERY: u32 = 127;
 
 impl Default for Ageing {
@@ -89,29 +92,32 @@ impl Default for Ageing {
     }
 }
 
-/// How long Low tasks wait for turns, in nanoseconds, where a driver tells the time: longer than most
-/// bursts of normal tasks last, so that Low means what it says, and short enough to be seen to run.
-const LOW_AFTER: u64 = 1_000_000_000;
+/// How long there must have been Low tasks before they have turns, in nanoseconds, where a driver
+/// supplies the time. Longer than most bursts of normal tasks, so that these are not delayed by Low
+/// ones, and short enough for Low tasks to make visible progress.
+const LOW_TURNS_AFTER_NS: u64 = 1_000_000_000;
 
-/// Since when there have been Low tasks: hints, written by the workers that read the clock.
+/// Since when there have been Low tasks. These are hints, written by the workers that read the
+/// clock.
 #[derive(Debug, Default)]
 pub(super) struct LowAge {
-    /// In nanoseconds, plus one; zero while there is none.
+    /// In nanoseconds, plus one; zero while there is no Low task.
     since: AtomicU64,
-    /// Low tasks have waited for too short a time to overtake others.
+    /// Whether Low tasks have waited for too short a time to overtake others.
     young: AtomicBool,
 }
 
 impl LowAge {
-    /// Whether Low tasks may have turns. Always, as long as no driver tells the time.
+    /// Whether Low tasks may have turns. Always true if no driver supplies the time.
     pub(super) fn is_ripe(&self) -> bool {
         // Relaxed: a hint.
         !self.young.load(Ordering::Relaxed)
     }
 
-    /// It is `now`, and there are Low tasks or not.
+    /// Records that at the time `now` there are Low tasks or not.
     pub(super) fn observe(&self, waiting: bool, now: u64) {
-        // Relaxed, here and below: a hint. If two workers race, a turn comes a little early or late.
+        // Relaxed, here and below: a hint. If two workers race, a turn comes slightly early or
+        // late.
         let since = self.since.load(Ordering::Relaxed);
         let next = match (waiting, since) {
             (false, _) => 0,
@@ -119,12 +125,12 @@ impl LowAge {
             (true, since) => since,
         };
         if next != since {
-            // Relaxed: as above.
+            // Relaxed: a hint, as above.
             self.since.store(next, Ordering::Relaxed);
         }
-        let young = next == 0 || (now + 1).saturating_sub(next) < LOW_AFTER;
+        let young = next == 0 || (now + 1).saturating_sub(next) < LOW_TURNS_AFTER_NS;
         if young == self.is_ripe() {
-            // Relaxed: as above.
+            // Relaxed: a hint, as above.
             self.young.store(young, Ordering::Relaxed);
         }
     }
@@ -133,27 +139,28 @@ impl LowAge {
 const LOW: u64 = 1;
 const HIGH: u64 = 1 << 1;
 const CRITICAL: u64 = 1 << 2;
-/// Futures that were spawned from outside, while all workers were busy: a hint.
+/// Futures were spawned from outside while all workers were busy: a hint.
 const SPAWNED: u64 = 1 << 3;
-/// What one box that is not empty adds to the word.
-const BOX: u64 = 1 << 8;
+/// The increment of the word for each mailbox that holds affine tasks.
+const MAILBOX: u64 = 1 << 8;
 
-/// Which lanes hold something, and how many boxes do: one word, read at every step of every worker.
+/// Which lanes hold tasks, and how many mailboxes hold affine tasks: one word, read at every step
+/// of every worker.
 pub(super) struct Flags(AtomicU64);
 
-/// A reading of [`Flags`]: `low`, `high`, `critical`, `spawned` (1 bit each), `boxes` (56 bits from
-/// bit 8 on).
+/// A snapshot of [`Flags`]: `low`, `high`, `critical`, `spawned` (1 bit each), `mailboxes` (56 bits
+/// from bit 8 on).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Raised(u64);
 
 impl Raised {
-    /// Whether there is something that should not wait until the worker's own queue is empty.
+    /// Whether there is a task that should not wait until the worker's own queue is empty.
     #[inline(always)]
     pub(super) const fn presses(self) -> bool {
         self.0 & !(LOW | SPAWNED) != 0
     }
 
-    /// Whether a Critical or High task waits, or a future that was spawned from outside.
+    /// Whether a Critical or High task is queued, or a future that was spawned from outside.
     pub(super) const fn urgent(self) -> bool {
         self.0 & (HIGH | CRITICAL | SPAWNED) != 0
     }
@@ -170,8 +177,8 @@ impl Raised {
         self.0 & (LOW | HIGH | CRITICAL) != 0
     }
 
-    pub(super) const fn boxes(self) -> bool {
-        self.0 >= BOX
+    pub(super) const fn has_affine(self) -> bool {
+        self.0 >= MAILBOX
     }
 }
 
@@ -182,7 +189,7 @@ impl fmt::Debug for Raised {
             .field("high", &self.has(Level::High))
             .field("low", &self.has(Level::Low))
             .field("spawned", &self.spawned())
-            .field("boxes", &(self.0 / BOX))
+            .field("mailboxes", &(self.0 / MAILBOX))
             .finish()
     }
 }
@@ -203,12 +210,12 @@ impl Flags {
 
     #[inline(always)]
     pub(super) fn read(&self) -> Raised {
-        // Relaxed: tells where to look; what is there the lock of the lane or box shows. Before a worker sleeps
-        // the barriers of `sleep.md` order it.
+        // Relaxed: only selects the queue to check; the lock of the lane or mailbox synchronises
+        // with its contents. Before a worker sleeps the barriers of `sleep.md` order this load.
         Raised(self.0.load(Ordering::Relaxed))
     }
 
-    /// The lane with this bit is no longer empty. Called under its lock.
+    /// Records that the lane with this bit is no longer empty. Called under its lock.
     fn raise(&self, bit: u64) {
         if self.read().0 & bit == 0 && !broken(Canary::LaneFlag) {
             // Relaxed: as in `read`.
@@ -216,18 +223,19 @@ impl Flags {
         }
     }
 
-    /// The lane with this bit is empty. Called under its lock.
+    /// Records that the lane with this bit is empty. Called under its lock.
     fn lower(&self, bit: u64) {
         // Relaxed: as in `read`.
         self.0.fetch_and(!bit, Ordering::Relaxed);
     }
 
-    /// There are futures that were spawned from outside. A hint: see `Core::request_attention`.
+    /// Records that there are futures that were spawned from outside. A hint: see
+    /// `Core::request_attention`.
     pub(super) fn raise_spawned(&self) {
         self.raise(SPAWNED);
     }
 
-    /// There seem to be none, and the caller looks once more.
+    /// Records that there seem to be no such futures; the caller must check the queue again.
     /// Returns whether the flag was up.
     pub(super) fn lower_spawned(&self) -> bool {
         let up = self.read().spawned();
@@ -237,17 +245,17 @@ impl Flags {
         up
     }
 
-    /// A box is no longer empty. Called under its lock.
-    pub(super) fn raise_box(&self) {
+    /// Records that a mailbox has its first affine task. Called under its lock.
+    pub(super) fn raise_affine(&self) {
         // Relaxed: as in `read`.
-        self.0.fetch_add(BOX, Ordering::Relaxed);
+        self.0.fetch_add(MAILBOX, Ordering::Relaxed);
     }
 
-    /// A box is empty. Called under its lock.
-    pub(super) fn lower_box(&self) {
+    /// Records that a mailbox has no affine task any more. Called under its lock.
+    pub(super) fn lower_affine(&self) {
         // Relaxed: as in `read`.
-        let before = self.0.fetch_sub(BOX, Ordering::Relaxed);
-        debug_assert!(before >= BOX, "more boxes emptied than filled");
+        let before = self.0.fetch_sub(MAILBOX, Ordering::Relaxed);
+        debug_assert!(before >= MAILBOX, "more mailboxes emptied than filled");
     }
 }
 
@@ -257,12 +265,12 @@ impl fmt::Debug for Flags {
     }
 }
 
-/// A queue for each level that is not normal, for all workers.
+/// A queue for each level except the normal one, shared by all workers.
 pub(super) struct Lanes<T> {
     low: LockedQueue<T>,
     high: LockedQueue<T>,
     critical: LockedQueue<T>,
-    /// The most tasks from outside that wait in each.
+    /// The capacity of each lane for tasks from outside.
     capacity: usize,
 }
 
@@ -285,7 +293,7 @@ impl<T> Lanes<T> {
         }
     }
 
-    /// Adds a task from outside, or gives it back when the lane is full.
+    /// Adds a task from outside, or returns it when the lane is full.
     pub(super) fn push(&self, flags: &Flags, level: Level, task: T) -> Result<(), T> {
         self.lane(level)
             .push_then(task, self.capacity, || flags.raise(bit(level)))
@@ -296,7 +304,7 @@ impl<T> Lanes<T> {
         let pushed = self
             .lane(level)
             .push_then(task, usize::MAX, || flags.raise(bit(level)));
-        debug_assert!(pushed.is_ok(), "no memory is as large as that");
+        debug_assert!(pushed.is_ok(), "a lane without a limit refuses no task");
     }
 
     /// Takes the oldest task of `level`, if its flag is up.
@@ -317,7 +325,7 @@ impl<T> Lanes<T> {
         task
     }
 
-    /// How many tasks there seem to be.
+    /// Returns the number of tasks at some recent moment.
     pub(super) fn len(&self) -> usize {
         self.low.len() + self.high.len() + self.critical.len()
     }
@@ -335,7 +343,7 @@ impl<T> Lanes<T> {
         }
     }
 
-    /// Takes everything.
+    /// Takes all tasks, the most urgent first.
     pub(super) fn drain(&self, flags: &Flags) -> Vec<T> {
         let mut tasks = Vec::new();
         for level in [Level::Critical, Level::High, Level::Low] {
@@ -362,7 +370,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flag_is_up_while_its_lane_holds_something() {
+    fn a_flag_is_up_while_its_lane_holds_tasks() {
         let (flags, lanes) = (Flags::new(), Lanes::new(2));
         for level in [Level::Low, Level::High, Level::Critical] {
             lanes.push(&flags, level, 1).unwrap();
@@ -382,33 +390,33 @@ mod tests {
     #[test]
     fn low_tasks_ripen_with_time() {
         let age = LowAge::default();
-        assert!(age.is_ripe(), "where no driver tells the time");
+        assert!(age.is_ripe(), "where no driver supplies the time");
         age.observe(false, 5);
         assert!(!age.is_ripe());
         age.observe(true, 7);
-        age.observe(true, 7 + LOW_AFTER - 1);
+        age.observe(true, 7 + LOW_TURNS_AFTER_NS - 1);
         assert!(!age.is_ripe());
-        age.observe(true, 7 + LOW_AFTER);
+        age.observe(true, 7 + LOW_TURNS_AFTER_NS);
         assert!(age.is_ripe());
-        age.observe(false, 8 + LOW_AFTER);
-        assert!(!age.is_ripe(), "all are gone, and the next one waits anew");
+        age.observe(false, 8 + LOW_TURNS_AFTER_NS);
+        assert!(!age.is_ripe(), "the next Low task waits anew");
     }
 
     #[test]
-    fn boxes_are_counted_beside_the_lanes() {
+    fn mailboxes_are_counted_beside_the_lanes() {
         let flags = Flags::new();
         flags.raise(CRITICAL);
-        flags.raise_box();
-        flags.raise_box();
+        flags.raise_affine();
+        flags.raise_affine();
         flags.lower(CRITICAL);
-        flags.lower_box();
-        assert!(flags.read().boxes() && flags.read().presses() && !flags.read().lanes());
-        flags.lower_box();
+        flags.lower_affine();
+        assert!(flags.read().has_affine() && flags.read().presses() && !flags.read().lanes());
+        flags.lower_affine();
         assert_eq!(flags.read(), Raised(0));
     }
 
     #[test]
-    fn weeding_leaves_the_others_and_lowers_the_flags_of_empty_lanes() {
+    fn removing_useless_tasks_keeps_the_others_and_lowers_the_flags_of_empty_lanes() {
         let (flags, lanes) = (Flags::new(), Lanes::new(usize::MAX));
         for (task, level) in [
             (1, Level::High),
@@ -418,9 +426,9 @@ mod tests {
         ] {
             lanes.push_always(&flags, level, task);
         }
-        let mut weeds = Vec::new();
-        lanes.remove_useless(&flags, &|task| task % 2 == 0, &mut weeds);
-        assert_eq!((weeds, lanes.len()), (vec![2, 4], 2));
+        let mut useless = Vec::new();
+        lanes.remove_useless(&flags, &|task| task % 2 == 0, &mut useless);
+        assert_eq!((useless, lanes.len()), (vec![2, 4], 2));
         assert!(flags.read().has(Level::High) && !flags.read().has(Level::Low));
         assert_eq!(lanes.drain(&flags), [1, 3]);
     }

@@ -1,4 +1,4 @@
-//! How a worker leaves: what waits for it is handed on.
+//! How a worker leaves: its queued tasks go to the injector.
 
 use super::{
     event::{Event, Observer},
@@ -23,8 +23,9 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             core.injector.push_always(own);
         }
         if core.has_work() {
-            // Not only for what we hand on: where the queue is shared, we may have pushed tasks for
-            // which nobody was woken, because we were there to run them.
+            // Not only for the tasks that were handed on: where the queue is shared, this worker
+            // may have pushed tasks for which no worker was woken, because this one was going to
+            // run them.
             core.notify_moved(self.id);
         }
         self.become_idle();

@@ -39,7 +39,8 @@ impl<T> LockedQueue<T> {
         self.push_then(task, self.capacity, || ())
     }
 
-    /// Adds a task at the end if there are fewer than `capacity`, and calls `pushed` under the lock.
+    /// Adds a task at the end if there are fewer than `capacity`, and calls `pushed` under the
+    /// lock.
     pub(super) fn push_then(
         &self,
         task: T,
@@ -88,7 +89,8 @@ impl<T> LockedQueue<T> {
         Some(task)
     }
 
-    /// Moves the tasks that are `useless` to `into`; if none is left, calls `emptied` under the lock.
+    /// Moves the tasks that are `useless` to `into`; if none is left, calls `emptied` under the
+    /// lock.
     pub(super) fn remove_useless(
         &self,
         useless: &impl Fn(&T) -> bool,
@@ -117,7 +119,7 @@ impl<T> LockedQueue<T> {
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<T>> {
         // A panic while the lock is held can only come from the allocator, and leaves the buffer
-        // whole. So a poisoned lock is as good as any.
+        // consistent. So a poisoned lock may be used.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

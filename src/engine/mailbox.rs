@@ -1,8 +1,9 @@
-//! What waits for one worker: its mail, and its box.
+//! The queued tasks of one worker: its pinned and its affine tasks.
 //!
-//! *Mail* only this worker may run. A *boxed* task it should run, and others may if it is not free soon; `lanes.md`
-//! says when. Both lie behind one lock, because a worker that leaves has to empty both, and from then on nobody
-//! may put anything into the box: what is meant for a worker that is not there is for anybody.
+//! Only this worker may run a *pinned* task. An *affine* task it should run, and others may if it
+//! is not free soon; `lanes.md` specifies when. Both are behind one lock, because a worker that
+//! leaves has to empty both, and from then on the mailbox accepts no task: a task for a worker that
+//! has left goes to the injector, where any worker may take it.
 
 use super::{lanes::Flags, locked::remove_useless};
 use crate::base::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
@@ -10,18 +11,19 @@ use std::{collections::VecDeque, fmt, sync::PoisonError};
 
 pub(super) struct Mailbox<T> {
     inside: Mutex<Inside<T>>,
-    /// The length of the mail, written under the lock, read by anyone.
-    mail: AtomicUsize,
-    /// The same for the box.
-    boxed: AtomicUsize,
-    /// How many tasks have been taken from the box, by whomever.
+    /// The number of pinned tasks, written under the lock, read by any thread.
+    pinned: AtomicUsize,
+    /// The number of affine tasks, written and read in the same way.
+    affine: AtomicUsize,
+    /// How many affine tasks have been taken, by any worker.
     taken: AtomicU64,
 }
 
 struct Inside<T> {
-    mail: VecDeque<T>,
-    boxed: VecDeque<T>,
-    /// The worker has not left. One that has never been there may still come.
+    pinned: VecDeque<T>,
+    affine: VecDeque<T>,
+    /// Whether the worker has not left. True for a worker that has not entered yet, since it may
+    /// still enter.
     open: bool,
 }
 
@@ -29,101 +31,101 @@ impl<T> Mailbox<T> {
     pub(super) fn new() -> Self {
         Self {
             inside: Mutex::new(Inside {
-                mail: VecDeque::new(),
-                boxed: VecDeque::new(),
+                pinned: VecDeque::new(),
+                affine: VecDeque::new(),
                 open: true,
             }),
-            mail: AtomicUsize::new(0),
-            boxed: AtomicUsize::new(0),
+            pinned: AtomicUsize::new(0),
+            affine: AtomicUsize::new(0),
             taken: AtomicU64::new(0),
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside<T>> {
-        // As in `LockedQueue::lock`: what is inside is whole at any time.
+        // As in `LockedQueue::lock`: the contents are consistent at any time.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note(&self, inside: &Inside<T>) {
-        // Release: pairs with the acquires in `has_mail` and `has_affine`.
-        self.mail.store(inside.mail.len(), Ordering::Release);
-        self.boxed.store(inside.boxed.len(), Ordering::Release);
+        // Release: pairs with the acquires in `has_pinned` and `affine_len`.
+        self.pinned.store(inside.pinned.len(), Ordering::Release);
+        self.affine.store(inside.affine.len(), Ordering::Release);
     }
 
-    pub(super) fn has_mail(&self) -> bool {
+    pub(super) fn has_pinned(&self) -> bool {
         // Acquire: pairs with the release in `note`.
-        self.mail.load(Ordering::Acquire) != 0
+        self.pinned.load(Ordering::Acquire) != 0
     }
 
-    /// Adds to the mail, or gives the task back when the worker has left.
-    pub(super) fn push_mail(&self, task: T) -> Result<(), T> {
+    /// Adds a pinned task, or returns it when the worker has left.
+    pub(super) fn push_pinned(&self, task: T) -> Result<(), T> {
         let mut inside = self.lock();
         if !inside.open {
             return Err(task);
         }
-        inside.mail.push_back(task);
+        inside.pinned.push_back(task);
         self.note(&inside);
         Ok(())
     }
 
-    pub(super) fn take_mail(&self) -> Option<T> {
-        if !self.has_mail() {
+    pub(super) fn take_pinned(&self) -> Option<T> {
+        if !self.has_pinned() {
             return None;
         }
         let mut inside = self.lock();
-        let task = inside.mail.pop_front();
+        let task = inside.pinned.pop_front();
         self.note(&inside);
         task
     }
 
     pub(super) fn has_affine(&self) -> bool {
-        self.boxed() != 0
+        self.affine_len() != 0
     }
 
-    /// How many tasks have been taken from the box: if it says the same twice, with something in the box, its
-    /// worker was not free in between.
+    /// Returns how many affine tasks have been taken. If two calls return the same number, and
+    /// there is an affine task, the worker was not free in between.
     pub(super) fn taken(&self) -> u64 {
-        // Relaxed: a number.
+        // Relaxed: a number that publishes nothing.
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Puts a task into the box, or gives it back when the worker has left.
-    pub(super) fn put(&self, flags: &Flags, task: T) -> Result<(), T> {
+    /// Adds an affine task, or returns it when the worker has left.
+    pub(super) fn push_affine(&self, flags: &Flags, task: T) -> Result<(), T> {
         let mut inside = self.lock();
         if !inside.open {
             return Err(task);
         }
-        inside.boxed.push_back(task);
+        inside.affine.push_back(task);
         self.note(&inside);
-        if inside.boxed.len() == 1 {
-            flags.raise_box();
+        if inside.affine.len() == 1 {
+            flags.raise_affine();
         }
         Ok(())
     }
 
-    /// Takes the oldest task out of the box.
-    pub(super) fn take(&self, flags: &Flags) -> Option<T> {
+    /// Takes the oldest affine task.
+    pub(super) fn take_affine(&self, flags: &Flags) -> Option<T> {
         if !self.has_affine() {
             return None;
         }
         let mut inside = self.lock();
-        let task = inside.boxed.pop_front()?;
+        let task = inside.affine.pop_front()?;
         self.note(&inside);
-        // Relaxed: a number; it changes under the lock.
+        // Relaxed: a number that publishes nothing; it changes under the lock.
         self.taken.fetch_add(1, Ordering::Relaxed);
-        if inside.boxed.is_empty() {
-            flags.lower_box();
+        if inside.affine.is_empty() {
+            flags.lower_affine();
         }
         Some(task)
     }
 
-    /// How many tasks there seem to be in the box.
-    pub(super) fn boxed(&self) -> usize {
+    /// Returns the number of affine tasks at some recent moment.
+    pub(super) fn affine_len(&self) -> usize {
         // Acquire: pairs with the release in `note`.
-        self.boxed.load(Ordering::Acquire)
+        self.affine.load(Ordering::Acquire)
     }
 
-    /// Moves the boxed tasks that are `useless` to `into`.
+    /// Moves the affine tasks that are `useless` to `into`.
     pub(super) fn remove_useless(
         &self,
         flags: &Flags,
@@ -134,37 +136,38 @@ impl<T> Mailbox<T> {
             return;
         }
         let mut inside = self.lock();
-        let before = inside.boxed.len();
-        remove_useless(&mut inside.boxed, useless, into);
+        let before = inside.affine.len();
+        remove_useless(&mut inside.affine, useless, into);
         self.note(&inside);
-        if before > 0 && inside.boxed.is_empty() {
-            flags.lower_box();
+        if before > 0 && inside.affine.is_empty() {
+            flags.lower_affine();
         }
     }
 
-    /// The worker is there.
+    /// Accepts tasks from now on: the worker has entered.
     pub(super) fn open(&self) {
         self.lock().open = true;
     }
 
-    /// The worker leaves: what waited for it, oldest first.
+    /// Refuses tasks from now on, since the worker leaves. Returns the queued tasks: pinned before
+    /// affine ones, oldest first.
     pub(super) fn close(&self, flags: &Flags) -> Vec<T> {
         let mut inside = self.lock();
         inside.open = false;
         self.empty(&mut inside, flags)
     }
 
-    /// Takes everything.
+    /// Takes all tasks.
     pub(super) fn drain(&self, flags: &Flags) -> Vec<T> {
         let mut inside = self.lock();
         self.empty(&mut inside, flags)
     }
 
     fn empty(&self, inside: &mut Inside<T>, flags: &Flags) -> Vec<T> {
-        let mut tasks: Vec<T> = inside.mail.drain(..).collect();
-        if !inside.boxed.is_empty() {
-            tasks.extend(inside.boxed.drain(..));
-            flags.lower_box();
+        let mut tasks: Vec<T> = inside.pinned.drain(..).collect();
+        if !inside.affine.is_empty() {
+            tasks.extend(inside.affine.drain(..));
+            flags.lower_affine();
         }
         self.note(inside);
         tasks
@@ -173,9 +176,9 @@ impl<T> Mailbox<T> {
 
 impl<T> fmt::Debug for Mailbox<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Post")
-            .field("mail", &self.has_mail())
-            .field("boxed", &self.has_affine())
+        f.debug_struct("Mailbox")
+            .field("pinned", &self.has_pinned())
+            .field("affine", &self.has_affine())
             .finish_non_exhaustive()
     }
 }
@@ -185,39 +188,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_flag_is_up_while_the_box_holds_something() {
+    fn the_flag_is_up_while_there_are_affine_tasks() {
         let (flags, mailbox) = (Flags::new(), Mailbox::new());
-        mailbox.put(&flags, 1).unwrap();
-        mailbox.put(&flags, 2).unwrap();
-        assert!(flags.read().boxes() && mailbox.has_affine());
-        assert_eq!((mailbox.take(&flags), mailbox.taken()), (Some(1), 1));
-        assert!(flags.read().boxes());
-        assert_eq!((mailbox.take(&flags), mailbox.taken()), (Some(2), 2));
-        assert!(!flags.read().boxes() && !mailbox.has_affine());
-        assert_eq!(mailbox.take(&flags), None);
+        mailbox.push_affine(&flags, 1).unwrap();
+        mailbox.push_affine(&flags, 2).unwrap();
+        assert!(flags.read().has_affine() && mailbox.has_affine());
+        assert_eq!((mailbox.take_affine(&flags), mailbox.taken()), (Some(1), 1));
+        assert!(flags.read().has_affine());
+        assert_eq!((mailbox.take_affine(&flags), mailbox.taken()), (Some(2), 2));
+        assert!(!flags.read().has_affine() && !mailbox.has_affine());
+        assert_eq!(mailbox.take_affine(&flags), None);
     }
 
     #[test]
-    fn weeding_leaves_the_others() {
+    fn removing_useless_tasks_keeps_the_others() {
         let (flags, mailbox) = (Flags::new(), Mailbox::new());
-        (1..=3).for_each(|task| mailbox.put(&flags, task).unwrap());
-        let mut weeds = Vec::new();
-        mailbox.remove_useless(&flags, &|task| *task == 2, &mut weeds);
-        assert!(weeds == [2] && mailbox.boxed() == 2 && flags.read().boxes());
-        mailbox.remove_useless(&flags, &|_| true, &mut weeds);
-        assert!(weeds == [2, 1, 3] && !mailbox.has_affine() && !flags.read().boxes());
+        (1..=3).for_each(|task| mailbox.push_affine(&flags, task).unwrap());
+        let mut useless = Vec::new();
+        mailbox.remove_useless(&flags, &|task| *task == 2, &mut useless);
+        assert!(useless == [2] && mailbox.affine_len() == 2 && flags.read().has_affine());
+        mailbox.remove_useless(&flags, &|_| true, &mut useless);
+        assert!(useless == [2, 1, 3] && !mailbox.has_affine() && !flags.read().has_affine());
     }
 
     #[test]
-    fn who_leaves_takes_everything_along_and_gets_no_more() {
+    fn a_closed_mailbox_is_empty_and_refuses_tasks() {
         let (flags, mailbox) = (Flags::new(), Mailbox::new());
-        mailbox.push_mail(1).unwrap();
-        mailbox.put(&flags, 2).unwrap();
+        mailbox.push_pinned(1).unwrap();
+        mailbox.push_affine(&flags, 2).unwrap();
         assert_eq!(mailbox.close(&flags), [1, 2]);
-        assert!(!flags.read().boxes() && !mailbox.has_mail());
-        assert_eq!(mailbox.put(&flags, 3), Err(3));
-        assert_eq!(mailbox.push_mail(4), Err(4));
+        assert!(!flags.read().has_affine() && !mailbox.has_pinned());
+        assert_eq!(mailbox.push_affine(&flags, 3), Err(3));
+        assert_eq!(mailbox.push_pinned(4), Err(4));
         mailbox.open();
-        assert_eq!(mailbox.put(&flags, 5), Ok(()));
+        assert_eq!(mailbox.push_affine(&flags, 5), Ok(()));
     }
 }

@@ -1,10 +1,10 @@
-//! The scheduler: queues, lanes for what is urgent or can wait, boxes for what a certain worker should run, the gate
-//! word, the sleep word, victims, and one step of one worker.
+//! The scheduler: queues, lanes for urgent and for Low tasks, mailboxes for tasks of particular
+//! workers, the gate word, the sleep word, victims, and the step function of a worker.
 //!
 //! Generic over the task type, the queue [`Strategy`] and the [`Observer`]. No clock, no thread, no
-//! environment, no I/O: a [`Worker`] makes one move when it is told to ([`Worker::step`]), and whoever
-//! tells it, a thread or the simulator, does the waiting. Most programs use a face such as
-//! [`Executor`](crate::Executor); this module is for those who build one.
+//! environment, no I/O: [`Worker::step`] makes one step, and its driver, a thread or the simulator,
+//! does the waiting. Most programs use a face such as [`Executor`](crate::Executor); this module is
+//! for authors of faces.
 //!
 //! ```
 //! use filch::engine::{Core, PerWorker, Settings, Silent, Step};
@@ -26,7 +26,7 @@
 //!     });
 //!     match step {
 //!         Step::Park(ticket) => {
-//!             workers[who].resume(ticket); // nobody sleeps here
+//!             workers[who].resume(ticket); // this driver never sleeps
 //!             at_work.rotate_left(1);
 //!         }
 //!         Step::Exit => {

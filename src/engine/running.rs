@@ -1,4 +1,4 @@
-//! A worker in the middle of a task.
+//! A worker that is running a task.
 
 use super::{
     core::Core,
@@ -11,35 +11,36 @@ use super::{
 use crate::base::rng::Rng;
 use std::{fmt, time::Duration};
 
-/// A worker in the middle of a task: only then may it spawn, because only then is it counted as busy.
-/// The task counts as finished when this is dropped, by a panic too.
+/// A worker that is running a task. Only then may it spawn, because only then is it counted as
+/// busy. The task counts as finished when this is dropped, also by a panic.
 pub struct RunningWorker<'w, 'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) worker: &'w mut Worker<'c, T, Q, O>,
 }
 
 impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
-    /// The worker's own queue, for faces that know better than [`step`](Self::step) what to take
-    /// next.
+    /// Returns the worker's own queue, for faces that select the next task more precisely than
+    /// [`step`](Self::step) does.
     #[inline(always)]
     pub fn queue(&mut self) -> &mut Q::Handle<'c, T> {
         &mut self.worker.queue
     }
 
-    /// What runs here is a part of another task, and does not count as one of its own.
+    /// Declares that what runs here is a part of another task, and does not count as a task itself.
     pub fn count_part(&mut self) {
-        // Makes up for what dropping `self`, or `took`, subtracts.
+        // Compensates for the decrement when `self` is dropped, or in `took`.
         self.worker.count += 1;
     }
 
-    /// Something taken from [`queue`](Self::queue) runs inside of the present task.
+    /// Records that a task taken from [`queue`](Self::queue) runs inside of the current one.
     pub fn took(&mut self) {
-        if self.worker.quiet {
+        if self.worker.next_unnotified {
             self.worker.start_after_deferred(Source::Local);
         }
         self.took_back();
     }
 
-    /// Something taken from [`queue`](Self::queue) goes on as a part of the present task, which has spawned it.
+    /// Records that a task taken from [`queue`](Self::queue) continues as a part of the current
+    /// one, which has spawned it.
     pub fn took_back(&mut self) {
         self.worker.count -= 1;
         let source = Source::Local;
@@ -49,51 +50,52 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
             .event(self.worker.id, Event::Started { source });
     }
 
-    /// One move of the worker in the middle of a task that waits for something: as
-    /// [`Worker::step_late`]. When the waiting is over, [`settle`](Self::settle).
+    /// Makes one step of the worker while its task waits: as [`Worker::step_late`]. When the wait
+    /// is over, call [`settle`](Self::settle).
     pub fn step(&mut self, run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>)) -> Step {
         self.worker.step_late(run)
     }
 
     /// Takes a task of the worker's own queue: the newest, or the oldest while one [waits behind
-    /// all](Self::spawn_behind). It runs inside of the present task, see [`took`](Self::took).
+    /// all](Self::spawn_behind). It runs inside of the current task, see [`took`](Self::took).
     #[inline(always)]
     pub fn take_own(&mut self) -> Option<T> {
         self.worker.take_own()
     }
 
-    /// Takes an urgent task, if there is one. It runs inside of the present task.
+    /// Takes an urgent task, if there is one. It runs inside of the current task.
     #[cold]
     pub fn take_urgent(&mut self) -> Option<T> {
         self.worker.take_urgent_inside()
     }
 
-    /// Takes a task that this worker should run, from its box. It runs inside of the present task.
+    /// Takes one of this worker's affine tasks. It runs inside of the current task.
     pub fn take_affine(&mut self) -> Option<T> {
         self.worker.take_affine_inside()
     }
 
-    /// Whether there seems to be one.
+    /// Whether there seems to be an affine task for this worker.
     #[must_use]
     pub fn has_affine(&self) -> bool {
         self.worker.core.mailboxes[self.worker.id].has_affine()
     }
 
-    /// The next step takes a task from the injector, if there is one.
+    /// Makes the next step take a task from the injector, if there is one.
     pub fn force_injector_poll(&mut self) {
         self.worker.selector.turns.force();
     }
 
-    /// Takes a task that is for this worker alone. It runs inside of the present task, see [`took`](Self::took).
+    /// Takes a task that only this worker may run. It runs inside of the current task, see
+    /// [`took`](Self::took).
     pub fn take_mail(&mut self) -> Option<T> {
         let task = self.worker.take_mail()?;
-        // It comes before the one that nobody was told of.
+        // It runs before a task that was queued without a notification.
         self.notify_deferred();
         Some(task)
     }
 
-    /// Takes a task that should not wait for what is in the worker's own queue: an urgent one, or one from the
-    /// worker's box. It runs inside of the present task.
+    /// Takes a task that should not wait for those in the worker's own queue: an urgent one, or an
+    /// affine one. It runs inside of the current task.
     #[inline]
     pub fn take_pressing(&mut self) -> Option<T> {
         let turn = self.worker.selector.turns.tick();
@@ -105,12 +107,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         }
     }
 
-    /// Whether the worker may go on with the newest task of its own queue: nothing presses, none is behind others, and it is
-    /// nobody's turn. If so it counts as a step.
+    /// Whether the worker may continue with the newest task of its own queue: no task has
+    /// precedence, the old end is not due first, and no turn is due. If so it counts as a step.
     #[inline(always)]
     pub fn goes_on(&mut self) -> bool {
         let worker = &mut *self.worker;
-        worker.behind == 0
+        worker.oldest_first == 0
             && !worker.core.flags().read().presses()
             && !worker
                 .selector
@@ -118,7 +120,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
             && worker.selector.turns.tick_unless_due()
     }
 
-    /// The worker is awake again.
+    /// Resumes the worker after it was parked.
     pub fn resume(&mut self, ticket: Ticket) {
         self.worker.resume(ticket);
     }
@@ -128,19 +130,19 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         self.worker.resume_after(ticket, slept);
     }
 
-    /// Whether the worker has a reason to get up: it has been woken, or has mail.
+    /// Whether the worker has a reason to wake up: it has been woken, or has pinned tasks.
     #[must_use]
     pub fn is_called(&self) -> bool {
         self.worker.is_woken() || self.worker.has_mail()
     }
 
-    /// Whether there are tasks for this worker alone.
+    /// Whether there are tasks that only this worker may run.
     #[must_use]
     pub fn has_mail(&self) -> bool {
         self.worker.has_mail()
     }
 
-    /// Spawns a task that only `worker` may run, or, if it leaves before, anybody.
+    /// Spawns a task that only `worker` may run or, if that one leaves before, any worker.
     pub fn send(&mut self, worker: usize, task: T) {
         let core = self.worker.core;
         assert!(worker < core.workers(), "no worker {worker} in this engine");
@@ -148,64 +150,67 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         core.deliver(worker, task);
     }
 
-    /// Tells who may sleep that there is something in the worker's own queue.
+    /// Wakes a sleeper, if necessary, for a task in the worker's own queue.
     pub fn announce(&mut self) {
         self.worker.notify();
     }
 
-    /// The rest of a [`push_part`](Self::push_part) that has set its flag.
+    /// Completes a [`push_part`](Self::push_part) that has returned true.
     pub fn notify(&mut self) {
         self.worker.notify_with_care();
     }
 
-    /// Tells who may sleep of the tasks that were spawned [quietly](Self::spawn_next) or [silently](Self::spawn_unnotified),
-    /// if they may still be there.
+    /// Wakes a sleeper, if necessary, for tasks that were spawned [to run next](Self::spawn_next)
+    /// or [without a notification](Self::spawn_unnotified), if they may still be queued.
     #[inline]
     pub fn notify_deferred(&mut self) {
-        if self.worker.quiet || self.worker.silent {
+        if self.worker.next_unnotified || self.worker.has_unnotified {
             self.worker.notify_deferred();
         }
     }
 
-    /// The waiting is over: the worker goes on with its task, whatever it was about to do. What it has queued without a
-    /// word may lie there for long now, so others are told.
+    /// Ends a wait: the worker continues with its task and stops searching or sleeping. Tasks that
+    /// it has queued without a notification may stay queued for long now, so a sleeper is woken for
+    /// them.
     pub fn settle(&mut self) {
         self.stop_search();
         self.notify_deferred();
     }
 
-    /// The worker goes on with a task that it has just taken, whatever it was about to do.
+    /// Makes the worker stop searching or sleeping, because it continues with a task that it has
+    /// just taken.
     pub fn stop_search(&mut self) {
         self.worker.leave_search();
         if self.worker.idle {
-            // Its task is in flight.
+            // The task is in flight, so the work is not finished.
             let _ = self.worker.become_busy();
         }
     }
 
-    /// The task of [`Worker::stay`] counts as finished, though the worker stays: the work may end without it. To be called once.
+    /// Counts the task of [`Worker::stay`] as finished, though the worker stays: the work may end
+    /// without it. To be called once.
     pub fn retire(&mut self) {
         self.worker.retire();
     }
 
-    /// The worker's number.
+    /// Returns the worker's number.
     #[must_use]
     pub fn id(&self) -> usize {
         self.worker.id
     }
 
-    /// The worker's generator.
+    /// Returns the worker's random number generator.
     pub fn rng(&mut self) -> &mut Rng {
         &mut self.worker.rng
     }
 
-    /// What the workers share.
+    /// Returns the state that the workers share.
     #[must_use]
     pub fn core(&self) -> &Core<T, Q, O> {
         self.worker.core
     }
 
-    /// Spawns a task into the worker's own queue, or gives it back when that is full.
+    /// Spawns a task into the worker's own queue, or returns it when that is full.
     ///
     /// # Errors
     /// The task, when the queue is full.
@@ -221,9 +226,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         Ok(())
     }
 
-    /// [`spawn_local`](Self::spawn_local) that looks for nobody to wake, whatever the policy says: the worker is awake,
-    /// and will run the task if nobody else does. [`announce`](Self::announce) makes up for it, and so does
-    /// [`settle`](Self::settle), when the worker goes on with something else.
+    /// [`spawn_local`](Self::spawn_local) that wakes no sleeper, regardless of the policy: this
+    /// worker is awake, and runs the task if no thief does. [`announce`](Self::announce) makes up
+    /// for it, and so does [`settle`](Self::settle), when the worker continues with another task.
     ///
     /// # Errors
     /// The task, when the queue is full.
@@ -231,13 +236,13 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         let worker = &mut *self.worker;
         worker.queue.push(task)?;
         worker.count += 1;
-        worker.silent = true;
+        worker.has_unnotified = true;
         worker.core.observer.event(worker.id, Event::SpawnedLocal);
         Ok(())
     }
 
-    /// Spawns a task of some [`Level`]: a normal one as [`spawn_local`](Self::spawn_local) does, and the
-    /// others where every worker sees them.
+    /// Spawns a task of some [`Level`]: a normal one as [`spawn_local`](Self::spawn_local) does,
+    /// and the others into the lane of their level, which all workers check.
     ///
     /// # Errors
     /// The task, when it is a normal one and the queue is full.
@@ -254,11 +259,11 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         Ok(())
     }
 
-    /// Spawns a task that `owner` should run if it is free soon, and else anybody. If that worker has left, it is
-    /// anybody at once.
+    /// Spawns a task that `owner` should run if it is free soon, and otherwise any worker. If
+    /// `owner` has left, any worker may run the task at once.
     ///
     /// # Panics
-    /// When there can be no such worker.
+    /// When `owner` is not the number of a worker.
     pub fn spawn_for(&mut self, owner: usize, task: T) {
         let worker = &mut *self.worker;
         let core = worker.core;
@@ -270,8 +275,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         core.notify_mailbox(worker.id, owner);
     }
 
-    /// Spawns a task into the injector, behind all tasks that this thread has put there before. Tasks from
-    /// outside and those of other workers get their turns beside them.
+    /// Spawns a task into the injector, behind all tasks that this thread has put there before.
+    /// Tasks from outside and those of other workers get their turns beside them.
     pub fn spawn_global(&mut self, task: T) {
         let worker = &mut *self.worker;
         worker.core.injector.push_always([task]);
@@ -280,7 +285,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         worker.core.notify_shared(worker.id);
     }
 
-    /// Whether everybody is at work: nobody sleeps who could be woken for another task.
+    /// Whether all workers are awake, so that none can be woken for another task.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.worker.core.is_crowded()
@@ -306,7 +311,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         worker.notify();
     }
 
-    /// The worker is about to run another task in the middle of this one, instead of queueing it.
+    /// Records that the worker is about to run another task inside of this one, instead of queueing
+    /// it.
     pub fn begin_inline(&mut self) {
         // Neither the spawn nor the completion changes the count.
         let (observer, id) = (&self.worker.core.observer, self.worker.id);
@@ -315,7 +321,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         observer.event(id, Event::Started { source });
     }
 
-    /// That other task is done.
+    /// Records that the inline task is finished.
     pub fn end_inline(&mut self) {
         self.worker
             .core
@@ -323,16 +329,16 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
             .event(self.worker.id, Event::Finished);
     }
 
-    /// Lets a task that is older than the worker's newest run next: one from the other end of its
-    /// own queue and one from outside, in turns.
+    /// Lets a task that is older than the worker's newest run next: one from the old end of its own
+    /// queue and one from outside, alternately.
     pub fn yield_to_older(&mut self) {
         self.worker.yielded = true;
     }
 }
 
 impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
-    /// [`spawn_local`](Self::spawn_local) of a task that comes behind all others in the worker's own queue: until its
-    /// turn comes, the worker takes the oldest first.
+    /// [`spawn_local`](Self::spawn_local) of a task that comes behind all others in the worker's
+    /// own queue: until its turn comes, the worker takes the oldest first.
     ///
     /// # Errors
     /// The task, when the queue is full.
@@ -343,9 +349,10 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
         Ok(())
     }
 
-    /// [`spawn_local`](Self::spawn_local) of a task that this worker takes next. If it is alone in the queue nobody is woken
-    /// for it: those who look for work see it, and before the worker starts another task, or sleeps, it tells the others.
-    /// Until then the one that runs now keeps it waiting; [`notify_deferred`](Self::notify_deferred) ends that.
+    /// [`spawn_local`](Self::spawn_local) of a task that this worker takes next. If it is alone in
+    /// the queue, no sleeper is woken for it. Searching workers can see it, and before the worker
+    /// starts another task, or sleeps, it notifies the sleepers. Until then the current task delays
+    /// it; [`notify_deferred`](Self::notify_deferred) ends that.
     ///
     /// # Errors
     /// The task, when the queue is full.
@@ -353,7 +360,8 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
     pub fn spawn_next(&mut self, task: T) -> Result<(), T> {
         let worker = &mut *self.worker;
         let alone = worker.queue.owner().is_empty();
-        // Thieves leave it to this worker as long as it gets on: two tasks that wake each other run faster on one.
+        // Thieves leave the task to this worker while it makes progress: two tasks that wake each
+        // other run faster on one worker.
         worker
             .queue
             .set_thief_patience(if alone { STEPS } else { 0 });
@@ -364,42 +372,44 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
         worker.queue.push(task)?;
         worker.count += 1;
         worker.core.observer.event(worker.id, Event::SpawnedLocal);
-        worker.quiet = true;
+        worker.next_unnotified = true;
         Ok(())
     }
 
-    /// All tasks that are in the worker's own queue now come before those that will be, the oldest first.
+    /// Makes the tasks that are in the worker's own queue now run before later ones, the oldest
+    /// first.
     #[inline]
     pub fn take_older_first(&mut self) {
-        self.worker.behind = self.worker.queue.owner().len();
+        self.worker.oldest_first = self.worker.queue.owner().len();
     }
 
-    /// The oldest task of the worker's own queue comes before all others.
+    /// Makes the oldest task of the worker's own queue run before all others.
     #[inline]
     pub fn take_oldest_next(&mut self) {
-        self.worker.behind = 1;
+        self.worker.oldest_first = 1;
     }
 
-    /// Whether tasks in the worker's own queue may have changed places: then who takes one back by its mark has to look
-    /// whether it is the one.
+    /// Whether tasks in the worker's own queue may have changed places: then a caller that retracts
+    /// a task by its mark has to check that it is the right one.
     #[inline(always)]
     #[must_use]
     pub fn is_shuffled(&self) -> bool {
-        self.worker.shuffled
+        self.worker.reordered
     }
 
-    /// Whether some of them are still to come.
+    /// Whether some of the tasks of [`take_older_first`](Self::take_older_first) are still to come.
     #[inline(always)]
     #[must_use]
     pub fn is_taking_older_first(&self) -> bool {
-        self.worker.behind > 0
+        self.worker.oldest_first > 0
     }
 
-    /// The newest of those that were queued since `mark` goes behind the others, which is all that
-    /// [`take_older_first`](Self::take_older_first) can mean to a worker that takes nothing from below the mark.
+    /// Moves the newest of the tasks that were queued since `mark` behind the others. For a worker
+    /// that takes no task from below the mark, this is the equivalent of
+    /// [`take_older_first`](Self::take_older_first).
     #[cold]
     pub fn rotate_above(&mut self, mark: Mark) {
-        self.worker.behind = 0;
+        self.worker.oldest_first = 0;
         let owner = self.worker.queue.owner();
         let mut taken = Vec::new();
         while owner.is_above(mark)
@@ -410,27 +420,27 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
         if taken.is_empty() {
             return;
         }
-        // Marks do not fit any more.
-        self.worker.shuffled = true;
+        // Marks are no longer valid.
+        self.worker.reordered = true;
         let owner = self.worker.queue.owner();
-        // They came newest first.
+        // The tasks were popped newest first.
         taken[1..].reverse();
         for task in taken {
             if owner.push(task).is_err() {
                 unreachable!("there was room for it a moment ago");
             }
         }
-        // While they were out of the queue, a last look may have missed them.
+        // While the tasks were out of the queue, a last check may have missed them.
         self.announce();
     }
 
-    /// Queues a *part* of the present task: something that the task will not finish without. Parts
-    /// are not counted; the worker that runs one calls [`count_part`](Self::count_part). The mark is for
-    /// [`Owner::retract`](super::Owner::retract). If the push may have to wake a sleeper, or this worker
-    /// is asked for attention, the flag is set, and the caller goes on with [`notify`](Self::notify).
+    /// Queues a *part* of the current task: a job without which the task does not finish. Parts are
+    /// not counted; the worker that runs one calls [`count_part`](Self::count_part). The mark is
+    /// for [`Owner::retract`](super::Owner::retract). The flag is true if the push may have to wake
+    /// a sleeper, or attention is requested: then the caller must call [`notify`](Self::notify).
     ///
     /// # Errors
-    /// The part, when the queue must grow or is full: then
+    /// The part, when the queue must grow or is full: then call
     /// [`push_part_slowly`](Self::push_part_slowly). In two functions, so that the caller needs no
     /// registers that outlive a call to the slow one.
     #[inline(always)]
@@ -441,13 +451,13 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
         Ok((mark, core.must_notify()))
     }
 
-    /// Takes a task from the injector in the middle of the present one, if there is one.
+    /// Takes a task from the injector, if there is one. It runs inside of the current task.
     #[cold]
     pub fn take_injected(&mut self) -> Option<T> {
         self.worker.take_injected_inside()
     }
 
-    /// Steals one task from the deque of `victim`. It runs inside of the present task.
+    /// Steals one task from the deque of `victim`. It runs inside of the current task.
     pub fn steal_from(&mut self, victim: usize) -> Option<T> {
         let task = self.worker.queue.steal_from(victim)?;
         self.worker.start_inside(Source::Steal { victim });
@@ -500,18 +510,18 @@ mod tests {
     }
 
     type TestCore = Core<&'static str, PerWorker, Silent>;
-    type TestActive<'w, 'c> = super::RunningWorker<'w, 'c, &'static str, PerWorker, Silent>;
+    type TestRunning<'w, 'c> = super::RunningWorker<'w, 'c, &'static str, PerWorker, Silent>;
 
-    /// A worker spawns a task quietly beside another worker that sleeps, and does `then`. Says how many wakes each of the
-    /// two steps led to.
-    fn beside_a_sleeper(then: impl FnOnce(&TestCore, &mut TestActive<'_, '_>)) -> [usize; 2] {
-        let spawn = |running: &mut TestActive<'_, '_>| running.spawn_next("next").unwrap();
+    /// Spawns a task to run next while another worker sleeps, and does `then`. Returns the number
+    /// of wakes in each of the two steps.
+    fn beside_a_sleeper(then: impl FnOnce(&TestCore, &mut TestRunning<'_, '_>)) -> [usize; 2] {
+        let spawn = |running: &mut TestRunning<'_, '_>| running.spawn_next("next").unwrap();
         steps_beside_a_sleeper(spawn, then)
     }
 
     fn steps_beside_a_sleeper(
-        first: impl FnOnce(&mut TestActive<'_, '_>),
-        then: impl FnOnce(&TestCore, &mut TestActive<'_, '_>),
+        first: impl FnOnce(&mut TestRunning<'_, '_>),
+        then: impl FnOnce(&TestCore, &mut TestRunning<'_, '_>),
     ) -> [usize; 2] {
         let wakes = Arc::new(AtomicUsize::new(0));
         let mut settings = Settings::new(2);
@@ -519,22 +529,22 @@ mod tests {
         let core = TestCore::new(settings, &Default::default(), Silent).unwrap();
         let (mut busy, mut sleeper) = (core.enter(0), core.enter(1));
         core.inject("busy").unwrap();
-        let mut told = [0; 2];
+        let mut woken = [0; 2];
         let step = busy.step(|_, mut running| {
             while !matches!(sleeper.step(|_, _| ()), Step::Park(_)) {}
             let count = || wakes.swap(0, Relaxed);
             count();
             first(&mut running);
-            told[0] = count();
+            woken[0] = count();
             then(&core, &mut running);
-            told[1] = count();
+            woken[1] = count();
         });
         assert!(matches!(step, Step::Ran));
-        told
+        woken
     }
 
     #[test]
-    fn a_quiet_task_is_told_when_something_else_comes_first() {
+    fn a_deferred_notification_is_made_up_before_another_task_runs() {
         assert_eq!(beside_a_sleeper(|_, _| ()), [0, 0], "it is next");
         let own = beside_a_sleeper(|_, running| {
             assert_eq!(running.take_own(), Some("next"));
@@ -543,20 +553,20 @@ mod tests {
         });
         assert_eq!(own, [0, 0], "it has been taken");
         let settled = beside_a_sleeper(|_, running| running.settle());
-        assert_eq!(settled, [0, 1], "the task that runs goes on");
-        let mail = beside_a_sleeper(|core, running| {
-            core.send(0, "letter").unwrap();
-            assert_eq!(running.take_mail(), Some("letter"));
+        assert_eq!(settled, [0, 1], "the running task continues");
+        let pinned = beside_a_sleeper(|core, running| {
+            core.send(0, "pinned").unwrap();
+            assert_eq!(running.take_mail(), Some("pinned"));
             running.took();
         });
-        // One for the letter.
-        assert_eq!(mail, [0, 2], "mail comes first");
+        // One for the pinned task.
+        assert_eq!(pinned, [0, 2], "the pinned task runs first");
         let urgent = beside_a_sleeper(|_, running| assert_eq!(running.take_mail(), None));
-        assert_eq!(urgent, [0, 0], "there was no mail");
+        assert_eq!(urgent, [0, 0], "there was no pinned task");
     }
 
     #[test]
-    fn a_quiet_task_is_told_when_one_above_it_is_taken() {
+    fn a_deferred_notification_is_made_up_when_a_newer_task_is_taken() {
         let taken = beside_a_sleeper(|_, running| {
             running.spawn_unnotified("above").unwrap();
             assert_eq!(running.take_own(), Some("above"));
@@ -569,12 +579,12 @@ mod tests {
             running.took_back();
             running.settle();
         });
-        assert_eq!(back, [0, 1], "the task that runs goes on");
+        assert_eq!(back, [0, 1], "the running task continues");
     }
 
     #[test]
-    fn silent_tasks_are_told_when_the_worker_goes_on_with_something_else() {
-        let spawn = |running: &mut TestActive<'_, '_>| {
+    fn deferred_notifications_are_made_up_when_the_wait_ends() {
+        let spawn = |running: &mut TestRunning<'_, '_>| {
             running.spawn_unnotified("one").unwrap();
             running.spawn_unnotified("two").unwrap();
         };
@@ -594,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn above_a_mark_the_newest_goes_behind_the_others() {
+    fn rotating_above_a_mark_moves_the_newest_behind_the_others() {
         let core = TestCore::new(Settings::new(1), &Default::default(), Silent).unwrap();
         let mut worker = core.enter(0);
         core.inject("").unwrap();

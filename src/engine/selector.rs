@@ -1,4 +1,5 @@
-//! Which task a worker takes when it is not simply the newest of its own; `lanes.md` has the rules.
+//! Selects a task when it is not simply the newest of the worker's own queue; `lanes.md` has the
+//! rules.
 
 use super::{
     event::{Event, Observer, Source},
@@ -9,13 +10,13 @@ use super::{
 use crate::base::canary::{Canary, broken};
 use std::mem;
 
-/// How many tasks from outside come at a turn, if tasks are short.
-const AT_A_TURN: usize = 8;
+/// The number of tasks that a turn of the injector takes, if tasks are short.
+const INJECTOR_TURN_BATCH: usize = 8;
 
-/// Counts down to somebody's turn.
+/// Counts down the steps to a turn.
 #[derive(Clone, Copy, Debug)]
 struct Countdown {
-    /// Zero: never.
+    /// The interval in steps; zero never gives a turn.
     every: u32,
     left: u32,
 }
@@ -33,7 +34,7 @@ impl Countdown {
         self.left = self.every;
     }
 
-    /// When to look at it again.
+    /// Returns the number of steps after which to check this countdown again.
     fn steps(self) -> u32 {
         if self.every == 0 {
             u32::MAX
@@ -43,7 +44,7 @@ impl Countdown {
     }
 }
 
-/// Two countdowns behind one number that every step counts down.
+/// Two countdowns behind one number that every step decrements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turns {
     left: u32,
@@ -51,8 +52,9 @@ pub(super) struct Turns {
     stride: u32,
     injector: Countdown,
     low: Countdown,
-    /// The turn of the injector that is due comes before so many tasks as it should: they are long.
-    hurried: bool,
+    /// Whether the due turn of the injector comes early because tasks are long, so that it takes
+    /// one task only.
+    one_task: bool,
 }
 
 impl Turns {
@@ -62,20 +64,20 @@ impl Turns {
             stride: 0,
             injector: Countdown::new(injector),
             low: Countdown::new(low),
-            hurried: false,
+            one_task: false,
         };
         turns.rearm();
         turns
     }
 
-    /// One step more. True when it is somebody's turn.
+    /// Counts a step. Returns whether a turn is due.
     #[inline(always)]
     pub(super) fn tick(&mut self) -> bool {
         self.left = self.left.wrapping_sub(1);
         self.left == 0
     }
 
-    /// One step more, unless it would be somebody's turn: then false.
+    /// Counts a step and returns true, unless a turn would be due: then returns false.
     #[inline(always)]
     pub(super) fn tick_unless_due(&mut self) -> bool {
         let due = self.left == 1;
@@ -83,12 +85,12 @@ impl Turns {
         !due
     }
 
-    /// Whose turn it is gets it at the next step.
+    /// Postpones a due turn to the next step.
     pub(super) fn put_off(&mut self) {
         self.left = self.left.max(1);
     }
 
-    /// Tells the countdowns how many steps there were.
+    /// Subtracts the steps since the last call from the countdowns.
     fn catch_up(&mut self) {
         let steps = self.stride.wrapping_sub(self.left);
         for countdown in [&mut self.injector, &mut self.low] {
@@ -97,7 +99,8 @@ impl Turns {
         self.stride = self.left;
     }
 
-    /// Time has passed: the next turn is that of the injector, unless it has had the last one.
+    /// Makes the next turn that of the injector because time has passed, unless the injector has
+    /// had the last one.
     pub(super) fn force_injector_poll(&mut self) {
         self.catch_up();
         if self.injector.left < self.injector.every {
@@ -106,7 +109,7 @@ impl Turns {
         self.rearm();
     }
 
-    /// The next turn is that of the injector.
+    /// Makes the next turn that of the injector.
     pub(super) fn force(&mut self) {
         self.catch_up();
         self.bring_forward();
@@ -115,13 +118,13 @@ impl Turns {
 
     fn bring_forward(&mut self) {
         if self.injector.left > 0 {
-            (self.injector.left, self.hurried) = (0, true);
+            (self.injector.left, self.one_task) = (0, true);
         }
     }
 
-    /// If there is a turn of the injector, one task is enough.
+    /// Limits the next turn of the injector to one task.
     pub(super) fn limit_batch_to_one(&mut self) {
-        self.hurried = true;
+        self.one_task = true;
     }
 
     fn rearm(&mut self) {
@@ -130,7 +133,7 @@ impl Turns {
     }
 }
 
-/// Whose turn it is, though others would come first.
+/// Which tasks have a turn, though others would come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     High,
@@ -138,7 +141,7 @@ enum Turn {
     Low,
 }
 
-/// What a worker remembers from one choice to the next.
+/// The state that a worker keeps from one selection to the next.
 #[derive(Debug)]
 pub(super) struct TaskSelector {
     pub(super) turns: Turns,
@@ -147,41 +150,42 @@ pub(super) struct TaskSelector {
     over_high: u32,
     /// Urgent tasks since the normal ones had a turn.
     over_normal: u32,
-    /// Somebody less urgent had its turn while urgent tasks waited: now it is theirs.
-    gave_way: bool,
-    /// Who had the last turn.
+    /// A less urgent task had its turn while urgent tasks waited: the next selection takes an
+    /// urgent one.
+    urgent_next: bool,
+    /// The last turn that was given.
     last: Turn,
-    /// The task before this one came from the worker's box.
-    boxed_last: bool,
-    /// Another worker's box with something in it, and how many tasks had been taken from it when it was seen.
+    /// The previous task was one of this worker's affine tasks.
+    affine_last: bool,
+    /// Another worker with affine tasks, and how many of them had been taken when it was checked.
     watched: Option<(usize, u64)>,
-    /// Which end a yield looks at first this time.
+    /// Whether the last yield tried the injector first.
     yield_to_injector: bool,
-    /// How many steps may pass before the next batch of futures that were spawned from outside: as many
-    /// as the last batch brought to the own queue.
+    /// The number of steps before the next batch of futures that were spawned from outside: as many
+    /// as the last batch added to the own queue.
     futures: u32,
 }
 
 impl TaskSelector {
     pub(super) fn new(inject_interval: u32, ageing: Ageing) -> Self {
-        // With a turn at every task the Low ones would always come first.
+        // With a turn at every task, Low tasks would always come first.
         let low = if ageing.low == 1 { 2 } else { ageing.low };
         Self {
             turns: Turns::new(inject_interval, low),
             ageing,
             over_high: 0,
             over_normal: 0,
-            gave_way: false,
+            urgent_next: false,
             last: Turn::Low,
-            boxed_last: false,
+            affine_last: false,
             watched: None,
             yield_to_injector: false,
             futures: 0,
         }
     }
 
-    /// Whether futures that were spawned from outside come before the own queue: some are there, and those
-    /// of the last batch have had time to run. If not, it counts as a step.
+    /// Whether futures that were spawned from outside come before the own queue: there are some,
+    /// and those of the last batch have had time to run. If not, it counts as a step.
     #[inline(always)]
     pub(super) fn is_turn_of_futures(&mut self, raised: Raised) -> bool {
         if !raised.spawned() {
@@ -192,11 +196,11 @@ impl TaskSelector {
         due
     }
 
-    /// Whose turn it is. When several are due, they get it one after the other, in a circle, with an urgent task in
-    /// between; so none of them can keep the others waiting.
+    /// Returns the turn to give. When several are due, they are given one after the other,
+    /// round-robin, with an urgent task in between; so none of them can keep the others waiting.
     fn turn(&mut self, raised: Raised) -> Option<Turn> {
-        self.gave_way &= raised.urgent();
-        if self.gave_way || broken(Canary::LaneTurns) {
+        self.urgent_next &= raised.urgent();
+        if self.urgent_next || broken(Canary::LaneTurns) {
             return None;
         }
         let circle = match self.last {
@@ -209,8 +213,8 @@ impl TaskSelector {
         Some(turn)
     }
 
-    /// Whether a turn is due, also if nobody more urgent is there at the moment: a turn of the Low ones would
-    /// come first all the same.
+    /// Whether a turn is due, also if there is no more urgent task at the moment: otherwise a turn
+    /// of the Low tasks would come first.
     fn is_due(&self, turn: Turn, raised: Raised) -> bool {
         let reached = |count, every| every != 0 && count >= every;
         match turn {
@@ -228,7 +232,7 @@ impl TaskSelector {
 
     fn took_urgent(&mut self, level: Level, raised: Raised) {
         self.over_normal = self.over_normal.saturating_add(1);
-        self.gave_way = level < Level::Critical && raised.has(Level::Critical);
+        self.urgent_next = level < Level::Critical && raised.has(Level::Critical);
         self.over_high = if level == Level::Critical && raised.has(Level::High) {
             self.over_high.saturating_add(1)
         } else {
@@ -237,7 +241,7 @@ impl TaskSelector {
     }
 }
 
-/// Where a task was that a hunt brought in.
+/// Returns the source of a task that a hunt found.
 pub(super) fn source_of(victim: usize) -> Source {
     if victim == super::OUTSIDE {
         Source::Injector
@@ -246,16 +250,16 @@ pub(super) fn source_of(victim: usize) -> Source {
     }
 }
 
-/// A task, and where it was.
+/// A task and its source.
 pub(super) type Found<T> = Option<(T, Source)>;
 
 impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
-    /// Something may have to come before the newest task of the own queue: it is somebody's turn, a flag is up, or
-    /// the last task has yielded.
+    /// Called when a task may have to run before the newest of the own queue: a turn is due, a flag
+    /// is up, or the last task has yielded.
     #[cold]
-    pub(super) fn find_other(&mut self) -> Found<T> {
+    pub(super) fn find_preferred(&mut self) -> Found<T> {
         self.selector.turns.catch_up();
-        let found = self.choose_other();
+        let found = self.choose_preferred();
         self.selector.turns.rearm();
         if found.is_none() && self.core.wants_attention() {
             // While the bit is set, every push of a running task takes the slow path.
@@ -264,13 +268,13 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         found
     }
 
-    fn choose_other(&mut self) -> Found<T> {
+    fn choose_preferred(&mut self) -> Found<T> {
         let raised = self.core.flags().read();
         let turn = self.selector.turn(raised);
         if turn == Some(Turn::Low)
-            && let found @ Some(_) = self.take_passed_over(raised)
+            && let found @ Some(_) = self.take_low_turn(raised)
         {
-            self.selector.gave_way = raised.urgent();
+            self.selector.urgent_next = raised.urgent();
             return found;
         }
         if let found @ Some(_) = self.take_pressing(raised, turn) {
@@ -284,8 +288,8 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         if !mem::take(&mut self.yielded) {
             return None;
         }
-        // In turns, so that neither the tasks from outside nor our own older ones have to wait for
-        // the others to run out.
+        // Alternately, so that neither the tasks from outside nor this worker's older ones have to
+        // wait until the others have run out.
         self.selector.yield_to_injector = !self.selector.yield_to_injector;
         if self.selector.yield_to_injector
             && let Some(task) = self.take_injected(1)
@@ -295,15 +299,18 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         self.queue.oldest().map(|task| (task, Source::Local))
     }
 
-    /// Says that time has passed: at the next step the injector has a turn, though there are tasks in the own queue, unless
-    /// it has had one at the last. For drivers, which have a clock: the worker itself counts tasks, and those may be long.
+    /// Gives the injector a turn at the next step, even if the own queue holds tasks, unless it has
+    /// had the last turn. For drivers, which have a clock: the worker itself counts tasks, and
+    /// those may be long.
     pub fn force_injector_poll(&mut self) {
         self.selector.turns.force_injector_poll();
     }
 
-    /// A search came to `found`. Whoever has injected a task meanwhile may have counted on this search, which had been at the
-    /// injector before; then nobody else knows of it. So that task comes next. If what was found is stolen, it comes first, and
-    /// the stolen one waits in the own queue, where others find it.
+    /// Called when a search has found `found`. A push into the injector during the search may have
+    /// counted on it, although the searcher had checked the injector before; then no other worker
+    /// knows of that task. So the injected task comes next. If the found task was stolen, the
+    /// injected one runs first, and the stolen one waits in the own queue, where thieves can take
+    /// it.
     pub(super) fn after_missed(&mut self, found: (T, Source)) -> Found<T> {
         let (task, source) = found;
         self.core.request_attention_for_missed();
@@ -326,22 +333,23 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         }
     }
 
-    /// It is the turn of those from outside. If tasks are short, a few of them come together: a worker that feeds itself with
-    /// tasks of fifty nanoseconds would else leave a microsecond or two between them.
+    /// Gives the injector its turn. If tasks are short, it takes several: a worker that spawns
+    /// tasks of 50 ns for itself would otherwise leave one to two microseconds between two tasks
+    /// from outside.
     fn take_turn_of_injector(&mut self) -> Option<T> {
         let turns = &mut self.selector.turns;
         turns.injector.restart();
-        let most = if mem::take(&mut turns.hurried) {
+        let most = if mem::take(&mut turns.one_task) {
             1
         } else {
-            AT_A_TURN
+            INJECTOR_TURN_BATCH
         };
         self.take_mail().or_else(|| self.take_injected_now(most))
     }
 
-    /// Takes a normal task from where no search is needed.
+    /// Takes a normal task from a place that needs no search.
     fn take_normal(&mut self) -> Found<T> {
-        // While there are always urgent ones this is the only turn that the others get.
+        // While there are always urgent tasks, this is the only turn that the injector gets.
         if self.selector.turns.injector.is_due()
             && let Some(task) = self.take_turn_of_injector()
         {
@@ -354,8 +362,8 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         Some((task, Source::Injector))
     }
 
-    /// Takes an urgent task, unless it is the turn of the normal ones; or every other time one from the worker's
-    /// box.
+    /// Takes an urgent task, unless it is the turn of the normal ones; or every other time one of
+    /// the worker's affine tasks.
     fn take_pressing(&mut self, raised: Raised, turn: Option<Turn>) -> Found<T> {
         if turn == Some(Turn::Normal) {
             self.selector.over_normal = 0;
@@ -363,7 +371,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
                 .take_own_affine_in_turn(raised)
                 .or_else(|| self.take_normal());
             if found.is_some() {
-                self.selector.gave_way = raised.urgent();
+                self.selector.urgent_next = raised.urgent();
                 return found;
             }
         }
@@ -376,23 +384,23 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         self.take_own_affine_in_turn(raised)
     }
 
-    /// Takes a task from the worker's box every other time.
+    /// Takes one of the worker's affine tasks every other time.
     fn take_own_affine_in_turn(&mut self, raised: Raised) -> Found<T> {
-        if raised.boxes() && !mem::take(&mut self.selector.boxed_last) {
+        if raised.has_affine() && !mem::take(&mut self.selector.affine_last) {
             return self.take_own_affine(raised);
         }
         None
     }
 
-    /// Takes an urgent task, where no other kind is to have a turn; at most `most` futures that were
-    /// spawned from outside.
+    /// Takes an urgent task, where no other kind is to have a turn; at most `most` futures that
+    /// were spawned from outside.
     pub(super) fn take_urgent(&mut self, raised: Raised, most: usize) -> Found<T> {
-        let high = self.selector.is_due(Turn::High, raised) && !self.selector.gave_way;
+        let high = self.selector.is_due(Turn::High, raised) && !self.selector.urgent_next;
         self.take_urgent_in_turn(raised, high.then_some(Turn::High), most)
     }
 
-    /// Takes a Critical task, or else a High one (the other way round when High has a turn), or else
-    /// up to `most` futures that were spawned from outside.
+    /// Takes a Critical task, or else a High one (the other way round when High has a turn), or
+    /// else up to `most` futures that were spawned from outside.
     fn take_urgent_in_turn(&mut self, raised: Raised, turn: Option<Turn>, most: usize) -> Found<T> {
         let futures = !self.core.futures.is_empty();
         if !raised.urgent() && !futures {
@@ -417,13 +425,13 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         Some((task, Source::Injector))
     }
 
-    /// Takes a task from the worker's own box.
+    /// Takes one of the worker's own affine tasks.
     pub(super) fn take_own_affine(&mut self, raised: Raised) -> Found<T> {
-        if !raised.boxes() {
+        if !raised.has_affine() {
             return None;
         }
-        let task = self.core.mailboxes[self.id].take(self.core.flags())?;
-        self.selector.boxed_last = true;
+        let task = self.core.mailboxes[self.id].take_affine(self.core.flags())?;
+        self.selector.affine_last = true;
         Some((task, Source::Affine { worker: self.id }))
     }
 
@@ -432,13 +440,13 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         Some((task, Source::Lane(Level::Low)))
     }
 
-    /// It is the turn of those whom nobody is waiting for: a task in the box of a worker that has not been free
-    /// for as long as a turn takes, or a Low one.
-    fn take_passed_over(&mut self, raised: Raised) -> Found<T> {
-        if raised.boxes()
-            && let found @ Some(_) = self.take_stuck()
+    /// Gives a turn to tasks that are passed over otherwise: an affine task of a worker that has
+    /// not been free for as long as the interval of a turn, or a Low task.
+    fn take_low_turn(&mut self, raised: Raised) -> Found<T> {
+        if raised.has_affine()
+            && let found @ Some(_) = self.take_stuck_affine()
         {
-            // The Low ones are still due, and next in the circle.
+            // The Low tasks are still due, and next in the round-robin order.
             self.selector.last = Turn::Normal;
             return found;
         }
@@ -449,14 +457,15 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         self.take_low()
     }
 
-    /// Takes from the box of another worker from which nobody has taken anything since our last turn.
-    fn take_stuck(&mut self) -> Found<T> {
+    /// Takes an affine task of another worker, if none of that worker's has been taken since the
+    /// last turn.
+    fn take_stuck_affine(&mut self) -> Found<T> {
         let mailboxes = &self.core.mailboxes;
         let mut next = 0;
         if let Some((owner, taken)) = self.selector.watched.take() {
             next = owner + 1;
             if mailboxes[owner].has_affine() && mailboxes[owner].taken() == taken {
-                return self.take_box_of(owner);
+                return self.take_affine_of(owner);
             }
         }
         self.selector.watched = (0..mailboxes.len())
@@ -466,28 +475,29 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         None
     }
 
-    /// A whole search has found nothing: takes a task that waits for another worker, unless that one sleeps.
-    pub(super) fn take_left_behind(&mut self) -> Found<T> {
-        if !self.core.flags().read().boxes() {
+    /// Takes an affine task of another worker that does not sleep, after a complete search has
+    /// found nothing.
+    pub(super) fn take_affine_of_others(&mut self) -> Found<T> {
+        if !self.core.flags().read().has_affine() {
             return None;
         }
         let workers = self.core.mailboxes.len();
         (1..workers)
             .map(|i| (self.id + i) % workers)
-            .find_map(|owner| self.take_box_of(owner))
+            .find_map(|owner| self.take_affine_of(owner))
     }
 
-    fn take_box_of(&self, owner: usize) -> Found<T> {
+    fn take_affine_of(&self, owner: usize) -> Found<T> {
         let mailbox = &self.core.mailboxes[owner];
         if !mailbox.has_affine() {
             return None;
         }
         if self.core.sleep.is_down(owner) && !broken(Canary::AffineTake) {
-            // It has nothing else to do; somebody has called it, or we do.
+            // The worker has nothing else to do; another worker has called it, or this one does.
             self.core.notify_mailbox(self.id, owner);
             return None;
         }
-        let task = mailbox.take(self.core.flags())?;
+        let task = mailbox.take_affine(self.core.flags())?;
         Some((task, Source::Affine { worker: owner }))
     }
 }
@@ -501,8 +511,9 @@ mod tests {
         atomic::{AtomicBool, Ordering::Relaxed},
     };
 
-    /// At which of the first `steps` steps it is the turn of the injector and of the Low ones, if each turn is
-    /// taken at once; `early` steps look at the turns before they are due.
+    /// Returns at which of the first `steps` steps the injector and the Low tasks have a turn, if
+    /// each turn is taken at once. At every `early`th step the turns are checked before they are
+    /// due.
     fn turns(injector: u32, low: u32, steps: u32, early: u32) -> (Vec<u32>, Vec<u32>) {
         let mut turns = Turns::new(injector, low);
         let mut seen = (Vec::new(), Vec::new());
@@ -545,7 +556,7 @@ mod tests {
             turns.catch_up();
             assert!(turns.injector.is_due());
             turns.rearm();
-            assert!(turns.tick(), "the next step looks again");
+            assert!(turns.tick(), "the next step checks again");
         }
     }
     #[test]
@@ -560,15 +571,15 @@ mod tests {
             assert!(turns.injector.is_due());
             turns.injector.restart();
             turns.rearm();
-            // The next task is one of the worker's own, however much time passes.
+            // The next task is one of the worker's own, even if more time passes.
             turns.force_injector_poll();
             assert!(!turns.tick());
         }
-        // Told twice, it is still one task.
+        // Two calls still give one task.
         turns.force_injector_poll();
         turns.force_injector_poll();
-        assert!(turns.injector.is_due() && turns.hurried);
-        // Those who never have one have none.
+        assert!(turns.injector.is_due() && turns.one_task);
+        // Without an interval there are no turns.
         let mut never = Turns::new(0, 0);
         never.tick();
         never.force_injector_poll();
@@ -577,7 +588,8 @@ mod tests {
 
     type TestCore = Core<u32, PerWorker, Injects>;
 
-    /// Injects a task when it is armed, at the end of a hunt: after the searcher has looked at the injector.
+    /// Injects a task when it is armed, at the end of a hunt: after the searcher has checked the
+    /// injector.
     struct Injects {
         armed: AtomicBool,
         core: OnceLock<Weak<TestCore>>,
@@ -592,8 +604,8 @@ mod tests {
         }
     }
 
-    /// What a worker runs, in order, that steals a task while another one is injected.
-    fn order_of_stolen(thief_is_modest: bool, victim_wishes: bool) -> Vec<u32> {
+    /// Returns the order in which a worker runs tasks, if it steals one while another is injected.
+    fn order_of_stolen(thief_takes_one: bool, victim_wants_one: bool) -> Vec<u32> {
         let observer = Injects {
             armed: AtomicBool::new(false),
             core: OnceLock::new(),
@@ -603,7 +615,7 @@ mod tests {
         let this = Arc::downgrade(&core);
         core.observer().core.set(this).ok().unwrap();
         let (mut busy, mut thief) = (core.enter(0), core.enter(1));
-        if thief_is_modest {
+        if thief_takes_one {
             thief.queue.steal_one_by_one();
         }
         core.inject(0).unwrap();
@@ -613,7 +625,7 @@ mod tests {
                 matches!(thief.step(|_, _| ()), Step::Idle(_)),
                 "it searches"
             );
-            running.queue().set_one_by_one(victim_wishes);
+            running.queue().set_one_by_one(victim_wants_one);
             running.spawn_local(1).unwrap();
             running.spawn_local(2).unwrap();
             core.observer().armed.store(true, Relaxed);
@@ -625,9 +637,9 @@ mod tests {
     }
 
     #[test]
-    fn who_steals_while_somebody_counts_on_it_sees_to_that_first() {
+    fn a_task_injected_during_a_search_runs_before_the_stolen_one() {
         assert_eq!(order_of_stolen(false, false), [9, 1, 2]);
-        // Where it must not wait it runs at once, and then the other.
+        // A stolen task that must not wait runs at once, and then the injected one.
         assert_eq!(order_of_stolen(true, false), [1, 9, 2]);
         assert_eq!(order_of_stolen(false, true), [1, 9, 2]);
     }

@@ -11,18 +11,18 @@ use std::fmt;
 
 /// Wakes a worker that sleeps after [`Step::Park`](super::Step::Park).
 ///
-/// The wake may come before the worker is asleep: it must then not fall asleep. The simulator and the
+/// The wake may precede the sleep: then the worker must not fall asleep. The simulator and the
 /// threads each have their own.
 pub trait Unpark: Send + Sync {
     /// Wakes `worker`.
     fn unpark(&self, worker: usize);
 }
 
-/// Wakes nobody, for drivers that never wait.
+/// Wakes no worker, for drivers that never wait.
 #[derive(Clone, Copy, Debug)]
-struct Nobody;
+struct NoUnpark;
 
-impl Unpark for Nobody {
+impl Unpark for NoUnpark {
     fn unpark(&self, _worker: usize) {}
 }
 
@@ -40,50 +40,53 @@ impl Unpark for Nobody {
 pub struct Settings {
     /// The most workers at a time.
     pub workers: usize,
-    /// Where the generators of the workers start. Seed 003's default.
+    /// The seed of the workers' random number generators.
     pub seed: u64,
-    /// The most queues of others that one step tries to take from. Seed 001's 32: with fewer workers
-    /// than that, a step visits everybody; with more, a step stays short.
+    /// The most queues of other workers that one step tries to take from. The default is 32: with
+    /// at most 32 workers a step visits all of them, and with more a step stays short.
     pub steal_tries: usize,
     /// The most tasks taken from the injector at once.
     pub inject_batch: usize,
-    /// Every so many tasks a worker looks at the injector first, so that tasks from outside are not
-    /// starved by a worker that feeds itself; zero never does. The pool's threads also do so by the clock, since tasks may be
-    /// long ([`Worker::force_injector_poll`](super::Worker::force_injector_poll)). A prime, as in Go and tokio, so that
-    /// it does not fall in step with the rhythm of a program.
+    /// The interval, in tasks, at which a worker checks the injector first, so that a worker that
+    /// spawns tasks for itself does not starve tasks from outside; zero never does. The pool's
+    /// threads also do so by the clock, since tasks may be long
+    /// ([`Worker::force_injector_poll`](super::Worker::force_injector_poll)). A prime, as in Go and
+    /// tokio, so that it does not coincide with the period of a program.
     pub inject_interval: u32,
-    /// How often less urgent tasks get a turn.
+    /// How many tasks less urgent ones wait for until they get a turn.
     pub ageing: Ageing,
-    /// The most tasks from outside that wait in the injector, and in each lane.
+    /// The capacity of the injector, and of each lane, for tasks from outside.
     pub inject_capacity: Option<usize>,
-    /// When a push looks for sleepers.
+    /// When a push checks for sleepers.
     pub wake: WakePolicy,
-    /// How often a worker that was woken on the core of another worker gives way to that one before it takes part.
+    /// How many times a worker that was woken on the core of another worker yields to that one
+    /// before it searches.
     ///
-    /// Where the other one is blocked, each yield returns at once, and 64 take some 50 µs. Where it runs, each takes a
-    /// time slice of the system's scheduler, some milliseconds.
+    /// If the other worker is blocked, each yield returns at once, and 64 take some 50 µs. If it
+    /// runs, each takes a time slice of the system's scheduler, some milliseconds.
     pub standby: u32,
-    /// What a worker does that finds nothing.
+    /// What a worker does that finds no task.
     pub idle: Box<dyn IdlePolicy>,
-    /// Whether a worker that has run out looks for events first, by
+    /// Whether a worker without tasks polls for events, by
     /// [`IdleAction::Poll`](super::IdleAction::Poll), before it searches.
     pub polls: bool,
-    /// Who is near whom.
+    /// The distances between workers.
     pub topology: Topology,
-    /// Who wakes the sleeping.
+    /// Wakes parked workers.
     pub unpark: Box<dyn Unpark>,
-    /// The core that the calling thread runs on, where that is known: a sleeper on another core is woken first.
+    /// Returns the core that the calling thread runs on, if known: a sleeper on another core is
+    /// woken first.
     pub current_core: Box<dyn Fn() -> Option<u32> + Send + Sync>,
-    /// Whether the calling thread cannot leave its core. One that can does not [stand by](Self::standby): the system
-    /// may move it to a core that is free.
+    /// Returns whether the calling thread is pinned to its core. A thread that is not does not
+    /// [stand by](Self::standby): the system may move it to a free core.
     pub is_pinned: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Settings {
-    /// Seed 003's seed, the constant of PCG's reference implementation.
+    /// The default seed: the constant of PCG's reference implementation.
     pub const SEED: u64 = 0x853c_49e6_748f_ea9b;
 
-    /// The defaults for at most `workers` workers.
+    /// Returns the defaults for at most `workers` workers.
     #[must_use]
     pub fn new(workers: usize) -> Self {
         Self {
@@ -99,7 +102,7 @@ impl Settings {
             idle: Box::new(Tiered::default()),
             polls: false,
             topology: Topology::flat(workers),
-            unpark: Box::new(Nobody),
+            unpark: Box::new(NoUnpark),
             current_core: Box::new(|| None),
             is_pinned: Box::new(|| false),
         }

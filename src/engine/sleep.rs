@@ -11,7 +11,7 @@ use std::fmt;
 /// A push must wake a sleeper: one is listed, no worker searches, and none stands by.
 const WAKE: u64 = 1;
 const CAREFUL: u64 = 1 << 1;
-/// Busy workers are asked to serve work that is not in their own queues.
+/// Busy workers must serve work that is not in their own queues.
 const ATTENTION: u64 = 1 << 2;
 const STANDBY: u64 = 1 << 3;
 const STOPPED: u64 = 1 << 4;
@@ -25,41 +25,42 @@ const TAG: u64 = 1 << 35;
 /// The most workers that one sleep word can count.
 pub const MAX_WORKERS: usize = 0x3ffe;
 
-/// A reading of the sleep word: `wake` (1 bit), `careful` (1), `attention` (1), `standby` (1), `stopped` (1),
-/// `head` (14), `searching` (16), `tag` (29). `wake` follows from the others, so that a push tests three bits.
+/// A snapshot of the sleep word: `wake` (1 bit), `careful` (1), `attention` (1), `standby` (1),
+/// `stopped` (1), `head` (14), `searching` (16), `tag` (29). `wake` is derived from the other
+/// fields, so a push tests three bits only.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SleepState(u64);
 
 impl SleepState {
-    /// How many workers are looking for work.
+    /// Returns the number of searching workers.
     #[must_use]
     pub const fn searching(self) -> usize {
         ((self.0 & SEARCHING_MASK) >> SEARCHING_SHIFT) as usize
     }
 
-    /// Whether somebody may be asleep.
+    /// Whether the list of sleepers has an entry. The entry may be stale.
     #[inline(always)]
     #[must_use]
     pub const fn has_sleepers(self) -> bool {
         self.0 & HEAD_MASK != 0
     }
 
-    /// Whether a push has anything more to do: it [must wake](Self::wants_wake) a sleeper, busy workers are asked
-    /// to serve other work, or this system needs a fence before the word can be trusted.
+    /// Whether a push has more to do: it [must wake](Self::wants_wake) a sleeper, attention is
+    /// requested, or this system needs a fence before the word can be trusted.
     #[inline(always)]
     #[must_use]
     pub const fn needs_care(self) -> bool {
         self.0 & (WAKE | CAREFUL | ATTENTION) != 0
     }
 
-    /// Whether busy workers are asked to serve work that is not in their own queues.
+    /// Whether busy workers must serve work that is not in their own queues.
     #[inline(always)]
     #[must_use]
     pub const fn attention(self) -> bool {
         self.0 & ATTENTION != 0
     }
 
-    /// Whether no worker sleeps, searches or stands by: new work has to wait for a busy one.
+    /// Whether no worker sleeps, searches or stands by, so that new work waits for a busy worker.
     #[inline(always)]
     #[must_use]
     pub const fn all_busy(self) -> bool {
@@ -72,7 +73,7 @@ impl SleepState {
         self.0 & STANDBY != 0
     }
 
-    /// Whether everybody has been told to go home.
+    /// Whether the workers must exit.
     #[inline(always)]
     #[must_use]
     pub const fn stopped(self) -> bool {
@@ -86,7 +87,7 @@ impl SleepState {
         self.0 & WAKE != 0
     }
 
-    /// The same state with the bit `wake` that belongs to it. Every change of the word ends with this.
+    /// Returns the state with `wake` recomputed. Every change of the word ends with this.
     const fn complete(self) -> Self {
         let wake = self.has_sleepers() && self.0 & (SEARCHING_MASK | STANDBY) == 0;
         Self((self.0 & !WAKE) | if wake { WAKE } else { 0 })
@@ -97,7 +98,7 @@ impl SleepState {
         (head as usize).checked_sub(1)
     }
 
-    /// The list of sleepers now starts with `head`; the tag makes the word a new one.
+    /// Replaces the head of the list of sleepers. The tag is incremented, so the word is a new one.
     const fn with_head(self, head: Option<usize>) -> Self {
         let head = match head {
             Some(worker) => worker as u64 + 1,
@@ -137,61 +138,61 @@ impl fmt::Debug for SleepState {
     }
 }
 
-/// What became of a worker that wants to sleep.
+/// The result of [`Sleep::announce`].
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Announced {
-    /// It is listed; others are still searching.
+    /// The worker is listed, and others still search or stand by.
     Listed,
-    /// It is listed, and it was the last one searching: it must look once more.
+    /// The worker is listed and was the last searcher: it must check every queue once more.
     LastSearcher,
-    /// Nobody is searching, so it must search before it may sleep.
+    /// No worker searches, so this one must search before it may sleep.
     MustSearch,
-    /// It did not fall asleep, but somebody has woken it meanwhile and counts on its search.
+    /// The worker did not fall asleep: a waker has woken it meanwhile and counts on its search.
     Woken,
-    /// The workers have been told to go home.
+    /// The engine has stopped, and the worker must exit.
     Stopped,
 }
 
-/// What a worker that wakes up finds.
+/// Why a worker is awake again.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awake {
-    /// Somebody woke it, and counted it among the searching.
+    /// A waker woke it and counted it as searching.
     Woken,
-    /// It woke by itself: the time was up.
+    /// It woke without a waker, because its timeout expired.
     ByItself,
 }
 
-/// A worker's entry in the list of sleepers.
+/// The states of a worker's entry in the list of sleepers.
 mod entry {
     /// Not in the list.
     pub(super) const OUT: u8 = 0;
     /// In the list and asleep, or about to be.
     pub(super) const ASLEEP: u8 = 1;
-    /// Taken from the list by somebody who wakes it.
+    /// Removed from the list by a waker, which wakes the worker.
     pub(super) const WOKEN: u8 = 2;
-    /// In the list, but awake: whoever finds it there throws the entry away.
+    /// In the list, but awake. A waker that removes the entry discards it.
     pub(super) const STALE: u8 = 3;
-    /// In the list, and woken all the same: somebody has called this very worker.
+    /// In the list, but woken: a waker has called this particular worker.
     pub(super) const CALLED: u8 = 4;
 }
 
 #[derive(Default)]
 struct Entry {
     state: AtomicU8,
-    /// The next sleeper in the list, plus one; meaningful while this one is in the list.
+    /// The next sleeper in the list, plus one. Meaningful only while this entry is in the list.
     next: AtomicU32,
 }
 
-/// What every step of every worker reads, on one line. It is written when somebody begins or ends a search, and
-/// when a lane or a box gets its first task or loses its last.
+/// The cache line that every step of every worker reads. It is written when a search begins or
+/// ends, and when a lane or a worker's affine tasks become non-empty or empty.
 struct Line {
     word: AtomicU64,
     flags: Flags,
 }
 
-/// Who searches and who sleeps.
+/// Which workers search and which sleep.
 pub struct Sleep {
     line: Padded<Line>,
     entries: Box<[Padded<Entry>]>,
@@ -199,8 +200,9 @@ pub struct Sleep {
 }
 
 impl Sleep {
-    /// For at most `workers` workers, all awake and none searching. `one_sided` says whether a pusher needs
-    /// no fence before its look at the word, because the sleeper makes up for it.
+    /// Creates the state for at most `workers` workers, all awake and none searching. `one_sided`
+    /// is whether a pusher needs no fence before it loads the word, because the sleeper runs the
+    /// heavy barrier.
     ///
     /// # Panics
     /// When `workers` is more than [`MAX_WORKERS`].
@@ -220,12 +222,12 @@ impl Sleep {
         }
     }
 
-    /// On which cores the workers run, and ran when they fell asleep.
+    /// Returns the cores of the workers.
     pub(super) fn cores(&self) -> &WorkerCores {
         &self.cores
     }
 
-    /// The present state. A pusher puts a light barrier between its push and this load.
+    /// Returns the current state. A pusher needs a light barrier between its push and this load.
     #[inline(always)]
     #[must_use]
     pub fn state(&self) -> SleepState {
@@ -233,7 +235,7 @@ impl Sleep {
         SleepState(self.line.word.load(Ordering::Relaxed))
     }
 
-    /// The flags of the lanes and boxes, which only live here.
+    /// Returns the flags of the lanes and mailboxes, which are stored here to share the cache line.
     #[inline(always)]
     pub(super) fn flags(&self) -> &Flags {
         &self.line.flags
@@ -241,12 +243,12 @@ impl Sleep {
 
     /// Sets the attention bit. Returns whether it was clear.
     pub(super) fn raise_attention(&self) -> bool {
-        // AcqRel: a worker that clears the bit after this sees the push that came before.
+        // AcqRel: a worker that clears the bit after this sees the push that came before it.
         let before = self.line.word.fetch_or(ATTENTION, Ordering::AcqRel);
         !SleepState(before).attention()
     }
 
-    /// Clears the attention bit. The caller must then look once more for work that needs it.
+    /// Clears the attention bit. The caller must then check again for work that needs attention.
     pub(super) fn lower_attention(&self) {
         // AcqRel: as in `raise_attention`.
         self.line.word.fetch_and(!ATTENTION, Ordering::AcqRel);
@@ -259,11 +261,11 @@ impl Sleep {
             .is_some()
     }
 
-    /// A searcher has found work, or leaves. True when it was the last one: it should wake another,
-    /// since where there was one task there may be more.
+    /// Ends the search of a worker that has found work or leaves. Returns whether it was the last
+    /// searcher: then it should wake another worker, since there may be more tasks.
     #[must_use]
     pub fn end_search(&self) -> bool {
-        // The release of `update` hands what this searcher has seen on to the next one.
+        // The release of `update` passes on to the next searcher what this one has seen.
         let last = self.update(|state| {
             debug_assert!(state.searching() > 0);
             let next = state.one_less_searching();
@@ -272,9 +274,10 @@ impl Sleep {
         last == Some(true)
     }
 
-    /// A searcher stands by: it counts no longer as searching, and pushes wake no other worker until it
-    /// [comes back](Self::end_standby), or a worker falls asleep that is not on a shared core. False when
-    /// another worker stands by already: then it goes on searching.
+    /// Turns a searcher into the standby worker: it no longer counts as searching, and pushes wake
+    /// no other worker until it [ends its standby](Self::end_standby), or until a worker falls
+    /// asleep on a core that no other awake worker uses. Returns false if another worker stands by
+    /// already: then the caller continues to search.
     #[must_use]
     pub fn stand_by(&self) -> bool {
         self.update(|state| {
@@ -284,8 +287,8 @@ impl Sleep {
         .is_some()
     }
 
-    /// The worker that stands by stands by no longer. True when it counts as searching again: unless `limit`
-    /// workers are searching already.
+    /// Ends the standby. Returns whether the worker counts as searching again, which it does unless
+    /// `limit` workers are searching already.
     #[must_use]
     pub fn end_standby(&self, limit: usize) -> bool {
         let counted = self.update(|state| {
@@ -299,13 +302,14 @@ impl Sleep {
         counted == Some(true)
     }
 
-    /// Announces that `worker` is about to sleep, which ends its search if it is `searching`. `alone` says that no
-    /// other worker is awake on its core, as far as is known: then a push must be able to wake it, whoever stands by.
+    /// Announces that `worker` is about to sleep, which ends its search if it is `searching`.
+    /// `alone` is whether, as far as is known, no other worker is awake on its core: then a push
+    /// must be able to wake it, even if another worker stands by.
     pub fn announce(&self, worker: usize, searching: bool, alone: bool) -> Announced {
         let entry = &self.entries[worker];
-        // An entry that is still in the list from an earlier sleep is used again.
-        // Relaxed: only this worker makes an entry stale; a waker that throws it away at the same
-        // time settles who was first by the entry's own order.
+        // An entry that is still in the list from an earlier sleep is reused. Relaxed: only this
+        // worker makes an entry stale. If a waker discards the entry at the same time, the
+        // modification order of the entry decides which of the two is first.
         let listed = entry
             .state
             .compare_exchange(
@@ -316,7 +320,8 @@ impl Sleep {
             )
             .is_ok();
         if !listed {
-            // Relaxed: nobody else sees the entry until the list has it, by the release of `update`.
+            // Relaxed: the release of `update` publishes the entry with the list. A `call` that
+            // reads it sooner needs nothing that came before.
             entry.state.store(entry::ASLEEP, Ordering::Relaxed);
         }
         let announced = self.update(|state| {
@@ -354,7 +359,7 @@ impl Sleep {
             Some(announced) => announced,
             None => {
                 if self.get_up(worker, listed) {
-                    // Nobody counts on a search any more.
+                    // The engine has stopped, so no push counts on this search.
                     let _ = self.end_search();
                 }
                 Announced::Stopped
@@ -362,22 +367,23 @@ impl Sleep {
         }
     }
 
-    /// Undoes the entry of an announcement that did not happen. True when a waker was faster: it has
-    /// counted the worker among the searching.
+    /// Reverts the entry of an announcement that did not take place. Returns true if a waker was
+    /// faster: it has counted the worker as searching.
     fn get_up(&self, worker: usize, listed: bool) -> bool {
         let entry = &self.entries[worker];
         if listed {
             return self.wake_up(worker) == Awake::Woken;
         }
-        // It was never in the list, but it may have been called. Acquire: pairs with the release in `call`.
+        // The entry was never in the list, but the worker may have been called. Acquire: pairs with
+        // the release in `mark_called`.
         entry.state.swap(entry::OUT, Ordering::Acquire) == entry::CALLED
             && !broken(Canary::CallBack)
     }
 
-    /// What woke `worker`. Called by the worker itself once it no longer sleeps.
+    /// Returns what woke `worker`. The worker itself calls this once it no longer sleeps.
     pub fn wake_up(&self, worker: usize) -> Awake {
         let entry = &self.entries[worker];
-        // Acquire: pairs with the release in `settle`.
+        // Acquire: pairs with the releases in `settle` and `mark_called`.
         match entry.state.compare_exchange(
             entry::ASLEEP,
             entry::STALE,
@@ -386,8 +392,9 @@ impl Sleep {
         ) {
             Ok(_) => Awake::ByItself,
             Err(state) => {
-                // A called worker is still in the list, unless a waker has just found it there.
-                // Relaxed: acquired above; if it fails, the waker has handed nothing over.
+                // A called worker is still in the list, unless a waker has just removed it.
+                // Relaxed: the exchange above has acquired. If this one fails, that waker published
+                // nothing.
                 let listed = state == entry::CALLED
                     && entry
                         .state
@@ -403,7 +410,7 @@ impl Sleep {
                         matches!(state, entry::WOKEN | entry::CALLED),
                         "woke without having slept"
                     );
-                    // Relaxed: out of the list, the entry is ours alone.
+                    // Relaxed: the entry is out of the list, so only this worker uses it.
                     entry.state.store(entry::OUT, Ordering::Relaxed);
                 }
                 Awake::Woken
@@ -411,51 +418,52 @@ impl Sleep {
         }
     }
 
-    /// Whether `worker` has been woken and has not noticed yet.
+    /// Whether `worker` has been woken and has not processed that yet.
     #[must_use]
     pub fn is_woken(&self, worker: usize) -> bool {
-        // Acquire: pairs with the releases in `settle` and `call`.
+        // Acquire: pairs with the releases in `settle` and `mark_called`.
         let state = self.entries[worker].state.load(Ordering::Acquire);
         matches!(state, entry::WOKEN | entry::CALLED)
     }
 
-    /// Whether a worker sleeps that no wake is on the way to. The list alone does not tell: it has stale entries.
+    /// Whether a worker sleeps for which no wake is under way. The head of the list does not show
+    /// this, because the list has stale entries.
     ///
-    /// For a worker that has ended its search: it sees every sleeper that was listed before, since the word was
-    /// acquired then.
+    /// For a worker that has ended its search: it sees every sleeper that was listed before, since
+    /// ending the search acquired the word.
     pub(super) fn has_sleeper(&self) -> bool {
-        // Relaxed: see above.
+        // Relaxed: the caller has acquired the word.
         let is_asleep =
             |entry: &Padded<Entry>| entry.state.load(Ordering::Relaxed) == entry::ASLEEP;
         self.entries.iter().any(is_asleep)
     }
 
-    /// Whether `worker` sleeps, or is about to, woken or not.
+    /// Whether `worker` sleeps, or is about to, or has been woken and does not run yet.
     pub(super) fn is_down(&self, worker: usize) -> bool {
-        // Relaxed: a hint. If it is wrong, a task goes to another worker than it should.
+        // Relaxed: a hint. If it is wrong, a task goes to a worker that is not the preferred one.
         let state = self.entries[worker].state.load(Ordering::Relaxed);
         matches!(state, entry::ASLEEP | entry::WOKEN | entry::CALLED)
     }
 
-    /// Wakes `worker`, wherever it is in the list, if it sleeps or is about to, and counts it among the searching.
-    /// The caller must unpark it. If this says no, the caller must see to it that somebody else is woken where
-    /// that is called for.
+    /// Wakes `worker` if it sleeps or is about to, at any position of the list, and counts it as
+    /// searching. If this returns true, the caller must unpark the worker. If it returns false, the
+    /// caller must wake another worker where a wake is wanted.
     #[must_use]
     pub fn call(&self, worker: usize) -> bool {
         let state = &self.entries[worker].state;
-        // Relaxed: if it falls asleep right now, that is what `wake_one` is for.
+        // Relaxed: if the worker falls asleep right now, `wake_one` covers it.
         if state.load(Ordering::Relaxed) != entry::ASLEEP {
             return false;
         }
-        // Counted before it can notice, since it will stop searching as one who is counted.
+        // Counted before the worker can observe the call: it ends its search as a counted searcher.
         let _ = self.update(|state| Some((state.one_more_searching(), ())));
         self.mark_called(worker)
     }
 
-    /// Marks a sleeper as called that has been counted as searching, or takes the count back.
+    /// Marks a sleeper that has been counted as searching as called, or takes the count back.
     fn mark_called(&self, worker: usize) -> bool {
-        // Release: what we did before, the push above all, is visible to the worker. Relaxed on failure: it is
-        // awake, or somebody else has woken it.
+        // Release: what this thread did before, above all the push, is visible to the worker.
+        // Relaxed on failure: the worker is awake, or another waker has woken it.
         let called = self.entries[worker]
             .state
             .compare_exchange(
@@ -466,17 +474,17 @@ impl Sleep {
             )
             .is_ok();
         if !called {
-            // Who trusted in the count meanwhile is the caller's to make up for.
+            // The caller must compensate for pushes that relied on the count meanwhile.
             let _ = self.end_search();
         }
         called
     }
 
-    /// Picks a sleeper to wake if [that is wanted](SleepState::wants_wake), and counts it as searching. The
-    /// caller must unpark it.
+    /// Picks a sleeper to wake if [a wake is wanted](SleepState::wants_wake), and counts it as
+    /// searching. The caller must unpark it.
     ///
-    /// Rather one whose core is not `waker`, the core of the caller, and has no other worker that is awake; and
-    /// else the one that fell asleep last.
+    /// Prefers a sleeper whose core is not `waker`, the core of the caller, and has no other awake
+    /// worker; otherwise picks the worker that fell asleep last.
     #[must_use]
     pub fn wake_one(&self, waker: Option<u32>) -> Option<usize> {
         let state = self.state();
@@ -492,7 +500,7 @@ impl Sleep {
         self.pick(|state| state.wants_wake())
     }
 
-    /// Wakes `worker`, wherever it is in the list, if a wake is still wanted and it sleeps.
+    /// Wakes `worker` at any position of the list, if a wake is still wanted and the worker sleeps.
     fn wake_listed(&self, worker: usize) -> bool {
         // Relaxed: as in `call`.
         self.entries[worker].state.load(Ordering::Relaxed) == entry::ASLEEP
@@ -502,27 +510,27 @@ impl Sleep {
             && self.mark_called(worker)
     }
 
-    /// Tells everybody to go home. The caller must then wake all that
-    /// [`wake_any`](Self::wake_any) returns.
+    /// Makes all workers exit. The caller must then unpark each that [`wake_any`](Self::wake_any)
+    /// returns.
     pub fn stop(&self) {
-        // A worker that sees the bit sees what came before; `announce` refuses after it.
+        // A worker that sees the bit sees what came before it; `announce` refuses after it.
         let _ = self.update(|state| Some((SleepState(state.0 | STOPPED), ())));
     }
 
-    /// Picks a sleeper, whoever is searching.
+    /// Picks a sleeper, even if other workers search.
     #[must_use]
     pub fn wake_any(&self) -> Option<usize> {
         self.pick(|_| true)
     }
 
-    /// Takes the first true sleeper from the list while `wanted` holds.
+    /// Removes the first entry that is not stale from the list while `wanted` holds.
     fn pick(&self, wanted: impl Fn(SleepState) -> bool) -> Option<usize> {
         let mut granted = false;
         loop {
             let picked = self.update(|state| {
                 let head = state.head().filter(|_| granted || wanted(state))?;
-                // Relaxed: `update` has acquired the head that leads here, and if the list has changed
-                // since, so has the tag.
+                // Relaxed: `update` has acquired the head that leads to this entry. If the list has
+                // changed since, the tag has changed as well.
                 let next = self.entries[head].next.load(Ordering::Relaxed);
                 let rest = state.with_head((next as usize).checked_sub(1));
                 Some((
@@ -536,8 +544,8 @@ impl Sleep {
             });
             let Some(worker) = picked else {
                 if granted {
-                    // Only stale entries were there. Give the count back; if it was the last, and
-                    // somebody went to sleep in the meantime trusting in it, start over.
+                    // All entries were stale. Take the count back; if it was the last one, and a
+                    // worker has fallen asleep meanwhile relying on it, start over.
                     granted = false;
                     if self.end_search() && wanted(self.state()) {
                         continue;
@@ -552,12 +560,14 @@ impl Sleep {
         }
     }
 
-    /// Decides the fate of an entry that has just been taken from the list: true if its worker
-    /// sleeps, or is about to, and is now marked as woken; false if the entry was stale, or its worker called.
+    /// Settles an entry that has just been removed from the list. Returns true if its worker
+    /// sleeps, or is about to, and is now marked as woken; false if the entry was stale or its
+    /// worker was called.
     fn settle(&self, worker: usize) -> bool {
         let state = &self.entries[worker].state;
         loop {
-            // Release: what we did before, the push above all, is visible to the woken worker.
+            // Release: what this thread did before, above all the push, is visible to the woken
+            // worker.
             if state
                 .compare_exchange(
                     entry::ASLEEP,
@@ -569,8 +579,8 @@ impl Sleep {
             {
                 return true;
             }
-            // Relaxed: nothing is handed over. If it fails, the worker has just gone to sleep
-            // counting on the entry, and the first exchange finds it.
+            // Relaxed: this publishes nothing. If it fails, the worker has just fallen asleep and
+            // reused the entry, and the first exchange of the next iteration succeeds.
             if state
                 .compare_exchange(
                     entry::STALE,
@@ -582,8 +592,9 @@ impl Sleep {
             {
                 return false;
             }
-            // Relaxed: the one that called the worker has handed over what there was. From now on the entry is
-            // like that of anybody who was taken from the list and woken; only we have not done it.
+            // Relaxed: the waker that called the worker has published its push in `mark_called`.
+            // From now on the entry is like that of any worker that was removed from the list and
+            // woken, except that this thread does not unpark it.
             if state
                 .compare_exchange(
                     entry::CALLED,
@@ -599,10 +610,12 @@ impl Sleep {
         }
     }
 
-    /// One atomic change of the word: `change` says what to, and what to return; `None` gives up.
+    /// Changes the word in one atomic step. `change` returns the new state and the result, or
+    /// `None` to leave the word as it is.
     fn update<R>(&self, change: impl Fn(SleepState) -> Option<(SleepState, R)>) -> Option<R> {
-        // Acquire, here and on failure: `change` reads the entry that the head points to, so it must see
-        // what was linked before the head was set. That nothing has changed since, the tag tells.
+        // Acquire, here and on failure: `change` reads the entry that the head points to, so it
+        // must see what was linked before the head was set. The tag shows that nothing has changed
+        // since.
         let mut state = SleepState(self.line.word.load(Ordering::Acquire));
         loop {
             let (next, result) = change(state)?;
@@ -614,8 +627,8 @@ impl Sleep {
             if next == state {
                 return Some(result);
             }
-            // AcqRel: who reads the list sees the entries that were linked before. Acquire on failure: as
-            // above.
+            // AcqRel: a thread that reads the list sees the entries that were linked before.
+            // Acquire on failure: as for the first load.
             match self.line.word.compare_exchange_weak(
                 state.0,
                 next.0,

@@ -1,12 +1,12 @@
-//! In which order a worker visits its victims.
+//! The order in which a worker visits its victims.
 
 use crate::base::rng::Rng;
 use std::sync::Arc;
 
 /// How far workers are from each other: near victims are visited first.
 ///
-/// The engine only needs the *tier* of a pair; flat by default. Real machines (nodes, shared caches)
-/// come in through the same door.
+/// The engine only needs the *tier* of a pair; flat by default. The structure of real machines
+/// (nodes, shared caches) is passed in this way too.
 ///
 /// ```
 /// use filch::engine::{Topology, Victims};
@@ -26,7 +26,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Everybody is equally far from everybody.
+    /// Creates a topology in which all workers are equally far from each other.
     #[must_use]
     pub const fn flat(workers: usize) -> Self {
         Self {
@@ -35,7 +35,8 @@ impl Topology {
         }
     }
 
-    /// `distance(a, b)` says how far worker `b`'s queue is from worker `a`.
+    /// Creates a topology in which `distance(a, b)` is the distance of worker `b`'s queue from
+    /// worker `a`.
     #[must_use]
     pub fn tiers(workers: usize, distance: impl Fn(usize, usize) -> usize) -> Self {
         let tier = (0..workers * workers)
@@ -44,13 +45,13 @@ impl Topology {
         Self { workers, tier }
     }
 
-    /// For how many workers this is.
+    /// Returns the number of workers that this topology is for.
     #[must_use]
     pub fn workers(&self) -> usize {
         self.workers
     }
 
-    /// The distance from `a` to `b`; zero when flat.
+    /// Returns the distance from `a` to `b`; zero when flat.
     #[must_use]
     pub fn distance(&self, a: usize, b: usize) -> usize {
         self.tier
@@ -59,7 +60,7 @@ impl Topology {
     }
 }
 
-/// In which order a worker visits the others.
+/// The order in which a worker visits the others.
 #[derive(Debug)]
 struct Order {
     /// All other workers, by tier.
@@ -68,20 +69,20 @@ struct Order {
     ends: Vec<u32>,
 }
 
-/// One worker's victims: a round visits each once, near ones first, from a random start in each tier. A clone
-/// shares the order.
+/// One worker's victims: a round visits each once, near ones first, from a random start in each
+/// tier. A clone shares the order.
 #[derive(Clone, Debug)]
 pub struct Victims {
     order: Arc<Order>,
     tier: usize,
-    /// How many of the present tier have been visited, and where it started.
+    /// How many workers of the current tier have been visited, and at which one the tier started.
     visited: u32,
     start: u32,
     random: u64,
 }
 
 impl Victims {
-    /// The victims of `worker`.
+    /// Returns the victims of `worker`.
     #[must_use]
     pub fn new(topology: &Topology, worker: usize) -> Self {
         let mut others: Vec<(usize, usize)> = (0..topology.workers())
@@ -103,13 +104,13 @@ impl Victims {
         }
     }
 
-    /// How many victims there are.
+    /// Returns the number of victims.
     #[must_use]
     pub fn len(&self) -> usize {
         self.order.others.len()
     }
 
-    /// Whether there is nobody else.
+    /// Whether there is no other worker.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.order.others.is_empty()
@@ -138,7 +139,7 @@ impl Victims {
     fn enter_tier(&mut self) {
         self.visited = 0;
         if let Some((begin, end)) = self.bounds() {
-            // Multiply and shift: an even choice from 32 bits without dividing.
+            // Multiply and shift: a uniform choice from 32 bits without a division.
             let bits = self.random.rotate_left(17 * self.tier as u32) & 0xffff_ffff;
             self.start = ((bits * u64::from(end - begin)) >> 32) as u32;
         }
@@ -148,7 +149,7 @@ impl Victims {
 impl Iterator for Victims {
     type Item = usize;
 
-    /// The next victim of the round, or `None` at its end.
+    /// Returns the next victim of the round, or `None` at its end.
     fn next(&mut self) -> Option<usize> {
         loop {
             let (begin, end) = self.bounds()?;
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_round_visits_everybody_once_and_near_ones_first() {
+    fn a_round_visits_each_victim_once_and_near_ones_first() {
         let topology = Topology::tiers(100, |a, b| a.abs_diff(b) / 10);
         let mut victims = Victims::new(&topology, 37);
         let mut rng = Rng::new(5);
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_to_visit_when_alone() {
+    fn a_single_worker_has_no_victims() {
         let mut victims = Victims::new(&Topology::flat(1), 0);
         victims.start_round(&mut Rng::new(1));
         assert_eq!(victims.next(), None);

@@ -1,4 +1,4 @@
-//! One worker, and its one step.
+//! One worker, and its step function.
 
 use super::{
     batch_wait::BatchWait,
@@ -20,23 +20,23 @@ use crate::base::{
 };
 use std::{fmt, time::Duration};
 
-/// What a step came to.
-#[must_use = "a worker that must park, or leave, has to be told apart from one that works"]
+/// The result of a step.
+#[must_use = "a worker that must park, or leave, must not be treated as one that works"]
 #[derive(Debug)]
 pub enum Step {
     /// The worker ran a task.
     Ran,
-    /// There was nothing; do this, then step again.
+    /// There was no task; do this, then step again.
     Idle(IdleAction),
     /// Sleep until the worker is unparked, then [`Worker::resume`].
     Park(Ticket),
-    /// The work is over: drop the worker.
+    /// The work is finished: drop the worker.
     Exit,
 }
 
-/// Permission to sleep: the worker is in the list of sleepers and has looked once more where that
-/// was its duty. There is no other way to get one than a step.
-#[must_use = "a worker that was told to park must be resumed"]
+/// Permission to sleep: the worker is in the list of sleepers and has checked the queues once more
+/// where the protocol requires it. Only a step returns one.
+#[must_use = "a worker that was parked must be resumed"]
 #[derive(Debug)]
 pub struct Ticket {
     pub(super) worker: usize,
@@ -44,33 +44,35 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// How long to sleep at most.
+    /// Returns the longest time to sleep.
     #[must_use]
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout
     }
 }
 
-/// Where a worker stands between two steps.
+/// The state of a worker between two steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It looks at home first.
+    /// It takes tasks of its own queue first.
     Active,
     /// It counts as searching.
     Searching,
-    /// It was woken on the core of another worker, and has given way so many times (`Worker::give_way`).
+    /// It was woken on the core of another worker, and has yielded this number of times
+    /// (`Worker::yield_in_standby`).
     Standby(u32),
-    /// It is in the list of sleepers and was the last one searching: one more look is due.
-    LastLook(Option<Duration>),
+    /// It is in the list of sleepers and was the last searcher: it must check every queue once
+    /// more.
+    LastCheck(Option<Duration>),
     /// It sleeps, or is about to.
     Parked,
 }
 
-/// What a look around came to.
+/// The result of a search.
 enum Search<T> {
     Found(T, Source),
     Nothing,
-    /// Nothing yet: look again.
+    /// No task yet: search again.
     Unfinished,
     /// As [`Acquired::Spared`].
     Spared,
@@ -78,8 +80,8 @@ enum Search<T> {
 
 /// A worker: it takes part from [`Core::enter`] until it is dropped.
 ///
-/// When it leaves, what is in its queue and in its box goes to the injector, its count goes to the gate, and if it
-/// was the last one searching somebody else is woken in its place.
+/// When it leaves, the tasks in its queue and in its mailbox go to the injector, and its count goes
+/// to the gate. If it was the last searcher, another worker is woken in its place.
 pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) core: &'c Core<T, Q, O>,
     pub(super) queue: Q::Handle<'c, T>,
@@ -89,28 +91,33 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) selector: TaskSelector,
     pub(super) wake: WakeCounter,
     pub(super) phase: Phase,
-    /// Not busy in the sense of the gate: everything is flushed.
+    /// Whether it is not busy in the sense of the gate: its count has been flushed.
     pub(super) resting: bool,
-    /// Told the queue and the observer that it has run out.
+    /// Whether it has reported to the queue and the observer that it has no task.
     pub(super) idle: bool,
-    /// The task that ran last asked to let older ones run.
+    /// Whether the task that ran last asked to let older ones run.
     pub(super) yielded: bool,
-    /// So many tasks of the own queue are taken from its old end: those ahead of one that wants to be behind all.
-    pub(super) behind: usize,
-    /// Tasks of the own queue may have changed places since it was last empty.
-    pub(super) shuffled: bool,
-    /// The newest task of the own queue, which was the only one, is to be run next, and nobody was told of it.
-    pub(super) quiet: bool,
-    /// There may be tasks in the own queue that were [spawned silently](RunningWorker::spawn_unnotified).
-    pub(super) silent: bool,
-    /// It has returned [`IdleAction::Poll`] since it last found a task.
+    /// The number of tasks that are taken from the old end of the own queue first: those ahead of a
+    /// task that must run behind all of them.
+    pub(super) oldest_first: usize,
+    /// Whether tasks of the own queue may have changed places since it was last empty.
+    pub(super) reordered: bool,
+    /// Whether the newest task of the own queue, which was the only one, is to run next and was
+    /// queued without a notification.
+    pub(super) next_unnotified: bool,
+    /// Whether there may be tasks in the own queue that were [spawned without a
+    /// notification](RunningWorker::spawn_unnotified).
+    pub(super) has_unnotified: bool,
+    /// Whether it has returned [`IdleAction::Poll`] since it last found a task.
     polled: bool,
-    /// ClockSampler in vain in a row.
+    /// The number of failed searches in a row.
     pub(super) rounds: u32,
-    /// The number of looks in vain after which the worker sleeps, though the policy would have it go on.
-    pub(super) patience: u32,
+    /// The number of failed searches after which the worker sleeps, even if the policy would
+    /// continue.
+    pub(super) max_rounds: u32,
     batch_wait: BatchWait,
-    /// Made when it is first needed: a guest that finds work at home never does.
+    /// Created on first use: a thread that takes part for one call and finds tasks in its own queue
+    /// never needs it.
     victims: Option<Victims>,
     pub(super) rng: Rng,
 }
@@ -136,36 +143,36 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             resting: true,
             idle: true,
             yielded: false,
-            behind: 0,
-            shuffled: false,
-            quiet: false,
-            silent: false,
+            oldest_first: 0,
+            reordered: false,
+            next_unnotified: false,
+            has_unnotified: false,
             polled: false,
             rounds: 0,
-            patience: u32::MAX,
+            max_rounds: u32::MAX,
             batch_wait: BatchWait::new(),
             victims: None,
             rng: Rng::for_worker(settings.seed, id),
         }
     }
 
-    /// What the workers share.
+    /// Returns the state that the workers share.
     #[must_use]
     pub fn core(&self) -> &'c Core<T, Q, O> {
         self.core
     }
 
-    /// The worker's number.
+    /// Returns the worker's number.
     #[must_use]
     pub fn id(&self) -> usize {
         self.id
     }
 
-    /// One move: runs a task with `run`, or looks for one, or takes a step towards sleep.
+    /// Makes one step: runs a task with `run`, or searches for one, or proceeds towards sleep.
     ///
-    /// Urgent tasks come first, and those that this worker should run. Then come those of the own queue, newest
-    /// first; then those of the injector, in a batch (now and then the other way round); then those of others, and
-    /// when there is nothing else, the Low ones.
+    /// Urgent tasks come first, then this worker's affine tasks. Then come those of its own queue,
+    /// newest first; then those of the injector, in a batch (periodically the other way round);
+    /// then those of other workers, and finally the Low ones.
     #[inline]
     pub fn step(&mut self, run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>)) -> Step {
         if self.core.sleep.state().stopped() {
@@ -174,8 +181,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         self.step_late(run)
     }
 
-    /// A step that takes place even when the workers have been sent home: for a task that still waits for
-    /// others then. [`Step::Exit`] means that there is nothing to do at the moment.
+    /// A step that takes place even when the workers have been stopped, for a task that still waits
+    /// for others then. [`Step::Exit`] means that there is nothing to do at the moment.
     #[inline]
     pub fn step_late(&mut self, run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>)) -> Step {
         if self.phase == Phase::Active {
@@ -185,7 +192,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
                 || self.yielded
                 || raised.presses()
                 || self.selector.is_turn_of_futures(raised))
-                && let Some((task, source)) = self.find_other()
+                && let Some((task, source)) = self.find_preferred()
             {
                 self.run(task, source, run);
                 return Step::Ran;
@@ -198,10 +205,11 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         self.step_idle(run)
     }
 
-    /// Takes the newest task of the own queue, or the oldest while somebody wants to be behind all that are there.
+    /// Takes the newest task of the own queue, or the oldest while a task has to run behind all
+    /// that are there.
     #[inline(always)]
     pub(super) fn take_own(&mut self) -> Option<T> {
-        if self.behind > 0
+        if self.oldest_first > 0
             && let task @ Some(_) = self.take_oldest()
         {
             return task;
@@ -209,26 +217,29 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         self.queue.pop()
     }
 
-    /// A task is started, most likely the one that nobody was told of, which was the oldest of the own queue.
+    /// Called when a task is started after one was queued to run next without a notification. The
+    /// started task is most likely that one, which was the oldest of the own queue.
     #[inline]
     pub(super) fn start_after_deferred(&mut self, source: Source) {
-        self.quiet = false;
+        self.next_unnotified = false;
         if source != Source::Local || self.queue.has_own() {
             self.notify_deferred();
         }
     }
 
-    /// Something else comes before the tasks that nobody was told of.
+    /// Wakes a sleeper for tasks that were queued without a notification, because another task runs
+    /// before them.
     #[cold]
     pub(super) fn notify_deferred(&mut self) {
-        self.quiet = false;
-        self.silent = false;
+        self.next_unnotified = false;
+        self.has_unnotified = false;
         if self.queue.has_own() {
             self.notify();
         }
     }
 
-    /// A running task has pushed into the own queue: wakes a sleeper if no worker searches.
+    /// Called when a running task has pushed into the own queue: wakes a sleeper if no worker
+    /// searches.
     #[inline(always)]
     pub(super) fn notify(&mut self) {
         debug_assert!(!self.resting, "`Worker::await_pushes` counts on it");
@@ -237,12 +248,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         }
     }
 
-    /// The rest of [`notify`](Self::notify).
+    /// The slow path of [`notify`](Self::notify).
     #[cold]
     pub(super) fn notify_with_care(&mut self) {
         barrier::light();
         if self.core.wake_one(self.id) {
-            // The woken worker comes to steal.
+            // The woken worker will steal from this queue.
             self.queue.open();
         }
     }
@@ -253,18 +264,18 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     }
 
     fn take_oldest(&mut self) -> Option<T> {
-        self.behind -= 1;
+        self.oldest_first -= 1;
         let task = self.queue.oldest();
         if task.is_none() {
-            self.behind = 0;
+            self.oldest_first = 0;
         }
         task
     }
 
-    /// A step of a worker that has nothing in its own queue.
+    /// A step of a worker that has no task in its own queue.
     #[inline(never)]
     fn step_idle(&mut self, run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>)) -> Step {
-        match self.look_around() {
+        match self.find_elsewhere() {
             Ok((task, source)) => {
                 self.run(task, source, run);
                 Step::Ran
@@ -273,42 +284,43 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         }
     }
 
-    /// ClockSampler for a task where others have theirs; or says what to do instead.
-    fn look_around(&mut self) -> Result<(T, Source), Step> {
+    /// Searches for a task outside of the own queue, or returns what to do instead.
+    fn find_elsewhere(&mut self) -> Result<(T, Source), Step> {
         match self.phase {
             Phase::Active => {
-                if let Some(found) = self.look_near() {
+                if let Some(found) = self.find_unannounced() {
                     self.polled = false;
                     return Ok(found);
                 }
                 if self.core.settings.polls && !std::mem::replace(&mut self.polled, true) {
-                    // Not in the middle of a search, which others count on.
+                    // Not in the middle of a search, on which pushes count.
                     return Err(Step::Idle(IdleAction::Poll));
                 }
                 self.become_idle();
                 if !self.core.sleep.start_search(self.core.search_limit()) {
-                    // Enough others are looking.
+                    // Enough other workers are searching.
                     return Err(self.fall_asleep(false, None));
                 }
                 self.phase = Phase::Searching;
                 self.rounds = 0;
             }
             Phase::Searching => {}
-            Phase::Standby(times) => return Err(self.give_way(times)),
-            Phase::LastLook(timeout) => return Err(self.look_once_more(timeout)),
+            Phase::Standby(times) => return Err(self.yield_in_standby(times)),
+            Phase::LastCheck(timeout) => return Err(self.finish_last_check(timeout)),
             Phase::Parked => unreachable!("a parked worker is resumed before it steps"),
         }
         let found = match self.search() {
             Search::Found(task, source) => (task, source),
             Search::Unfinished => return Err(Step::Idle(IdleAction::Spin(1))),
-            // They may need help at any time, so no sleep; but somebody else may want the processor.
+            // The spared workers may need help at any time, so this one does not sleep; but another
+            // thread may need the core.
             Search::Spared => return Err(Step::Idle(IdleAction::Yield)),
             Search::Nothing => {
                 self.rounds = self.rounds.saturating_add(1);
                 let policy = &self.core.settings.idle;
-                let tired = self.rounds > self.patience && policy.adapts();
-                match policy.idle(if tired { u32::MAX } else { self.rounds }) {
-                    IdleAction::Park(timeout) => match self.take_left_behind() {
+                let give_up = self.rounds > self.max_rounds && policy.adapts();
+                match policy.idle(if give_up { u32::MAX } else { self.rounds }) {
+                    IdleAction::Park(timeout) => match self.take_affine_of_others() {
                         Some(found) => found,
                         None => return Err(self.fall_asleep(true, timeout)),
                     },
@@ -317,13 +329,13 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             }
         };
         self.found();
-        // If what was there has gone again, the next step looks anew.
+        // If the found task is gone again, the next step searches anew.
         self.after_missed(found)
             .ok_or(Step::Idle(IdleAction::Spin(1)))
     }
 
-    /// ClockSampler where a worker that has run out need not search.
-    fn look_near(&mut self) -> Found<T> {
+    /// Checks the places that a worker without tasks visits without announcing a search.
+    fn find_unannounced(&mut self) -> Found<T> {
         let outside = self
             .take_mail()
             .or_else(|| self.take_injected(self.core.settings.inject_batch));
@@ -331,14 +343,14 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             return Some((task, Source::Injector));
         }
         let raised = self.core.flags().read();
-        // The normal ones have had their turn.
+        // The normal tasks have had their turn.
         let pressing = self.take_urgent(raised, self.core.settings.inject_batch);
         if let found @ Some(_) = pressing.or_else(|| self.take_own_affine(raised)) {
             return found;
         }
-        // A glance at the others without telling anybody: who counts on a searcher counts on those that have
-        // announced themselves. It saves four writes to words that everybody uses, and reading the clock twice,
-        // when there is something right away.
+        // An unannounced visit to the other workers: pushes count only on workers that have
+        // announced a search. If it finds a task, it saves four writes to shared words and two
+        // clock reads.
         match self.hunt() {
             Acquired::Task {
                 task,
@@ -346,7 +358,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
                 moved,
             } => {
                 if moved > 0 && !broken(Canary::Glance) {
-                    // On their way they were nowhere to be seen, and a last look may have missed them.
+                    // The tasks were in no queue for a moment, and a last check may have missed
+                    // them.
                     self.core.notify_moved(self.id);
                 }
                 Some((task, source_of(victim)))
@@ -357,13 +370,14 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     }
 
     pub(super) fn take_mail(&mut self) -> Option<T> {
-        self.core.mailboxes[self.id].take_mail()
+        self.core.mailboxes[self.id].take_pinned()
     }
 
-    /// Whether there are tasks for this worker alone. A driver that parks it must wake it for them.
+    /// Whether there are tasks that only this worker may run. A driver that parks it must wake it
+    /// for them.
     #[must_use]
     pub fn has_mail(&self) -> bool {
-        self.core.mailboxes[self.id].has_mail()
+        self.core.mailboxes[self.id].has_pinned()
     }
 
     #[inline]
@@ -385,7 +399,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         self.take_some_injected(most, queued)
     }
 
-    /// Takes at most so many, without waiting for more.
+    /// Takes at most `most` tasks, without waiting for more.
     pub(super) fn take_injected_now(&mut self, most: usize) -> Option<T> {
         match self.core.injector.len() {
             0 => None,
@@ -411,7 +425,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     }
 
     /// Takes up to `most` futures that were spawned from outside; all but the first go to the own
-    /// queue. Returns how many went there.
+    /// queue. Returns the first and the number of the others.
     pub(super) fn take_spawned(&mut self, most: usize) -> Option<(T, usize)> {
         let core = self.core;
         let queued = if most > 1 {
@@ -423,10 +437,11 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         let queue = &mut self.queue;
         let taken = core.futures.try_take(most, |task| queue.push(task));
         if core.futures.is_empty() && core.flags().lower_spawned() {
-            // Pairs with the fence in `Core::request_attention`: that look at the flag, or this one at the queue.
+            // Pairs with the fence in `Core::request_attention`: either the load there sees the
+            // flag lowered, or the check below sees the push.
             fence_after_rmw();
         }
-        // For what is left, and what has come since the flag was lowered.
+        // For the futures that are left, and those that were pushed since the flag was lowered.
         if !core.futures.is_empty() {
             core.request_attention();
         }
@@ -445,7 +460,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         }
     }
 
-    /// ClockSampler everywhere but in the boxes of others.
+    /// Searches everywhere except in the mailboxes of other workers.
     fn search(&mut self) -> Search<T> {
         let raised = self.core.flags().read();
         let pressing = self.take_urgent(raised, self.core.settings.inject_batch);
@@ -458,9 +473,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         match self.hunt() {
             Acquired::Task { task, victim, .. } => Search::Found(task, source_of(victim)),
             Acquired::Unfinished => Search::Unfinished,
-            // Those who need no help keep nobody from the rest.
+            // Workers that need no help do not delay the remaining tasks.
             Acquired::Spared => {
-                let rest = self.take_low().or_else(|| self.take_left_behind());
+                let rest = self.take_low().or_else(|| self.take_affine_of_others());
                 rest.map_or(Search::Spared, |(task, source)| Search::Found(task, source))
             }
             Acquired::Nothing => match self.take_low() {
@@ -490,27 +505,27 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         acquired
     }
 
-    /// The first task after a while without.
-    #[cold]
+    /// Records that the worker has a task after a period without.
     ///
-    /// False when everything was finished, and everybody is about to be sent home.
+    /// Returns false when all work was finished, and the workers are about to be stopped.
+    #[cold]
     pub(super) fn become_busy(&mut self) -> bool {
-        let mut going_on = true;
+        let mut unfinished = true;
         if self.resting {
             self.resting = false;
-            going_on = self.core.gate.busy();
+            unfinished = self.core.gate.busy();
         }
         (self.idle, self.polled) = (false, false);
         self.queue.busy();
         self.core.observer.event(self.id, Event::Busy);
-        going_on
+        unfinished
     }
 
     pub(super) fn become_idle(&mut self) {
         if !self.idle {
             self.idle = true;
             // Its queue is empty.
-            (self.shuffled, self.silent) = (false, false);
+            (self.reordered, self.has_unnotified) = (false, false);
             self.queue.idle();
             self.core.observer.event(self.id, Event::Idle);
         }
@@ -524,10 +539,10 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>),
     ) {
         if self.idle {
-            // Its task is in flight, so the work is not finished.
+            // The task is in flight, so the work is not finished.
             let _ = self.become_busy();
         }
-        if self.quiet || self.silent && source != Source::Local {
+        if self.next_unnotified || self.has_unnotified && source != Source::Local {
             self.start_after_deferred(source);
         }
         self.core.observer.event(self.id, Event::Started { source });

@@ -1,21 +1,24 @@
-//! Which core each worker runs on, or ran on when it fell asleep: for the choice of the sleeper to wake.
+//! Which core each worker runs on, or ran on when it fell asleep: for the choice of the sleeper to
+//! wake.
 //!
-//! All of it is hints. A worker that is not pinned may be elsewhere by now, and a worker that is marked as awake
-//! may be blocked in a system call. The system of core numbers comes from the driver
-//! ([`Settings::current_core`](super::Settings::current_core)); where there is none, nothing is known here.
+//! All of this is hints. A worker that is not pinned may be elsewhere by now, and a worker that is
+//! marked as awake may be blocked in a system call. The driver supplies the core numbers
+//! ([`Settings::current_core`](super::Settings::current_core)); without them nothing is recorded
+//! here.
 
 use crate::base::sync::{AtomicU32, Ordering};
 
-/// The most workers that are looked at for one wake, which costs microseconds anyway: eight cache lines.
-const SCANNED: usize = 128;
+/// The most workers that are scanned for one wake, which costs microseconds anyway: eight cache
+/// lines.
+const MAX_SCANNED: usize = 128;
 
-/// Nothing is known about the worker, or it is no worker at present.
+/// Nothing is known about the worker, or it does not take part at present.
 const UNKNOWN: u32 = 0;
 const AWAKE: u32 = 1;
 const ASLEEP: u32 = 2;
 const STATES: u32 = 4;
 
-/// Some cores, modulo 256: two that share a bit are taken for one.
+/// A set of cores, modulo 256: two cores that share a bit are treated as one.
 #[derive(Default)]
 struct CoreSet([u64; 4]);
 
@@ -29,9 +32,9 @@ impl CoreSet {
     }
 }
 
-/// See the module.
+/// The last known core and state of each worker.
 pub(super) struct WorkerCores {
-    /// Of each worker, `STATES` times the core plus the state.
+    /// For each worker, `STATES` times the core plus the state.
     seen: Box<[AtomicU32]>,
 }
 
@@ -50,27 +53,27 @@ impl WorkerCores {
         }
     }
 
-    /// `worker` is awake on `core`, and uses it.
+    /// Records that `worker` is awake on `core`.
     pub(super) fn awake(&self, worker: usize, core: Option<u32>) {
         self.set(worker, core, AWAKE);
     }
 
-    /// `worker` is about to sleep on `core`.
+    /// Records that `worker` is about to sleep on `core`.
     pub(super) fn asleep(&self, worker: usize, core: Option<u32>) {
         self.set(worker, core, ASLEEP);
     }
 
-    /// `worker` has left.
+    /// Records that `worker` has left.
     pub(super) fn forget(&self, worker: usize) {
         // Relaxed: a hint, which only this worker writes.
         if self.seen[worker].load(Ordering::Relaxed) != UNKNOWN {
-            // Relaxed: as above.
+            // Relaxed: a hint, as above.
             self.seen[worker].store(UNKNOWN, Ordering::Relaxed);
         }
     }
 
     fn scan(&self) -> impl Iterator<Item = (usize, u32, u32)> {
-        let seen = self.seen.iter().take(SCANNED).enumerate();
+        let seen = self.seen.iter().take(MAX_SCANNED).enumerate();
         seen.map(|(worker, seen)| {
             // Relaxed: a hint.
             let seen = seen.load(Ordering::Relaxed);
@@ -84,11 +87,12 @@ impl WorkerCores {
             .any(|(other, state, at)| other != worker && state == AWAKE && at == core)
     }
 
-    /// A sleeper for a waker on the core `waker`, of which the one that fell asleep last may be `last`.
+    /// Returns a sleeper for a waker on the core `waker`; `last` is the worker that fell asleep
+    /// last, if known.
     ///
-    /// The best one is on a core where neither the waker nor a worker is. Next comes one on the waker's own
-    /// core, where no worker is awake: the waker may be about to sleep. Of equals it is `last`, whose caches are
-    /// warm. `None` when there is no such sleeper.
+    /// The best one is on a core that neither the waker nor an awake worker uses. Next comes one on
+    /// the waker's own core, if no worker is awake there: the waker may be about to sleep. Among
+    /// equals it is `last`, whose caches are warm. `None` when there is no such sleeper.
     pub(super) fn choose(&self, waker: u32, last: Option<usize>) -> Option<usize> {
         let mut used = CoreSet::default();
         for (_, state, core) in self.scan() {
@@ -119,42 +123,42 @@ impl WorkerCores {
 mod tests {
     use super::WorkerCores;
 
-    /// Workers on the cores with these numbers; the first `awake` of them are awake.
-    fn crowd(cores: &[u32], awake: usize) -> WorkerCores {
-        let crowd = WorkerCores::new(cores.len());
+    /// Creates workers on the given cores; the first `awake` of them are awake.
+    fn workers_on(cores: &[u32], awake: usize) -> WorkerCores {
+        let seen = WorkerCores::new(cores.len());
         for (worker, &core) in cores.iter().enumerate() {
             if worker < awake {
-                crowd.awake(worker, Some(core));
+                seen.awake(worker, Some(core));
             } else {
-                crowd.asleep(worker, Some(core));
+                seen.asleep(worker, Some(core));
             }
         }
-        crowd
+        seen
     }
 
     #[test]
     fn the_sleeper_is_on_a_core_that_is_free() {
-        let crowd = crowd(&[0, 1, 0, 1, 2], 1);
-        assert_eq!(crowd.choose(0, Some(2)), Some(1));
-        assert_eq!(crowd.choose(0, Some(3)), Some(3), "it fell asleep last");
-        assert_eq!(crowd.choose(1, Some(3)), Some(4), "not the waker's core");
-        assert_eq!(crowd.choose(9, Some(2)), Some(1), "core 0 is in use");
+        let cores = workers_on(&[0, 1, 0, 1, 2], 1);
+        assert_eq!(cores.choose(0, Some(2)), Some(1));
+        assert_eq!(cores.choose(0, Some(3)), Some(3), "it fell asleep last");
+        assert_eq!(cores.choose(1, Some(3)), Some(4), "not the waker's core");
+        assert_eq!(cores.choose(9, Some(2)), Some(1), "core 0 is in use");
     }
 
     #[test]
     fn the_core_of_the_waker_comes_second() {
-        let crowd = crowd(&[1, 0, 1], 1);
-        assert_eq!(crowd.choose(0, Some(2)), Some(1));
-        crowd.awake(1, Some(0));
-        assert_eq!(crowd.choose(0, Some(2)), None, "both cores are in use");
-        assert!(crowd.is_shared(2, 1) && !crowd.is_shared(0, 1));
+        let cores = workers_on(&[1, 0, 1], 1);
+        assert_eq!(cores.choose(0, Some(2)), Some(1));
+        cores.awake(1, Some(0));
+        assert_eq!(cores.choose(0, Some(2)), None, "both cores are in use");
+        assert!(cores.is_shared(2, 1) && !cores.is_shared(0, 1));
     }
 
     #[test]
     fn a_worker_that_left_or_was_never_seen_is_not_chosen() {
-        let crowd = crowd(&[0, 1], 1);
-        crowd.forget(1);
-        assert_eq!(crowd.choose(0, None), None);
+        let cores = workers_on(&[0, 1], 1);
+        cores.forget(1);
+        assert_eq!(cores.choose(0, None), None);
         let unknown = WorkerCores::new(3);
         unknown.awake(0, None);
         unknown.asleep(1, None);
@@ -163,7 +167,7 @@ mod tests {
 
     #[test]
     fn cores_beyond_the_set_are_only_taken_for_others() {
-        let crowd = crowd(&[1000, 1000 + 256, 1001], 1);
-        assert_eq!(crowd.choose(5, Some(1)), Some(2));
+        let cores = workers_on(&[1000, 1000 + 256, 1001], 1);
+        assert_eq!(cores.choose(5, Some(1)), Some(2));
     }
 }

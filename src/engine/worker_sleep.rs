@@ -15,30 +15,31 @@ use crate::base::{
 };
 use std::time::Duration;
 
-/// A longer search in place of a sleep that was shorter than this would have been worth its while: the longest search of
-/// the default policy takes about as long. Half of it may be the time to wake up (`filch-bench traps`, case `regions`: with
-/// 50 µs two workers were no faster than one).
-const WORTH_A_SEARCH: Duration = Duration::from_micros(200);
+/// Sleeps shorter than this make the next search longer: a search in their place would have found
+/// the task. The longest search of the default policy takes about as long. Half of the time may be
+/// the wake-up (`filch-bench traps`, case `regions`: with 50 µs two workers were no faster than
+/// one).
+const SHORT_SLEEP: Duration = Duration::from_micros(200);
 
-/// The fewest looks in vain before a sleep: some 4 µs.
-const LEAST_PATIENCE: u32 = 4;
+/// The fewest failed searches before a sleep: some 4 µs.
+const MIN_ROUNDS: u32 = 4;
 
 impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
-    /// A search was successful.
+    /// Ends a successful search.
     pub(super) fn found(&mut self) {
         self.phase = Phase::Active;
-        // As long a search would have been in time once more.
-        self.patience = self.patience.max(self.rounds.saturating_mul(2));
+        // A search of this length would have succeeded again, so allow twice that.
+        self.max_rounds = self.max_rounds.max(self.rounds.saturating_mul(2));
         self.rounds = 0;
         if self.core.sleep.end_search() && !broken(Canary::PassOn) {
             self.pass_on();
         }
     }
 
-    /// The last searcher has stopped: wakes another worker if there is more to find.
+    /// Called when the last searcher has stopped: wakes another worker if there are more tasks.
     ///
-    /// A push that came before counted on this search, so the look needs the barrier of a last look. A wake costs
-    /// more than the barrier, and more still if the woken worker finds nothing.
+    /// A push that came before counted on this search, so the check needs the barrier of a last
+    /// check. A wake costs more than the barrier, and even more if the woken worker finds no task.
     fn pass_on(&self) {
         let core = self.core;
         if !core.sleep.state().wants_wake() || !core.sleep.has_sleeper() {
@@ -55,12 +56,14 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         let _ = core.wake_one(self.id);
     }
 
-    /// Makes all pushes visible whose threads have not seen this worker's last change of the sleep word.
+    /// Makes all pushes visible whose threads have not seen this worker's last change of the sleep
+    /// word.
     ///
-    /// Only running tasks push without a fence, and workers with running tasks count as busy in the gate. If no
-    /// other worker is busy, a fence is enough. It pairs with the one in `Gate::busy`: a worker that becomes busy
-    /// after the load of the gate sees the change of the sleep word. The heavy barrier pairs with the light one of
-    /// `Core::must_notify`, and the fence with those of `Core::notify_shared` and `Core::notify_moved`.
+    /// Only running tasks push without a fence, and workers with running tasks count as busy in the
+    /// gate. If no other worker is busy, a fence is enough. It pairs with the one in `Gate::busy`:
+    /// a worker that becomes busy after the load of the gate sees the change of the sleep word. The
+    /// heavy barrier pairs with the light one of `Core::must_notify`, and the fence with those of
+    /// `Core::notify_shared` and `Core::notify_moved`.
     fn await_pushes(&self) {
         fence_after_rmw();
         let own = usize::from(!self.resting);
@@ -69,32 +72,34 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         }
     }
 
-    /// A worker that was woken on a core where another worker is awake, and that cannot leave the core, leaves it to
-    /// that one: both share the work of one core otherwise, and what the one has taken waits while the other runs.
+    /// A step of the standby worker, which was woken on a core where another worker is awake, and
+    /// cannot leave that core. It yields to the other worker: otherwise both share the work of one
+    /// core, and the tasks that one has taken wait while the other runs.
     ///
-    /// It gives way up to [`Settings::standby`](super::Settings::standby) times. Where the other worker is blocked that takes no time.
-    pub(super) fn give_way(&mut self, times: u32) -> Step {
+    /// It yields up to [`Settings::standby`](super::Settings::standby) times. If the other worker
+    /// is blocked, that takes no time.
+    pub(super) fn yield_in_standby(&mut self, times: u32) -> Step {
         if times < self.core.settings.standby && self.may_stand_by() {
             self.phase = Phase::Standby(times + 1);
             return Step::Idle(IdleAction::Yield);
         }
         let counted = self.core.sleep.end_standby(self.core.search_limit());
-        self.start_to_search();
+        self.begin_search();
         if !counted {
-            // Enough others are searching: as a worker that has run out.
+            // Enough other workers are searching: act as a worker without tasks.
             self.phase = Phase::Active;
         }
         Step::Idle(IdleAction::Spin(0))
     }
 
-    /// Whether all there is to do is in the queues of workers that are awake, and every core with a worker has
-    /// one that is awake.
+    /// Whether all tasks are in the queues of workers that are awake, and every core with a worker
+    /// has one that is awake.
     fn may_stand_by(&self) -> bool {
         let core = self.core;
         let raised = core.flags().read();
         let here = core.current_core();
         let urgent = raised.lanes()
-            || raised.boxes()
+            || raised.has_affine()
             || !core.injector.is_empty()
             || !core.futures.is_empty();
         let shared = |here| core.sleep.cores().is_shared(self.id, here);
@@ -105,15 +110,15 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             && Q::has_work(&core.store)
     }
 
-    /// The worker counts as searching from now on.
-    fn start_to_search(&mut self) {
+    /// Records that the worker counts as searching from now on.
+    fn begin_search(&mut self) {
         let core = self.core;
         core.sleep.cores().awake(self.id, core.current_core());
         self.phase = Phase::Searching;
         self.rounds = 0;
     }
 
-    /// Flushes the count, and goes into the list of sleepers.
+    /// Flushes the count, and enters the list of sleepers.
     pub(super) fn fall_asleep(&mut self, searching: bool, timeout: Option<Duration>) -> Step {
         if self.rest() == Verdict::Finished {
             self.core.conclude(Verdict::Finished);
@@ -131,11 +136,11 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         match announced {
             Announced::Listed => self.park(timeout),
             Announced::LastSearcher => {
-                self.phase = Phase::LastLook(timeout);
+                self.phase = Phase::LastCheck(timeout);
                 Step::Idle(IdleAction::Spin(0))
             }
             Announced::MustSearch => {
-                // Those who were searching have stopped meanwhile.
+                // The other searchers have stopped meanwhile.
                 self.phase = Phase::Active;
                 Step::Idle(IdleAction::Spin(0))
             }
@@ -162,21 +167,21 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         self.core.gate.rest(std::mem::take(&mut self.count))
     }
 
-    pub(super) fn look_once_more(&mut self, timeout: Option<Duration>) -> Step {
-        // Most likely this wakes ourselves: we are at the head of the list.
-        self.last_look();
+    pub(super) fn finish_last_check(&mut self, timeout: Option<Duration>) -> Step {
+        // Most likely this wakes the worker itself, which is at the head of the list.
+        self.last_check();
         self.park(timeout)
     }
 
-    /// The duty of the last searcher.
-    fn last_look(&self) {
+    /// The last searcher's check of every queue after its announcement.
+    fn last_check(&self) {
         if !broken(Canary::SleepFence) {
             self.await_pushes();
         }
         let core = self.core;
         let raised = core.flags().read();
         let found = raised.lanes() && !broken(Canary::LaneLastLook)
-            || raised.boxes() && !broken(Canary::AffineLastLook)
+            || raised.has_affine() && !broken(Canary::AffineLastLook)
             || core.has_normal_work();
         if found && !broken(Canary::LastLook) {
             let _ = core.wake_one(self.id);
@@ -192,7 +197,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         })
     }
 
-    /// Stops searching or sleeping, whichever it is, and passes on what others count on.
+    /// Stops searching or sleeping, and passes the search on if pushes count on it.
     pub(super) fn leave_search(&mut self) {
         let core = self.core;
         match self.phase {
@@ -204,20 +209,21 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             }
             Phase::Standby(_) => {
                 if !broken(Canary::StandbyLeaves) {
-                    // Pushes have counted on it.
+                    // Pushes have counted on the standby worker.
                     let _ = core.sleep.end_standby(0);
                     self.pass_on();
                 }
             }
-            Phase::LastLook(_) | Phase::Parked => {
-                // Still in the list: our entry goes stale. If somebody has woken us meanwhile, the
-                // search is ours to pass on; if not, and a last look is due, it is due before we go.
+            Phase::LastCheck(_) | Phase::Parked => {
+                // The worker is still in the list, and its entry becomes stale. If a waker has
+                // woken it meanwhile, it must pass on the search. If not, and its last check is
+                // due, it makes that check before it leaves.
                 if core.sleep.wake_up(self.id) == Awake::Woken {
                     if core.sleep.end_search() {
                         self.pass_on();
                     }
                 } else if self.phase != Phase::Parked {
-                    self.last_look();
+                    self.last_check();
                 }
             }
         }
@@ -228,31 +234,31 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         }
     }
 
-    /// Whether the worker was woken on the core of another one and gives way to it.
+    /// Whether the worker was woken on the core of another one and yields to it.
     #[must_use]
     pub fn stands_by(&self) -> bool {
         matches!(self.phase, Phase::Standby(_))
     }
 
-    /// Whether this worker has been woken: what a driver may ask instead of counting unparks.
+    /// Whether this worker has been woken. A driver may check this instead of counting unparks.
     #[must_use]
     pub fn is_woken(&self) -> bool {
         self.core.sleep.is_woken(self.id)
     }
 
-    /// [`resume`](Self::resume) after a sleep of a known length. If it was short, the next search before a sleep
-    /// is longer, up to what the idle policy says; if it was long, searching is not worth while, and the next is
-    /// shorter.
+    /// [`resume`](Self::resume) after a sleep of a known length. If it was short, the next search
+    /// before a sleep is longer, up to the limit of the idle policy. If it was long, searching is
+    /// not worth while, and the next search is shorter.
     pub fn resume_after(&mut self, ticket: Ticket, slept: Duration) {
-        if slept < WORTH_A_SEARCH {
-            self.patience = self.patience.saturating_mul(4);
+        if slept < SHORT_SLEEP {
+            self.max_rounds = self.max_rounds.saturating_mul(4);
         } else if self.rounds > 0 {
-            self.patience = (self.patience.min(self.rounds) / 2).max(LEAST_PATIENCE);
+            self.max_rounds = (self.max_rounds.min(self.rounds) / 2).max(MIN_ROUNDS);
         }
         self.resume(ticket);
     }
 
-    /// The worker is awake again.
+    /// Resumes the worker after it was parked.
     ///
     /// # Panics
     /// When the ticket is another worker's.
@@ -270,9 +276,9 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             {
                 self.phase = Phase::Standby(0);
             }
-            Awake::Woken => self.start_to_search(),
+            Awake::Woken => self.begin_search(),
             Awake::ByItself => {
-                self.start_to_search();
+                self.begin_search();
                 self.phase = Phase::Active;
             }
         }

@@ -1,6 +1,6 @@
-//! How many tasks a deque holds.
+//! The capacity of a deque.
 
-/// How many tasks a deque holds.
+/// The capacity of a deque.
 ///
 /// ```
 /// use filch::engine::{Capacity, Deque};
@@ -18,12 +18,13 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// The most tasks any deque can hold.
+    /// The most tasks that any deque can hold.
     ///
-    /// Far below half of the 2^40 indices, so that a distance between two of them always has its sign.
+    /// Far below half of the 2^40 indices, so that the sign of a distance between two of them is
+    /// correct.
     pub const MAX: usize = if usize::BITS >= 64 { 1 << 38 } else { 1 << 26 };
 
-    /// Room for `tasks` tasks and no more, rounded up to at least one.
+    /// A fixed capacity of `tasks`, but at least one.
     #[must_use]
     pub const fn bounded(tasks: usize) -> Self {
         let limit = match tasks {
@@ -37,7 +38,7 @@ impl Capacity {
         }
     }
 
-    /// Starts with room for `initial` tasks and doubles whenever that is not enough.
+    /// An initial capacity of `initial` tasks, which doubles whenever it is not enough.
     #[must_use]
     pub const fn growable(initial: usize) -> Self {
         Self {
@@ -46,7 +47,7 @@ impl Capacity {
         }
     }
 
-    /// The most tasks that fit, or `None` when the deque grows.
+    /// Returns the fixed capacity, or `None` when the deque grows.
     #[must_use]
     pub const fn limit(self) -> Option<usize> {
         if self.limit == Self::MAX {
@@ -58,7 +59,7 @@ impl Capacity {
 }
 
 impl Default for Capacity {
-    /// Growable from 256 tasks, seed 001's capacity: 2 KiB of words for one-word tasks.
+    /// Growable from 256 tasks: 2 KiB of words for one-word tasks.
     fn default() -> Self {
         Self::growable(256)
     }

@@ -1,5 +1,5 @@
-//! The thieves' word of a deque: where the oldest task is, whether the owner guards its pops, and how
-//! many tasks a thief has claimed.
+//! The thieves' word of a deque: the index of the oldest task, whether the owner guards its pops,
+//! and how many tasks a thief has claimed.
 
 use crate::base::canary::{Canary, broken};
 use std::fmt;
@@ -10,7 +10,7 @@ const INDEX_SHIFT: u32 = 24;
 /// One step of an [`Index`].
 const ONE: u64 = 1 << INDEX_SHIFT;
 
-/// How often the owner has calmed down, modulo 2^12.
+/// The number of times that the owner has calmed down, modulo 2^12.
 const CALM_SHIFT: u32 = 12;
 const CALM: u64 = 1 << CALM_SHIFT;
 const CALM_MASK: u64 = (ONE - 1) & !(CALM - 1);
@@ -21,28 +21,28 @@ const GUARDED: u64 = 1 << 11;
 /// Thieves may take tasks: every pop that was not fenced is visible to them.
 const OPEN: u64 = 1 << 10;
 
-/// No batch may be claimed at this index any more.
+/// No batch can be claimed at this index any more.
 const SEALED: u64 = 1 << 9;
 
-/// The most tasks one claim can hold.
+/// The most tasks that one claim can hold.
 pub(super) const MAX_CLAIM: usize = (SEALED - 1) as usize;
 
 /// A position in the sequence of the tasks of a deque, modulo 2^40.
 ///
-/// DedicatedWorkers in the upper bits of a `u64`, so that arithmetic wraps by itself and an index can be compared
-/// with the front word without shifting. Two indices are compared by their distance.
+/// Stored in the upper bits of a `u64`, so that arithmetic wraps by itself and an index can be
+/// compared with the front word without shifting. Two indices are compared by their distance.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Index(u64);
 
 impl Index {
-    /// The largest `size` that [`offset`](Self::offset) takes.
+    /// The largest `size` that [`offset`](Self::offset) accepts.
     pub(super) const MAX_SIZE: u32 = INDEX_SHIFT;
 
     pub(super) const fn from_raw(raw: u64) -> Self {
         Self(raw & !(ONE - 1))
     }
 
-    /// The index whose [`raw`](Self::raw) form this is.
+    /// Returns the index whose [`raw`](Self::raw) form this is.
     #[inline(always)]
     pub(super) const fn from_clean(raw: u64) -> Self {
         debug_assert!(raw & (ONE - 1) == 0);
@@ -58,37 +58,37 @@ impl Index {
         self.0
     }
 
-    /// The index `n` tasks younger.
+    /// Returns the index `n` tasks younger.
     #[inline(always)]
     pub(super) const fn plus(self, n: usize) -> Self {
         Self(self.0.wrapping_add((n as u64) << INDEX_SHIFT))
     }
 
-    /// The index one task older.
+    /// Returns the index one task older.
     #[inline(always)]
     pub(super) const fn previous(self) -> Self {
         Self(self.0.wrapping_sub(ONE))
     }
 
-    /// The index so many tasks older.
+    /// Returns the index `tasks` tasks older.
     #[inline(always)]
     pub(super) const fn minus(self, tasks: u8) -> Self {
         Self(self.0.wrapping_sub(ONE * tasks as u64))
     }
 
-    /// The index that is farthest away.
+    /// Returns the index that is farthest away.
     pub(super) const fn opposite(self) -> Self {
         Self(self.0 ^ (1 << 63))
     }
 
-    /// How many tasks younger than `older` this index is; negative when it is older.
+    /// Returns how many tasks younger than `older` this index is; negative when it is older.
     #[inline(always)]
     pub(super) const fn since(self, older: Self) -> isize {
         (self.0.wrapping_sub(older.0) as i64 >> INDEX_SHIFT) as isize
     }
 
-    /// Where the slot of this index begins in a ring of slots of `2^size` units, in units; `mask` is the
-    /// offset of the last one. One shift less than multiplying the number of the slot.
+    /// Returns the offset of the slot of this index in a ring of slots of `2^size` units, in units;
+    /// `mask` is the offset of the last slot. One shift less than multiplying the slot number.
     #[inline(always)]
     pub(super) const fn offset(self, size: u32, mask: usize) -> usize {
         (self.0 >> (INDEX_SHIFT - size)) as usize & mask
@@ -101,22 +101,22 @@ impl fmt::Debug for Index {
     }
 }
 
-/// The state of the thieves' end: `index` (40 bits), `calmed` (12), `guarded`, `open`, `sealed` (one
-/// each), `claimed` (9).
+/// The state of the thieves' end: `index` (40 bits), `calmed` (12), `guarded`, `open`, `sealed`
+/// (one each), `claimed` (9).
 ///
-/// Between two values of (`index`, `calmed`) the rest only moves forward: *quiet*, *guarded*, *open*,
-/// *claimed*, *sealed*. So a thief whose compare-and-swap succeeds knows that nothing has happened in
+/// Between two values of (`index`, `calmed`) the rest only moves forward: *quiet*, *guarded*,
+/// *open*, *claimed*, *sealed*. So if a thief's compare-and-swap succeeds, nothing has changed in
 /// between.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Front(u64);
 
 impl Front {
-    /// Nobody has come to steal yet.
+    /// Creates a quiet word: no thief has knocked yet.
     pub(super) const fn quiet(index: Index) -> Self {
         Self(index.0)
     }
 
-    /// Thieves are always expected.
+    /// Creates an open word, for systems without a process-wide barrier.
     pub(super) const fn open(index: Index) -> Self {
         Self(index.0 | GUARDED | OPEN)
     }
@@ -129,7 +129,7 @@ impl Front {
         self.0
     }
 
-    /// The index of the oldest task.
+    /// Returns the index of the oldest task.
     #[inline(always)]
     pub(super) const fn index(self) -> Index {
         Index::from_raw(self.0)
@@ -138,44 +138,46 @@ impl Front {
     /// Whether the oldest task is older than `index`.
     #[inline(always)]
     pub(super) const fn is_before(self, index: Index) -> bool {
-        // The flags below the index do not matter: those of `index` are zero.
+        // The flags below the index do not matter, since those of `index` are zero.
         (self.0.wrapping_sub(index.0) as i64) < 0
     }
 
-    /// How many tasks a thief has claimed and not yet taken.
+    /// Returns the number of tasks that a thief has claimed and not taken yet.
     #[inline(always)]
     pub(super) const fn claimed(self) -> usize {
         (self.0 & (SEALED - 1)) as usize
     }
 
-    /// No thief is about: the owner need not fence its pops.
+    /// Whether no thief has knocked, so that the owner need not fence its pops.
     #[inline(always)]
     pub(super) const fn is_quiet(self) -> bool {
         self.0 & GUARDED == 0
     }
 
-    /// Thieves may take tasks.
+    /// Whether thieves may take tasks.
     pub(super) const fn is_open(self) -> bool {
         self.0 & OPEN != 0
     }
 
-    /// Whether the owner has ruled out batches at this index.
+    /// Whether the owner has excluded batches at this index.
     pub(super) const fn sealed(self) -> bool {
         self.0 & SEALED != 0
     }
 
-    /// A thief has knocked: the owner must fence its pops from now on.
+    /// Sets *guarded*: a thief has knocked, and the owner must fence its pops from now on.
     pub(super) const fn guard(self) -> Self {
         Self(self.0 | GUARDED)
     }
 
-    /// The thief's barrier has passed, or the owner has seen that a thief has knocked.
+    /// Sets *open*: the thief's barrier is complete, or the owner has seen that a thief has
+    /// knocked.
     pub(super) const fn let_in(self) -> Self {
         debug_assert!(!self.is_quiet());
         Self(self.0 | OPEN)
     }
 
-    /// No thief has come for a while. Whoever still holds an older word has lost.
+    /// Clears all flags and the claim, after a period without thieves. The new count makes every
+    /// swap fail that expects an older word.
     pub(super) fn calm_down(self) -> Self {
         let step = if broken(Canary::CalmTag) { 0 } else { CALM };
         let calmed = self.0.wrapping_add(step) & CALM_MASK;
@@ -193,7 +195,7 @@ impl Front {
         Self((self.0 & !(SEALED - 1)) | SEALED)
     }
 
-    /// `n` tasks have been taken from this end.
+    /// Moves the front past `n` tasks that have been taken.
     pub(super) const fn advance(self, n: usize) -> Self {
         let rest = self.0 & (CALM_MASK | GUARDED | OPEN);
         Self(self.index().plus(n).0 | rest)

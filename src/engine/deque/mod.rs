@@ -25,11 +25,12 @@ use std::{fmt, marker::PhantomData, ptr};
 /// The most tasks that one [`Deque::steal_batch`] takes.
 pub const MAX_BATCH: usize = MAX_CLAIM;
 
-/// How often a thief that has knocked looks whether the owner opens, before it pays for a barrier: with 10 to 50 ns a pause that
-/// is about as long as a barrier takes on a machine of its own. Owners of small tasks pop more often than that.
-const AT_THE_DOOR: u32 = if cfg!(filch_loom) { 1 } else { 32 };
+/// The number of pauses in which a thief that has knocked waits for the owner to open, before the
+/// thief executes a heavy barrier. At 10 to 50 ns a pause, they take about as long as a barrier on
+/// bare metal. Owners of small tasks pop more often than that.
+const KNOCK_SPINS: u32 = if cfg!(filch_loom) { 1 } else { 32 };
 
-/// What a thief got.
+/// The result of a steal.
 ///
 /// ```
 /// use filch::engine::{Capacity, Deque, Steal};
@@ -42,19 +43,19 @@ const AT_THE_DOOR: u32 = if cfg!(filch_loom) { 1 } else { 32 };
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steal<T> {
-    /// The oldest task, or what a batch steal says of it.
+    /// The oldest task, or for a batch the oldest task and how many others were moved.
     Taken(T),
-    /// There was nothing to take.
+    /// The deque was empty.
     Empty,
-    /// Another thief, or the owner, was faster. There may be more: try again.
+    /// Another thief, or the owner, was faster. There may be more tasks: retry.
     Retry,
 }
 
-/// What the thieves see of the owner's end; they only read it.
+/// The owner's end of the deque, which thieves only read.
 struct OwnersLine<T> {
     /// One past the youngest task.
     bottom: AtomicU64,
-    /// The newest ring. Rings are freed only with the deque, so a pointer read here stays good.
+    /// The newest ring. Rings are freed only with the deque, so a pointer read here stays valid.
     ring: AtomicPtr<RingNode<T>>,
     /// Whether an [`Owner`] exists.
     owned: AtomicBool,
@@ -63,7 +64,7 @@ struct OwnersLine<T> {
 struct RingNode<T> {
     ring: Ring<T>,
     /// The ring that this one replaced: thieves may still read it. Together all replaced rings are
-    /// smaller than the present one.
+    /// smaller than the current one.
     replaced: *mut RingNode<T>,
 }
 
@@ -81,24 +82,25 @@ struct RingNode<T> {
 /// assert_eq!(deque.steal(), Steal::Taken(1)); // a thief takes the oldest
 /// ```
 pub struct Deque<T> {
-    /// The thieves' word, a [`Front`]. The owner only reads it while there is no conflict.
+    /// The thieves' word, a [`Front`]. Without a conflict the owner only reads it.
     front: Padded<AtomicU64>,
     owners: Padded<OwnersLine<T>>,
     limit: usize,
-    /// Whether thieves can make the owner pass a fence.
+    /// Whether thieves can make the owner execute a fence.
     one_sided: bool,
     tasks: PhantomData<T>,
 }
 
 // SAFETY: tasks move between threads through the slots (`T: Send`); no reference to a task in the
-// deque is ever handed out, so `T: Sync` is not needed. `ring` points to memory that is reached only
-// through the protocol of this module.
+// deque is ever handed out, so `T: Sync` is not needed. `ring` points to memory that is reached
+// only through the protocol of this module.
 unsafe impl<T: Send> Send for Deque<T> {}
-// SAFETY: as above; the owner's side needs an `Owner`, of which `owned` admits one at a time.
+// SAFETY: the premises of `Send` above hold for shared references too; the owner's side needs an
+// `Owner`, of which `owned` admits one at a time.
 unsafe impl<T: Send> Sync for Deque<T> {}
 
 impl<T: Send> Deque<T> {
-    /// An empty deque.
+    /// Creates an empty deque.
     #[must_use]
     pub fn new(capacity: Capacity) -> Self {
         Self::starting_at(capacity, Index::from_raw(0))
@@ -109,7 +111,7 @@ impl<T: Send> Deque<T> {
             ring: Ring::new(capacity.initial.next_power_of_two()),
             replaced: ptr::null_mut(),
         });
-        // Where the barrier is only a pair of fences there is no way to let a pop go without one.
+        // Where the barrier is only a pair of fences, every pop needs its own fence.
         let one_sided = barrier::prepare() == barrier::Kind::Process;
         let front = if one_sided {
             Front::quiet(index)
@@ -129,11 +131,12 @@ impl<T: Send> Deque<T> {
         }
     }
 
-    /// The owner's side, or `None` while another [`Owner`] exists.
+    /// Returns the owner's side, or `None` while another [`Owner`] exists.
     #[must_use]
     pub fn owner(&self) -> Option<Owner<'_, T>> {
-        // Acquire pairs with the release in `Owner::drop`: what the previous owner wrote to the
-        // owner's words is visible to the next one.
+        // Acquire: pairs with the release in `Owner::drop`. What the previous owner wrote to the
+        // owner's words is visible to the next one. Relaxed on failure: nothing is concluded from
+        // it.
         self.owners
             .owned
             .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
@@ -141,25 +144,26 @@ impl<T: Send> Deque<T> {
         Some(Owner::new(self))
     }
 
-    /// How many tasks there seem to be; exact only while nobody else uses the deque.
+    /// Returns the number of tasks at some recent moment; exact only while no other thread uses the
+    /// deque.
     #[must_use]
     pub fn len(&self) -> usize {
-        // Acquire on both: a caller that sees work here may go on to act on it.
+        // Acquire, on both loads: a caller that sees a task here may act on it.
         let front = Front::from_raw(self.front.load(Ordering::Acquire)).index();
         let bottom = Index::from_raw(self.owners.bottom.load(Ordering::Acquire));
         usize::try_from(bottom.since(front)).unwrap_or(0)
     }
 
-    /// Whether there seems to be no task.
+    /// Whether there was no task at some recent moment.
     ///
     /// After a full barrier this is reliable in one direction: a task whose `push` came before the
-    /// barrier and that nobody has taken is seen.
+    /// barrier, and that no thread has taken, is seen.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether there seems to be a single task, which may be gone in a moment.
+    /// Whether there was a single task at some recent moment, which may be gone soon.
     #[must_use]
     pub fn is_single(&self) -> bool {
         // Relaxed: a hint.
@@ -167,7 +171,7 @@ impl<T: Send> Deque<T> {
         self.behind(front) == 1
     }
 
-    /// Whether no thief seems to be about.
+    /// Whether no thief has knocked recently.
     pub(crate) fn is_quiet(&self) -> bool {
         // Relaxed: a hint.
         Front::from_raw(self.front.load(Ordering::Relaxed)).is_quiet()
@@ -176,14 +180,14 @@ impl<T: Send> Deque<T> {
     /// Takes the oldest task.
     #[inline]
     pub fn steal(&self) -> Steal<T> {
-        match self.look() {
+        match self.read_open_front() {
             Steal::Taken((front, _)) => self.take_one(front),
             Steal::Empty => Steal::Empty,
             Steal::Retry => Steal::Retry,
         }
     }
 
-    /// Takes up to half of the tasks, at most `most`: the oldest is returned with the number of the
+    /// Takes up to half of the tasks, at most `most`: returns the oldest with the number of the
     /// others, which go to `into` in their order.
     ///
     /// ```
@@ -199,7 +203,7 @@ impl<T: Send> Deque<T> {
     /// assert_eq!(thief.pop(), Some(4));
     /// ```
     pub fn steal_batch(&self, into: &mut Owner<'_, T>, most: usize) -> Steal<(T, usize)> {
-        let (front, len) = match self.look() {
+        let (front, len) = match self.read_open_front() {
             Steal::Taken(seen) => seen,
             Steal::Empty => return Steal::Empty,
             Steal::Retry => return Steal::Retry,
@@ -215,11 +219,11 @@ impl<T: Send> Deque<T> {
         }
     }
 
-    /// The front, open, and how many tasks are behind it.
+    /// Returns the front, open, and the number of tasks behind it.
     #[inline]
-    fn look(&self) -> Steal<(Front, usize)> {
-        // Acquire: pairs with the release of whoever moved the front here, so that the bottom read
-        // below is not older than what that thief saw.
+    fn read_open_front(&self) -> Steal<(Front, usize)> {
+        // Acquire: pairs with the release of the thread that moved the front here, so that the
+        // bottom read below is not older than the one which that thread saw.
         let mut front = Front::from_raw(self.front.load(Ordering::Acquire));
         if !front.is_open() {
             match self.knock(front) {
@@ -228,8 +232,8 @@ impl<T: Send> Deque<T> {
                 Steal::Retry => return Steal::Retry,
             }
         }
-        // Pairs with the fence in `Owner::pop_guarded`: either we see the bottom that the pop
-        // lowered, or the pop sees a front at least as new as ours.
+        // Pairs with the fence in `Owner::pop_guarded`: either this thief sees the bottom that the
+        // pop lowered, or the pop sees a front at least as new as this thief's.
         fence_seq_cst();
         match self.behind(front) {
             0 => Steal::Empty,
@@ -237,7 +241,7 @@ impl<T: Send> Deque<T> {
         }
     }
 
-    /// How many tasks there are from `front` on.
+    /// Returns the number of tasks from `front` on.
     #[inline]
     fn behind(&self, front: Front) -> usize {
         // Acquire: pairs with the release in `Owner::publish`: the slots below it are filled.
@@ -245,11 +249,13 @@ impl<T: Send> Deque<T> {
         usize::try_from(bottom.since(front.index())).unwrap_or(0)
     }
 
-    /// Makes the owner guard its pops, and makes sure that we see those that it did not guard.
+    /// Makes the owner guard its pops, and makes the pops that it did not guard visible to this
+    /// thief.
     #[cold]
     fn knock(&self, mut front: Front) -> Steal<Front> {
         if self.behind(front) == 0 {
-            // Nothing here: no reason to disturb anybody. Before sleeping there is another look.
+            // The deque is empty, so the owner need not be disturbed. There is another check before
+            // a worker sleeps.
             return Steal::Empty;
         }
         if front.is_quiet() {
@@ -258,12 +264,14 @@ impl<T: Send> Deque<T> {
             }
             front = front.guard();
         }
-        for look in 1..=thread::patience(AT_THE_DOOR) {
-            // In a model that would be the end of what is out of date.
+        for spin in 1..=thread::patience(KNOCK_SPINS) {
+            // Under the model checker a spin hint would make later loads return the newest value,
+            // which would hide stale reads.
             if !cfg!(filch_loom) {
                 hint::spin_loop();
             }
-            // Acquire: as in `look`; and it pairs with the release of an owner that opens.
+            // Acquire: as in `read_open_front`; it also pairs with the release of an owner that
+            // opens.
             front = Front::from_raw(self.front.load(Ordering::Acquire));
             if front.is_open() {
                 return Steal::Taken(front);
@@ -271,19 +279,20 @@ impl<T: Send> Deque<T> {
             if front.is_quiet() {
                 return Steal::Retry;
             }
-            // Seldom: it is the line that the owner writes at every push and pop.
-            if look.is_multiple_of(8) && self.behind(front) == 0 {
+            // Not at every iteration: the owner writes this cache line at every push and pop.
+            if spin.is_multiple_of(8) && self.behind(front) == 0 {
                 return Steal::Empty;
             }
         }
-        // A pop that has not seen `guard` is visible to us after this; see `Owner::pop`.
+        // After this barrier, every pop that has not seen `guard` is visible to this thread; see
+        // `Owner::pop`.
         if !broken(Canary::KnockBarrier) {
             barrier::heavy();
         }
         if self.move_front(front, front.let_in()) {
             return Steal::Taken(front.let_in());
         }
-        // Acquire: as above.
+        // Acquire: as in the loop above.
         front = Front::from_raw(self.front.load(Ordering::Acquire));
         if front.is_open() {
             Steal::Taken(front)
@@ -292,19 +301,19 @@ impl<T: Send> Deque<T> {
         }
     }
 
-    /// Makes the owner take the guarded path at its next pop, and takes nothing. A thief that comes
-    /// later completes the knock.
+    /// Makes the owner take the guarded path at its next pop, and takes nothing. A later thief
+    /// completes the knock.
     pub fn alert(&self) {
-        // Acquire: as in `look`.
+        // Acquire: as in `read_open_front`.
         let front = Front::from_raw(self.front.load(Ordering::Acquire));
         if front.is_quiet() {
-            // If it fails, a thief has knocked or the owner has popped its last task: either way the
-            // next pop is a guarded one, or there is nothing to pop.
+            // If it fails, a thief has knocked or the owner has popped its last task: in both cases
+            // the next pop is a guarded one, or there is no task to pop.
             let _ = self.move_front(front, front.guard());
         }
     }
 
-    /// Knocks and goes away, for models.
+    /// Knocks and takes nothing, for models.
     #[cfg(filch_loom)]
     pub fn knock_only(&self) {
         // Relaxed: `knock` checks by compare-and-swap.
@@ -319,13 +328,14 @@ impl<T: Send> Deque<T> {
         if !self.move_front(front, front.advance(1)) {
             return Steal::Retry;
         }
-        // SAFETY: moving the front past `index` is what taking the task at `index` means. It
-        // succeeded, so the front was still there when we copied: the owner takes the task at the
-        // front's index only by moving the front too, and reuses the slot only after that.
+        // SAFETY: moving the front past `index` is what takes the task at `index`. The swap
+        // succeeded, so the front was still there when the slot was copied: the owner takes the
+        // task at the front's index only by moving the front too, and reuses the slot only after
+        // that.
         Steal::Taken(unsafe { copied.take() })
     }
 
-    /// Reserves `n` tasks for thieves, or joins in the claim that is there.
+    /// Reserves `n` tasks for thieves, or joins an existing claim.
     fn claim(&self, front: Front, n: usize) -> Option<(Front, usize)> {
         if n <= 1 {
             return Some((front, 1));
@@ -339,8 +349,8 @@ impl<T: Send> Deque<T> {
 
     /// Takes `n` of the claimed tasks, fewer when the owner has already popped some of them.
     fn take_claimed(&self, claim: Front, n: usize, into: &mut Owner<'_, T>) -> Steal<(T, usize)> {
-        // Pairs with the fence in `Owner::pop_guarded`: a pop that did not see the claim had lowered the
-        // bottom before, and we see that below; every later pop sees the claim.
+        // Pairs with the fence in `Owner::pop_guarded`: a pop that did not see the claim had
+        // lowered the bottom before, and the load below sees that; every later pop sees the claim.
         if !broken(Canary::ClaimFence) {
             fence_seq_cst();
         }
@@ -369,9 +379,10 @@ impl<T: Send> Deque<T> {
 
     #[inline]
     fn move_front(&self, from: Front, to: Front) -> bool {
-        // Release: our reads of the slots come before the owner's reuse of them, which follows an
-        // acquire of the front in `Owner::make_room`; and when the owner opens, all its pops come before. Acquire (with it) keeps the release chain of
-        // earlier thieves whole. Relaxed on failure: nothing is concluded from it.
+        // Release: this thread's reads of the slots come before the owner's reuse of them, which
+        // follows an acquire of the front in `Owner::make_room`; and when the owner opens, all its
+        // pops come before. Acquire (with it) continues the release chain of earlier thieves.
+        // Relaxed on failure: nothing is concluded from it.
         self.front
             .compare_exchange(from.raw(), to.raw(), Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
@@ -385,9 +396,9 @@ impl<T: Send> Deque<T> {
         unsafe { &(*node).ring }
     }
 
-    /// Drops every task that is left and says how many there were.
+    /// Drops all remaining tasks and returns their number.
     pub fn clear(&mut self) -> usize {
-        let owner = self.owner().expect("`&mut`: nobody owns it");
+        let owner = self.owner().expect("`&mut`: there is no owner");
         let mut leftovers = Leftovers { owner, dropped: 0 };
         while leftovers.drop_one() {}
         leftovers.dropped
@@ -402,7 +413,7 @@ fn one<T>(stolen: Steal<T>) -> Steal<(T, usize)> {
     }
 }
 
-/// Drops what is in a deque, also when one of the drops panics.
+/// Drops the remaining tasks of a deque, also when one of the drops panics.
 struct Leftovers<'a, T: Send> {
     owner: Owner<'a, T>,
     dropped: usize,
@@ -431,17 +442,17 @@ impl<T> Drop for Deque<T> {
             fn drop(&mut self) {
                 let mut node = self.0;
                 while !node.is_null() {
-                    // SAFETY: every node came from `Box::into_raw`, is reached only through the
-                    // list that starts in `ring`, and nobody can read it any more: the deque is
-                    // being dropped.
+                    // SAFETY: every node came from `Box::into_raw` and is reached only through the
+                    // list that starts in `ring`. No thread can read it any more, since the deque
+                    // is being dropped.
                     let owned = unsafe { Box::from_raw(node) };
                     node = owned.replaced;
                 }
             }
         }
 
-        // Relaxed: `&mut self`, so there is no other thread, and whatever handed us the deque has
-        // synchronised with those that used it.
+        // Relaxed: `&mut self`, so there is no other thread, and the transfer of the deque to this
+        // thread has synchronised with the threads that used it.
         let node = self.owners.ring.load(Ordering::Relaxed);
         let rings = FreeRings(node);
         let mut index = Front::from_raw(self.front.load(Ordering::Relaxed)).index();
@@ -449,8 +460,8 @@ impl<T> Drop for Deque<T> {
         // SAFETY: `node` is live until `rings` is dropped, at the end of this function.
         let ring = unsafe { &(*node).ring };
         while bottom.since(index) > 0 {
-            // SAFETY: tasks from front to bottom are in their slots and belong to nobody else. A
-            // panic in a task's drop leaks the rest, which is safe.
+            // SAFETY: tasks from front to bottom are in their slots, and no other thread can take
+            // them. A panic in a task's drop leaks the rest, which is safe.
             drop(unsafe { ring.slots().read(index).take() });
             index = index.plus(1);
         }

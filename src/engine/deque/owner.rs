@@ -21,55 +21,56 @@ pub struct Owner<'a, T: Send> {
     deque: &'a Deque<T>,
     /// The slots of the deque's newest ring.
     pub(super) slots: Slots<'a, T>,
-    /// How many tasks fit without growing.
+    /// The number of tasks that fit without growing.
     room: usize,
-    /// Where `bottom` may go without another look at the front: `front_seen` plus `room`.
+    /// The `bottom` at which the front must be read again: `front_seen` plus `room`.
     full_at: Index,
-    /// A front that was read some time ago. The front only grows, so the deque holds at most
+    /// A front that was read earlier. The front only grows, so the deque holds at most
     /// `bottom - front_seen` tasks.
     front_seen: Index,
     calm: Calm,
 }
 
-/// A place between two tasks of a deque; see [`Owner::mark`].
+/// A position between two tasks of a deque; see [`Owner::mark`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark(Index);
 
 impl Mark {
-    /// A mark where no task is or comes to be.
+    /// Returns a mark at which there is no task and will be none.
     #[must_use]
     pub(crate) fn nowhere(self) -> Self {
         Self(self.0.opposite())
     }
 }
 
-/// What [`Owner::retract_quickly`] did.
+/// The result of [`Owner::retract_quickly`].
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retract {
     /// The task was taken.
     Taken,
-    /// It is not the youngest, or not there.
+    /// The task is not the youngest, or is no longer in the deque.
     Missed,
-    /// The bottom has been lowered, and a thief may be about, or an [alert](Deque::alert) was sent.
+    /// The bottom has been lowered, and the deque is not quiet (a thief has knocked, or an
+    /// [alert](Deque::alert) was sent) or the task may be gone.
     Guarded,
 }
 
-/// How long no thief has come.
+/// Counts guarded pops without a steal.
 struct Calm {
-    /// Where the front was at the last guarded pop, or where that pop has moved it.
+    /// The front at the last guarded pop, or the front that this pop has set.
     front: Index,
-    /// Guarded pops since a thief last moved it.
+    /// The number of guarded pops since a thief last moved the front.
     pops: u32,
 }
 
 impl Calm {
-    /// A thief has knocked, and the owner opens.
+    /// Restarts the count: a thief has knocked, and the owner opens.
     fn opened(&mut self, front: Front) {
         (self.front, self.pops) = (front.index(), 0);
     }
 
-    /// Counts a guarded pop that has seen `front`. True when it is time to stop guarding.
+    /// Counts a guarded pop that has seen `front`. Returns whether the owner should stop guarding.
     fn is_due(&mut self, front: Front, one_sided: bool) -> bool {
         if self.front != front.index() {
             self.front = front.index();
@@ -85,21 +86,22 @@ impl Calm {
     }
 }
 
-/// After so many guarded pops in a row without a steal the owner stops guarding.
+/// The number of guarded pops in a row without a steal after which the owner stops guarding.
 ///
-/// A guarded pop costs a fence, 2 to 8 ns; the next thief's knock costs it a process-wide barrier, 1 to 2 µs (8
-/// to 19 µs measured on a virtual machine), and everybody who runs an interruption. Waiting until the fences have cost about as
-/// much as both is within a factor of two of knowing the future; and whoever is woken for what is in the deque should still
-/// find it open. With 256 every steal had to knock in a tree of joins that is done in 100 µs, and two workers were slower than
-/// one (`filch-bench join --quick`, case `nqueens`; `docs/decisions/0002-deque.md`).
+/// A guarded pop costs a fence, 2 to 8 ns. The next thief's knock costs the thief a process-wide
+/// barrier, 1 to 2 µs (8 to 19 µs measured on a virtual machine), and every running thread an
+/// interrupt. Waiting until the fences have cost about as much as both is within a factor of two of
+/// the optimum; and a worker that is woken for a task in the deque should still find it open. With
+/// 256 every steal had to knock in a tree of joins that takes 100 µs, and two workers were slower
+/// than one (`filch-bench join --quick`, case `nqueens`; `docs/decisions/0002-deque.md`).
 pub(super) const CALM_AFTER: u32 = if cfg!(filch_loom) { 1 } else { 4096 };
 
 impl<'a, T: Send> Owner<'a, T> {
-    /// For `Deque::owner`, which makes sure that there is one at a time.
+    /// Called by `Deque::owner`, which ensures that there is one owner at a time.
     pub(super) fn new(deque: &'a Deque<T>) -> Self {
-        // Relaxed: only an owner writes it, and we have just become the owner.
+        // Relaxed: only an owner writes it, and this thread has just become the owner.
         let node = deque.owners.ring.load(Ordering::Relaxed);
-        // Acquire: as in `make_room`; an older front would only make the deque look fuller.
+        // Acquire: as in `make_room`; an older front would only make the deque appear fuller.
         let front = Front::from_raw(deque.front.load(Ordering::Acquire)).index();
         // SAFETY: `ring` always points to a live node; nodes are freed only by `Deque::drop`, which
         // cannot run while `deque` is borrowed.
@@ -116,14 +118,14 @@ impl<'a, T: Send> Owner<'a, T> {
 }
 
 impl<T: Send> Owner<'_, T> {
-    /// Where the next task goes: one past the youngest.
+    /// Returns the index of the next push: one past the youngest task.
     #[inline(always)]
     pub(super) fn bottom(&self) -> Index {
         // Relaxed: only the owner writes it.
         Index::from_clean(self.deque.owners.bottom.load(Ordering::Relaxed))
     }
 
-    /// Adds the youngest task, or gives it back when the deque is bounded and full.
+    /// Adds the youngest task, or returns it when the deque is bounded and full.
     ///
     /// # Errors
     /// The task, when there is no room.
@@ -132,7 +134,7 @@ impl<T: Send> Owner<'_, T> {
         self.push_marked(task).map(drop)
     }
 
-    /// [`push`](Self::push) that says where the task is, for [`retract`](Self::retract).
+    /// [`push`](Self::push) that returns the position of the task, for [`retract`](Self::retract).
     ///
     /// # Errors
     /// The task, when there is no room.
@@ -145,7 +147,7 @@ impl<T: Send> Owner<'_, T> {
         }
     }
 
-    /// [`push_marked`](Self::push_marked) that does not look for room.
+    /// [`push_marked`](Self::push_marked) that does not try to make room.
     #[inline(always)]
     pub(crate) fn push_quickly(&mut self, task: T) -> Result<Mark, T> {
         let index = self.bottom();
@@ -164,7 +166,7 @@ impl<T: Send> Owner<'_, T> {
     pub fn pop(&mut self) -> Option<T> {
         let bottom = self.bottom();
         if bottom == self.front_seen {
-            // Nothing was pushed since the deque was last seen empty: no fence needed.
+            // Nothing was pushed since the deque was last seen empty, so no fence is needed.
             return None;
         }
         let index = bottom.previous();
@@ -174,8 +176,8 @@ impl<T: Send> Owner<'_, T> {
         self.pop_guarded(index)
     }
 
-    /// A copy of the youngest task, which may have been taken by now: its bits are what they were, and what they stand for
-    /// may be gone.
+    /// Returns a copy of the youngest task, which a thief may have taken by now: the bits are valid
+    /// as bits, but what they refer to may be gone.
     #[inline(always)]
     pub(crate) fn newest(&self) -> Option<MaybeUninit<T>> {
         let bottom = self.bottom();
@@ -183,7 +185,7 @@ impl<T: Send> Owner<'_, T> {
         some.then(|| self.slots.read(bottom.previous()).bits())
     }
 
-    /// The same for the task that comes after so many younger ones.
+    /// Returns the same for the task that is older than the `younger` youngest ones.
     #[inline(always)]
     pub(crate) fn newest_but(&self, younger: u8) -> Option<MaybeUninit<T>> {
         let bottom = self.bottom();
@@ -191,10 +193,10 @@ impl<T: Send> Owner<'_, T> {
         some.then(|| self.slots.read(bottom.minus(younger).previous()).bits())
     }
 
-    /// Takes the youngest task if it is the one before `mark`, and says whether it has. The task itself is
-    /// forgotten: it is for those who know what they pushed there, and saves them reading the slot.
+    /// Takes the youngest task if it is the one before `mark`, and returns whether it did. The task
+    /// itself is forgotten: a caller that knows what it pushed there saves reading the slot.
     ///
-    /// False when there are younger ones, or thieves took it.
+    /// Returns false when there are younger tasks, or thieves took it.
     ///
     /// ```
     /// use filch::engine::{Capacity, Deque};
@@ -216,8 +218,8 @@ impl<T: Send> Owner<'_, T> {
         self.lower(mark.0) || self.pop_known(mark.0)
     }
 
-    /// The first half of [`retract`](Self::retract). After [`Retract::Guarded`] the caller goes on with
-    /// [`retract_guarded`](Self::retract_guarded) or [`undo_retract`](Self::undo_retract).
+    /// The first half of [`retract`](Self::retract). After [`Retract::Guarded`] the caller must
+    /// call [`retract_guarded`](Self::retract_guarded) or [`undo_retract`](Self::undo_retract).
     #[inline(always)]
     pub fn retract_quickly(&mut self, mark: Mark) -> Retract {
         if self.bottom() != mark.0 {
@@ -229,25 +231,26 @@ impl<T: Send> Owner<'_, T> {
         }
     }
 
-    /// Whether the task before `mark` still seems to be here, after [`Retract::Guarded`].
+    /// Whether the task before `mark` still seems to be in the deque, after [`Retract::Guarded`].
     pub(crate) fn is_retractable(&self, mark: Mark) -> bool {
         // Relaxed: a hint.
         Front::from_raw(self.deque.front.load(Ordering::Relaxed)).is_before(mark.0)
     }
 
-    /// Goes on after [`Retract::Guarded`]. Returns whether the task was taken.
+    /// Continues after [`Retract::Guarded`]. Returns whether the task was taken.
     pub fn retract_guarded(&mut self, mark: Mark) -> bool {
         self.pop_known(mark.0)
     }
 
-    /// Takes nothing after [`Retract::Guarded`]: the task is in its place, or thieves have taken it. The
-    /// caller must notify sleepers: while the bottom was lowered, a last look may have missed the task.
+    /// Takes nothing after [`Retract::Guarded`]: the task is in its place, or thieves have taken
+    /// it. The caller must notify sleepers: while the bottom was lowered, a last check may have
+    /// missed the task.
     pub fn undo_retract(&mut self, mark: Mark) {
         self.publish(mark.0);
     }
 
-    /// Lowers the bottom by one. True when the task there is ours: no thief is about. Else `pop_guarded` goes
-    /// on.
+    /// Lowers the bottom by one. Returns true if the owner has the task there, because the deque is
+    /// quiet. Otherwise the caller continues with `pop_guarded`.
     #[inline(always)]
     fn lower(&mut self, bottom: Index) -> bool {
         let deque = self.deque;
@@ -257,8 +260,8 @@ impl<T: Send> Owner<'_, T> {
             .owners
             .bottom
             .store(bottom.previous().raw(), Ordering::Release);
-        // One side of the barrier whose other side is in `knock`: if we read a quiet front below, the
-        // knock comes later, and the thief behind it sees the bottom that we have stored.
+        // One side of the barrier whose other side is in `knock`: if the load below reads a quiet
+        // front, the knock comes later, and its thief sees the bottom that was stored above.
         barrier::pass();
         // Relaxed: ordered by the barrier, or read again behind a fence.
         let front = Front::from_raw(deque.front.load(Ordering::Relaxed));
@@ -266,7 +269,7 @@ impl<T: Send> Owner<'_, T> {
         front.is_quiet() && front.is_before(bottom)
     }
 
-    /// The rest of `retract`.
+    /// The second half of `retract`.
     #[inline(never)]
     fn pop_known(&mut self, bottom: Index) -> bool {
         self.pop_guarded(bottom.previous())
@@ -274,12 +277,12 @@ impl<T: Send> Owner<'_, T> {
             .is_some()
     }
 
-    /// The rest of `pop` when thieves may be about, or there is nothing.
+    /// The second half of `pop` when the deque is not quiet or is empty.
     #[inline(never)]
     fn pop_guarded(&mut self, index: Index) -> Option<T> {
-        // Pairs with the fences in `look` and `take_claimed`: a thief that may take the task at
-        // `index` has either read the old bottom before this fence, and then its claim or its moved
-        // front is visible below; or it reads the new one and leaves the task alone.
+        // Pairs with the fences in `read_open_front` and `take_claimed`: a thief that may take the
+        // task at `index` has either read the old bottom before this fence, and then its claim or
+        // its moved front is visible below; or it reads the new bottom and does not take the task.
         if !broken(Canary::PopFence) {
             fence_seq_cst();
         }
@@ -288,11 +291,11 @@ impl<T: Send> Owner<'_, T> {
         let older = index.since(front.index());
         if older > 0 && older as usize >= front.claimed() {
             if !front.is_open() {
-                // If it fails the thief has been quicker.
+                // If it fails, the thief has opened first.
                 let _ = self.deque.move_front(front, front.let_in());
                 self.calm.opened(front);
             } else if self.calm.is_due(front, self.deque.one_sided) {
-                // If it fails a thief is about after all.
+                // If it fails, a thief has changed the front meanwhile.
                 let _ = self.deque.move_front(front, front.calm_down());
             }
             return Some(self.take(index));
@@ -307,7 +310,7 @@ impl<T: Send> Owner<'_, T> {
         loop {
             let older = index.since(front.index());
             if older < 0 {
-                // Thieves took everything. The front is where the bottom was.
+                // Thieves took all tasks. The front is where the bottom was.
                 self.publish(bottom);
                 self.saw(bottom);
                 return None;
@@ -343,7 +346,7 @@ impl<T: Send> Owner<'_, T> {
         }
     }
 
-    /// Opens the deque for a thief that is on its way, so that it need not knock.
+    /// Opens the deque for a thief that is expected, so that the thief need not knock.
     ///
     /// ```
     /// use filch::engine::{Capacity, Deque, Steal};
@@ -355,7 +358,7 @@ impl<T: Send> Owner<'_, T> {
     /// assert!(matches!(deque.steal(), Steal::Taken("task")));
     /// ```
     pub fn open(&mut self) {
-        // Acquire: as in `Deque::look`.
+        // Acquire: as in `Deque::read_open_front`.
         let front = Front::from_raw(self.deque.front.load(Ordering::Acquire));
         if !front.is_open() {
             // If it fails, a thief has knocked or opened.
@@ -384,30 +387,33 @@ impl<T: Send> Owner<'_, T> {
                 return None;
             }
             let copied = self.slots.read(front.index());
-            // A thief that has knocked finds it open, as after a pop.
+            // A thief that has knocked finds the deque open, as after a pop.
             let next = if front.is_quiet() {
                 front.advance(1)
             } else {
                 front.advance(1).let_in()
             };
             if self.deque.move_front(front, next) {
-                // SAFETY: as in `take_one`. That the bottom is past the front the owner knows without
-                // a barrier: nobody else lowers it.
+                // SAFETY: as in `take_one`. The owner knows without a barrier that the bottom is
+                // past the front: no other thread lowers it.
                 return Some(unsafe { copied.take() });
             }
-            // A thief took one or knocked, so the system moved on.
+            // A thief took a task or knocked, so the system has made progress.
         }
     }
 
-    /// The mark below the task that was pushed before `mark`; the young end if that is [nowhere](Mark::nowhere).
+    /// Returns the mark below the task that was pushed before `mark`, or the mark at the young end
+    /// if `mark` is [nowhere](Mark::nowhere).
     pub(crate) fn below(&self, mark: Mark) -> Mark {
         let here = self.mark();
-        // A deque holds no more than half of what the indices could tell apart.
+        // A deque holds at most half as many tasks as there are indices, so the nearer one is
+        // meant.
         let far = mark.nowhere().0.since(self.bottom()).abs() < mark.0.since(self.bottom()).abs();
         if far { here } else { Mark(mark.0.previous()) }
     }
 
-    /// How many more tasks `push` will take for sure, growing up to `wanted` if it can.
+    /// Returns how many more tasks `push` is certain to accept, after growing up to `wanted` if
+    /// possible.
     pub fn reserve(&mut self, wanted: usize) -> usize {
         let free = |owner: &Self| owner.room - owner.bottom().since(owner.front_seen) as usize;
         if free(self) < wanted {
@@ -416,7 +422,7 @@ impl<T: Send> Owner<'_, T> {
         free(self)
     }
 
-    /// A mark at the young end: what is pushed from now on is above it.
+    /// Returns a mark at the young end: later pushes are above it.
     #[must_use]
     pub fn mark(&self) -> Mark {
         Mark(self.bottom())
@@ -440,7 +446,7 @@ impl<T: Send> Owner<'_, T> {
         self.bottom().since(mark.0) > 0
     }
 
-    /// How many tasks there are, counting those that thieves are about to take.
+    /// Returns the number of tasks, including those that thieves are about to take.
     #[must_use]
     pub fn len(&self) -> usize {
         self.deque.len()
@@ -452,7 +458,7 @@ impl<T: Send> Owner<'_, T> {
         self.len() == 0
     }
 
-    /// The front was seen at `front`.
+    /// Records that the front was read as `front`.
     fn saw(&mut self, front: Index) {
         self.front_seen = front;
         self.full_at = front.plus(self.room);
@@ -461,7 +467,7 @@ impl<T: Send> Owner<'_, T> {
     /// Makes the tasks below `bottom` visible.
     #[inline(always)]
     pub(super) fn publish(&mut self, bottom: Index) {
-        // Release: pairs with the acquire in `look` and `take_claimed`; the slots are filled.
+        // Release: pairs with the acquire in `Deque::behind`; the slots are filled.
         self.deque
             .owners
             .bottom
@@ -470,17 +476,17 @@ impl<T: Send> Owner<'_, T> {
 
     #[inline(always)]
     fn take(&self, index: Index) -> T {
-        // SAFETY: called from `pop` and `retract` with an index that this owner has won: it is below the old
-        // bottom, at or past the front, and no thief can take it any more (see the protocol). Only
-        // the owner writes slots of its own deque, so the copy is whole.
+        // SAFETY: called from `pop` and `retract` with an index that this owner has won: it is
+        // below the old bottom, at or past the front, and no thief can take it any more (see the
+        // protocol). Only the owner writes slots of its own deque, so the copy is whole.
         unsafe { self.slots.read(index).take() }
     }
 
-    /// Finds room for `more` tasks: by looking at the front again, or by growing.
+    /// Makes room for `more` tasks: by reading the front again, or by growing.
     #[cold]
     fn make_room(&mut self, more: usize) -> bool {
         // Acquire: pairs with the release in `move_front`. Thieves have finished reading the slots
-        // before the front, so we may overwrite them.
+        // before the front, so the owner may overwrite them.
         self.saw(Front::from_raw(self.deque.front.load(Ordering::Acquire)).index());
         let held = self.bottom().since(self.front_seen) as usize;
         let needed = held.saturating_add(more).min(self.deque.limit);
@@ -497,7 +503,8 @@ impl<T: Send> Owner<'_, T> {
             ring: Ring::new(slots),
             replaced,
         }));
-        // SAFETY: just made from a box; freed only by `Deque::drop`, which `deque` outlives.
+        // SAFETY: the node was just made from a box; it is freed only by `Deque::drop`, and `deque`
+        // is borrowed for longer than this use.
         let ring = unsafe { &(*node).ring };
         let (mut index, bottom, new) = (self.front_seen, self.bottom(), ring.slots());
         while bottom.since(index) > 0 {

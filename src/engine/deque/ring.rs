@@ -15,34 +15,34 @@ struct Frame<T> {
     task: MaybeUninit<T>,
 }
 
-/// A copy of a slot, which may turn out to be torn: worth something only once the index it was
-/// read at has been won.
+/// A copy of a slot, which may be torn. It may be used only once the index it was read at has been
+/// won.
 pub(super) struct Copied<T>(MaybeUninit<T>);
 
 impl<T> Copied<T> {
-    /// What was copied, torn or not.
+    /// Returns the copied bits, which may be torn.
     #[inline(always)]
     pub(super) fn bits(self) -> MaybeUninit<T> {
         self.0
     }
 
-    /// The task.
+    /// Returns the task.
     ///
     /// # Safety
     /// The caller must own the slot's index: no other thread may take the task that was at that
     /// index, and the slot held it, unchanged, while it was copied.
     #[inline(always)]
     pub(super) unsafe fn take(self) -> T {
-        // SAFETY: by the caller's duty the words were copied from a slot that `Slots::write` had
-        // filled with this task, and nobody else makes a `T` of them.
+        // SAFETY: the caller guarantees that the words were copied from a slot that `Slots::write`
+        // had filled with this task, and that no other thread makes a `T` of them.
         unsafe { self.0.assume_init() }
     }
 }
 
 /// A power of two of slots for tasks of type `T`.
 ///
-/// The ring itself never drops a task: who owns which index is the deque's business. All access is
-/// by relaxed atomic words, so an outdated read is stale or torn but never a data race.
+/// The ring itself never drops a task: the deque determines which thread owns which index. All
+/// access is by relaxed atomic words, so an outdated read is stale or torn but never a data race.
 pub(super) struct Ring<T> {
     /// `len` times `PITCH` words.
     words: Box<[Word]>,
@@ -66,10 +66,11 @@ impl<T> Clone for Slots<'_, T> {
 
 impl<T> Copy for Slots<'_, T> {}
 
-// SAFETY: `first` stands for a shared reference to the words of a ring, which are `Sync`; what they hold is moved
-// between threads by the deque alone, which asks for `T: Send`.
+// SAFETY: `first` represents a shared reference to the words of a ring, which are `Sync`. Only the
+// deque moves their contents between threads, and it requires `T: Send`.
 unsafe impl<T> Send for Slots<'_, T> {}
-// SAFETY: as above.
+// SAFETY: as for `Send` above, `Slots` represents a shared reference to `Sync` words, and all its
+// methods access them atomically.
 unsafe impl<T> Sync for Slots<'_, T> {}
 
 impl<T> Ring<T> {
@@ -85,7 +86,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// How many slots there are.
+    /// Returns the number of slots.
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -101,17 +102,17 @@ impl<T> Ring<T> {
 }
 
 impl<'a, T> Slots<'a, T> {
-    /// Words of a task; none for zero-sized ones.
+    /// Words per task; zero for zero-sized tasks.
     const STRIDE: usize = size_of::<Frame<T>>() / size_of::<usize>();
 
-    /// Words from a slot to the next: a power of two, or none.
+    /// Words from a slot to the next: a power of two, or zero.
     const PITCH: usize = if Self::STRIDE == 0 {
         0
     } else {
         Self::STRIDE.next_power_of_two()
     };
 
-    /// The logarithm of that.
+    /// The binary logarithm of the pitch.
     const SIZE: u32 = Self::STRIDE.next_power_of_two().ilog2();
 
     #[inline(always)]
@@ -121,24 +122,27 @@ impl<'a, T> Slots<'a, T> {
         } else {
             index.offset(0, self.mask >> Self::SIZE) << Self::SIZE
         };
-        // SAFETY: `offset` is a multiple of `PITCH` and at most `mask`, the last slot's, so the slot is inside
-        // of the ring's `words`: `len` times `PITCH`, which did not overflow in `Ring::new`.
+        // SAFETY: `offset` is a multiple of `PITCH` and at most `mask`, the last slot's, so the
+        // slot is inside of the ring's `words`: `len` times `PITCH`, which did not overflow in
+        // `Ring::new`.
         unsafe { self.first.add(offset) }
     }
 
-    /// A word of the slot that begins at `slot`.
+    /// Returns a word of the slot that begins at `slot`.
     ///
     /// # Safety
     /// `slot` comes from [`slot`](Self::slot), and `offset` is below `STRIDE`.
     #[inline(always)]
     unsafe fn word(slot: NonNull<Word>, offset: usize) -> &'a Word {
-        // SAFETY: the caller's duty: inside of the same slot.
+        // SAFETY: the caller guarantees that `slot` begins a slot and that `offset` is below
+        // `STRIDE`, so the result is inside the same slot.
         let word = unsafe { slot.add(offset) };
-        // SAFETY: a word of a ring that is borrowed for 'a, and shared access is all there is to words.
+        // SAFETY: the word is in a ring that is borrowed for 'a, and words are only accessed by
+        // shared references.
         unsafe { word.as_ref() }
     }
 
-    /// Puts `task` into the slot of `index`.
+    /// Writes `task` into the slot of `index`.
     #[inline(always)]
     pub(super) fn write(self, index: Index, task: T) {
         let frame = Frame {
@@ -150,10 +154,10 @@ impl<'a, T> Slots<'a, T> {
         for offset in 0..Self::STRIDE {
             // SAFETY: `Frame` is `STRIDE` whole, aligned words, and `offset` is below that.
             let place = unsafe { from.add(offset) };
-            // SAFETY: `place` is inside `frame`, which lives; any bytes are a valid
+            // SAFETY: `place` is inside `frame`, which is alive; any bytes are a valid
             // `MaybeUninit<usize>`.
             let word = unsafe { place.read() };
-            // SAFETY: `offset` is below `STRIDE`.
+            // SAFETY: `slot` comes from `Self::slot`, and the loop keeps `offset` below `STRIDE`.
             unsafe { Self::word(slot, offset) }.store(word);
         }
     }
@@ -168,11 +172,11 @@ impl<'a, T> Slots<'a, T> {
         let into = (&raw mut frame).cast::<MaybeUninit<usize>>();
         let slot = self.slot(index);
         for offset in 0..Self::STRIDE {
-            // SAFETY: `offset` is below `STRIDE`.
+            // SAFETY: `slot` comes from `Self::slot`, and the loop keeps `offset` below `STRIDE`.
             let word = unsafe { Self::word(slot, offset) }.load();
             // SAFETY: `Frame` is `STRIDE` whole, aligned words, and `offset` is below that.
             let place = unsafe { into.add(offset) };
-            // SAFETY: `place` is inside `frame`, which lives and is only reached through `into`.
+            // SAFETY: `place` is inside `frame`, which is alive and accessed only through `into`.
             unsafe { place.write(word) };
         }
         Copied(frame.task)
@@ -183,9 +187,9 @@ impl<'a, T> Slots<'a, T> {
     pub(super) fn copy(self, index: Index, from: Slots<'_, T>, at: Index) {
         let (here, there) = (self.slot(index), from.slot(at));
         for offset in 0..Self::STRIDE {
-            // SAFETY: `offset` is below `STRIDE`.
+            // SAFETY: `there` comes from `from.slot`, and the loop keeps `offset` below `STRIDE`.
             let word = unsafe { Slots::<T>::word(there, offset) }.load();
-            // SAFETY: as above.
+            // SAFETY: `here` comes from `self.slot`, and the loop keeps `offset` below `STRIDE`.
             unsafe { Self::word(here, offset) }.store(word);
         }
     }

@@ -73,9 +73,9 @@ fn a_batch_fits_into_the_thiefs_room() {
     assert_eq!(rich.steal_batch(&mut thief, 1), Steal::Taken((4, 0)));
 }
 
-/// A thief that is stopped in the middle: it has claimed `n` tasks and gone no further.
+/// A thief that is stopped halfway: it has claimed `n` tasks and has not proceeded.
 fn stop_after_claiming<T: Send>(deque: &Deque<T>, n: usize) {
-    let Steal::Taken((front, _)) = deque.look() else {
+    let Steal::Taken((front, _)) = deque.read_open_front() else {
         panic!("nothing to claim");
     };
     assert!(deque.move_front(front, front.claim(n)));
@@ -102,12 +102,16 @@ fn the_owner_calms_down_and_thieves_knock_again() {
     assert_eq!(owner.pop(), Some(tasks - CALM_AFTER - 1));
     assert!(
         front(&deque).is_quiet(),
-        "so many pops without a thief: {deque:?}"
+        "enough pops without a thief: {deque:?}"
     );
-    // The last task of a quiet deque leaves the front alone; the next thief finds what comes after.
+    // Popping the last task of a quiet deque does not change the front; the next thief finds what
+    // is pushed afterwards.
     while owner.pop().is_some() {}
     assert_eq!((deque.len(), deque.steal()), (0, Steal::Empty));
-    assert!(front(&deque).is_quiet(), "nobody knocks at an empty deque");
+    assert!(
+        front(&deque).is_quiet(),
+        "no thief knocks at an empty deque"
+    );
     owner.push(7).unwrap();
     assert_eq!(deque.steal(), Steal::Taken(7));
     assert!(front(&deque).is_open());
@@ -129,7 +133,7 @@ fn the_owner_opens_for_a_thief_that_has_knocked() {
     assert_eq!(owner.pop(), Some(2 + CALM_AFTER));
     assert!(front().is_open(), "{:?}", front());
     assert_eq!(deque.steal(), Steal::Taken(0));
-    // So it does with its last task; and it is in no force_injector_poll to calm down.
+    // The owner opens with its last task too, and does not calm down early.
     while owner.pop().is_some() {}
     assert!(front().is_quiet(), "{:?}", front());
     owner.push(7).unwrap();
@@ -180,7 +184,7 @@ fn a_seal_ends_a_claim_and_the_next_index_is_free_again() {
     );
     let sealed = Front::from_raw(deque.front.load(Ordering::Relaxed));
     assert!(sealed.sealed() && sealed.claimed() == 0, "{sealed:?}");
-    // Nobody may claim here, but one task can be taken.
+    // No thief can claim at this index, but one task can be taken.
     owner.push(7).unwrap();
     let poor = Deque::new(Capacity::default());
     let mut thief = poor.owner().unwrap();
@@ -201,7 +205,7 @@ fn a_claim_that_was_left_behind_serves_the_next_thief() {
     assert_eq!(deque.steal(), Steal::Taken(3));
 }
 
-/// Counts how many of it live.
+/// Counts its live instances.
 #[derive(Debug)]
 struct Counted(Arc<AtomicUsize>);
 
@@ -258,7 +262,8 @@ fn a_panic_in_a_drop_leaves_no_task_behind_in_clear() {
     assert_eq!(dropped.load(Ordering::Relaxed), 10);
 }
 
-/// Tasks of every shape survive the slots: none at all, with padding, larger than a word, aligned.
+/// Tasks of every layout survive the slots: zero-sized, with padding, larger than a word,
+/// over-aligned.
 #[test]
 fn any_type_fits_a_slot() {
     fn through<T: Send + Clone + PartialEq + std::fmt::Debug>(tasks: &[T]) {
@@ -285,7 +290,7 @@ fn any_type_fits_a_slot() {
     through(&[u128::MAX, 1, 2]);
 }
 
-/// What a sequential deque of the same kind does.
+/// A sequential model of the deque.
 #[derive(Clone, Debug)]
 enum Op {
     Push,
@@ -318,7 +323,8 @@ fn capacities() -> impl Strategy<Value = Capacity> {
 }
 
 proptest! {
-    /// Alone, the deque is a `VecDeque`, wherever its indices start: also just before they wrap.
+    /// Without thieves the deque behaves as a `VecDeque`, for any first index: also just before the
+    /// indices wrap.
     #[test]
     fn agrees_with_a_sequential_deque(ops in ops(), capacity in capacities(), start in 0_u64..16) {
         let start = Index::from_count((1 << 40) - start);
@@ -340,7 +346,7 @@ proptest! {
                 }
                 Op::Pop => prop_assert_eq!(owner.pop(), model.pop_back()),
                 Op::Retract(back) => {
-                    // Of those that are there, only the youngest can be taken back.
+                    // Of the tasks in the deque, only the youngest can be retracted.
                     if let Some(&task) = model.iter().rev().nth(back) {
                         let mark = marks[&task];
                         prop_assert_eq!(owner.retract(mark), back == 0);
@@ -353,7 +359,7 @@ proptest! {
                 Op::Steal => match deque.steal() {
                     Steal::Taken(task) => prop_assert_eq!(Some(task), model.pop_front()),
                     Steal::Empty => prop_assert!(model.is_empty()),
-                    Steal::Retry => prop_assert!(false, "nobody to race with"),
+                    Steal::Retry => prop_assert!(false, "no other thread to race with"),
                 },
                 Op::Batch(most) => match deque.steal_batch(&mut thief, most) {
                     Steal::Taken((first, moved)) => {
@@ -364,7 +370,7 @@ proptest! {
                         prop_assert_eq!(got, model.drain(..moved).collect::<Vec<_>>());
                     }
                     Steal::Empty => prop_assert!(model.is_empty()),
-                    Steal::Retry => prop_assert!(false, "nobody to race with"),
+                    Steal::Retry => prop_assert!(false, "no other thread to race with"),
                 },
                 Op::Reown => {
                     drop(owner);

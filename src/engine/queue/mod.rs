@@ -1,15 +1,15 @@
 //! Queue strategies: how the workers of one engine share their tasks, chosen at compile time.
 //!
-//! A [`Strategy`] says what the workers share (its `Store`) and what each of them holds (its
-//! `Handle`, a [`Queue`]). [`PerWorker`] gives everybody a deque and lets the idle steal; [`Shared`] is
-//! one queue for all. The shape of the trait is seed 004's; here a user can write a third one:
+//! A [`Strategy`] defines what the workers share (its `Store`) and what each of them holds (its
+//! `Handle`, a [`Queue`]). [`PerWorker`] gives every worker a deque, from which idle workers steal;
+//! [`Shared`] is one queue for all. A user can write a third one:
 //!
 //! ```
 //! use filch::engine::{Acquired, Hunt, Queue, Strategy};
 //! use filch::{BuildError, Executor};
 //! use std::sync::Mutex;
 //!
-//! /// One stack for everybody: the newest task first, wherever it came from.
+//! /// One stack for all workers: the newest task first, regardless of its origin.
 //! #[derive(Debug)]
 //! struct OneStack;
 //!
@@ -47,9 +47,9 @@
 //!         (!stack.is_empty()).then(|| stack.remove(0))
 //!     }
 //!     fn try_acquire(&mut self, _hunt: &mut Hunt<'_>) -> Acquired<T> {
-//!         Acquired::Nothing // `pop` has looked everywhere already
+//!         Acquired::Nothing // `pop` has checked everything already
 //!     }
-//!     fn drain_own(&mut self, _give: impl FnMut(T)) {} // nothing here is this worker's alone
+//!     fn drain_own(&mut self, _give: impl FnMut(T)) {} // no task belongs to this worker alone
 //! }
 //!
 //! let executor = Executor::builder()
@@ -73,86 +73,87 @@ use crate::base::{error::BuildError, rng::Rng};
 
 /// How the workers of one engine share their tasks.
 ///
-/// The [module documentation](self) shows one that a user wrote.
+/// The [module documentation](self) shows a user-defined one.
 pub trait Strategy: Sized + 'static {
-    /// What can be set.
+    /// The settings.
     type Spec: Clone + Default + Send + Sync + 'static;
     /// What the workers share.
     type Store<T: Send>: Send + Sync;
     /// What one worker holds.
     type Handle<'a, T: Send + 'a>: Queue<T>;
 
-    /// Makes the store for workers `0..workers`.
+    /// Creates the store for workers `0..workers`.
     ///
     /// # Errors
     /// When the spec makes no sense.
     fn store<T: Send>(spec: &Self::Spec, workers: usize) -> Result<Self::Store<T>, BuildError>;
 
-    /// The handle of `worker`. The engine asks for it when the worker enters and drops it when the
-    /// worker leaves; it never holds two for one worker.
+    /// Returns the handle of `worker`. The engine calls this when the worker enters and drops the
+    /// handle when the worker leaves; it never holds two for one worker.
     fn handle<T: Send>(store: &Self::Store<T>, worker: usize) -> Self::Handle<'_, T>;
 
-    /// Whether there is a task anywhere that some worker's
-    /// [`try_acquire`](Queue::try_acquire) or [`pop`](Queue::pop) would find.
+    /// Whether there is a task that some worker's [`try_acquire`](Queue::try_acquire) or
+    /// [`pop`](Queue::pop) would find.
     ///
-    /// This is the last look before a worker sleeps, after a barrier: a task that was pushed before
-    /// the barrier and has not been taken must be seen, whatever hints say.
+    /// This is the last check before a worker sleeps, after a barrier: a task that was pushed
+    /// before the barrier and has not been taken must be seen, regardless of any hints.
     fn has_work<T: Send>(store: &Self::Store<T>) -> bool;
 
-    /// Makes every busy worker notice, at its next pop, that it is asked for attention. Only for
-    /// queues whose pops have a fast path without that look.
+    /// Makes every busy worker observe, at its next pop, that attention is requested. Only for
+    /// queues whose pops have a fast path without that check.
     fn alert<T: Send>(store: &Self::Store<T>) {
         let _ = store;
     }
 
-    /// Gives every task that is left to `give`; the store is as new afterwards. No worker holds a
-    /// handle when this is called.
+    /// Passes all remaining tasks to `give` and resets the store. No worker holds a handle when
+    /// this is called.
     fn reset<T: Send>(store: &Self::Store<T>, give: impl FnMut(T));
 }
 
 /// One worker's end of a [`Strategy`].
 pub trait Queue<T> {
-    /// Adds a task of this worker, or gives it back when there is no room.
+    /// Adds a task of this worker, or returns it when there is no room.
     ///
     /// # Errors
     /// The task, when the queue is full.
     fn push(&mut self, task: T) -> Result<(), T>;
 
-    /// Takes the task that this worker should run next, from what it pushed itself.
+    /// Takes the task that this worker should run next, from those that it pushed itself.
     fn pop(&mut self) -> Option<T>;
 
-    /// Takes the oldest task of this worker: what runs when it yields.
+    /// Takes the oldest task of this worker, which runs when it yields.
     fn oldest(&mut self) -> Option<T>;
 
-    /// Takes a task from others.
+    /// Takes a task from other workers.
     fn try_acquire(&mut self, hunt: &mut Hunt<'_>) -> Acquired<T>;
 
-    /// Whether a task that this worker has taken from `victim` just now may wait in its queue, where others can take it in
-    /// turn, while it runs another.
+    /// Whether a task that this worker has just taken from `victim` may wait in its queue, where
+    /// thieves can take it in turn, while it runs another.
     fn keeps_stolen(&self, victim: usize) -> bool {
         let _ = victim;
         true
     }
 
-    /// Gives every task that only this worker's queue holds to `give`: the worker leaves.
+    /// Passes all tasks that only this worker's queue holds to `give`, because the worker leaves.
     fn drain_own(&mut self, give: impl FnMut(T));
 
-    /// Whether there seem to be tasks that this worker pushed and nobody has taken; also true where nobody knows.
+    /// Whether there seem to be tasks that this worker pushed and no worker has taken; also true if
+    /// that is not known.
     fn has_own(&self) -> bool {
         true
     }
 
-    /// A thief is on its way: what can be done to make its steal cheap is done now.
+    /// Prepares the queue for a thief that is expected, so that its steal is cheap.
     fn open(&mut self) {}
 
-    /// The worker has tasks from now on.
+    /// Records that the worker has tasks from now on.
     fn busy(&mut self) {}
 
-    /// The worker has run out of tasks, and its own queue is empty.
+    /// Records that the worker has no task, and that its own queue is empty.
     fn idle(&mut self) {}
 }
 
-/// What [`Queue::try_acquire`] found.
+/// The result of [`Queue::try_acquire`].
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acquired<T> {
@@ -160,20 +161,20 @@ pub enum Acquired<T> {
     Task {
         /// The task to run.
         task: T,
-        /// Whose it was.
+        /// The worker that it was taken from.
         victim: usize,
         /// How many more have moved to the worker's own queue.
         moved: usize,
     },
-    /// Nothing anywhere.
+    /// There is no task.
     Nothing,
-    /// Nothing yet: a race was lost, or not everybody was visited. Look again.
+    /// No task yet: a race was lost, or not every worker was visited. Search again.
     Unfinished,
-    /// Nothing but tasks of workers that asked to be left alone, and get on.
+    /// There are only tasks of workers that asked to be spared, and make progress.
     Spared,
 }
 
-/// One look around for tasks: whom to visit, and how long.
+/// One search for tasks of other workers: which to visit, and how many attempts to make.
 ///
 /// ```
 /// use filch::engine::{Hunt, Topology, Victims};
@@ -193,7 +194,7 @@ pub struct Hunt<'a> {
 }
 
 impl<'a> Hunt<'a> {
-    /// Goes on with the round of `victims`, or starts a new one, for at most `tries` attempts.
+    /// Continues the round of `victims`, or starts a new one, for at most `tries` attempts.
     pub fn new(victims: &'a mut Victims, rng: &mut Rng, tries: usize) -> Self {
         if !victims.in_round() {
             victims.start_round(rng);
@@ -206,12 +207,12 @@ impl<'a> Hunt<'a> {
         }
     }
 
-    /// The next worker to visit, or `None` when the round is over.
+    /// Returns the next worker to visit, or `None` when the round is over.
     pub fn next_victim(&mut self) -> Option<usize> {
         self.victims.next()
     }
 
-    /// Counts an attempt to take a task. False when that was the last one of this hunt.
+    /// Counts an attempt to take a task. Returns false when that was the last one of this hunt.
     pub fn attempt(&mut self) -> bool {
         self.attempts += 1;
         self.attempts < self.tries
@@ -222,7 +223,7 @@ impl<'a> Hunt<'a> {
         self.retries += 1;
     }
 
-    /// Attempts and lost races so far.
+    /// Returns the numbers of attempts and of lost races so far.
     #[must_use]
     pub fn effort(&self) -> (usize, usize) {
         (self.attempts, self.retries)

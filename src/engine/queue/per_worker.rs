@@ -1,4 +1,4 @@
-//! A deque for every worker; the idle steal.
+//! A deque for every worker; idle workers steal.
 
 use super::{Acquired, Hunt, Queue, Strategy};
 use crate::{
@@ -11,32 +11,33 @@ use crate::{
 };
 use std::fmt;
 
-/// How often a lost race for a victim's task is tried again before the next victim.
+/// How many times a thief retries after a lost race before it visits the next victim.
 ///
-/// A race is lost because somebody else got a task, so there was one a moment ago. Four in a row
-/// mean a crowd, and then the next victim is the better choice.
-const RETRIES: usize = 4;
+/// A race is lost because another thread got a task, so there was one a moment ago. Four losses in
+/// a row indicate contention, and then the next victim is the better choice.
+const STEAL_RETRIES: usize = 4;
 
-/// How often in a row a thief must see a quiet deque with a single task before it knocks.
+/// How many visits in a row must find a quiet deque with a single task before the thief knocks.
 ///
-/// A worker that runs a chain of tasks has one task in its deque half of the time, for some nanoseconds
-/// each. Knocking for that one costs both sides a microsecond and more, and the owner its fence-free
-/// pops, for a task that is gone by then. Sixteen looks take 1 to 2 µs: nothing for a task that really
-/// waits (`filch-bench executor`, case `chain`; with four, one look in sixteen was still wrong).
-const PATIENCE: u32 = if cfg!(filch_loom) { 0 } else { 16 };
+/// A worker that runs a chain of tasks has one task in its deque half of the time, for some
+/// nanoseconds each. A knock for that one costs both sides a microsecond and more, and the owner
+/// its fence-free pops, for a task that is gone by then. Sixteen visits take 1 to 2 µs: little for
+/// a task that really waits (`filch-bench executor`, case `chain`; with four, one visit in sixteen
+/// still knocked for nothing).
+const MAX_SINGLE_TASK_VISITS_QUIET: u32 = if cfg!(filch_loom) { 0 } else { 16 };
 
-/// The same where thieves go in and out: no knock is needed, but the chain would go from worker to worker, and each task with
-/// what it uses from cache to cache (`filch-bench future`, case `chain`).
-const LESS_PATIENCE: u32 = if cfg!(filch_loom) { 0 } else { 4 };
+/// The same for deques that are not quiet: no knock is needed, but the chain would move from worker
+/// to worker, and each task with its data from cache to cache (`filch-bench future`, case `chain`).
+const MAX_SINGLE_TASK_VISITS_OPEN: u32 = if cfg!(filch_loom) { 0 } else { 4 };
 
-/// A work-stealing deque for every worker: newest first for its owner, oldest first for thieves, who
-/// take half of what there is.
+/// A work-stealing deque for every worker: newest first for its owner, oldest first for thieves,
+/// which take up to half of the tasks.
 ///
-/// The strategy of choice for almost everything; [`Shared`](super::Shared) tells when not.
+/// The default strategy; [`Shared`](super::Shared) documents when to prefer that one.
 #[derive(Clone, Copy, Debug)]
 pub struct PerWorker;
 
-/// What can be set about [`PerWorker`].
+/// The settings of [`PerWorker`].
 ///
 /// ```
 /// use filch::engine::{Capacity, PerWorkerSpec};
@@ -48,12 +49,13 @@ pub struct PerWorker;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerWorkerSpec {
-    /// How many tasks a deque holds.
+    /// The capacity of each deque.
     pub capacity: Capacity,
-    /// The most tasks that a thief takes at once; never more than half. One is classic stealing.
+    /// The most tasks that a thief takes at once; never more than half. With one, thieves steal
+    /// single tasks.
     pub steal_batch: usize,
-    /// From how many tasks on a thief takes more than one. Where tasks are the pending halves of
-    /// recursive calls, the oldest one alone is worth the most.
+    /// The number of tasks from which on a thief takes more than one. Where tasks are the pending
+    /// halves of recursive calls, the oldest one alone is worth the most.
     pub batch_from: usize,
 }
 
@@ -67,57 +69,62 @@ impl Default for PerWorkerSpec {
     }
 }
 
-/// How long a thief looks at a worker that asks to be left alone, in spin-loop hints: some microseconds. Each look costs
-/// the worker a miss, so there should be many steps between two.
-const LOOK: u32 = 200;
+/// How long a thief observes a worker that asks to be spared, in spin-loop hints: some
+/// microseconds. Each observation costs the worker a cache miss, so there should be many steps
+/// between two.
+const OBSERVATION_SPINS: u32 = 200;
 
-/// How many steps it has to make meanwhile, at least. Tasks that take longer than that are worth stealing, which costs
-/// both sides about a microsecond.
+/// The fewest steps that the worker has to make during an observation. Tasks that take longer than
+/// that are worth stealing, which costs both sides about a microsecond.
 pub(crate) const STEPS: u32 = 8;
 
-/// How many it makes if its tasks are so tiny that a line from its cache costs as much as several.
+/// The fewest steps if tasks are so small that a cache miss costs as much as several of them.
 pub(crate) const FAST_STEPS: u32 = 256;
 
-/// How many looks a thief takes, a few hundred microseconds, before the tasks have to be tiny.
-const MOST_LOOKS: u32 = 64;
+/// The number of observations, a few hundred microseconds, after which the worker must make
+/// `FAST_STEPS`.
+const MAX_OBSERVATIONS: u32 = 64;
 
-/// How many steps are enough to be left alone, at the `look`th look at a worker with that wish.
-fn enough_steps(wish: u32, look: u32) -> u32 {
-    wish.max(if look <= MOST_LOOKS {
+/// Returns the number of steps for which a worker is spared at the `observation`th observation, if
+/// it asks for `min_steps`.
+fn required_steps(min_steps: u32, observation: u32) -> u32 {
+    min_steps.max(if observation <= MAX_OBSERVATIONS {
         STEPS
     } else {
         FAST_STEPS
     })
 }
 
-/// Half of a deque, but at most so many: what a thief copies it also has to run. At 5 ns a task these keep it
-/// busy for 20 µs, as long as a knock may take (`filch-bench executor`, case `local_fanout`).
+/// The most tasks of a steal, which takes at most half of a deque: a thief also has to run what it
+/// copies. At 5 ns a task these keep it busy for 20 µs, as long as a knock may take
+/// (`filch-bench executor`, case `local_fanout`).
 const STEAL_BATCH: usize = 4096;
 
-/// The deques, and a hint of who may have work.
+/// The deques, and a hint which workers may have tasks.
 ///
-/// Bit `i` of the hint says that worker `i` is busy, so its deque may hold something. Only the worker
-/// itself changes its bit: it sets it when it finds work, before it runs any, and clears it when
-/// it has run out and its deque is empty. So a clear bit is never wrong for longer than it takes the
-/// store to arrive, and no thief can clear a bit that the owner has just set (the race in seed 004).
-/// Before a worker sleeps the hint is not asked: [`Strategy::has_work`] looks at every deque.
+/// Bit `i` of the hint means that worker `i` is busy, so its deque may hold tasks. Only the worker
+/// itself changes its bit: it sets the bit when it finds a task, before it runs any, and clears it
+/// when it has no task and its deque is empty. So a clear bit is never wrong for longer than it
+/// takes the store to arrive, and no thief can clear a bit that the owner has just set. The hint is
+/// not used before a worker sleeps: [`Strategy::has_work`] checks every deque.
 pub struct PerWorkerStore<T> {
     deques: Box<[Deque<T>]>,
     busy: Box<[Padded<AtomicU64>]>,
     steal_batch: usize,
     batch_from: usize,
-    /// What each worker asks of thieves.
-    wishes: Box<[Padded<Wishes>]>,
+    /// What each worker requests of thieves.
+    requests: Box<[Padded<ThiefRequests>]>,
 }
 
-/// What a worker asks of thieves.
+/// What a worker requests of thieves.
 #[derive(Debug, Default)]
-struct Wishes {
-    /// To take its tasks one at a time.
+struct ThiefRequests {
+    /// Whether to take its tasks one at a time.
     one_by_one: AtomicBool,
-    /// To leave its tasks to it as long as it makes so many steps while a thief looks; no wish if zero.
-    leave_me: AtomicU32,
-    /// Tells that it gets on.
+    /// The fewest steps during an observation for which thieves spare its tasks; zero if it makes
+    /// no such request.
+    min_steps: AtomicU32,
+    /// The worker's steps, which show that it makes progress.
     steps: AtomicU32,
 }
 
@@ -151,7 +158,7 @@ impl Strategy for PerWorker {
                 .collect(),
             steal_batch: spec.steal_batch,
             batch_from: spec.batch_from,
-            wishes: (0..workers).map(|_| Padded::default()).collect(),
+            requests: (0..workers).map(|_| Padded::default()).collect(),
         })
     }
 
@@ -163,8 +170,8 @@ impl Strategy for PerWorker {
             store,
             worker,
             single: (worker, 0),
-            greedy: true,
-            looks: (0, 0),
+            takes_batches: true,
+            observations: (0, 0),
         }
     }
 
@@ -174,7 +181,7 @@ impl Strategy for PerWorker {
 
     fn alert<T: Send>(store: &Self::Store<T>) {
         for (word, busy) in store.busy.iter().enumerate() {
-            // Relaxed: a worker that becomes busy right now looks at the shared queues first.
+            // Relaxed: a worker that becomes busy right now checks the shared queues first.
             let mut bits = busy.load(Ordering::Relaxed);
             while bits != 0 {
                 store.deques[64 * word + bits.trailing_zeros() as usize].alert();
@@ -190,103 +197,112 @@ impl Strategy for PerWorker {
     }
 }
 
-/// One worker's deque, and its view of the others.
+/// One worker's deque, and its access to the others.
 #[derive(Debug)]
 pub struct PerWorkerQueue<'a, T: Send> {
     owner: Owner<'a, T>,
     store: &'a PerWorkerStore<T>,
     worker: usize,
-    /// Whose deque was last seen quiet with a single task, and how often in a row such a one was seen.
+    /// The victim whose deque was last seen with a single task, and the number of such visits in a
+    /// row.
     single: (usize, u32),
     /// Whether this worker takes batches.
-    greedy: bool,
-    /// How often in a row it has looked at others who asked to be left alone.
-    looks: (usize, u32),
+    takes_batches: bool,
+    /// The last victim that asked to be spared, and the number of its observations in a row.
+    observations: (usize, u32),
 }
 
 impl<'a, T: Send> PerWorkerQueue<'a, T> {
-    /// The worker's own deque.
+    /// Returns the worker's own deque.
     #[inline(always)]
     pub fn owner(&mut self) -> &mut Owner<'a, T> {
         &mut self.owner
     }
 
-    /// From now on this worker takes tasks of others one at a time.
+    /// Makes this worker steal tasks one at a time from now on.
     pub fn steal_one_by_one(&mut self) {
-        self.greedy = false;
+        self.takes_batches = false;
     }
 
-    /// Whether thieves should take this worker's tasks one at a time. Returns what was set before.
+    /// Sets whether thieves should take this worker's tasks one at a time. Returns the previous
+    /// setting.
     pub fn set_one_by_one(&mut self, one_by_one: bool) -> bool {
         // Relaxed: see `try_acquire`.
-        self.store.wishes[self.worker]
+        self.store.requests[self.worker]
             .one_by_one
             .swap(one_by_one, Ordering::Relaxed)
     }
 
-    /// Asks thieves to leave this worker's tasks to it as long as it [gets on](Self::count_step) with them, by so many steps
-    /// while one looks, which takes some microseconds: where tasks are tiny and few at a time, they are done sooner than
-    /// stolen. If the worker makes fewer, or has not become very fast after many looks, the thief takes what it finds
-    /// and takes back the wish. What was queued before is for everybody, so the wish counts only if there is nothing. 0 is
-    /// no wish. Returns what was set before.
+    /// Asks thieves to spare this worker's tasks while it [makes progress](Self::count_step), by at
+    /// least `steps` steps during an observation of some microseconds: where tasks are tiny and few
+    /// at a time, they are done sooner than stolen. If the worker makes fewer steps, or has not
+    /// become very fast after many observations, the thief steals and revokes the request. Tasks
+    /// that were queued before are not spared, so the request is only made if the deque is empty.
+    /// With 0 there is no request. Returns the previous setting.
     pub fn set_thief_patience(&mut self, steps: u32) -> u32 {
         let alone = self.store.deques[self.worker].is_empty();
-        let leave_me = if alone { steps } else { 0 };
-        let wish = &self.store.wishes[self.worker].leave_me;
-        // Relaxed, here and below: see `try_acquire`. In two steps: a thief that takes the wish back in between
-        // is a steal that nobody minds.
-        let before = wish.load(Ordering::Relaxed);
-        wish.store(leave_me, Ordering::Relaxed);
+        let min_steps = if alone { steps } else { 0 };
+        let request = &self.store.requests[self.worker].min_steps;
+        // Relaxed, here and below: see `try_acquire`. A load and a store: if a thief revokes the
+        // request in between, it steals one task, which is harmless.
+        let before = request.load(Ordering::Relaxed);
+        request.store(min_steps, Ordering::Relaxed);
         before
     }
 
-    /// One step more, for [`set_thief_patience`](Self::set_thief_patience).
+    /// Counts a step, for [`set_thief_patience`](Self::set_thief_patience).
     #[inline(always)]
     pub fn count_step(&mut self) {
-        let steps = &self.store.wishes[self.worker].steps;
+        let steps = &self.store.requests[self.worker].steps;
         // Relaxed, here and below: only this worker writes it, and it is only compared with itself.
         let next = steps.load(Ordering::Relaxed).wrapping_add(1);
         steps.store(next, Ordering::Relaxed);
     }
 
-    /// Whether `victim`, which asks to be left alone, gets on with its tasks.
+    /// Whether `victim`, which asks to be spared, makes enough progress.
     #[cold]
-    fn gets_on(&mut self, victim: usize) -> bool {
-        let wishes = &self.store.wishes[victim];
-        if self.looks.0 != victim {
-            self.looks = (victim, 0);
+    fn makes_progress(&mut self, victim: usize) -> bool {
+        let requests = &self.store.requests[victim];
+        if self.observations.0 != victim {
+            self.observations = (victim, 0);
         }
-        self.looks.1 += 1;
+        self.observations.1 += 1;
         // Relaxed: as in `count_step`.
-        let before = wishes.steps.load(Ordering::Relaxed);
-        (0..LOOK).for_each(|_| hint::spin_loop());
+        let before = requests.steps.load(Ordering::Relaxed);
+        (0..OBSERVATION_SPINS).for_each(|_| hint::spin_loop());
         // Relaxed: as in `count_step`.
-        let steps = wishes.steps.load(Ordering::Relaxed).wrapping_sub(before);
-        // Relaxed: a wish.
-        if steps >= enough_steps(wishes.leave_me.load(Ordering::Relaxed), self.looks.1) {
+        let steps = requests.steps.load(Ordering::Relaxed).wrapping_sub(before);
+        // Relaxed: a request, which is only a hint.
+        if steps
+            >= required_steps(
+                requests.min_steps.load(Ordering::Relaxed),
+                self.observations.1,
+            )
+        {
             return true;
         }
-        self.looks.1 = 0;
-        // Relaxed: a wish.
-        wishes.leave_me.store(0, Ordering::Relaxed);
+        self.observations.1 = 0;
+        // Relaxed: a request, which is only a hint.
+        requests.min_steps.store(0, Ordering::Relaxed);
         false
     }
 
-    /// Takes the oldest task of `victim`, however little it has.
+    /// Takes the oldest task of `victim`, even if it is the only one.
     pub fn steal_from(&mut self, victim: usize) -> Option<T> {
         match self.store.deques[victim].steal() {
             Steal::Taken(task) => Some(task),
-            // The caller comes again.
+            // The caller retries.
             Steal::Empty | Steal::Retry => None,
         }
     }
 
-    /// Takes on from a victim that has plenty, until `most` tasks or half of what it had have been taken:
-    /// coming back for them later would mean another knock. Says how many there were.
+    /// Continues to steal from a victim with many tasks, until `most` tasks or half of what it had
+    /// have been taken: a later steal would mean another knock. Returns the number of additional
+    /// tasks.
     fn take_more(&mut self, victim: usize, mut taken: usize, most: usize) -> usize {
         let deque = &self.store.deques[victim];
         let first = taken;
-        // Only after a full batch: otherwise there was no more, or no room.
+        // Only after a full batch: otherwise there were no more tasks, or there was no room.
         while taken >= MAX_BATCH && taken < most && deque.len() > taken + MAX_BATCH {
             if self.owner.reserve(MAX_BATCH) < MAX_BATCH {
                 break;
@@ -301,24 +317,24 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
         taken - first
     }
 
-    /// Whether it is too early to knock at the deque of `victim`.
-    fn wait_and_see(&mut self, victim: usize) -> bool {
+    /// Whether it is too early to steal from `victim`, because it has a single task.
+    fn defers_single_task(&mut self, victim: usize) -> bool {
         if !self.store.deques[victim].is_single() {
             if self.single.0 == victim {
                 self.single.1 = 0;
             }
             return false;
         }
-        // Counted on from victim to victim: with a count for each, two victims with a task each would
-        // put us off in turns, for ever.
+        // Counted across victims: with a count for each, two victims with one task each would put
+        // off the thief alternately, for ever.
         self.single.0 = victim;
         self.single.1 += 1;
-        let patience = if self.store.deques[victim].is_quiet() {
-            PATIENCE
+        let limit = if self.store.deques[victim].is_quiet() {
+            MAX_SINGLE_TASK_VISITS_QUIET
         } else {
-            LESS_PATIENCE
+            MAX_SINGLE_TASK_VISITS_OPEN
         };
-        self.single.1 <= patience
+        self.single.1 <= limit
     }
 }
 
@@ -346,32 +362,35 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
     }
 
     fn keeps_stolen(&self, victim: usize) -> bool {
-        // Relaxed: uttered before the task was pushed, and read after it was stolen, so the steal makes it seen. Whoever
-        // is isolated waits for its tasks with a lock held, perhaps, and takes none back.
-        let one = self.store.wishes[victim].one_by_one.load(Ordering::Relaxed);
-        self.greedy && !one
+        // Relaxed: set before the task was pushed, and read after it was stolen, so the steal makes
+        // it visible. A worker in an isolated wait may hold a lock while it waits for its tasks,
+        // and takes no other task.
+        let one = self.store.requests[victim]
+            .one_by_one
+            .load(Ordering::Relaxed);
+        self.takes_batches && !one
     }
 
     fn try_acquire(&mut self, hunt: &mut Hunt<'_>) -> Acquired<T> {
-        let (mut hesitated, mut looked, mut spared) = (false, false, false);
+        let (mut deferred, mut observed, mut spared) = (false, false, false);
         while let Some(victim) = hunt.next_victim() {
             let (word, bit) = self.store.hint(victim);
             // Relaxed: a hint.
             if word.load(Ordering::Relaxed) & bit == 0 {
                 continue;
             }
-            if self.wait_and_see(victim) {
-                hesitated = true;
+            if self.defers_single_task(victim) {
+                deferred = true;
                 continue;
             }
-            let wishes = &self.store.wishes[victim];
-            // Relaxed: a wish.
-            if wishes.leave_me.load(Ordering::Relaxed) != 0 {
+            let requests = &self.store.requests[victim];
+            // Relaxed: a request, which is only a hint.
+            if requests.min_steps.load(Ordering::Relaxed) != 0 {
                 if self.store.deques[victim].is_empty() {
                     continue;
                 }
-                // One such look a hunt: there are other things to look for.
-                if std::mem::replace(&mut looked, true) || self.gets_on(victim) {
+                // One observation per hunt, so that other victims are visited soon.
+                if std::mem::replace(&mut observed, true) || self.makes_progress(victim) {
                     spared = true;
                     continue;
                 }
@@ -379,17 +398,18 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
             let more = hunt.attempt();
             let mut lost = true;
             let deque = &self.store.deques[victim];
-            // Relaxed: a wish; who batches all the same has looked before it was uttered.
-            let one = wishes.one_by_one.load(Ordering::Relaxed);
-            let most = if one || !self.greedy || deque.len() < self.store.batch_from {
+            // Relaxed: a request. A thief that takes a batch nevertheless has read it before it was
+            // set.
+            let one = requests.one_by_one.load(Ordering::Relaxed);
+            let most = if one || !self.takes_batches || deque.len() < self.store.batch_from {
                 1
             } else {
                 self.store.steal_batch
             };
-            for _ in 0..RETRIES {
+            for _ in 0..STEAL_RETRIES {
                 match deque.steal_batch(&mut self.owner, most) {
                     Steal::Taken((task, moved)) => {
-                        self.looks.1 = 0;
+                        self.observations.1 = 0;
                         let moved = moved + self.take_more(victim, moved + 1, most);
                         return Acquired::Task {
                             task,
@@ -411,7 +431,7 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
                 return Acquired::Unfinished;
             }
         }
-        if hesitated {
+        if deferred {
             Acquired::Unfinished
         } else if spared {
             Acquired::Spared
@@ -428,7 +448,7 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
 
     fn busy(&mut self) {
         let (word, bit) = self.store.hint(self.worker);
-        // Relaxed: a hint. That it is set before the first push becomes visible only shortens the
+        // Relaxed: a hint. Setting it before the first push becomes visible only shortens the
         // search of others.
         word.fetch_or(bit, Ordering::Relaxed);
     }
@@ -443,8 +463,8 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
     use super::{
-        FAST_STEPS, MOST_LOOKS, PATIENCE, PerWorker, PerWorkerQueue, PerWorkerSpec, STEPS,
-        enough_steps,
+        FAST_STEPS, MAX_OBSERVATIONS, MAX_SINGLE_TASK_VISITS_QUIET, PerWorker, PerWorkerQueue,
+        PerWorkerSpec, STEPS, required_steps,
     };
     use crate::{
         base::rng::Rng,
@@ -455,19 +475,19 @@ mod tests {
         thread,
     };
 
-    /// How many hunts it takes to get a task of the other of two workers.
+    /// Returns the number of hunts that it takes to steal a task of the other of two workers.
     fn hunts(thief: &mut PerWorkerQueue<'_, usize>) -> u32 {
         let (mut victims, mut rng) = (Victims::new(&Topology::flat(2), 1), Rng::new(1));
-        (1..=10 * (MOST_LOOKS + PATIENCE))
+        (1..=10 * (MAX_OBSERVATIONS + MAX_SINGLE_TASK_VISITS_QUIET))
             .find(|_| {
                 let mut hunt = Hunt::new(&mut victims, &mut rng, 1);
                 matches!(thief.try_acquire(&mut hunt), Acquired::Task { .. })
             })
-            .expect("nobody is left alone for ever")
+            .expect("no victim is spared for ever")
     }
 
-    /// Three tasks of a worker that asks to be left alone after the first `before` of them, and goes on with `steps`; says
-    /// how many hunts it took to steal one.
+    /// Queues three tasks of a worker that asks to be spared after the first `before` of them, and
+    /// continues with `steps`. Returns the number of hunts that it took to steal one.
     fn spared(
         before: usize,
         steps: impl FnOnce(&mut PerWorkerQueue<'_, usize>, &AtomicBool),
@@ -491,28 +511,28 @@ mod tests {
     }
 
     #[test]
-    fn who_makes_no_steps_is_robbed_at_once() {
+    fn a_worker_without_steps_is_not_spared() {
         assert_eq!(spared(0, |_, _| ()), 1);
     }
 
     #[test]
-    fn who_is_fast_is_left_alone_longer() {
-        assert_eq!(enough_steps(STEPS, 1), STEPS);
-        assert_eq!(enough_steps(STEPS, MOST_LOOKS + 1), FAST_STEPS);
-        assert_eq!(enough_steps(FAST_STEPS, 1), FAST_STEPS);
+    fn fast_workers_are_spared_longer() {
+        assert_eq!(required_steps(STEPS, 1), STEPS);
+        assert_eq!(required_steps(STEPS, MAX_OBSERVATIONS + 1), FAST_STEPS);
+        assert_eq!(required_steps(FAST_STEPS, 1), FAST_STEPS);
     }
 
     #[test]
-    fn who_makes_steps_is_left_alone_for_a_while() {
+    fn a_worker_that_makes_steps_is_spared_for_a_while() {
         let stepping = |owner: &mut PerWorkerQueue<'_, usize>, stolen: &AtomicBool| {
             while !stolen.load(Relaxed) {
                 owner.count_step();
-                // Not too fast: a look lasts for some dozens of steps.
+                // Not too fast: an observation lasts for some dozens of steps.
                 (0..4).for_each(|_| std::hint::spin_loop());
             }
         };
-        // At most: on a busy machine the owner does not always get on.
-        assert!(spared(0, stepping) <= MOST_LOOKS + 1);
-        assert_eq!(spared(1, stepping), 1, "the wish came too late");
+        // At most: on a loaded machine the owner does not always make progress.
+        assert!(spared(0, stepping) <= MAX_OBSERVATIONS + 1);
+        assert_eq!(spared(1, stepping), 1, "the request came too late");
     }
 }

@@ -4,12 +4,12 @@ use super::{Acquired, Hunt, Queue, Strategy};
 use crate::{base::error::BuildError, engine::locked::LockedQueue};
 use std::fmt;
 
-/// One first-in-first-out queue for everybody.
+/// One first-in-first-out queue for all workers.
 ///
-/// No deque for each worker, no stealing, and tasks run in the order in which they were spawned. Good
-/// when tasks are few or large (tens of microseconds and more), or when the order matters more than
-/// speed; for many small tasks everybody waits for the one lock, and [`PerWorker`](super::PerWorker)
-/// is many times faster.
+/// No deque for each worker, no stealing, and tasks run in the order in which they were spawned.
+/// Suited for few or large tasks (tens of microseconds and more), or when the order matters more
+/// than speed. With many small tasks all workers contend for the one lock, and
+/// [`PerWorker`](super::PerWorker) is many times faster.
 ///
 /// ```
 /// use filch::{Executor, engine::Shared};
@@ -30,7 +30,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug)]
 pub struct Shared;
 
-/// What can be set about [`Shared`].
+/// The settings of [`Shared`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedSpec {
     /// The most tasks in the queue; `None` means any number.
@@ -74,7 +74,7 @@ impl Strategy for Shared {
     }
 }
 
-/// A worker's view of the one queue.
+/// A worker's access to the one queue.
 #[derive(Debug)]
 pub struct SharedQueue<'a, T>(&'a LockedQueue<T>);
 
@@ -92,7 +92,7 @@ impl<T: Send> Queue<T> for SharedQueue<'_, T> {
     }
 
     fn try_acquire(&mut self, _hunt: &mut Hunt<'_>) -> Acquired<T> {
-        // The queue has no owner: what was pushed since `pop` found nothing is everybody's.
+        // The queue has no owner: any worker may take what was pushed since `pop` found nothing.
         match self.pop() {
             Some(task) => Acquired::Task {
                 task,
