@@ -1,4 +1,4 @@
-//! Who goes on, and who waits for what.
+//! The director: chooses the actor that runs, and records what the others wait for.
 
 use super::{Failure, failure::Kind};
 use crate::{
@@ -14,164 +14,167 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long an actor may go on in real time without coming to a point. Long enough for a task that computes on a busy
-/// machine; after that it waits, most likely, for something that the director does not know.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The maximum real time between two points. Long enough for a task that computes on a busy
+/// machine; an actor that takes longer most likely waits for something that is unknown to the
+/// director.
+const MAX_TIME_BETWEEN_POINTS: Duration = Duration::from_secs(20);
 
-/// How often the seat looks whether something happens.
-const LOOK: Duration = Duration::from_millis(500);
+/// The interval at which `direct` checks for progress.
+const PROGRESS_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// One in so many times somebody is woken for nothing: `park` may do that.
-const SPURIOUS: usize = 64;
+/// One in this number of switches wakes a sleeping actor spuriously, as `park` allows.
+const SPURIOUS_WAKE_ONE_IN: usize = 64;
 
-/// How many nanoseconds a point counts for, where somebody asks the clock what to do next; the seed chooses. What is
-/// light work in one rehearsal is heavy in another.
+/// The duration of a point in nanoseconds, for code that adapts to measured times. The seed chooses
+/// one, so the same work is light in one rehearsal and heavy in another.
 const POINT_NANOS: [u64; 3] = [20, 500, 5_000];
 
-/// Where an actor stands.
+/// The state of an actor.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Stand {
-    /// Its thread has not come to its first point.
-    Coming,
-    /// It can go on.
+enum ActorStatus {
+    /// Its thread has not reached its first point.
+    Starting,
+    /// It can run.
     Ready,
-    /// It sleeps until it is unparked, or until then.
+    /// It sleeps until it is unparked, or until the deadline.
     Parked(Option<Instant>),
-    /// It waits for something that did not hold when so much had happened, or until then.
+    /// It waits for a condition that was false at this value of `State::events`, or until the
+    /// deadline.
     Checking(u64, Option<Instant>),
-    /// It waits until that thread has left.
+    /// It waits until the thread has left the rehearsal.
     Joining(ThreadId),
-    /// It moves the clock when nobody else can go on.
-    KeepsTime,
-    /// Its thread is none of ours any more.
+    /// It advances the clock when no other actor can run.
+    AdvancesClock,
+    /// Its thread is no longer part of the rehearsal.
     Left,
 }
 
 struct Slot {
     name: String,
-    stand: Stand,
-    /// It was unparked since it last slept.
+    status: ActorStatus,
+    /// Whether it was unparked since it last slept.
     token: bool,
     thread: Option<Thread>,
-    /// Whoever has the highest goes on, where there are favourites.
+    /// Its priority, with [`Style::Priorities`]: the highest runs.
     rank: u64,
 }
 
-/// How the next one is chosen: the seed decides.
+/// How the next actor is chosen. The seed decides.
 #[derive(Clone, Copy, Debug)]
 enum Style {
-    /// One in so many points anybody.
-    Anybody(usize),
-    /// Always the one of the highest rank that can, but one in so many points it becomes the last of all: what happens when
-    /// one is late by very much (Burckhardt, Kothari, Musuvathi and Nagarakatte, *A Randomized Scheduler with Probabilistic
-    /// Guarantees of Finding Bugs*, 2010).
-    Favourites(usize),
+    /// At one in this number of points, a random actor.
+    Random(usize),
+    /// Always the actor of the highest rank that can run; at one in this number of points it gets
+    /// the lowest rank. This delays single actors by long times (Burckhardt, Kothari, Musuvathi and
+    /// Nagarakatte, *A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs*, 2010).
+    Priorities(usize),
 }
 
 struct State {
     slots: Vec<Slot>,
-    /// None before the beginning, and when it is over.
+    /// The actor that runs; `None` before the start and after the end.
     running: Option<usize>,
     rng: Rng,
     style: Style,
     points: u64,
     turns: u64,
     fingerprint: u64,
-    /// Grows with everything that may bring something about for which others wait.
-    happened: u64,
-    /// Moves when nobody can go on.
+    /// Incremented by every action that may make the condition of a waiting actor true.
+    events: u64,
+    /// Advanced when no actor can run.
     clock: Option<PausedClock>,
     failure: Option<Kind>,
 }
 
-/// See the module `rehearse`.
+/// A rehearsal in progress; see the module `rehearse`.
 pub(super) struct Rehearsing {
     pub(super) seed: u64,
     workers: usize,
-    /// All threads of the pool.
+    /// The number of threads of the pool, including dedicated workers.
     pub(super) threads: usize,
     most_points: u64,
     state: Mutex<State>,
-    /// Somebody has come, the last one has left, or it has failed.
-    seat: Condvar,
+    /// Notified when an actor has started, the last one has left, or the rehearsal has failed.
+    state_changed: Condvar,
 }
 
-/// What a run was like.
-pub(super) struct Course {
+/// The statistics of a run.
+pub(super) struct RunStatistics {
     pub(super) points: u64,
     pub(super) turns: u64,
     pub(super) fingerprint: u64,
 }
 
 impl State {
-    fn can_go_on(&self, actor: usize) -> bool {
+    fn can_run(&self, actor: usize) -> bool {
         let slot = &self.slots[actor];
-        match slot.stand {
-            Stand::Ready => true,
-            Stand::Parked(_) => slot.token,
-            Stand::Checking(since, _) => since < self.happened,
-            Stand::Joining(thread) => self.has_left(thread),
-            Stand::Coming | Stand::KeepsTime | Stand::Left => false,
+        match slot.status {
+            ActorStatus::Ready => true,
+            ActorStatus::Parked(_) => slot.token,
+            ActorStatus::Checking(since, _) => since < self.events,
+            ActorStatus::Joining(thread) => self.has_left(thread),
+            ActorStatus::Starting | ActorStatus::AdvancesClock | ActorStatus::Left => false,
         }
     }
 
-    /// Whether the thread is none of ours, or not any more.
+    /// Whether the thread is not, or no longer, part of the rehearsal.
     fn has_left(&self, thread: ThreadId) -> bool {
         let of = |slot: &&Slot| slot.thread.as_ref().is_some_and(|t| t.id() == thread);
         let slot = self.slots.iter().find(of);
-        slot.is_none_or(|slot| slot.stand == Stand::Left)
+        slot.is_none_or(|slot| slot.status == ActorStatus::Left)
     }
 
-    /// Chooses who goes on; `but` does not, unless nobody else can.
-    fn choose(&mut self, but: Option<usize>) -> Option<usize> {
+    /// Chooses the next actor; `except` is chosen only if no other actor can run.
+    fn choose(&mut self, except: Option<usize>) -> Option<usize> {
         let mut able: Vec<usize> = (0..self.slots.len())
-            .filter(|&actor| self.can_go_on(actor))
+            .filter(|&actor| self.can_run(actor))
             .collect();
         if able.len() > 1 {
-            able.retain(|&actor| Some(actor) != but);
+            able.retain(|&actor| Some(actor) != except);
         }
         if able.is_empty() {
             return self.let_time_pass();
         }
         match self.style {
-            Style::Anybody(_) => Some(able[self.rng.below(able.len())]),
-            Style::Favourites(_) => able.into_iter().max_by_key(|&a| self.slots[a].rank),
+            Style::Random(_) => Some(able[self.rng.below(able.len())]),
+            Style::Priorities(_) => able.into_iter().max_by_key(|&a| self.slots[a].rank),
         }
     }
 
-    /// Somebody who sleeps, now and then.
+    /// Chooses, with a small probability, a sleeping actor for a spurious wake.
     fn choose_sleeper(&mut self) -> Option<usize> {
-        if !self.rng.one_in(SPURIOUS) {
+        if !self.rng.one_in(SPURIOUS_WAKE_ONE_IN) {
             return None;
         }
-        let asleep = |slot: &Slot| matches!(slot.stand, Stand::Parked(_));
+        let asleep = |slot: &Slot| matches!(slot.status, ActorStatus::Parked(_));
         let sleepers: Vec<usize> = (0..self.slots.len())
             .filter(|&actor| asleep(&self.slots[actor]))
             .collect();
         sleepers.get(self.rng.below(sleepers.len())).copied()
     }
 
-    /// Who keeps the time, if somebody waits for the clock, or there is nobody else.
-    fn choose_keeper(&self) -> Option<usize> {
-        let keeps = |slot: &Slot| slot.stand == Stand::KeepsTime;
-        let keeper = self.slots.iter().position(keeps)?;
+    /// Returns the actor that advances the clock, if a future waits for the clock or all others
+    /// have left.
+    fn choose_clock_actor(&self) -> Option<usize> {
+        let is_clock_actor = |slot: &Slot| slot.status == ActorStatus::AdvancesClock;
+        let clock_actor = self.slots.iter().position(is_clock_actor)?;
         let awaited = self.clock.as_ref().is_some_and(|clock| clock.pending() > 0);
-        (awaited || self.have_others_left(keeper)).then_some(keeper)
+        (awaited || self.have_others_left(clock_actor)).then_some(clock_actor)
     }
 
     fn have_others_left(&self, actor: usize) -> bool {
         let mut others = self.slots.iter().enumerate().filter(|(at, _)| *at != actor);
-        others.all(|(_, slot)| slot.stand == Stand::Left)
+        others.all(|(_, slot)| slot.status == ActorStatus::Left)
     }
 
-    /// Nobody can go on before some time has passed: by the clock of the rehearsal, if somebody waits for that; else sleeps
-    /// until the first one is due.
+    /// Lets time pass when no actor can run: by the clock of the rehearsal if a future waits for
+    /// it, otherwise by sleeping until the first deadline. Returns the next actor.
     fn let_time_pass(&mut self) -> Option<usize> {
-        if let Some(keeper) = self.choose_keeper() {
-            return Some(keeper);
+        if let Some(clock_actor) = self.choose_clock_actor() {
+            return Some(clock_actor);
         }
-        let due = |slot: &Slot| match slot.stand {
-            Stand::Parked(until) | Stand::Checking(_, until) => until,
+        let due = |slot: &Slot| match slot.status {
+            ActorStatus::Parked(until) | ActorStatus::Checking(_, until) => until,
             _ => None,
         };
         let all = self.slots.iter().enumerate();
@@ -181,29 +184,29 @@ impl State {
         Some(actor)
     }
 
-    /// Who goes on when `actor` has come to a point.
+    /// Returns the actor that runs after `actor` has reached a point.
     fn after(&mut self, actor: usize, how: Point) -> usize {
         let due = match (self.style, how) {
             (_, Point::Yield) => true,
-            (Style::Anybody(one_in), Point::Event) => self.rng.one_in(one_in),
-            (Style::Anybody(one_in), Point::Spin) => self.rng.one_in(8 * one_in),
-            (Style::Favourites(one_in), Point::Event) => self.rng.one_in(one_in),
-            // Whom it waits for may be far behind.
-            (Style::Favourites(_), Point::Spin) => self.rng.one_in(8),
+            (Style::Random(one_in), Point::Event) => self.rng.one_in(one_in),
+            (Style::Random(one_in), Point::Spin) => self.rng.one_in(8 * one_in),
+            (Style::Priorities(one_in), Point::Event) => self.rng.one_in(one_in),
+            // The actor that it waits for may have a low rank.
+            (Style::Priorities(_), Point::Spin) => self.rng.one_in(8),
         };
         if due {
             if let Some(sleeper) = self.choose_sleeper() {
                 return sleeper;
             }
             self.demote(actor);
-        } else if let Style::Anybody(_) = self.style {
+        } else if let Style::Random(_) = self.style {
             return actor;
         }
-        let but = (how == Point::Yield).then_some(actor);
-        self.choose(but).unwrap_or(actor)
+        let except = (how == Point::Yield).then_some(actor);
+        self.choose(except).unwrap_or(actor)
     }
 
-    /// Everybody else comes first.
+    /// Gives `actor` the lowest rank.
     fn demote(&mut self, actor: usize) {
         let last = self.slots.iter().map(|slot| slot.rank).min().unwrap_or(1);
         if last == 0 {
@@ -213,11 +216,11 @@ impl State {
     }
 
     fn add(&mut self, name: String) -> usize {
-        // Ranks of their own: in the order of random numbers, far from zero.
+        // Random ranks, far from zero so that `demote` has room below.
         let rank = (1 << 62) | self.rng.next_u64() >> 2;
         self.slots.push(Slot {
             name,
-            stand: Stand::Coming,
+            status: ActorStatus::Starting,
             token: false,
             thread: None,
             rank,
@@ -225,19 +228,19 @@ impl State {
         self.slots.len() - 1
     }
 
-    /// What everybody is doing.
-    fn scene(&self) -> String {
+    /// Describes the state of every actor.
+    fn description(&self) -> String {
         let mut lines = Vec::new();
         for (actor, slot) in self.slots.iter().enumerate() {
-            let doing = match slot.stand {
-                Stand::Coming => "has not come",
-                Stand::Ready if self.running == Some(actor) => "goes on",
-                Stand::Ready => "can go on",
-                Stand::Parked(None) => "sleeps",
-                Stand::Parked(Some(_)) => "sleeps for a time",
-                Stand::Checking(..) => "waits for something",
-                Stand::Joining(_) => "waits for the end of another",
-                Stand::KeepsTime | Stand::Left => continue,
+            let doing = match slot.status {
+                ActorStatus::Starting => "has not come",
+                ActorStatus::Ready if self.running == Some(actor) => "goes on",
+                ActorStatus::Ready => "can go on",
+                ActorStatus::Parked(None) => "sleeps",
+                ActorStatus::Parked(Some(_)) => "sleeps for a time",
+                ActorStatus::Checking(..) => "waits for something",
+                ActorStatus::Joining(_) => "waits for the end of another",
+                ActorStatus::AdvancesClock | ActorStatus::Left => continue,
             };
             lines.push(format!("{} {doing}", slot.name));
         }
@@ -255,13 +258,13 @@ impl Rehearsing {
     ) -> Self {
         let mut rng = Rng::new(seed);
         let style = match rng.below(8) {
-            0 | 1 => Style::Anybody(2),
-            2 => Style::Anybody(4),
-            3 => Style::Anybody(16),
-            4 => Style::Anybody(64),
-            5 => Style::Favourites(16),
-            6 => Style::Favourites(64),
-            _ => Style::Favourites(256),
+            0 | 1 => Style::Random(2),
+            2 => Style::Random(4),
+            3 => Style::Random(16),
+            4 => Style::Random(64),
+            5 => Style::Priorities(16),
+            6 => Style::Priorities(64),
+            _ => Style::Priorities(256),
         };
         let mut state = State {
             slots: Vec::new(),
@@ -271,7 +274,7 @@ impl Rehearsing {
             points: 0,
             turns: 0,
             fingerprint: seed,
-            happened: 1,
+            events: 1,
             clock,
             failure: None,
         };
@@ -287,7 +290,7 @@ impl Rehearsing {
             threads: workers + dedicated,
             most_points,
             state: Mutex::new(state),
-            seat: Condvar::new(),
+            state_changed: Condvar::new(),
         }
     }
 
@@ -295,28 +298,32 @@ impl Rehearsing {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This thread is `actor` from now on. It goes on until its first point.
+    /// Makes the current thread `actor`. It runs undirected until its first point.
     pub(super) fn enter(self: &Arc<Self>, actor: usize) {
         self.lock().slots[actor].thread = Some(thread::current());
         directed::enter(self.clone(), actor);
     }
 
-    /// This thread, which is `actor`, is on its own from now on.
+    /// Ends the participation of the current thread, which is `actor`.
     pub(super) fn leave(&self, actor: usize) {
         directed::leave();
         let mut state = self.lock();
-        state.slots[actor].stand = Stand::Left;
-        state.happened += 1;
-        if state.slots.iter().all(|slot| slot.stand == Stand::Left) {
+        state.slots[actor].status = ActorStatus::Left;
+        state.events += 1;
+        if state
+            .slots
+            .iter()
+            .all(|slot| slot.status == ActorStatus::Left)
+        {
             state.running = None;
             drop(state);
-            return self.seat.notify_all();
+            return self.state_changed.notify_all();
         }
-        self.hand_over(state, None);
+        self.switch_from(state, None);
     }
 
-    /// Makes room for a thread from outside, and calls `start`, which starts it and returns when it is on its way;
-    /// then waits until it has come.
+    /// Adds an actor for a thread from outside, calls `start`, which starts the thread, and waits
+    /// until the actor has reached its first point.
     pub(super) fn add<R>(&self, start: impl FnOnce(usize) -> R) -> R {
         let actor = {
             let mut state = self.lock();
@@ -324,20 +331,21 @@ impl Rehearsing {
             state.add(name)
         };
         let result = start(actor);
-        self.until_all_have_come();
+        self.wait_for_all_to_start();
         result
     }
 
-    /// `actor` moves the clock whenever nobody else can go on, until all others have left. It is an actor of its own because
-    /// the wakers have to be called by somebody who is no worker, as the timer of a process is.
-    pub(super) fn keep_time(&self, actor: usize, clock: &PausedClock) {
+    /// Advances the clock whenever no other actor can run, until all others have left. This is an
+    /// actor of its own because wakers must be called by a thread that is not a worker, as by the
+    /// timer's thread.
+    pub(super) fn run_clock(&self, actor: usize, clock: &PausedClock) {
         loop {
             let mut state = self.lock();
-            state.slots[actor].stand = Stand::KeepsTime;
-            self.hand_over(state, Some(actor));
+            state.slots[actor].status = ActorStatus::AdvancesClock;
+            self.switch_from(state, Some(actor));
             let mut state = self.lock();
-            state.slots[actor].stand = Stand::Ready;
-            state.happened += 1;
+            state.slots[actor].status = ActorStatus::Ready;
+            state.events += 1;
             if state.have_others_left(actor) {
                 return;
             }
@@ -346,21 +354,21 @@ impl Rehearsing {
         }
     }
 
-    /// Waits until everybody is at a point.
-    pub(super) fn until_all_have_come(&self) {
+    /// Waits until all actors have reached their first point.
+    pub(super) fn wait_for_all_to_start(&self) {
         let mut state = self.lock();
-        let coming = |slot: &Slot| slot.stand == Stand::Coming;
-        while state.slots.iter().any(coming) {
+        let is_starting = |slot: &Slot| slot.status == ActorStatus::Starting;
+        while state.slots.iter().any(is_starting) {
             state = self
-                .seat
+                .state_changed
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Lets the first one go on, and waits until all have left.
-    pub(super) fn direct(&self) -> Result<Course, Failure> {
-        self.hand_over(self.lock(), None);
+    /// Starts the first actor, and waits until all have left.
+    pub(super) fn direct(&self) -> Result<RunStatistics, Failure> {
+        self.switch_from(self.lock(), None);
         let (mut before, mut since) = (0, Instant::now());
         let mut state = self.lock();
         loop {
@@ -368,7 +376,7 @@ impl Rehearsing {
                 return Err(Failure::new(self.workers, self.seed, kind.clone()));
             }
             if state.running.is_none() {
-                return Ok(Course {
+                return Ok(RunStatistics {
                     points: state.points,
                     turns: state.turns,
                     fingerprint: state.fingerprint,
@@ -376,22 +384,24 @@ impl Rehearsing {
             }
             if state.points != before {
                 (before, since) = (state.points, Instant::now());
-            } else if since.elapsed() > PATIENCE {
-                let scene = state.scene();
-                state.failure = Some(Kind::Stuck(scene));
+            } else if since.elapsed() > MAX_TIME_BETWEEN_POINTS {
+                let description = state.description();
+                state.failure = Some(Kind::Stuck(description));
                 continue;
             }
-            let waited = self.seat.wait_timeout(state, LOOK);
+            let waited = self
+                .state_changed
+                .wait_timeout(state, PROGRESS_CHECK_INTERVAL);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
     /// Waits for the turn of `actor`.
-    fn until_turn(&self, actor: usize) {
+    fn wait_for_turn(&self, actor: usize) {
         loop {
             {
                 let state = self.lock();
-                // After a failure nobody goes on any more: what they wait for may be gone.
+                // After a failure no actor continues, because what it waits for may be gone.
                 if state.failure.is_none() && state.running == Some(actor) {
                     return;
                 }
@@ -400,17 +410,18 @@ impl Rehearsing {
         }
     }
 
-    /// `from`, which stands as its slot says, lets somebody go on, perhaps itself; returns when it is its turn again.
-    fn hand_over(&self, mut state: MutexGuard<'_, State>, from: Option<usize>) {
-        let but = from.filter(|&actor| state.slots[actor].stand != Stand::Ready);
-        let Some(next) = state.choose(but) else {
-            let scene = state.scene();
-            return self.fail(state, from, Kind::Deadlock(scene));
+    /// Switches from `from`, whose state is in its slot, to the next actor, which may be `from`
+    /// itself. Returns when it is the turn of `from` again.
+    fn switch_from(&self, mut state: MutexGuard<'_, State>, from: Option<usize>) {
+        let except = from.filter(|&actor| state.slots[actor].status != ActorStatus::Ready);
+        let Some(next) = state.choose(except) else {
+            let description = state.description();
+            return self.fail(state, from, Kind::Deadlock(description));
         };
-        self.pass_to(state, from, next);
+        self.switch_to(state, from, next);
     }
 
-    fn pass_to(&self, mut state: MutexGuard<'_, State>, from: Option<usize>, next: usize) {
+    fn switch_to(&self, mut state: MutexGuard<'_, State>, from: Option<usize>, next: usize) {
         if from != Some(next) {
             state.turns += 1;
             let mixed = state.fingerprint ^ (state.points << 8) ^ next as u64;
@@ -424,15 +435,15 @@ impl Rehearsing {
         }
         thread.expect("who can go on has a thread").unpark();
         if let Some(actor) = from {
-            self.until_turn(actor);
+            self.wait_for_turn(actor);
         }
     }
 
-    /// Ends the run: nobody goes on.
+    /// Ends the run with a failure. An actor that calls this never returns.
     fn fail(&self, mut state: MutexGuard<'_, State>, actor: Option<usize>, kind: Kind) {
         state.failure.get_or_insert(kind);
         drop(state);
-        self.seat.notify_all();
+        self.state_changed.notify_all();
         if actor.is_some() {
             loop {
                 thread::park();
@@ -444,57 +455,58 @@ impl Rehearsing {
 impl Director for Rehearsing {
     fn point(&self, actor: usize, how: Point) {
         let mut state = self.lock();
-        if state.slots[actor].stand == Stand::Coming {
-            state.slots[actor].stand = Stand::Ready;
+        if state.slots[actor].status == ActorStatus::Starting {
+            state.slots[actor].status = ActorStatus::Ready;
             drop(state);
-            self.seat.notify_all();
-            return self.until_turn(actor);
+            self.state_changed.notify_all();
+            return self.wait_for_turn(actor);
         }
         if state.failure.is_some() {
             drop(state);
-            return self.until_turn(actor);
+            return self.wait_for_turn(actor);
         }
         state.points += 1;
-        state.happened += 1;
+        state.events += 1;
         if state.points > self.most_points {
-            let scene = state.scene();
-            return self.fail(state, Some(actor), Kind::Livelock(scene));
+            let description = state.description();
+            return self.fail(state, Some(actor), Kind::Livelock(description));
         }
         let next = state.after(actor, how);
-        self.pass_to(state, Some(actor), next);
+        self.switch_to(state, Some(actor), next);
     }
 
     fn park(&self, actor: usize, deadline: Option<Instant>) {
         self.point(actor, Point::Event);
         let mut state = self.lock();
         if !std::mem::take(&mut state.slots[actor].token) {
-            state.slots[actor].stand = Stand::Parked(deadline);
-            self.hand_over(state, Some(actor));
+            state.slots[actor].status = ActorStatus::Parked(deadline);
+            self.switch_from(state, Some(actor));
             state = self.lock();
             state.slots[actor].token = false;
-            state.slots[actor].stand = Stand::Ready;
+            state.slots[actor].status = ActorStatus::Ready;
         }
-        state.happened += 1;
+        state.events += 1;
     }
 
     fn unpark(&self, actor: usize) {
         let mut state = self.lock();
         state.slots[actor].token = true;
-        state.happened += 1;
+        state.events += 1;
     }
 
     fn wait_until(&self, actor: usize, deadline: Option<Instant>, ready: &dyn Fn() -> bool) {
         self.point(actor, Point::Event);
         loop {
-            // What others do from here on is later than the look.
-            let happened = self.lock().happened;
+            // Read before `ready`, so that every later action of another actor triggers a new
+            // check.
+            let events = self.lock().events;
             if ready() || deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 break;
             }
             let mut state = self.lock();
-            state.slots[actor].stand = Stand::Checking(happened, deadline);
-            self.hand_over(state, Some(actor));
-            self.lock().slots[actor].stand = Stand::Ready;
+            state.slots[actor].status = ActorStatus::Checking(events, deadline);
+            self.switch_from(state, Some(actor));
+            self.lock().slots[actor].status = ActorStatus::Ready;
         }
     }
 
@@ -510,10 +522,10 @@ impl Director for Rehearsing {
 
     fn join(&self, actor: usize, other: ThreadId) {
         let mut state = self.lock();
-        // What it has done since its last point.
-        state.happened += 1;
-        state.slots[actor].stand = Stand::Joining(other);
-        self.hand_over(state, Some(actor));
-        self.lock().slots[actor].stand = Stand::Ready;
+        // Counts what this actor has done since its last point.
+        state.events += 1;
+        state.slots[actor].status = ActorStatus::Joining(other);
+        self.switch_from(state, Some(actor));
+        self.lock().slots[actor].status = ActorStatus::Ready;
     }
 }

@@ -1,9 +1,9 @@
-//! Why a rehearsal was broken off.
+//! The failure of a rehearsal.
 
 use crate::base::unwind::{self, Payload};
 use std::{error::Error, fmt};
 
-/// A rehearsal that went wrong: with the same number of workers and the same seed it does so again.
+/// A failed rehearsal. The same number of workers and the same seed reproduce it.
 ///
 /// ```
 /// use filch::rehearse::Rehearsal;
@@ -26,7 +26,7 @@ pub(super) enum Kind {
     Livelock(String),
     Stuck(String),
     Panic(String),
-    /// This actor uses threads that are not actors, those of this.
+    /// The first (an actor) uses threads of the second, which are not actors.
     Stray(String, String),
 }
 
@@ -45,25 +45,25 @@ impl Failure {
         Self::new(workers, seed, Kind::Panic(message))
     }
 
-    /// The number of workers.
+    /// Returns the number of workers.
     #[must_use]
     pub fn workers(&self) -> usize {
         self.workers
     }
 
-    /// The seed.
+    /// Returns the seed.
     #[must_use]
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// Whether everybody waited for somebody else.
+    /// Whether no actor could run.
     #[must_use]
     pub fn is_deadlock(&self) -> bool {
         matches!(self.kind, Kind::Deadlock(_))
     }
 
-    /// Whether it went on and on.
+    /// Whether the limit of points was exceeded.
     #[must_use]
     pub fn is_livelock(&self) -> bool {
         matches!(self.kind, Kind::Livelock(_))
@@ -84,13 +84,16 @@ impl fmt::Display for Failure {
             "the rehearsal with {workers} workers and seed {seed} failed: "
         )?;
         match &self.kind {
-            Kind::Deadlock(scene) => write!(f, "nobody can go on: {scene}"),
-            Kind::Livelock(scene) => {
-                write!(f, "it goes on and on, which `most_points` limits: {scene}")
+            Kind::Deadlock(description) => write!(f, "nobody can go on: {description}"),
+            Kind::Livelock(description) => {
+                write!(
+                    f,
+                    "it goes on and on, which `most_points` limits: {description}"
+                )
             }
-            Kind::Stuck(scene) => write!(
+            Kind::Stuck(description) => write!(
                 f,
-                "no point for a long time; somebody waits for what a rehearsal does not know: {scene}"
+                "no point for a long time; somebody waits for what a rehearsal does not know: {description}"
             ),
             Kind::Stray(actor, what) => write!(
                 f,

@@ -1,8 +1,8 @@
-//! Programs on a pool, rehearsed: the production code on real threads, of which one goes on at a time, in an order that
-//! a seed decides.
+//! Deterministic testing of programs on a pool: the production code on real threads, of which only
+//! one runs at a time, in an order that a seed decides.
 //!
-//! [`simulate`](crate::simulate) checks the engine. This checks what stands on it: graphs, submitted tasks, scopes, and the
-//! programs that use them.
+//! [`simulate`](crate::simulate) checks the engine. This module checks the layers above it: graphs,
+//! submitted tasks, scopes, and the programs that use them.
 //!
 //! ```
 //! use filch::{Graph, rehearse::Rehearsal};
@@ -20,43 +20,46 @@
 //!         graph.plan().unwrap().run_on(pool).unwrap();
 //!         order.lock().unwrap().clone()
 //!     });
-//!     assert_eq!(order[0], "a"); // and "b" and "c" come in either order, but always in the same for one seed
+//!     assert_eq!(order[0], "a"); // "b" and "c": one order for each seed
 //! }
 //! ```
 //!
 //! # How it works
 //!
-//! Each worker of the pool and each thread from outside is an *actor*: a thread of its own, that goes on only when it is
-//! its turn. At every *point* (wherever the engine tells its observer something, before each step of a worker, at some
-//! steps of the faces' protocols, wherever somebody waits, yields or spins, and at [`point`]) a *director* may let
-//! another one go on. Who sleeps is not chosen before it has been woken; now and then somebody is woken for nothing. So
-//! every wait is the real one, and a wake that gets lost is a deadlock, which is reported with what everybody waits for.
+//! Each worker of the pool and each thread from outside is an *actor*: a thread of its own that
+//! runs only in its turn. At every *point* a *director* may switch to another actor. Points are the
+//! events of the engine's observer, the start of each step of a worker, some steps of the protocols
+//! above the engine, every wait, yield and spin, and [`point`]. A sleeping actor is not chosen
+//! before it has been woken; sometimes one is woken spuriously. So every wait is the real one, and
+//! a lost wake is a deadlock, which is reported with the state of every actor.
 //!
-//! The threads are there because of the order: whoever was interrupted first may go on first. If one thread ran the others in
-//! the middle of what it does, the last to be interrupted would have to be the first to go on, and a task that waits for one
-//! that is interrupted below it would look like a deadlock and be none. (Shuttle, a checker for Rust programs, works in
-//! the same way with coroutines.)
+//! Actors are threads so that they can continue in any order. If one thread ran other actors inside
+//! of an interrupted one, the last interrupted actor would have to continue first, and a task that
+//! waits for a task interrupted below it on the stack would deadlock, although the program does
+//! not. (Shuttle, a checker for Rust programs, works in the same way with coroutines.)
 //!
 //! # What it cannot find
 //!
-//! Everything happens in one order that all agree on, so a missing fence goes unnoticed, and between two points
-//! nobody is interrupted; the model checker looks there.
+//! A run is sequentially consistent, so a missing fence goes unnoticed, and between two points no
+//! actor is interrupted. The loom models cover both.
 //!
 //! # Time
 //!
-//! With a [clock](Rehearsal::clock) the [sleeps](crate::time) of futures are rehearsed too: virtual time passes when nobody
-//! can go on, and only then; so everything that can happen before a sleep is over does. Other deadlines, those of submitted
-//! tasks and of tokens, come when they come, on a thread that nobody directs. Folds
-//! and loops, which ask the clock how much work there is in a node or an item, are told how many points there were.
+//! With a [clock](Rehearsal::clock) the [sleeps](crate::time) of futures are rehearsed too. Virtual
+//! time passes only when no actor can run, so everything that can happen before a sleep ends does.
+//! The other deadlines, those of submitted tasks and of tokens, use real time, on a thread that is
+//! not directed. Folds and loops, which measure the time per node or item, get a time that is
+//! derived from the number of points.
 //!
 //! # What a rehearsed program must not do
 //!
-//! Wait for another actor in a way that the director does not know: with a lock that is held at a point, a channel, a
-//! spinning loop without [`point`]. Then nothing goes on, and after some 20 seconds that is reported as well.
+//! It must not wait for another actor in a way that is unknown to the director: for a lock that is
+//! held at a point, for a channel, or in a spinning loop without [`point`]. Then the rehearsal
+//! stops, which is reported after some 20 seconds.
 //!
-//! It must not use the [global pool](Pool::global), or build a pool with threads, since the director does not know these
-//! threads; that is reported at once. And it must not depend on the clock, on addresses or on other sources of chance, or
-//! the same seed may take another way.
+//! It must not use the [global pool](Pool::global), or build a pool with threads, since these
+//! threads are not directed; that is reported at once. It must not depend on the clock, on
+//! addresses or on other sources of nondeterminism, or the same seed may give another order.
 
 mod director;
 mod failure;
@@ -79,11 +82,11 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// How many points a rehearsal may have: a thousand times as many as most need.
-const MOST_POINTS: u64 = 5_000_000;
+/// The default limit of points of a rehearsal: a thousand times as many as most need.
+const MAX_POINTS: u64 = 5_000_000;
 
 thread_local! {
-    /// The rehearsal that this thread is an actor in.
+    /// The rehearsal in which this thread is an actor.
     static CURRENT: RefCell<Option<Arc<Rehearsing>>> = const { RefCell::new(None) };
 }
 
@@ -98,35 +101,36 @@ pub struct Rehearsal {
     configure: Option<Configure>,
 }
 
-/// What a rehearsal came to.
+/// The result of a rehearsal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rehearsed<R> {
-    /// What the closure returned.
+    /// The value that the closure returned.
     pub value: R,
-    /// How many points there were.
+    /// The number of points.
     pub points: u64,
-    /// How often somebody else went on.
+    /// The number of switches to another actor.
     pub turns: u64,
-    /// A digest of who went on when: the same for the same seed.
+    /// A digest of the order of actors: the same for the same seed.
     pub fingerprint: u64,
 }
 
 impl Rehearsal {
-    /// On a pool with so many workers (with none the threads from outside do the work), in the order of `seed`.
+    /// Creates a rehearsal on a pool with `workers` workers, in the order of `seed`. With zero
+    /// workers the threads from outside do the work.
     #[must_use]
     pub fn new(workers: usize, seed: u64) -> Self {
         Self {
             workers,
             seed,
-            most_points: MOST_POINTS,
+            most_points: MAX_POINTS,
             clock: None,
             configure: None,
         }
     }
 
-    /// Sets up the pool: capacities, panic handlers and so on. Its workers, their names, hooks and seeds belong to the
-    /// rehearsal.
+    /// Configures the pool: capacities, panic handlers and so on. The number of workers, their
+    /// names, hooks and seeds are set by the rehearsal.
     ///
     /// ```
     /// use filch::rehearse::Rehearsal;
@@ -140,7 +144,8 @@ impl Rehearsal {
         self
     }
 
-    /// Gives the pool this clock, which moves to the next time that somebody waits for when nobody can go on.
+    /// Gives the pool this clock. When no actor can run, the clock advances to the next time that
+    /// is waited for.
     ///
     /// ```
     /// use filch::{rehearse::Rehearsal, time::{self, PausedClock}};
@@ -167,18 +172,19 @@ impl Rehearsal {
         self
     }
 
-    /// After how many points it is taken for one that never ends (five million).
+    /// Sets the number of points after which the rehearsal counts as a livelock (default: five
+    /// million).
     #[must_use]
     pub fn most_points(mut self, points: u64) -> Self {
         self.most_points = points;
         self
     }
 
-    /// Calls `f` with the pool, on a thread from outside, and returns what it returned when all have come to their
-    /// end: the pool's workers leave when its last handle is dropped.
+    /// Calls `f` with the pool, on a thread from outside, and returns its result when all actors
+    /// have ended: the pool's workers exit when its last handle is dropped.
     ///
     /// # Panics
-    /// When nobody can go on, or it does not end, or `f` panics: with the seed.
+    /// Panics with the seed in the message on a deadlock, on a livelock, or if `f` panics.
     #[track_caller]
     pub fn run<R: Send + 'static>(self, f: impl FnOnce(&Pool) -> R + Send + 'static) -> R {
         match self.try_run(f) {
@@ -187,7 +193,7 @@ impl Rehearsal {
         }
     }
 
-    /// [`run`](Self::run) that says what it was like, and what went wrong.
+    /// As [`run`](Self::run), but returns statistics, or the failure.
     ///
     /// ```
     /// use filch::rehearse::Rehearsal;
@@ -198,11 +204,12 @@ impl Rehearsal {
     /// ```
     ///
     /// # Errors
-    /// When nobody can go on, or it does not end, or `f` panics. After the first two the threads stay where they are
-    /// until the process ends, with all that is theirs: what one waits for in its frame cannot be taken from it.
+    /// Fails on a deadlock, on a livelock, or if `f` panics. After the first two the threads stay
+    /// blocked until the process ends and leak what they own, because their stack frames may be
+    /// borrowed.
     ///
     /// # Panics
-    /// When the threads cannot be started.
+    /// Panics if the threads cannot be started.
     pub fn try_run<R: Send + 'static>(
         self,
         f: impl FnOnce(&Pool) -> R + Send + 'static,
@@ -219,33 +226,36 @@ impl Rehearsal {
         let dedicated = builder.dedicated();
         let director = Rehearsing::new(workers, dedicated, seed, self.most_points, clock.clone());
         let director = Arc::new(director);
-        let (coming, leaving) = (director.clone(), director.clone());
+        let (entering, leaving) = (director.clone(), director.clone());
         let pool = builder
             .workers(workers)
             .seed(seed)
-            // Looking around in vain is dull to watch.
+            // Few rounds, because failed searches lengthen the rehearsal.
             .spin_rounds((seed % 3) as u32)
-            // Where a panic inside of the scheduler ends the process, its message has the name, and so the seed.
+            // A panic inside of the scheduler aborts the process. Its message contains the thread's
+            // name, and therefore the seed.
             .name(move |worker| format!("worker {worker} of a rehearsal with seed {seed}"))
-            .on_start(move |worker| enter(&coming, worker))
+            .on_start(move |worker| enter(&entering, worker))
             .on_exit(move |worker| leave(&leaving, worker))
             .build()
             .unwrap_or_else(|error| panic!("the rehearsal could not be started: {error}"));
-        director.until_all_have_come();
+        director.wait_for_all_to_start();
         let first = director.add(|actor| start(&director, actor, move || f(&pool)));
         if let Some(clock) = clock {
-            let keeper = director.clone();
+            let clock_director = director.clone();
             director.add(|actor| {
-                start(&director, actor, move || keeper.keep_time(actor, &clock));
+                start(&director, actor, move || {
+                    clock_director.run_clock(actor, &clock)
+                });
             });
         }
-        let course = director.direct()?;
+        let statistics = director.direct()?;
         match first.join() {
             Ok(Ok(value)) => Ok(Rehearsed {
                 value,
-                points: course.points,
-                turns: course.turns,
-                fingerprint: course.fingerprint,
+                points: statistics.points,
+                turns: statistics.turns,
+                fingerprint: statistics.fingerprint,
             }),
             Ok(Err(payload)) | Err(payload) => Err(Failure::panic(workers, seed, payload)),
         }
@@ -271,7 +281,7 @@ fn leave(director: &Arc<Rehearsing>, actor: usize) {
     director.leave(actor);
 }
 
-/// Starts the thread of `actor`, which calls `f`.
+/// Starts a thread that becomes `actor` and calls `f`.
 fn start<R: Send + 'static>(
     director: &Arc<Rehearsing>,
     actor: usize,
@@ -286,7 +296,7 @@ fn start<R: Send + 'static>(
     let thread = thread::Builder::new().name(name).spawn(move || {
         enter(&director, actor);
         directed::point();
-        // What `f` owns, the pool among it, is dropped in there too.
+        // What `f` owns, including the pool, is dropped inside of `contain` too.
         let result = unwind::contain(f);
         leave(&director, actor);
         result
@@ -294,13 +304,14 @@ fn start<R: Send + 'static>(
     thread.unwrap_or_else(|error| panic!("a rehearsal needs one more thread: {error}"))
 }
 
-/// A place where another worker or thread may go on, in a rehearsal. Elsewhere it is nothing.
+/// A point at which a rehearsal may switch to another worker or thread. Does nothing outside of a
+/// rehearsal.
 ///
 /// ```
 /// use filch::rehearse::{self, Rehearsal};
 /// use std::sync::{Arc, atomic::{AtomicU32, Ordering}};
 ///
-/// // Two threads that look first and write afterwards: some order loses one of the two additions.
+/// // Two tasks that load first and store afterwards: some orders lose one of the two additions.
 /// let sum = |seed| Rehearsal::new(1, seed).run(|pool| {
 ///     let sum = Arc::new(AtomicU32::new(0));
 ///     let add = |sum: &AtomicU32| {
@@ -320,8 +331,8 @@ pub fn point() {
     directed::point();
 }
 
-/// Waits until `ready`, which others bring about: for code in a rehearsal that blocks in a way of its own, such as a
-/// [`Driver`](crate::Driver). Elsewhere it is nothing.
+/// Waits until `ready` returns true because of another actor. For code that blocks by its own
+/// means, such as a [`Driver`](crate::Driver). Does nothing outside of a rehearsal.
 ///
 /// ```
 /// use filch::rehearse::{self, Rehearsal};
@@ -339,14 +350,14 @@ pub fn wait_until(ready: impl Fn() -> bool) {
     directed::wait_until(None, ready);
 }
 
-/// A thread from outside of the pool, in a rehearsal.
+/// A handle to a thread from outside of the pool, in a rehearsal.
 #[derive(Debug)]
 pub struct Outside<R> {
     thread: JoinHandle<Result<R, Payload>>,
 }
 
-/// Starts one more thread from outside of the pool, in the rehearsal that the caller is in. The rehearsal ends when it has
-/// come to its end, too.
+/// Starts another thread from outside of the pool, in the caller's rehearsal. The rehearsal ends
+/// only after this thread has ended.
 ///
 /// ```
 /// use filch::rehearse::{self, Rehearsal};
@@ -360,7 +371,7 @@ pub struct Outside<R> {
 /// ```
 ///
 /// # Panics
-/// When the caller is in no rehearsal, or the thread cannot be started.
+/// Panics if the caller is not in a rehearsal, or if the thread cannot be started.
 pub fn spawn_outside<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> Outside<R> {
     let director = CURRENT.with_borrow(Clone::clone);
     let director = director.expect("threads from outside belong to a rehearsal");
@@ -369,10 +380,10 @@ pub fn spawn_outside<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) 
 }
 
 impl<R> Outside<R> {
-    /// Waits for its end.
+    /// Waits until the thread has ended, and returns its result.
     ///
     /// # Panics
-    /// When it panicked: with the same.
+    /// Resumes the panic of the thread if it panicked.
     pub fn join(self) -> R {
         match directed::join(self.thread) {
             Ok(Ok(value)) => value,

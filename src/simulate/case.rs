@@ -1,4 +1,4 @@
-//! A case: everything that decides how a run goes.
+//! A case: the complete input of a run.
 
 use super::{
     config::Config,
@@ -10,8 +10,8 @@ use super::{
 use crate::engine::Level;
 use serde::{Deserialize, Serialize};
 
-/// Everything that decides how a run goes: settings, program, faults and schedule. Plain data, kept as
-/// JSON; the same case gives the same run.
+/// The complete input of a run: settings, program, faults and schedule. Plain data, stored as JSON.
+/// The same case gives the same run.
 ///
 /// ```
 /// use filch::simulate::{Case, Program};
@@ -24,27 +24,27 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// What it shows, for people.
+    /// A description for readers.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
-    /// The name of the deliberate defect (`base::canary::Canary`) with which it fails. A sound
-    /// engine passes every case.
+    /// The name of the deliberate defect (`base::canary::Canary`) with which the case fails. A
+    /// correct engine passes every case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<String>,
-    /// How the engine is set up.
+    /// The settings of the engine.
     pub config: Config,
-    /// What is run.
+    /// The program that is run.
     pub program: Program,
-    /// What goes wrong.
+    /// The injected faults.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
-    /// Who moves when.
+    /// The order of moves.
     #[serde(default)]
     pub scheduler: Scheduler,
 }
 
 impl Case {
-    /// `program` on `workers` workers, with nothing special.
+    /// Creates a case that runs `program` on `workers` workers with default settings and no faults.
     #[must_use]
     pub fn new(workers: usize, program: Program) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Case {
     /// Reads a case from JSON.
     ///
     /// # Errors
-    /// When it is no JSON, no case, or a case that makes no sense; the error says where.
+    /// Fails if the text is not JSON, not a case, or an invalid case; the error says where.
     ///
     /// ```
     /// use filch::simulate::Case;
@@ -74,7 +74,7 @@ impl Case {
         Ok(case)
     }
 
-    /// The case as JSON, for people to read.
+    /// Returns the case as readable JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
         super::layout::to_json(self)

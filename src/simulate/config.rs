@@ -1,4 +1,4 @@
-//! How the engine under test is set up, and what its moves cost.
+//! The settings of the engine under test, and the costs of its moves.
 
 use super::error::CaseError;
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// [`Settings::standby`]: few, so that runs stay short.
+/// [`Settings::standby`], in yields: few, so that runs stay short.
 const STANDBY: u32 = 2;
 
 /// The engine's settings in a simulation.
@@ -30,24 +30,24 @@ const STANDBY: u32 = 2;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The most workers at a time.
+    /// The maximum number of workers at a time.
     pub workers: usize,
-    /// Workers that do not take part from the start.
+    /// Workers that are absent at the start.
     #[serde(default)]
     pub absent: Vec<usize>,
-    /// Where the generators of the workers start.
+    /// The seed of the workers' random number generators.
     #[serde(default)]
     pub seed: u64,
-    /// How the workers share their tasks.
+    /// The queue strategy.
     #[serde(default)]
     pub queues: Queues,
-    /// What becomes of a task that does not fit into its worker's queue.
+    /// The policy for a task that does not fit into its worker's queue.
     #[serde(default)]
     pub overflow: Overflow,
-    /// When a push looks for sleepers.
+    /// When a push checks for sleepers.
     #[serde(default)]
     pub wake: WakePolicy,
-    /// What an idle worker does.
+    /// The idle policy.
     #[serde(default)]
     pub idle: Idle,
     /// [`Settings::steal_tries`].
@@ -65,22 +65,23 @@ pub struct Config {
     /// [`Settings::inject_capacity`].
     #[serde(default)]
     pub inject_capacity: Option<usize>,
-    /// How many workers share a node; zero means that everybody is equally near.
+    /// The number of workers per memory node; zero means that all workers are equally near.
     #[serde(default)]
     pub node: usize,
-    /// How many cores the workers are on, which take turns; zero means that no worker knows its core.
+    /// The number of cores, which are assigned to workers round-robin; zero means that cores are
+    /// unknown.
     #[serde(default, skip_serializing_if = "default::is_default")]
     pub cores: usize,
-    /// What everything costs.
+    /// The costs of moves.
     #[serde(default)]
     pub costs: Costs,
-    /// A run of more moves than this is given up as one that does not end. `None` is a million, and
-    /// twenty for every task of the program.
+    /// The limit of moves, after which a run counts as one that does not end. `None` is a million,
+    /// plus twenty for every task of the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_moves: Option<u64>,
 }
 
-/// How the workers share their tasks.
+/// The queue strategy: how workers share their tasks.
 ///
 /// ```
 /// use filch::simulate::Queues;
@@ -90,23 +91,23 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Queues {
-    /// A deque each, which grows from room for `initial` tasks.
+    /// One growable deque per worker.
     Growable {
-        /// Room at the start.
+        /// The initial capacity, in tasks.
         initial: usize,
         /// The most tasks that a thief takes at once.
         steal_batch: usize,
     },
-    /// A deque each, which holds `capacity` tasks and no more.
+    /// One bounded deque per worker.
     Bounded {
-        /// Room.
+        /// The capacity, in tasks.
         capacity: usize,
         /// The most tasks that a thief takes at once.
         steal_batch: usize,
     },
-    /// One queue for all.
+    /// One queue for all workers.
     Shared {
-        /// Room, if it is limited.
+        /// The capacity in tasks, if the queue is bounded.
         capacity: Option<usize>,
     },
 }
@@ -120,7 +121,8 @@ impl Default for Queues {
     }
 }
 
-/// What becomes of a task that does not fit into its worker's queue: what a face may choose.
+/// The policy for a task that does not fit into its worker's queue. Public interfaces of the
+/// library choose one of these.
 ///
 /// ```
 /// use filch::simulate::{Case, Overflow, Program, Queues, Simulation};
@@ -138,18 +140,18 @@ pub enum Overflow {
     /// Half of the queue moves to the injector.
     #[default]
     Spill,
-    /// The task runs at once, inside of the one that spawned it.
+    /// The task runs immediately, inside of the task that spawned it.
     Inline,
-    /// The spawn is refused: the task is given back and never runs.
+    /// The spawn is refused: the task is returned and never runs.
     Return,
 }
 
-/// What an idle worker does: [`Tiered`], with its time in ticks.
+/// The idle policy: [`Tiered`], with its time in ticks.
 ///
 /// ```
 /// use filch::simulate::Idle;
 ///
-/// // Sleeps at once, and looks again every hundred ticks.
+/// // Sleeps at once, and searches again every hundred ticks.
 /// let idle = Idle { spin_rounds: 0, park_timeout: Some(100), ..Idle::default() };
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,7 +168,7 @@ pub struct Idle {
 }
 
 impl Default for Idle {
-    /// Few rounds: a look in vain is a move, and moves are what a simulation spends.
+    /// Few rounds, because every failed search is a move and lengthens the run.
     fn default() -> Self {
         Self {
             spin_rounds: 4,
@@ -177,26 +179,26 @@ impl Default for Idle {
     }
 }
 
-/// What moves cost, in ticks. A model to compare schedules with, not a measurement.
+/// The costs of moves, in ticks. A model to compare schedules with, not a measurement.
 ///
-/// The defaults keep the proportions that matter: a task of its own costs a worker next to nothing, one
-/// from elsewhere some ten times as much, and being woken some ten times as much again.
+/// The defaults keep the proportions: a local task is cheap, a task from another queue costs some
+/// ten times as much, and a wake some ten times as much again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Costs {
-    /// Any step.
+    /// A step of a worker.
     pub step: u64,
-    /// A spawn, on top of the step that runs the task.
+    /// A spawn, in addition to the step that runs the task.
     pub spawn: u64,
     /// Taking a task from the injector.
     pub inject: u64,
-    /// Taking tasks from another worker, by distance; the last one holds for all that is farther.
+    /// Stealing from another worker, by distance; the last entry is for all greater distances.
     pub steal: Vec<u64>,
-    /// One pause between two looks.
+    /// One spin hint between two searches.
     pub pause: u64,
-    /// Giving the core away between two looks.
+    /// A yield of the core between two searches.
     pub yield_now: u64,
-    /// From the call that wakes a worker until it is awake.
+    /// The latency from the unpark of a worker until it is awake.
     pub wake: u64,
 }
 
@@ -215,7 +217,7 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// Only work takes time.
+    /// Returns costs of zero, so that only the tasks' own work takes time.
     ///
     /// ```
     /// use filch::simulate::Costs;
@@ -234,7 +236,7 @@ impl Costs {
         }
     }
 
-    /// What it costs to take tasks from a worker that is `distance` away.
+    /// Returns the cost of stealing from a worker at `distance`.
     #[must_use]
     pub(super) fn steal(&self, distance: usize) -> u64 {
         self.steal
@@ -266,7 +268,7 @@ mod default {
 }
 
 impl Config {
-    /// The engine's defaults, for `workers` workers.
+    /// Returns the engine's defaults for `workers` workers.
     #[must_use]
     pub fn new(workers: usize) -> Self {
         Self {
@@ -289,7 +291,7 @@ impl Config {
         }
     }
 
-    /// How far apart the workers are.
+    /// Returns the distances between workers.
     pub(super) fn topology(&self) -> Topology {
         match self.node {
             0 => Topology::flat(self.workers),
@@ -297,7 +299,7 @@ impl Config {
         }
     }
 
-    /// The core of `worker`, where cores are known.
+    /// Returns the core of `worker` if cores are known.
     pub(super) fn core_of(&self, worker: usize) -> Option<u32> {
         let core = worker.checked_rem(self.cores)?;
         u32::try_from(core).ok()
@@ -350,24 +352,26 @@ impl Config {
         problem.map_or(Ok(()), |what| Err(CaseError::new(what)))
     }
 
-    /// How many moves in a row may pass without a task run, a tick passing or a thing from outside
-    /// before the run counts as one that goes round in circles: some rounds of everybody looking at
-    /// everybody as often as the idle policy allows.
-    pub(super) fn patience(&self) -> u64 {
+    /// Returns the number of consecutive moves without progress after which a run counts as a
+    /// livelock. Progress is a task that runs, a tick that passes or an external event. The limit
+    /// allows some rounds in which every worker checks every other one as often as the idle policy
+    /// permits.
+    pub(super) fn max_moves_without_progress(&self) -> u64 {
         let steps_a_round = self.workers / self.steal_tries.max(1) + 3;
         let rounds = u64::from(self.idle.spin_rounds) + 3;
         1_000 + 4 * self.workers as u64 * steps_a_round as u64 * rounds
     }
 
-    /// How many looks in vain in a row a worker may have while a task waits and nobody else does
-    /// anything: a thief hesitates 16 times at a deque with a single task, and with one try a step, a round of
-    /// everybody takes as many looks as there are workers.
-    pub(super) fn blindness(&self) -> u64 {
+    /// Returns the number of consecutive failed searches that a worker may have while a task is
+    /// queued and no other worker makes a change. A thief checks a deque with a single task 16
+    /// times before it steals, and with one try per step a round over all workers takes one search
+    /// per worker.
+    pub(super) fn max_failed_searches(&self) -> u64 {
         (16 + 4) * (self.workers as u64 + 2) + u64::from(STANDBY)
     }
 }
 
-/// The engine's own errors about settings, told as errors of the case.
+/// Reports the engine's errors about its settings as errors of the case.
 impl From<BuildError> for CaseError {
     fn from(error: BuildError) -> Self {
         Self::new(error.to_string())

@@ -1,9 +1,9 @@
-//! How a program scales, past the cores that the machine has.
+//! Scaling curves of a program, beyond the number of cores of the machine.
 
 use super::{case::Case, error::CaseError, simulation::Simulation};
 use std::fmt;
 
-/// The makespans of one program with more and more workers.
+/// The makespans of one program with increasing numbers of workers.
 ///
 /// ```
 /// use filch::simulate::{Case, Curve, Program};
@@ -17,7 +17,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Curve {
-    /// One for each number of workers.
+    /// One point for each number of workers.
     pub points: Vec<Point>,
 }
 
@@ -25,19 +25,19 @@ pub struct Curve {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Point {
-    /// How many workers.
+    /// The number of workers.
     pub workers: usize,
-    /// How many ticks they took.
+    /// The makespan, in ticks.
     pub makespan: u64,
-    /// How many times faster that is than the first run of the curve.
+    /// The speedup over the first run of the curve.
     pub speedup: f64,
 }
 
 impl Curve {
-    /// Runs `case` once with each number of workers. The case should say nothing about single workers.
+    /// Runs `case` once with each number of workers. The case should not name individual workers.
     ///
     /// # Errors
-    /// When the case makes no sense, or breaks a rule of the engine.
+    /// Fails if the case is invalid or a run breaks a rule of the engine.
     pub fn draw(case: &Case, workers: &[usize]) -> Result<Self, CaseError> {
         let mut points: Vec<Point> = Vec::new();
         for &workers in workers {
@@ -57,10 +57,10 @@ impl Curve {
     }
 }
 
-/// How wide the bar of a perfect run is.
+/// The width of the bar of a run with ideal speedup, in characters.
 const WIDTH: f64 = 50.0;
 
-/// A table with a bar for each run: as long as its share of the ideal speedup.
+/// Prints a table with a bar for each run, whose length is the share of the ideal speedup.
 impl fmt::Display for Curve {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(

@@ -1,8 +1,8 @@
-//! What is wrong with a case that cannot be run.
+//! The error of an invalid case.
 
 use std::{error::Error, fmt};
 
-/// A case, or its JSON, that makes no sense. The message says where, and what to do about it.
+/// An invalid case, or invalid JSON of one. The message says where, and what to do about it.
 ///
 /// ```
 /// use filch::simulate::{Case, Program, Simulation};

@@ -1,9 +1,9 @@
-//! What goes wrong on purpose.
+//! Injected faults.
 
 use super::error::CaseError;
 use serde::{Deserialize, Serialize};
 
-/// Something that goes wrong, or late. The engine must cope with all of them but
+/// An injected fault or delay. The engine must tolerate all of them except
 /// [`LoseWake`](Self::LoseWake).
 ///
 /// ```
@@ -18,49 +18,50 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
-    /// The worker makes no move for a while, unless nobody else can: its thread lost its core.
+    /// The worker makes no move for a while, unless no other candidate exists: its thread lost its
+    /// core.
     Stall {
-        /// Who.
+        /// The worker.
         worker: usize,
-        /// From this move of the run on.
+        /// The first move of the run at which it is stalled.
         from: u64,
-        /// For as many moves of others.
+        /// The number of moves for which it is stalled.
         moves: u64,
     },
-    /// The task that is started as the `task`-th, counted from one, panics at its end.
+    /// The `task`-th started task, counted from one, panics at its end.
     Panic {
-        /// Which.
+        /// The ordinal number of the task.
         task: u64,
     },
-    /// The `wake`-th call that wakes a worker, counted from one, takes longer.
+    /// The `wake`-th unpark of a worker, counted from one, takes longer.
     LateWake {
-        /// Which.
+        /// The ordinal number of the unpark.
         wake: u64,
-        /// How much longer.
+        /// The additional latency, in ticks.
         ticks: u64,
     },
-    /// The `push`-th spawn into an own queue, counted from one, finds the queue full.
+    /// The `push`-th spawn into a worker's own queue, counted from one, finds the queue full.
     Refuse {
-        /// Which.
+        /// The ordinal number of the spawn.
         push: u64,
     },
-    /// The worker wakes by itself, the first time that it sleeps at this time or later.
+    /// The worker wakes spuriously, the first time that it sleeps at this time or later.
     Spurious {
-        /// Who.
+        /// The worker.
         worker: usize,
-        /// When.
+        /// The earliest time, in ticks.
         at: u64,
     },
-    /// The `wake`-th call that wakes a worker, counted from one, has no effect. No driver may do
-    /// this, and the simulator must find it: this one is here to test the simulator.
+    /// The `wake`-th unpark of a worker, counted from one, has no effect. No driver may do this,
+    /// and the simulator must detect it: this fault tests the simulator.
     LoseWake {
-        /// Which.
+        /// The ordinal number of the unpark.
         wake: u64,
     },
 }
 
 impl Fault {
-    /// The worker that it is about, if it is about one.
+    /// Returns the worker that the fault affects, if it affects a particular one.
     pub(super) fn worker(self) -> Option<usize> {
         match self {
             Self::Stall { worker, .. } | Self::Spurious { worker, .. } => Some(worker),

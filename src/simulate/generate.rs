@@ -1,8 +1,7 @@
-//! Random cases: everything from one seed.
+//! Random cases, generated from one seed.
 //!
-//! Small numbers everywhere. A queue of two slots is full all the time, a worker that looks around once
-//! before it sleeps sleeps all the time; what goes wrong with 256 slots and 200 rounds goes wrong here
-//! a thousand times as often.
+//! All parameters are small. A queue of two slots is often full, and a worker that searches once
+//! before it sleeps often sleeps, so rare situations of large parameters are frequent here.
 
 use super::{
     case::Case,
@@ -16,18 +15,18 @@ use crate::{
     engine::{Ageing, Level, WakePolicy},
 };
 
-/// The most tasks of a random program: a run of some hundred moves.
-const MOST_TASKS: u64 = 200;
+/// The maximum number of tasks of a random program, which gives runs of some hundred moves.
+const MAX_TASKS: u64 = 200;
 
-/// Where the choices of levels and workers start.
-const LEVELS: u64 = 0x6c65_7665_6c73;
+/// XORed with the seed of a case for the choices of levels and workers. The value is arbitrary.
+const LEVELS_SALT: u64 = 0x6c65_7665_6c73;
 
-/// The case of `seed`.
+/// Returns the case of `seed`.
 pub(super) fn case(seed: u64) -> Case {
     let mut rng = Rng::new(seed);
     let rng = &mut rng;
     let workers = match rng.below(16) {
-        // More than the bits of a word, or nearly.
+        // Around 64, the number of bits of a word.
         0 if rng.one_in(2) => 60 + rng.below(11),
         0 => 9 + rng.below(51),
         1 | 2 => 1,
@@ -37,14 +36,14 @@ pub(super) fn case(seed: u64) -> Case {
     let mut program = program(rng);
     from_outside(rng, &mut program);
     if rng.one_in(2) {
-        comings_and_goings(rng, &mut config, &mut program);
+        enters_and_leaves(rng, &mut config, &mut program);
     }
-    // From numbers of its own, so that the rest of the case does not depend on it.
-    let more = &mut Rng::new(seed ^ LEVELS);
+    // A generator of its own, so that the rest of the case does not depend on these choices.
+    let more = &mut Rng::new(seed ^ LEVELS_SALT);
     if more.one_in(2) {
         levels(more, &mut config, &mut program);
     }
-    // The order of equal times is the order of the list.
+    // A stable sort: events of equal times keep the order of the list.
     program.outside.sort_by_key(|outside| outside.at);
     Case {
         note: String::new(),
@@ -84,7 +83,7 @@ fn config(rng: &mut Rng, workers: usize) -> Config {
     let seed = rng.next_u64();
     Config {
         seed,
-        // By the seed, so that what was drawn before there were cores is drawn again.
+        // Derived from the seed and not drawn, so that old seeds still give the same other choices.
         cores: [0, 1, 1, 2][(seed % 4) as usize],
         queues,
         overflow: pick(rng, &[Overflow::Spill, Overflow::Inline, Overflow::Return]),
@@ -93,7 +92,7 @@ fn config(rng: &mut Rng, workers: usize) -> Config {
             spin_rounds: rng.below(5) as u32,
             yield_every: rng.below(3) as u32,
             longest_pause: 1 + rng.below(3) as u32,
-            // Longer for a crowd: everybody's look around is a move or more.
+            // Longer with more workers, because each worker's search takes a move or more.
             park_timeout: rng
                 .one_in(4)
                 .then(|| (5 + rng.below(200) * (1 + workers / 8)) as u64),
@@ -124,7 +123,7 @@ fn costs(rng: &mut Rng) -> Costs {
     }
 }
 
-/// Bodies that spawn later bodies only, so every program ends.
+/// Generates a program whose bodies spawn only later bodies, so it terminates.
 fn program(rng: &mut Rng) -> Program {
     loop {
         let count = 1 + rng.below(6);
@@ -140,7 +139,7 @@ fn program(rng: &mut Rng) -> Program {
             bodies,
             outside: Vec::new(),
         };
-        // One root each, to see how large they are.
+        // One root per body, to compute the sizes.
         program.outside = (0..count)
             .map(|index| Outside {
                 at: 0,
@@ -149,7 +148,7 @@ fn program(rng: &mut Rng) -> Program {
             .collect();
         let tasks = program.tasks().expect("later bodies only");
         program.outside.clear();
-        if tasks <= MOST_TASKS {
+        if tasks <= MAX_TASKS {
             return program;
         }
     }
@@ -170,7 +169,7 @@ fn op(rng: &mut Rng, index: usize, count: usize, outer: bool) -> Op {
             times: 1 + rng.below(6) as u32,
             ops: vec![op(rng, index, count, false)],
         },
-        // Mostly short, now and then so long that everybody else is asleep by the end.
+        // Mostly short, sometimes so long that all other workers are asleep by the end.
         _ => Op::Work(if rng.one_in(4) {
             100 + rng.below(900)
         } else {
@@ -188,7 +187,7 @@ fn inject(body: usize, count: usize) -> Act {
     }
 }
 
-/// Times from outside: bunched at the start, or spread over the run.
+/// Returns the time of an external event: clustered at the start, or spread over the run.
 fn time(rng: &mut Rng) -> u64 {
     match rng.below(3) {
         0 => 0,
@@ -199,7 +198,7 @@ fn time(rng: &mut Rng) -> u64 {
 
 fn from_outside(rng: &mut Rng, program: &mut Program) {
     for _ in 0..1 + rng.below(6) {
-        // Mostly early bodies: those spawn more.
+        // Mostly early bodies, because they spawn more.
         let some = 1 + rng.below(program.bodies.len());
         let body = rng.below(some);
         let count = if rng.one_in(4) { 2 + rng.below(5) } else { 1 };
@@ -222,8 +221,8 @@ fn from_outside(rng: &mut Rng, program: &mut Program) {
     }
 }
 
-/// Workers that come later and leave in the middle; worker 0 stays.
-fn comings_and_goings(rng: &mut Rng, config: &mut Config, program: &mut Program) {
+/// Adds workers that enter late and leave during the run; worker 0 stays.
+fn enters_and_leaves(rng: &mut Rng, config: &mut Config, program: &mut Program) {
     for worker in 1..config.workers.min(10) {
         let absent = rng.one_in(3);
         if absent {
@@ -231,7 +230,7 @@ fn comings_and_goings(rng: &mut Rng, config: &mut Config, program: &mut Program)
         }
         let mut present = !absent;
         let mut at = time(rng);
-        // Some only once, some all the time.
+        // A few changes or many.
         let times = [2, 6, 20][rng.below(3)];
         for _ in 0..rng.below(times) {
             at += rng.below(60) as u64;
@@ -248,7 +247,7 @@ fn comings_and_goings(rng: &mut Rng, config: &mut Config, program: &mut Program)
     }
 }
 
-/// Gives some tasks a level, and some a worker.
+/// Gives some tasks a level, and some an affinity.
 fn levels(rng: &mut Rng, config: &mut Config, program: &mut Program) {
     if rng.one_in(2) {
         config.ageing = Ageing {
@@ -257,7 +256,7 @@ fn levels(rng: &mut Rng, config: &mut Config, program: &mut Program) {
             low: rng.below(6) as u32,
         };
     }
-    // Which of the two, or both; and how often.
+    // Levels, affinities or both, and how often.
     let (by_level, by_worker) = pick(rng, &[(true, false), (false, true), (true, true)]);
     let one_in = 1 + rng.below(4);
     let choose = |rng: &mut Rng| {
@@ -267,7 +266,7 @@ fn levels(rng: &mut Rng, config: &mut Config, program: &mut Program) {
             rng,
             &[Level::Low, Level::Normal, Level::High, Level::Critical],
         );
-        // Mostly for the first ones, so that they have more to do than they can.
+        // Mostly for the first workers, so that they are overloaded.
         let some = 1 + rng.below(config.workers);
         let worker = rng.below(some);
         marked.then_some((level, for_worker.then_some(worker)))

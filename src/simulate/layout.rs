@@ -1,11 +1,11 @@
-//! JSON that people can read: short values on one line, long ones broken up.
+//! Readable JSON: short values on one line, long ones split over several.
 
 use serde::Serialize;
 
-/// How long a line may get.
+/// The maximum length of a line, in bytes.
 const WIDTH: usize = 100;
 
-/// `value` as JSON. The order of fields is that of the type.
+/// Returns `value` as JSON, with fields in the order of the type.
 pub(super) fn to_json(value: &impl Serialize) -> String {
     let compact = serde_json::to_string(value).expect("plain data with text for keys");
     let mut text = String::new();
@@ -28,7 +28,7 @@ fn lay_out(value: &str, indent: usize, into: &mut String) {
         if index > 0 {
             into.push(',');
         }
-        // Lists of numbers fill their lines, everything else gets a line of its own.
+        // Lists of numbers fill their lines; every other value gets a line of its own.
         if numbers && line + part.len() + 2 <= WIDTH {
             into.push(' ');
             line += part.len() + 2;
@@ -51,7 +51,7 @@ fn lay_out(value: &str, indent: usize, into: &mut String) {
     into.push_str(close);
 }
 
-/// The members of an object or a list, without what is around them.
+/// Returns the members of an object or a list, given without its brackets.
 fn parts(inside: &str) -> Vec<&str> {
     let (mut depth, mut begin) = (0, 0);
     let mut found = Vec::new();
@@ -73,7 +73,7 @@ fn parts(inside: &str) -> Vec<&str> {
     found
 }
 
-/// Where the colon of `"key":value` is, if `part` is a member of an object.
+/// Returns the position of the colon of `"key":value` if `part` is a member of an object.
 fn key(part: &str) -> Option<usize> {
     let mut colon = None;
     if part.starts_with('"') {
@@ -87,7 +87,7 @@ fn key(part: &str) -> Option<usize> {
     colon
 }
 
-/// Calls `each` for every byte outside of a text, while it says so.
+/// Calls `each` for every byte outside of a string, until it returns false.
 fn scan(json: &str, mut each: impl FnMut(usize, u8) -> bool) {
     let (mut in_text, mut escaped) = (false, false);
     for (at, byte) in json.bytes().enumerate() {

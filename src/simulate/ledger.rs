@@ -1,4 +1,4 @@
-//! The simulator's own books: every task, where it stands, and who ran it.
+//! The simulator's own record of every task: its state, and the worker that ran it.
 
 use super::{
     oracle::{Oracle, Violation},
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::engine::Level;
 
-/// What travels through the engine's queues: the number of a task in the ledger.
+/// The task type of the simulated engine: the index of a task in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Task(pub(super) u32);
 
@@ -22,25 +22,25 @@ enum TaskStatus {
 #[derive(Clone, Copy, Debug)]
 struct Record {
     body: u32,
-    /// At which operation of the body it begins.
+    /// The operation of the body at which the task begins.
     begin: u32,
     fate: TaskStatus,
     level: Level,
-    /// The worker that should run it.
+    /// The worker to which it has an affinity.
     owner: Option<usize>,
-    /// How many moves had begun when it was queued; nobody is told of it before.
+    /// The number of moves that had begun when it was queued; `u64::MAX` until then.
     since: u64,
 }
 
-/// What one worker has done, as the simulator saw it.
+/// The actions of one worker, as counted by the simulator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Deeds {
+pub(super) struct WorkerTally {
     pub(super) executed: u64,
     pub(super) spawned_local: u64,
     pub(super) spawned_global: u64,
     pub(super) spawned_lane: u64,
     pub(super) spawned_affine: u64,
-    /// Tasks of these levels that it ran.
+    /// Executed tasks of these levels.
     pub(super) critical: u64,
     pub(super) high: u64,
     pub(super) low: u64,
@@ -49,38 +49,38 @@ pub(super) struct Deeds {
     pub(super) busy: u64,
 }
 
-/// Every task, and what everybody did.
+/// All tasks, and the actions of all workers.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     tasks: Vec<Record>,
-    pub(super) deeds: Vec<Deeds>,
-    /// Tasks accepted and neither done nor abandoned.
+    pub(super) tallies: Vec<WorkerTally>,
+    /// The number of tasks that are accepted and neither done nor abandoned.
     pub(super) live: u64,
-    /// Those of them that have not started.
+    /// The number of live tasks that have not started.
     pub(super) unstarted: u64,
     pub(super) executed: u64,
     pub(super) panicked: u64,
     pub(super) refused: u64,
     pub(super) abandoned: u64,
-    /// Spawns into own queues so far, refused ones included.
+    /// Spawns into workers' own queues so far, including refused ones.
     pub(super) pushes: u64,
 }
 
 impl Ledger {
     pub(super) fn new(workers: usize) -> Self {
         Self {
-            deeds: vec![Deeds::default(); workers],
+            tallies: vec![WorkerTally::default(); workers],
             ..Self::default()
         }
     }
 
-    /// A new task, about to be queued. It counts as queued at once: somebody may run it before the
-    /// call that queues it returns.
+    /// Creates a task that is about to be queued. It counts as queued at once, because a worker may
+    /// run it before the call that queues it returns.
     pub(super) fn create(&mut self, body: u32, begin: u32) -> Task {
         self.create_for(body, begin, Level::Normal, None)
     }
 
-    /// The same at another level, or for a certain worker.
+    /// As `create`, with a level and an optional affinity.
     pub(super) fn create_for(
         &mut self,
         body: u32,
@@ -102,12 +102,13 @@ impl Ledger {
         task
     }
 
-    /// Whether there ever was such a task.
+    /// Whether the task was ever created.
     pub(super) fn knows(&self, task: Task) -> bool {
         (task.0 as usize) < self.tasks.len()
     }
 
-    /// The call that queues the task is over, and `moves` have begun by now. `None` when it runs already.
+    /// Records that the call that queued the task has returned, after `moves` moves have begun.
+    /// Returns `None` if the task has already started.
     pub(super) fn queued(&mut self, task: Task, moves: u64) -> Option<Label> {
         let record = &mut self.tasks[task.0 as usize];
         if record.fate != TaskStatus::Queued {
@@ -117,7 +118,7 @@ impl Ledger {
         Some(self.label(task))
     }
 
-    /// Where the task was put.
+    /// Returns where the task was queued.
     pub(super) fn label(&self, task: Task) -> Label {
         let record = self.tasks.get(task.0 as usize);
         Label {
@@ -128,7 +129,7 @@ impl Ledger {
         }
     }
 
-    /// The engine, or the policy for full queues, gave the task back.
+    /// Records that the engine, or the overflow policy, refused the task.
     pub(super) fn refuse(&mut self, task: Task) -> Result<(), Violation> {
         self.change(task, TaskStatus::Queued, TaskStatus::Refused, "refused")?;
         self.live -= 1;
@@ -136,16 +137,17 @@ impl Ledger {
         Ok(())
     }
 
-    /// `worker` starts the task: its body, and at which operation it begins.
+    /// Records that `worker` starts the task. Returns its body, and the operation at which it
+    /// begins.
     pub(super) fn start(&mut self, task: Task, worker: usize) -> Result<(u32, u32), Violation> {
         self.change(task, TaskStatus::Queued, TaskStatus::Running, "run")?;
         let record = self.tasks[task.0 as usize];
-        let deeds = &mut self.deeds[worker];
-        deeds.executed += 1;
+        let tally = &mut self.tallies[worker];
+        tally.executed += 1;
         match record.level {
-            Level::Critical => deeds.critical += 1,
-            Level::High => deeds.high += 1,
-            Level::Low => deeds.low += 1,
+            Level::Critical => tally.critical += 1,
+            Level::High => tally.high += 1,
+            Level::Low => tally.low += 1,
             Level::Normal => {}
         }
         self.executed += 1;
@@ -166,7 +168,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Tasks that are accepted and not done, as a text; some of them when there are many.
+    /// Lists the tasks that are accepted and not done, at most eight of them.
     pub(super) fn unfinished(&self) -> String {
         const SHOWN: usize = 8;
         let open = |r: &Record| matches!(r.fate, TaskStatus::Queued | TaskStatus::Running);

@@ -1,9 +1,10 @@
-//! The scheduler in a test tube: the production engine, driven by virtual workers in virtual time.
+//! A deterministic simulator: the production engine, driven by virtual workers in virtual time.
 //!
 //! A [`Simulation`] calls the same [`Core`](crate::engine::Core) and the same
-//! [`Worker::step`](crate::engine::Worker::step) as the threads of a pool, but from one thread and in an
-//! order that a seed decides. So a run can be repeated exactly, a worker can be stopped wherever it hurts,
-//! a hundred workers need no hundred cores, and after every move it is known what should be true.
+//! [`Worker::step`](crate::engine::Worker::step) as the threads of a pool, but from one thread and
+//! in an order that a seed decides. So a run can be repeated exactly, a worker can be preempted at
+//! any event, a hundred workers need no hundred cores, and the invariants can be checked after
+//! every move.
 //!
 //! ```
 //! use filch::simulate::{Case, Program, Simulation};
@@ -12,40 +13,41 @@
 //! # let thousand = 20;
 //! for seed in 0..thousand {
 //!     if let Err(failure) = Simulation::from_seed(seed).run() {
-//!         panic!("{failure}"); // says which rule was broken, and gives the command that repeats it
+//!         panic!("{failure}"); // names the broken rule and the command that repeats it
 //!     }
 //! }
 //!
-//! // A case of one's own: a binary tree of tasks on 64 workers.
+//! // A hand-written case: a binary tree of tasks on 64 workers.
 //! let outcome = Simulation::new(Case::new(64, Program::tree(10, 2, 500)))?.run()?;
 //! println!("{outcome}");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Words
+//! # Terms
 //!
-//! - A [`Case`] is everything that decides how a run goes: [`Config`], [`Program`], [`Fault`]s and a
+//! - A [`Case`] is the complete input of a run: [`Config`], [`Program`], [`Fault`]s and a
 //!   [`Scheduler`]. It is plain data, and JSON on disk.
-//! - A *move* is one step of one worker, or its coming, waking or leaving, or one thing from outside.
-//! - A task has a [`Level`](crate::engine::Level), or a worker that should run it ([`Op::SpawnAt`], [`Op::SpawnFor`]).
-//! - An [`Oracle`] is a rule that is checked after every move. A run that breaks one ends in a [`Failure`],
-//!   which [shrinks](Failure::shrink) and can be [saved](Failure::save).
+//! - A *move* is one step of one worker, or its entering, waking or leaving, or one external event.
+//! - A task has a [`Level`](crate::engine::Level), or an affinity to a worker ([`Op::SpawnAt`],
+//!   [`Op::SpawnFor`]).
+//! - An [`Oracle`] is a rule that is checked after every move. A run that breaks one ends in a
+//!   [`Failure`], which [shrinks](Failure::shrink) and can be [saved](Failure::save).
 //!
 //! # Time
 //!
-//! Virtual, in ticks. A move costs what [`Costs`] says, and its worker cannot move again before that has
-//! passed; a task's own work is paid at its end, when what it spawned can be seen and stolen already.
-//! With [`Scheduler::RoundRobin`] whoever is due moves, as if there were a core for every worker. The
-//! other schedulers may let anybody be late, as a busy machine does, and may stop a worker in the
-//! middle of a move, wherever the engine tells its observer something: between a push and the look at the
-//! sleepers, between a search in vain and the announcement of sleep, between picking a sleeper and
-//! calling it.
+//! Time is virtual, in ticks. [`Costs`] defines the cost of a move, and its worker cannot move
+//! again before that time has passed. A task's own work is charged at its end, when the tasks that
+//! it spawned are already visible and can be stolen. With [`Scheduler::RoundRobin`] every worker
+//! moves when it is due, as if there were a core for every worker. The other schedulers may delay
+//! any worker, as a busy machine does, and may preempt a worker in the middle of a move, wherever
+//! the engine notifies its observer: between a push and the check for sleepers, between a failed
+//! search and the announcement of sleep, between choosing a sleeper and unparking it.
 //!
 //! # What it cannot find
 //!
-//! Everything happens in one order that all workers agree on, so a missing fence goes unnoticed, and
-//! between two events a move is never interrupted. The model checker looks there, at a few steps; the
-//! simulator looks at whole programs.
+//! A run is sequentially consistent, so a missing fence goes unnoticed, and between two events a
+//! move is never interrupted. The loom models cover both, for a few steps; the simulator covers
+//! whole programs.
 
 mod case;
 mod config;

@@ -1,9 +1,9 @@
-//! What must hold after every move.
+//! The invariants that are checked after every move.
 
 #[cfg(test)]
 mod tests;
 
-use super::ledger::Deeds;
+use super::ledger::WorkerTally;
 use crate::observe::WorkerMetrics;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -20,42 +20,44 @@ use std::fmt;
 pub enum Oracle {
     /// Every accepted task is in a queue until it runs.
     TaskLost,
-    /// No task runs twice, runs after it was refused, or comes from nowhere.
+    /// No task runs twice, runs after it was refused, or runs without having been spawned.
     TaskTwice,
-    /// Nobody sleeps while there is work that nobody is on the way to.
+    /// No worker sleeps while there is work that no other worker is about to find.
     ///
-    /// With [`EveryPush`](crate::engine::WakePolicy::EveryPush): if a task is queued and somebody
-    /// sleeps, then somebody counts as searching (a worker that has been woken does), stands by, or is about to
-    /// look once more. The other wake policies let a busy worker keep tasks to itself; with them,
-    /// not everybody may sleep while a task is queued.
+    /// With [`EveryPush`](crate::engine::WakePolicy::EveryPush): if a task is queued and a worker
+    /// sleeps, then a worker counts as searching (a worker that has been woken does), stands by, or
+    /// is about to make its last check before sleep. The other wake policies allow a busy worker to
+    /// hold tasks without a wake; with them, not all workers may sleep while a task is queued.
     SleepsOnWork,
-    /// A worker that searches for long enough finds the work that is there, also while its owner is in
-    /// the middle of a long task; but for what is in the box of a worker that sleeps, which that one comes for.
+    /// A worker that searches for long enough finds the queued work, also while its owner is in the
+    /// middle of a long task. Exempt is work in the mailbox of a sleeping worker, which is woken
+    /// for it.
     Visible,
-    /// No worker starts two less urgent tasks while one and the same Critical task waits in its lane.
+    /// No worker starts two less urgent tasks while the same Critical task waits in its lane.
     Priority,
-    /// Whoever waits gets a turn, by [`Ageing`](crate::engine::Ageing): a worker starts only so many more urgent
-    /// tasks in a row while a High, a normal (checked with one worker, whose they all are) or a Low one waits, or
-    /// one in its own box.
+    /// Waiting tasks get turns, by [`Ageing`](crate::engine::Ageing): a worker starts only a
+    /// bounded number of more urgent tasks in a row while a High, a Normal (checked only with one
+    /// worker, which can reach all of them) or a Low task waits, or one in its own mailbox.
     Starvation,
-    /// A task is taken from the box of another worker only while that one does not sleep.
+    /// A task is taken from the mailbox of another worker only while that worker does not sleep.
     Affinity,
-    /// What the engine's counters say is what happened, and executed is the sum of where tasks came from: local,
-    /// injected, stolen, from the lanes and from boxes.
+    /// The engine's counters are correct, and `executed` is the sum of the sources: local,
+    /// injected, stolen, from lanes and from mailboxes.
     Counters,
-    /// The gate is open until it is closed, and while nobody is busy its count is the number of
+    /// The gate is open until it is closed, and while no worker is busy its count is the number of
     /// unfinished tasks.
     Gate,
-    /// A worker that begins to search by itself makes them at most half of those present, rounded
-    /// up, or two; one that is woken to search is the only one, unless it was called for a task in its box. Since
-    /// workers may leave, there can be more than half for a while, but their number does not grow then.
+    /// A worker that begins to search by itself does so only if the searchers then are at most half
+    /// of the present workers, rounded up, or two. A worker that is woken to search is the only
+    /// searcher, unless it was woken for a task in its mailbox. Since workers may leave, searchers
+    /// can be more than half for a while, but their number does not grow then.
     Searchers,
-    /// Everybody is sent home when the gate is closed and all work is done, or by a stop: not before,
-    /// and never left asleep then.
+    /// All workers are told to exit when the gate is closed and all work is done, or by a stop: not
+    /// before, and no worker stays asleep then.
     Termination,
-    /// After a stop, what has run and what was abandoned is what was accepted.
+    /// After a stop, the executed and the abandoned tasks are exactly the accepted ones.
     Abandoned,
-    /// Moves lead somewhere: to a task, to sleep, to the end.
+    /// Moves make progress: towards a task, sleep or the end.
     Livelock,
     /// The engine does not panic.
     Panic,
@@ -82,7 +84,7 @@ impl fmt::Display for Oracle {
     }
 }
 
-/// A broken rule, and how it was broken.
+/// A broken rule, with a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Violation {
     pub(super) oracle: Oracle,
@@ -98,45 +100,45 @@ impl Violation {
     }
 }
 
-/// What is true between two moves, as far as the oracles want to know. Plain values, so that each
-/// oracle can be shown a broken world in a test.
+/// The state between two moves, as far as the oracles need it. Plain values, so that a test can
+/// pass a broken state to each oracle.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
-    /// The wake policy promises that a push is never left alone.
+    /// Whether the wake policy guarantees a wake, if needed, for every push.
     pub(super) strict: bool,
-    /// The engine finds a task in some queue.
+    /// Whether the engine finds a task in some queue.
     pub(super) has_work: bool,
-    /// Tasks accepted and not done, by the ledger.
+    /// The number of tasks that are accepted and not done, by the ledger.
     pub(super) live: u64,
     pub(super) gate_open: bool,
     pub(super) gate_busy: usize,
     pub(super) gate_in_flight: i64,
-    /// Everybody has been told to go home, by the engine.
+    /// Whether the engine has told all workers to exit.
     pub(super) stopped: bool,
-    /// The program closed the gate, or stopped the engine.
+    /// Whether the program closed the gate, or stopped the engine.
     pub(super) close_asked: bool,
     pub(super) stop_asked: bool,
     pub(super) searching: usize,
-    /// The same after the move before.
+    /// The number of searchers after the previous move.
     pub(super) searching_before: usize,
-    /// A worker stands by, and pushes count on it.
+    /// Whether a worker stands by, on which pushes rely.
     pub(super) standby: bool,
-    /// Workers called for a task in their box since then.
+    /// The number of workers that were woken for a task in their mailbox since then.
     pub(super) called: usize,
-    /// Workers that take part, and the most of them since the move before.
+    /// The number of present workers, and its maximum since the previous move.
     pub(super) present: usize,
     pub(super) most_present: usize,
-    /// Workers asleep, and one of them that no wake is on the way to.
+    /// The number of sleeping workers, and one of them that has not been unparked.
     pub(super) asleep: usize,
     pub(super) unwoken: Option<usize>,
-    /// A worker that the engine has marked as woken without calling it.
+    /// A worker that the engine has marked as woken without unparking it.
     pub(super) uncalled: Option<usize>,
-    /// Somebody has announced its sleep and is about to look once more.
+    /// Whether a worker has announced its sleep and is about to check once more.
     pub(super) about_to_look: bool,
 }
 
 impl Facts {
-    /// The first rule that is broken.
+    /// Checks all rules, and returns the first broken one as an error.
     pub(super) fn check(&self) -> Result<(), Violation> {
         self.tasks()?;
         self.sleep()?;
@@ -253,26 +255,34 @@ impl Facts {
     }
 }
 
-/// Whether a worker's counters tell what it did.
+/// Checks that a worker's counters match its actions.
 pub(super) fn check_counters(
     worker: usize,
-    told: &WorkerMetrics,
-    deeds: &Deeds,
+    reported: &WorkerMetrics,
+    tally: &WorkerTally,
 ) -> Result<(), Violation> {
-    let lanes = told.critical + told.high + told.low;
-    let affine = told.affine_kept + told.affine_broken;
-    let sources = told.local + told.injected + told.stolen + lanes + affine;
+    let lanes = reported.critical + reported.high + reported.low;
+    let affine = reported.affine_kept + reported.affine_broken;
+    let sources = reported.local + reported.injected + reported.stolen + lanes + affine;
     let pairs = [
-        ("executed", told.executed, deeds.executed),
-        ("the sum of the sources", sources, deeds.executed),
-        ("spawned_local", told.spawned_local, deeds.spawned_local),
-        ("spawned_global", told.spawned_global, deeds.spawned_global),
-        ("spawned_lane", told.spawned_lane, deeds.spawned_lane),
-        ("spawned_affine", told.spawned_affine, deeds.spawned_affine),
-        ("critical", told.critical, deeds.critical),
-        ("high", told.high, deeds.high),
-        ("low", told.low, deeds.low),
-        ("parks", told.parks, deeds.parks),
+        ("executed", reported.executed, tally.executed),
+        ("the sum of the sources", sources, tally.executed),
+        ("spawned_local", reported.spawned_local, tally.spawned_local),
+        (
+            "spawned_global",
+            reported.spawned_global,
+            tally.spawned_global,
+        ),
+        ("spawned_lane", reported.spawned_lane, tally.spawned_lane),
+        (
+            "spawned_affine",
+            reported.spawned_affine,
+            tally.spawned_affine,
+        ),
+        ("critical", reported.critical, tally.critical),
+        ("high", reported.high, tally.high),
+        ("low", reported.low, tally.low),
+        ("parks", reported.parks, tally.parks),
     ];
     for (name, counted, true_value) in pairs {
         if counted != true_value {
@@ -282,12 +292,12 @@ pub(super) fn check_counters(
             ));
         }
     }
-    if told.steal_attempts < told.stolen {
+    if reported.steal_attempts < reported.stolen {
         return Err(Violation::new(
             Oracle::Counters,
             format!(
                 "worker {worker}: {} tasks stolen in {} attempts",
-                told.stolen, told.steal_attempts
+                reported.stolen, reported.steal_attempts
             ),
         ));
     }

@@ -1,4 +1,4 @@
-//! What a run came to.
+//! The outcome of a run.
 
 use super::{case::Case, oracle::Oracle, schedule::Move};
 use crate::{
@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a run that broke no rule came to. The same case gives the same outcome, always.
+/// The outcome of a run that broke no rule. The same case always gives the same outcome.
 ///
 /// ```
 /// use filch::simulate::{Case, Program, Simulation, What};
@@ -27,15 +27,15 @@ use std::{
 pub struct Outcome {
     /// The tick at which the last task ended.
     pub makespan: u64,
-    /// Tasks run, panicked ones included.
+    /// Executed tasks, including those that panicked.
     pub executed: u64,
     /// Tasks that panicked.
     pub panicked: u64,
-    /// Tasks given back: the gate was closed, or a queue full.
+    /// Refused tasks: the gate was closed, or a queue full.
     pub refused: u64,
-    /// Tasks that a stop left behind.
+    /// Tasks that were queued at a stop and never ran.
     pub abandoned: u64,
-    /// What each worker did, by the engine's own counters; a nanosecond is a tick.
+    /// The engine's own counters; a nanosecond is a tick.
     pub metrics: Metrics,
     /// Every choice of the scheduler: the moves of [`Scheduler::Replay`](super::Scheduler::Replay).
     pub schedule: Vec<Move>,
@@ -44,7 +44,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// How many moves there were.
+    /// Returns the number of moves.
     #[must_use]
     pub fn moves(&self) -> usize {
         self.schedule.len()
@@ -70,27 +70,27 @@ impl fmt::Display for Outcome {
 /// One move of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// When it ended, in ticks; the work of a task comes after that.
+    /// The time at which it ended, in ticks; the work of a task follows.
     pub at: u64,
-    /// Who moved; `None` is the outside.
+    /// The worker that moved; `None` is an external event.
     pub worker: Option<usize>,
-    /// In the middle of how many other moves.
+    /// The number of interrupted moves inside of which it happened.
     pub depth: usize,
-    /// What it came to.
+    /// The result of the move.
     pub what: What,
 }
 
-/// What a move came to.
+/// The result of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum What {
-    /// The worker began to take part.
+    /// The worker entered.
     Entered,
     /// It ran a task.
     Ran {
         /// Its number, in the order of creation.
         task: u32,
-        /// Where it was.
+        /// The queue that it was taken from.
         source: Source,
     },
     /// It found nothing.
@@ -101,11 +101,11 @@ pub enum What {
     Resumed,
     /// It left.
     Left,
-    /// It was sent home.
+    /// It exited at the end of the run.
     Exited,
-    /// Something from outside, by its place in the program.
+    /// An external event, by its index in the program.
     Outside(usize),
-    /// The gate was closed because nothing else was to come.
+    /// The gate was closed because no further external event follows.
     Closed,
 }
 
@@ -140,36 +140,36 @@ impl fmt::Display for Trace {
     }
 }
 
-/// How much of the end of a failed run is shown.
-const SHOWN: usize = 20;
+/// The number of last moves of a failed run that are printed.
+const SHOWN_MOVES: usize = 20;
 
-/// A run that broke a rule, with everything that it takes to see it again.
+/// A run that broke a rule, with everything that is needed to reproduce it.
 ///
-/// Printed, it says what happened and gives one command that repeats it.
+/// Its text describes the failure and contains one command that reproduces it.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
-    /// The rule.
+    /// The broken rule.
     pub oracle: Oracle,
-    /// How it was broken.
+    /// A description.
     pub message: String,
-    /// The seed that the whole case came from, if it came from one.
+    /// The seed from which the whole case was generated, if it was.
     pub seed: Option<u64>,
-    /// The case; its scheduler replays this very run.
+    /// The case; its scheduler replays exactly this run.
     pub case: Case,
-    /// The tick at which it happened.
+    /// The tick of the violation.
     pub at: u64,
-    /// Every move up to that.
+    /// All moves up to the violation.
     pub trace: Vec<Trace>,
-    /// Where the case was saved.
+    /// The file that the case was saved to.
     pub saved: Option<PathBuf>,
 }
 
 impl Failure {
-    /// Writes the case to a file, which the failure's command will name from then on.
+    /// Writes the case to a file, which the failure's command names from then on.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Fails if the file cannot be written.
     ///
     /// ```
     /// use filch::simulate::{Case, Fault, Program, Simulation};
@@ -201,7 +201,7 @@ impl fmt::Display for Failure {
             self.trace.len(),
             self.case.config.workers
         )?;
-        let skipped = self.trace.len().saturating_sub(SHOWN);
+        let skipped = self.trace.len().saturating_sub(SHOWN_MOVES);
         for line in &self.trace[skipped..] {
             writeln!(f, "{line}")?;
         }
@@ -217,7 +217,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// As [`Display`](fmt::Display): what `unwrap` prints should be for people.
+/// As [`Display`](fmt::Display), so that `unwrap` prints a readable message.
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

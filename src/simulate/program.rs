@@ -1,17 +1,17 @@
-//! What the virtual workers run: task bodies, and what happens from outside.
+//! Simulated programs: task bodies and external events.
 
 use super::error::CaseError;
 use crate::engine::Level;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// The most tasks that one program may come to: more is a slip in a `repeat`, not a test.
+/// The maximum number of tasks of a program. More is most likely a mistake in a `repeat`.
 const MAX_TASKS: u64 = 4_000_000;
 
-/// The most operations that one body may have once its repeats are written out.
+/// The maximum number of operations of a body after its repeats are expanded.
 const MAX_OPS: usize = 1_000_000;
 
-/// A program for the simulator: task bodies, and what comes from outside and when.
+/// A program for the simulator: task bodies, and external events with their times.
 ///
 /// ```
 /// use filch::simulate::{Op, Program};
@@ -40,11 +40,11 @@ const MAX_OPS: usize = 1_000_000;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
-    /// What tasks do. A body may spawn any other, but never itself, not by way of others either: so
-    /// every program ends.
+    /// The task bodies. A body may spawn any other, but not itself, directly or indirectly, so
+    /// every program terminates.
     pub bodies: Vec<Body>,
-    /// What happens from outside, in this order. Without an [`Act::Close`] or [`Act::Stop`] the gate
-    /// is closed once nothing is left to do and nothing else is to come.
+    /// The external events, in this order. Without an [`Act::Close`] or [`Act::Stop`] the gate is
+    /// closed once all tasks are done and no event is left.
     #[serde(default)]
     pub outside: Vec<Outside>,
 }
@@ -53,17 +53,17 @@ pub struct Program {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Body {
-    /// What other bodies call it.
+    /// The name by which other bodies refer to it.
     pub name: String,
-    /// What it does.
+    /// Its operations.
     pub ops: Vec<Op>,
 }
 
 /// One operation of a task.
 ///
-/// [`Work`](Self::Work) occupies the worker, and is paid after the other operations of the task: what
-/// a task spawns can be stolen while it works. To spawn after some work, put a
-/// [`Yield`](Self::Yield) between: it ends the task at hand and makes a new one of the rest.
+/// [`Work`](Self::Work) occupies the worker, and is charged after the other operations of the task,
+/// so spawned tasks can be stolen while it works. To spawn after some work, put a
+/// [`Yield`](Self::Yield) between: it ends the current task and makes a new one of the rest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Op {
@@ -71,38 +71,38 @@ pub enum Op {
     SpawnLocal(String),
     /// Spawns a task with this body into the injector.
     SpawnGlobal(String),
-    /// Spawns a task at a level: a normal one into the worker's own queue.
+    /// Spawns a task at a level; a Normal one into the worker's own queue.
     SpawnAt {
-        /// Which.
+        /// The level.
         level: Level,
         /// Its body.
         body: String,
     },
-    /// Spawns a task that a certain worker should run.
+    /// Spawns a task with an affinity to a worker.
     SpawnFor {
-        /// Which.
+        /// The worker.
         worker: usize,
         /// Its body.
         body: String,
     },
     /// Queues the rest of this task as a new one, and lets older tasks run first.
     Yield,
-    /// Takes as many ticks.
+    /// Works for this number of ticks.
     #[serde(alias = "sleep")]
     Work(u64),
-    /// Panics; the rest of the task is not run.
+    /// Panics; the rest of the task does not run.
     Panic,
-    /// The operations inside, several times.
+    /// Repeats operations.
     Repeat {
-        /// How many times.
+        /// The number of repetitions.
         times: u32,
-        /// What.
+        /// The repeated operations.
         ops: Vec<Op>,
     },
 }
 
 impl Op {
-    /// [`Op::SpawnLocal`] without the ceremony.
+    /// Returns an [`Op::SpawnLocal`].
     ///
     /// ```
     /// use filch::simulate::Op;
@@ -114,12 +114,12 @@ impl Op {
     }
 }
 
-/// Something that happens from outside, at a time.
+/// An external event at a time.
 ///
 /// ```
 /// use filch::simulate::{Act, Case, Program, Simulation};
 ///
-/// // The only worker leaves in the middle, and comes back.
+/// // The only worker leaves during the run, and enters again.
 /// let program = Program::wide(10, 100)
 ///     .outside(250, Act::Leave(0))
 ///     .outside(5_000, Act::Enter(0));
@@ -130,35 +130,36 @@ impl Op {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outside {
-    /// When, in ticks; a scheduler may be late.
+    /// The time in ticks; a scheduler may delay it.
     pub at: u64,
-    /// What.
+    /// The event.
     pub act: Act,
 }
 
-/// What can happen from outside.
+/// The kinds of external events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Act {
-    /// Tasks come in: one by itself, several as one batch.
+    /// Tasks are injected: a single one by itself, several as one batch.
     Inject {
         /// Their body.
         body: String,
-        /// How many.
+        /// Their number.
         #[serde(default = "one")]
         count: usize,
-        /// Their level. If they are not normal they come one by one.
+        /// Their level. Tasks that are not Normal are injected one by one.
         #[serde(default, skip_serializing_if = "is_normal")]
         level: Level,
-        /// The worker that should run them, if there is one; then they come one by one, and are normal.
+        /// The worker to which they have an affinity, if any. Such tasks are Normal, and are
+        /// injected one by one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         worker: Option<usize>,
     },
-    /// No more tasks are let in; the workers go home when everything has run.
+    /// Closes the gate: no more tasks are admitted, and the workers exit when all tasks have run.
     Close,
-    /// The workers go home after the task at hand; what is queued is abandoned.
+    /// Stops: the workers exit after their current task, and queued tasks are abandoned.
     Stop,
-    /// This worker begins to take part.
+    /// This worker enters.
     Enter(usize),
     /// This worker leaves as soon as it is between two steps, asleep or not.
     Leave(usize),
@@ -177,7 +178,7 @@ fn is_normal(level: &Level) -> bool {
 }
 
 impl Program {
-    /// Nothing yet.
+    /// Creates an empty program.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -193,20 +194,20 @@ impl Program {
         self
     }
 
-    /// Adds something from outside.
+    /// Adds an external event.
     #[must_use]
     pub fn outside(mut self, at: u64, act: Act) -> Self {
         self.outside.push(Outside { at, act });
         self
     }
 
-    /// Adds `count` tasks from outside.
+    /// Adds the injection of `count` tasks.
     #[must_use]
     pub fn inject(self, at: u64, body: &str, count: usize) -> Self {
         self.inject_at(at, Level::Normal, body, count)
     }
 
-    /// Adds `count` tasks of a level from outside.
+    /// Adds the injection of `count` tasks of a level.
     ///
     /// ```
     /// use filch::engine::Level;
@@ -228,7 +229,7 @@ impl Program {
         self.outside(at, act)
     }
 
-    /// Adds `count` tasks from outside that `worker` should run.
+    /// Adds the injection of `count` tasks with an affinity to `worker`.
     #[must_use]
     pub fn inject_for(self, at: u64, worker: usize, body: &str, count: usize) -> Self {
         let act = Act::Inject {
@@ -240,7 +241,7 @@ impl Program {
         self.outside(at, act)
     }
 
-    /// One task that spawns `tasks` others, each of `work` ticks.
+    /// Creates a program of one task that spawns `tasks` others, each of `work` ticks.
     ///
     /// ```
     /// use filch::simulate::Program;
@@ -255,8 +256,8 @@ impl Program {
             .inject(0, "root", 1)
     }
 
-    /// A tree of tasks, `depth` levels below its root, each task with `fanout` children and `work`
-    /// ticks of its own.
+    /// Creates a program of a tree of tasks, `depth` levels below its root, each task with `fanout`
+    /// children and `work` ticks of its own.
     ///
     /// ```
     /// use filch::simulate::Program;
@@ -276,7 +277,7 @@ impl Program {
     /// Reads a program from JSON.
     ///
     /// # Errors
-    /// When it is no JSON, no program, or a program that makes no sense; the error says where.
+    /// Fails if the text is not JSON, not a program, or an invalid program; the error says where.
     ///
     /// ```
     /// use filch::simulate::Program;
@@ -291,22 +292,22 @@ impl Program {
         Ok(program)
     }
 
-    /// The program as JSON, for people to read.
+    /// Returns the program as readable JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
         super::layout::to_json(self)
     }
 
-    /// How many tasks the program comes to when nothing is refused and nothing panics; the rest
-    /// after a yield is a task of its own.
+    /// Returns the total number of tasks if nothing is refused and nothing panics; the rest after a
+    /// yield is a task of its own.
     ///
     /// # Errors
-    /// When the program makes no sense.
+    /// Fails if the program is invalid.
     pub fn tasks(&self) -> Result<u64, CaseError> {
         Ok(self.compile()?.tasks)
     }
 
-    /// Checks the program, and puts numbers in the place of names.
+    /// Checks the program, and replaces names by indices.
     pub(super) fn compile(&self) -> Result<Compiled, CaseError> {
         let mut names = HashMap::new();
         for (index, body) in self.bodies.iter().enumerate() {
@@ -352,10 +353,11 @@ impl Program {
         Ok(compiled)
     }
 
-    /// How many tasks a task of each body comes to, itself included.
+    /// Returns the size of the task tree of each body, the task itself included.
     fn sizes(&self, bodies: &[Vec<Instruction>]) -> Result<Vec<u64>, CaseError> {
         let mut sizes: Vec<Option<u64>> = vec![None; bodies.len()];
-        // Bodies whose children are all known, until there are no more: what is left spawns itself.
+        // Sizes bodies whose children all have sizes, until there are no more. The rest are in
+        // cycles.
         loop {
             let mut grown = false;
             for (body, steps) in bodies.iter().enumerate() {
@@ -381,7 +383,7 @@ impl Program {
         }
     }
 
-    /// Names the bodies of the circle that `body` leads into.
+    /// Returns an error that names the bodies of the cycle that `body` leads into.
     fn endless(
         &self,
         mut body: usize,
@@ -410,7 +412,7 @@ impl Program {
     }
 }
 
-/// One operation of a body whose repeats are written out and whose names are numbers.
+/// One operation of a body after repeats are expanded and names are replaced by indices.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Instruction {
     SpawnLocal(u32),
@@ -423,7 +425,7 @@ pub(super) enum Instruction {
 }
 
 impl Instruction {
-    /// The body of what it spawns.
+    /// Returns the body of the task that it spawns, if it spawns one.
     fn child(self) -> Option<usize> {
         match self {
             Self::SpawnLocal(child)
@@ -439,9 +441,9 @@ impl Instruction {
 #[derive(Clone, Debug)]
 pub(super) struct Compiled {
     pub(super) bodies: Vec<Vec<Instruction>>,
-    /// For each thing from outside the number of its body, if it has one.
+    /// The index of the body for each external event; zero for events without a body.
     pub(super) outside: Vec<u32>,
-    /// How many tasks the program comes to.
+    /// The total number of tasks.
     pub(super) tasks: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Running a simulated task: what a face does with the engine's `RunningWorker`.
+//! Executes simulated tasks, as the library's interfaces do with the engine's `RunningWorker`.
 
 use super::{
     config::Overflow,
@@ -6,32 +6,32 @@ use super::{
     ledger::Task,
     oracle::{Oracle, Violation},
     program::Instruction,
-    stage::{Ears, Stage},
+    stage::{SimulationObserver, Stage},
 };
 use crate::{
     base::unwind,
     engine::{Level, RunningWorker, Strategy},
 };
 
-/// How deep tasks run inside of each other when their queue is full; past that they go to the injector,
-/// as a face does it.
+/// The maximum depth of tasks that run inside of each other when their queue is full; deeper ones
+/// go to the injector, as in the library's interfaces.
 const INLINE_DEPTH: u32 = 8;
 
-/// What a simulated task panics with.
+/// The panic payload of a simulated task.
 pub(super) struct TaskPanic;
 
-type ActiveTask<'w, 'c, Q> = RunningWorker<'w, 'c, Task, Q, Ears<'c>>;
+type TaskContext<'w, 'c, Q> = RunningWorker<'w, 'c, Task, Q, SimulationObserver<'c>>;
 
 impl<'c, Q: Strategy> Stage<'c, Q>
 where
     Q::Handle<'c, Task>: Send,
 {
-    /// Runs `task`; panics with [`TaskPanic`] if that is what the task does.
-    pub(super) fn run(&self, task: Task, mut running: ActiveTask<'_, 'c, Q>) {
+    /// Runs `task`; panics with [`TaskPanic`] if the task panics.
+    pub(super) fn run(&self, task: Task, mut running: TaskContext<'_, 'c, Q>) {
         {
             let mut state = self.state();
             state.chosen(task, running.id());
-            // What comes out of a broken queue may be any number, and a trace should be the same every time.
+            // A broken queue may return any number, but traces must be reproducible.
             let number = if state.ledger.knows(task) {
                 task.0
             } else {
@@ -49,13 +49,13 @@ where
             }
         }
         if self.execute(task, &mut running, 0) {
-            // `running` is dropped by the panic.
+            // The unwinding drops `running`.
             unwind::resume(Box::new(TaskPanic));
         }
     }
 
-    /// Does what the task does, up to its panic. True if it panics.
-    fn execute(&self, task: Task, running: &mut ActiveTask<'_, 'c, Q>, depth: u32) -> bool {
+    /// Executes the operations of the task, up to its panic. Returns whether it panics.
+    fn execute(&self, task: Task, running: &mut TaskContext<'_, 'c, Q>, depth: u32) -> bool {
         let (body, begin, mut panics) = {
             let mut state = self.state();
             match state.ledger.start(task, running.id()) {
@@ -112,47 +112,47 @@ where
         panics
     }
 
-    /// The present move takes as many ticks longer.
+    /// Adds `ticks` to the cost of the current move.
     fn pay(&self, ticks: u64) {
         if let Some(frame) = self.state().frames.last_mut() {
             frame.cost = frame.cost.saturating_add(ticks);
         }
     }
 
-    fn spawn_global(&self, task: Task, running: &mut ActiveTask<'_, 'c, Q>) {
+    fn spawn_global(&self, task: Task, running: &mut TaskContext<'_, 'c, Q>) {
         self.pay(self.plan.case.config.costs.spawn);
         running.spawn_global(task);
         let mut state = self.state();
-        state.ledger.deeds[running.id()].spawned_global += 1;
+        state.ledger.tallies[running.id()].spawned_global += 1;
         state.queued(task);
     }
 
-    fn spawn_at(&self, level: Level, body: u32, running: &mut ActiveTask<'_, 'c, Q>) {
+    fn spawn_at(&self, level: Level, body: u32, running: &mut TaskContext<'_, 'c, Q>) {
         self.pay(self.plan.case.config.costs.spawn);
         let task = self.state().ledger.create_for(body, 0, level, None);
         if running.spawn_at(level, task).is_err() {
             unreachable!("a lane takes whatever a worker spawns");
         }
         let mut state = self.state();
-        state.ledger.deeds[running.id()].spawned_lane += 1;
+        state.ledger.tallies[running.id()].spawned_lane += 1;
         state.queued(task);
     }
 
-    fn spawn_for(&self, worker: usize, body: u32, running: &mut ActiveTask<'_, 'c, Q>) {
+    fn spawn_for(&self, worker: usize, body: u32, running: &mut TaskContext<'_, 'c, Q>) {
         self.pay(self.plan.case.config.costs.spawn);
-        let (stay, task) = {
+        let (presence, task) = {
             let mut state = self.state();
             let (ledger, owner) = (&mut state.ledger, Some(worker));
             let task = ledger.create_for(body, 0, Level::Normal, owner);
-            (state.waiting.stay(worker), task)
+            (state.waiting.presence(worker), task)
         };
         running.spawn_for(worker, task);
         let mut state = self.state();
-        state.ledger.deeds[running.id()].spawned_affine += 1;
-        state.queued_for(worker, stay, task);
+        state.ledger.tallies[running.id()].spawned_affine += 1;
+        state.queued_for(worker, presence, task);
     }
 
-    fn spawn_local(&self, task: Task, running: &mut ActiveTask<'_, 'c, Q>, depth: u32) {
+    fn spawn_local(&self, task: Task, running: &mut TaskContext<'_, 'c, Q>, depth: u32) {
         self.pay(self.plan.case.config.costs.spawn);
         let refused = {
             let mut state = self.state();
@@ -175,11 +175,11 @@ where
     }
 
     fn spawned(&self, worker: usize) {
-        self.state().ledger.deeds[worker].spawned_local += 1;
+        self.state().ledger.tallies[worker].spawned_local += 1;
     }
 
-    /// The worker's queue is full.
-    fn overflow(&self, task: Task, running: &mut ActiveTask<'_, 'c, Q>, depth: u32) {
+    /// Applies the overflow policy to a task that did not fit into the worker's queue.
+    fn overflow(&self, task: Task, running: &mut TaskContext<'_, 'c, Q>, depth: u32) {
         match self.plan.case.config.overflow {
             Overflow::Spill => {
                 running.spill();

@@ -1,4 +1,4 @@
-//! Who moves next.
+//! Schedulers: the choice of the next move.
 
 #[cfg(test)]
 mod tests;
@@ -6,13 +6,13 @@ mod tests;
 use crate::base::rng::Rng;
 use serde::{Deserialize, Serialize};
 
-/// How deep moves may be interrupted: a move, one inside of it, and one inside of that. Most known
-/// races need two parties, a few three.
+/// The maximum nesting of interrupted moves: a move, one inside of it, and one inside of that. Most
+/// known races need two parties, a few three.
 const MAX_DEPTH: usize = 3;
 
-/// Chooses who moves next.
+/// Chooses the next move.
 ///
-/// Whatever the scheduler, the choices are recorded, and [`Replay`](Self::Replay) makes them again.
+/// The choices of every scheduler are recorded, and [`Replay`](Self::Replay) repeats them.
 ///
 /// ```
 /// use filch::simulate::{Case, Program, Scheduler, Simulation};
@@ -27,44 +27,45 @@ const MAX_DEPTH: usize = 3;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scheduler {
-    /// Whoever is due, in turns, as on a machine with a core for every worker that never interrupts
-    /// anybody. The one for makespans and scaling curves.
+    /// The workers that are due, in turns, as on a machine with a core for every worker and without
+    /// preemption. For makespans and scaling curves.
     #[default]
     RoundRobin,
-    /// Anybody who is due, and now and then somebody who is not: then the others are late.
+    /// A random worker that is due, and sometimes one that is not, which delays the others.
     Random {
-        /// Where its choices start.
+        /// The seed of its choices.
         seed: u64,
-        /// One choice in so many is made among all, due or not; zero: none.
+        /// One in `jump` choices is made among all workers, due or not; zero: none.
         jump: usize,
-        /// One move in so many is interrupted in its middle; zero: none.
+        /// One in `preempt` moves is interrupted; zero: none.
         preempt: usize,
     },
-    /// Everybody has a random priority, and the highest that is due moves; at a few moves of the run
-    /// the one that would move falls to the lowest.
+    /// Every worker has a random priority, and the due worker of the highest priority moves. At a
+    /// few moves of the run the worker that would move gets the lowest priority.
     ///
     /// This is PCT (Burckhardt, Kothari, Musuvathi and Nagarakatte, *A Randomized Scheduler with
-    /// Probabilistic Guarantees of Finding Bugs*, ASPLOS 2010): it finds a bug that needs `d` ordering
-    /// constraints among `n` workers and `k` moves with a probability of at least 1/(n·k^(d-1)).
+    /// Probabilistic Guarantees of Finding Bugs*, ASPLOS 2010): it finds a bug that needs `d`
+    /// ordering constraints among `n` workers and `k` moves with a probability of at least
+    /// 1/(n·k^(d-1)).
     Pct {
-        /// Where its choices start.
+        /// The seed of its choices.
         seed: u64,
-        /// At how many moves somebody falls to the lowest priority: `d - 1`.
+        /// The number of moves at which a priority is lowered: `d - 1`.
         changes: usize,
-        /// Among how many moves these are spread: `k`.
+        /// The number of moves among which these are chosen: `k`.
         length: u64,
-        /// One move in so many is interrupted in its middle; zero: none.
+        /// One in `preempt` moves is interrupted; zero: none.
         preempt: usize,
     },
-    /// These choices; one that cannot be made is skipped, and after the last it goes on as
-    /// [`RoundRobin`](Self::RoundRobin).
+    /// The given choices. A choice that is not possible is skipped, and after the last one the run
+    /// continues as with [`RoundRobin`](Self::RoundRobin).
     Replay(Vec<Move>),
 }
 
 /// One choice of a scheduler.
 ///
-/// In JSON a worker is its number and the outside is -1; a move that is interrupted is a list of three
-/// numbers.
+/// In JSON a worker is its number and an external event is -1; an interrupted move is a list of
+/// three numbers.
 ///
 /// ```
 /// use filch::simulate::Move;
@@ -77,19 +78,19 @@ pub enum Scheduler {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "RawMove", into = "RawMove")]
 pub struct Move {
-    /// Who moves; `None` is the outside.
+    /// The worker that moves; `None` is an external event.
     pub worker: Option<usize>,
-    /// Whether others move in the middle of it.
+    /// The interruption of the move, if any.
     pub preempt: Option<Preempt>,
 }
 
-/// An interruption in the middle of a move: the engine tells its observer what happens, and at each
-/// of these points a thread could lose its core.
+/// An interruption in the middle of a move. The engine notifies its observer of events, and at each
+/// event a thread could lose its core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preempt {
-    /// After as many events of the move.
+    /// The number of events of the move before the interruption.
     pub after: u32,
-    /// As many moves of others; they follow in the schedule.
+    /// The number of other moves meanwhile, which follow in the schedule.
     pub moves: u32,
 }
 
@@ -128,15 +129,15 @@ impl From<Move> for RawMove {
     }
 }
 
-/// Somebody who can move, and when.
+/// A possible next move, and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// `None` is the outside.
+    /// `None` is an external event.
     pub(super) worker: Option<usize>,
     pub(super) at: u64,
 }
 
-/// A [`Scheduler`] at work.
+/// The running state of a [`Scheduler`].
 #[derive(Debug)]
 pub(super) enum Picker {
     RoundRobin {
@@ -149,11 +150,11 @@ pub(super) enum Picker {
     },
     Pct {
         rng: Rng,
-        /// The priority of each worker, and of the outside at the end.
+        /// The priority of each worker, and of external events in the last entry.
         priorities: Vec<u64>,
-        /// At which moves somebody falls, the next one last.
+        /// The moves at which a priority is lowered, in descending order.
         changes: Vec<u64>,
-        /// What the next one who falls gets; counts down.
+        /// One more than the next lowered priority; counts down.
         lowest: u64,
         preempt: usize,
     },
@@ -183,7 +184,7 @@ impl Picker {
                 preempt,
             } => {
                 let mut rng = Rng::new(seed);
-                // Above all that a change can set.
+                // Above all lowered priorities.
                 let priorities = (0..=workers).map(|_| rng.next_u64() | 1 << 63).collect();
                 let mut changes: Vec<u64> = (0..changes)
                     .map(|_| rng.below(usize::try_from(length).unwrap_or(usize::MAX)) as u64)
@@ -204,8 +205,8 @@ impl Picker {
         }
     }
 
-    /// Which of `candidates` moves as the `number`-th, `depth` moves being under way, and whether it
-    /// is interrupted. There is at least one candidate.
+    /// Chooses the index of the candidate that makes the `number`-th move while `depth` moves are
+    /// in progress, and its interruption. There is at least one candidate.
     pub(super) fn pick(
         &mut self,
         candidates: &[Candidate],
@@ -256,7 +257,7 @@ impl Picker {
     }
 }
 
-/// Until when a candidate counts as due: now, or when the first one is.
+/// Returns the time up to which candidates count as due: now, or the time of the earliest one.
 fn due(candidates: &[Candidate], now: u64) -> u64 {
     let first = candidates.iter().map(|c| c.at).min().unwrap_or(now);
     first.max(now)
@@ -267,7 +268,7 @@ fn nth_due(candidates: &[Candidate], due: u64, n: usize) -> usize {
     indices.nth(n).unwrap_or(0)
 }
 
-/// The next one that is due after whoever moved last.
+/// Returns the next due candidate, in cyclic order after the last one.
 fn in_turns(candidates: &[Candidate], now: u64, last: &mut usize) -> usize {
     let due = due(candidates, now);
     let number = |c: &Candidate| c.worker.unwrap_or(usize::MAX);
@@ -289,8 +290,8 @@ fn highest(candidates: &[Candidate], due: u64, priorities: &[u64]) -> usize {
         .unwrap_or(0)
 }
 
-/// Most steps have two to six events, so later ones are asked for seldom; a burst of half a dozen
-/// moves is enough for somebody to look around and fall asleep.
+/// Chooses an interruption. Most steps have two to six events, so later events are chosen seldom.
+/// Half a dozen moves are enough for a worker to search and fall asleep.
 fn interruption(rng: &mut Rng, one_in: usize, depth: usize) -> Option<Preempt> {
     if depth >= MAX_DEPTH || !rng.one_in(one_in) {
         return None;

@@ -1,10 +1,10 @@
-//! From a failure to a small one: delta debugging.
+//! Shrinks failing cases by delta debugging.
 //!
-//! A case is made smaller in one place at a time, and the smaller one is kept if it breaks the same rule.
-//! First what is run and on what (workers, faults, bodies, settings), then the schedule, in ever smaller
-//! pieces (Zeller and Hildebrandt, *Simplifying and Isolating Failure-Inducing Input*, 2002); again until
-//! nothing helps. A smaller program seldom fails under the very schedule of the larger one, so it gets a
-//! few random ones too.
+//! A case is reduced in one place at a time, and the smaller case is kept if it breaks the same
+//! rule. The structure comes first (workers, faults, bodies, settings), then the schedule, in ever
+//! smaller pieces (Zeller and Hildebrandt, *Simplifying and Isolating Failure-Inducing Input*,
+//! 2002). This repeats until no reduction succeeds. A smaller program seldom fails under the
+//! schedule of the larger one, so it is also run with a few random schedules.
 
 use super::{
     case::Case,
@@ -17,20 +17,22 @@ use super::{
 };
 use crate::engine::{Ageing, Level, WakePolicy};
 
-/// How many random schedules a smaller case gets if it passes under the old one.
+/// The number of random schedules that are tried on a smaller case that passes under the old
+/// schedule.
 const SCHEDULES: u64 = 6;
 
-/// A run of so many moves counts as two, one of twice as many as three: so that a run that goes round
-/// in circles does not make its shrinking take for ever.
+/// The number of moves that count as one more run against the limit of runs. So a livelock, whose
+/// runs are long, is not shrunk for ever.
 const LONG_RUN: u64 = 1_000;
 
 impl Failure {
-    /// A smaller failure of the same rule, found in at most `runs` runs; this one, if there is none.
+    /// Returns a smaller failure of the same rule, found in at most `runs` runs, or a copy of this
+    /// one.
     ///
     /// ```
     /// use filch::simulate::{Case, Fault, Program, Simulation};
     ///
-    /// // A driver that loses a wake, in the middle of much that has nothing to do with it.
+    /// // A driver that loses a wake, in a large case that is mostly irrelevant to it.
     /// let mut case = Case::new(6, Program::tree(4, 3, 20));
     /// case.faults = vec![Fault::Panic { task: 9 }, Fault::LoseWake { wake: 2 }];
     /// let failure = Simulation::new(case)?.run().unwrap_err();
@@ -63,7 +65,8 @@ struct Shrinker {
 }
 
 impl Shrinker {
-    /// Runs `case`; keeps it if it fails in the same way and is smaller.
+    /// Runs `case`; keeps it if it breaks the same rule and is smaller. Returns whether it was
+    /// kept.
     fn attempt(&mut self, case: Case) -> bool {
         if self.left == 0 {
             return false;
@@ -89,7 +92,7 @@ impl Shrinker {
         }
     }
 
-    /// [`attempt`](Self::attempt) with the schedule as it is, then with others.
+    /// [`attempt`](Self::attempt) with the current schedule, then with random ones.
     fn attempt_schedules(&mut self, case: Case) -> bool {
         if self.attempt(case.clone()) {
             return true;
@@ -107,7 +110,7 @@ impl Shrinker {
 
     fn structure(&mut self) {
         let mut index = 0;
-        // Each edit is tried on the best case so far; one that helped changes what the next are.
+        // Each edit is tried on the best case so far; after a success the edits are computed again.
         while self.left > 0 {
             let Some(case) = edits(&self.best.case).into_iter().nth(index) else {
                 return;
@@ -161,7 +164,7 @@ fn with_moves(case: &Case, moves: Vec<Move>) -> Case {
     }
 }
 
-/// How large a case is: first what is run and on what, then the schedule.
+/// Returns the size of a case: first the structure, then the schedule.
 fn size(case: &Case) -> (u64, u64) {
     fn ops(list: &[Op]) -> u64 {
         let one = |op: &Op| match op {
@@ -194,9 +197,9 @@ fn size(case: &Case) -> (u64, u64) {
         .sum();
     let settings = [
         config.costs != Costs::free(),
-        config.idle != LAZY,
+        config.idle != SIMPLEST_IDLE,
         config.idle.park_timeout.is_some(),
-        config.queues != PLAIN,
+        config.queues != SIMPLEST_QUEUES,
         config.overflow != Overflow::Spill,
         config.wake != WakePolicy::EveryPush,
         config.steal_tries != 32,
@@ -224,20 +227,21 @@ fn size(case: &Case) -> (u64, u64) {
     (structure, schedule)
 }
 
-/// A worker that sleeps after its first look in vain.
-const LAZY: Idle = Idle {
+/// The simplest idle policy: a worker sleeps after its first failed search.
+const SIMPLEST_IDLE: Idle = Idle {
     spin_rounds: 0,
     yield_every: 0,
     longest_pause: 1,
     park_timeout: None,
 };
 
-const PLAIN: Queues = Queues::Growable {
+/// The simplest queues.
+const SIMPLEST_QUEUES: Queues = Queues::Growable {
     initial: 4,
     steal_batch: 1,
 };
 
-/// The numbers of a fault, as far as they can shrink.
+/// Returns the sum of those numbers of a fault that can shrink.
 fn weight(fault: Fault) -> u64 {
     match fault {
         Fault::Stall { from, moves, .. } => from + moves,
@@ -249,7 +253,7 @@ fn weight(fault: Fault) -> u64 {
     }
 }
 
-/// Every case that is smaller in one place, the largest steps first.
+/// Returns all cases that are smaller in one place, the largest reductions first.
 fn edits(case: &Case) -> Vec<Case> {
     let mut edits = Vec::new();
     let mut edit = |change: &dyn Fn(&mut Case)| {
@@ -293,9 +297,9 @@ fn edits(case: &Case) -> Vec<Case> {
     }
     edit(&|c| c.config.absent.clear());
     edit(&|c| c.config.costs = Costs::free());
-    edit(&|c| c.config.idle = LAZY);
+    edit(&|c| c.config.idle = SIMPLEST_IDLE);
     edit(&|c| c.config.idle.park_timeout = None);
-    edit(&|c| c.config.queues = PLAIN);
+    edit(&|c| c.config.queues = SIMPLEST_QUEUES);
     edit(&|c| c.config.overflow = Overflow::Spill);
     edit(&|c| c.config.wake = WakePolicy::EveryPush);
     edit(&|c| c.config.steal_tries = 32);
@@ -308,7 +312,7 @@ fn edits(case: &Case) -> Vec<Case> {
     edits
 }
 
-/// Half of the number that says when or how much, or one less.
+/// Reduces the time or the amount of a fault to half, or by one.
 fn milder(fault: Fault, by: u64) -> Fault {
     let less = |n: u64| if by == 2 { n / 2 } else { n.saturating_sub(1) };
     match fault {
@@ -346,7 +350,7 @@ fn simpler(op: &mut Op) {
     }
 }
 
-/// Puts what is repeated in the place of the repeat.
+/// Replaces a repeat by the repeated operations.
 fn unroll(ops: &mut Vec<Op>, at: usize) {
     if let Op::Repeat { ops: inner, .. } = &mut ops[at] {
         let inner = std::mem::take(inner);
@@ -354,7 +358,7 @@ fn unroll(ops: &mut Vec<Op>, at: usize) {
     }
 }
 
-/// The case without this worker; those after it move up.
+/// Removes a worker from the case; later workers are renumbered.
 fn remove_worker(case: &mut Case, gone: usize) {
     if case.config.workers == 1 {
         return;
@@ -396,7 +400,7 @@ fn remove_worker(case: &mut Case, gone: usize) {
     }
 }
 
-/// Tasks for one worker are for another now.
+/// Renumbers the workers of affinities.
 fn renumber_ops(ops: &mut [Op], renumber: &impl Fn(usize) -> usize) {
     for op in ops {
         match op {

@@ -1,4 +1,4 @@
-//! A case that has been checked, and its run.
+//! A checked case, and its run.
 
 use super::{
     case::Case,
@@ -10,7 +10,7 @@ use super::{
     outcome::{Failure, Outcome},
     program::Compiled,
     schedule::Scheduler,
-    stage::{Ear, Ears, Stage},
+    stage::{EventForwarder, SimulationObserver, Stage},
 };
 use crate::{
     base::unwind,
@@ -19,7 +19,7 @@ use crate::{
 };
 use std::time::Duration;
 
-/// What a run needs of its case, worked out once.
+/// A case with the values that a run derives from it.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) case: Case,
@@ -29,7 +29,7 @@ pub(super) struct Plan {
     pub(super) max_moves: u64,
 }
 
-/// A case that can be run, as often as wanted and with the same result.
+/// A case that can be run any number of times, with the same result.
 ///
 /// ```
 /// use filch::simulate::{Case, Program, Simulation};
@@ -50,7 +50,7 @@ impl Simulation {
     /// Checks the case.
     ///
     /// # Errors
-    /// When it makes no sense; the error says why.
+    /// Fails if the case is invalid; the error says why.
     pub fn new(case: Case) -> Result<Self, CaseError> {
         case.check()?;
         let program = case.program.compile()?;
@@ -65,12 +65,12 @@ impl Simulation {
             },
             seed: None,
         };
-        // What the engine itself says about its settings.
+        // The engine checks its settings itself.
         simulation.dispatch(Mode::Build)?;
         Ok(simulation)
     }
 
-    /// A random case, all of it from `seed`.
+    /// Generates a random case from `seed`.
     ///
     /// ```
     /// use filch::simulate::Simulation;
@@ -84,16 +84,16 @@ impl Simulation {
         simulation
     }
 
-    /// What is run.
+    /// Returns the case.
     #[must_use]
     pub fn case(&self) -> &Case {
         &self.plan.case
     }
 
-    /// Runs it.
+    /// Runs the case.
     ///
     /// # Errors
-    /// When the engine broke a rule.
+    /// Fails if the engine broke a rule.
     pub fn run(&self) -> Result<Outcome, Box<Failure>> {
         let result = self.dispatch(Mode::Run).expect("checked when it was made");
         result.expect("a run has a result")
@@ -126,7 +126,8 @@ impl Simulation {
             Box::new(move || moving.core()),
         );
         let counters = Counters::new(plan.case.config.workers);
-        let core: Core<Task, Q, Ears<'_>> = Core::new(settings, spec, (counters, Ear(&stage)))?;
+        let core: Core<Task, Q, SimulationObserver<'_>> =
+            Core::new(settings, spec, (counters, EventForwarder(&stage)))?;
         if mode == Mode::Build {
             return Ok(None);
         }
@@ -170,10 +171,10 @@ impl Simulation {
                 saved: None,
             }));
         }
-        // The engine's counters read the clock of the machine; here time is virtual.
-        for (worker, deeds) in metrics.workers.iter_mut().zip(&state.ledger.deeds) {
-            worker.busy = Duration::from_nanos(deeds.busy);
-            worker.idle = Duration::from_nanos(state.makespan.saturating_sub(deeds.busy));
+        // The engine's counters use the real clock, so their times are replaced by virtual ones.
+        for (worker, tally) in metrics.workers.iter_mut().zip(&state.ledger.tallies) {
+            worker.busy = Duration::from_nanos(tally.busy);
+            worker.idle = Duration::from_nanos(state.makespan.saturating_sub(tally.busy));
         }
         Ok(Outcome {
             makespan: state.makespan,
@@ -190,19 +191,19 @@ impl Simulation {
 
 type Run = Result<Outcome, Box<Failure>>;
 
-/// Whether the engine is only built, to see whether it can be, or run.
+/// Whether the engine is only built, to check its settings, or run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Build,
     Run,
 }
 
-/// Nobody can move any more: looks whether this is the end, and whether everything adds up.
+/// Checks, when no move is possible any more, that the run has ended and that the counts match.
 fn finish<'c, Q: Strategy>(stage: &Stage<'c, Q>)
 where
     Q::Handle<'c, Task>: Send,
 {
-    struct PredecessorCount;
+    struct UnqueuedTask;
     let core = stage.core();
     if !core.is_stopped() {
         let mut state = stage.state();
@@ -213,16 +214,14 @@ where
         state.fail(Violation::new(Oracle::Termination, message));
         return;
     }
-    // Everybody has left. The engine waits for tasks that are counted and not queued yet; nobody will
-    // queue any now.
-    let abandoned =
-        unwind::contain(|| core.abandoned(|| unwind::resume(Box::new(PredecessorCount)))).map_err(
-            |payload| {
-                if !payload.is::<PredecessorCount>() {
-                    unwind::resume(payload);
-                }
-            },
-        );
+    // All workers have left. `abandoned` waits for tasks that are counted and not queued yet, but
+    // no thread will queue any now.
+    let abandoned = unwind::contain(|| core.abandoned(|| unwind::resume(Box::new(UnqueuedTask))))
+        .map_err(|payload| {
+            if !payload.is::<UnqueuedTask>() {
+                unwind::resume(payload);
+            }
+        });
     let mut state = stage.state();
     match abandoned {
         Err(()) => {
@@ -258,8 +257,8 @@ where
         let message = format!("{wakes} wakes are counted, {} were made", state.wakes);
         state.fail(Violation::new(Oracle::Counters, message));
     }
-    for (worker, told) in metrics.workers.iter().enumerate() {
-        let result = check_counters(worker, told, &state.ledger.deeds[worker]);
+    for (worker, reported) in metrics.workers.iter().enumerate() {
+        let result = check_counters(worker, reported, &state.ledger.tallies[worker]);
         state.note(result);
     }
 }

@@ -1,20 +1,19 @@
-//! The stage: the engine, its virtual workers, and one move at a time.
+//! The stage: the engine and its virtual workers, driven one move at a time.
 //!
 //! # How a move is interrupted
 //!
-//! The engine tells its observer what happens, in the middle of what it does. At each of these points a
-//! real thread could lose its core. So the observer here does just that, when the schedule says so: it
-//! makes moves of other workers before it returns. That is one thread, and no trick with the engine; the
-//! worker that was interrupted simply finds the world changed. Moves nest as calls do, so the first
-//! to be interrupted is the last to go on.
+//! The engine notifies its observer of events in the middle of its operations. At each event a real
+//! thread could lose its core. The observer simulates that when the schedule requests it: it makes
+//! moves of other workers before it returns. All of this happens on one thread and needs no support
+//! by the engine. Moves nest as calls do, so the first interrupted move is the last to continue.
 //!
-//! # Who owns what
+//! # Ownership
 //!
-//! The observer is part of the engine, the workers borrow the engine, and the observer needs the workers:
-//! a circle. The stage is made first, the engine gets a reference to it, and the stage is told of the
-//! engine afterwards; both stay where they are until the run is over. The workers are kept in a
-//! [`ManuallyDrop`], since their own `Drop` would otherwise have to prove that it comes before the
-//! engine's. [`Stage::clear`] drops them in time; if a panic prevents it, they leak.
+//! The observer is part of the engine, the workers borrow the engine, and the observer needs the
+//! workers: a cycle. The stage is created first, the engine gets a reference to it, and the stage
+//! gets a reference to the engine afterwards. Both stay in place until the run is over. The workers
+//! are in a [`ManuallyDrop`], since the drop checker could not prove that their `Drop` runs before
+//! the engine's. [`Stage::clear`] drops them in time; if a panic prevents it, they leak.
 //!
 //! No lock is held during a call to the engine.
 
@@ -24,7 +23,7 @@ use super::{
     oracle::{Facts, Violation, check_counters},
     outcome::What,
     program::Act,
-    state::{Kind, Stand, State},
+    state::{Kind, State, WorkerStatus},
 };
 use crate::{
     base::unwind,
@@ -39,41 +38,41 @@ use std::{
     thread,
 };
 
-/// The engine's observer in a simulation: its counters, and the ear of the stage.
-pub(super) type Ears<'c> = (Counters, Ear<'c>);
+/// The engine's observer in a simulation: its counters, and the stage.
+pub(super) type SimulationObserver<'c> = (Counters, EventForwarder<'c>);
 
-pub(super) type VirtualWorker<'c, Q> = Worker<'c, Task, Q, Ears<'c>>;
+pub(super) type VirtualWorker<'c, Q> = Worker<'c, Task, Q, SimulationObserver<'c>>;
 
-/// Passes every event on to the stage.
-pub(super) struct Ear<'c>(pub(super) &'c (dyn Listener + 'c));
+/// Forwards every event to the stage.
+pub(super) struct EventForwarder<'c>(pub(super) &'c (dyn EventSink + 'c));
 
-pub(super) trait Listener: Sync {
-    fn hear(&self, worker: usize, event: Event);
+pub(super) trait EventSink: Sync {
+    fn on_event(&self, worker: usize, event: Event);
 }
 
-impl Observer for Ear<'_> {
+impl Observer for EventForwarder<'_> {
     fn event(&self, worker: usize, event: Event) {
-        self.0.hear(worker, event);
+        self.0.on_event(worker, event);
     }
 }
 
-/// Where the engine's calls to sleeping workers arrive, in their order.
+/// Records the engine's unparks, in their order.
 #[derive(Debug, Default)]
-pub(super) struct Calls(Mutex<Vec<usize>>);
+pub(super) struct UnparkLog(Mutex<Vec<usize>>);
 
-impl Calls {
+impl UnparkLog {
     fn take(&self) -> Vec<usize> {
         std::mem::take(&mut *lock(&self.0))
     }
 }
 
-impl Unpark for Arc<Calls> {
+impl Unpark for Arc<UnparkLog> {
     fn unpark(&self, worker: usize) {
         lock(&self.0).push(worker);
     }
 }
 
-/// The core of the worker that moves.
+/// The core of the moving worker.
 #[derive(Debug, Default)]
 pub(super) struct Moving(Mutex<Option<u32>>);
 
@@ -91,18 +90,18 @@ impl Moving {
     }
 }
 
-/// The engine, its virtual workers, and where they stand.
+/// The engine, its virtual workers, and their states.
 pub(super) struct Stage<'c, Q: Strategy> {
     pub(super) plan: &'c Plan,
-    pub(super) core: OnceLock<&'c Core<Task, Q, Ears<'c>>>,
-    pub(super) calls: Arc<Calls>,
+    pub(super) core: OnceLock<&'c Core<Task, Q, SimulationObserver<'c>>>,
+    pub(super) calls: Arc<UnparkLog>,
     pub(super) moving: Arc<Moving>,
     state: Mutex<State>,
     workers: Mutex<ManuallyDrop<Vec<Option<VirtualWorker<'c, Q>>>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Only a panic of the engine can poison it, and that ends the run.
+    // Only a panic of the engine can poison the mutex, and that ends the run.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -111,18 +110,18 @@ where
     Q::Handle<'c, Task>: Send,
 {
     pub(super) fn new(plan: &'c Plan) -> Self {
-        let nobody = (0..plan.case.config.workers).map(|_| None).collect();
+        let absent = (0..plan.case.config.workers).map(|_| None).collect();
         Self {
             plan,
             core: OnceLock::new(),
             calls: Arc::default(),
             moving: Arc::default(),
             state: Mutex::new(State::new(plan)),
-            workers: Mutex::new(ManuallyDrop::new(nobody)),
+            workers: Mutex::new(ManuallyDrop::new(absent)),
         }
     }
 
-    pub(super) fn core(&self) -> &'c Core<Task, Q, Ears<'c>> {
+    pub(super) fn core(&self) -> &'c Core<Task, Q, SimulationObserver<'c>> {
         self.core.get().expect("the engine is there from the start")
     }
 
@@ -130,7 +129,7 @@ where
         lock(&self.state)
     }
 
-    /// Lets every worker go that is still there.
+    /// Drops all remaining workers.
     pub(super) fn clear(&self) {
         let workers = std::mem::take(&mut **lock(&self.workers));
         drop(workers);
@@ -145,12 +144,12 @@ where
         lock(&self.workers)[id] = Some(worker);
     }
 
-    /// Makes one move; false when nobody can.
+    /// Makes one move; returns false if no move is possible.
     pub(super) fn one_move(&self) -> bool {
         let stopped = self.core().is_stopped();
         let chosen = {
             let mut state = self.state();
-            self.hear_calls(&mut state);
+            self.process_unparks(&mut state);
             state.begin(self.plan, stopped)
         };
         let Some((worker, kind)) = chosen else {
@@ -166,10 +165,10 @@ where
             (_, _) => self.close(What::Closed),
         });
         let mut state = self.state();
-        self.hear_calls(&mut state);
+        self.process_unparks(&mut state);
         state.end(self.plan, what, then);
         if let (Some(worker), What::Idle(_)) = (worker, what) {
-            state.looked(self.plan, worker, self.core().has_work());
+            state.count_failed_search(self.plan, worker, self.core().has_work());
         }
         if state.frames.is_empty() {
             self.check(&mut state, worker);
@@ -177,23 +176,23 @@ where
         true
     }
 
-    fn hear_calls(&self, state: &mut State) {
+    fn process_unparks(&self, state: &mut State) {
         for worker in self.calls.take() {
             state.call(self.plan, worker);
         }
     }
 
-    fn enter(&self, id: usize) -> (What, Option<Stand>) {
-        self.state().slots[id].stand = Stand::Moving;
+    fn enter(&self, id: usize) -> (What, Option<WorkerStatus>) {
+        self.state().slots[id].status = WorkerStatus::Moving;
         let worker = self.core().enter(id);
         self.put_back(id, worker);
-        (What::Entered, Some(Stand::Awake))
+        (What::Entered, Some(WorkerStatus::Awake))
     }
 
-    fn step(&self, id: usize) -> (What, Option<Stand>) {
-        self.state().slots[id].stand = Stand::Moving;
+    fn step(&self, id: usize) -> (What, Option<WorkerStatus>) {
+        self.state().slots[id].status = WorkerStatus::Moving;
         let mut worker = self.take(id);
-        // A task that panics goes all the way through the step, which must count it as done.
+        // The panic of a task unwinds through the step, which must count the task as done.
         let step = unwind::contain(|| worker.step(|task, running| self.run(task, running)));
         let step = match step {
             Ok(step) => step,
@@ -209,53 +208,53 @@ where
                     task: frame.task.unwrap_or(u32::MAX),
                     source: frame.source.unwrap_or(Source::Local),
                 };
-                (what, Some(Stand::Awake))
+                (what, Some(WorkerStatus::Awake))
             }
             Step::Idle(action) => {
                 self.put_back(id, worker);
-                (What::Idle(action), Some(Stand::Awake))
+                (What::Idle(action), Some(WorkerStatus::Awake))
             }
             Step::Park(ticket) => {
                 self.put_back(id, worker);
                 let mut state = self.state();
-                state.ledger.deeds[id].parks += 1;
+                state.ledger.tallies[id].parks += 1;
                 let ticks =
                     |d: std::time::Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
                 let until = ticket.timeout().map(|d| state.now.saturating_add(ticks(d)));
-                (What::Parked, Some(Stand::Asleep { ticket, until }))
+                (What::Parked, Some(WorkerStatus::Asleep { ticket, until }))
             }
             Step::Exit => {
                 drop(worker);
                 self.gone(id);
-                (What::Exited, Some(Stand::Gone))
+                (What::Exited, Some(WorkerStatus::Gone))
             }
         }
     }
 
-    fn resume(&self, id: usize) -> (What, Option<Stand>) {
-        let stand = {
+    fn resume(&self, id: usize) -> (What, Option<WorkerStatus>) {
+        let status = {
             let slot = &mut self.state().slots[id];
             slot.called = None;
-            std::mem::replace(&mut slot.stand, Stand::Moving)
+            std::mem::replace(&mut slot.status, WorkerStatus::Moving)
         };
-        let Stand::Asleep { ticket, .. } = stand else {
+        let WorkerStatus::Asleep { ticket, .. } = status else {
             unreachable!("only a sleeper is resumed");
         };
         let mut worker = self.take(id);
         worker.resume(ticket);
         self.put_back(id, worker);
-        (What::Resumed, Some(Stand::Awake))
+        (What::Resumed, Some(WorkerStatus::Awake))
     }
 
-    fn leave(&self, id: usize) -> (What, Option<Stand>) {
+    fn leave(&self, id: usize) -> (What, Option<WorkerStatus>) {
         {
             let slot = &mut self.state().slots[id];
             slot.called = None;
-            slot.stand = Stand::Moving;
+            slot.status = WorkerStatus::Moving;
         }
         drop(self.take(id));
         self.gone(id);
-        (What::Left, Some(Stand::Out))
+        (What::Left, Some(WorkerStatus::Out))
     }
 
     fn gone(&self, id: usize) {
@@ -265,7 +264,7 @@ where
         state.waiting.left(id);
     }
 
-    fn outside(&self, index: usize) -> (What, Option<Stand>) {
+    fn outside(&self, index: usize) -> (What, Option<WorkerStatus>) {
         let what = What::Outside(index);
         match self.plan.case.program.outside[index].act {
             Act::Inject {
@@ -299,7 +298,7 @@ where
         }
     }
 
-    fn close(&self, what: What) -> (What, Option<Stand>) {
+    fn close(&self, what: What) -> (What, Option<WorkerStatus>) {
         self.state().close_asked = true;
         self.core().close();
         (what, None)
@@ -321,22 +320,23 @@ where
         self.injected(&all, refused);
     }
 
-    /// A task that is not normal, or for a certain worker.
+    /// Injects a task that is not Normal, or that has an affinity.
     fn inject_one(&self, body: u32, level: Level, worker: Option<usize>) {
         let task = self.state().ledger.create_for(body, 0, level, worker);
-        let stay = worker.map(|worker| self.state().waiting.stay(worker));
+        let presence = worker.map(|worker| self.state().waiting.presence(worker));
         let result = match worker {
             Some(worker) => self.core().inject_for(worker, task),
             None => self.core().inject_at(level, task),
         };
         let refused = result.map_err(|refused| (refused.is_closed(), vec![refused.into_inner()]));
-        match (worker.zip(stay), &refused) {
-            (Some((worker, stay)), Ok(())) => self.state().queued_for(worker, stay, task),
+        match (worker.zip(presence), &refused) {
+            (Some((worker, presence)), Ok(())) => self.state().queued_for(worker, presence, task),
             _ => self.injected(&[task], refused),
         }
     }
 
-    /// What became of `all` tasks from outside: whether they were refused because the gate is closed.
+    /// Records the result of injecting the tasks `all`. The flag of `refused` says whether the
+    /// reason was a closed gate.
     fn injected(&self, all: &[Task], refused: Result<(), (bool, Vec<Task>)>) {
         if refused.is_ok() {
             let mut state = self.state();
@@ -363,7 +363,7 @@ where
         workers.iter().flatten().any(Worker::stands_by)
     }
 
-    /// Everybody is between two moves: looks whether all rules hold.
+    /// Checks all rules; every worker is between two moves.
     fn check(&self, state: &mut State, moved: Option<usize>) {
         let core = self.core();
         let (gate, sleep) = (core.gate(), core.sleep());
@@ -387,33 +387,35 @@ where
             state.fail(violation);
         }
         if let Some(worker) = moved {
-            let told = core.observer().0.worker(worker);
-            let result = check_counters(worker, &told, &state.ledger.deeds[worker]);
+            let reported = core.observer().0.worker(worker);
+            let result = check_counters(worker, &reported, &state.ledger.tallies[worker]);
             state.note(result);
         }
         state.searching_before = facts.searching;
-        state.called_for_boxes = 0;
+        state.called_for_mailboxes = 0;
         state.most_present = state.present;
     }
 
-    /// A sleeper that is marked as woken and has not been called.
+    /// Returns a sleeper that is marked as woken and has not been unparked.
     fn uncalled(&self, state: &State) -> Option<usize> {
         let workers = lock(&self.workers);
         state
             .slots
             .iter()
             .enumerate()
-            .filter(|(_, slot)| matches!(slot.stand, Stand::Asleep { .. }) && slot.called.is_none())
+            .filter(|(_, slot)| {
+                matches!(slot.status, WorkerStatus::Asleep { .. }) && slot.called.is_none()
+            })
             .map(|(id, _)| id)
             .find(|&id| workers[id].as_ref().is_some_and(Worker::is_woken))
     }
 }
 
-impl<'c, Q: Strategy> Listener for Stage<'c, Q>
+impl<'c, Q: Strategy> EventSink for Stage<'c, Q>
 where
     Q::Handle<'c, Task>: Send,
 {
-    fn hear(&self, worker: usize, event: Event) {
+    fn on_event(&self, worker: usize, event: Event) {
         let burst = {
             let mut state = self.state();
             if event == Event::Entered {
@@ -422,7 +424,7 @@ where
                 state.most_present = state.most_present.max(state.present);
             }
             if matches!(event, Event::Called { .. }) {
-                state.called_for_boxes += 1;
+                state.called_for_mailboxes += 1;
             }
             let Some(frame) = state.frames.last_mut() else {
                 return; // the end of the run: the stage is being cleared

@@ -1,4 +1,4 @@
-//! Where everybody stands in virtual time, and who can move.
+//! The state of all workers in virtual time, and the choice of the next move.
 
 use super::{
     Plan,
@@ -7,75 +7,76 @@ use super::{
     oracle::{Facts, Oracle, Violation},
     outcome::{Trace, What},
     schedule::{Candidate, Move, Picker, Preempt},
-    waiting::{Start, Stay, Waiting},
+    waiting::{Presence, Start, Waiting},
 };
 use crate::engine::{IdleAction, Source, Ticket};
 
-/// Where a worker stands between two of its moves.
+/// The state of a worker between two of its moves.
 #[derive(Debug)]
-pub(super) enum Stand {
-    /// It takes no part.
+pub(super) enum WorkerStatus {
+    /// It is absent.
     Out,
     /// It is awake, between two steps.
     Awake,
-    /// It sleeps, until the time if there is one.
+    /// It sleeps, until `until` if that is set.
     Asleep { ticket: Ticket, until: Option<u64> },
     /// It is in the middle of a move.
     Moving,
-    /// It was sent home.
+    /// It has exited.
     Gone,
 }
 
-/// A worker as the simulator sees it.
+/// The simulator's view of a worker.
 #[derive(Debug)]
 pub(super) struct Slot {
-    pub(super) stand: Stand,
-    /// Whether the program wants it to take part.
+    pub(super) status: WorkerStatus,
+    /// Whether the program wants it to be present.
     pub(super) wanted: bool,
-    /// Not before this time, unless it sleeps.
+    /// The earliest time of its next move, unless it sleeps.
     pub(super) ready: u64,
-    /// It has been called awake, and hears it at this time.
+    /// The time at which it wakes, if it has been unparked.
     pub(super) called: Option<u64>,
-    /// Its last step announced its sleep, and it has not looked once more yet.
+    /// Whether its last step announced its sleep and the final check is still to come.
     pub(super) about_to_look: bool,
-    /// How many moves had begun when it fell asleep.
+    /// The number of moves that had begun when it fell asleep.
     pub(super) asleep_since: u64,
-    /// How often in a row it has looked in vain while there was work, and after which change.
-    in_vain: (u64, u64),
+    /// The number of consecutive failed searches while work was queued, and the value of
+    /// `State::changes` since which they are counted.
+    failed_searches: (u64, u64),
 }
 
-/// A move that is under way. There are several when a move is interrupted.
+/// A move in progress. There are several when a move is interrupted.
 #[derive(Debug, Default)]
 pub(super) struct Frame {
-    /// `None` is the outside.
+    /// `None` is an external event.
     pub(super) worker: Option<usize>,
-    /// Its number among the moves.
+    /// Its ordinal number.
     pub(super) number: u64,
-    /// Whether it will be interrupted; `after` counts down.
+    /// The pending interruption, if any; `after` counts down.
     pub(super) preempt: Option<Preempt>,
-    /// Ticks that it has cost so far.
+    /// Its cost so far, in ticks.
     pub(super) cost: u64,
-    /// The task that it ran, and where that came from.
+    /// The task that it ran, and the queue that it came from.
     pub(super) task: Option<u32>,
     pub(super) source: Option<Source>,
-    /// Whether everybody had been sent home when it began.
+    /// Whether the engine had been stopped when it began.
     pub(super) after_stop: bool,
 }
 
-/// What the next move is.
+/// The kind of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Enter,
     Step,
     Resume,
     Leave,
-    /// The next thing from outside, by its number.
+    /// The next external event, by its index.
     Outside(usize),
-    /// The gate is closed because nothing else is to come.
+    /// The gate is closed because no further external event follows.
     LastClose,
 }
 
-/// Everything that changes in a run but the engine itself.
+/// The mutable state of a run, except for the engine itself.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) now: u64,
@@ -90,21 +91,22 @@ pub(super) struct State {
     pub(super) present: usize,
     pub(super) most_present: usize,
     pub(super) searching_before: usize,
-    /// Workers called for a task in their box since the last check.
-    pub(super) called_for_boxes: usize,
+    /// The number of workers that were woken for a task in their mailbox since the last check.
+    pub(super) called_for_mailboxes: usize,
     pub(super) waiting: Waiting,
     pub(super) close_asked: bool,
     pub(super) stop_asked: bool,
-    /// Calls that wake somebody, so far.
+    /// The number of unparks so far.
     pub(super) wakes: u64,
     picker: Picker,
-    /// How many of the things from outside have happened.
+    /// The number of external events that have happened.
     outside_done: usize,
-    /// Faults that happen once and have happened.
+    /// Whether each fault that happens once has happened.
     spent: Vec<bool>,
-    /// Moves since the last task, tick or thing from outside.
-    fruitless: u64,
-    /// Tasks run, things from outside, comings and goings so far: all that can change what is queued.
+    /// The number of moves since the last task, tick or external event.
+    moves_without_progress: u64,
+    /// The number of moves so far that can change what is queued: executed tasks, external events,
+    /// and workers that entered or left.
     changes: u64,
     candidates: Vec<Candidate>,
 }
@@ -113,13 +115,13 @@ impl State {
     pub(super) fn new(plan: &Plan) -> Self {
         let workers = plan.case.config.workers;
         let slot = |worker: usize| Slot {
-            stand: Stand::Out,
+            status: WorkerStatus::Out,
             wanted: !plan.case.config.absent.contains(&worker),
             ready: 0,
             called: None,
             about_to_look: false,
             asleep_since: 0,
-            in_vain: (0, 0),
+            failed_searches: (0, 0),
         };
         Self {
             now: 0,
@@ -133,7 +135,7 @@ impl State {
             present: 0,
             most_present: 0,
             searching_before: 0,
-            called_for_boxes: 0,
+            called_for_mailboxes: 0,
             waiting: Waiting::new(workers, plan.case.config.ageing),
             close_asked: false,
             stop_asked: false,
@@ -141,13 +143,13 @@ impl State {
             picker: Picker::new(&plan.case.scheduler, workers),
             outside_done: 0,
             spent: vec![false; plan.case.faults.len()],
-            fruitless: 0,
+            moves_without_progress: 0,
             changes: 0,
             candidates: Vec::new(),
         }
     }
 
-    /// Keeps the first broken rule; the run ends with it.
+    /// Records the first violation, which ends the run.
     pub(super) fn fail(&mut self, violation: Violation) {
         self.violation.get_or_insert(violation);
     }
@@ -158,7 +160,7 @@ impl State {
         }
     }
 
-    /// The call that queued the task is over.
+    /// Records that the call that queued the task has returned.
     pub(super) fn queued(&mut self, task: Task) {
         let moves = self.recorded.len() as u64;
         if let Some(label) = self.ledger.queued(task, moves) {
@@ -166,14 +168,15 @@ impl State {
         }
     }
 
-    /// The call that queued the task for `worker` is over; when it began, the worker stood like this.
-    pub(super) fn queued_for(&mut self, worker: usize, before: Stay, task: Task) {
-        if self.waiting.stay(worker) == before {
+    /// As `queued`, for a task with an affinity to `worker`; `before` is the worker's presence when
+    /// the call began.
+    pub(super) fn queued_for(&mut self, worker: usize, before: Presence, task: Task) {
+        if self.waiting.presence(worker) == before {
             self.queued(task);
         }
     }
 
-    /// `worker` has chosen this task, in the move at the top: looks whether it might.
+    /// Checks whether `worker` was allowed to choose this task in the current move.
     pub(super) fn chosen(&mut self, task: Task, worker: usize) {
         let label = self.ledger.label(task);
         self.waiting.remove(label);
@@ -181,7 +184,7 @@ impl State {
             return;
         };
         let holds = |frame: &&Frame| frame.worker.is_some() && frame.task.is_none();
-        let from_box = match top.source {
+        let from_mailbox = match top.source {
             Some(Source::Affine { worker }) => Some(worker),
             _ => None,
         };
@@ -189,27 +192,27 @@ impl State {
             worker,
             began: top.number,
             suspended: below.iter().filter(holds).count(),
-            from_box,
-            owner_asleep: from_box.and_then(|owner| {
+            from_mailbox,
+            owner_asleep: from_mailbox.and_then(|owner| {
                 let slot = &self.slots[owner];
-                matches!(slot.stand, Stand::Asleep { .. }).then_some(slot.asleep_since)
+                matches!(slot.status, WorkerStatus::Asleep { .. }).then_some(slot.asleep_since)
             }),
         };
         let result = self.waiting.start(start, label);
         self.note(result);
     }
 
-    /// Chooses the next move and begins it; `None` when nobody can move any more.
+    /// Chooses the next move and begins it; returns `None` if no move is possible.
     pub(super) fn begin(&mut self, plan: &Plan, stopped: bool) -> Option<(Option<usize>, Kind)> {
         if self.violation.is_some() {
             return None;
         }
         let number = self.recorded.len() as u64;
-        let patience = plan.case.config.patience();
-        if number >= plan.max_moves || self.fruitless > patience {
+        let max_moves_without_progress = plan.case.config.max_moves_without_progress();
+        if number >= plan.max_moves || self.moves_without_progress > max_moves_without_progress {
             let message = format!(
                 "after {number} moves, {} of them since the last task, tick or thing from outside",
-                self.fruitless
+                self.moves_without_progress
             );
             self.fail(Violation::new(Oracle::Livelock, message));
             return None;
@@ -217,15 +220,15 @@ impl State {
         let (chosen, kind, preempt) = self.choose(plan, stopped, number)?;
         if chosen.at > self.now {
             self.now = chosen.at;
-            self.fruitless = 0;
+            self.moves_without_progress = 0;
         }
-        self.fruitless += 1;
+        self.moves_without_progress += 1;
         if let Some(worker) = chosen.worker {
             if kind == Kind::Resume {
                 self.spend_spurious(plan, worker);
             }
         } else {
-            self.fruitless = 0;
+            self.moves_without_progress = 0;
         }
         if let Kind::Outside(index) = kind {
             self.outside_done = index + 1;
@@ -279,8 +282,8 @@ impl State {
         picked
     }
 
-    /// When the next thing from outside happens. After the last one, the gate is closed as soon as
-    /// there is nothing to do, if the program has not done so itself.
+    /// Returns the time of the next external event. After the last one, the gate is closed as soon
+    /// as no task is left, if the program has not closed it itself.
     fn outside_due(&self, plan: &Plan) -> Option<u64> {
         match plan.case.program.outside.get(self.outside_done) {
             Some(outside) => Some(outside.at),
@@ -291,16 +294,16 @@ impl State {
         }
     }
 
-    /// When `worker` can move, and what it does then.
+    /// Returns the time and the kind of the next move of `worker`, if it can move.
     fn due(&self, plan: &Plan, worker: usize, stopped: bool) -> Option<(u64, Kind)> {
         let slot = &self.slots[worker];
-        match &slot.stand {
-            Stand::Moving | Stand::Gone => None,
-            Stand::Out => (slot.wanted && !stopped).then_some((slot.ready, Kind::Enter)),
-            Stand::Awake if slot.wanted => Some((slot.ready, Kind::Step)),
-            Stand::Awake => Some((slot.ready, Kind::Leave)),
-            Stand::Asleep { .. } if !slot.wanted => Some((self.now, Kind::Leave)),
-            Stand::Asleep { until, .. } => {
+        match &slot.status {
+            WorkerStatus::Moving | WorkerStatus::Gone => None,
+            WorkerStatus::Out => (slot.wanted && !stopped).then_some((slot.ready, Kind::Enter)),
+            WorkerStatus::Awake if slot.wanted => Some((slot.ready, Kind::Step)),
+            WorkerStatus::Awake => Some((slot.ready, Kind::Leave)),
+            WorkerStatus::Asleep { .. } if !slot.wanted => Some((self.now, Kind::Leave)),
+            WorkerStatus::Asleep { until, .. } => {
                 let spurious = self
                     .spurious(plan, worker)
                     .map(|(_, at)| at.max(slot.ready));
@@ -313,7 +316,7 @@ impl State {
         }
     }
 
-    /// The next time that `worker` wakes by itself because of a fault.
+    /// Returns the next fault that wakes `worker` spuriously, and its time.
     fn spurious(&self, plan: &Plan, worker: usize) -> Option<(usize, u64)> {
         let faults = plan.case.faults.iter().enumerate();
         faults
@@ -333,7 +336,7 @@ impl State {
         }
     }
 
-    /// Takes out those who are stalled, unless nobody would be left.
+    /// Removes stalled workers, unless no candidate would be left.
     fn stall(&self, plan: &Plan, number: u64, candidates: &mut Vec<Candidate>) {
         let stalled = |worker: Option<usize>| {
             plan.case.faults.iter().any(|fault| match *fault {
@@ -351,7 +354,7 @@ impl State {
         candidates.retain(|c| !stalled(c.worker));
     }
 
-    /// Somebody has called `worker` awake: it hears it after the wake latency.
+    /// Handles the unpark of `worker`, which wakes after the wake latency.
     pub(super) fn call(&mut self, plan: &Plan, worker: usize) {
         self.wakes += 1;
         let mut latency = plan.case.config.costs.wake;
@@ -369,25 +372,28 @@ impl State {
         *called = Some(called.map_or(at, |earlier| earlier.min(at)));
     }
 
-    /// Whether everything that has not started waits for workers that sleep: they are on the way, however long
-    /// that takes, and the others leave it to them.
+    /// Whether all unstarted tasks are in the mailboxes of sleeping workers. These workers have
+    /// been unparked, and other workers do not take the tasks, however long the wake takes.
     fn is_left_to_sleepers(&self) -> bool {
-        let asleep = |slot: &Slot| matches!(slot.stand, Stand::Asleep { .. });
+        let asleep = |slot: &Slot| matches!(slot.status, WorkerStatus::Asleep { .. });
         let sleepers = (0..self.slots.len()).filter(|&worker| asleep(&self.slots[worker]));
-        let boxed: u64 = sleepers.map(|worker| self.waiting.boxed(worker)).sum();
-        boxed == self.ledger.unstarted
+        let in_mailboxes: u64 = sleepers
+            .map(|worker| self.waiting.mailbox_len(worker))
+            .sum();
+        in_mailboxes == self.ledger.unstarted
     }
 
-    /// `worker` has looked for work; `there` says whether there is some. It must find it in the end.
-    pub(super) fn looked(&mut self, plan: &Plan, worker: usize, there: bool) {
+    /// Counts a failed search of `worker`; `there` says whether work is queued. Too many failed
+    /// searches while work is queued are a violation.
+    pub(super) fn count_failed_search(&mut self, plan: &Plan, worker: usize, there: bool) {
         let there = there && !self.is_left_to_sleepers();
-        let (looks, since) = &mut self.slots[worker].in_vain;
+        let (looks, since) = &mut self.slots[worker].failed_searches;
         if !there || *since != self.changes {
             (*looks, *since) = (0, self.changes);
             return;
         }
         *looks += 1;
-        if *looks > plan.case.config.blindness() {
+        if *looks > plan.case.config.max_failed_searches() {
             let message = format!(
                 "worker {worker} has looked {looks} times while a task was there and nobody else did \
                  anything"
@@ -396,8 +402,8 @@ impl State {
         }
     }
 
-    /// The move at the top is over; its worker stands like this `then`.
-    pub(super) fn end(&mut self, plan: &Plan, what: What, then: Option<Stand>) {
+    /// Ends the current move; `then` is the new state of its worker.
+    pub(super) fn end(&mut self, plan: &Plan, what: What, then: Option<WorkerStatus>) {
         let frame = self.frames.pop().expect("a move that ends has begun");
         let costs = &plan.case.config.costs;
         let mut cost = frame.cost;
@@ -414,7 +420,7 @@ impl State {
                     }
                     Some(Source::Local) | None => 0,
                 });
-                self.fruitless = 0;
+                self.moves_without_progress = 0;
             }
             What::Idle(IdleAction::Spin(pauses)) => {
                 cost = costs.step.saturating_add(u64::from(*pauses) * costs.pause);
@@ -429,12 +435,12 @@ impl State {
             let slot = &mut self.slots[worker];
             slot.ready = ready;
             slot.about_to_look = what == What::Idle(IdleAction::Spin(0));
-            if let Some(stand) = then {
-                slot.stand = stand;
+            if let Some(status) = then {
+                slot.status = status;
                 slot.asleep_since = self.recorded.len() as u64;
             }
             if matches!(what, What::Ran { .. }) {
-                self.ledger.deeds[worker].busy += cost;
+                self.ledger.tallies[worker].busy += cost;
                 self.makespan = self.makespan.max(ready);
             }
         }
@@ -446,27 +452,27 @@ impl State {
         });
     }
 
-    /// What the state itself knows of the facts.
+    /// Returns the facts that this state contains.
     pub(super) fn facts(&self) -> Facts {
         let mut facts = Facts {
             live: self.ledger.live,
             close_asked: self.close_asked,
             stop_asked: self.stop_asked,
             searching_before: self.searching_before,
-            called: self.called_for_boxes,
+            called: self.called_for_mailboxes,
             present: self.present,
             most_present: self.most_present,
             ..Facts::default()
         };
         for (worker, slot) in self.slots.iter().enumerate() {
-            match slot.stand {
-                Stand::Asleep { .. } => {
+            match slot.status {
+                WorkerStatus::Asleep { .. } => {
                     facts.asleep += 1;
                     if slot.called.is_none() {
                         facts.unwoken.get_or_insert(worker);
                     }
                 }
-                Stand::Awake => facts.about_to_look |= slot.about_to_look,
+                WorkerStatus::Awake => facts.about_to_look |= slot.about_to_look,
                 _ => {}
             }
         }

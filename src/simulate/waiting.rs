@@ -1,68 +1,71 @@
-//! Who waits at which level or for which worker, and how often each worker has passed them over: the books behind
-//! the rules of `engine::lanes`.
+//! Records the waiting tasks of each level and mailbox, and how often each worker has passed them
+//! over, to check the rules of `engine::lanes`.
 
 use super::oracle::{Oracle, Violation};
 use crate::engine::{Ageing, Level};
 use std::collections::BTreeSet;
 
-/// Turns that come due at the same time are given one after the other, with an urgent task in between: so many tasks
-/// more than its own number a level may have to wait. One because a turn has just been given, and two for each other
-/// kind of turn: High, normal or Low, and a box whose worker is stuck.
+/// The number of tasks that a level may have to wait beyond its own ageing limit. Turns that are
+/// due at the same time are given one after the other, with an urgent task in between: one because
+/// a turn has just been given, and two for each other kind of turn (High, Normal or Low, and the
+/// mailbox of a worker that is stuck).
 const SLACK: u64 = 1 + 2 * 3;
 
-/// A task that is queued, by the number of moves that had begun when it was.
+/// A queued task: the number of moves that had begun when it was queued, and its index.
 type Waiter = (u64, u32);
 
-/// How often a worker has come or gone, and whether it has left: what is for such a worker is for anybody.
+/// The number of times that a worker has entered or left, and whether it is gone. Tasks with an
+/// affinity to a worker that is gone are for any worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Stay {
+pub(super) struct Presence {
     changes: u64,
     gone: bool,
 }
 
-/// A task, and where it was put.
+/// A task, and where it was queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Label {
     pub(super) task: u32,
     pub(super) level: Level,
-    /// The worker that should run it.
+    /// The worker to which it has an affinity.
     pub(super) owner: Option<usize>,
-    /// How many moves had begun when it was queued.
+    /// The number of moves that had begun when it was queued.
     pub(super) since: u64,
 }
 
-/// How a worker came to start a task.
+/// The circumstances in which a worker started a task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Start {
     pub(super) worker: usize,
     /// The number of the move.
     pub(super) began: u64,
-    /// Moves that were interrupted and may have taken a task that they have not started.
+    /// The number of interrupted moves that may have taken a task without having started it.
     pub(super) suspended: usize,
-    /// The worker whose box it came from.
-    pub(super) from_box: Option<usize>,
-    /// Since which move that worker sleeps, if it does.
+    /// The worker whose mailbox it came from.
+    pub(super) from_mailbox: Option<usize>,
+    /// The move since which that worker has been asleep, if it is.
     pub(super) owner_asleep: Option<u64>,
 }
 
-/// How often a worker has passed others over, in a row.
+/// How often in a row a worker has passed waiting tasks over.
 #[derive(Clone, Copy, Debug, Default)]
 struct Passes {
-    /// The move in which it last started something while a Critical task waited.
+    /// The move in which it last started a less urgent task while a Critical task waited.
     critical: Option<u64>,
     high: u64,
     normal: u64,
     low: u64,
-    own_box: u64,
+    own_mailbox: u64,
 }
 
+/// All waiting tasks, and how often each worker has passed them over.
 #[derive(Debug)]
 pub(super) struct Waiting {
     ageing: Ageing,
     lanes: [BTreeSet<Waiter>; 4],
-    boxes: Vec<BTreeSet<Waiter>>,
-    /// Where each worker stands.
-    stays: Vec<Stay>,
+    mailboxes: Vec<BTreeSet<Waiter>>,
+    /// The presence of each worker.
+    presences: Vec<Presence>,
     passes: Vec<Passes>,
 }
 
@@ -71,80 +74,80 @@ impl Waiting {
         Self {
             ageing,
             lanes: Default::default(),
-            boxes: vec![BTreeSet::new(); workers],
-            stays: vec![Stay::default(); workers],
+            mailboxes: vec![BTreeSet::new(); workers],
+            presences: vec![Presence::default(); workers],
             passes: vec![Passes::default(); workers],
         }
     }
 
     fn is_single(&self) -> bool {
-        self.boxes.len() == 1
+        self.mailboxes.len() == 1
     }
 
     fn lane(&mut self, level: Level) -> &mut BTreeSet<Waiter> {
         &mut self.lanes[level as usize]
     }
 
-    /// The task is queued.
+    /// Records that the task is queued.
     pub(super) fn add(&mut self, label: Label) {
         let waiter = (label.since, label.task);
-        match label.owner.filter(|&owner| !self.stays[owner].gone) {
-            Some(owner) => self.boxes[owner].insert(waiter),
-            // Where there are several workers, normal tasks may be out of a worker's reach.
+        match label.owner.filter(|&owner| !self.presences[owner].gone) {
+            Some(owner) => self.mailboxes[owner].insert(waiter),
+            // With several workers a Normal task may be in a queue that a worker cannot reach.
             None if label.level == Level::Normal && !self.is_single() => false,
             None => self.lane(label.level).insert(waiter),
         };
     }
 
-    /// The task is about to run.
+    /// Records that the task is about to run.
     pub(super) fn remove(&mut self, label: Label) {
         let waiter = (label.since, label.task);
-        let boxed = label
+        let was_in_mailbox = label
             .owner
-            .is_some_and(|owner| self.boxes[owner].remove(&waiter));
-        if !boxed {
+            .is_some_and(|owner| self.mailboxes[owner].remove(&waiter));
+        if !was_in_mailbox {
             self.lane(label.level).remove(&waiter);
         }
     }
 
-    /// Where `worker` stands. Who queues a task for it asks before and after: if the worker comes or goes in
-    /// between, nobody knows where the task is.
-    pub(super) fn stay(&self, worker: usize) -> Stay {
-        self.stays[worker]
+    /// Returns the presence of `worker`. The caller compares it before and after it queues a task
+    /// for the worker: if the worker entered or left meanwhile, the queue of the task is unknown.
+    pub(super) fn presence(&self, worker: usize) -> Presence {
+        self.presences[worker]
     }
 
-    /// How many tasks are in the box of `worker`.
-    pub(super) fn boxed(&self, worker: usize) -> u64 {
-        self.boxes[worker].len() as u64
+    /// Returns the number of tasks in the mailbox of `worker`.
+    pub(super) fn mailbox_len(&self, worker: usize) -> u64 {
+        self.mailboxes[worker].len() as u64
     }
 
     pub(super) fn entered(&mut self, worker: usize) {
-        self.stays[worker].gone = false;
-        self.stays[worker].changes += 1;
+        self.presences[worker].gone = false;
+        self.presences[worker].changes += 1;
     }
 
-    /// The worker has left: what waited for it is for anybody.
+    /// Records that the worker has left: the tasks of its mailbox are for any worker.
     pub(super) fn left(&mut self, worker: usize) {
-        self.stays[worker].gone = true;
-        self.stays[worker].changes += 1;
-        let mut boxed = std::mem::take(&mut self.boxes[worker]);
+        self.presences[worker].gone = true;
+        self.presences[worker].changes += 1;
+        let mut orphaned = std::mem::take(&mut self.mailboxes[worker]);
         if self.is_single() {
-            self.lane(Level::Normal).append(&mut boxed);
+            self.lane(Level::Normal).append(&mut orphaned);
         }
         self.passes[worker] = Passes::default();
     }
 
-    /// A worker has chosen the task of `label`, which was removed before.
+    /// Checks the start of the task of `label`, which was removed before.
     pub(super) fn start(&mut self, start: Start, label: Label) -> Result<(), Violation> {
         let Ageing { high, normal, low } = self.ageing;
         let level = label.level;
         let oldest = |of: &BTreeSet<Waiter>| {
-            // What an interrupted move has in its hands counts as waiting, but cannot be found.
+            // A task that an interrupted move has taken counts as waiting, but cannot be found.
             let waiter = of.iter().nth(start.suspended).copied();
             waiter.filter(|&(since, _)| since <= start.began)
         };
         let waits = |level: Level| oldest(&self.lanes[level as usize]);
-        let own_box = oldest(&self.boxes[start.worker]);
+        let own_mailbox = oldest(&self.mailboxes[start.worker]);
         let passes = &mut self.passes[start.worker];
         let worker = start.worker;
 
@@ -181,16 +184,21 @@ impl Waiting {
             level == Level::Low,
             waits(Level::Low),
         );
-        let by_owner = start.from_box == Some(worker);
-        let normal_one = level == Level::Normal && start.from_box.is_none();
-        count(&mut passes.own_box, normal_one, by_owner, own_box);
+        let from_own_mailbox = start.from_mailbox == Some(worker);
+        let normal_one = level == Level::Normal && start.from_mailbox.is_none();
+        count(
+            &mut passes.own_mailbox,
+            normal_one,
+            from_own_mailbox,
+            own_mailbox,
+        );
         let counts = [
             ("High", passes.high, high, SLACK),
             ("normal", passes.normal, normal, SLACK),
-            // One counts as two.
+            // The engine treats an interval of one as two.
             ("Low", passes.low, if low == 1 { 2 } else { low }, SLACK),
-            // Its box and everything else that is normal, in turns.
-            ("boxed", passes.own_box, 1, 0),
+            // The mailbox and the other Normal tasks take turns.
+            ("boxed", passes.own_mailbox, 1, 0),
         ];
         for (name, passed, every, slack) in counts {
             if every != 0 && passed > u64::from(every) + slack {
@@ -200,11 +208,12 @@ impl Waiting {
                 return Err(Violation::new(Oracle::Starvation, message));
             }
         }
-        check_box(start, label)
+        check_mailbox(start, label)
     }
 }
 
-/// Counts a start that passed somebody over; one that did not, or with nobody there, starts from zero.
+/// Counts a start that passed a waiting task over. Serving that level, or no waiting task, resets
+/// the count.
 fn count(passes: &mut u64, passed: bool, served: bool, waiter: Option<Waiter>) {
     if served || waiter.is_none() {
         *passes = 0;
@@ -213,9 +222,10 @@ fn count(passes: &mut u64, passed: bool, served: bool, waiter: Option<Waiter>) {
     }
 }
 
-/// A task comes from the box that it was put into, and from the box of another only if that one did not sleep.
-fn check_box(start: Start, label: Label) -> Result<(), Violation> {
-    let Some(owner) = start.from_box else {
+/// Checks that a task comes from the mailbox that it was put into, and from the mailbox of another
+/// worker only if that worker did not sleep.
+fn check_mailbox(start: Start, label: Label) -> Result<(), Violation> {
+    let Some(owner) = start.from_mailbox else {
         return Ok(());
     };
     let broken = |message| Err(Violation::new(Oracle::Affinity, message));

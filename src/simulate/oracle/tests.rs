@@ -1,4 +1,5 @@
-//! A checker must be seen to fail: every oracle is shown a sound world and broken ones.
+//! A checker must be seen to fail: every oracle is tested with a correct state and with broken
+//! ones.
 
 use super::*;
 
@@ -26,18 +27,18 @@ fn broken(change: impl FnOnce(&mut Facts)) -> Option<Oracle> {
 }
 
 #[test]
-fn a_sound_world_passes() {
+fn a_correct_state_passes() {
     assert_eq!(broken(|_| {}), None);
 }
 
 #[test]
-fn tasks_are_neither_lost_nor_made_up() {
+fn tasks_are_neither_lost_nor_invented() {
     assert_eq!(broken(|f| f.has_work = false), Some(Oracle::TaskLost));
     assert_eq!(broken(|f| f.live = 0), Some(Oracle::TaskTwice));
 }
 
 #[test]
-fn nobody_sleeps_on_work() {
+fn no_worker_sleeps_on_work() {
     let asleep = |f: &mut Facts| {
         f.searching = 0;
         f.asleep = 1;
@@ -45,7 +46,7 @@ fn nobody_sleeps_on_work() {
     };
     let found = Some(Oracle::SleepsOnWork);
     assert_eq!(broken(asleep), found);
-    // It is all right if somebody is on the way, or there is nothing to do.
+    // Allowed if a worker is about to find the task, or there is no task.
     let excuses: [fn(&mut Facts); 3] = [
         |f| f.searching = 1,
         |f| f.about_to_look = true,
@@ -58,7 +59,7 @@ fn nobody_sleeps_on_work() {
         };
         assert_eq!(broken(both), None);
     }
-    // A lenient policy lets the busy worker keep its task, but not everybody sleep.
+    // Other policies allow the busy worker to hold its task, but not all workers to sleep.
     let lenient = |f: &mut Facts| {
         asleep(f);
         f.strict = false;
@@ -84,15 +85,15 @@ fn the_gate_counts() {
 }
 
 #[test]
-fn only_half_search() {
+fn at_most_half_search() {
     let found = Some(Oracle::Searchers);
     assert_eq!(broken(|f| f.searching = 3), found);
-    // Two may always.
+    // Two searchers are always allowed.
     assert_eq!(broken(|f| f.searching = 2), None);
-    // Not their fault if others left.
+    // More than half are allowed after workers have left.
     assert_eq!(broken(|f| (f.searching, f.searching_before) = (3, 3)), None);
     assert_eq!(broken(|f| (f.searching, f.most_present) = (3, 5)), None);
-    // It was called.
+    // It was woken for its mailbox.
     assert_eq!(broken(|f| (f.searching, f.called) = (3, 1)), None);
 }
 
@@ -110,13 +111,13 @@ fn the_end_comes_when_all_is_done() {
     };
     assert_eq!(broken(too_early), found);
     assert_eq!(broken(done), found, "nobody was told");
-    let told = |f: &mut Facts| {
+    let ended = |f: &mut Facts| {
         done(f);
         f.stopped = true;
     };
-    assert_eq!(broken(told), None);
+    assert_eq!(broken(ended), None);
     let sleeps_on = |f: &mut Facts| {
-        told(f);
+        ended(f);
         f.unwoken = Some(1);
     };
     assert_eq!(broken(sleeps_on), found);
@@ -127,23 +128,32 @@ fn the_end_comes_when_all_is_done() {
 }
 
 #[test]
-fn counters_tell_what_happened() {
-    let deeds = Deeds {
+fn counters_match_the_actions() {
+    let tally = WorkerTally {
         executed: 5,
         high: 1,
         spawned_local: 2,
         parks: 1,
-        ..Deeds::default()
+        ..WorkerTally::default()
     };
-    let told = |change: fn(&mut WorkerMetrics)| {
-        let mut told = WorkerMetrics::default();
-        (told.executed, told.local, told.injected, told.stolen) = (5, 1, 1, 1);
-        (told.high, told.affine_kept) = (1, 1);
-        (told.steal_attempts, told.spawned_local, told.parks) = (1, 2, 1);
-        change(&mut told);
-        check_counters(0, &told, &deeds).map_err(|violation| violation.oracle)
+    let check = |change: fn(&mut WorkerMetrics)| {
+        let mut reported = WorkerMetrics::default();
+        (
+            reported.executed,
+            reported.local,
+            reported.injected,
+            reported.stolen,
+        ) = (5, 1, 1, 1);
+        (reported.high, reported.affine_kept) = (1, 1);
+        (
+            reported.steal_attempts,
+            reported.spawned_local,
+            reported.parks,
+        ) = (1, 2, 1);
+        change(&mut reported);
+        check_counters(0, &reported, &tally).map_err(|violation| violation.oracle)
     };
-    assert_eq!(told(|_| {}), Ok(()));
+    assert_eq!(check(|_| {}), Ok(()));
     let lies: [fn(&mut WorkerMetrics); 8] = [
         |w| w.affine_kept = 0,
         |w| (w.high, w.low) = (0, 1),
@@ -155,6 +165,6 @@ fn counters_tell_what_happened() {
         |w| w.parks = 2,
     ];
     for lie in lies {
-        assert_eq!(told(lie), Err(Oracle::Counters));
+        assert_eq!(check(lie), Err(Oracle::Counters));
     }
 }

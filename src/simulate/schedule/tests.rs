@@ -1,4 +1,4 @@
-//! Who gets to move.
+//! Tests of the schedulers' choices.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn candidates(list: &[(Option<usize>, u64)]) -> Vec<Candidate> {
         .collect()
 }
 
-/// The workers that move when everybody always can.
+/// Returns the order of moves if every worker can always move.
 fn order(scheduler: &Scheduler, workers: usize, moves: u64) -> Vec<Option<usize>> {
     let mut all: Vec<_> = (0..workers).map(|worker| (Some(worker), 0)).collect();
     all.push((None, 0));
@@ -20,7 +20,7 @@ fn order(scheduler: &Scheduler, workers: usize, moves: u64) -> Vec<Option<usize>
 }
 
 #[test]
-fn round_robin_takes_turns_and_waits_for_nobody() {
+fn round_robin_takes_turns_among_due_workers() {
     let [w0, w1, outside] = [Some(0), Some(1), None];
     let expected = [outside, w0, w1, outside, w0, w1];
     assert_eq!(order(&Scheduler::RoundRobin, 2, 6), expected);
@@ -32,7 +32,7 @@ fn round_robin_takes_turns_and_waits_for_nobody() {
 }
 
 #[test]
-fn random_reaches_everybody_and_jumps_only_if_told() {
+fn random_reaches_every_worker_and_jumps_only_if_configured() {
     let random = |jump| Scheduler::Random {
         seed: 5,
         jump,
@@ -53,7 +53,7 @@ fn random_reaches_everybody_and_jumps_only_if_told() {
 }
 
 #[test]
-fn pct_changes_its_favourite_as_often_as_it_may() {
+fn pct_lowers_priorities_as_often_as_configured() {
     for seed in 0..50 {
         let pct = Scheduler::Pct {
             seed,
@@ -63,13 +63,13 @@ fn pct_changes_its_favourite_as_often_as_it_may() {
         };
         let order = order(&pct, 4, 100);
         let changes = order.windows(2).filter(|pair| pair[0] != pair[1]).count();
-        // Two changes may fall on one move, and one may come before the first.
+        // Two changes may be at the same move, and one may precede the first move.
         assert!((1..=3).contains(&changes), "{changes} with seed {seed}");
     }
 }
 
 #[test]
-fn replay_skips_what_cannot_be() {
+fn replay_skips_impossible_moves() {
     let step = |worker| Move {
         worker,
         preempt: None,

@@ -1,4 +1,5 @@
-//! A checker must be seen to fail: each rule is shown a worker that keeps it, and one that does not.
+//! A checker must be seen to fail: each rule is tested with a worker that obeys it and one that
+//! does not.
 
 use super::*;
 
@@ -26,12 +27,13 @@ fn by(worker: usize, began: u64) -> Start {
         worker,
         began,
         suspended: 0,
-        from_box: None,
+        from_mailbox: None,
         owner_asleep: None,
     }
 }
 
-/// How many tasks of `level` worker 0 may start in a row while one of `waiting` waits, and what it breaks then.
+/// Returns how many tasks of `level` worker 0 may start in a row while one of `waiting` waits, and
+/// the rule that the next start breaks.
 fn run_of(level: Level, waiting: Level, workers: usize) -> (u64, Oracle) {
     let mut books = books(workers);
     books.add(label(0, waiting, 0));
@@ -44,7 +46,7 @@ fn run_of(level: Level, waiting: Level, workers: usize) -> (u64, Oracle) {
 }
 
 #[test]
-fn nobody_is_passed_over_for_ever() {
+fn no_level_is_passed_over_for_ever() {
     use Level::{Critical, High, Low, Normal};
     assert_eq!(run_of(Normal, Critical, 2), (1, Oracle::Priority));
     assert_eq!(run_of(High, Critical, 2), (1, Oracle::Priority));
@@ -67,14 +69,14 @@ fn a_turn_is_given_back() {
 }
 
 #[test]
-fn only_those_count_who_could_be_seen() {
-    // It came after the choice began.
+fn only_visible_tasks_count() {
+    // It was queued after the choice began.
     let mut late = books(2);
     late.add(label(0, Level::Critical, 9));
     for n in 0..9 {
         late.start(by(0, n), label(1, Level::Normal, 0)).unwrap();
     }
-    // Somebody else has it in his hands.
+    // An interrupted move may have taken it.
     let mut held = books(2);
     held.add(label(0, Level::Critical, 0));
     for n in 0..9 {
@@ -84,7 +86,7 @@ fn only_those_count_who_could_be_seen() {
         };
         held.start(start, label(1, Level::Normal, 0)).unwrap();
     }
-    // It has been taken.
+    // It has been removed.
     let mut taken = books(2);
     taken.add(label(0, Level::Critical, 0));
     taken.remove(label(0, Level::Critical, 0));
@@ -94,14 +96,14 @@ fn only_those_count_who_could_be_seen() {
 }
 
 #[test]
-fn a_box_belongs_to_its_worker() {
+fn a_mailbox_belongs_to_its_worker() {
     let boxed = Label {
         owner: Some(1),
         ..label(0, Level::Normal, 0)
     };
     let taken = |start: Start, label| books(3).start(start, label).map_err(|v| v.oracle);
     let from = |owner, asleep| Start {
-        from_box: Some(owner),
+        from_mailbox: Some(owner),
         owner_asleep: asleep,
         ..by(0, 5)
     };
