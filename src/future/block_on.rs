@@ -1,4 +1,4 @@
-//! A future on the caller's own stack.
+//! Running a future on the stack of the caller.
 
 use crate::{
     base::{
@@ -16,15 +16,15 @@ use std::{
     time::Duration,
 };
 
-/// How often a thread that is no worker looks, with eight pauses in between, before it sleeps: some 10 µs, about what
-/// falling asleep and being woken costs.
-const LINGER: u32 = 64;
+/// How often a thread that is not a worker checks its signal, with eight spin-loop hints in
+/// between, before it parks: some 10 µs, about the cost of parking and being woken.
+const SPINS_BEFORE_PARK: u32 = 64;
 
 /// The most jobs that a worker runs when its future has yielded, before it polls it again.
-const MANNERS: usize = 61;
+const MAX_JOBS_PER_YIELD: usize = 61;
 
-/// How long a thread in several pools sleeps at a time.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// How long a thread that works for several pools parks at a time.
+const PARK_IN_SEVERAL: Duration = Duration::from_millis(1);
 
 /// Whether a future on this thread's stack has been woken.
 struct Signal {
@@ -52,11 +52,12 @@ impl Signal {
     }
 
     fn take(&self) {
-        // AcqRel: as in `wake_by_ref`. Of several wakes the last is received too.
+        // AcqRel: as in `wake_by_ref`. Acquires also what was done before the last of several
+        // wakes.
         self.woken.swap(false, Ordering::AcqRel);
     }
 
-    /// Sleeps until it is up.
+    /// Parks until the signal is set, after `rounds` checks without parking.
     fn rest(&self, rounds: u32, visible: &impl Visible) {
         for round in 1..=thread::patience(rounds) {
             if self.is_up() {
@@ -73,16 +74,16 @@ impl Signal {
     }
 }
 
-/// A wait that may be in the list of waits.
+/// A wait that may be registered in the list of waits.
 pub(super) trait Visible {
-    /// The wait is about to sleep. False when it can never end.
+    /// Registers the wait, which is about to sleep. Returns false when it can never end.
     fn list(&self) -> bool;
 
     /// Whether it can never end.
     fn is_cyclic(&self) -> bool;
 }
 
-/// Not in the list: what a future waits for is not known.
+/// Not registered: what a future waits for is not known.
 pub(super) struct Hidden;
 
 impl Visible for Hidden {
@@ -95,7 +96,7 @@ impl Visible for Hidden {
     }
 }
 
-/// A signal as a worker waits for it.
+/// A signal as a wait target of a worker.
 struct Event<'s, V>(&'s Signal, &'s V);
 
 impl<V: Visible> Awaited for Event<'_, V> {
@@ -108,18 +109,18 @@ impl<V: Visible> Awaited for Event<'_, V> {
     }
 
     fn awake(&self) {
-        // A wake that comes later unparks this thread for nothing, and does no harm.
+        // A later wake unparks this thread spuriously, which is harmless.
     }
 }
 
 thread_local! {
-    /// One that is in no use, to be used again.
+    /// A signal that is not in use, to be reused.
     static SPARE: Cell<Option<Arc<Signal>>> = const { Cell::new(None) };
 }
 
 /// Calls `f` with a signal for this thread.
 fn with_signal<R>(f: impl FnOnce(&Arc<Signal>) -> R) -> R {
-    // If the thread is ending there is none.
+    // The thread-local is not accessible while the thread exits.
     let spare = SPARE.try_with(Cell::take).ok().flatten();
     let signal = spare.unwrap_or_else(|| {
         Arc::new(Signal {
@@ -132,7 +133,8 @@ fn with_signal<R>(f: impl FnOnce(&Arc<Signal>) -> R) -> R {
     result
 }
 
-/// Polls `future` until it is ready, and waits with `wait` in between; `yielded` when it was woken before it could wait.
+/// Polls `future` until it is ready, and calls `wait` in between, or `yielded` when it was woken
+/// before the wait.
 fn drive<F: Future>(
     mut future: Pin<&mut F>,
     wait: impl Fn(&Arc<Signal>),
@@ -155,7 +157,7 @@ fn drive<F: Future>(
     })
 }
 
-/// On a worker, which helps.
+/// Drives the future on a worker, which runs other tasks meanwhile.
 fn drive_on<F: Future>(
     context: &WorkerContext<'_, '_>,
     future: Pin<&mut F>,
@@ -165,34 +167,35 @@ fn drive_on<F: Future>(
         future,
         |signal| match context.is_in_several() {
             true => wait_in_several(context, signal, visible),
-            // What it waits for this task may have queued long ago.
+            // This task may have queued long ago what the future waits for.
             false => context.wait(&Event(signal, visible), context.began()),
         },
         || {
             context.yield_to_older();
-            // As many as there may be ahead of it, but others are ahead of it again and again.
-            let ran = context.help_in_wait(MANNERS);
+            // A bound, because new tasks may be queued ahead of the future again and again.
+            let ran = context.help_in_wait(MAX_JOBS_PER_YIELD);
             if !context.help_below() && ran == 0 && context.has_isolated_waits() {
-                // Others may have to run what it waits for.
+                // Other threads may have to run what the future waits for.
                 thread::yield_now();
             }
         },
     )
 }
 
-/// On a thread that is in the middle of tasks of several pools: it works for all of them, since what it waits for may
-/// need any. It can be woken for work of one of them only, so it looks for the others' from time to time.
+/// Waits on a thread that is nested in tasks of several pools: it works for all of them, since the
+/// future may need any. It can be woken for work of one of them only, so it checks the others
+/// periodically.
 fn wait_in_several(context: &WorkerContext<'_, '_>, signal: &Signal, visible: &impl Visible) {
     while !signal.is_up() && !visible.is_cyclic() {
         let idle = context.help_in_wait(1) == 0 && !context.help_below() && !signal.is_up();
         if idle && !context.skip_time() && visible.list() {
             context.poll_drivers();
-            thread::park_timeout(LOOK_AGAIN);
+            thread::park_timeout(PARK_IN_SEVERAL);
         }
     }
 }
 
-/// On a thread that is no worker.
+/// Drives the future on a thread that is not a worker.
 fn drive_here<F: Future>(future: Pin<&mut F>, rounds: u32, visible: &impl Visible) -> F::Output {
     drive(
         future,
@@ -201,21 +204,27 @@ fn drive_here<F: Future>(future: Pin<&mut F>, rounds: u32, visible: &impl Visibl
     )
 }
 
-/// How often to look before a sleep when `threads` others work: where they fill the machine, a thread that looks keeps one
-/// of them from its work.
-fn patience(threads: usize) -> u32 {
+/// How often to check before parking while `threads` workers exist: where they fill the machine, a
+/// thread that spins takes a core from one of them.
+fn spins_beside(threads: usize) -> u32 {
     static CORES: OnceLock<usize> = OnceLock::new();
     let cores = CORES.get_or_init(|| available_parallelism().map_or(1, usize::from));
-    if threads < *cores { LINGER } else { 0 }
+    if threads < *cores {
+        SPINS_BEFORE_PARK
+    } else {
+        0
+    }
 }
 
-/// Runs a future on this thread until it is done, and returns what came of it.
+/// Runs a future on this thread until it is done, and returns its output.
 ///
-/// On a worker it helps: while the future waits, the worker runs other tasks. So futures, tasks and `join`s may wait for
-/// each other in any order, also on a single worker. Elsewhere the thread sleeps while the future waits.
+/// On a worker, other tasks run while the future waits. So futures, tasks and `join`s may wait for
+/// each other in any order, also on a single worker. Elsewhere the thread sleeps while the future
+/// waits.
 ///
-/// The future need not be `Send`, and may borrow. If it waits for a pool [without threads](crate::PoolBuilder::workers),
-/// somebody has to do that pool's work: [`Pool::block_on`] does.
+/// The future need not be `Send`, and may borrow. If it waits for a pool [without
+/// threads](crate::PoolBuilder::workers), another thread must run that pool's tasks, unless
+/// [`Pool::block_on`] is used, which runs them.
 ///
 /// ```
 /// let numbers = [1, 2, 3];
@@ -226,13 +235,14 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     let future = pin!(future);
     WorkerContext::with(|context| match context {
         Some(context) => drive_on(context, future, &Hidden),
-        None => drive_here(future, LINGER, &Hidden),
+        None => drive_here(future, SPINS_BEFORE_PARK, &Hidden),
     })
 }
 
 impl Pool {
-    /// [`block_on`] with this pool as the one that [`spawn_future`](crate::spawn_future) and other free functions mean
-    /// inside. On a pool without threads the caller does the pool's work while the future waits.
+    /// [`block_on`] with this pool as the one that [`spawn_future`](crate::spawn_future) and other
+    /// free functions use inside. On a pool without threads the caller runs the pool's tasks while
+    /// the future waits.
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(1).build()?;
@@ -247,14 +257,15 @@ impl Pool {
         let future = pin!(future);
         let outside = WorkerContext::with(|context| context.is_none());
         if outside && self.workers() > 0 {
-            self.enter(|| drive_here(future, patience(self.workers()), &Hidden))
+            self.enter(|| drive_here(future, spins_beside(self.workers()), &Hidden))
         } else {
             self.enter_worker(|context| drive_on(context, future, &Hidden))
         }
     }
 }
 
-/// Waits for something that the pool of that number does: a caller that is no worker works for a pool without threads.
+/// Waits for a future that depends on the pool of that number: on a pool without threads, a caller
+/// that is not a worker runs its tasks.
 pub(super) fn block_on_for<F: Future>(pool: u32, future: F, visible: &impl Visible) -> F::Output {
     let future = pin!(future);
     WorkerContext::with(|context| match context {
@@ -266,7 +277,7 @@ pub(super) fn block_on_for<F: Future>(pool: u32, future: F, visible: &impl Visib
             pool => match context {
                 Some(context) => drive_on(context, future, visible),
                 None => {
-                    let rounds = pool.map_or(0, |pool| patience(pool.threads()));
+                    let rounds = pool.map_or(0, |pool| spins_beside(pool.threads()));
                     drive_here(future, rounds, visible)
                 }
             },

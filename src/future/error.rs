@@ -24,11 +24,11 @@ pub struct FutureError {
 }
 
 enum Kind {
-    /// Behind a lock because what panics carry need not be `Sync`.
+    /// In a mutex because a panic payload need not be `Sync`.
     Panic(Mutex<Payload>),
-    /// It was dropped.
+    /// It was dropped before it was done.
     Cancelled,
-    /// It waits for the call that waits for it.
+    /// The future waits for the call that waits for it.
     Deadlock(Box<Cycle>),
 }
 
@@ -55,7 +55,7 @@ impl FutureError {
         }
     }
 
-    /// The future panicked; [`into_panic`](Self::into_panic) has with what.
+    /// Whether the future panicked; [`into_panic`](Self::into_panic) returns the payload.
     ///
     /// ```
     /// let error = filch::spawn_future(async { panic!("no luck") }).join().unwrap_err();
@@ -66,8 +66,8 @@ impl FutureError {
         matches!(self.kind, Kind::Panic(_))
     }
 
-    /// The future was [aborted](super::FutureHandle::abort), or its pool was shut down, or its
-    /// [`LocalSet`](super::LocalSet) dropped.
+    /// Whether the future was [aborted](super::FutureHandle::abort), or its pool was shut down, or
+    /// its [`LocalSet`](super::LocalSet) dropped.
     ///
     /// ```
     /// let never = filch::spawn_future(std::future::pending::<()>());
@@ -79,8 +79,8 @@ impl FutureError {
         matches!(self.kind, Kind::Cancelled)
     }
 
-    /// The future was [joined](super::FutureHandle::join) by a call that it waits for, itself or through others, in a poll
-    /// that blocks. The future goes on; its result is lost.
+    /// Whether the future was [joined](super::FutureHandle::join) by a call that it waits for,
+    /// directly or through others, in a poll that blocks. The future continues; its result is lost.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -102,7 +102,7 @@ impl FutureError {
         matches!(self.kind, Kind::Deadlock(_))
     }
 
-    /// What the future panicked with.
+    /// Returns the payload of the future's panic.
     ///
     /// ```
     /// let error = filch::spawn_future(async { panic!("no luck") }).join().unwrap_err();
@@ -110,7 +110,8 @@ impl FutureError {
     /// ```
     ///
     /// # Panics
-    /// When it did not panic; [`try_into_panic`](Self::try_into_panic) does not.
+    /// When the future did not panic; [`try_into_panic`](Self::try_into_panic) returns an error
+    /// instead.
     #[must_use]
     pub fn into_panic(self) -> Payload {
         match self.try_into_panic() {
@@ -119,7 +120,7 @@ impl FutureError {
         }
     }
 
-    /// What the future panicked with, or the error itself.
+    /// Returns the payload of the future's panic, or the error itself.
     ///
     /// ```
     /// let never = filch::spawn_future(std::future::pending::<()>());
@@ -129,7 +130,7 @@ impl FutureError {
     /// ```
     ///
     /// # Errors
-    /// The error, when it is no panic.
+    /// The error itself, when the future did not panic.
     pub fn try_into_panic(self) -> Result<Payload, Self> {
         match self.kind {
             Kind::Panic(payload) => {
@@ -139,7 +140,7 @@ impl FutureError {
         }
     }
 
-    /// Goes on with the panic of the future, as if it had been polled right here.
+    /// Resumes the panic of the future on this thread.
     ///
     /// ```should_panic
     /// let handle = filch::spawn_future(async { panic!("no luck") });
@@ -147,7 +148,7 @@ impl FutureError {
     /// ```
     ///
     /// # Panics
-    /// Always: with what the future panicked with, or with this error.
+    /// Always: with the payload of the future's panic, or with this error.
     pub fn resume(self) -> ! {
         match self.try_into_panic() {
             Ok(payload) => unwind::resume(payload),

@@ -1,4 +1,4 @@
-//! Futures that belong together.
+//! Groups of futures that are awaited as they end.
 
 use super::{AbortHandle, FutureError, FutureHandle, spawn_future};
 use crate::{
@@ -19,7 +19,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-/// Which members are gone, in that order.
+/// The keys of the futures that have ended, in that order.
 #[derive(Default)]
 struct Gone {
     keys: VecDeque<u64>,
@@ -32,8 +32,8 @@ fn lock(gone: &Mutex<Gone>) -> MutexGuard<'_, Gone> {
     gone.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The next that is gone; else whoever calls this is woken by `waker` when one is. Wakers are cloned and dropped without the
-/// lock: that is other people's code.
+/// Returns the next key of a future that has ended; if there is none, registers `waker`, which is
+/// woken when there is. Wakers are foreign code, so they are cloned and dropped without the lock.
 fn next_gone(gone: &Mutex<Gone>, waker: &Waker) -> Option<u64> {
     let mut fresh = None;
     loop {
@@ -51,13 +51,13 @@ fn next_gone(gone: &Mutex<Gone>, waker: &Waker) -> Option<u64> {
             mem::swap(&mut gone.waker, &mut fresh);
         }
         drop(gone);
-        unwind::discard(fresh); // or the one from before
+        unwind::discard(fresh); // unused, or the waker that was replaced
         return next;
     }
 }
 
-/// Calls the waker of whoever waits. What it panics with is nobody's.
-fn tell(waker: Option<Waker>) {
+/// Calls the waker, if there is one; discards its panic.
+fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker
         && let Err(payload) = unwind::contain(|| waker.wake())
     {
@@ -65,7 +65,7 @@ fn tell(waker: Option<Waker>) {
     }
 }
 
-/// Notes that a member is gone, whatever became of it.
+/// Records the end of a future, whatever its outcome, when it is dropped.
 struct Note {
     gone: Shared,
     key: u64,
@@ -78,12 +78,13 @@ impl Drop for Note {
             gone.keys.push_back(self.key);
             gone.waker.take()
         };
-        // It may be dropped by a panic; another one would end the process.
-        tell(waker);
+        // It may be dropped by a panic, so a second panic would abort the process.
+        wake(waker);
     }
 }
 
-/// Futures that are spawned one by one and awaited as they end. Dropping the group aborts those that are left.
+/// A group of futures that are spawned one by one and awaited as they end. Dropping the group
+/// aborts the remaining ones.
 ///
 /// ```
 /// use filch::future::FutureGroup;
@@ -103,17 +104,17 @@ impl Drop for Note {
 /// ```
 pub struct FutureGroup<T> {
     pool: Option<Pool>,
-    /// In the order of their spawns, so that every run is the same.
+    /// In the order of their spawns, so that runs are deterministic.
     members: BTreeMap<u64, FutureHandle<T>>,
     next: u64,
     gone: Shared,
-    /// One that is gone, but not quite done.
+    /// A future that has been dropped, but whose cell is not done yet.
     current: Option<u64>,
 }
 
 impl<T: Send + 'static> FutureGroup<T> {
-    /// A group without futures. They run on the pool that whoever spawns them works for, else on the global one;
-    /// [`Pool::future_group`] makes one of a certain pool.
+    /// Creates an empty group. Its futures run on the pool that the spawning thread works for, else
+    /// on the global one; [`Pool::future_group`] creates a group of a certain pool.
     ///
     /// ```
     /// let mut group = filch::future::FutureGroup::new();
@@ -135,7 +136,7 @@ impl<T: Send + 'static> FutureGroup<T> {
         }
     }
 
-    /// Spawns a future. What is returned can abort it alone.
+    /// Spawns a future. The returned handle aborts it alone.
     ///
     /// ```
     /// let mut group = filch::future::FutureGroup::new();
@@ -166,7 +167,8 @@ impl<T: Send + 'static> FutureGroup<T> {
         abort
     }
 
-    /// Waits for the next future to end; `None` when there are none. May be dropped while it waits: nothing is lost.
+    /// Waits for the next future to end; returns `None` when there are none. Cancel safe: no result
+    /// is lost when this is dropped while it waits.
     ///
     /// ```
     /// use filch::{future::FutureGroup, time};
@@ -186,7 +188,8 @@ impl<T: Send + 'static> FutureGroup<T> {
         poll_fn(|cx| self.poll_join_next(cx)).await
     }
 
-    /// [`join_next`](Self::join_next) for those who poll. Whoever polled last is woken.
+    /// The poll function of [`join_next`](Self::join_next). Only the waker of the last call is
+    /// woken.
     ///
     /// ```
     /// use filch::future::FutureGroup;
@@ -209,7 +212,7 @@ impl<T: Send + 'static> FutureGroup<T> {
             self.current = Some(key);
             if let Some(handle) = self.members.get_mut(&key) {
                 let Poll::Ready(result) = Pin::new(handle).poll(cx) else {
-                    return Poll::Pending; // for a moment
+                    return Poll::Pending; // it is about to be done
                 };
                 self.current = None;
                 self.members.remove(&key);
@@ -219,7 +222,7 @@ impl<T: Send + 'static> FutureGroup<T> {
         }
     }
 
-    /// Waits for all, and gives what came of them in the order of their ends.
+    /// Waits for all futures; returns their results in the order of their ends.
     ///
     /// ```
     /// let mut group = filch::future::FutureGroup::new();
@@ -236,7 +239,7 @@ impl<T: Send + 'static> FutureGroup<T> {
 }
 
 impl<T> FutureGroup<T> {
-    /// How many futures there are whose end has not been awaited.
+    /// Returns the number of futures whose end has not been awaited.
     ///
     /// ```
     /// let mut group = filch::future::FutureGroup::new();
@@ -255,7 +258,7 @@ impl<T> FutureGroup<T> {
         self.members.is_empty()
     }
 
-    /// Aborts all; they can be awaited still.
+    /// Aborts all futures; they can still be awaited.
     ///
     /// ```
     /// let mut group = filch::future::FutureGroup::new();
@@ -267,7 +270,7 @@ impl<T> FutureGroup<T> {
         self.members.values().for_each(FutureHandle::abort);
     }
 
-    /// Lets all go on with nobody waiting for them.
+    /// Detaches all futures: they continue, and their outcomes are dropped.
     ///
     /// ```
     /// let mut group = filch::future::FutureGroup::new();
@@ -279,11 +282,11 @@ impl<T> FutureGroup<T> {
     /// ```
     pub fn detach_all(&mut self) {
         self.current = None;
-        // What they have noted, and will note, is of no interest.
+        // Their records in the old list are not needed any more.
         let gone = mem::take(&mut self.gone);
         let members = mem::take(&mut self.members);
         let waker = lock(&gone).waker.take();
-        tell(waker);
+        wake(waker);
         drop(members);
     }
 }
@@ -309,7 +312,7 @@ impl<T> fmt::Debug for FutureGroup<T> {
 }
 
 impl Pool {
-    /// A [group](FutureGroup) of futures on this pool. It keeps the pool alive.
+    /// Creates a [group](FutureGroup) of futures on this pool. It keeps the pool alive.
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(1).build()?;

@@ -1,4 +1,4 @@
-//! What a spawned future is known by.
+//! The handle of a spawned future.
 
 use super::{
     FutureError,
@@ -18,9 +18,11 @@ use std::{
     task::{Context, Poll},
 };
 
-/// A future that was [spawned](crate::spawn_future): await it, or [`join`](Self::join) it from a thread.
+/// The handle of a [spawned](crate::spawn_future) future: await it, or [`join`](Self::join) it from
+/// a thread.
 ///
-/// Dropping the handle detaches the future: it goes on, and what comes of it is dropped. [`abort`](Self::abort) ends it.
+/// Dropping the handle detaches the future: it continues, and its outcome is dropped.
+/// [`abort`](Self::abort) ends it.
 ///
 /// ```
 /// let handle = filch::spawn_future(async { 6 * 7 });
@@ -39,8 +41,8 @@ impl<T> FutureHandle<T> {
         Self { hold, pool }
     }
 
-    /// Waits until the future is done. A worker runs other tasks meanwhile. The caller of a pool without threads does
-    /// the pool's work.
+    /// Waits until the future is done. A worker runs other tasks meanwhile. On a pool without
+    /// threads the caller runs the pool's tasks.
     ///
     /// ```
     /// let handle = filch::spawn_future(async { "done" });
@@ -48,11 +50,13 @@ impl<T> FutureHandle<T> {
     /// ```
     ///
     /// # Errors
-    /// When the future panicked, was [aborted](Self::abort), or its pool was shut down before it was done; and when a poll of
-    /// it waits, itself or through others, for the caller: [`FutureError::is_deadlock`].
+    /// When the future panicked, was [aborted](Self::abort), or its pool was shut down before it
+    /// was done; and when a poll of it waits for the caller, directly or through others:
+    /// [`FutureError::is_deadlock`].
     pub fn join(mut self) -> Result<T, FutureError> {
         let (pool, future) = (self.pool, self.hold.cell().address());
-        // Dropped before the handle, so that the address is not in the list when another future may have it.
+        // Dropped before the handle, so that the address is not listed any more when another future
+        // may get it.
         let waiting = Waiting::new(WaitList::global());
         let joining = Joining {
             handle: &mut self,
@@ -69,8 +73,9 @@ impl<T> FutureHandle<T> {
         })
     }
 
-    /// Ends the future: it is dropped, by a worker that is free or the one that polls it at present, and not polled again.
-    /// Who waits for it learns that it was cancelled; unless it was done before.
+    /// Ends the future: it is not polled again, and is dropped by a free worker or by the one that
+    /// polls it at present. A waiter gets the error that it was cancelled, unless it was done
+    /// before.
     ///
     /// ```
     /// let handle = filch::spawn_future(std::future::pending::<()>());
@@ -81,7 +86,7 @@ impl<T> FutureHandle<T> {
         self.hold.cell().abort();
     }
 
-    /// Something else that can [abort](Self::abort) the future.
+    /// Returns a handle that can only [abort](Self::abort) the future.
     ///
     /// ```
     /// let handle = filch::spawn_future(std::future::pending::<()>());
@@ -95,8 +100,8 @@ impl<T> FutureHandle<T> {
         }
     }
 
-    /// Lets the future go on with nobody waiting for it; as dropping the handle does. If it panics, the pool's
-    /// [`on_panic`](crate::PoolBuilder::on_panic) is told.
+    /// Detaches the future, as dropping the handle does: it continues without a waiter. If it
+    /// panics, the pool's [`on_panic`](crate::PoolBuilder::on_panic) is called.
     ///
     /// ```
     /// filch::spawn_future(async { println!("some time") }).detach();
@@ -116,7 +121,7 @@ impl<T> FutureHandle<T> {
     }
 }
 
-/// A handle that is joined; ready with nothing when the wait for it can never end.
+/// A join of the handle; ready with `None` when the wait for it can never end.
 struct Joining<'w, T> {
     handle: &'w mut FutureHandle<T>,
     waiting: &'w Waiting<'static>,
@@ -133,7 +138,7 @@ impl<T> Future for Joining<'_, T> {
     }
 }
 
-/// The wait of a join for the list of waits.
+/// The entry of a join in the list of waits.
 struct Listing<'w> {
     waiting: &'w Waiting<'static>,
     /// The address of the future.
@@ -211,7 +216,7 @@ impl<T> fmt::Debug for FutureHandle<T> {
     }
 }
 
-/// Ends a spawned future from elsewhere: [`FutureHandle::abort_handle`].
+/// Aborts a spawned future without its handle: from [`FutureHandle::abort_handle`].
 ///
 /// ```
 /// let handle = filch::spawn_future(std::future::pending::<()>());

@@ -1,13 +1,14 @@
 //! Futures that stay on one thread.
 //!
-//! A [`LocalSet`] is a future that polls others, which it owns: wherever it is polled, they are, and with it they are
-//! dropped. So they need not be `Send`, and no promise about threads has to be believed. Their wakers, which may go
-//! anywhere, know nothing but a number and the list of those that were woken.
+//! A [`LocalSet`] is a future that owns and polls other futures: they are polled on the thread that
+//! polls the set, and are dropped with it. So they need not be `Send`, and no unsafe promise about
+//! threads is needed. Their wakers may go to any thread: they hold only a key and a shared queue.
 //!
-//! Several calls of `run_until` may be under way for one set, side by side or one inside of the other: its *drivers*. Each
-//! polls its own future, and any of them polls those of the set. A driver leaves its waker only when there is nothing to
-//! poll, and whoever adds to the list takes all the wakers that are there. So while something is to be polled, every
-//! driver has been woken for it, and it does no harm if one of them never comes.
+//! Several calls of `run_until` may be active for one set, concurrently or nested: its *drivers*.
+//! Each polls its own future, and any of them polls those of the set. A driver registers its waker
+//! only when there is nothing to poll, and a push to the queue takes all registered wakers. So
+//! while a future is to be polled, every driver has been woken for it, and no harm is done if one
+//! of them is never polled again.
 
 use super::{FutureError, block_on, cell::Taken};
 use crate::base::{
@@ -27,12 +28,12 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-/// How many of its futures a set polls before it lets others run.
-const AT_ONCE: usize = 61;
+/// The most futures that a set polls before it yields to other tasks.
+const MAX_POLLS_PER_TURN: usize = 61;
 
 type Work = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Which futures of a set have been woken, and who polls them.
+/// The futures of a set that have been woken, and the drivers that poll them.
 struct Queue {
     woken: Mutex<Woken>,
 }
@@ -44,23 +45,23 @@ struct Woken {
     drivers: Vec<Driver>,
 }
 
-/// A `run_until` that is under way.
+/// An active `run_until`.
 struct Driver {
     key: u64,
-    /// Its own future is to be polled, as another driver has found.
+    /// Its own future is to be polled: another driver has found its key.
     due: bool,
-    /// Left when there was nothing to poll.
+    /// Registered when there was nothing to poll.
     waker: Option<Waker>,
 }
 
-/// What a driver finds in the list.
-enum Look {
+/// What a driver does next.
+enum NextPoll {
     Found(u64),
-    /// The future of another driver, which has been told, and is to be woken.
+    /// The key was that of another driver, which was marked as due and is to be woken.
     Passed(Option<Waker>),
-    /// Nothing; and the waker that was there before.
+    /// There is nothing to poll; with the waker that was replaced.
     Nothing(Option<Waker>),
-    /// Nothing; and there is no waker yet.
+    /// There is nothing to poll, and no waker is registered yet.
     Wanted,
 }
 
@@ -69,49 +70,49 @@ impl Woken {
         self.drivers.iter_mut().find(|driver| driver.key == key)
     }
 
-    /// The waker of a driver that is not woken yet for what is in the list.
+    /// Takes the waker of a driver that has not been woken yet for the keys in the queue.
     fn waiting(&mut self) -> Option<Waker> {
         if self.keys.is_empty() {
-            return None; // somebody has polled it already
+            return None; // it has been polled already
         }
         let mut drivers = self.drivers.iter_mut();
         drivers.find_map(|driver| driver.waker.take())
     }
 
-    /// What driver `me` polls next. If there is nothing, `fresh` is left, which is a clone of `waker`.
-    fn look(&mut self, me: u64, waker: &Waker, fresh: &mut Option<Waker>) -> Look {
+    /// Returns what driver `me` polls next. If nothing, registers `fresh`, a clone of `waker`.
+    fn next_poll(&mut self, me: u64, waker: &Waker, fresh: &mut Option<Waker>) -> NextPoll {
         if self.driver(me).is_some_and(|me| mem::take(&mut me.due)) {
-            return Look::Found(me);
+            return NextPoll::Found(me);
         }
         let blind = fresh.is_some() && broken(Canary::LocalWatch);
         match (!blind).then(|| self.keys.pop_front()).flatten() {
-            Some(key) if key == me => return Look::Found(key),
+            Some(key) if key == me => return NextPoll::Found(key),
             Some(key) => match self.driver(key) {
                 Some(other) => {
                     other.due = true;
-                    return Look::Passed(other.waker.take());
+                    return NextPoll::Passed(other.waker.take());
                 }
-                None => return Look::Found(key),
+                None => return NextPoll::Found(key),
             },
             None => {}
         }
         let place = &mut self.driver(me).expect("it drives the set").waker;
         match place {
-            Some(present) if present.will_wake(waker) => Look::Nothing(None),
-            _ if fresh.is_some() => Look::Nothing(mem::replace(place, fresh.take())),
-            _ => Look::Wanted,
+            Some(present) if present.will_wake(waker) => NextPoll::Nothing(None),
+            _ if fresh.is_some() => NextPoll::Nothing(mem::replace(place, fresh.take())),
+            _ => NextPoll::Wanted,
         }
     }
 }
 
-/// Calls a waker. What it panics with is nobody's.
-fn rouse(waker: Waker) {
+/// Calls a waker; discards its panic.
+fn wake(waker: Waker) {
     if let Err(payload) = unwind::contain(|| waker.wake()) {
         unwind::discard(payload);
     }
 }
 
-/// Wakers are other people's code, also where they are cloned and dropped: none of that happens under the lock.
+/// Wakers are foreign code: they are not called, cloned or dropped while the lock is held.
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, Woken> {
         self.woken.lock().unwrap_or_else(PoisonError::into_inner)
@@ -124,31 +125,31 @@ impl Queue {
             woken.waiting()
         };
         while let Some(waker) = waiting {
-            rouse(waker);
+            wake(waker);
             waiting = self.lock().waiting();
         }
     }
 
-    /// What driver `me` polls next; if there is nothing, it leaves its waker.
+    /// Returns what driver `me` polls next; if there is nothing, registers its waker.
     fn next(&self, me: u64, waker: &Waker) -> Option<u64> {
         let mut fresh = None;
         loop {
-            let look = self.lock().look(me, waker, &mut fresh);
-            match look {
-                Look::Found(key) => {
+            let found = self.lock().next_poll(me, waker, &mut fresh);
+            match found {
+                NextPoll::Found(key) => {
                     unwind::discard(fresh);
                     return Some(key);
                 }
-                Look::Passed(other) => {
+                NextPoll::Passed(other) => {
                     if let Some(other) = other {
-                        rouse(other);
+                        wake(other);
                     }
                 }
-                Look::Nothing(before) => {
+                NextPoll::Nothing(before) => {
                     unwind::discard(before);
                     return None;
                 }
-                Look::Wanted => {
+                NextPoll::Wanted => {
                     fresh = Some(waker.clone());
                     thread::point();
                 }
@@ -156,7 +157,7 @@ impl Queue {
         }
     }
 
-    /// A driver that begins with its own future.
+    /// Adds a driver, which begins with its own future.
     fn drive(&self, key: u64) -> Driving<'_> {
         self.lock().drivers.push(Driver {
             key,
@@ -167,7 +168,7 @@ impl Queue {
     }
 }
 
-/// A driver, while it is there.
+/// Keeps a driver registered; removes it when dropped.
 struct Driving<'a>(&'a Queue, u64);
 
 impl Drop for Driving<'_> {
@@ -184,7 +185,7 @@ impl Drop for Driving<'_> {
 /// The waker of one future of a set.
 struct Call {
     key: u64,
-    /// It is in the list.
+    /// Whether the key is in the queue.
     listed: AtomicBool,
     queue: Arc<Queue>,
 }
@@ -195,7 +196,8 @@ impl Wake for Call {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // AcqRel: what was done before the wake is visible to the poll, also if the future is listed already.
+        // AcqRel: the poll sees what was done before the wake, also if the future is queued
+        // already.
         if !self.listed.swap(true, Ordering::AcqRel) {
             self.queue.push(self.key);
         }
@@ -205,9 +207,9 @@ impl Wake for Call {
 /// One future of a set.
 struct Member {
     call: Arc<Call>,
-    /// Nothing while it is polled.
+    /// `None` while it is polled.
     work: RefCell<Option<Work>>,
-    /// It was woken while it was polled, and its turn came before the end of that.
+    /// It was woken during a poll, and its key was taken from the queue before that poll ended.
     again: Cell<bool>,
 }
 
@@ -220,18 +222,18 @@ struct Inside {
 
 thread_local! {
     /// The set that this thread polls. Without a destructor, so that a set can be polled in the
-    /// destructors of other thread-locals; there is nothing in it while no set is polled.
+    /// destructors of other thread-locals; it is `None` while no set is polled.
     static CURRENT: ManuallyDrop<RefCell<Option<Rc<Inside>>>> =
         const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
-/// Puts back the set that was current before.
+/// Restores the set that was current before.
 struct Restore(Option<Rc<Inside>>);
 
 impl Drop for Restore {
     fn drop(&mut self) {
         let before = self.0.take();
-        // Dropped when the cell is free again.
+        // Dropped when the cell is not borrowed any more.
         let _this = CURRENT.with(|current| current.replace(before));
     }
 }
@@ -294,7 +296,7 @@ impl Inside {
             return; // it was woken once more after its end
         };
         let Some(mut work) = member.work.borrow_mut().take() else {
-            // It polls its own set. It stays listed, and whoever polls it sees to the rest.
+            // It polls its own set. It stays marked as listed, and the outer poll queues it again.
             member.again.set(true);
             return;
         };
@@ -311,7 +313,7 @@ impl Inside {
             }
             return;
         }
-        // It is done, or was aborted while it was polled. What it panics with in its destructor is nobody's.
+        // It is done, or was aborted while it was polled. A panic of its destructor is discarded.
         if let Err(payload) = polled {
             unwind::discard(payload);
         }
@@ -325,9 +327,9 @@ impl Inside {
         unwind::discard(member);
     }
 
-    /// Polls those that were woken; `own`, which is the future of driver `me`, when that was.
+    /// Polls the futures that were woken. The one of driver `me` is polled by calling `own`.
     fn turn(&self, me: u64, cx: &mut Context<'_>, mut own: impl FnMut() -> bool) -> Poll<()> {
-        for _ in 0..AT_ONCE {
+        for _ in 0..MAX_POLLS_PER_TURN {
             match self.queue.next(me, cx.waker()) {
                 None => return Poll::Pending,
                 Some(key) if key != me => self.poll(key),
@@ -335,16 +337,17 @@ impl Inside {
                 Some(_) => {}
             }
         }
-        // There may be more; others come first.
+        // There may be more to poll; other tasks run first.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 }
 
-/// Futures that stay on one thread, and so need not be `Send`.
+/// A set of futures that stay on one thread, and so need not be `Send`.
 ///
-/// They are polled by whoever polls what [`run_until`](Self::run_until) gives, which is most often
-/// [`block_on`](Self::block_on); in between they wait. Dropping the set drops them, the oldest first.
+/// They are polled when the future that [`run_until`](Self::run_until) returns is polled, most
+/// often by [`block_on`](Self::block_on); otherwise they wait. Dropping the set drops them, the
+/// oldest first.
 ///
 /// ```
 /// use filch::future::{LocalSet, spawn_local};
@@ -376,7 +379,7 @@ pub struct LocalSet {
 }
 
 impl LocalSet {
-    /// A set without futures.
+    /// Creates an empty set.
     ///
     /// ```
     /// assert!(filch::future::LocalSet::new().is_empty());
@@ -407,10 +410,11 @@ impl LocalSet {
         self.inside.spawn(future)
     }
 
-    /// Polls `future`, and those of the set, until `future` is done. The others stay where they are, for the next call.
+    /// Polls `future`, and those of the set, until `future` is done. The others remain in the set
+    /// for the next call.
     ///
-    /// Several of these may be under way for one set, side by side or one in the other; each polls its own future, and
-    /// all of them those of the set.
+    /// Several of these may be active for one set, concurrently or nested; each polls its own
+    /// future, and all of them poll those of the set.
     ///
     /// ```
     /// use filch::future::{LocalSet, spawn_local};
@@ -453,12 +457,12 @@ impl LocalSet {
         block_on(self.run_until(future))
     }
 
-    /// How many of its futures are not done.
+    /// Returns the number of futures that are not done.
     ///
     /// ```
     /// let set = filch::future::LocalSet::new();
     /// set.spawn_local(async {}).detach();
-    /// assert_eq!(set.len(), 1); // nobody has polled it yet
+    /// assert_eq!(set.len(), 1); // it has not been polled yet
     /// set.block_on(filch::future::yield_now());
     /// assert!(set.is_empty());
     /// ```
@@ -486,7 +490,7 @@ impl Drop for LocalSet {
         inside.closed.set(true);
         let _current = inside.as_current();
         let mut members: Vec<_> = inside.members.borrow_mut().drain().collect();
-        // The oldest first, so that every run is the same.
+        // The oldest first, so that the order is deterministic.
         members.sort_unstable_by_key(|(key, _)| *key);
         for (_, member) in members {
             unwind::discard(member);
@@ -502,7 +506,7 @@ impl fmt::Debug for LocalSet {
     }
 }
 
-/// Adds a future to the [`LocalSet`] that is polled on this thread at present.
+/// Adds a future to the [`LocalSet`] that this thread polls at present.
 ///
 /// ```
 /// use filch::future::{LocalSet, spawn_local};
@@ -514,7 +518,8 @@ impl fmt::Debug for LocalSet {
 /// ```
 ///
 /// # Panics
-/// When there is none: in a task or a future of a pool, or in a plain [`block_on`](crate::block_on()).
+/// When there is none: in a task or a future of a pool, or in a plain
+/// [`block_on`](crate::block_on()).
 #[track_caller]
 pub fn spawn_local<F: Future + 'static>(future: F) -> LocalHandle<F::Output> {
     match CURRENT.with(|current| current.borrow().clone()) {
@@ -526,7 +531,7 @@ pub fn spawn_local<F: Future + 'static>(future: F) -> LocalHandle<F::Output> {
     }
 }
 
-/// What came of a future, and who waits for it.
+/// The outcome of a future, and the waker of its handle.
 struct Slot<T> {
     taken: Cell<Option<Taken<T>>>,
     done: Cell<bool>,
@@ -544,7 +549,7 @@ impl<T> Default for Slot<T> {
 }
 
 impl<T> Slot<T> {
-    /// The first one counts.
+    /// Stores the outcome, unless there is one already.
     fn put(&self, taken: Taken<T>) {
         if self.done.replace(true) {
             return;
@@ -558,7 +563,7 @@ impl<T> Slot<T> {
     }
 }
 
-/// Tells the slot when the future is gone.
+/// Stores `Cancelled` when the future is dropped before it is done.
 struct Report<T>(Rc<Slot<T>>);
 
 impl<T> Drop for Report<T> {
@@ -567,7 +572,7 @@ impl<T> Drop for Report<T> {
     }
 }
 
-/// A future of a [`LocalSet`]: await it in the same set. Dropping the handle detaches the future.
+/// A handle of a future of a [`LocalSet`], awaited in that set. Dropping it detaches the future.
 ///
 /// ```
 /// use filch::future::{LocalSet, spawn_local};
@@ -586,7 +591,7 @@ pub struct LocalHandle<T> {
 }
 
 impl<T> LocalHandle<T> {
-    /// Drops the future, at once if it is not the one that is being polled. Without effect if it is done.
+    /// Drops the future, at once if it is not being polled. Without effect if it is done.
     ///
     /// ```
     /// let set = filch::future::LocalSet::new();
@@ -606,7 +611,7 @@ impl<T> LocalHandle<T> {
         self.slot.done.get()
     }
 
-    /// Lets the future go on with nobody waiting for it; as dropping the handle does.
+    /// Detaches the future, as dropping the handle does: it continues, and its outcome is dropped.
     ///
     /// ```
     /// let set = filch::future::LocalSet::new();

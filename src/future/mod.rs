@@ -11,7 +11,7 @@ mod spawn;
 mod task_local;
 mod yields;
 
-/// What the model checker gets to see.
+/// The items that the model checker uses.
 #[cfg(filch_loom)]
 #[doc(hidden)]
 pub mod model {

@@ -1,8 +1,9 @@
 //! Futures that borrow.
 //!
-//! A blocking call that does not return before every future that was spawned in it is gone: done, or dropped. It cannot
-//! be forgotten, as a future or a guard could be; that is why it is sound. What each future came to lies in a slot that its
-//! handle shares, not in its cell: the cell may outlive the scope, in the hands of wakers, and must hold nothing that borrows.
+//! A scope is a blocking call that does not return before every future that was spawned in it is
+//! done or dropped. It is sound because a call cannot be forgotten, as a future or a guard could
+//! be. The outcome of each future is stored in a slot that its handle shares, not in its cell: the
+//! cell may outlive the scope, held by wakers, and must hold nothing that borrows.
 #![expect(unsafe_code, reason = "makes cells of futures that borrow")]
 
 use super::{
@@ -27,15 +28,15 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-/// Who is in a scope.
+/// The futures of a scope.
 #[derive(Default)]
 struct Members {
-    /// How many futures are not gone.
+    /// How many futures have not been dropped.
     pending: usize,
     next: u64,
-    /// How to end them; some are gone already.
+    /// The abort handles of futures that may not have ended.
     aborts: BTreeMap<u64, AbortHandle>,
-    /// The scope was left by a panic: whoever comes now must go.
+    /// The scope was left by a panic: futures that are added from now on are aborted.
     closed: bool,
     waker: Option<Waker>,
 }
@@ -46,7 +47,7 @@ fn lock(members: &Mutex<Members>) -> MutexGuard<'_, Members> {
     members.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One member. Dropped after its future and its share of the slot.
+/// One future of the scope. Dropped after that future and its share of the slot.
 struct Membership {
     members: Shared,
     key: u64,
@@ -73,7 +74,8 @@ impl Drop for Membership {
 /// The value of a future that borrows.
 type Slot<T> = Arc<Mutex<Option<T>>>;
 
-/// A future that borrows; in this order everything that borrows is gone before the scope can end.
+/// A future that borrows. The order of the fields ensures that everything that borrows is dropped
+/// before the scope can end.
 struct Scoped<F: Future> {
     future: F,
     slot: Slot<F::Output>,
@@ -84,9 +86,10 @@ impl<F: Future> Future for Scoped<F> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // SAFETY: `future` is pinned with the rest, and nothing moves it; the others are not pinned.
+        // SAFETY: `future` is pinned with the rest, and nothing moves it; the other fields are not
+        // pinned.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: as above.
+        // SAFETY: `future` is structurally pinned: `self` is pinned, and the field is never moved.
         let future = unsafe { Pin::new_unchecked(&mut this.future) };
         future.poll(cx).map(|value| {
             *this.slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
@@ -94,7 +97,7 @@ impl<F: Future> Future for Scoped<F> {
     }
 }
 
-/// Where futures that borrow are spawned: [`scope`].
+/// The place where futures that borrow are spawned: see [`scope`].
 ///
 /// ```
 /// let words = ["one", "two"];
@@ -107,7 +110,7 @@ impl<F: Future> Future for Scoped<F> {
 pub struct FutureScope<'scope, 'env: 'scope> {
     pool: Arc<Inner>,
     members: Shared,
-    /// Neither may be made shorter or longer, as with `std::thread::Scope`.
+    /// Both lifetimes are invariant, as in `std::thread::Scope`.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
@@ -144,8 +147,8 @@ impl<'scope> FutureScope<'scope, '_> {
                 key,
             },
         };
-        // SAFETY: both are `Send`. The scope does not end before `scoped` is gone, which drops its membership last; what
-        // comes of it borrows nothing.
+        // SAFETY: the future and its output are `Send`. The scope does not end before `scoped` is
+        // dropped, which drops its membership last; the outcome in the cell borrows nothing.
         let handle = unsafe { launch(&self.pool, scoped) };
         self.keep(key, handle.abort_handle());
         ScopedHandle {
@@ -157,9 +160,10 @@ impl<'scope> FutureScope<'scope, '_> {
 }
 
 impl FutureScope<'_, '_> {
-    /// Remembers how to end a member, if that may be needed.
+    /// Stores the abort handle of a future that has not ended.
     fn keep(&self, key: u64, abort: AbortHandle) {
-        // What is gone already has been looked for in vain, or is found at the end.
+        // A future that has ended looked for its entry before there was one, so none is added. If
+        // it ends between this check and the insertion, the entry stays until the scope ends.
         if abort.is_finished() {
             return;
         }
@@ -173,10 +177,11 @@ impl FutureScope<'_, '_> {
     }
 }
 
-/// Calls `f`, in which futures may be spawned that borrow; returns when all of them are gone. The caller, if it is a
-/// worker, runs other tasks meanwhile. They run on the pool that the caller works for, else on the global one.
+/// Calls `f`, which may spawn futures that borrow; returns when all of them are done or dropped. A
+/// caller that is a worker runs other tasks meanwhile. The futures run on the pool that the caller
+/// works for, else on the global one.
 ///
-/// If `f` panics, they are aborted, and then the panic goes on.
+/// If `f` panics, they are aborted, and then the panic is resumed.
 ///
 /// ```
 /// let mut numbers = vec![1, 2, 3];
@@ -235,7 +240,7 @@ fn scope_on<'env, R>(
         };
         aborts.into_values().for_each(|abort| abort.abort());
     }
-    // Nobody leaves this frame before they are gone.
+    // This frame must not be left, not even by a panic, before all futures are dropped.
     unwind::or_abort(|| {
         block_on_for(
             number,
@@ -256,7 +261,8 @@ fn scope_on<'env, R>(
     }
 }
 
-/// A future of a [scope]: await it, or join it. Dropping the handle detaches the future from it, but not from the scope.
+/// The handle of a future of a [scope]: await it, or join it. Dropping it discards the result; the
+/// scope still waits for the future.
 ///
 /// ```
 /// filch::future::scope(|s| {

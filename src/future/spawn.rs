@@ -1,14 +1,15 @@
-//! How futures get into a pool.
+//! Spawning futures on a pool.
 #![expect(unsafe_code, reason = "makes cells of futures")]
 
 use super::{FutureHandle, cell};
 use crate::pool::{Inner, Pool, context::WorkerContext};
 use std::ptr;
 
-/// Runs `future` on the pool that the caller works for, else on the global one. It is polled by the pool's workers,
-/// whenever it has been woken.
+/// Spawns `future` on the pool that the caller works for, else on the global one. The pool's
+/// workers poll it whenever it has been woken.
 ///
-/// Callable from anywhere. A pool that is shut down drops the future; then the handle says that it was cancelled.
+/// May be called on any thread. A pool that is shut down drops the future, and the handle returns
+/// the error that it was cancelled.
 ///
 /// ```
 /// let handle = filch::spawn_future(async { 6 * 7 });
@@ -51,7 +52,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    // SAFETY: both are `Send` and borrow nothing.
+    // SAFETY: the future and its output are `Send`, and borrow nothing.
     unsafe { launch_on(context, future) }
 }
 
@@ -60,44 +61,44 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    // SAFETY: as in `spawn_on`.
+    // SAFETY: the future and its output are `Send`, and borrow nothing.
     unsafe { launch_outside(pool, future) }
 }
 
 /// Spawns a future on `pool`.
 ///
 /// # Safety
-/// As [`cell::make`].
+/// As for [`cell::make`].
 pub(super) unsafe fn launch<F: Future>(pool: &Inner, future: F) -> FutureHandle<F::Output> {
     WorkerContext::with(|context| match context {
-        // SAFETY: the caller's duty.
+        // SAFETY: the caller guarantees what `launch_on` and `cell::make` require.
         Some(context) if ptr::eq(context.pool(), pool) => unsafe { launch_on(context, future) },
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees what `launch_outside` and `cell::make` require.
         _ => unsafe { launch_outside(pool, future) },
     })
 }
 
 /// # Safety
-/// As [`cell::make`].
+/// As for [`cell::make`].
 #[inline]
 unsafe fn launch_on<F: Future>(
     context: &WorkerContext<'_, '_>,
     future: F,
 ) -> FutureHandle<F::Output> {
     if let Some(pool) = context.pool().elsewhere() {
-        // SAFETY: the caller's duty.
+        // SAFETY: the caller guarantees what `cell::make` requires of the future.
         return unsafe { launch_outside(pool, future) };
     }
-    // SAFETY: the caller's duty.
+    // SAFETY: the caller guarantees what `cell::make` requires of the future.
     let (hold, ticket) = unsafe { cell::make(future) };
     ticket.queue_on(context);
     FutureHandle::new(hold, context.pool().number())
 }
 
 /// # Safety
-/// As [`cell::make`].
+/// As for [`cell::make`].
 unsafe fn launch_outside<F: Future>(pool: &Inner, future: F) -> FutureHandle<F::Output> {
-    // SAFETY: the caller's duty.
+    // SAFETY: the caller guarantees what `cell::make` requires of the future.
     let (hold, ticket) = unsafe { cell::make(future) };
     ticket.queue_outside(pool);
     FutureHandle::new(hold, pool.number())

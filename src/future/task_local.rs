@@ -1,13 +1,13 @@
-//! Values that go with a future from thread to thread.
+//! Values that travel with a future from thread to thread.
 
 use crate::pool::task;
 use std::{cell::RefCell, fmt, future::poll_fn, pin::pin, rc::Rc, thread::LocalKey};
 
-/// A value that a future, and what it awaits, can see wherever it is polled: declared with
-/// [`task_local!`](crate::task_local), set with [`scope`](Self::scope).
+/// A value that is visible to a future, and to what it awaits, on every thread that polls it:
+/// declared with [`task_local!`](crate::task_local), set with [`scope`](Self::scope).
 ///
-/// What is spawned inside does not inherit it, and what a worker runs while the future waits in the middle of a poll does
-/// not see it.
+/// Spawned futures do not inherit it, and tasks that a worker runs while the future waits within a
+/// poll do not see it.
 ///
 /// ```
 /// filch::task_local! {
@@ -28,18 +28,18 @@ pub struct TaskLocal<T: 'static> {
     key: LocalKey<Place<T>>,
 }
 
-/// The values that are set on a thread, the innermost last. Locked for no longer than it takes to change it: a worker
-/// that waits while it looks at a value may run another task that sets one.
+/// The values that are set on a thread, the innermost last. Borrowed only while it is changed: a
+/// worker that waits while it reads a value may run another task that sets one.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Place<T>(RefCell<Vec<Rc<Value<T>>>>);
 
 #[derive(Debug)]
 struct Value<T> {
-    /// How deep in tasks the thread was when it was set: what a worker runs in the middle of this task is deeper, and does
-    /// not see it.
+    /// The nesting depth of tasks on the thread when the value was set: a task that a worker runs
+    /// nested in this one is deeper, and does not see it.
     depth: usize,
-    /// There until it is taken back.
+    /// Present until `Set` takes it back.
     value: RefCell<Option<T>>,
 }
 
@@ -51,7 +51,7 @@ impl<T> Place<T> {
     }
 }
 
-/// A value is set as long as this is there; then it goes back to where it was.
+/// Keeps a value set; moves it back to its owner when dropped.
 struct Set<'a, T: 'static> {
     local: &'static TaskLocal<T>,
     back: &'a mut Option<T>,
@@ -60,7 +60,7 @@ struct Set<'a, T: 'static> {
 impl<T> Drop for Set<'_, T> {
     fn drop(&mut self) {
         let last = self.local.key.with(|place| place.0.borrow_mut().pop());
-        // Those who look at it are further up on the stack, and done.
+        // All readers are further up on the stack, and have returned.
         *self.back = last.and_then(|last| last.value.take());
     }
 }
@@ -85,7 +85,7 @@ impl<T: 'static> TaskLocal<T> {
         }
     }
 
-    /// `future` with the value set to `value` whenever it is polled.
+    /// Wraps `future` so that the value is set to `value` whenever it is polled.
     pub fn scope<F: Future>(
         &'static self,
         value: T,
@@ -134,7 +134,7 @@ impl<T: 'static> TaskLocal<T> {
         last.value.borrow().as_ref().map(f)
     }
 
-    /// A clone of the value.
+    /// Returns a clone of the value.
     ///
     /// # Panics
     /// When it is not set here.
@@ -152,7 +152,7 @@ impl<T> fmt::Debug for TaskLocal<T> {
     }
 }
 
-/// Declares values that go with futures: [`TaskLocal`](crate::future::TaskLocal).
+/// Declares values that travel with futures: [`TaskLocal`](crate::future::TaskLocal).
 ///
 /// ```
 /// filch::task_local! {

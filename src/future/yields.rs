@@ -1,4 +1,4 @@
-//! Manners of long futures and tasks.
+//! Cooperation of long futures and tasks.
 
 use crate::pool::context::WorkerContext;
 use std::{
@@ -6,14 +6,15 @@ use std::{
     task::{Context, Poll},
 };
 
-/// A future that is pending once, and lets every task run that is ready now: [`yield_now`].
+/// A future that is pending once, so that every task that is ready now can run: [`yield_now`].
 #[derive(Debug)]
 #[must_use = "nothing is yielded before it is awaited"]
 pub struct YieldNow {
     yielded: bool,
 }
 
-/// Lets others run: the future that awaits this goes behind every task that its worker has queued.
+/// Yields to other tasks: the future that awaits this is requeued behind every task that its worker
+/// has queued.
 ///
 /// ```
 /// let handle = filch::spawn_future(async {
@@ -40,13 +41,15 @@ impl Future for YieldNow {
     }
 }
 
-/// A place in a long task where urgent work may come in between: futures that were woken while every worker was busy, or whose
-/// [time](crate::time) has come, and tasks of [`Priority::High`](crate::Priority::High) and above. They run here, on this
-/// stack, a few at a time.
+/// A place in a long task where urgent work may preempt it: futures that were woken while every
+/// worker was busy, or whose [timer](crate::time) has expired, and tasks of
+/// [`Priority::High`](crate::Priority::High) and above. They run here, on this stack, a few at a
+/// time.
 ///
-/// Costs about a nanosecond when nobody waits, so a loop may call it every few microseconds. While some future waits for a
-/// time, it looks at the clock now and then, which makes it a nanosecond more. On a thread that is no
-/// worker, and in an [`isolate`](crate::isolate), it does nothing.
+/// Costs about a nanosecond when nothing is urgent, so a loop may call it every few microseconds.
+/// While a future waits for a timer, it reads the clock now and then, which adds about a
+/// nanosecond. On a thread that is not a worker, and in an [`isolate`](crate::isolate), it does
+/// nothing.
 ///
 /// ```
 /// let sum = filch::submit(|| {
@@ -62,8 +65,8 @@ impl Future for YieldNow {
 /// assert_eq!(sum.join().unwrap(), 499_999_500_000);
 /// ```
 ///
-/// What runs in between must not wait for this task, and must not want a lock that this task holds: as with everything that
-/// waits, don't call it with a lock held.
+/// The urgent work must not wait for this task, and must not need a lock that this task holds: as
+/// with all functions that wait, don't call it with a lock held.
 #[inline]
 pub fn checkpoint() {
     WorkerContext::with(|context| {

@@ -1,4 +1,4 @@
-//! Room for one more task in a pool that has a limit.
+//! Admission of tasks to a pool with a capacity limit.
 
 use crate::{
     limit::Budget,
@@ -6,43 +6,44 @@ use crate::{
 };
 use std::time::Instant;
 
-/// How a submission gets room for its task.
+/// How a submission gets capacity for its task.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Admission {
-    /// As the pool does when it is full.
+    /// According to the pool's policy for a full pool.
     ByPolicy,
-    /// Only if there is some.
+    /// Only if there is capacity now.
     Now,
-    /// Waits for it, but not for longer than until then.
+    /// Waits for it, but not beyond that time.
     Until(Option<Instant>),
-    /// It has it already.
+    /// The caller has acquired it already.
     Taken,
 }
 
-/// What came of that.
+/// The result of an admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// It may be queued; it takes one unit, if the pool has a limit.
+    /// The task may be queued; it takes one unit, if the pool has a limit.
     Queue {
         counted: bool,
     },
-    /// It must be run here and now.
+    /// The task must be run on this thread now.
     RunHere,
     Full,
 }
 
 const COUNTED: Entry = Entry::Queue { counted: true };
 
-/// How many other tasks a worker runs that wants room and has no time limit, before it runs the new one itself. One
-/// makes room, unless others are faster.
-const ROUNDS: usize = 4;
+/// The most other tasks that a worker without a time limit runs to free capacity, before it runs
+/// the new one itself. One is enough to free a unit, unless other threads take it first.
+const MAX_HELPED_TASKS: usize = 4;
 
-/// Gets room for one more task.
+/// Acquires capacity for one more task.
 ///
-/// A worker that waits for room must not stand in line for it while it runs other tasks. Those may want room
-/// too, and stand in line behind it; what is given to it then is held by somebody who cannot go on before the others
-/// are done, and they wait for ever. So it tries, runs others, and in the end runs the task itself, or, if there is a
-/// time limit, stands in line without running anything.
+/// A worker must not wait in the queue for capacity while it runs other tasks. Those may need
+/// capacity too, and would queue up behind it; the unit that is granted to it then belongs to a
+/// task that cannot continue before the others are done, which is a deadlock. So it tries without
+/// waiting, runs other tasks, and in the end runs the task itself, or, if there is a time limit,
+/// waits in the queue without running anything.
 #[cold]
 pub(super) fn enter(
     pool: &Inner,
@@ -63,7 +64,7 @@ pub(super) fn enter(
     };
     let made = match context {
         Some(context) => make_room(context, capacity, deadline),
-        // Nobody else will make room.
+        // No other thread will free capacity.
         None if pool.threads() == 0 => {
             pool.enter_worker(|context| make_room(context, capacity, deadline))
         }
@@ -73,12 +74,12 @@ pub(super) fn enter(
     match deadline {
         _ if made => COUNTED,
         None if inside => Entry::RunHere,
-        None => stand_in_line(capacity, None),
-        Some(deadline) => stand_in_line(capacity, Some(deadline)),
+        None => wait_for_capacity(capacity, None),
+        Some(deadline) => wait_for_capacity(capacity, Some(deadline)),
     }
 }
 
-/// Runs other tasks until there is room. False when that does not help.
+/// Runs other tasks until there is capacity. Returns false when that does not help.
 fn make_room(
     context: &WorkerContext<'_, '_>,
     capacity: &Budget,
@@ -87,7 +88,7 @@ fn make_room(
     for round in 0.. {
         let enough = match deadline {
             Some(deadline) => deadline <= Instant::now(),
-            None => round >= ROUNDS,
+            None => round >= MAX_HELPED_TASKS,
         };
         if enough || !context.help_once() {
             break;
@@ -99,7 +100,7 @@ fn make_room(
     false
 }
 
-fn stand_in_line(capacity: &Budget, deadline: Option<Instant>) -> Entry {
+fn wait_for_capacity(capacity: &Budget, deadline: Option<Instant>) -> Entry {
     let permit = match deadline {
         None => capacity.acquire(1),
         Some(deadline) => {

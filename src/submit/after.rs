@@ -1,4 +1,4 @@
-//! Tasks that wait for others: from their submission to their turn.
+//! Tasks that wait for others: from their submission until they are queued.
 
 use super::{
     FailedTask, TaskHandle, TaskId,
@@ -9,48 +9,49 @@ use super::{
 use crate::base::thread;
 use std::{collections::HashSet, sync::Arc};
 
-/// Those who follow a task that has ended, and why they cannot run, if it failed.
+/// The followers of a task that has ended, and why they cannot run, if it failed.
 type Followers = (Vec<Link>, Option<Arc<FailedTask>>);
 
-/// A task that is held makes itself known to those that it waits for.
+/// Adds a held task to the follower lists of its predecessors.
 #[cold]
 pub(super) fn launch<T>(mut hold: Hold<T>, ticket: Ticket, entry: Entry) -> TaskHandle<T> {
-    go_on_from(ticket.cell().enlist());
-    // It gets another one when it is ready.
+    advance(ticket.cell().enlist());
+    // Another ticket is made when the task is ready.
     drop(ticket);
     if entry == Entry::RunHere {
-        // There is no room. What can be done here is; if that is not enough, it is let in all the same, because
-        // whoever waits here for tasks elsewhere may be what they wait for.
+        // There is no capacity. Run what can be run here; if that is not enough, the task is
+        // accepted nevertheless, because tasks elsewhere may depend on a caller that waits here for
+        // them.
         wait::run_here(&mut hold);
     }
     TaskHandle::new(hold)
 }
 
-/// Tells those who wait for `ended` that it has.
+/// Notifies the followers of `ended`.
 ///
-/// What fails because of that has followers too, and so on: a list, and no recursion, since such chains are as long as
-/// people like.
+/// A follower that fails because of that has followers too, and so on: they are kept in a list and
+/// not visited recursively, since such chains can have any length.
 #[cold]
 pub(super) fn settle(ended: &Ref) {
     settle_all(vec![ended.take_followers()]);
 }
 
-/// Does what came of the end of a task, or of a look for it.
-fn go_on_from(arrived: Arrived) {
+/// Applies the effect of the end of a predecessor, or of a check for it.
+fn advance(arrived: Arrived) {
     let mut work = Vec::new();
-    go_on(arrived, &mut work);
+    advance_into(arrived, &mut work);
     settle_all(work);
 }
 
 fn settle_all(mut work: Vec<Followers>) {
     while let Some((followers, failed)) = work.pop() {
         for follower in followers {
-            go_on(follower.arrive(failed.as_ref()), &mut work);
+            advance_into(follower.arrive(failed.as_ref()), &mut work);
         }
     }
 }
 
-fn go_on(arrived: Arrived, work: &mut Vec<Followers>) {
+fn advance_into(arrived: Arrived, work: &mut Vec<Followers>) {
     match arrived {
         Arrived::Waits => {}
         Arrived::Ready(ticket, wanted) => {
@@ -58,7 +59,7 @@ fn go_on(arrived: Arrived, work: &mut Vec<Followers>) {
             if let Some(claim) = launch::queue_ready(ticket) {
                 refuse(claim, Cause::Closed, work);
             }
-            wanted.tell(&cell);
+            wanted.notify(&cell);
         }
         Arrived::Failed(claim) => refuse(claim, Cause::Dependency, work),
     }
@@ -73,9 +74,9 @@ fn refuse(claim: Claim, cause: Cause, work: &mut Vec<Followers>) {
     });
 }
 
-/// Runs what `target` waits for, as far as that has not begun and may run here, and what that waits for, and so on. Whatever of
-/// it becomes ready later comes to the inbox of `target`. True when some of it is below us on this very stack, so that
-/// it cannot end before we return.
+/// Runs the direct and indirect predecessors of `target` that have not started and may run here.
+/// Those that become ready later are put into the inbox of `target`. Returns true when one of them
+/// runs in a lower frame of this very stack, so that it cannot end before the caller returns.
 pub(super) fn help(target: &Ref) -> bool {
     let inbox = target.open_inbox();
     let mut seen = HashSet::<TaskId>::new();
@@ -91,8 +92,9 @@ pub(super) fn help(target: &Ref) -> bool {
         }
         let Some(top) = path.pop() else { break };
         if top.snapshot().is_held() {
-            // Whoever has to tell it that all of it has ended may be below us, and cannot before we return.
-            go_on_from(top.look_again());
+            // The thread that has to notify it of the last end may be this one, in a lower frame,
+            // which cannot do so before the caller returns.
+            advance(top.check_predecessors());
         }
         let now = top.snapshot();
         if !now.is_done() && top.about().is_here() {
@@ -105,7 +107,7 @@ pub(super) fn help(target: &Ref) -> bool {
     false
 }
 
-/// Runs what has come in.
+/// Runs the tasks in the inbox.
 pub(super) fn run_ready(inbox: &Inbox, target: &Ref) {
     while let Some(cell) = inbox.take() {
         if !cell.is(target) {

@@ -1,4 +1,4 @@
-//! A task on its way.
+//! The builder of a task.
 
 use super::{
     TaskHandle,
@@ -49,7 +49,7 @@ pub struct Task<'p, F> {
 }
 
 impl Pool {
-    /// A task that can be given a name, a priority and so on before it is submitted.
+    /// Returns a builder, which sets a name, a priority and so on before the task is submitted.
     pub fn task<F, T>(&self, func: F) -> Task<'_, F>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -101,17 +101,18 @@ where
 {
     task_options!();
 
-    /// Submits the task. When the pool has no [room](crate::PoolBuilder::task_capacity) it waits, is refused or runs
-    /// here, as the pool's [policy](crate::TaskOverflow) says.
+    /// Submits the task. When the pool has no [capacity](crate::PoolBuilder::task_capacity) left,
+    /// the caller waits, the task is refused or runs here, according to the pool's
+    /// [policy](crate::TaskOverflow).
     ///
     /// # Errors
-    /// The closure, when the pool takes no more tasks, when it is full and refuses, and when the task's
-    /// [place](super::Affinity) does not exist.
+    /// The closure, when the pool accepts no more tasks, when it is full and its policy is to
+    /// refuse, and when the worker or node of the [affinity](super::Affinity) does not exist.
     pub fn submit(self) -> Result<TaskHandle<T>, Refused<F>> {
         self.launch(Admission::ByPolicy)
     }
 
-    /// Submits the task if there is room, whatever the pool's policy.
+    /// Submits the task if there is capacity, whatever the pool's policy.
     ///
     /// ```
     /// use filch::Pool;
@@ -126,24 +127,26 @@ where
     /// ```
     ///
     /// # Errors
-    /// The closure, when there is no room, and otherwise as [`submit`](Self::submit).
+    /// The closure, when there is no capacity, and otherwise as [`submit`](Self::submit).
     pub fn try_submit(self) -> Result<TaskHandle<T>, Refused<F>> {
         self.launch(Admission::Now)
     }
 
-    /// Submits the task; waits for room, but no longer than `limit`, whatever the pool's policy. A worker of the
-    /// pool first runs other tasks to make room; when there is none that it may run, it sleeps.
+    /// Submits the task; waits for capacity, but no longer than `limit`, whatever the pool's
+    /// policy. A worker of the pool first runs other tasks to free capacity; when there is none
+    /// that it may run, it sleeps.
     ///
     /// # Errors
-    /// The closure, when there is no room in time, and otherwise as [`submit`](Self::submit).
+    /// The closure, when there is no capacity in time, and otherwise as [`submit`](Self::submit).
     pub fn submit_timeout(self, limit: Duration) -> Result<TaskHandle<T>, Refused<F>> {
-        // A time beyond what the clock can say is no limit.
+        // A deadline beyond the range of the clock is no limit.
         let deadline = Instant::now().checked_add(limit);
         self.launch(Admission::Until(deadline))
     }
 
-    /// A future that submits the task as soon as there is room, whatever the pool's policy. It needs no
-    /// runtime, queues up when it is first polled, and can be dropped at any time.
+    /// Returns a future that submits the task as soon as there is capacity, whatever the pool's
+    /// policy. It needs no runtime, enters the queue for capacity when it is first polled, and can
+    /// be dropped at any time.
     ///
     /// ```
     /// use filch::Pool;
@@ -186,7 +189,7 @@ impl<F> fmt::Debug for Task<'_, F> {
     }
 }
 
-/// A submission that waits for room: the future of [`Task::submit_async`].
+/// A submission that waits for capacity: the future of [`Task::submit_async`].
 #[must_use = "nothing is submitted before it is polled"]
 pub struct SubmitAsync<F> {
     pool: Arc<Inner>,
@@ -194,7 +197,7 @@ pub struct SubmitAsync<F> {
     request: Option<Acquire<'static>>,
 }
 
-/// Nothing in it is pinned.
+/// No field is structurally pinned.
 impl<F> Unpin for SubmitAsync<F> {}
 
 impl<F, T> Future for SubmitAsync<F>
@@ -222,7 +225,7 @@ where
                             .keep();
                         break;
                     }
-                    // In a pool without workers nobody else makes room.
+                    // In a pool without workers no other thread frees capacity.
                     Poll::Pending if this.pool.threads() == 0 => {
                         if !this.pool.enter_worker(|context| context.help_once()) {
                             return Poll::Pending;

@@ -1,4 +1,4 @@
-//! What a task can ask about itself.
+//! Queries of a task about itself.
 
 use super::{
     Dependency, Priority, TaskId,
@@ -10,11 +10,11 @@ use crate::{
 };
 use std::fmt;
 
-/// The submitted task that this thread is in, if it is in one.
+/// Returns the submitted task that this thread runs, if any.
 ///
-/// It is the task whose closure is being called, on the thread that calls it: parts of it that other workers take
-/// over, halves of a [`join`](crate::join()) or tasks of a [`scope`](crate::scope()), are in no task. They can be
-/// given its [token](TaskInfo::token).
+/// It is the task whose closure is being called, on the thread that calls it. Parts of it that
+/// other workers take over, halves of a [`join`](crate::join()) or tasks of a
+/// [`scope`](crate::scope()), are in no task. They can be given its [token](TaskInfo::token).
 ///
 /// ```
 /// assert!(filch::current_task().is_none());
@@ -27,9 +27,10 @@ pub fn current_task() -> Option<TaskInfo> {
     cell::current().map(|cell| TaskInfo { cell })
 }
 
-/// Whether the submitted task that this thread is in should stop: somebody has [cancelled](super::TaskHandle::cancel) it
-/// or its token, its deadline has passed, or its pool is being [shut down](crate::Pool::shutdown_now). False outside of
-/// tasks. A few nanoseconds, so a loop may ask often.
+/// Whether the submitted task that this thread runs should stop: the task or its token was
+/// [cancelled](super::TaskHandle::cancel), its deadline has passed, or its pool is being [shut
+/// down](crate::Pool::shutdown_now). False outside of tasks. Costs a few nanoseconds, so a loop may
+/// call it often.
 ///
 /// ```
 /// use std::time::Duration;
@@ -72,13 +73,13 @@ fn is_abandoned(number: u32) -> bool {
     WorkerContext::with(
         |context| match context.and_then(|context| context.find_pool(number)) {
             Some(pool) => pool.tasks().are_abandoned(),
-            // Asked elsewhere, or there was no place for a guest.
+            // Called on another thread, or all guest slots were taken.
             None => Inner::find(number).is_some_and(|pool| pool.tasks().are_abandoned()),
         },
     )
 }
 
-/// What is known about a task from inside: [`current_task`].
+/// A task as seen from inside: from [`current_task`].
 ///
 /// ```
 /// use filch::{Pool, Priority};
@@ -98,27 +99,27 @@ pub struct TaskInfo {
 }
 
 impl TaskInfo {
-    /// The number of the task.
+    /// Returns the id of the task.
     #[must_use]
     pub fn id(&self) -> TaskId {
         self.cell.about().id
     }
 
-    /// The name of the task, if it has one.
+    /// Returns the name of the task, if it has one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.cell.about().name().map(|name| &**name)
     }
 
-    /// How urgent the task is.
+    /// Returns the priority of the task.
     #[must_use]
     pub fn priority(&self) -> Priority {
         self.cell.snapshot().level()
     }
 
-    /// The token of this task alone: cancelled with it, and with the token that it was
-    /// [submitted with](super::Task::token). For parts of the task that run elsewhere, and as the parent of tasks that
-    /// should end with this one.
+    /// Returns the token of this task alone: cancelled with it, and with the token that it was
+    /// [submitted with](super::Task::token). For parts of the task that run elsewhere, and as the
+    /// parent of tasks that should end with this one.
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(1).build()?;
@@ -126,7 +127,7 @@ impl TaskInfo {
     /// let task = pool.submit(move || {
     ///     let token = filch::current_task().unwrap().token();
     ///     send.send(token.child()).unwrap();
-    ///     token.wait(); // until somebody cancels the task
+    ///     token.wait(); // until the task is cancelled
     /// });
     /// let child = receive.recv().unwrap();
     /// task.cancel();
@@ -138,13 +139,14 @@ impl TaskInfo {
     pub fn token(&self) -> CancelToken {
         let (token, new) = self.cell.about().token_or_new();
         if new && self.cell.publish_token() {
-            // Somebody asked the task to stop before there was a token to tell.
+            // The task was requested to stop before there was a token to cancel.
             token.cancel();
         }
         token.clone()
     }
 
-    /// The task, for others to [wait](super::Task::after) for: a task can submit what comes after it.
+    /// Returns the task as a dependency for others to [wait](super::Task::after) for: a task can
+    /// submit its own followers.
     ///
     /// ```
     /// let task = filch::submit(|| {
@@ -158,8 +160,8 @@ impl TaskInfo {
         Dependency::new(&self.cell)
     }
 
-    /// Whether the task should stop; see [`is_cancelled`]. On a thread that is not in the task it takes a lock for a
-    /// moment.
+    /// Whether the task should stop; see [`is_cancelled`]. On a thread that does not run the task
+    /// it takes a lock briefly.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         should_stop(&self.cell)

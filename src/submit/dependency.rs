@@ -1,4 +1,4 @@
-//! What a task can wait for.
+//! The tasks that a task can wait for.
 
 use super::{
     TaskGroup, TaskHandle, TaskId, TaskInfo, cell::Ref, launch, on_current, options::Options,
@@ -9,8 +9,8 @@ use std::fmt;
 
 /// A task that others can wait for: a handle without the result, from [`TaskHandle::dependency`].
 ///
-/// It can be cloned and kept, whatever becomes of the handle, and tasks with results of different types are of one type
-/// here.
+/// It can be cloned and stored independently of the handle, and has one type for tasks with results
+/// of different types.
 ///
 /// ```
 /// use filch::{Dependency, Pool};
@@ -37,7 +37,7 @@ impl Dependency {
         self.cell
     }
 
-    /// The number of the task.
+    /// Returns the id of the task.
     #[must_use]
     pub fn id(&self) -> TaskId {
         self.cell.about().id
@@ -59,8 +59,9 @@ impl fmt::Debug for Dependency {
     }
 }
 
-/// One or many tasks to wait for: a handle, a [`Dependency`], a [group](TaskGroup), the
-/// [task itself](crate::current_task()), each borrowed; and tuples, arrays, slices, vectors and options of those.
+/// One or many tasks to wait for: a handle, a [`Dependency`], a [group](TaskGroup), the [task
+/// itself](crate::current_task()), each borrowed; and tuples, arrays, slices, vectors and options
+/// of those.
 ///
 /// ```
 /// let pool = filch::Pool::builder().workers(2).build()?;
@@ -77,7 +78,7 @@ impl<D: Each> Dependencies for D {}
 mod sealed {
     use super::Dependency;
 
-    /// Calls something with each of the tasks.
+    /// Calls a function with each of the tasks.
     pub trait Each {
         fn each(self, f: &mut dyn FnMut(Dependency));
     }
@@ -190,7 +191,8 @@ tuples!(A B C D E F G);
 tuples!(A B C D E F G H);
 
 impl<T> TaskHandle<T> {
-    /// The task, for others to wait for: the same for every type of result. See [`Task::after`](super::Task::after).
+    /// Returns the task as a dependency for others to wait for, whatever its result type. See
+    /// [`Task::after`](super::Task::after).
     #[must_use]
     pub fn dependency(&self) -> Dependency {
         Dependency::new(self.cell())

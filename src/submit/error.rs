@@ -33,11 +33,11 @@ pub struct TaskError {
 }
 
 enum Kind {
-    /// Behind a lock because what panics carry need not be `Sync`.
+    /// In a mutex because a panic payload need not be `Sync`.
     Panic(Mutex<Payload>),
     Cancelled(Cause),
     Dependency(Arc<FailedTask>),
-    /// Nothing is known of the tasks between where both are on one stack.
+    /// `None` where both tasks are on one stack: the tasks between them are not known.
     Deadlock(Option<Arc<Cycle>>),
 }
 
@@ -67,14 +67,14 @@ impl TaskError {
         }
     }
 
-    /// The task panicked; [`into_panic`](Self::into_panic) has with what.
+    /// Whether the task panicked; [`into_panic`](Self::into_panic) returns the payload.
     #[must_use]
     pub fn is_panic(&self) -> bool {
         matches!(self.kind, Kind::Panic(_))
     }
 
-    /// The task never started, and never will: it was cancelled, its time was up, it was refused, one that it waited for
-    /// failed, or its pool was shut down before its turn came.
+    /// Whether the task never started, and never will: it was cancelled or refused, its deadline
+    /// passed, a predecessor failed, or its pool was shut down before the task started.
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(0).build().unwrap();
@@ -88,8 +88,9 @@ impl TaskError {
         matches!(self.kind, Kind::Cancelled(_) | Kind::Dependency(_))
     }
 
-    /// The task that failed, if this one was cancelled because it [waited](super::Task::after) for one that did. When
-    /// that in turn had waited for another one, it is the first of them.
+    /// Returns the task that failed, if this one was cancelled because it
+    /// [waited](super::Task::after) for that one. In a chain of failed dependencies it is the first
+    /// of them.
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(1).build()?;
@@ -114,22 +115,23 @@ impl TaskError {
         }
     }
 
-    /// The task did not start before its deadline.
+    /// Whether the task did not start before its deadline.
     #[must_use]
     pub fn is_deadline(&self) -> bool {
         matches!(self.kind, Kind::Cancelled(Cause::Deadline))
     }
 
-    /// The task was not let in, because the pool had no room or takes no more tasks, or the pool was shut down
-    /// before its turn came.
+    /// Whether the task was not accepted, because the pool had no capacity or accepts no more
+    /// tasks, or the pool was shut down before the task started.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         matches!(self.kind, Kind::Cancelled(Cause::Closed | Cause::Full))
     }
 
-    /// The join would have waited for ever, because the task cannot end before the caller returns: it was joined from
-    /// inside of itself, from a task that its worker runs while it waits, or from one that it waits for, itself or through
-    /// others. The task goes on; its result is lost.
+    /// Whether the join would have waited for ever, because the task cannot end before the caller
+    /// returns: it was joined from inside of itself, from a task that its worker runs while it
+    /// waits, or from one that it waits for, directly or through others. The task continues; its
+    /// result is lost.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -150,8 +152,8 @@ impl TaskError {
         matches!(self.kind, Kind::Deadlock(_))
     }
 
-    /// The tasks that wait for each other, if this is a [deadlock](Self::is_deadlock) across several stacks. It is a part
-    /// of the error's text as well.
+    /// Returns the tasks that wait for each other, if this is a [deadlock](Self::is_deadlock)
+    /// across several stacks. They are part of the error message as well.
     #[must_use]
     pub fn cycle(&self) -> Option<&Cycle> {
         match &self.kind {
@@ -160,10 +162,11 @@ impl TaskError {
         }
     }
 
-    /// What the task panicked with.
+    /// Returns the payload of the task's panic.
     ///
     /// # Panics
-    /// When it did not panic; [`try_into_panic`](Self::try_into_panic) does not.
+    /// When the task did not panic; [`try_into_panic`](Self::try_into_panic) returns an error
+    /// instead.
     #[must_use]
     pub fn into_panic(self) -> Payload {
         match self.try_into_panic() {
@@ -172,10 +175,10 @@ impl TaskError {
         }
     }
 
-    /// What the task panicked with, or the error itself.
+    /// Returns the payload of the task's panic, or the error itself.
     ///
     /// # Errors
-    /// The error, when it is no panic.
+    /// The error itself, when the task did not panic.
     pub fn try_into_panic(self) -> Result<Payload, Self> {
         match self.kind {
             Kind::Panic(payload) => {
@@ -185,10 +188,10 @@ impl TaskError {
         }
     }
 
-    /// Goes on with the panic of the task, as if it had been called right here.
+    /// Resumes the panic of the task on this thread.
     ///
     /// # Panics
-    /// Always: with what the task panicked with, or with this error.
+    /// Always: with the payload of the task's panic, or with this error.
     pub fn resume(self) -> ! {
         match self.try_into_panic() {
             Ok(payload) => unwind::resume(payload),
@@ -196,13 +199,13 @@ impl TaskError {
         }
     }
 
-    /// The number of the task.
+    /// Returns the id of the task.
     #[must_use]
     pub fn id(&self) -> TaskId {
         self.id
     }
 
-    /// The name of the task, if it has one.
+    /// Returns the name of the task, if it has one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
@@ -270,7 +273,7 @@ fn write_task(f: &mut fmt::Formatter<'_>, id: TaskId, name: Option<&str>) -> fmt
     }
 }
 
-/// A task that failed, as another one that waited for it tells of it: [`TaskError::failed_dependency`].
+/// A failed task, as reported by a task that waited for it: [`TaskError::failed_dependency`].
 #[derive(Clone)]
 pub struct FailedTask {
     id: TaskId,
@@ -287,25 +290,25 @@ impl FailedTask {
         }
     }
 
-    /// The number of the task.
+    /// Returns the id of the task.
     #[must_use]
     pub fn id(&self) -> TaskId {
         self.id
     }
 
-    /// The name of the task, if it has one.
+    /// Returns the name of the task, if it has one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// It panicked. Otherwise it never started.
+    /// Whether it panicked. Otherwise it never started.
     #[must_use]
     pub fn is_panic(&self) -> bool {
         self.fate == TaskStatus::Panicked
     }
 
-    /// It did not start before its deadline.
+    /// Whether it did not start before its deadline.
     #[must_use]
     pub fn is_deadline(&self) -> bool {
         self.fate == TaskStatus::Expired
@@ -316,7 +319,9 @@ impl FailedTask {
             TaskStatus::Panicked => "panicked",
             TaskStatus::Expired => "did not start before its deadline",
             TaskStatus::Refused => "was refused or did not start before its pool was shut down",
-            TaskStatus::Fine | TaskStatus::Cancelled | TaskStatus::Followed => "was cancelled",
+            TaskStatus::Succeeded | TaskStatus::Cancelled | TaskStatus::DependencyFailed => {
+                "was cancelled"
+            }
         }
     }
 }

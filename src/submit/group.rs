@@ -1,4 +1,4 @@
-//! Tasks that belong together.
+//! Groups of tasks.
 
 use super::{
     TaskError, TaskHandle, TaskId,
@@ -22,7 +22,7 @@ use std::{
 
 /// Tasks that are waited for, cancelled and collected together: from [`Pool::group`].
 ///
-/// Dropping it cancels what has not started and asks the rest to stop, without waiting;
+/// Dropping it cancels what has not started and requests the rest to stop, without waiting;
 /// [`detach`](Self::detach) lets everything run.
 ///
 /// ```
@@ -37,7 +37,7 @@ use std::{
 /// # Ok::<(), filch::BuildError>(())
 /// ```
 ///
-/// Errors can be had one by one, all together, or as soon as there is one:
+/// Errors can be collected one by one or all together, or returned as soon as there is one:
 ///
 /// ```
 /// use filch::{Pool, TaskGroup};
@@ -63,7 +63,7 @@ pub struct TaskGroup<T> {
     shared: Arc<Shared>,
 }
 
-/// What a group and its tasks share.
+/// The state that a group and its tasks share.
 #[derive(Default)]
 struct Shared {
     failure: Mutex<Failure>,
@@ -71,9 +71,9 @@ struct Shared {
 
 #[derive(Default)]
 struct Failure {
-    /// Which task failed first.
+    /// The index of the task that failed first.
     first: Option<usize>,
-    /// Who wants to know.
+    /// The waker of the thread that waits for a failure.
     waker: Option<Waker>,
 }
 
@@ -88,7 +88,7 @@ impl Shared {
             failure.first = Some(member);
             let waker = failure.waker.take();
             drop(failure);
-            // One of our own, which unparks a thread.
+            // One of our own wakers, which unparks a thread.
             waker.into_iter().for_each(Waker::wake);
         }
     }
@@ -97,7 +97,7 @@ impl Shared {
 /// Ready when a task of the group has failed.
 struct Failing<'g, T> {
     shared: &'g Shared,
-    /// The tasks of the group, but for the one that is waited for at the same time.
+    /// The tasks of the group, except the one that is waited for at the same time.
     others: [&'g [TaskHandle<T>]; 2],
 }
 
@@ -127,7 +127,8 @@ impl<T> Source for Failing<'_, T> {
     }
 }
 
-/// A closure whose end the group hears of: also when it is dropped without having been called.
+/// A closure whose end is reported to the group: also when it is dropped without having been
+/// called.
 struct Member<F> {
     func: F,
     end: End,
@@ -136,7 +137,7 @@ struct Member<F> {
 struct End {
     shared: Arc<Shared>,
     member: usize,
-    good: bool,
+    succeeded: bool,
 }
 
 impl<F, T> Body<T> for Member<F>
@@ -146,30 +147,30 @@ where
     fn call(self) -> T {
         let Self { func, mut end } = self;
         let value = func();
-        end.good = true;
+        end.succeeded = true;
         value
     }
 }
 
 impl Drop for End {
     fn drop(&mut self) {
-        if !self.good {
+        if !self.succeeded {
             self.shared.fail(self.member);
         }
     }
 }
 
 impl<F> Member<F> {
-    /// The closure of a task that never became one of the group.
+    /// Returns the closure of a task that was not accepted into the group.
     fn into_func(self) -> F {
         let Self { func, mut end } = self;
-        end.good = true;
+        end.succeeded = true;
         func
     }
 }
 
 impl Pool {
-    /// A group of tasks, which is empty yet.
+    /// Creates an empty group of tasks.
     pub fn group<T: Send + 'static>(&self) -> TaskGroup<T> {
         TaskGroup {
             pool: self.inner().clone(),
@@ -180,7 +181,7 @@ impl Pool {
 }
 
 impl<T> TaskGroup<T> {
-    /// The handles of the tasks, in the order of their submission.
+    /// Returns the handles of the tasks, in the order of their submission.
     pub(super) fn members(&self) -> &[TaskHandle<T>] {
         &self.members
     }
@@ -192,7 +193,7 @@ impl<T: Send + 'static> TaskGroup<T> {
     pub fn submit(&mut self, func: impl FnOnce() -> T + Send + 'static) -> TaskId {
         match self.launch(func, Options::default(), Admission::ByPolicy) {
             Ok(id) => id,
-            // Its error is the group's to report.
+            // The group reports its error.
             Err(refusal) => {
                 let member = refusal.map(|func| self.member(func));
                 let handle = launch::refused(&self.pool, member);
@@ -201,7 +202,8 @@ impl<T: Send + 'static> TaskGroup<T> {
         }
     }
 
-    /// A task that can be given a name, a priority and so on before it is submitted into the group.
+    /// Returns a builder, which sets a name, a priority and so on before the task is submitted into
+    /// the group.
     ///
     /// ```
     /// use filch::{Pool, Priority};
@@ -224,15 +226,15 @@ impl<T: Send + 'static> TaskGroup<T> {
         }
     }
 
-    /// Waits until every task is done. The results stay where they are.
+    /// Waits until every task is done. The results stay in the group.
     pub fn wait(&mut self) {
         for member in &mut self.members {
             member.wait_or(Never);
         }
     }
 
-    /// Cancels every task of the group, as [`TaskHandle::cancel`], and says how many had not started. Those that are
-    /// submitted later are not concerned.
+    /// Cancels every task of the group, as [`TaskHandle::cancel`], and returns how many had not
+    /// started. Tasks that are submitted later are not affected.
     ///
     /// ```
     /// use filch::Pool;
@@ -253,14 +255,14 @@ impl<T: Send + 'static> TaskGroup<T> {
         cancelled.count()
     }
 
-    /// Waits for all tasks, and gives what came of each, in the order of their submission.
+    /// Waits for all tasks, and returns the result of each, in the order of their submission.
     pub fn join_all(mut self) -> Vec<Result<T, TaskError>> {
         let members = std::mem::take(&mut self.members);
         members.into_iter().map(TaskHandle::join).collect()
     }
 
-    /// All results, in the order of submission; or the first error, as soon as there is one: then the other tasks
-    /// are cancelled, and those that run are waited for.
+    /// Returns all results, in the order of submission; or the first error, as soon as there is
+    /// one: then the other tasks are cancelled, and the running ones are waited for.
     ///
     /// # Errors
     /// That of the task that failed first.
@@ -288,10 +290,10 @@ impl<T: Send + 'static> TaskGroup<T> {
         let members = std::mem::take(&mut self.members);
         for (at, member) in members.into_iter().enumerate() {
             match member.join() {
-                // The destructor is the user's code, and there may be an error to report.
+                // The destructor is user code, and there may be an error to report.
                 Ok(value) if first.is_some() => unwind::discard(value),
                 Ok(value) => values.push(value),
-                // A deadlock is known to nobody but us.
+                // A deadlock is detected only by this join, and is not in `first`.
                 Err(error) if first.is_none_or(|first| first == at) && failure.is_none() => {
                     failure = Some(error);
                 }
@@ -307,7 +309,7 @@ impl<T: Send + 'static> TaskGroup<T> {
         }
     }
 
-    /// Waits for all tasks: all results, or all errors, in the order of submission.
+    /// Waits for all tasks; returns all results, or all errors, in the order of submission.
     ///
     /// # Errors
     /// Those of all tasks that failed.
@@ -328,24 +330,24 @@ impl<T: Send + 'static> TaskGroup<T> {
         }
     }
 
-    /// How many tasks were submitted into the group.
+    /// Returns the number of tasks that were submitted into the group.
     #[must_use]
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether nothing was submitted into the group.
+    /// Whether no task was submitted into the group.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// The handles of the tasks, in the order of their submission.
+    /// Returns the handles of the tasks, in the order of their submission.
     pub fn into_handles(mut self) -> Vec<TaskHandle<T>> {
         std::mem::take(&mut self.members)
     }
 
-    /// Lets all tasks run without anybody waiting for them.
+    /// Detaches all tasks: they run without a waiter.
     pub fn detach(self) {
         drop(self.into_handles());
     }
@@ -354,7 +356,7 @@ impl<T: Send + 'static> TaskGroup<T> {
         let end = End {
             shared: self.shared.clone(),
             member: self.members.len(),
-            good: false,
+            succeeded: false,
         };
         Member { func, end }
     }
@@ -417,13 +419,13 @@ where
     /// Submits the task, as [`Task::submit`](super::Task::submit).
     ///
     /// # Errors
-    /// The closure, when it is refused. Then the group has nothing to do with it.
+    /// The closure, when it is refused. Then it is not part of the group.
     pub fn submit(self) -> Result<TaskId, Refused<F>> {
         self.group
             .launch(self.func, self.options, Admission::ByPolicy)
     }
 
-    /// Submits the task if there is room, as [`Task::try_submit`](super::Task::try_submit).
+    /// Submits the task if there is capacity, as [`Task::try_submit`](super::Task::try_submit).
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
@@ -431,7 +433,8 @@ where
         self.group.launch(self.func, self.options, Admission::Now)
     }
 
-    /// Submits the task when there is room in time, as [`Task::submit_timeout`](super::Task::submit_timeout).
+    /// Submits the task when there is capacity in time, as
+    /// [`Task::submit_timeout`](super::Task::submit_timeout).
     ///
     /// # Errors
     /// As [`submit`](Self::submit).

@@ -3,7 +3,7 @@
 use super::{
     Priority, TaskError, TaskId,
     cell::{Cause, Hold, Outcome, Ref},
-    info::{ALONE, TaskInfo},
+    info::{NO_THREADS, TaskInfo},
     launch, run, wait,
 };
 use std::{
@@ -14,12 +14,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A submitted task, and the way to its result.
+/// The handle of a submitted task, which gives access to its result.
 ///
-/// Dropping it *detaches* the task: it runs all the same, and if it panics, the pool's
-/// [`on_panic`](crate::PoolBuilder::on_panic) is told. The handle may outlive the pool.
+/// Dropping it *detaches* the task: it runs nevertheless, and if it panics, the pool's
+/// [`on_panic`](crate::PoolBuilder::on_panic) is called. The handle may outlive the pool.
 ///
-/// It is a future too: `handle.await` gives what [`join`](Self::join) gives, on any runtime.
+/// It is a future too: `handle.await` returns the same as [`join`](Self::join), on any runtime.
 ///
 /// ```
 /// let mut squares: Vec<_> = (0..4).map(|n| filch::submit(move || n * n)).collect();
@@ -44,12 +44,12 @@ impl<T> TaskHandle<T> {
         self.cell().about()
     }
 
-    /// Waits for the task, and gives its result.
+    /// Waits for the task, and returns its result.
     ///
-    /// A task that nobody has begun runs right here, so this works in every pool, with one worker and with none, and
-    /// a task that somebody waits for does not wait behind others. (Not one that is meant for
-    /// [another worker](super::Affinity).) A worker that waits runs other tasks meanwhile, as in
-    /// [`filch::join`](crate::join()).
+    /// A task that has not started is run on the calling thread, unless it has an
+    /// [affinity](super::Affinity) for another worker. So this works in every pool, with one worker
+    /// and with none, and a joined task does not wait behind others in a queue. A worker that waits
+    /// runs other tasks meanwhile, as in [`filch::join`](crate::join()).
     ///
     /// ```
     /// fn fibonacci(n: u64) -> u64 {
@@ -66,11 +66,11 @@ impl<T> TaskHandle<T> {
     /// ```
     ///
     /// # Errors
-    /// When the task panicked, or was cancelled before it started; and when it could never end, because it waits, itself or
-    /// through others, for the caller: [`TaskError::is_deadlock`].
+    /// When the task panicked, or was cancelled before it started; and when it could never end,
+    /// because it waits for the caller, directly or through others: [`TaskError::is_deadlock`].
     ///
     /// # Panics
-    /// When the handle has given the result before, as a future.
+    /// When the handle has returned the result before, as a future.
     pub fn join(mut self) -> Result<T, TaskError> {
         self.assert_not_taken();
         let stuck = wait::run_here(&mut self.hold);
@@ -78,7 +78,8 @@ impl<T> TaskHandle<T> {
             return result;
         }
         if stuck || self.about().is_here() {
-            // Below us on this very stack: it cannot go on before we return.
+            // It runs in a lower frame of this very stack: it cannot continue before this call
+            // returns.
             return Err(TaskError::deadlock(self.about(), None));
         }
         let cycle = wait::drive_until_done(&mut self.hold, wait::Never, None);
@@ -88,7 +89,7 @@ impl<T> TaskHandle<T> {
         }
     }
 
-    /// The result, if the task is done; else the handle itself.
+    /// Returns the result, if the task is done; else the handle itself.
     ///
     /// ```
     /// let mut task = filch::submit(|| 42);
@@ -115,10 +116,10 @@ impl<T> TaskHandle<T> {
         }
     }
 
-    /// [`join`](Self::join) that waits no longer than `limit`. A task that nobody has begun is not begun here,
-    /// since it might take longer, unless the pool has no workers, or the caller is a worker that leaves alone what others
-    /// have queued: in an [`isolate`](crate::isolate), or deep in its stack. A worker that runs another task when
-    /// the time is up ends that first.
+    /// [`join`](Self::join) with a time limit. A task that has not started is not started here,
+    /// since it might exceed the limit, unless the pool has no workers, or the caller is a worker
+    /// with isolated waits: in an [`isolate`](crate::isolate), or deep in its stack. A worker that
+    /// runs another task when the time is up finishes that one first.
     ///
     /// ```
     /// use std::time::Duration;
@@ -137,9 +138,9 @@ impl<T> TaskHandle<T> {
     /// As [`join`](Self::join).
     pub fn join_timeout(mut self, limit: Duration) -> Result<Result<T, TaskError>, Self> {
         self.assert_not_taken();
-        // A time beyond what the clock can say is no limit.
+        // A deadline beyond the range of the clock is no limit.
         let deadline = Instant::now().checked_add(limit);
-        if self.about().is(ALONE) || wait::has_isolated_waits(&self.hold) {
+        if self.about().is(NO_THREADS) || wait::has_isolated_waits(&self.hold) {
             wait::run_here(&mut self.hold);
             wait::drive_until_done(&mut self.hold, wait::Never, deadline);
         } else {
@@ -154,26 +155,27 @@ impl<T> TaskHandle<T> {
         self.hold.cell().snapshot().is_done()
     }
 
-    /// The number of the task.
+    /// Returns the id of the task.
     #[must_use]
     pub fn id(&self) -> TaskId {
         self.about().id
     }
 
-    /// The name of the task, if it has one.
+    /// Returns the name of the task, if it has one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.about().name().map(|name| &**name)
     }
 
-    /// How urgent the task is.
+    /// Returns the priority of the task.
     #[must_use]
     pub fn priority(&self) -> Priority {
         self.hold.cell().snapshot().level()
     }
 
-    /// Cancels the task. True when it had not started: it never will, and its closure has been dropped. One that runs
-    /// is asked to stop: [`is_cancelled`](super::is_cancelled) turns true in it, and so does its token.
+    /// Cancels the task. Returns true when it had not started: it never will, and its closure has
+    /// been dropped. A running task is requested to stop: [`is_cancelled`](super::is_cancelled)
+    /// returns true in it, and its token is cancelled.
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(1).build()?;
@@ -185,7 +187,7 @@ impl<T> TaskHandle<T> {
     /// has_begun.recv().unwrap();
     /// let behind = pool.submit(|| unreachable!());
     /// assert!(behind.cancel()); // it never starts
-    /// assert!(!endless.cancel()); // it is asked
+    /// assert!(!endless.cancel()); // it is requested to stop
     /// endless.join().unwrap();
     /// # Ok::<(), filch::BuildError>(())
     /// ```
@@ -194,8 +196,8 @@ impl<T> TaskHandle<T> {
         run::cancel(self.hold.cell(), Cause::Asked)
     }
 
-    /// Changes how urgent the task is. False when it does not wait any more; and when its pool takes no more tasks,
-    /// unless the caller is one of its workers.
+    /// Changes the priority of the task. Returns false when it does not wait any more; and when its
+    /// pool accepts no more tasks, unless the caller is one of its workers.
     ///
     /// ```
     /// use filch::{Pool, Priority};
@@ -212,10 +214,11 @@ impl<T> TaskHandle<T> {
         launch::move_to(&self.hold, priority)
     }
 
-    /// Lets the task run without anybody waiting for it; the same as dropping the handle.
+    /// Detaches the task, as dropping the handle does: it runs without a waiter.
     pub fn detach(self) {}
 
-    /// Waits until the task is done, or `or` is ready. Not where [`join`](Self::join) reports a deadlock.
+    /// Waits until the task is done, or `or` is ready. Returns at once where [`join`](Self::join)
+    /// reports a deadlock.
     pub(super) fn wait_or(&mut self, or: impl wait::Source + Copy) {
         let stuck = wait::run_here(&mut self.hold);
         if !stuck && !self.is_finished() && !self.about().is_here() {
@@ -231,7 +234,7 @@ impl<T> TaskHandle<T> {
         );
     }
 
-    /// The result, once, if the task is done.
+    /// Returns the result, once, if the task is done.
     fn result(&mut self) -> Option<Result<T, TaskError>> {
         let outcome = self.hold.take()?;
         Some(match outcome {
@@ -242,9 +245,9 @@ impl<T> TaskHandle<T> {
     }
 }
 
-/// Done when the task is.
+/// Ready when the task is done.
 ///
-/// In a pool [without workers](crate::PoolBuilder::workers) whoever polls runs the task.
+/// In a pool [without workers](crate::PoolBuilder::workers) the polling thread runs the task.
 ///
 /// ```
 /// use std::{future::Future, pin::pin, task::{Context, Poll, Waker}};
@@ -263,8 +266,8 @@ impl<T> Future for TaskHandle<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         this.assert_not_taken();
-        if this.about().is(ALONE) {
-            wait::poll_alone(&mut this.hold, cx.waker());
+        if this.about().is(NO_THREADS) {
+            wait::poll_without_threads(&mut this.hold, cx.waker());
         }
         if this.hold.watch(cx.waker()) {
             return Poll::Pending;

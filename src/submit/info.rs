@@ -1,4 +1,4 @@
-//! What is known about a task besides its closure.
+//! The metadata of a task.
 
 use super::{
     cell::{After, Followers, Ref},
@@ -15,7 +15,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-/// The number of a task: no other one of the process has it.
+/// The id of a task, unique in the process.
 ///
 /// ```
 /// let (a, b) = (filch::submit(|| 1), filch::submit(|| 2));
@@ -25,37 +25,38 @@ use std::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(u64);
 
-/// How many numbers a thread takes at a time, so that threads which submit don't meet at a counter.
-const BATCH: u64 = 1024;
+/// How many ids a thread reserves at a time, so that submitting threads do not contend for a
+/// counter.
+const IDS_PER_BATCH: u64 = 1024;
 
 static NEXT: Mutex<u64> = Mutex::new(1);
 
 thread_local! {
-    /// The next number of this thread, and the end of its batch.
-    static BATCH_OF: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+    /// The next id of this thread, and the end of its reserved range.
+    static RESERVED: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
 impl TaskId {
     #[inline]
     pub(super) fn next() -> Self {
-        let (next, end) = BATCH_OF.get();
+        let (next, end) = RESERVED.get();
         if next == end {
-            return Self::of_another_batch();
+            return Self::from_new_batch();
         }
-        BATCH_OF.set((next + 1, end));
+        RESERVED.set((next + 1, end));
         Self(next)
     }
 
     #[cold]
-    fn of_another_batch() -> Self {
+    fn from_new_batch() -> Self {
         let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
         let first = *next;
-        *next += BATCH;
-        BATCH_OF.set((first + 1, *next));
+        *next += IDS_PER_BATCH;
+        RESERVED.set((first + 1, *next));
         Self(first)
     }
 
-    /// The number.
+    /// Returns the id as a number.
     #[must_use]
     pub fn get(self) -> u64 {
         self.0
@@ -68,33 +69,35 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// What is known about a task from its beginning, and does not change.
+/// The metadata of a task that is known from its creation, and does not change.
 pub(super) struct TaskInfo {
     pub(super) id: TaskId,
     /// The number of its pool.
     pub(super) pool: u32,
-    /// The worker that should run it, or [`ANYBODY`].
+    /// The worker that should run it, or [`ANY_WORKER`].
     worker: u16,
     flags: u8,
-    /// While it is queued, when it was queued, if anybody wants to know; then its position on the stack that it runs on.
+    /// While it is queued, the time at which it was queued, if latencies are measured; then its
+    /// position on the stack that it runs on.
     clock: AtomicU64,
     extras: OnceLock<Arc<Extras>>,
 }
 
-const ANYBODY: u16 = u16::MAX;
+const ANY_WORKER: u16 = u16::MAX;
 /// It was submitted in an isolated task, and runs isolated.
 pub(super) const ISOLATED: u8 = 1;
-/// Its pool has no threads: whoever polls runs it.
-pub(super) const ALONE: u8 = 2;
+/// Its pool has no threads: the polling thread runs it.
+pub(super) const NO_THREADS: u8 = 2;
 /// While it is queued it takes one unit of its pool's capacity.
 pub(super) const COUNTED: u8 = 4;
 
-/// What few tasks have.
+/// The metadata that few tasks have.
 #[derive(Default)]
 pub(super) struct Extras {
     pub(super) name: Option<Arc<str>>,
     token: OnceLock<CancelToken>,
-    /// While it is queued: the task, for the token, and its place in the token's list.
+    /// While it is queued: the task, for the token to cancel, and its registration in the token's
+    /// list.
     queued: Mutex<(Option<Ref>, Option<Watch>)>,
     /// The tasks that wait for this one.
     pub(super) followers: Followers,
@@ -102,37 +105,37 @@ pub(super) struct Extras {
     after: Option<Box<After>>,
 }
 
-/// Tells a position from a time in [`TaskInfo::clock`]: times end before.
+/// Distinguishes a position from a time in [`TaskInfo::clock`]: times are smaller.
 const BEGUN: u64 = 1 << 63;
 
 impl TaskInfo {
-    /// A task of the pool with that number, which was queued at `since`.
+    /// Creates the metadata of a task of the pool with that number, which was queued at `since`.
     #[inline]
     pub(super) fn new(pool: u32, since: u64) -> Self {
         Self {
             id: TaskId::next(),
             pool,
-            worker: ANYBODY,
+            worker: ANY_WORKER,
             flags: 0,
             clock: AtomicU64::new(since & !BEGUN),
             extras: OnceLock::new(),
         }
     }
 
-    /// The same for `worker`, with some of the flags [`ISOLATED`], [`ALONE`] and [`COUNTED`].
+    /// Sets the worker, and some of the flags [`ISOLATED`], [`NO_THREADS`] and [`COUNTED`].
     #[inline]
     pub(super) fn for_worker(mut self, worker: Option<u16>, flags: [(u8, bool); 3]) -> Self {
-        self.worker = worker.unwrap_or(ANYBODY);
+        self.worker = worker.unwrap_or(ANY_WORKER);
         for (flag, set) in flags {
             self.flags |= if set { flag } else { 0 };
         }
         self
     }
 
-    /// The worker that should run it.
+    /// Returns the worker that should run it.
     #[inline]
     pub(super) fn worker(&self) -> Option<usize> {
-        (self.worker != ANYBODY).then_some(self.worker.into())
+        (self.worker != ANY_WORKER).then_some(self.worker.into())
     }
 
     #[inline]
@@ -140,7 +143,7 @@ impl TaskInfo {
         self.flags & flag != 0
     }
 
-    /// It runs on this thread from now on. Says when it was queued.
+    /// Records that the task runs on this thread from now on. Returns when it was queued.
     #[inline]
     pub(super) fn start_here(&self) -> u64 {
         // Relaxed: written before the task was queued, and read by this thread itself in `is_here`.
@@ -157,15 +160,16 @@ impl TaskInfo {
             .is_some_and(|position| position.is_on_thread_of(StackPosition::current()))
     }
 
-    /// Where it runs, if it has begun; or where it ran.
+    /// Returns where it runs, if it has started; or where it ran.
     pub(super) fn position(&self) -> Option<StackPosition> {
-        // Relaxed: this thread sees what it wrote itself. What another thread wrote matters only to the check for cyclic
-        // waits, and then a wait of that thread, listed after this was written, hands it over (`pool/waits/waits.md`).
+        // Relaxed: this thread sees what it wrote itself. What another thread wrote matters only to
+        // the check for cyclic waits, and then a wait of that thread, listed after this was
+        // written, hands it over (`pool/waits/waits.md`).
         let clock = self.clock.load(Ordering::Relaxed);
         (clock & BEGUN != 0).then(|| StackPosition::from_bits(clock & !BEGUN))
     }
 
-    /// Before it is queued: adds what few have.
+    /// Adds the rare metadata, before the task is queued.
     pub(super) fn add(&self, extras: Arc<Extras>) {
         let added = self.extras.set(extras);
         debug_assert!(added.is_ok(), "once, before it is queued");
@@ -175,12 +179,12 @@ impl TaskInfo {
         self.extras.get()
     }
 
-    /// What few have, which is made now if there is none.
+    /// Returns the rare metadata, which is created if there is none.
     pub(super) fn extras_or_new(&self) -> &Arc<Extras> {
         self.extras.get_or_init(Arc::default)
     }
 
-    /// What the task waits for, if it was submitted to wait for others.
+    /// Returns the predecessors of the task, if it was submitted with some.
     pub(super) fn after(&self) -> Option<&After> {
         self.extras.get()?.after.as_deref()
     }
@@ -193,7 +197,7 @@ impl TaskInfo {
         self.extras.get()?.token.get()
     }
 
-    /// The token, which is made now if there is none. True when it is a new one.
+    /// Returns the token, which is created if there is none, and whether it is new.
     pub(super) fn token_or_new(&self) -> (&CancelToken, bool) {
         let mut made = false;
         let extras = self.extras_or_new();
@@ -226,8 +230,8 @@ impl Extras {
         self.queued.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When its token is cancelled, `cell` is, as long as it is queued. Gives the reason if the token is
-    /// cancelled already.
+    /// Registers `cell` with its token, which cancels it as long as it is queued. Returns the
+    /// reason if the token is cancelled already.
     pub(super) fn watch_for(self: &Arc<Self>, cell: Ref) -> Option<CancelReason> {
         let token = self.token.get()?;
         self.queued().0 = Some(cell);
@@ -241,7 +245,8 @@ impl Extras {
         }
     }
 
-    /// The task is not queued any more: its token need not tell it, and what it has waited for is of no interest.
+    /// Unregisters the task, which is not queued any more, from its token, and drops its
+    /// predecessors.
     pub(super) fn unwatch(&self) {
         if let Some(after) = &self.after {
             after.forget();

@@ -1,4 +1,4 @@
-//! From a closure to a task in a queue.
+//! Submission: from a closure to a task in a queue.
 
 pub(super) use super::admission::Admission;
 
@@ -7,7 +7,7 @@ use super::{
     admission::{self, Entry},
     after,
     cell::{self, Body, Cause, Claim, Fresh, Hold, Ticket},
-    info::{ALONE, COUNTED, ISOLATED, TaskInfo},
+    info::{COUNTED, ISOLATED, NO_THREADS, TaskInfo},
     options::Options,
     run,
 };
@@ -19,7 +19,7 @@ use crate::{
 };
 use std::mem;
 
-/// Calls `f` with the place that this thread has in `pool`, if it has one.
+/// Calls `f` with the context that this thread has in `pool`, if it has one.
 #[inline(always)]
 pub(super) fn at_place<R>(pool: &Inner, f: impl FnOnce(Option<&WorkerContext<'_, '_>>) -> R) -> R {
     WorkerContext::with(|context| match context {
@@ -29,7 +29,7 @@ pub(super) fn at_place<R>(pool: &Inner, f: impl FnOnce(Option<&WorkerContext<'_,
     })
 }
 
-/// Submits `func` to `pool`, in which this thread stands at `context`, if it does.
+/// Submits `func` to `pool`, in which this thread has the context `context`, if any.
 #[inline]
 pub(super) fn launch<F, T>(
     pool: &Inner,
@@ -55,7 +55,7 @@ where
             ISOLATED,
             context.is_some_and(|context| context.is_isolated()),
         ),
-        (ALONE, pool.threads() == 0),
+        (NO_THREADS, pool.threads() == 0),
         (COUNTED, entry == Entry::Queue { counted: true }),
     ];
     let now = pool.tasks().counters.now();
@@ -74,7 +74,7 @@ where
             return Ok(after::launch(fresh.hold, ticket, entry));
         }
     } else {
-        // There is nothing in it, and the compiler need not look.
+        // All fields are empty, so the compiler need not emit their destructors.
         mem::forget(options);
     }
     let queued = match entry {
@@ -95,7 +95,7 @@ fn count(pool: &Inner, context: Option<&WorkerContext<'_, '_>>, level: Level, ev
     pool.tasks().counters.count(place, level, event);
 }
 
-/// The worker that should run the task, and the room for it.
+/// Returns the worker that should run the task, and the result of its admission.
 #[inline]
 fn admit(
     pool: &Inner,
@@ -118,7 +118,8 @@ fn admit(
     }
 }
 
-/// The task is not let in after all: its closure goes back, unless it was cancelled meanwhile.
+/// Returns the closure of a task that is not accepted after all, unless the task was cancelled
+/// meanwhile.
 #[cold]
 fn take_back<F, T>(
     pool: &Inner,
@@ -146,7 +147,7 @@ where
     }
 }
 
-/// The handle of a task that was refused.
+/// Returns the handle of a task that was refused.
 #[cold]
 pub(super) fn refused<F, T>(pool: &Inner, refusal: Refused<F>) -> TaskHandle<T>
 where
@@ -168,8 +169,8 @@ where
     TaskHandle::new(fresh.hold)
 }
 
-/// Puts a ticket into a queue of the pool. It comes back when the pool is closed, and this thread none of its
-/// workers.
+/// Puts a ticket into a queue of the pool. Returns it when the pool is closed, and this thread is
+/// not one of its workers.
 #[inline]
 fn queue(
     pool: &Inner,
@@ -178,7 +179,7 @@ fn queue(
 ) -> Result<(), Ticket> {
     let (worker, level) = (ticket.cell().about().worker(), ticket.level());
     if !ticket.cell().snapshot().is_queued() {
-        // Cancelled before it was queued.
+        // It was cancelled before it was queued.
         met_stale(pool, context);
         return Ok(());
     }
@@ -202,14 +203,15 @@ fn queue(
     Ok(())
 }
 
-/// Queues a task that has waited for others. It comes back, claimed, if it cannot run any more.
+/// Queues a task whose predecessors have ended. Returns it, claimed, if it cannot run any more.
 pub(super) fn queue_ready(ticket: Ticket) -> Option<Claim> {
     run::with_pool(ticket.cell().about().pool, |pool, context| {
         let Some(pool) = pool else {
             return ticket.claim();
         };
         let queued = match context {
-            // Waits in there run what was queued in there; this one was not, whoever makes it ready.
+            // Waits in an `isolate` run only what was queued within it; this task was not,
+            // whichever thread makes it ready.
             Some(context) if context.is_isolated() => {
                 queue_elsewhere(context, ticket);
                 Ok(())
@@ -225,7 +227,7 @@ pub(super) fn queue_ready(ticket: Ticket) -> Option<Claim> {
     })
 }
 
-/// Queues a ticket where the waits of this worker do not look.
+/// Queues a ticket where the isolated waits of this worker do not find it.
 #[cold]
 fn queue_elsewhere(context: &WorkerContext<'_, '_>, ticket: Ticket) {
     let (worker, level) = (ticket.cell().about().worker(), ticket.level());
@@ -252,13 +254,13 @@ fn run_here(
     Ok(())
 }
 
-/// A ticket was stale before it got into a queue.
+/// Counts a ticket that was stale before it was queued.
 fn met_stale(pool: &Inner, context: Option<&WorkerContext<'_, '_>>) {
     let place = context.map(|context| context.worker());
     pool.tasks().counters.met_stale(place, 1);
 }
 
-/// Makes a task wait at another level. False when it does not wait any more.
+/// Moves a task to another level. Returns false when it does not wait any more.
 pub(super) fn move_to<T>(hold: &Hold<T>, level: Priority) -> bool {
     run::with_pool(hold.cell().about().pool, |pool, context| match pool {
         Some(pool) if context.is_some() || pool.core().is_open() => {
@@ -271,11 +273,11 @@ pub(super) fn move_to<T>(hold: &Hold<T>, level: Priority) -> bool {
 fn requeue(pool: &Inner, context: Option<&WorkerContext<'_, '_>>, ticket: Ticket) {
     run::staled(pool, context.map(|context| context.worker()));
     if let Some(context) = context {
-        // The older ticket may be the newest one here: they would pile up.
+        // The older ticket may be the newest entry here: stale ones would accumulate.
         context.sweep(cell::is_stale);
     }
     if let Err(ticket) = queue(pool, context, ticket) {
-        // Closed in this very moment; the older ticket may be gone already.
+        // The pool was closed meanwhile; the older ticket may have been dropped already.
         pool.enter_worker(|context| run::ticket(ticket, context));
     }
 }

@@ -1,4 +1,4 @@
-//! The cell of a task as it is, for the model checker.
+//! The cell of a task, unchanged, for the model checker.
 
 use super::{
     cell::{self, After, Arrived, Cancel, Cause, Link, Outcome},
@@ -7,7 +7,7 @@ use super::{
 use crate::engine::Level;
 use std::{fmt, sync::Arc, task::Waker};
 
-/// A task: its handle, one who may cancel it, and its ticket.
+/// Creates a task: its handle, a canceller, and its ticket.
 pub fn make<T: Send + 'static>(
     func: impl FnOnce() -> T + Send + 'static,
 ) -> (Hold<T>, Canceller, Ticket) {
@@ -16,7 +16,7 @@ pub fn make<T: Send + 'static>(
     (Hold(fresh.hold), canceller, Ticket(ticket))
 }
 
-/// A task that waits for `others`, which do not know of it yet.
+/// Creates a task that waits for `others`, which do not have it on their lists yet.
 pub fn make_held<T: Send + 'static>(
     func: impl FnOnce() -> T + Send + 'static,
     others: &[&Hold<T>],
@@ -33,14 +33,15 @@ pub fn make_held<T: Send + 'static>(
     (hold, canceller, Follower(ticket.0.cell().clone()))
 }
 
-/// What comes of the end of a task: a ticket to `queue`, or nobody waits any more.
-fn go_on(arrived: Arrived, queue: &mut impl FnMut(Ticket)) {
+/// Applies the effect of the end of a predecessor: passes the ticket to `queue`, or refuses the
+/// follower.
+fn advance(arrived: Arrived, queue: &mut impl FnMut(Ticket)) {
     match arrived {
         Arrived::Waits => {}
         Arrived::Ready(ticket, wanted) => {
             let cell = ticket.cell().clone();
             queue(Ticket(ticket));
-            wanted.tell(&cell);
+            wanted.notify(&cell);
         }
         Arrived::Failed(claim) => {
             let (ended, _) = claim.refuse(Cause::Dependency);
@@ -53,22 +54,22 @@ fn go_on(arrived: Arrived, queue: &mut impl FnMut(Ticket)) {
 pub struct Follower(cell::Ref);
 
 impl Follower {
-    /// Makes it known to those that it waits for.
+    /// Adds it to the follower lists of its predecessors.
     pub fn enlist(self, mut queue: impl FnMut(Ticket)) {
-        go_on(self.0.enlist(), &mut queue);
+        advance(self.0.enlist(), &mut queue);
     }
 }
 
-/// Whoever joins a task that waits for others.
+/// The inbox of a joiner of a held task.
 pub struct Inbox(Arc<cell::Inbox>);
 
 impl Inbox {
-    /// Whether something is ready.
+    /// Whether a task is ready.
     pub fn has_mail(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// False when something is ready.
+    /// Registers `waker`; returns false when a task is ready already.
     pub fn arm(&self, waker: &Waker) -> bool {
         self.0.arm(waker)
     }
@@ -95,12 +96,12 @@ impl Claim {
         assert!(payload.is_none(), "nothing panics here");
     }
 
-    /// The same, with the tickets of those who have waited for it.
+    /// The same; passes the tickets of its followers to `queue`.
     pub fn run_then(self, mut queue: impl FnMut(Ticket)) {
         let payload = self.0.call().finish_then(|ended| {
             let (followers, failed) = ended.take_followers();
             for follower in followers {
-                go_on(follower.arrive(failed.as_ref()), &mut queue);
+                advance(follower.arrive(failed.as_ref()), &mut queue);
             }
         });
         assert!(payload.is_none(), "nothing panics here");
@@ -116,7 +117,7 @@ impl<T> Hold<T> {
         self.0.watch(waker)
     }
 
-    /// The inbox, if the task waits for others.
+    /// Returns the inbox, if the task is held.
     pub fn want(&self) -> Option<Inbox> {
         let inbox = self.0.cell().open_inbox();
         self.0.cell().want(&inbox).map(|_| Inbox(inbox))
@@ -130,13 +131,13 @@ impl<T> Hold<T> {
         self.0.move_to(level, |ticket| queue(Ticket(ticket)))
     }
 
-    /// The running task has a token now.
+    /// Publishes a token of the running task.
     #[must_use]
     pub fn publish_token(&self) -> bool {
         self.0.cell().publish_token()
     }
 
-    /// `Some(None)` when it was cancelled.
+    /// Returns `Some(None)` when the task was cancelled.
     pub fn take(&mut self) -> Option<Option<T>> {
         Some(match self.0.take()? {
             Outcome::Value(value) => Some(value),
@@ -147,7 +148,8 @@ impl<T> Hold<T> {
 }
 
 impl Canceller {
-    /// `Some(true)` when it had not started, `Some(false)` when it runs, `None` when it is too late.
+    /// Returns `Some(true)` when it had not started, `Some(false)` when it runs, `None` when it is
+    /// too late.
     pub fn cancel(&self) -> Option<bool> {
         match self.0.cancel() {
             Cancel::Claimed { claim, .. } => {

@@ -1,4 +1,4 @@
-//! What can be said about a task before it is submitted.
+//! The settings of a task before it is submitted.
 
 use super::{
     cell::{After, Link, Ref},
@@ -11,9 +11,10 @@ use std::{sync::Arc, time::Instant};
 
 /// Where a task should run.
 ///
-/// It is a wish: the task waits for that worker for a bounded time, and then goes to whoever is free. A worker that
-/// submits or joins it in an [`isolate`](crate::isolate), or deep in its stack, where it leaves alone what others have
-/// queued, may run it itself. With a place the [priority](super::Priority) does not matter.
+/// It is a preference: the task waits for that worker for a bounded time, and is then run by any
+/// free worker. A worker that submits or joins it in an [`isolate`](crate::isolate), or deep in its
+/// stack, where its waits are isolated, may run it itself. With an affinity the
+/// [priority](super::Priority) has no effect.
 ///
 /// ```
 /// use filch::{Affinity, Pool};
@@ -33,17 +34,17 @@ pub enum Affinity {
     /// On any worker.
     #[default]
     Any,
-    /// On this worker, as [`current_worker`](crate::current_worker) counts them.
+    /// On this worker, with an index as returned by [`current_worker`](crate::current_worker).
     Worker(usize),
-    /// On a worker of this node of the machine. Until pools read what the machine is made of, there is one,
-    /// number 0.
+    /// On a worker of this NUMA node. Until pools detect the topology of the machine, there is one
+    /// node, number 0.
     Node(usize),
 }
 
-/// How many nodes there are, until pools read what the machine is made of.
+/// The number of nodes, until pools detect the topology of the machine.
 const NODES: usize = 1;
 
-/// See the module.
+/// The settings of a task.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Options {
     pub(super) level: Level,
@@ -51,12 +52,12 @@ pub(super) struct Options {
     pub(super) name: Option<Arc<str>>,
     pub(super) deadline: Option<Instant>,
     pub(super) token: Option<CancelToken>,
-    /// What it waits for.
+    /// The predecessors of the task.
     pub(super) after: Vec<Link>,
 }
 
 impl Options {
-    /// The worker that should run the task.
+    /// Returns the worker that should run the task.
     pub(super) fn worker(&self, pool: &Inner) -> Result<Option<u16>, Refused<()>> {
         match self.affinity {
             Affinity::Any | Affinity::Node(0) => Ok(None),
@@ -73,7 +74,7 @@ impl Options {
         self.name.is_some() || self.deadline.is_some() || self.token.is_some() || self.waits()
     }
 
-    /// Nothing but that it waits for `tasks`.
+    /// Returns the default options with `tasks` as predecessors.
     pub(super) fn after(tasks: impl Dependencies) -> Self {
         let mut options = Self::default();
         options.wait_for(tasks, false);
@@ -86,7 +87,7 @@ impl Options {
         !self.after.is_empty()
     }
 
-    /// It waits for `tasks` too.
+    /// Adds `tasks` as predecessors.
     pub(super) fn wait_for(&mut self, tasks: impl Dependencies, any_outcome: bool) {
         tasks.each(&mut |task| {
             let cell = task.into_cell();
@@ -94,10 +95,11 @@ impl Options {
         });
     }
 
-    /// Gives a task that is not queued yet its name and its token. If it waits for others it is held from now on.
+    /// Attaches the name and the token to a task that is not queued yet. If it has predecessors it
+    /// is held from now on.
     #[cold]
     pub(super) fn attach(self, cell: &Ref) -> Result<(), Refused<()>> {
-        // A token of its own, since cancelling the task must not cancel what it shares its token with.
+        // A token of its own, since cancelling the task must not cancel others with the same token.
         let mut token = self.token.map(|token| token.child());
         if let Some(deadline) = self.deadline {
             let token = token.get_or_insert_default();
@@ -122,55 +124,59 @@ impl Options {
 /// The settings of a task, as methods of a builder with a field `options: Options`.
 macro_rules! task_options {
     () => {
-        /// A name, for errors and for [`current_task`](super::current_task).
+        /// Sets a name, for errors and for [`current_task`](super::current_task).
         #[must_use = "a task does nothing before it is submitted"]
         pub fn name(mut self, name: impl Into<std::sync::Arc<str>>) -> Self {
             self.options.name = Some(name.into());
             self
         }
 
-        /// How urgent it is; [`Normal`](super::Priority::Normal) by default.
+        /// Sets the priority; [`Normal`](super::Priority::Normal) by default.
         #[must_use = "a task does nothing before it is submitted"]
         pub fn priority(mut self, priority: super::Priority) -> Self {
             self.options.level = priority;
             self
         }
 
-        /// Where it should run; anywhere by default.
+        /// Sets where it should run; anywhere by default.
         #[must_use = "a task does nothing before it is submitted"]
         pub fn affinity(mut self, affinity: super::Affinity) -> Self {
             self.options.affinity = affinity;
             self
         }
 
-        /// If it has not started by then, it is cancelled; if it runs, [`is_cancelled`](super::is_cancelled) turns
-        /// true. Of several deadlines the last one set counts. The closure of a task that is cancelled so is dropped on
-        /// the thread that looks after all deadlines: its destructor should be short.
+        /// Sets a deadline. If the task has not started by then, it is cancelled; if it runs,
+        /// [`is_cancelled`](super::is_cancelled) returns true. Of several deadlines the last one
+        /// set counts. The closure of a task that is cancelled so is dropped on the thread that
+        /// serves all deadlines: its destructor should be short.
         #[must_use = "a task does nothing before it is submitted"]
         pub fn deadline(mut self, at: std::time::Instant) -> Self {
             self.options.deadline = Some(at);
             self
         }
 
-        /// A [`deadline`](Self::deadline) so far from now. A time that no clock reaches is none.
+        /// Sets a [`deadline`](Self::deadline) relative to now. A deadline beyond the range of the
+        /// clock is none.
         #[must_use = "a task does nothing before it is submitted"]
         pub fn timeout(mut self, time: std::time::Duration) -> Self {
             self.options.deadline = std::time::Instant::now().checked_add(time);
             self
         }
 
-        /// Cancelled when `token` is. The task gets a [child](crate::CancelToken::child) of it, so cancelling the
-        /// task alone cancels nothing else.
+        /// Cancels the task when `token` is cancelled. The task gets a
+        /// [child](crate::CancelToken::child) of it, so cancelling the task alone cancels nothing
+        /// else.
         #[must_use = "a task does nothing before it is submitted"]
         pub fn token(mut self, token: &crate::cancel::CancelToken) -> Self {
             self.options.token = Some(token.clone());
             self
         }
 
-        /// It waits until these tasks have ended, and is cancelled if one of them fails: with an error that
-        /// [names](crate::TaskError::failed_dependency) it. Those that have ended already are fine, as are those of other
-        /// pools, and their handles may be dropped. Called several times, it waits for all. See
-        /// [waiting for others](mod@crate::submit#tasks-that-wait-for-others).
+        /// Makes the task wait until these tasks have ended, and cancels it if one of them fails:
+        /// with an error that [names](crate::TaskError::failed_dependency) the failed one. They may
+        /// have ended already or belong to other pools, and their handles may be dropped. Called
+        /// several times, it waits for all. See [waiting for
+        /// others](mod@crate::submit#tasks-that-wait-for-others).
         ///
         /// ```
         /// use filch::Pool;
@@ -196,7 +202,8 @@ macro_rules! task_options {
             self
         }
 
-        /// [`after`](Self::after) that does not mind how these tasks end: it runs also when they panic or are cancelled.
+        /// [`after`](Self::after) regardless of how these tasks end: the task runs also when they
+        /// panic or are cancelled.
         ///
         /// ```
         /// let pool = filch::Pool::builder().workers(1).build()?;

@@ -1,4 +1,4 @@
-//! What happens to a claimed task: it runs, or it is told that it will not.
+//! Running or refusing a claimed task.
 
 use super::{
     after,
@@ -13,7 +13,7 @@ use crate::{
 };
 use std::ptr;
 
-/// A worker has got a ticket.
+/// Runs the task of a ticket that a worker has taken from a queue.
 #[inline]
 pub(super) fn ticket(ticket: Ticket, context: &WorkerContext<'_, '_>) {
     match ticket.claim() {
@@ -25,19 +25,20 @@ pub(super) fn ticket(ticket: Ticket, context: &WorkerContext<'_, '_>) {
     }
 }
 
-/// A ticket of a task of `pool` has become stale.
+/// Records that a ticket of a task of `pool` has become stale.
 pub(super) fn staled(pool: &Inner, place: Option<usize>) {
     pool.staled(place, cell::is_stale, |job| drop(Ticket::from_job(job)));
 }
 
-/// Runs a claimed task of `pool` on this thread, which stands at `context`: in the same pool, or, if all places for
-/// guests are taken, in one of its own. `here`: whoever wants the result or has submitted it runs it.
+/// Runs a claimed task of `pool` on this thread, whose context is in the same pool, or, if all
+/// guest slots are taken, in the thread's own pool. `here`: whether the thread that joins or
+/// submits the task runs it.
 pub(super) fn execute(claim: Claim, pool: &Inner, context: &WorkerContext<'_, '_>, here: bool) {
     let place = ptr::eq(context.pool(), pool).then(|| context.worker());
     let counters = &pool.tasks().counters;
     let about = claim.cell().about();
     let since = about.start_here();
-    if let Some(cause) = not_wanted(claim.cell(), pool) {
+    if let Some(cause) = refusal_cause(claim.cell(), pool) {
         return refuse(claim, Some(pool), place, cause, after::settle);
     }
     leave_queue(claim.cell(), Some(pool));
@@ -51,7 +52,7 @@ pub(super) fn execute(claim: Claim, pool: &Inner, context: &WorkerContext<'_, '_
     } else {
         claim.call()
     };
-    // Before the task is finished, so that whoever has joined it finds it counted.
+    // Before the task is finished, so that a joiner finds it counted.
     counters.ran(place, since, started);
     let event = match ended.panicked() {
         true => TaskEvent::Panicked,
@@ -63,9 +64,9 @@ pub(super) fn execute(claim: Claim, pool: &Inner, context: &WorkerContext<'_, '_
     }
 }
 
-/// Why a task that is about to start should not.
+/// Returns why a task that is about to start should not.
 #[inline]
-fn not_wanted(cell: &Ref, pool: &Inner) -> Option<Cause> {
+fn refusal_cause(cell: &Ref, pool: &Inner) -> Option<Cause> {
     if pool.tasks().are_abandoned() {
         return Some(Cause::Closed);
     }
@@ -73,7 +74,7 @@ fn not_wanted(cell: &Ref, pool: &Inner) -> Option<Cause> {
     Some(reason.into())
 }
 
-/// A claimed task does not wait any more: there is room for another one, and no token need call it.
+/// Releases the capacity of a claimed task, and unregisters it from its token.
 #[inline]
 pub(super) fn leave_queue(cell: &Ref, pool: Option<&Inner>) {
     let about = cell.about();
@@ -87,7 +88,7 @@ pub(super) fn leave_queue(cell: &Ref, pool: Option<&Inner>) {
     }
 }
 
-/// A claimed task will not run. If others follow it, `settle` has to tell them.
+/// Refuses a claimed task. If it has followers, `settle` has to notify them.
 #[cold]
 pub(super) fn refuse(
     claim: Claim,
@@ -107,11 +108,12 @@ pub(super) fn refuse(
     }
     let (ended, payload) = claim.refuse(cause);
     for payload in [payload, ended.finish_then(settle)].into_iter().flatten() {
-        tell(pool, payload);
+        report_panic(pool, payload);
     }
 }
 
-/// A task is not wanted any more. True when it had not started, and never will; one that runs is asked to stop.
+/// Cancels a task. Returns true when it had not started, and never will; a running one is requested
+/// to stop.
 pub(super) fn cancel(cell: &Ref, cause: Cause) -> bool {
     match cell.cancel() {
         Cancel::Claimed { claim, held } => {
@@ -125,7 +127,7 @@ pub(super) fn cancel(cell: &Ref, cause: Cause) -> bool {
                     staled(pool, place);
                 }
                 if let Some(context) = context {
-                    // Most often the newest one here, and others may follow.
+                    // Most often it is the newest one here, and other stale ones may lie below it.
                     context.sweep(cell::is_stale);
                 }
             });
@@ -141,7 +143,8 @@ pub(super) fn cancel(cell: &Ref, cause: Cause) -> bool {
     }
 }
 
-/// Calls `f` with the pool of that number, if it lives, and the place that this thread has in it, if it has one.
+/// Calls `f` with the pool of that number, if it exists, and the context that this thread has in
+/// it, if any.
 pub(super) fn with_pool<R>(
     number: u32,
     f: impl FnOnce(Option<&Inner>, Option<&WorkerContext<'_, '_>>) -> R,
@@ -155,14 +158,14 @@ pub(super) fn with_pool<R>(
     })
 }
 
-/// Tells the pool of that number about panics that nobody waits for.
-pub(super) fn tell_all<const N: usize>(pool: u32, payloads: [Option<Payload>; N]) {
+/// Reports panics that reach no waiter to the pool of that number.
+pub(super) fn report_panics<const N: usize>(pool: u32, payloads: [Option<Payload>; N]) {
     for payload in payloads.into_iter().flatten() {
-        with_pool(pool, |pool, _| tell(pool, payload));
+        with_pool(pool, |pool, _| report_panic(pool, payload));
     }
 }
 
-fn tell(pool: Option<&Inner>, payload: Payload) {
+fn report_panic(pool: Option<&Inner>, payload: Payload) {
     match pool {
         Some(pool) => pool.panicked(payload),
         None => unwind::discard(payload),

@@ -12,19 +12,19 @@ use crate::{
 /// A task that is waited for.
 struct Awaited {
     cell: Ref,
-    /// The handle is the waiter's, and is not used for anything else meanwhile.
+    /// The handle belongs to the waiter, and is not used for anything else meanwhile.
     is_joined: bool,
 }
 
 /// A task whose failure would end a wait.
 struct MayFail(Awaited);
 
-/// The end of a task whose handle is the waiter's.
+/// Returns the end of a task whose handle belongs to the waiter.
 pub(super) fn end_of(cell: &Ref) -> Box<dyn Subject> {
     Box::new(joined(cell))
 }
 
-/// A failure of a task whose handle is the waiter's.
+/// Returns the failure of a task whose handle belongs to the waiter.
 pub(super) fn failure_of(cell: &Ref) -> Box<dyn Subject> {
     Box::new(MayFail(joined(cell)))
 }
@@ -36,7 +36,7 @@ fn joined(cell: &Ref) -> Awaited {
     }
 }
 
-/// The task that this thread is in.
+/// Returns the task that this thread runs.
 pub(super) fn current_party() -> Option<Party> {
     cell::with_current(|cell| cell.map(|cell| party(cell.about())))
 }
@@ -49,7 +49,7 @@ impl Subject for Awaited {
     fn needs(&self) -> Needs {
         let now = self.cell.snapshot();
         if now.is_held() {
-            // Whoever has the handle or the token may cancel it.
+            // The owner of the handle or of the token may cancel it.
             let is_free = self.cell.about().token().is_some();
             return match is_free || now.has_handle() && !self.is_joined {
                 true => Needs::Unknown,
@@ -67,11 +67,13 @@ impl Subject for Awaited {
 }
 
 impl Awaited {
-    /// The task waits for others: it needs their ends, but if one fails whose outcome matters, it ends as well.
+    /// Returns the needs of a held task: the ends of its predecessors; but if one fails whose
+    /// outcome matters, the task ends as well.
     fn needs_while_held(&self) -> Needs {
         let (mut any, mut all) = (Vec::<Box<dyn Subject>>::new(), Vec::new());
         let after = self.cell.about().after();
-        // All of them are handed on, since none may be dropped with the list locked. One that has ended is not stuck.
+        // All of them are handed on, since none may be dropped with the list locked. One that has
+        // ended does not block the task.
         for Link { cell, any_outcome } in after.map_or_else(Vec::new, After::predecessors) {
             let one = |cell| -> Box<dyn Subject> {
                 Box::new(Self {
@@ -79,7 +81,7 @@ impl Awaited {
                     is_joined: false,
                 })
             };
-            if !any_outcome && cell.snapshot().fate() != Some(TaskStatus::Fine) {
+            if !any_outcome && cell.snapshot().fate() != Some(TaskStatus::Succeeded) {
                 all.push(one(cell.clone()));
             }
             any.push(one(cell));
@@ -91,7 +93,7 @@ impl Awaited {
 impl Subject for MayFail {
     fn needs(&self) -> Needs {
         match self.0.cell.snapshot().fate() {
-            Some(TaskStatus::Fine) => Needs::Never,
+            Some(TaskStatus::Succeeded) => Needs::Never,
             Some(_) => Needs::Unknown,
             None => self.0.needs(),
         }

@@ -27,16 +27,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often a thread from outside looks, with eight pauses in between, before it sleeps: some 10 µs, about
-/// what falling asleep and being woken costs.
-const LINGER: u32 = 64;
+/// How often a thread from outside checks its source, with eight spin-loop hints in between, before
+/// it parks: some 10 µs, about the cost of parking and being woken.
+const SPINS_BEFORE_PARK: u32 = 64;
 
-/// How many pauses a thread from outside gives the workers to begin the task that it wants to join: about a
-/// microsecond, some guest's visits.
-const PATIENCE: u32 = 32;
+/// How many spin-loop hints a thread from outside gives the workers to start the task that it
+/// joins: about a microsecond, the time of entering the pool as a guest a few times.
+const SPINS_FOR_WORKERS: u32 = 32;
 
 /// How long a thread from outside whose stack is half full leaves a task to the workers.
-const RESPITE: Duration = Duration::from_millis(10);
+const MAX_WAIT_FOR_WORKERS: Duration = Duration::from_millis(10);
 
 /// Wakes a thread.
 struct Unpark(Arc<Parker>);
@@ -51,8 +51,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Calls `f` with a waker that unparks this thread. Nothing is concluded from being unparked, so one that comes
-/// late does no harm.
+/// Calls `f` with a waker that unparks this thread. Callers conclude nothing from being unparked,
+/// so a late wake is harmless.
 pub(super) fn with_waker<R>(f: impl FnOnce(&Waker) -> R) -> R {
     thread_local! {
         static WAKER: Waker = this_thread();
@@ -63,14 +63,15 @@ pub(super) fn with_waker<R>(f: impl FnOnce(&Waker) -> R) -> R {
     let mut f = Some(f);
     let mut call = |waker: &Waker| f.take().map(|f| f(waker));
     let called = WAKER.try_with(&mut call).unwrap_or_else(|_| {
-        // The thread is ending, and its own waker is gone.
+        // The thread is exiting, and its thread-local waker has been dropped.
         call(&this_thread())
     });
     called.expect("it is called once")
 }
 
-/// Runs the task here, if nobody has begun it and it may run here; if it waits for others, those first. True when it
-/// cannot run before the caller returns, because one of those is below the caller on this stack.
+/// Runs the task on this thread, if it has not started and may run here; if it is held, its
+/// predecessors first. Returns true when it cannot run before the caller returns, because a
+/// predecessor runs in a lower frame of this stack.
 pub(super) fn run_here<T>(hold: &mut Hold<T>) -> bool {
     let now = hold.cell().snapshot();
     if now.is_begun() {
@@ -81,13 +82,13 @@ pub(super) fn run_here<T>(hold: &mut Hold<T>) -> bool {
     }
     run::with_pool(hold.cell().about().pool, |pool, context| {
         let Some(pool) = pool else {
-            // Nobody is left to run it.
+            // No pool is left to run it.
             run::cancel(hold.cell(), Cause::Closed);
             return;
         };
         if hold.cell().snapshot().is_queued()
             && may_run(hold.cell().about().worker(), pool, context)
-            && !leaves_it(pool, context, hold)
+            && !worker_starts_it(pool, context, hold)
             && let Some(claim) = hold.claim()
         {
             run_claimed(claim, pool, context);
@@ -96,7 +97,7 @@ pub(super) fn run_here<T>(hold: &mut Hold<T>) -> bool {
     false
 }
 
-/// Runs a task that the one which is waited for waits for, if nobody has begun it and it may run here.
+/// Runs a predecessor of the joined task, if it has not started and may run here.
 pub(super) fn run_other(cell: &Ref) {
     run::with_pool(cell.about().pool, |pool, context| {
         let Some(pool) = pool else {
@@ -104,7 +105,7 @@ pub(super) fn run_other(cell: &Ref) {
             return;
         };
         if may_run(cell.about().worker(), pool, context)
-            && !leaves_other(pool, context, cell)
+            && !worker_starts_other(pool, context, cell)
             && let Some(claim) = cell.claim()
         {
             run_claimed(claim, pool, context);
@@ -115,7 +116,8 @@ pub(super) fn run_other(cell: &Ref) {
 /// Runs a task that was claimed without its ticket.
 #[inline]
 fn run_claimed(claim: Claim, pool: &Inner, context: Option<&WorkerContext<'_, '_>>) {
-    // A wait in the task does not know that a poll is beneath it, unless the poll is seen to wait for the task.
+    // A wait in the task does not know that it is nested in a poll, unless the poll is listed as
+    // waiting for the task.
     let visible = task::polled().map(|_| Visible::new());
     if let Some(visible) = &visible {
         visible.list_end_of(claim.cell());
@@ -124,59 +126,65 @@ fn run_claimed(claim: Claim, pool: &Inner, context: Option<&WorkerContext<'_, '_
     match context {
         Some(context) => {
             run::execute(claim, pool, context, true);
-            // Its ticket is useless now, as are those of the tasks that were joined in it.
+            // Its ticket is stale now, as are those of the tasks that were joined in it.
             context.sweep(cell::is_stale);
         }
         None => pool.enter_worker(|context| run::execute(claim, pool, context, true)),
     }
 }
 
-/// Whether the workers of `pool` begin the task, so that a thread from outside need not.
+/// Whether the workers of `pool` start the task, so that a thread from outside need not.
 #[inline]
-fn leaves_it<T>(pool: &Inner, context: Option<&WorkerContext<'_, '_>>, hold: &mut Hold<T>) -> bool {
+fn worker_starts_it<T>(
+    pool: &Inner,
+    context: Option<&WorkerContext<'_, '_>>,
+    hold: &mut Hold<T>,
+) -> bool {
     if !is_outside(pool, context) {
         return false;
     }
     if !stack::is_ample() && !pool.core().is_stopped() {
-        return is_begun_elsewhere(hold);
+        return is_started_by_worker(hold);
     }
-    WorkerContext::with(|any| any.is_none()) && begins_soon(hold.cell())
+    WorkerContext::with(|any| any.is_none()) && starts_soon(hold.cell())
 }
 
-/// The same for one that it waits for.
-fn leaves_other(pool: &Inner, context: Option<&WorkerContext<'_, '_>>, cell: &Ref) -> bool {
+/// The same for a predecessor.
+fn worker_starts_other(pool: &Inner, context: Option<&WorkerContext<'_, '_>>, cell: &Ref) -> bool {
     if !is_outside(pool, context) {
         return false;
     }
     if !stack::is_ample() && !pool.core().is_stopped() {
         let start = Instant::now();
-        while !cell.snapshot().is_begun() && start.elapsed() < RESPITE {
-            thread::sleep(RESPITE / 10);
+        while !cell.snapshot().is_begun() && start.elapsed() < MAX_WAIT_FOR_WORKERS {
+            thread::sleep(MAX_WAIT_FOR_WORKERS / 10);
         }
         return cell.snapshot().is_begun();
     }
-    WorkerContext::with(|any| any.is_none()) && begins_soon(cell)
+    WorkerContext::with(|any| any.is_none()) && starts_soon(cell)
 }
 
-/// Whether this thread is none of the workers that `pool` has.
+/// Whether this thread is not one of the workers of `pool`.
 fn is_outside(pool: &Inner, context: Option<&WorkerContext<'_, '_>>) -> bool {
     pool.threads() > 0 && context.is_none_or(|context| context.is_guest())
 }
 
-/// On a stack that is half full: whether a worker begins the task in a while. A task that joins one that joins one
-/// and so on would use up any stack; the workers, who take the oldest first, get along without. But they may
-/// be waiting for this thread, so that it must not wait for them for ever.
+/// Whether a worker starts the task within a limited time, on a stack that is half full. A chain of
+/// tasks that join each other would overflow any stack; the workers, which take the oldest task
+/// first, need no deep stack for it. But they may be waiting for this thread, so it must not wait
+/// for them for ever.
 #[cold]
-fn is_begun_elsewhere<T>(hold: &mut Hold<T>) -> bool {
-    until_done(hold, Instant::now().checked_add(RESPITE));
+fn is_started_by_worker<T>(hold: &mut Hold<T>) -> bool {
+    until_done(hold, Instant::now().checked_add(MAX_WAIT_FOR_WORKERS));
     hold.cell().snapshot().is_begun()
 }
 
-/// Whether a worker begins the task within a moment. A thread from outside that joins many tasks in their order soon
-/// catches up with the workers; running the tasks itself it would have to become a guest for each of them, which
-/// takes several times as long (`filch-bench submit`, case `results_1`).
-fn begins_soon(cell: &Ref) -> bool {
-    for _ in 0..PATIENCE {
+/// Whether a worker starts the task within about a microsecond. A thread from outside that joins
+/// many tasks in order soon catches up with the workers. To run the tasks itself it would have to
+/// enter the pool as a guest for each of them, which takes several times as long (`filch-bench
+/// submit`, case `results_1`).
+fn starts_soon(cell: &Ref) -> bool {
+    for _ in 0..SPINS_FOR_WORKERS {
         hint::spin_loop();
         if cell.snapshot().is_begun() {
             return true;
@@ -185,8 +193,8 @@ fn begins_soon(cell: &Ref) -> bool {
     false
 }
 
-/// Whether a task for `worker` may run at `context`, or outside. Where waits run only what was queued there, what
-/// is queued there is for nobody else (`WorkerContext::push_for`).
+/// Whether a task for `worker` may run at `context`, or outside. With isolated waits a task is
+/// queued on the submitting worker and is for no other one (`WorkerContext::push_for`).
 fn may_run(worker: Option<usize>, pool: &Inner, context: Option<&WorkerContext<'_, '_>>) -> bool {
     let here = |context: &WorkerContext<'_, '_>, worker| {
         context.worker() == worker || context.has_isolated_waits()
@@ -195,8 +203,8 @@ fn may_run(worker: Option<usize>, pool: &Inner, context: Option<&WorkerContext<'
         || pool.threads() == 0
 }
 
-/// Whether a wait on this thread would not run the task, although it may be queued here and nobody else there: see
-/// [`WorkerContext::has_isolated_waits`].
+/// Whether a wait on this thread would not run the task, although it may be queued on this worker
+/// and only there: see [`WorkerContext::has_isolated_waits`].
 pub(super) fn has_isolated_waits<T>(hold: &Hold<T>) -> bool {
     let number = hold.cell().about().pool;
     run::with_pool(number, |_, context| {
@@ -204,8 +212,8 @@ pub(super) fn has_isolated_waits<T>(hold: &Hold<T>) -> bool {
     })
 }
 
-/// Waits until the task is done, or the time is up: a worker runs other tasks meanwhile. False when it is not
-/// done.
+/// Waits until the task is done, or the deadline has passed: a worker runs other tasks meanwhile.
+/// Returns whether the task is done.
 pub(super) fn until_done<T>(hold: &mut Hold<T>, deadline: Option<Instant>) -> bool {
     if !hold.cell().snapshot().is_done() {
         until(&mut *hold, deadline);
@@ -213,8 +221,9 @@ pub(super) fn until_done<T>(hold: &mut Hold<T>, deadline: Option<Instant>) -> bo
     hold.cell().snapshot().is_done()
 }
 
-/// Waits until the task is done, `or` is ready, or the time is up. If it waits for others, it and those are run here
-/// when they become ready and nobody else has begun them. A wait that can never end is reported.
+/// Waits until the task is done, `or` is ready, or the deadline has passed. If the task is held, it
+/// and its predecessors are run here when they become ready and no other thread has started them.
+/// Returns the cycle of a wait that can never end.
 pub(super) fn drive_until_done<T>(
     hold: &mut Hold<T>,
     mut or: impl Source + Copy,
@@ -231,7 +240,7 @@ pub(super) fn drive_until_done<T>(
         after::run_ready(inbox, hold.cell());
     }
     thread::point();
-    // It does not wait for others any more, and perhaps nobody else is there to run it.
+    // It is not held any more, and there may be no other thread to run it.
     run_if_ready(hold);
     if hold.cell().snapshot().is_done() {
         return None;
@@ -239,7 +248,8 @@ pub(super) fn drive_until_done<T>(
     until(Either(hold, or), deadline)
 }
 
-/// Where whoever waits for the task hears of what can be run before it, as long as it waits for others.
+/// Returns the inbox in which a joiner of the task is notified of ready predecessors, as long as it
+/// is held.
 fn inbox_of<T>(hold: &Hold<T>) -> Option<Arc<Inbox>> {
     let after = hold.cell().about().after()?;
     after.inbox().filter(|_| hold.cell().snapshot().is_held())
@@ -256,7 +266,7 @@ fn is_late(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|deadline| deadline <= Instant::now())
 }
 
-/// Ready when a task that waits for others does not any more, or when one of those can be run.
+/// Ready when a held task is not held any more, or when one of its predecessors can be run.
 struct Turn<'a, T> {
     hold: &'a mut Hold<T>,
     inbox: &'a Inbox,
@@ -271,15 +281,15 @@ impl<T> Source for Turn<'_, T> {
         self.hold.watch(waker) && self.inbox.arm(waker)
     }
 
-    // The join goes on after what the inbox holds has run, so only the end of the task counts.
+    // The join continues after the tasks in the inbox have run, so only the end of the task counts.
     fn subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool {
         list.push(subject::end_of(self.hold.cell()));
         true
     }
 }
 
-/// In a pool without threads: whoever polls runs the task and what it waits for.
-pub(super) fn poll_alone<T>(hold: &mut Hold<T>, waker: &Waker) {
+/// In a pool without threads: the polling thread runs the task and its predecessors.
+pub(super) fn poll_without_threads<T>(hold: &mut Hold<T>, waker: &Waker) {
     if inbox_of(hold).is_none() {
         run_here(hold);
     }
@@ -292,7 +302,8 @@ pub(super) fn poll_alone<T>(hold: &mut Hold<T>, waker: &Waker) {
     run_if_ready(hold);
 }
 
-/// Waits until `source` is ready, or the time is up. A wait that can never end is reported.
+/// Waits until `source` is ready, or the deadline has passed. Returns the cycle of a wait that can
+/// never end.
 pub(super) fn until(source: impl Source, deadline: Option<Instant>) -> Option<Cycle> {
     WorkerContext::with(|context| match context {
         Some(context) => help_until(context, source, deadline),
@@ -305,10 +316,12 @@ pub(super) trait Source {
     /// Whether it is ready.
     fn ready(&mut self) -> bool;
 
-    /// Has `waker` called when it becomes ready. False when it is.
+    /// Registers `waker`, which is called when it becomes ready. Returns false when it is ready
+    /// already.
     fn arm(&mut self, waker: &Waker) -> bool;
 
-    /// Adds what would make it ready, each by itself. False when something else would too.
+    /// Adds the subjects each of which would make it ready. Returns false when something else would
+    /// too.
     fn subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool;
 }
 
@@ -362,7 +375,7 @@ impl Source for Never {
     }
 }
 
-/// A wait that may get into the list of waits.
+/// A wait that may be registered in the list of waits.
 struct Visible {
     waiting: Waiting<'static>,
     waiter: Option<Party>,
@@ -376,7 +389,7 @@ impl Visible {
         }
     }
 
-    /// The wait runs the task that it is for.
+    /// Registers the wait that runs the task it waits for.
     fn list_end_of(&self, cell: &Ref) {
         let describe = |list: &mut Vec<Box<dyn Subject>>| {
             list.push(subject::end_of(cell));
@@ -385,7 +398,8 @@ impl Visible {
         let _ends = self.waiting.list(describe, || None);
     }
 
-    /// The wait for `source` is about to sleep. False when it can never end.
+    /// Registers the wait for `source`, which is about to sleep. Returns false when it can never
+    /// end.
     fn list(&self, source: &impl Source, deadline: Option<Instant>) -> bool {
         self.waiting.list(
             |list| source.subjects(list) && deadline.is_none(),
@@ -394,9 +408,9 @@ impl Visible {
     }
 }
 
-/// A source as a worker waits for it, and the time.
+/// A source and a deadline as a wait target of a worker.
 struct Event<S> {
-    /// Not borrowed twice: a source does not wait itself.
+    /// Never borrowed twice: a source does not wait itself.
     source: RefCell<S>,
     deadline: Option<Instant>,
     visible: Visible,
@@ -421,11 +435,12 @@ impl<S: Source> Awaited for Event<S> {
     }
 
     fn awake(&self) {
-        // A waker that is called later unparks this thread for nothing, and does no harm.
+        // A later wake unparks this thread spuriously, which is harmless.
     }
 }
 
-/// Runs other jobs on `context` until `source` is ready, or the time is up. A wait that can never end is reported.
+/// Runs other jobs on `context` until `source` is ready, or the deadline has passed. Returns the
+/// cycle of a wait that can never end.
 pub(super) fn help_until(
     context: &WorkerContext<'_, '_>,
     source: impl Source,
@@ -437,10 +452,10 @@ pub(super) fn help_until(
         visible: Visible::new(),
     };
     let thread = thread::parker();
-    // A worker that sleeps must get up when the time is up.
+    // A worker that sleeps must be woken at the deadline.
     let alarm = deadline.map(|deadline| Timer::global().at(deadline, move || thread.unpark()));
     if let Some(Err(_)) = alarm {
-        // The timer has no thread: then without sleep.
+        // The timer has no thread: poll instead of parking.
         while !event.happened() {
             if !context.help_once() {
                 thread::sleep(Duration::from_millis(1));
@@ -452,9 +467,10 @@ pub(super) fn help_until(
     event.visible.waiting.finish()
 }
 
-/// Sleeps until `source` is ready, or the time is up. A wait that can never end is reported.
+/// Sleeps until `source` is ready, or the deadline has passed. Returns the cycle of a wait that can
+/// never end.
 pub(super) fn sleep_until(mut source: impl Source, deadline: Option<Instant>) -> Option<Cycle> {
-    for round in 1..=thread::patience(LINGER) {
+    for round in 1..=thread::patience(SPINS_BEFORE_PARK) {
         if source.ready() {
             return None;
         }

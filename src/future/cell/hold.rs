@@ -1,4 +1,4 @@
-//! The handle's end of a future.
+//! The handle's side of a future.
 #![expect(
     unsafe_code,
     reason = "fills a cell, takes the outcome, leaves a waker"
@@ -14,15 +14,16 @@ use std::{
     task::Waker,
 };
 
-/// Makes a cell for `future`: its handle, and the ticket for a queue.
+/// Allocates a cell for `future`. Returns its handle, and the ticket to queue it.
 ///
 /// # Safety
-/// The future and its output may be used, and dropped, by other threads than this one, unless the caller sees to it that
-/// they are not; and what they borrow must live until the future is done and its outcome gone.
+/// The future and its output may be used and dropped by other threads than this one, unless the
+/// caller ensures that they are not. What they borrow must live until the future is done and its
+/// outcome dropped.
 #[inline]
 pub(in crate::future) unsafe fn make<F: Future>(future: F) -> (Hold<F::Output>, Ticket) {
     let block = blocks::alloc(Layout::new::<Cell<F>>()).cast::<Cell<F>>();
-    // SAFETY: the block is ours and of this layout.
+    // SAFETY: the block was just allocated with this layout.
     unsafe { block.write(Cell::new(future)) };
     let cell = block.cast::<Header>();
     // `State::new` has counted the handle, and the future itself.
@@ -34,7 +35,7 @@ pub(in crate::future) unsafe fn make<F: Future>(future: F) -> (Hold<F::Output>, 
     (hold, Ticket { cell })
 }
 
-/// What a handle gets.
+/// The outcome as a handle takes it.
 #[derive(Debug)]
 pub(in crate::future) enum Taken<T> {
     Value(T),
@@ -42,10 +43,10 @@ pub(in crate::future) enum Taken<T> {
     Cancelled,
 }
 
-/// The handle's end of a future: there is one, and the outcome is for it.
+/// The handle's side of a future: there is one, and it receives the outcome.
 pub(in crate::future) struct Hold<T> {
     cell: ManuallyDrop<Ref>,
-    /// The outcome has been taken.
+    /// Whether the outcome has been taken.
     taken: bool,
     outcome: PhantomData<fn() -> T>,
 }
@@ -59,14 +60,16 @@ impl<T> Hold<T> {
         self.cell.cell
     }
 
-    /// Wakes `waker` when the future is done. False when it is already.
+    /// Registers `waker`, which is woken when the future is done. Returns false when it is done
+    /// already.
     pub(in crate::future) fn watch(&mut self, waker: &Waker) -> bool {
         let header = self.cell.header();
         let now = header.state.load();
         if now.is_done() || now.is_watched() && !header.state.unwatch() {
             return false;
         }
-        // SAFETY: from here to `State::watch` the waker is ours, as the field says.
+        // SAFETY: from here to `State::watch` the waker belongs to the handle, as the field
+        // describes.
         let known = header
             .waker
             .with(|slot| unsafe { (*slot).as_ref().is_some_and(|known| known.will_wake(waker)) });
@@ -81,15 +84,15 @@ impl<T> Hold<T> {
         false
     }
 
-    /// Call it only while the waker is the handle's.
+    /// Replaces the waker. Must be called only while the waker belongs to the handle.
     fn replace_waker(&mut self, waker: Option<Waker>) -> Option<Waker> {
         self.cell.header().waker.with_mut(|slot| {
-            // SAFETY: the callers are where the field says that the waker is the handle's.
+            // SAFETY: the callers are where the field's comment assigns the waker to the handle.
             mem::replace(unsafe { &mut *slot }, waker)
         })
     }
 
-    /// The outcome, once, if the future is done.
+    /// Returns the outcome, once, if the future is done.
     pub(in crate::future) fn take(&mut self) -> Option<Taken<T>> {
         let now = self.cell.snapshot();
         if self.taken || !now.is_done() {
@@ -101,14 +104,15 @@ impl<T> Hold<T> {
             End::Value => {
                 let mut place = MaybeUninit::<T>::uninit();
                 let to = place.as_mut_ptr().cast();
-                // SAFETY: it is done, so the value is the handle's, of which there is one, and which takes it once.
-                // The place is for what a handle of this type gets.
+                // SAFETY: the future is done, so the value belongs to the handle, of which there is
+                // one, and which takes it once. The place has the output type of this handle.
                 unsafe { (actions.take_value)(self.header(), to) };
-                // SAFETY: written above.
+                // SAFETY: the place is initialised: `take_value` has written a value of this type.
                 Taken::Value(unsafe { place.assume_init() })
             }
             End::Panic => {
-                // SAFETY: as above.
+                // SAFETY: the future is done, so the panic belongs to the handle, which takes it
+                // once.
                 let payload = unsafe { (actions.drop_outcome)(self.header(), End::Panic) };
                 Taken::Panic(payload.expect("it is a panic"))
             }
@@ -121,11 +125,12 @@ impl<T> Hold<T> {
         self.taken
     }
 
-    /// Lets go. A panic that nobody has seen, or that of a drop, comes back. Nothing may be done with it after this.
+    /// Releases the handle's side. Returns a panic that was never taken, or that of a drop. `self`
+    /// must not be used after this.
     #[inline]
     pub(in crate::future) fn abandon(&mut self) -> Option<Payload> {
-        // SAFETY: the reference keeps the memory; only the word is borrowed, since with `Abandoned::Left` somebody else
-        // may free the cell at once.
+        // SAFETY: the reference keeps the memory. Only the word is borrowed, since with
+        // `Abandoned::Left` another thread may free the cell at once.
         let state = unsafe { &(*self.header().as_ptr()).state };
         let payload = match state.abandon() {
             Abandoned::Left => return None,
@@ -136,11 +141,13 @@ impl<T> Hold<T> {
             Abandoned::Outcome if self.taken => None,
             Abandoned::Outcome => {
                 let (actions, end) = (self.cell.header().actions, self.cell.snapshot().end());
-                // SAFETY: the outcome is the handle's.
+                // SAFETY: the future is done and the outcome was not taken, so it belongs to the
+                // handle.
                 unsafe { (actions.drop_outcome)(self.header(), end) }
             }
         };
-        // SAFETY: the handle's, and given up once: it is not used after this.
+        // SAFETY: the reference belongs to the handle and is released once: `self` is not used
+        // after this.
         drop(unsafe { ManuallyDrop::take(&mut self.cell) });
         payload
     }

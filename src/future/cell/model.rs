@@ -1,4 +1,4 @@
-//! The word and the cell of a future as they are, for the model checker.
+//! The state word and the cell of a future, unchanged, for the model checker.
 #![expect(unsafe_code, reason = "plays the part of a worker")]
 
 use super::{
@@ -12,10 +12,10 @@ use std::{
     task::{Context, Waker},
 };
 
-/// The word alone, for those who have a future one after the other.
+/// The word alone, for models in which several threads own a future in turn.
 pub struct Word(State);
 
-/// What whoever has polled the future does.
+/// What the thread that has polled the future does.
 #[expect(missing_docs, reason = "a shim for tests")]
 #[derive(Debug, PartialEq, Eq)]
 pub enum Rest {
@@ -30,7 +30,7 @@ impl Word {
         Self(State::new())
     }
 
-    /// Whether to poll.
+    /// Starts the future; returns whether to poll it.
     pub fn start(&self) -> bool {
         self.0.start() == Start::Poll
     }
@@ -58,7 +58,7 @@ impl Word {
         self.0.evict()
     }
 
-    /// It is gone.
+    /// The future has been dropped.
     pub fn finish(&self) {
         assert_ne!(
             self.0.finish(End::Cancelled),
@@ -68,38 +68,38 @@ impl Word {
     }
 }
 
-/// A future that is ready at once: its handle, and its job.
+/// Creates a future that is ready at once; returns its handle and its job.
 pub fn make<F: Future>(future: F) -> (Hold<F::Output>, Ticket) {
-    // SAFETY: the models use only what may be used from anywhere.
+    // SAFETY: the models use only futures and values that are `Send`.
     let (hold, ticket) = unsafe { hold::make(future) };
     (Hold(hold), Ticket(ticket))
 }
 
-/// The job.
+/// The job of a future.
 pub struct Ticket(run::Ticket);
 
-// SAFETY: as in `make`.
+// SAFETY: the models use only futures and values that are `Send`, as in `make`.
 unsafe impl Send for Ticket {}
 
 impl Ticket {
     /// Polls the future, and hands its value over.
     pub fn run(self) {
         let cell: NonNull<Header> = self.0.cell;
-        // SAFETY: the cell is there until the future is done, and ours.
+        // SAFETY: the cell is valid until the future is done, and this thread owns its job.
         let header = unsafe { &*cell.as_ptr() };
         assert_eq!(header.state.start(), Start::Poll);
         let mut cx = Context::from_waker(Waker::noop());
-        // SAFETY: it is started.
+        // SAFETY: this thread has started the future, and it is in the cell.
         let polled = unsafe { (header.actions.poll)(cell, &mut cx) };
         let Polled::Done(end, None) = polled else {
             unreachable!("it is ready, and nothing panics here");
         };
-        // SAFETY: it is gone, and was never linked.
+        // SAFETY: the future has been dropped by its last poll, and was never linked.
         unsafe { hand_over(cell, |_| unreachable!("nothing panics here"), end, None) };
     }
 }
 
-/// The handle's end.
+/// The handle's side.
 pub struct Hold<T>(super::Hold<T>);
 
 #[expect(missing_docs, reason = "a shim for tests")]

@@ -1,4 +1,4 @@
-//! Who has a future: it is queued, polled, and ended.
+//! The life of a future as a job: it is queued, polled, and ended.
 #![expect(unsafe_code, reason = "turns cells into jobs and back")]
 
 use super::{
@@ -28,28 +28,31 @@ use std::{
     task::Context,
 };
 
-/// How many futures a worker polls in a row as they come, the newest first, before the oldest task that it has queued
-/// gets its turn: tokio's number for the slot that serves the same purpose.
-const IN_A_ROW: u32 = 3;
+/// How many futures a worker polls in a row, the newest first, before it takes the oldest task that
+/// it has queued. 3 is tokio's number for its LIFO slot, which serves the same purpose.
+const MAX_POLLS_IN_A_ROW: u32 = 3;
 
 thread_local! {
-    /// Futures in a row.
-    static ROW: Cell<u32> = const { Cell::new(0) };
+    /// Futures polled in a row on this thread.
+    static POLLS_IN_A_ROW: Cell<u32> = const { Cell::new(0) };
 
-    /// In a pool with workers that are kept for futures: the one that is polled here, as long as it has not woken itself.
+    /// In a pool with dedicated workers: the future that is polled on this thread, as long as it
+    /// has not woken itself; null otherwise.
     static POLLED: Cell<*const Header> = const { Cell::new(ptr::null()) };
 }
 
-/// Somebody has woken a future that was woken already, or is being polled.
+/// Records a wake of a future that was scheduled or running already, in case the future has woken
+/// itself.
 #[inline]
 pub(super) fn note_own_wake(cell: NonNull<Header>) {
-    // One whose time has come is woken here in passing, and not by itself.
+    // A timer that fires at a checkpoint within the poll runs on this thread too, but is not the
+    // future itself.
     if ptr::eq(POLLED.get(), cell.as_ptr()) && !Timer::is_in_passing() {
         POLLED.set(ptr::null());
     }
 }
 
-/// A future that is scheduled, and nobody else's: the one job that there is for it.
+/// A future that is scheduled and owned by the holder of this value: its only job.
 #[must_use = "a future without a job is never polled"]
 pub(in crate::future) struct Ticket {
     pub(super) cell: NonNull<Header>,
@@ -58,8 +61,8 @@ pub(in crate::future) struct Ticket {
 impl Ticket {
     #[inline]
     fn into_job(self) -> Job {
-        // SAFETY: `run` takes over the future, which is scheduled; a future that is not done keeps its cell. Whoever made
-        // the cell sees to it that any worker may run it.
+        // SAFETY: `run` takes over the future, which is scheduled; a future that is not done keeps
+        // its cell. The caller of `make` guarantees that any worker may run it.
         unsafe { Job::new(self.cell.as_ptr().cast_const(), run) }
     }
 
@@ -73,7 +76,7 @@ impl Ticket {
         }
     }
 
-    /// Queues it from outside. If the pool takes nothing any more it is ended.
+    /// Queues it from outside. If the pool is closed, the future is ended.
     pub(in crate::future) fn queue_outside(self, pool: &Inner) {
         let core = pool.core();
         match pool.dedicated() {
@@ -91,10 +94,12 @@ impl Ticket {
         if let Err(refused) = inject(self.into_job()) {
             let (job, share) = (refused.into_inner(), pool.share());
             let end = move || {
-                // SAFETY: it is the job that was made above, and has come back.
+                // SAFETY: it is the job that was made above and was refused, so this thread owns
+                // it.
                 unsafe { refuse(cell_of(job.into_data()), &share) };
             };
-            // What it drops is anybody's, and not for the middle of a task.
+            // This drops the user's future, which must not happen in the middle of an unrelated
+            // task.
             if !Timer::is_in_passing() {
                 end();
             } else if let Err(end) = Timer::global().soon(end) {
@@ -110,57 +115,58 @@ fn cell_of(data: *const ()) -> NonNull<Header> {
     NonNull::new(data.cast_mut().cast()).expect("cells are not at zero")
 }
 
-/// The pool takes nothing any more: the future ends here.
+/// Ends a future whose job the pool has refused.
 ///
 /// # Safety
-/// The caller has its job.
+/// The caller owns its job.
 #[cold]
 unsafe fn refuse(cell: NonNull<Header>, pool: &Inner) {
     // SAFETY: a future that is not done keeps its cell.
     let state = unsafe { &(*cell.as_ptr()).state };
     state.close();
     let _drop = state.start();
-    // SAFETY: it is started.
+    // SAFETY: `start` has just made this thread the one that started it.
     unsafe { end(cell, pool) };
 }
 
 /// Queues a future that has been woken.
 ///
 /// # Safety
-/// A wake, or an abort, has given it to the caller.
+/// A wake, or an abort, has made the caller the owner of the future.
 pub(super) unsafe fn schedule(cell: NonNull<Header>) {
     // SAFETY: a future that is not done keeps its cell.
     let header = unsafe { cell.as_ref() };
-    // SAFETY: it is ours, and was idle, so it is linked.
+    // SAFETY: this thread owns the future, which was idle, so it is linked.
     let home = header.home.with(|home| unsafe { *home });
-    // SAFETY: as above; and it stays linked as long as it is ours.
+    // SAFETY: the future is linked in that shard, and stays so as long as this thread owns it.
     let shard = unsafe { &*home };
-    // SAFETY: as above.
+    // SAFETY: the shard keeps its pool as long as a future is linked in it.
     let pool = unsafe { shard.pool() };
     let ticket = Ticket { cell };
     WorkerContext::with(|context| match context {
         Some(context) if ptr::eq(context.pool(), pool) => {
             if let Some(dedicated) = context.pool().dedicated() {
-                // They are free for it.
+                // Dedicated workers are free to poll it.
                 context.push_for_kept(dedicated, ticket.into_job());
             } else if context.wakes_events() {
                 context.push_woken(ticket.into_job());
             } else if context.is_serving() {
-                // In the middle of a task that goes on after this poll.
+                // This poll is nested in a task that continues after it.
                 context.push_at(Level::High, ticket.into_job());
             } else if context.is_in_poll() {
-                // It is next on this worker.
+                // This worker runs it next.
                 context.push_next(ticket.into_job());
             } else if !context.is_crowded() {
-                // Somebody else comes for it.
+                // A sleeping worker is woken for it.
                 context.push(ticket.into_job());
             } else {
-                // Who knows how long this task is.
+                // No worker sleeps, and this task may be long.
                 context.push_at(Level::High, ticket.into_job());
             }
         }
         _ => {
-            // A share of the pool: when the future is queued it may end, and its shard let go of the pool.
+            // A strong reference to the pool: once the future is queued it may end, and its shard
+            // may release the pool.
             // SAFETY: the shard keeps the pool as long as the future is linked.
             let pool = unsafe { &*pool }.share();
             ticket.inject_woken(&pool);
@@ -168,93 +174,96 @@ pub(super) unsafe fn schedule(cell: NonNull<Header>) {
     });
 }
 
-/// What a job of a future does.
+/// Runs the job of a future: polls it, or ends it.
 ///
 /// # Safety
-/// `data` is a cell whose future is scheduled, and the caller has its job.
+/// `data` is a cell whose future is scheduled, and the caller owns its job.
 unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
     let cell = cell_of(data);
     let pool = context.pool();
-    // SAFETY: a future that is not done keeps its cell; and ours it is until it rests.
+    // SAFETY: a future that is not done keeps its cell, and this thread owns it until it rests.
     let header = unsafe { &*cell.as_ptr() };
     if pool.residents().is_closed() {
         header.state.close();
     }
     if header.state.start() == Start::Drop {
-        // SAFETY: it is started.
+        // SAFETY: `start` has just made this thread the one that started it.
         return unsafe { end(cell, pool) };
     }
     context.fetch_soon();
     let before = pool.dedicated().map(|_| POLLED.replace(cell.as_ptr()));
     let polled = {
-        // It may run in the middle of a task, and is no part of it.
+        // The poll may be nested in a task, and is not part of it.
         let _aside = task::enter_poll(data);
-        // SAFETY: it is not done before this frame says so.
+        // SAFETY: the future is not done before this function finishes it.
         let waker = unsafe { waker::borrow(cell) };
-        // SAFETY: it is started.
+        // SAFETY: this thread has started the future, and it is in the cell.
         context.in_poll(|| unsafe { (header.actions.poll)(cell, &mut Context::from_waker(&waker)) })
     };
     let by_itself = before.is_some_and(|before| POLLED.replace(before).is_null());
     if !context.is_taking_older_first() {
-        let row = ROW.get() + 1;
-        ROW.set(if row < IN_A_ROW { row } else { 0 });
-        if row >= IN_A_ROW {
+        let row = POLLS_IN_A_ROW.get() + 1;
+        POLLS_IN_A_ROW.set(if row < MAX_POLLS_IN_A_ROW { row } else { 0 });
+        if row >= MAX_POLLS_IN_A_ROW {
             context.take_oldest_next();
         }
     }
     match polled {
-        // SAFETY: it is started, and was polled.
+        // SAFETY: this thread has started the future, and has polled it.
         Polled::Pending => unsafe { pause(cell, context, by_itself) },
         Polled::Done(outcome, payload) => {
-            // SAFETY: it is started, and gone.
+            // SAFETY: this thread has started the future, which has been dropped.
             unsafe { finish(cell, pool, outcome, payload) };
         }
     }
 }
 
-/// A future is pending. In a pool with workers that are kept for futures: whether it has woken itself.
+/// Handles a future that is pending. `by_itself`: whether it has woken itself; used only in a pool
+/// with dedicated workers.
 ///
 /// # Safety
 /// The caller has started it.
 #[inline]
 unsafe fn pause(cell: NonNull<Header>, context: &WorkerContext<'_, '_>, by_itself: bool) {
     let pool = context.pool();
-    // SAFETY: as in `run`.
+    // SAFETY: the caller has started the future, and one that is not done keeps its cell.
     let header = unsafe { &*cell.as_ptr() };
-    // SAFETY: whoever has started it has the field.
+    // SAFETY: the field belongs to the thread that has started the future, which is the caller.
     let home = header.home.with(|home| unsafe { *home });
     if home.is_null() {
         Timer::global().trust(&waker::WAKER);
         let shard = pool.residents().shard(context.worker());
-        // SAFETY: the cell stays until the future is done, and it is unlinked before that. Any thread may claim it.
+        // SAFETY: the cell stays until the future is done, and it is unlinked before that. Any
+        // thread may claim it.
         if !unsafe { shard.link(cell.cast(), &EVICTION, || pool.share()) } {
-            // SAFETY: the caller's duty.
+            // SAFETY: the caller has started the future, and it is in the cell.
             return unsafe { end(cell, pool) };
         }
-        // SAFETY: as above.
+        // SAFETY: the caller has started the future, so the field belongs to it.
         header.home.with_mut(|home| unsafe { *home = shard });
     }
     match header.state.rest() {
         Rest::Idle => {}
-        Rest::Again => again(Ticket { cell }, context, by_itself),
+        Rest::Again => requeue(Ticket { cell }, context, by_itself),
         Rest::Drop => {
             let _drop = header.state.start();
-            // SAFETY: it is started.
+            // SAFETY: `rest` has left the future to this thread, which has started it again.
             unsafe { end(cell, pool) };
         }
     }
 }
 
-/// Queues a future that was woken while it was polled: as it has woken itself, most likely, behind all that are ready.
+/// Queues a future that was woken while it was polled. Most likely it has woken itself, so it is
+/// queued behind all ready tasks.
 #[inline]
-fn again(ticket: Ticket, context: &WorkerContext<'_, '_>, by_itself: bool) {
+fn requeue(ticket: Ticket, context: &WorkerContext<'_, '_>, by_itself: bool) {
     match context.pool().dedicated() {
         None if context.is_serving() => context.push_last(ticket.into_job()),
         None => context.push_behind(ticket.into_job()),
         Some(dedicated) if !by_itself => context.push_for_kept(dedicated, ticket.into_job()),
-        // A worker that is kept for futures has none but the urgent ones, and takes the next of them after this, unless it is
-        // in the middle of another; a guest has none that stay. If another worker takes this one, it will be behind all of
-        // that worker.
+        // A dedicated worker has no tasks but the urgent ones, and takes the next of them after
+        // this one, unless this poll is nested in another; a guest keeps no tasks of its own. If
+        // another worker takes this future, it will be queued behind all tasks of that worker.
         Some(dedicated)
             if (context.is_dedicated() || context.is_guest()) && !context.has_isolated_waits() =>
         {
@@ -271,57 +280,59 @@ fn again(ticket: Ticket, context: &WorkerContext<'_, '_>, by_itself: bool) {
 #[cold]
 unsafe fn end(cell: NonNull<Header>, pool: &Inner) {
     let _ending = Ending::new();
-    // SAFETY: as in `run`.
+    // SAFETY: the caller has started the future, and one that is not done keeps its cell.
     let actions = unsafe { (*cell.as_ptr()).actions };
-    // SAFETY: the caller has started it.
+    // SAFETY: the caller has started the future, and it is in the cell.
     let payload = unsafe { (actions.drop_future)(cell) };
-    // SAFETY: it is gone.
+    // SAFETY: the caller has started the future, which has been dropped.
     unsafe { finish(cell, pool, End::Cancelled, payload) };
 }
 
-/// Takes a future that is gone out of its list, hands its outcome over, and tells the pool of panics that nobody
-/// waits for: `payload`, and the one in the outcome.
+/// Unlinks a future that has been dropped, hands its outcome over, and reports the panics that
+/// reach no waiter to the pool: `payload`, and the one in the outcome.
 ///
 /// # Safety
-/// The caller has started it, and the outcome is in its place.
+/// The caller has started it, and the outcome is in the slot.
 #[inline]
 unsafe fn finish(cell: NonNull<Header>, pool: &Inner, end: End, payload: Option<Payload>) {
-    // SAFETY: as in `run`.
+    // SAFETY: the caller has started the future, and one that is not done keeps its cell.
     let home = unsafe { &(*cell.as_ptr()).home };
-    // SAFETY: as in `pause`.
+    // SAFETY: the field belongs to the thread that has started the future, which is the caller.
     let home = home.with(|home| unsafe { *home });
-    // SAFETY: it is null, or the shard it is linked in, and `pool` keeps that.
+    // SAFETY: it is null, or the shard that the future is linked in, which `pool` keeps.
     if let Some(shard) = unsafe { home.as_ref() } {
-        // SAFETY: it is linked there.
+        // SAFETY: the future is linked in this shard.
         unsafe { shard.unlink(cell.cast()) };
     }
-    // SAFETY: it is not linked any more.
+    // SAFETY: the caller has started the future, and it is not linked any more.
     unsafe { hand_over(cell, |payload| pool.panicked(payload), end, payload) };
 }
 
-/// Hands over the outcome of a future that is gone, and `tell`s of panics that nobody waits for.
+/// Hands over the outcome of a future that has been dropped, and calls `report` with panics that
+/// reach no waiter.
 ///
 /// # Safety
-/// As [`finish`]; and it is not linked.
+/// As for [`finish`]; and the future is not linked.
 #[inline]
 pub(super) unsafe fn hand_over(
     cell: NonNull<Header>,
-    tell: impl Fn(Payload),
+    report: impl Fn(Payload),
     end: End,
     payload: Option<Payload>,
 ) {
     if let Some(payload) = payload {
-        tell(payload);
+        report(payload);
     }
-    // SAFETY: the reference of the future itself keeps the memory; only the word is borrowed, since with
-    // `Finished::Handed` somebody else may free the cell at once.
+    // SAFETY: the reference of the future itself keeps the memory. Only the word is borrowed, since
+    // with `Finished::Handed` another thread may free the cell at once.
     let state = unsafe { &(*cell.as_ptr()).state };
     match state.finish(end) {
         Finished::Handed => {}
         Finished::Wake => {
-            // SAFETY: the cell is there until the reference is given up.
+            // SAFETY: the cell is valid until this thread releases the reference.
             let header = unsafe { cell.as_ref() };
-            // SAFETY: the waker is ours now, as the field says.
+            // SAFETY: the waker belongs to this thread from `Finished::Wake` on, as the field
+            // describes.
             let waker = header.waker.with_mut(|waker| unsafe { (*waker).take() });
             if let Some(waker) = waker
                 && !broken(Canary::FutureTell)
@@ -329,54 +340,55 @@ pub(super) unsafe fn hand_over(
             {
                 unwind::discard(payload);
             }
-            // SAFETY: the reference is ours to give up.
+            // SAFETY: the reference of the future itself, which this thread releases once.
             unsafe { release(cell) };
         }
         Finished::Orphaned => {
-            // SAFETY: as above.
+            // SAFETY: the cell is valid until this thread releases the reference.
             let actions = unsafe { cell.as_ref() }.actions;
-            // SAFETY: the outcome is ours.
+            // SAFETY: without a handle the outcome belongs to this thread.
             if let Some(payload) = unsafe { (actions.drop_outcome)(cell, end) } {
-                tell(payload);
+                report(payload);
             }
-            // SAFETY: as above.
+            // SAFETY: the reference of the future itself, which this thread releases once.
             unsafe { release(cell) };
         }
     }
 }
 
-/// How a pool that ends drops the futures that wait.
+/// How a pool that ends drops its idle futures.
 static EVICTION: Eviction = Eviction {
     claim: evict,
     end: end_evicted,
 };
 
 /// # Safety
-/// As the field of `Eviction` says.
+/// As for the field of `Eviction`.
 unsafe fn evict(link: NonNull<Link>) -> bool {
-    // SAFETY: only cells are linked, at whose beginning the link is; they are there as long as they are linked.
+    // SAFETY: only cells are linked, which begin with the link; a cell is valid as long as it is
+    // linked.
     let state = unsafe { &(*link.cast::<Header>().as_ptr()).state };
     state.evict()
 }
 
 /// # Safety
-/// As the field of `Eviction` says.
+/// As for the field of `Eviction`.
 unsafe fn end_evicted(link: NonNull<Link>) {
     let cell = link.cast::<Header>();
-    // SAFETY: it is ours.
+    // SAFETY: `evict` has claimed the future, and a future that is not done keeps its cell.
     let header = unsafe { &*cell.as_ptr() };
-    // SAFETY: as above; it was linked.
+    // SAFETY: this thread owns the future, and it was linked, so the field is set.
     let home = header.home.with(|home| unsafe { *home });
-    // SAFETY: who evicts has the pool.
+    // SAFETY: the evicting thread keeps the pool, and the pool its shards.
     let shard = unsafe { &*home };
-    // SAFETY: who evicts has the pool, so it is there.
+    // SAFETY: the evicting thread keeps the pool that the shard names.
     let pool = unsafe { shard.pool() };
-    // SAFETY: as above.
+    // SAFETY: the evicting thread keeps the pool, so the pointer is valid.
     let pool = unsafe { &*pool };
     let _ending = Ending::new();
-    // SAFETY: `evict` has started it.
+    // SAFETY: `evict` has started the future, and it is in the cell.
     let payload = unsafe { (header.actions.drop_future)(cell) };
-    // SAFETY: it is gone, and not linked.
+    // SAFETY: `evict` has started the future, which has been dropped and is not linked any more.
     unsafe {
         hand_over(
             cell,

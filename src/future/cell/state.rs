@@ -1,4 +1,5 @@
-//! The word of a future: where it stands, who is interested, and how many hold on to its memory.
+//! The state word of a future: its state, its handle and waiter, and the reference count of its
+//! cell.
 //!
 //! `future.md` has the protocol; every change of the word is one of the transitions below.
 
@@ -11,29 +12,30 @@ use std::fmt;
 
 /// There is a job for it in a queue; or, while it is polled, there will be one.
 const SCHEDULED: u64 = 1;
-/// Somebody polls it, or ends it.
+/// A thread polls it, or ends it.
 const RUNNING: u64 = 1 << 1;
 /// It must end: it is not polled again.
 const CLOSED: u64 = 1 << 2;
-/// The future is gone, and what came of it is there.
+/// The future has been dropped, and its outcome is stored.
 const DONE: u64 = 1 << 3;
 const END_SHIFT: u32 = 4;
 const END: u64 = 0b11 << END_SHIFT;
-/// There is a handle: the outcome is for it.
+/// There is a handle, which takes the outcome.
 const HANDLE: u64 = 1 << 6;
-/// The handle has left a waker, which whoever ends the future must call.
+/// The handle has stored a waker, which the thread that ends the future must call.
 const WAITING: u64 = 1 << 7;
-/// One reference: the handle, a waker, whoever may abort it; and one for the future itself until it is done.
+/// One reference: the handle, a waker, an abort handle; and one for the future itself until it is
+/// done.
 const REFERENCE: u64 = 1 << 8;
 
-/// What came of a future.
+/// The outcome of a future.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// A value, which is in the slot.
     Value = 0,
     /// A panic, which is in the slot.
     Panic = 1,
-    /// Nothing: it was dropped before. The slot is empty.
+    /// No value: the future was dropped before it was ready. The slot is empty.
     Cancelled = 2,
 }
 
@@ -46,17 +48,17 @@ impl Snapshot {
         self.0 & bit != 0
     }
 
-    /// The outcome is there.
+    /// Whether the outcome is stored.
     pub(crate) const fn is_done(self) -> bool {
         self.has(DONE)
     }
 
-    /// The handle has left a waker.
+    /// Whether the handle has stored a waker.
     pub(super) const fn is_watched(self) -> bool {
         self.has(WAITING)
     }
 
-    /// What came of it, once it is done.
+    /// Returns the kind of outcome; valid once the future is done.
     pub(super) const fn end(self) -> End {
         match (self.0 & END) >> END_SHIFT {
             0 => End::Value,
@@ -69,7 +71,7 @@ impl Snapshot {
         self.0 / REFERENCE
     }
 
-    /// Nobody has it: it waits to be woken.
+    /// Whether no thread owns the future: it waits to be woken.
     const fn is_idle(self) -> bool {
         !self.has(SCHEDULED | RUNNING | DONE)
     }
@@ -89,58 +91,61 @@ impl fmt::Debug for Snapshot {
     }
 }
 
-/// What whoever has the job does with the future.
+/// What the owner of the job does with the future.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
     Poll,
-    /// It must end.
+    /// Drops it: it must end.
     Drop,
 }
 
-/// What whoever has polled the future does with it.
+/// What the thread that has polled the future does with it.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
-    /// It waits, and is no longer ours: hands off.
+    /// The future waits, and the caller does not own it any more. The caller must not touch it.
     Idle,
-    /// It was woken meanwhile: there must be a job for it, which is ours to queue.
+    /// The future was woken during the poll: the caller owns it and must queue its job.
     Again,
-    /// It must end: the same, but ours to start at once.
+    /// The future must end: the caller owns it as with `Again`, but starts it at once.
     Drop,
 }
 
-/// What became of the one who ended a future.
+/// What the thread that ended a future does next.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finished {
-    /// The outcome is the handle's, and the reference has been given up: hands off.
+    /// Nothing: the outcome belongs to the handle, and the reference has been released. The caller
+    /// must not touch the cell.
     Handed,
-    /// The same, but the waker is ours to call first, and the reference to give up then.
+    /// The outcome belongs to the handle, and the waker to the caller, which calls it and then
+    /// releases the reference.
     Wake,
-    /// Nobody wants the outcome: it is ours to drop, and the reference to give up then.
+    /// There is no handle: the caller drops the outcome, and then releases the reference.
     Orphaned,
 }
 
-/// What became of a handle that lets go.
+/// What a handle does when it is dropped.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Abandoned {
-    /// The future goes on, and the reference has been given up: hands off.
+    /// Nothing: the future continues, and the reference has been released. The handle must not
+    /// touch the cell.
     Left,
-    /// The same, but the waker is ours to drop first, and the reference to give up then.
+    /// The future continues: the handle drops the waker, and then releases the reference.
     LeftWaker,
-    /// The outcome is ours to drop, and the reference to give up then.
+    /// The handle drops the outcome, and then releases the reference.
     Outcome,
 }
 
-/// The word.
+/// The state word.
 pub(super) struct State {
     word: AtomicU64,
 }
 
 impl State {
-    /// About to be queued, with a handle.
+    /// Creates the word of a future that is about to be queued and has a handle.
     pub(super) fn new() -> Self {
         Self {
             word: AtomicU64::new(SCHEDULED | HANDLE | (2 * REFERENCE)),
@@ -149,46 +154,51 @@ impl State {
 
     #[inline]
     pub(super) fn load(&self) -> Snapshot {
-        // Acquire: pairs with the release in `finish`; who sees that the future is done sees the outcome.
+        // Acquire: pairs with the release in `finish`; a thread that sees that the future is done
+        // sees the outcome.
         Snapshot(self.word.load(Ordering::Acquire))
     }
 
-    /// Goes from one word to the next, if `next` says one, and tells what `next` said.
+    /// Replaces the word by the one that `next` computes, if it computes one, and returns the
+    /// second part of its result.
     #[inline(always)]
     fn change<R>(&self, next: impl Fn(Snapshot) -> (Option<u64>, R)) -> R {
         thread::point();
-        // Acquire, as on failure below: whoever gives up may conclude from what it saw.
+        // Acquire, as on failure below: a caller that changes nothing may draw conclusions from
+        // what it saw.
         let mut now = self.word.load(Ordering::Acquire);
         loop {
-            let (word, said) = next(Snapshot(now));
+            let (word, result) = next(Snapshot(now));
             let Some(word) = word else {
-                return said;
+                return result;
             };
-            // AcqRel: hands on what this side has left in the cell, and receives what the other side has;
-            // each transition says what that is. Acquire on failure: as above.
+            // AcqRel: publishes what this thread has written to the cell, and acquires what the
+            // other thread has; each transition names what that is. Acquire on failure: as above.
             match self
                 .word
                 .compare_exchange_weak(now, word, Ordering::AcqRel, Ordering::Acquire)
             {
-                Ok(_) => return said,
+                Ok(_) => return result,
                 Err(seen) => now = seen,
             }
         }
     }
 
-    /// Sets `bits`, whatever else there is, and tells what there was.
+    /// Sets `bits`, whatever the other bits are, and returns the previous word.
     #[inline(always)]
     fn set(&self, bits: u64) -> Snapshot {
         thread::point();
-        // AcqRel: hands on what was done before to whoever polls the future next, and receives the future.
+        // AcqRel: publishes what was done before to the thread that polls the future next, and
+        // acquires the future.
         Snapshot(self.word.fetch_or(bits, Ordering::AcqRel))
     }
 
-    /// Whoever has the job begins. Receives what was done before each wake.
+    /// The owner of the job starts the future. Acquires what was done before each wake.
     #[inline]
     pub(super) fn start(&self) -> Start {
         thread::point();
-        // AcqRel: as the transition says; pairs with the release of `wake`, `rest` and `abort`.
+        // AcqRel: acquires what the doc comment names; pairs with the release of `wake`, `rest` and
+        // `abort`.
         let before = self.word.fetch_xor(SCHEDULED | RUNNING, Ordering::AcqRel);
         debug_assert_eq!(
             before & (SCHEDULED | RUNNING | DONE),
@@ -201,7 +211,7 @@ impl State {
         }
     }
 
-    /// The future is pending. Hands it on to whoever wakes it.
+    /// The future is pending. Publishes it to the thread that wakes it.
     #[inline]
     pub(super) fn rest(&self) -> Rest {
         thread::point();
@@ -211,7 +221,7 @@ impl State {
                 .fetch_and(!(RUNNING | SCHEDULED), Ordering::Release);
             return Rest::Idle;
         }
-        // AcqRel: as the transition says; pairs with `start`, `wake` and `evict`.
+        // AcqRel: publishes what the doc comment names; pairs with `start`, `wake` and `evict`.
         let before = Snapshot(self.word.fetch_and(!RUNNING, Ordering::AcqRel));
         match (before.has(SCHEDULED), before.has(CLOSED)) {
             (false, _) => Rest::Idle,
@@ -220,10 +230,11 @@ impl State {
         }
     }
 
-    /// Somebody wakes the future. True when a job for it must be queued by the caller, who has it then.
+    /// Wakes the future. Returns true when the caller owns it from now on, and must queue a job for
+    /// it.
     ///
-    /// The word is written even if the future is scheduled: what was done before this wake must be seen by the poll that
-    /// is to come.
+    /// The word is written even if the future is scheduled: the next poll must see what was done
+    /// before this wake.
     #[inline]
     #[must_use = "a future that is scheduled must be queued"]
     pub(super) fn wake(&self) -> bool {
@@ -233,19 +244,21 @@ impl State {
         self.set(SCHEDULED).is_idle()
     }
 
-    /// The future must end. True when a job for it must be queued by the caller, who has it then.
+    /// Requests the end of the future. Returns true when the caller owns it from now on, and must
+    /// queue a job for it.
     #[must_use = "a future that is scheduled must be queued"]
     pub(super) fn abort(&self) -> bool {
         self.set(SCHEDULED | CLOSED).is_idle()
     }
 
-    /// The job of the future was refused, or its pool is ending: it must end. The caller has the job.
+    /// Marks the future as closed, because its job was refused or its pool is ending. The caller
+    /// owns the job.
     pub(super) fn close(&self) {
         let _ = self.set(CLOSED);
     }
 
-    /// The pool ends. True when the future is the caller's, as if it had started it; else whoever has it will learn
-    /// that it must end.
+    /// Claims the future because the pool ends. Returns true when the caller owns it, as if it had
+    /// started it. Otherwise the owner finds `CLOSED`, and ends it.
     #[must_use = "a future that was taken over must be ended"]
     pub(super) fn evict(&self) -> bool {
         if broken(Canary::FutureEvict) {
@@ -259,26 +272,27 @@ impl State {
         })
     }
 
-    /// The future is gone, and the outcome in its place. Hands on the outcome; receives the waker.
+    /// The future has been dropped, and the outcome stored in its slot. Publishes the outcome;
+    /// acquires the waker.
     #[inline]
     pub(super) fn finish(&self, end: End) -> Finished {
-        // The defect: to have looked before whether there is a handle.
-        let looked = broken(Canary::FutureOrphan).then(|| self.load().has(HANDLE));
+        // The defect: to check for a handle before the transition.
+        let checked = broken(Canary::FutureOrphan).then(|| self.load().has(HANDLE));
         self.change(|now| {
             debug_assert!(now.has(RUNNING) && !now.is_done(), "it was started");
             let done = (now.0 & !(RUNNING | SCHEDULED)) | DONE | ((end as u64) << END_SHIFT);
-            match (looked.unwrap_or(now.has(HANDLE)), now.has(WAITING)) {
+            match (checked.unwrap_or(now.has(HANDLE)), now.has(WAITING)) {
                 (true, false) => (Some(done - REFERENCE), Finished::Handed),
                 (true, true) => (Some(done), Finished::Wake),
-                // Nobody is there to see a change.
+                // No other thread can see a change: the caller holds the only reference.
                 (false, _) if now.references() == 1 => (None, Finished::Orphaned),
                 (false, _) => (Some(done), Finished::Orphaned),
             }
         })
     }
 
-    /// The handle has left a waker in its place. Hands on the waker; false when the future is done, and the
-    /// waker still the handle's.
+    /// The handle has stored a waker. Publishes the waker; returns false when the future is done,
+    /// and then the waker still belongs to the handle.
     #[must_use]
     pub(super) fn watch(&self) -> bool {
         self.change(|now| match now.is_done() && !broken(Canary::FutureWatch) {
@@ -287,7 +301,8 @@ impl State {
         })
     }
 
-    /// The waker is the handle's again; false when the future is done, and the waker with whoever ended it.
+    /// Takes the waker back for the handle. Returns false when the future is done, and then the
+    /// waker belongs to the thread that ended it.
     #[must_use]
     pub(super) fn unwatch(&self) -> bool {
         self.change(|now| match now.is_done() {
@@ -296,7 +311,7 @@ impl State {
         })
     }
 
-    /// The handle lets go. Receives the outcome, when there is one.
+    /// The handle is dropped. Acquires the outcome, when there is one.
     pub(super) fn abandon(&self) -> Abandoned {
         self.change(|now| {
             let gone = now.0 & !(HANDLE | WAITING);
@@ -308,21 +323,24 @@ impl State {
         })
     }
 
-    /// One more holds on to the memory.
+    /// Adds a reference to the cell.
     pub(super) fn retain(&self) {
         // Relaxed: the caller has a reference already, or the future itself keeps the memory.
         self.word.fetch_add(REFERENCE, Ordering::Relaxed);
     }
 
-    /// One fewer. True for the last one, who sees everything that the others did.
+    /// Releases a reference. Returns true for the last one, which sees everything that the other
+    /// holders did.
     #[inline]
     #[must_use = "the last one must free the memory"]
     pub(super) fn release(&self) -> bool {
         if self.load().references() == 1 {
-            // Nobody else is there to make it more. The load was an acquire: it pairs with the release below.
+            // There is no other holder that could add one. The load was an acquire: it pairs with
+            // the release below.
             return true;
         }
-        // AcqRel: what this one did is visible to the last; the last sees what the others did.
+        // AcqRel: publishes what this holder did to the last one; the last one acquires what the
+        // others did.
         Snapshot(self.word.fetch_sub(REFERENCE, Ordering::AcqRel)).references() == 1
     }
 }

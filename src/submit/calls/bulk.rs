@@ -1,4 +1,4 @@
-//! One function and many values.
+//! Calls of one function with many values.
 
 use super::{CallError, Registry, Value, handle, registry::Function};
 use crate::{
@@ -13,18 +13,18 @@ use crate::{
 use serde::{Serialize, de::DeserializeOwned};
 use std::sync::Arc;
 
-/// How many tasks the values are cut into for each worker: enough to even out those that take longer, few
-/// enough that it does not matter what a task costs.
+/// Tasks per worker into which the values are divided: enough to balance values that take longer,
+/// few enough that the cost of a task does not matter.
 const CHUNKS_PER_WORKER: usize = 3;
 
-/// A few values in a row, and the place of the first one.
+/// A few consecutive values, and the index of the first one.
 struct Chunk {
     first: usize,
     values: Vec<Value>,
 }
 
 impl Registry {
-    /// Calls `function` with each of `values`: the results in the order of the values.
+    /// Calls `function` with each of `values`; returns the results in the order of the values.
     ///
     /// ```
     /// use filch::{Pool, calls::Registry};
@@ -44,8 +44,8 @@ impl Registry {
     /// ```
     ///
     /// # Errors
-    /// That of the first value for which there is one, as [`CallHandle::join`](super::CallHandle::join) gives it;
-    /// or when there is no such function. When it returns, nothing runs any more.
+    /// That of the first value that failed, as [`CallHandle::join`](super::CallHandle::join)
+    /// returns it; or when there is no such function. When this returns, no call runs any more.
     pub fn map<R: DeserializeOwned + Send + 'static>(
         &self,
         pool: &Pool,
@@ -57,7 +57,7 @@ impl Registry {
         let mapped = in_chunks(pool, function, chunks, |function, chunk| {
             let mut results = Vec::with_capacity(chunk.values.len());
             for (place, value) in (chunk.first..).zip(chunk.values) {
-                go_on(function)?;
+                check_cancelled(function)?;
                 let result = function
                     .run(value)
                     .and_then(|result| handle::value(function, &result));
@@ -68,10 +68,10 @@ impl Registry {
         Ok(mapped.into_iter().flatten().collect())
     }
 
-    /// Puts `values` together by `function`, which takes two: `f(f(a, b), f(c, d))`. The function must be
-    /// *associative*, since the values are grouped as it suits the workers; their order is kept.
+    /// Combines `values` by `function`, which takes two: `f(f(a, b), f(c, d))`. The function must
+    /// be *associative*, since the values are grouped to suit the workers; their order is kept.
     ///
-    /// Nothing comes of no values; a single one is the result itself.
+    /// Returns `None` for no values; a single one is the result itself.
     ///
     /// ```
     /// use filch::{Pool, calls::Registry};
@@ -87,8 +87,8 @@ impl Registry {
     /// ```
     ///
     /// # Errors
-    /// As [`map`](Self::map); the [item](CallError::item) is the second of the two values, or the first of the
-    /// group that was one.
+    /// As [`map`](Self::map); the [item](CallError::item) is the index of the second of the two
+    /// values, or of the first in the group that was the second.
     pub fn reduce<R: DeserializeOwned>(
         &self,
         pool: &Pool,
@@ -115,7 +115,7 @@ impl Registry {
     }
 }
 
-/// The values as JSON, in about as many chunks as there are tasks wanted.
+/// Returns the values as JSON, in about as many chunks as tasks are wanted.
 fn chunks(
     function: &Function,
     pool: &Pool,
@@ -141,7 +141,7 @@ fn chunks(
     Ok(chunks)
 }
 
-/// Values from left to right, with their places.
+/// Folds values, with their indices, from left to right.
 fn fold(
     function: &Function,
     mut values: impl Iterator<Item = (usize, Value)>,
@@ -150,22 +150,23 @@ fn fold(
         return Ok(None);
     };
     for (place, value) in values {
-        go_on(function)?;
+        check_cancelled(function)?;
         let pair = Value::Array(vec![folded, value]);
         folded = function.run(pair).map_err(|error| error.at(place))?;
     }
     Ok(Some(folded))
 }
 
-/// Ends a chunk that was asked to stop: an earlier one has failed, and nobody will look at this one.
-fn go_on(function: &Function) -> Result<(), CallError> {
+/// Returns an error in a chunk that was cancelled: an earlier one has failed, and the result of
+/// this one is not read.
+fn check_cancelled(function: &Function) -> Result<(), CallError> {
     match is_cancelled() {
         true => Err(CallError::stopped(function.name())),
         false => Ok(()),
     }
 }
 
-/// A task for each chunk; all results in order, or the first error in order.
+/// Runs a task for each chunk; returns all results in order, or the first error in order.
 fn in_chunks<T: Send + 'static>(
     pool: &Pool,
     function: &Arc<Function>,
@@ -183,7 +184,7 @@ fn in_chunks<T: Send + 'static>(
             Ok(result) => results.push(result),
             Err(error) => {
                 tasks.as_slice().iter().for_each(|task| _ = task.cancel());
-                // Whatever they come to, and whatever its destructor does.
+                // Their results and the panics of their destructors are discarded.
                 tasks.for_each(|task| unwind::discard(task.join()));
                 unwind::discard(results);
                 return Err(error);

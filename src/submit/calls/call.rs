@@ -1,11 +1,11 @@
-//! A call, written down.
+//! A call as data.
 
 use super::error::CallError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
 
-/// Which function to call, and with what: plain data, to be kept, sent, and run where a
+/// A function name and its arguments: plain data that can be stored, sent, and run where a
 /// [`Registry`](super::Registry) has the function.
 ///
 /// ```
@@ -22,13 +22,13 @@ use std::fmt;
 pub struct Call {
     /// The name under which the function is registered.
     pub function: String,
-    /// Its argument. A function of several takes them as a tuple, which is an array here.
+    /// Its argument. A function of several arguments takes them as a tuple, which is an array here.
     #[serde(default)]
     pub args: Value,
 }
 
 impl Call {
-    /// A call of `function` with `args`.
+    /// Creates a call of `function` with `args`.
     ///
     /// ```
     /// use filch::calls::Call;
@@ -39,7 +39,7 @@ impl Call {
     /// ```
     ///
     /// # Errors
-    /// When the arguments cannot be written as JSON: a map whose keys are no texts, for example.
+    /// When the arguments cannot be written as JSON: a map whose keys are not strings, for example.
     pub fn new(
         function: impl Into<String>,
         args: &(impl Serialize + ?Sized),
@@ -51,14 +51,14 @@ impl Call {
         }
     }
 
-    /// The call as one line of JSON.
+    /// Returns the call as one line of JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a call is made of text and JSON")
     }
 
-    /// Reads what [`to_json`](Self::to_json) wrote. A call without `args` has the argument `null`, which is
-    /// what a function of nothing takes.
+    /// Parses the output of [`to_json`](Self::to_json). A call without `args` has the argument
+    /// `null`, which a function without arguments takes.
     ///
     /// ```
     /// use filch::calls::Call;
@@ -69,13 +69,13 @@ impl Call {
     /// ```
     ///
     /// # Errors
-    /// When the text is no JSON, or no call.
+    /// When the text is not JSON, or not a call.
     pub fn from_json(text: &str) -> Result<Self, CallError> {
         serde_json::from_str(text).map_err(CallError::text)
     }
 }
 
-/// As people write it: the function, and its argument as JSON in parentheses.
+/// In human-readable form: the function, and its argument as JSON in parentheses.
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.args {

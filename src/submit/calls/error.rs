@@ -1,4 +1,4 @@
-//! Why a call came to nothing.
+//! Why a call has no result.
 
 use super::{Call, names};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 use serde_json::Value;
 use std::{error::Error, fmt};
 
-/// Why a call came to nothing.
+/// Why a call has no result.
 ///
 /// ```
 /// use filch::calls::{Call, Registry};
@@ -31,7 +31,7 @@ use std::{error::Error, fmt};
 #[derive(Debug)]
 pub struct CallError {
     function: String,
-    /// Which value of a map or a reduction it was.
+    /// The index of the value in a map or a reduction.
     item: Option<usize>,
     kind: Kind,
 }
@@ -68,7 +68,7 @@ enum Kind {
     Refused {
         refusal: Refused<Call>,
     },
-    /// In the middle of many values.
+    /// It was cancelled between the values of a chunk.
     Stopped,
     Text {
         source: serde_json::Error,
@@ -148,38 +148,38 @@ impl CallError {
         Self::new("", Kind::Text { source })
     }
 
-    /// It happened with this value of a map or a reduction.
+    /// Sets the index of the value of a map or a reduction that caused the error.
     pub(super) fn at(mut self, item: usize) -> Self {
         self.item = Some(item);
         self
     }
 
-    /// The function that was called; empty when a text was no call at all.
+    /// Returns the function that was called; empty when a text was not a call at all.
     #[must_use]
     pub fn function(&self) -> &str {
         &self.function
     }
 
-    /// Which of the values it was, in a [`map`](super::Registry::map) or a
-    /// [`reduce`](super::Registry::reduce).
+    /// Returns the index of the value that caused the error, in a [`map`](super::Registry::map) or
+    /// a [`reduce`](super::Registry::reduce).
     #[must_use]
     pub fn item(&self) -> Option<usize> {
         self.item
     }
 
-    /// No function has that name.
+    /// Whether no function has that name.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         matches!(self.kind, Kind::Unknown { .. })
     }
 
-    /// The arguments are not what the function takes, or cannot be written as JSON.
+    /// Whether the arguments do not fit the function, or cannot be written as JSON.
     #[must_use]
     pub fn is_arguments(&self) -> bool {
         matches!(self.kind, Kind::Arguments { .. } | Kind::Unwritable { .. })
     }
 
-    /// The result is not what the caller wanted, or cannot be written as JSON.
+    /// Whether the result is not of the type that the caller wanted, or cannot be written as JSON.
     #[must_use]
     pub fn is_result(&self) -> bool {
         matches!(
@@ -188,20 +188,21 @@ impl CallError {
         )
     }
 
-    /// The function itself gave an error, which is the [`source`](Error::source).
+    /// Whether the function itself returned an error, which is the [`source`](Error::source).
     #[must_use]
     pub fn is_failed(&self) -> bool {
         matches!(self.kind, Kind::Failed { .. })
     }
 
-    /// The function panicked; [`into_panic`](Self::into_panic) has with what.
+    /// Whether the function panicked; [`into_panic`](Self::into_panic) returns the payload.
     #[must_use]
     pub fn is_panic(&self) -> bool {
         self.task_error().is_some_and(TaskError::is_panic)
     }
 
-    /// The call never started, and never will: it was cancelled, its time was up, or its pool did not take it. Or
-    /// it was one of many, which were told to stop.
+    /// Whether the call never started, and never will: it was cancelled, its deadline passed, or
+    /// its pool did not accept it. Also true for a map or a reduction that was cancelled
+    /// between its values.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(self.kind, Kind::Stopped)
@@ -209,13 +210,14 @@ impl CallError {
             || self.task_error().is_some_and(TaskError::is_cancelled)
     }
 
-    /// The call did not start before its deadline.
+    /// Whether the call did not start before its deadline.
     #[must_use]
     pub fn is_deadline(&self) -> bool {
         self.task_error().is_some_and(TaskError::is_deadline)
     }
 
-    /// The pool had no room for the call, or took no more; [`into_call`](Self::into_call) has it.
+    /// Whether the pool had no capacity for the call, or accepts no more;
+    /// [`into_call`](Self::into_call) returns it.
     ///
     /// ```
     /// use filch::{Pool, TaskOverflow, calls::{Call, Registry}};
@@ -236,13 +238,13 @@ impl CallError {
             || self.task_error().is_some_and(TaskError::is_refused)
     }
 
-    /// A text was no call.
+    /// Whether a text was not a call.
     #[must_use]
     pub fn is_text(&self) -> bool {
         matches!(self.kind, Kind::Text { .. })
     }
 
-    /// What became of the task, when it panicked or never ran.
+    /// Returns the error of the task, when it panicked or never ran.
     #[must_use]
     pub fn task_error(&self) -> Option<&TaskError> {
         match &self.kind {
@@ -251,10 +253,10 @@ impl CallError {
         }
     }
 
-    /// What the function panicked with.
+    /// Returns the payload of the function's panic.
     ///
     /// # Errors
-    /// The error, when it is another one.
+    /// The error itself, when the function did not panic.
     pub fn into_panic(self) -> Result<Payload, Self> {
         match self.kind {
             Kind::Task { source } => source.try_into_panic().map_err(|source| Self {
@@ -265,10 +267,10 @@ impl CallError {
         }
     }
 
-    /// The call that was refused when it was submitted.
+    /// Returns the call that was refused when it was submitted.
     ///
     /// # Errors
-    /// The error, when it is another one.
+    /// The error itself, when the call was not refused.
     pub fn into_call(self) -> Result<Call, Self> {
         match self.kind {
             Kind::Refused { refusal } => Ok(refusal.into_inner()),

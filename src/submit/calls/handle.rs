@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-/// A submitted call, and the way to its result: a [`TaskHandle`] that reads what the function gave as an `R`.
+/// The handle of a submitted call: a [`TaskHandle`] that reads the function's result as an `R`.
 ///
 /// Dropping it *detaches* the call. It is a future too.
 ///
@@ -58,38 +58,38 @@ impl<R> CallHandle<R> {
         self.task.is_finished()
     }
 
-    /// The function that is called.
+    /// Returns the name of the function that is called.
     #[must_use]
     pub fn function(&self) -> &str {
         self.function.name()
     }
 
-    /// The number of the task.
+    /// Returns the id of the task.
     #[must_use]
     pub fn id(&self) -> TaskId {
         self.task.id()
     }
 
-    /// The name of the task; that of the function, if it was not given another one.
+    /// Returns the name of the task; that of the function, if no other name was set.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.task.name()
     }
 
-    /// The call, for others to [wait](crate::submit::Task::after) for.
+    /// Returns the call as a dependency for others to [wait](crate::submit::Task::after) for.
     #[must_use]
     pub fn dependency(&self) -> Dependency {
         self.task.dependency()
     }
 
-    /// How urgent the call is.
+    /// Returns the priority of the call.
     #[must_use]
     pub fn priority(&self) -> Priority {
         self.task.priority()
     }
 
-    /// Cancels the call. True when it had not started, and never will. The function that runs can see it by
-    /// [`is_cancelled`](crate::is_cancelled).
+    /// Cancels the call. Returns true when it had not started, and never will. A running function
+    /// can check with [`is_cancelled`](crate::is_cancelled).
     ///
     /// ```
     /// use filch::{Pool, calls::Registry};
@@ -108,35 +108,35 @@ impl<R> CallHandle<R> {
         self.task.cancel()
     }
 
-    /// Changes how urgent the call is. False when it does not wait any more.
+    /// Changes the priority of the call. Returns false when it does not wait any more.
     #[allow(clippy::must_use_candidate, reason = "most callers don't care")]
     pub fn set_priority(&self, priority: Priority) -> bool {
         self.task.set_priority(priority)
     }
 
-    /// Lets the call run without anybody waiting for it; the same as dropping the handle.
+    /// Detaches the call, as dropping the handle does: it runs without a waiter.
     pub fn detach(self) {}
 }
 
 impl<R: DeserializeOwned> CallHandle<R> {
-    /// Waits for the call, as [`TaskHandle::join`] does, and gives its result.
+    /// Waits for the call, as [`TaskHandle::join`] does, and returns its result.
     ///
     /// # Errors
-    /// When the arguments are not what the function takes, when it fails or panics, when its result does not
-    /// read as an `R`, and when the call was cancelled.
+    /// When the arguments do not fit the function, when it fails or panics, when its result cannot
+    /// be read as an `R`, and when the call was cancelled.
     pub fn join(self) -> Result<R, CallError> {
         let raw = self.task.join();
         read(&self.function, raw)
     }
 
-    /// The result, if the call is done; else the handle itself.
+    /// Returns the result, if the call is done; else the handle itself.
     ///
     /// ```
     /// # use filch::{Pool, calls::Registry};
     /// # let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
     /// # let alone = Pool::builder().workers(0).build()?;
     /// let square = registry.call::<i64>(&alone, "Square", &7)?;
-    /// let square = square.try_join().unwrap_err(); // nobody has run it
+    /// let square = square.try_join().unwrap_err(); // it has not run yet
     /// assert_eq!(square.join()?, 49);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -150,7 +150,7 @@ impl<R: DeserializeOwned> CallHandle<R> {
         }
     }
 
-    /// [`join`](Self::join) that waits no longer than `limit`, as [`TaskHandle::join_timeout`] does.
+    /// [`join`](Self::join) with a time limit, as [`TaskHandle::join_timeout`].
     ///
     /// # Errors
     /// The handle, when the time is up.
@@ -162,7 +162,7 @@ impl<R: DeserializeOwned> CallHandle<R> {
     }
 }
 
-/// Done when the call is.
+/// Ready when the call is done.
 impl<R: DeserializeOwned> Future for CallHandle<R> {
     type Output = Result<R, CallError>;
 
@@ -183,7 +183,7 @@ impl<R> fmt::Debug for CallHandle<R> {
     }
 }
 
-/// What a task came to, as an `R`.
+/// Reads the result of a task as an `R`.
 fn read<R: DeserializeOwned>(
     function: &Function,
     raw: Result<Raw, TaskError>,
@@ -194,7 +194,7 @@ fn read<R: DeserializeOwned>(
     }
 }
 
-/// What a function gave, as an `R`.
+/// Reads the result of a function as an `R`.
 pub(super) fn value<R: DeserializeOwned>(
     function: &Function,
     value: &Value,

@@ -1,7 +1,8 @@
-//! Calls by name: what to run is data, so it can be written down, sent, and run elsewhere.
+//! Calls by name: the work is data, so it can be stored, sent, and run elsewhere.
 //!
-//! A [`Registry`] has functions whose arguments and results can be written as JSON. A [`Call`] says which one to
-//! call with what. It is submitted like any other task, and its [`CallHandle`] has the result.
+//! A [`Registry`] has functions whose arguments and results can be written as JSON. A [`Call`]
+//! names one of them and its arguments. It is submitted like any other task, and its [`CallHandle`]
+//! has the result.
 //!
 //! ```
 //! use filch::{Pool, calls::{Call, Registry}};
@@ -21,12 +22,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What goes wrong
+//! # Errors
 //!
-//! That there is no function of that name is known, and said, when the call is submitted. Whether the arguments
-//! fit is found out by the worker that runs it, since large ones take their time; so
-//! [`join`](CallHandle::join) says it. A result is what the function gives, read as what the caller wants: any
-//! type that reads the same JSON will do, and [`Value`] reads all.
+//! An unknown function name is reported when the call is submitted. The arguments are read by the
+//! worker that runs the call, since large ones take time; so [`join`](CallHandle::join) reports
+//! whether they fit. A result is what the function returns, read as the type that the caller wants:
+//! any type that reads the same JSON works, and [`Value`] reads everything.
 
 mod bulk;
 mod call;
@@ -55,10 +56,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a call gives before anybody reads it.
+/// The result of a call before it is read as a type.
 type Raw = Result<Value, CallError>;
 
-/// A call that is about to be submitted, with a priority, a deadline and so on: from [`Pool::call_task`].
+/// A call that is about to be submitted, with a priority, a deadline and so on: from
+/// [`Pool::call_task`].
 ///
 /// ```
 /// use filch::{Pool, Priority, calls::{Call, Registry}};
@@ -82,7 +84,7 @@ pub struct CallTask<'p> {
     options: Options,
 }
 
-/// What the task of a call does.
+/// The code of the task of a call.
 struct Work {
     function: Arc<Function>,
     args: Value,
@@ -118,7 +120,7 @@ impl Pool {
     /// ```
     ///
     /// # Errors
-    /// When there is no such function, or the pool does not take the call.
+    /// When there is no such function, or the pool does not accept the call.
     pub fn call<R: DeserializeOwned>(
         &self,
         registry: &Registry,
@@ -127,7 +129,7 @@ impl Pool {
         self.call_task(registry, call)?.submit()
     }
 
-    /// A call that can be given a name, a priority and so on before it is submitted.
+    /// Returns a builder, which sets a name, a priority and so on before the call is submitted.
     ///
     /// # Errors
     /// When there is no such function.
@@ -160,8 +162,8 @@ impl Registry {
     /// ```
     ///
     /// # Errors
-    /// When there is no such function, the arguments cannot be written as JSON, or the pool does not take the
-    /// call.
+    /// When there is no such function, the arguments cannot be written as JSON, or the pool does
+    /// not accept the call.
     pub fn call<R: DeserializeOwned>(
         &self,
         pool: &Pool,
@@ -175,34 +177,37 @@ impl Registry {
 impl CallTask<'_> {
     task_options!();
 
-    /// Submits the call. When the pool has no room it waits, is refused or runs here, as the pool's
-    /// [policy](crate::TaskOverflow) says.
+    /// Submits the call. When the pool has no capacity left, the caller waits, the call is refused
+    /// or runs here, according to the pool's [policy](crate::TaskOverflow).
     ///
     /// # Errors
-    /// With the [call](CallError::into_call), when the pool takes no more tasks, when it is full and refuses, and
-    /// when the task's [place](super::Affinity) does not exist.
+    /// With the [call](CallError::into_call), when the pool accepts no more tasks, when it is full
+    /// and its policy is to refuse, and when the worker or node of the [affinity](super::Affinity)
+    /// does not exist.
     pub fn submit<R: DeserializeOwned>(self) -> Result<CallHandle<R>, CallError> {
         self.launch(Admission::ByPolicy)
     }
 
-    /// Submits the call if there is room, whatever the pool's policy.
+    /// Submits the call if there is capacity, whatever the pool's policy.
     ///
     /// # Errors
-    /// With the [call](CallError::into_call), when there is no room, and otherwise as [`submit`](Self::submit).
+    /// With the [call](CallError::into_call), when there is no capacity, and otherwise as
+    /// [`submit`](Self::submit).
     pub fn try_submit<R: DeserializeOwned>(self) -> Result<CallHandle<R>, CallError> {
         self.launch(Admission::Now)
     }
 
-    /// Submits the call; waits for room, but no longer than `limit`, whatever the pool's policy.
+    /// Submits the call; waits for capacity, but no longer than `limit`, whatever the pool's
+    /// policy.
     ///
     /// # Errors
-    /// With the [call](CallError::into_call), when there is no room in time, and otherwise as
+    /// With the [call](CallError::into_call), when there is no capacity in time, and otherwise as
     /// [`submit`](Self::submit).
     pub fn submit_timeout<R: DeserializeOwned>(
         self,
         limit: Duration,
     ) -> Result<CallHandle<R>, CallError> {
-        // A time beyond what the clock can say is no limit.
+        // A deadline beyond the range of the clock is no limit.
         self.launch(Admission::Until(Instant::now().checked_add(limit)))
     }
 

@@ -1,12 +1,13 @@
-//! Names in messages: of functions that were perhaps meant, of types, and of values.
+//! Names in error messages: of similar functions, of types, and of values.
 
-/// How many names a message lists at most.
-const MOST_NAMES: usize = 8;
+/// The most names that a message lists.
+const MAX_NAMES: usize = 8;
 
-/// How many characters of a value a message shows at most.
-const MOST_CHARACTERS: usize = 60;
+/// The most characters of a value that a message shows.
+const MAX_CHARACTERS: usize = 60;
 
-/// What to say after "no function is called so": those that are spelt much the same, or all of them.
+/// Returns the hint of an error for an unknown function: the names with a similar spelling, or all
+/// of them.
 pub(super) fn suggestion<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.collect();
     let near: Vec<&str> = known
@@ -22,24 +23,24 @@ pub(super) fn suggestion<'a>(name: &str, known: impl Iterator<Item = &'a str>) -
 }
 
 fn listed(names: &[&str]) -> String {
-    let shown = names[..names.len().min(MOST_NAMES)].join(", ");
-    match names.len() - names.len().min(MOST_NAMES) {
+    let shown = names[..names.len().min(MAX_NAMES)].join(", ");
+    match names.len() - names.len().min(MAX_NAMES) {
         0 => shown,
         more => format!("{shown} and {more} more"),
     }
 }
 
-/// The same but for case, or for one slip in three letters.
+/// Whether the names are equal but for case, or differ by at most one edit in three letters.
 fn is_near(a: &str, b: &str) -> bool {
     let (a, b) = (a.to_lowercase(), b.to_lowercase());
     let longest = a.chars().count().max(b.chars().count());
     a == b || distance(&a, &b) <= longest / 3
 }
 
-/// How many letters must be put in, left out or changed to get from one to the other.
+/// Returns the Levenshtein distance: how many letters must be inserted, deleted or changed.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
-    // The distances from what was read of `a` to every beginning of `b`.
+    // The distances from the part of `a` that has been read to every prefix of `b`.
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (read, x) in a.chars().enumerate() {
         let mut diagonal = row[0];
@@ -53,7 +54,7 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// The name of a type without the paths: `Vec<Point>`.
+/// Returns the name of a type without the paths: `Vec<Point>`.
 pub(super) fn type_name<T>() -> String {
     let full = std::any::type_name::<T>();
     let (mut short, mut word) = (String::new(), String::new());
@@ -72,10 +73,10 @@ pub(super) fn type_name<T>() -> String {
     short + &word
 }
 
-/// A value as JSON, cut where it gets long.
+/// Returns a value as JSON, truncated if it is long.
 pub(super) fn excerpt(value: &serde_json::Value) -> String {
     let text = value.to_string();
-    match text.char_indices().nth(MOST_CHARACTERS) {
+    match text.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }

@@ -1,4 +1,4 @@
-//! Functions by their names.
+//! Functions by name.
 
 use super::{Call, error::CallError, names};
 use crate::base::error::BuildError;
@@ -6,7 +6,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{collections::BTreeMap, error::Error, fmt, sync::Arc};
 
-/// What [`CallError`]'s source may be.
+/// The type of the source of a [`CallError`].
 type BoxedError = Box<dyn Error + Send + Sync>;
 
 /// Functions that can be called by name. Cheap to clone.
@@ -30,7 +30,7 @@ pub struct Registry {
     functions: Arc<BTreeMap<Arc<str>, Arc<Function>>>,
 }
 
-/// One of them.
+/// A registered function.
 pub(super) struct Function {
     name: Arc<str>,
     takes: String,
@@ -45,13 +45,13 @@ impl Function {
         &self.name
     }
 
-    /// Calls it. It may panic.
+    /// Calls the function, which may panic.
     pub(super) fn run(&self, args: Value) -> Result<Value, CallError> {
         (self.run)(self, args)
     }
 
     fn read<A: DeserializeOwned>(&self, args: Value) -> Result<A, CallError> {
-        // By reference, so that there is something to show when it does not fit.
+        // By reference, so that the error can show the value when it does not fit.
         A::deserialize(&args)
             .map_err(|error| CallError::arguments(&self.name, &self.takes, &args, error))
     }
@@ -63,14 +63,14 @@ impl Function {
 }
 
 impl Registry {
-    /// Takes the functions.
+    /// Returns a builder, which takes the functions.
     pub fn builder() -> RegistryBuilder {
         RegistryBuilder {
             functions: Vec::new(),
         }
     }
 
-    /// The names of the functions, in alphabetical order.
+    /// Returns the names of the functions, in alphabetical order.
     ///
     /// ```
     /// # use filch::calls::Registry;
@@ -85,7 +85,7 @@ impl Registry {
         self.functions.keys().map(|name| &**name)
     }
 
-    /// Runs a call here and now, on this thread.
+    /// Runs a call on this thread.
     ///
     /// ```
     /// use filch::calls::{Call, Registry};
@@ -99,8 +99,8 @@ impl Registry {
     /// ```
     ///
     /// # Errors
-    /// An unknown function, arguments that it does not take, a result that cannot be written as JSON, its own
-    /// error. A panic goes on, as from any other call.
+    /// An unknown function, arguments that do not fit, a result that cannot be written as JSON, or
+    /// the function's own error. A panic is propagated, as from any other call.
     pub fn run(&self, call: Call) -> Result<Value, CallError> {
         self.function(&call.function)?.run(call.args)
     }
@@ -138,7 +138,7 @@ pub struct RegistryBuilder {
 }
 
 impl RegistryBuilder {
-    /// A function of one argument; of several, when that is a tuple.
+    /// Adds a function of one argument; a tuple stands for several.
     pub fn function<A, R, F>(self, name: impl Into<String>, f: F) -> Self
     where
         A: DeserializeOwned,
@@ -151,7 +151,7 @@ impl RegistryBuilder {
         })
     }
 
-    /// A function that may fail. Its error comes back as the source of a [`CallError`].
+    /// Adds a function that may fail. Its error becomes the source of a [`CallError`].
     ///
     /// ```
     /// use filch::calls::{Call, Registry};
@@ -196,10 +196,10 @@ impl RegistryBuilder {
         self
     }
 
-    /// The registry.
+    /// Builds the registry.
     ///
     /// # Errors
-    /// When two functions have one name, or one has none.
+    /// When two functions have the same name, or one has an empty name.
     pub fn build(self) -> Result<Registry, BuildError> {
         let mut functions = BTreeMap::new();
         for function in self.functions {

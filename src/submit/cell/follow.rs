@@ -19,39 +19,40 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One end of what is between a task and one that it waits for: the other one.
+/// One end of the relation between a task and one that it waits for: it names the other one.
 #[derive(Clone)]
 pub(in crate::submit) struct Link {
     pub(in crate::submit) cell: Ref,
-    /// It does not matter how the first one ends.
+    /// The predecessor's outcome does not matter.
     pub(in crate::submit) any_outcome: bool,
 }
 
-/// The tasks that wait for one, which is not done.
+/// The followers of a task that is not done.
 #[derive(Default)]
 pub(in crate::submit) struct Followers(Mutex<Vec<Link>>);
 
 impl Followers {
-    /// Adds one. Gives those who do not wait any more, to be dropped without the lock.
+    /// Adds a follower. Returns the entries that do not wait any more, to be dropped without the
+    /// lock.
     fn push(list: &mut Vec<Link>, follower: Link) -> Vec<Link> {
-        let (full, mut weeds) = (list.capacity(), Vec::new());
+        let (full, mut stale) = (list.capacity(), Vec::new());
         if full > 0 && list.len() == full {
-            // A task that goes on for long may get and lose many.
-            weeds.extend(list.extract_if(.., |link| !link.cell.snapshot().is_held()));
+            // A long-running task may gain and lose many followers.
+            stale.extend(list.extract_if(.., |link| !link.cell.snapshot().is_held()));
             if list.len() > full / 2 {
                 list.reserve(full);
             }
         }
         list.push(follower);
-        weeds
+        stale
     }
 }
 
-/// What a task waits for.
+/// The predecessors of a task.
 pub(in crate::submit) struct After {
-    /// How many of them have not ended; and one more, until all of them know.
+    /// How many of them have not ended; plus one, until the task is on all of their lists.
     pending: AtomicUsize,
-    /// The one that failed first, if that matters.
+    /// The predecessor that failed first, if its outcome matters.
     failed: OnceLock<Arc<FailedTask>>,
     waits: Mutex<Waits>,
 }
@@ -60,24 +61,26 @@ pub(in crate::submit) struct After {
 struct Waits {
     /// Empty when the task does not wait any more.
     predecessors: Vec<Link>,
-    /// Those who want the task, or one that waits for it, and run it when it is ready.
+    /// The inboxes of joiners of this task, or of one that depends on it, which run it when it is
+    /// ready.
     wanted_by: Vec<Weak<Inbox>>,
-    /// The same for the owner of this task's handle.
+    /// The inbox of the owner of this task's handle.
     inbox: Option<Arc<Inbox>>,
 }
 
-/// What came of the news that a task which is waited for has ended.
+/// The effect of the end of a predecessor.
 #[must_use]
 pub(in crate::submit) enum Arrived {
-    /// The follower waits for others, or has not waited any more.
+    /// The follower waits for other predecessors, or did not wait any more.
     Waits,
-    /// It is queued from now on, and this is its ticket. Then those who want it are to be told.
+    /// The follower is queued from now on, with this ticket. Then the joiners that want it must be
+    /// notified.
     Ready(Ticket, Wanted),
     /// It will not run.
     Failed(Claim),
 }
 
-/// Those who want a task that is ready now.
+/// The inboxes of the joiners that want a task that is ready now.
 pub(in crate::submit) struct Wanted(Vec<Weak<Inbox>>);
 
 impl After {
@@ -92,36 +95,37 @@ impl After {
         }
     }
 
-    /// Why the task did not run.
+    /// Returns why the task did not run.
     pub(in crate::submit) fn failed(&self) -> Option<&Arc<FailedTask>> {
         self.failed.get()
     }
 
-    /// The task does not wait any more.
+    /// Drops what the task waited for, when it does not wait any more.
     pub(in crate::submit) fn forget(&self) {
-        // Dropped without the lock, since a waker is the user's.
+        // Dropped without the lock, since it may drop a waker, which is user code.
         let waits = mem::take(&mut *lock(&self.waits));
         unwind::discard(waits);
     }
 
-    /// The inbox of whoever waits for this very task.
+    /// Returns the inbox of the waiter for this very task.
     pub(in crate::submit) fn inbox(&self) -> Option<Arc<Inbox>> {
         lock(&self.waits).inbox.clone()
     }
 
-    /// Those that it waits for, and those that it has waited for, unless it does not wait any more.
+    /// Returns the predecessors, ended ones included; empty if the task does not wait any more.
     pub(in crate::submit) fn predecessors(&self) -> Vec<Link> {
         lock(&self.waits).predecessors.clone()
     }
 
-    /// One of those that it waits for.
+    /// Returns one of the predecessors.
     fn predecessor(&self, at: usize) -> Option<Link> {
         lock(&self.waits).predecessors.get(at).cloned()
     }
 }
 
 impl Link {
-    /// What this one follows has ended: well, or as `failed` says.
+    /// Notifies the follower that its predecessor has ended: successfully, or with the failure
+    /// `failed`.
     pub(in crate::submit) fn arrive(self, failed: Option<&Arc<FailedTask>>) -> Arrived {
         let Self { cell, any_outcome } = self;
         let Some(after) = cell.about().after() else {
@@ -135,8 +139,9 @@ impl Link {
         let order = match broken(Canary::TaskArrive) {
             // Relaxed: the defect.
             true => Ordering::Relaxed,
-            // AcqRel, with the other arrivals: what each of them did before its end is visible to the last one, which hands all of it on to
-            // whoever claims the follower, in `State::make_ready`.
+            // AcqRel, with the other arrivals: what each predecessor did before its end is visible
+            // to the last arrival, which publishes all of it to the claimer of the follower, in
+            // `State::make_ready`.
             false => Ordering::AcqRel,
         };
         match after.pending.fetch_sub(1, order) {
@@ -147,12 +152,12 @@ impl Link {
 }
 
 impl Ref {
-    /// A task that nobody knows yet will wait for others.
+    /// Makes a task that no other thread knows yet wait for others.
     pub(in crate::submit) fn hold_back(&self) {
         self.state.hold_back();
     }
 
-    /// Makes the task known to those that it waits for.
+    /// Adds the task to the follower lists of its predecessors.
     pub(in crate::submit) fn enlist(&self) -> Arrived {
         let Some(after) = self.about.after() else {
             return Arrived::Waits;
@@ -161,7 +166,8 @@ impl Ref {
             cell: self.clone(),
             any_outcome,
         };
-        // Until there are no more of them, or the task has been cancelled and has forgotten them.
+        // Until the end of the list, or until the task has been cancelled and has dropped its
+        // predecessors.
         for at in 0.. {
             let Some(link) = after.predecessor(at) else {
                 break;
@@ -177,7 +183,8 @@ impl Ref {
         follower(true).arrive(None)
     }
 
-    /// Has `follower` told when this task ends. It comes back if that has happened.
+    /// Registers `follower`, which is notified when this task ends. Returns it if the task has
+    /// ended already.
     fn follow(&self, follower: Link) -> Result<(), Link> {
         if self.snapshot().is_done() && !broken(Canary::TaskFollow) {
             return Err(follower);
@@ -188,13 +195,13 @@ impl Ref {
         if !self.state.follow() {
             return Err(follower);
         }
-        let weeds = Followers::push(&mut list, follower);
+        let stale = Followers::push(&mut list, follower);
         drop(list);
-        drop(weeds);
+        drop(stale);
         Ok(())
     }
 
-    /// Those who are to be told that this task has ended, and what they have to know.
+    /// Takes the followers to notify of the end of this task, and its failure, if it failed.
     pub(in crate::submit) fn take_followers(&self) -> (Vec<Link>, Option<Arc<FailedTask>>) {
         let followers = match self.about.extras() {
             Some(extras) => mem::take(&mut *lock(&extras.followers.0)),
@@ -203,19 +210,20 @@ impl Ref {
         (followers, self.failure())
     }
 
-    /// Why those who wait for this task cannot run, if it has ended so.
+    /// Returns why followers of this task cannot run, if it failed.
     fn failure(&self) -> Option<Arc<FailedTask>> {
         match self.snapshot().fate()? {
-            TaskStatus::Fine => None,
-            // The first one of all, since that tells more than the last one before.
-            TaskStatus::Followed => self.about.after()?.failed().cloned(),
+            TaskStatus::Succeeded => None,
+            // The original failure, which is more informative than that of the direct predecessor.
+            TaskStatus::DependencyFailed => self.about.after()?.failed().cloned(),
             fate => Some(Arc::new(FailedTask::new(&self.about, fate))),
         }
     }
 
     fn fail(self, failed: Arc<FailedTask>) -> Arrived {
         if let Some(after) = self.about.after() {
-            // The first one counts. Before the task is claimed, so that whoever sees its end finds the reason.
+            // The first failure is kept. Set before the task is claimed, so that a thread that sees
+            // its end finds the reason.
             let _ = after.failed.set(failed);
         }
         match self.state.claim_held() {
@@ -229,7 +237,7 @@ impl Ref {
             return Arrived::Waits;
         };
         thread::point();
-        // Who wants it from now on sees that it does not wait any more.
+        // Joiners that register from now on see that it does not wait any more.
         let wanted_by = match self.about.after() {
             Some(after) => mem::take(&mut lock(&after.waits).wanted_by),
             None => Vec::new(),
@@ -238,8 +246,9 @@ impl Ref {
         Arrived::Ready(ticket, Wanted(wanted_by))
     }
 
-    /// ClockSampler whether everything that the task waits for has ended. Then whoever wants it need not wait until it is told.
-    pub(in crate::submit) fn look_again(&self) -> Arrived {
+    /// Checks whether all predecessors of the task have ended. Then a joiner need not wait for the
+    /// notification.
+    pub(in crate::submit) fn check_predecessors(&self) -> Arrived {
         let Some(after) = self.about.after() else {
             return Arrived::Waits;
         };
@@ -247,7 +256,7 @@ impl Ref {
         for link in &lock(&after.waits).predecessors {
             match link.cell.snapshot().fate() {
                 None => return Arrived::Waits,
-                Some(TaskStatus::Fine) => {}
+                Some(TaskStatus::Succeeded) => {}
                 Some(_) if link.any_outcome => {}
                 Some(_) => failed = Some(link.cell.clone()),
             }
@@ -258,13 +267,15 @@ impl Ref {
         }
     }
 
-    /// The tasks that this one waits for and that are not done, if it waits; whoever has `inbox` is told when it does not.
+    /// Returns the predecessors that are not done, if the task is held, and registers `inbox`,
+    /// which is notified when it becomes ready.
     pub(in crate::submit) fn want(&self, inbox: &Arc<Inbox>) -> Option<Vec<Ref>> {
-        let looked = broken(Canary::TaskWant).then(|| self.snapshot().is_held());
+        let checked = broken(Canary::TaskWant).then(|| self.snapshot().is_held());
         thread::point();
         let mut waits = lock(&self.about.after()?.waits);
-        // With the lock: whoever makes it ready looks there after that.
-        if !looked.unwrap_or_else(|| self.snapshot().is_held()) {
+        // Checked with the lock held: the thread that makes the task ready takes the lock after it
+        // has changed the word.
+        if !checked.unwrap_or_else(|| self.snapshot().is_held()) {
             return None;
         }
         waits.wanted_by.retain(|other| other.strong_count() > 0);
@@ -274,7 +285,7 @@ impl Ref {
         Some(unfinished.cloned().collect())
     }
 
-    /// A new inbox for whoever waits for this very task.
+    /// Creates an inbox for the waiter for this very task.
     pub(in crate::submit) fn open_inbox(&self) -> Arc<Inbox> {
         let inbox = Arc::<Inbox>::default();
         if let Some(after) = self.about.after() {
@@ -286,14 +297,14 @@ impl Ref {
 }
 
 impl Wanted {
-    /// Tells them that `cell` is ready.
-    pub(in crate::submit) fn tell(self, cell: &Ref) {
+    /// Notifies the joiners that `cell` is ready.
+    pub(in crate::submit) fn notify(self, cell: &Ref) {
         for inbox in self.0 {
             if let Some(inbox) = inbox.upgrade() {
                 let waker = {
-                    let mut mail = lock(&inbox.0);
-                    mail.ready.push(cell.clone());
-                    mail.waker.take()
+                    let mut state = lock(&inbox.0);
+                    state.ready.push(cell.clone());
+                    state.waker.take()
                 };
                 wake(waker);
                 unwind::discard(inbox);
@@ -302,14 +313,16 @@ impl Wanted {
     }
 }
 
-/// For one who waits for a task that waits for others: those of them, near and far, that have become ready meanwhile.
+/// The inbox of a joiner of a held task: its direct and indirect predecessors that have become
+/// ready meanwhile.
 ///
-/// Whoever joins a task runs it if nobody else does. So it has to hear of what must run before.
+/// A joiner runs the task if no other thread does. So it must be notified of the predecessors that
+/// must run before it.
 #[derive(Default)]
-pub(in crate::submit) struct Inbox(Mutex<Mail>);
+pub(in crate::submit) struct Inbox(Mutex<InboxState>);
 
 #[derive(Default)]
-struct Mail {
+struct InboxState {
     ready: Vec<Ref>,
     waker: Option<Waker>,
 }
@@ -323,15 +336,16 @@ impl Inbox {
         lock(&self.0).ready.is_empty()
     }
 
-    /// Has `waker` called when something comes in. False when there is something.
+    /// Registers `waker`, which is called when a task arrives. Returns false when there is one
+    /// already.
     pub(in crate::submit) fn arm(&self, waker: &Waker) -> bool {
         let waker = waker.clone();
-        let mut mail = lock(&self.0);
-        if !mail.ready.is_empty() {
+        let mut state = lock(&self.0);
+        if !state.ready.is_empty() {
             return false;
         }
-        let before = mail.waker.replace(waker);
-        drop(mail);
+        let before = state.waker.replace(waker);
+        drop(state);
         super::hold::drop_waker(before);
         true
     }

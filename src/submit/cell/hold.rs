@@ -1,4 +1,4 @@
-//! The handle's end of a task.
+//! The handle's side of a task.
 #![expect(
     unsafe_code,
     reason = "fills a cell, takes the outcome, leaves a waker"
@@ -26,13 +26,13 @@ use std::{
     task::Waker,
 };
 
-/// A fresh task, of which nobody knows yet.
+/// A new task, which no other thread knows yet.
 pub(in crate::submit) struct Fresh<F, T> {
     pub(in crate::submit) hold: Hold<T>,
     types: PhantomData<fn() -> F>,
 }
 
-/// Makes a task of `func`: its handle, and the ticket for a queue.
+/// Allocates a task for `func`. Returns its handle, and the ticket to queue it.
 #[inline]
 pub(in crate::submit) fn make<F, T>(func: F, level: Level, about: TaskInfo) -> (Fresh<F, T>, Ticket)
 where
@@ -51,10 +51,10 @@ where
             func: ManuallyDrop::new(func),
         }),
     };
-    // SAFETY: the block is ours and of this layout.
+    // SAFETY: the block was just allocated with this layout.
     unsafe { block.write(cell) };
     let cell = block.cast::<Header>();
-    // `State::new` has counted both.
+    // `State::new` has counted the handle and the ticket.
     let hold = Hold {
         cell: ManuallyDrop::new(Ref { cell }),
         taken: false,
@@ -76,31 +76,31 @@ where
     F: Body<T>,
     T: Send + 'static,
 {
-    /// The closure of a task that was not let in after all.
+    /// Takes back the closure of a task that was not accepted after all.
     ///
     /// # Panics
-    /// When `claim` is of another task.
+    /// When `claim` is that of another task.
     pub(in crate::submit) fn take_back(self, claim: Claim) -> F {
         assert!(claim.cell.is(&self.hold.cell), "another task's claim");
         let cell = claim.disarm();
-        // SAFETY: it is claimed, and a fresh task is of these types.
+        // SAFETY: the task is claimed, and a `Fresh` has the types of its cell.
         let func = unsafe { Cell::<F, T>::take_func(cell.cell) };
-        // SAFETY: the closure was taken out above.
+        // SAFETY: the task is claimed, and its slot is empty: the closure was taken out above.
         unsafe { Cell::<F, T>::put(cell.cell, Outcome::Cancelled(Cause::Closed)) };
         let ended = Ended {
             cell,
             fate: TaskStatus::Refused,
         };
-        // Nothing can panic in such an outcome.
+        // Dropping such an outcome cannot panic.
         let _ = ended.finish();
         func
     }
 }
 
-/// The handle's end of a task: there is one, and the outcome is for it.
+/// The handle's side of a task: there is one, and it receives the outcome.
 pub(in crate::submit) struct Hold<T> {
     cell: ManuallyDrop<Ref>,
-    /// The outcome has been taken.
+    /// Whether the outcome has been taken.
     taken: bool,
     outcome: PhantomData<fn() -> T>,
 }
@@ -110,18 +110,19 @@ impl<T> Hold<T> {
         &self.cell
     }
 
-    /// Claims the task, if nobody has.
+    /// Claims the task, if it is queued and not claimed.
     pub(in crate::submit) fn claim(&self) -> Option<Claim> {
         self.cell.claim()
     }
 
-    /// Makes the task wait at another level, and queues a ticket for it there. False when it does not wait any
-    /// more. In this order: a ticket that is taken before the task waits at its level is stale, and lost.
+    /// Moves the task to another level, and queues a ticket for it there. Returns false when it
+    /// does not wait any more. The order matters: a ticket that is taken before the level has
+    /// changed is stale, and lost.
     pub(in crate::submit) fn move_to(&self, level: Level, queue: impl FnOnce(Ticket)) -> bool {
         if broken(Canary::TaskMove) {
             let cell = Ref::clone(&self.cell);
             queue(Ticket { cell, level });
-            // The ticket that this would have counted is the one above.
+            // The reference that this transition counts belongs to the ticket above.
             return self.cell.state.move_to(level) != Moved::There || !self.cell.state.release();
         }
         match self.cell.state.move_to(level) {
@@ -138,14 +139,16 @@ impl<T> Hold<T> {
         }
     }
 
-    /// Wakes `waker` when the task is done. False when it is already.
+    /// Registers `waker`, which is woken when the task is done. Returns false when it is done
+    /// already.
     pub(in crate::submit) fn watch(&mut self, waker: &Waker) -> bool {
         let header = &**self.cell;
         let now = header.snapshot();
         if now.is_done() || now.is_watched() && !header.state.unwatch() {
             return false;
         }
-        // SAFETY: from here to `State::watch` the waker is ours, as the field says.
+        // SAFETY: from here to `State::watch` the waker belongs to the handle, as the field
+        // describes.
         let known = header
             .waker
             .with(|slot| unsafe { (*slot).as_ref().is_some_and(|known| known.will_wake(waker)) });
@@ -160,15 +163,15 @@ impl<T> Hold<T> {
         false
     }
 
-    /// Call it only while the waker is the handle's.
+    /// Replaces the waker. Must be called only while the waker belongs to the handle.
     fn replace_waker(&mut self, waker: Option<Waker>) -> Option<Waker> {
         self.cell.waker.with_mut(|slot| {
-            // SAFETY: the callers are where the field says that the waker is the handle's.
+            // SAFETY: the callers are where the field's comment assigns the waker to the handle.
             mem::replace(unsafe { &mut *slot }, waker)
         })
     }
 
-    /// The outcome, once, if the task is done.
+    /// Returns the outcome, once, if the task is done.
     pub(in crate::submit) fn take(&mut self) -> Option<Outcome<T>> {
         if self.taken || !self.cell.snapshot().is_done() {
             return None;
@@ -176,10 +179,10 @@ impl<T> Hold<T> {
         self.taken = true;
         let mut place = mem::MaybeUninit::<Outcome<T>>::uninit();
         let (cell, to) = (self.cell.cell, place.as_mut_ptr().cast());
-        // SAFETY: it is done, so the outcome is the handle's, of which there is one, and which takes it once. The place
-        // is for what a handle of this type gets.
+        // SAFETY: the task is done, so the outcome belongs to the handle, of which there is one,
+        // and which takes it once. The place has the outcome type of this handle.
         unsafe { (self.cell.actions.take_outcome)(cell, to) };
-        // SAFETY: written above.
+        // SAFETY: the place is initialised: `take_outcome` has written an outcome of this type.
         Some(unsafe { place.assume_init() })
     }
 
@@ -188,9 +191,11 @@ impl<T> Hold<T> {
         self.taken
     }
 
-    /// Lets go. What nobody waits for any more comes back, as of [`Ended::finish`].
+    /// Releases the handle's side. Returns a panic that was never taken, or that of a drop, as
+    /// [`Ended::finish`] does.
     fn abandon(&mut self) -> Option<Payload> {
-        // SAFETY: as in `Ended::finish`.
+        // SAFETY: the reference keeps the memory. Only the word is borrowed, since with
+        // `Abandoned::Left` another thread may free the cell at once.
         let state = unsafe { &(*self.cell.cell.as_ptr()).state };
         let payload = match state.abandon() {
             Abandoned::Left => return None,
@@ -199,10 +204,10 @@ impl<T> Hold<T> {
                 None
             }
             Abandoned::Outcome if self.taken => None,
-            // SAFETY: the outcome is the handle's.
+            // SAFETY: the task is done and the outcome was not taken, so it belongs to the handle.
             Abandoned::Outcome => unsafe { (self.cell.actions.drop_outcome)(self.cell.cell) },
         };
-        // SAFETY: called by `drop` only, and nothing is used after this.
+        // SAFETY: called by `drop` only, and `self` is not used after this.
         drop(unsafe { ManuallyDrop::take(&mut self.cell) });
         payload
     }
@@ -212,12 +217,12 @@ impl<T> Drop for Hold<T> {
     fn drop(&mut self) {
         let pool = self.cell.about.pool;
         if let Some(payload) = self.abandon() {
-            run::tell_all(pool, [Some(payload)]);
+            run::report_panics(pool, [Some(payload)]);
         }
     }
 }
 
-/// A waker's destructor is the user's code.
+/// Drops a waker and contains its panics: its destructor is user code.
 pub(super) fn drop_waker(waker: Option<Waker>) {
     if let Err(payload) = unwind::contain(|| drop(waker)) {
         unwind::discard(payload);

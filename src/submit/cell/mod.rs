@@ -25,7 +25,7 @@ use crate::{
 use state::{Cancelling, Snapshot, State};
 use std::{alloc::Layout, mem::ManuallyDrop, ops::Deref, ptr::NonNull, task::Waker};
 
-/// What a task does: a closure, or one that somebody looks after.
+/// The code of a task: a closure, or a wrapper that observes its end.
 pub(super) trait Body<T>: Send + 'static {
     fn call(self) -> T;
 }
@@ -52,15 +52,15 @@ pub(super) enum Outcome<T> {
 /// Why a task never ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// Somebody cancelled it, or its token.
+    /// It was cancelled, or its token was.
     Asked,
-    /// Its time was up.
+    /// Its deadline passed before it started.
     Deadline,
-    /// The pool takes no more tasks, or was shut down before its turn came.
+    /// The pool accepts no more tasks, or was shut down before the task started.
     Closed,
-    /// There was no room for it.
+    /// The pool had no capacity for it.
     Full,
-    /// One that it waited for failed; its [`After`] knows which.
+    /// A predecessor failed; its [`After`] stores which.
     Dependency,
 }
 
@@ -70,38 +70,39 @@ impl From<Cause> for TaskStatus {
             Cause::Asked => Self::Cancelled,
             Cause::Deadline => Self::Expired,
             Cause::Closed | Cause::Full => Self::Refused,
-            Cause::Dependency => Self::Followed,
+            Cause::Dependency => Self::DependencyFailed,
         }
     }
 }
 
 /// The part of a cell that is the same for all types.
 ///
-/// A cell is always used through pointers to all of it: a `&Header` must not be alive when the last
-/// reference may be given up by somebody else.
+/// A cell is always used through pointers to all of it: no `&Header` may be alive when another
+/// thread may release the last reference.
 ///
 /// Aligned as a job with a mark and a level needs it.
 #[repr(C, align(8))]
 pub(super) struct Header {
     state: State,
     actions: &'static Actions,
-    /// The handle's, which there is one of: only `Hold::watch` writes it, while `WAITING` is not set. From
-    /// `Finished::Wake` on, or `Followed` if it is set, it belongs to the claimer, and after `unwatch` or `Abandoned::LeftWaker` to the handle
-    /// again.
+    /// Belongs to the only handle: only `Hold::watch` writes it, while `WAITING` is not set. From
+    /// `Finished::Wake` on, or `Followed` with `WAITING` set, it belongs to the claimer; after
+    /// `unwatch` or `Abandoned::LeftWaker` it belongs to the handle again.
     waker: UnsafeCell<Option<Waker>>,
     about: TaskInfo,
 }
 
-/// Closures and outcomes of seven words fit into a block of the second size, which has 16 of them.
+/// Closures and outcomes of seven machine words fit into a block of the second size class, which
+/// has 16 words.
 #[cfg(all(target_pointer_width = "64", not(filch_loom)))]
 const _: () = assert!(size_of::<Header>() <= 9 * size_of::<usize>());
 
 #[repr(C)]
 struct Cell<F, T> {
     header: Header,
-    /// Until the task is claimed, the closure; it belongs to whoever claims it, and there is one such. The claimer
-    /// takes it out, and leaves the outcome before it finishes. Then it belongs to the handle, or, if
-    /// the task is `Finished::Orphaned`, to the claimer. Empty when the last reference is given up.
+    /// The closure, until the task is claimed; it belongs to the only claimer, which takes it out,
+    /// and stores the outcome before it finishes. Then the slot belongs to the handle, or, if the
+    /// task is `Finished::Orphaned`, to the claimer. Empty when the last reference is released.
     slot: UnsafeCell<Slot<F, T>>,
 }
 
@@ -111,20 +112,21 @@ union Slot<F, T> {
     outcome: ManuallyDrop<Outcome<T>>,
 }
 
-/// What can be done with a cell whose types are not known any more.
+/// The type-erased operations of a cell.
 struct Actions {
     layout: Layout,
-    /// Calls the closure and leaves the outcome; says whether it panicked.
+    /// Calls the closure and stores the outcome; returns whether it panicked.
     ///
     /// # Safety
     /// The caller has claimed the cell, and the closure is in it.
     call: unsafe fn(NonNull<Header>) -> bool,
-    /// Drops the closure and leaves the cause as the outcome; gives what the drop panicked with.
+    /// Drops the closure and stores the cause as the outcome; returns the payload if the drop
+    /// panics.
     ///
     /// # Safety
-    /// As `call`.
+    /// As for `call`.
     refuse: unsafe fn(NonNull<Header>, Cause) -> Option<Payload>,
-    /// Drops the outcome; gives the panic in it, or that of the drop.
+    /// Drops the outcome; returns the panic payload in it, or that of the drop.
     ///
     /// # Safety
     /// The outcome is in the cell and belongs to the caller.
@@ -132,7 +134,7 @@ struct Actions {
     /// Moves the outcome to where the second pointer points.
     ///
     /// # Safety
-    /// As `drop_outcome`; and the place is for an `Outcome<T>`.
+    /// As for `drop_outcome`; and the destination has room for an `Outcome<T>`.
     take_outcome: unsafe fn(NonNull<Header>, *mut ()),
 }
 
@@ -150,9 +152,9 @@ where
     };
 
     /// # Safety
-    /// The header is that of a living `Self`.
+    /// `cell` is the header of a live `Self`.
     unsafe fn slot<'a>(cell: NonNull<Header>) -> &'a UnsafeCell<Slot<F, T>> {
-        // SAFETY: as the caller says; the pointer is to all of the cell.
+        // SAFETY: the caller guarantees a live `Self`, and the pointer is to all of the cell.
         let cell = unsafe { cell.cast::<Self>().as_ref() };
         &cell.slot
     }
@@ -162,19 +164,19 @@ where
     unsafe fn take_func(cell: NonNull<Header>) -> F {
         // SAFETY: the cell is of this type, because these functions stand in its own `ACTIONS`.
         let slot = unsafe { Self::slot(cell) };
-        // SAFETY: the slot is the caller's, and the closure is in it; it is taken once, because the caller leaves an
-        // outcome. All fields of a `Slot` begin where it does.
+        // SAFETY: the slot belongs to the caller, and the closure is in it; it is taken once,
+        // because the caller stores an outcome. All fields of a `Slot` begin where it does.
         slot.with_mut(|slot| unsafe { slot.cast::<F>().read() })
     }
 
     /// # Safety
     /// The slot is empty and belongs to the caller.
     unsafe fn put(cell: NonNull<Header>, outcome: Outcome<T>) {
-        // SAFETY: as in `take_func`.
+        // SAFETY: the cell is of this type, because these functions stand in its own `ACTIONS`.
         let slot = unsafe { Self::slot(cell) };
         slot.with_mut(|slot| {
             let outcome = ManuallyDrop::new(outcome);
-            // SAFETY: the slot is the caller's, and empty.
+            // SAFETY: the slot belongs to the caller, and is empty.
             unsafe { slot.write(Slot { outcome }) };
         });
     }
@@ -182,14 +184,15 @@ where
     /// # Safety
     /// The outcome is in the cell and belongs to the caller.
     unsafe fn take(cell: NonNull<Header>) -> Outcome<T> {
-        // SAFETY: as in `take_func`.
+        // SAFETY: the cell is of this type, because these functions stand in its own `ACTIONS`.
         let slot = unsafe { Self::slot(cell) };
-        // SAFETY: as in `take_func`; nobody looks at the slot after that.
+        // SAFETY: the slot belongs to the caller, and the outcome is in it; the slot is not
+        // accessed after that.
         slot.with_mut(|slot| unsafe { slot.cast::<Outcome<T>>().read() })
     }
 
     /// # Safety
-    /// As the field of `Actions` says.
+    /// As for the field of `Actions`.
     unsafe fn call(cell: NonNull<Header>) -> bool {
         // SAFETY: the closure is in the cell, which is claimed.
         let func = unsafe { Self::take_func(cell) };
@@ -197,26 +200,26 @@ where
             Ok(value) => (Outcome::Value(value), false),
             Err(payload) => (Outcome::Panic(payload), true),
         };
-        // SAFETY: the closure was taken out above.
+        // SAFETY: the cell is claimed, and its slot is empty: the closure was taken out above.
         unsafe { Self::put(cell, outcome) };
         panicked
     }
 
     /// # Safety
-    /// As the field of `Actions` says.
+    /// As for the field of `Actions`.
     unsafe fn refuse(cell: NonNull<Header>, cause: Cause) -> Option<Payload> {
-        // SAFETY: as in `call`.
+        // SAFETY: the closure is in the cell, which is claimed.
         let func = unsafe { Self::take_func(cell) };
         let dropped = unwind::contain(|| drop(func));
-        // SAFETY: as in `call`.
+        // SAFETY: the cell is claimed, and its slot is empty: the closure was taken out above.
         unsafe { Self::put(cell, Outcome::Cancelled(cause)) };
         dropped.err()
     }
 
     /// # Safety
-    /// As the field of `Actions` says.
+    /// As for the field of `Actions`.
     unsafe fn drop_outcome(cell: NonNull<Header>) -> Option<Payload> {
-        // SAFETY: the caller's duty.
+        // SAFETY: the caller guarantees that the outcome is in the cell and belongs to it.
         match unsafe { Self::take(cell) } {
             Outcome::Value(value) => unwind::contain(|| drop(value)).err(),
             Outcome::Panic(payload) => Some(payload),
@@ -225,11 +228,11 @@ where
     }
 
     /// # Safety
-    /// As the field of `Actions` says.
+    /// As for the field of `Actions`.
     unsafe fn take_outcome(cell: NonNull<Header>, place: *mut ()) {
-        // SAFETY: the caller's duty.
+        // SAFETY: the caller guarantees that the outcome is in the cell and belongs to it.
         let outcome = unsafe { Self::take(cell) };
-        // SAFETY: the caller's duty.
+        // SAFETY: the caller guarantees that `place` is valid for an `Outcome<T>`.
         unsafe { place.cast::<Outcome<T>>().write(outcome) };
     }
 }
@@ -239,10 +242,11 @@ pub(super) struct Ref {
     cell: NonNull<Header>,
 }
 
-// SAFETY: the closure and the outcome are `Send`, and change hands as the field `slot` says; the waker may be
-// called from anywhere; the rest of the header is `Sync`.
+// SAFETY: the closure and the outcome are `Send`, and change owners as the field `slot` describes.
+// A waker may be called from any thread. The rest of the header is `Sync`.
 unsafe impl Send for Ref {}
-// SAFETY: as above.
+// SAFETY: through a shared `Ref` the slot and the waker are used only by their owner, which the
+// state word determines; the rest of the header is `Sync`.
 unsafe impl Sync for Ref {}
 
 impl Deref for Ref {
@@ -250,7 +254,7 @@ impl Deref for Ref {
 
     #[inline(always)]
     fn deref(&self) -> &Header {
-        // SAFETY: the memory stays as long as this reference counts.
+        // SAFETY: the cell is not freed as long as this counted reference exists.
         unsafe { self.cell.as_ref() }
     }
 }
@@ -265,27 +269,27 @@ impl Clone for Ref {
 impl Drop for Ref {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the memory is there until this reference is given up. Only the word is borrowed, which is an
-        // atomic: somebody else may free the cell as soon as it has changed.
+        // SAFETY: the memory is valid until this reference is released. Only the word is borrowed,
+        // which is an atomic: another thread may free the cell as soon as it has changed.
         let state = unsafe { &(*self.cell.as_ptr()).state };
         if state.release() {
-            // SAFETY: it was the last one.
+            // SAFETY: it was the last reference, and the slot is empty by then.
             unsafe { free(self.cell) };
         }
     }
 }
 
 /// # Safety
-/// Nobody uses the cell any more, and its slot is empty.
+/// There are no other users of the cell, and its slot is empty.
 unsafe fn free(cell: NonNull<Header>) {
-    // SAFETY: nobody else has it.
+    // SAFETY: the caller is the only user of the cell.
     let layout = unsafe { cell.as_ref() }.actions.layout;
-    // What is known about a task includes wakers and tokens, whose destructors are the user's.
+    // The metadata of a task includes wakers and tokens, whose destructors are user code.
     let dropped = unwind::contain(|| {
-        // SAFETY: as above; once.
+        // SAFETY: the caller is the only user of the cell, whose header is dropped once.
         unsafe { cell.drop_in_place() };
     });
-    // SAFETY: `make` got the block with this layout, and it is empty now.
+    // SAFETY: `make` allocated the block with this layout, and it is empty now.
     unsafe { blocks::free(cell.cast(), layout) };
     if let Err(payload) = dropped {
         unwind::discard(payload);
@@ -302,7 +306,7 @@ impl Header {
         self.state.load()
     }
 
-    /// Whether somebody wants the task to stop.
+    /// Whether the task was requested to stop.
     #[inline(always)]
     pub(super) fn is_cancelled(&self) -> bool {
         self.state.is_cancelled()
@@ -315,20 +319,20 @@ impl Header {
     }
 }
 
-/// What a wish to cancel came to.
+/// The effect of a cancellation.
 pub(super) enum Cancel {
     /// It has not started, and will not. If it was `held`, it has no ticket in any queue.
     Claimed {
         claim: Claim,
         held: bool,
     },
-    /// It is running; its token, if it has one, must be told.
+    /// It is running; its token, if it has one, must be cancelled.
     Asked,
     TooLate,
 }
 
 impl Ref {
-    /// The task is not wanted any more.
+    /// Cancels the task: claims it if it has not started, otherwise requests it to stop.
     pub(super) fn cancel(&self) -> Cancel {
         let cancelling = self.state.cancel();
         match cancelling {
@@ -344,34 +348,35 @@ impl Ref {
         }
     }
 
-    /// Claims the task, if it is queued and nobody has.
+    /// Claims the task, if it is queued and not claimed.
     #[inline]
     pub(super) fn claim(&self) -> Option<Claim> {
         let claimed = self.state.claim();
-        // The transition has counted the claim. Lazily: a claim that is dropped refuses the task.
+        // The transition has counted the claim. Built lazily: a claim that is dropped refuses the
+        // task.
         claimed.then(|| Claim {
             cell: Self { cell: self.cell },
         })
     }
 
-    /// Whether both are of one task.
+    /// Whether both refer to the same task.
     pub(super) fn is(&self, other: &Self) -> bool {
         self.cell == other.cell
     }
 }
 
-/// Calls `f` with the task that this thread is in.
+/// Calls `f` with the task that this thread runs.
 #[inline]
 pub(super) fn with_current<R>(f: impl FnOnce(Option<&Header>) -> R) -> R {
     let current = task::current().cast::<Header>();
-    // SAFETY: null, or a cell that `Claim::call` keeps for the time in which it is current.
+    // SAFETY: it is null, or a cell that `Claim::call` keeps as long as it is current.
     f(unsafe { current.as_ref() })
 }
 
-/// The task that this thread is in.
+/// Returns the task that this thread runs.
 pub(super) fn current() -> Option<Ref> {
     let cell = NonNull::new(task::current().cast_mut().cast::<Header>())?;
-    // Borrowed from `Claim::call`, which keeps it for the time in which it is current.
+    // Borrowed from `Claim::call`, which keeps it as long as it is current.
     let current = ManuallyDrop::new(Ref { cell });
     Some(Ref::clone(&current))
 }

@@ -1,4 +1,4 @@
-//! The word of a task: where it stands, who is interested, and how many hold on to its memory.
+//! The state word of a task: its phase, its handle and waiter, and the reference count of its cell.
 //!
 //! `cell.md` has the protocol; every change of the word is one of the transitions below.
 
@@ -20,42 +20,42 @@ const DONE: u64 = 2;
 const HELD: u64 = 3;
 const LEVEL_SHIFT: u32 = 2;
 const LEVEL: u64 = 0b11 << LEVEL_SHIFT;
-/// There is a handle: the outcome is for it.
+/// There is a handle, which takes the outcome.
 const HANDLE: u64 = 1 << 4;
-/// The handle has left a waker, which whoever finishes the task must call.
+/// The handle has stored a waker, which the thread that finishes the task must call.
 const WAITING: u64 = 1 << 5;
-/// Somebody wants the running task to stop.
+/// The running task is requested to stop.
 const CANCEL: u64 = 1 << 6;
-/// Other tasks wait for its end: whoever finishes it must tell them.
+/// Other tasks wait for its end: the thread that finishes it must notify them.
 const FOLLOWED: u64 = 1 << 7;
 /// How it ended, once it is done.
 const FATE_SHIFT: u32 = 8;
 const FATE: u64 = 0b111 << FATE_SHIFT;
-/// One reference: the handle, a ticket, a claim, a task that it follows or that follows it, or whoever may cancel.
+/// One reference: the handle, a ticket, a claim, a predecessor, a follower, or a canceller.
 const REFERENCE: u64 = 1 << 11;
 
-/// How a task ended. The outcome itself may be gone long before somebody asks.
+/// How a task ended. The outcome itself may be dropped long before this is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(in crate::submit) enum TaskStatus {
-    Fine,
+    Succeeded,
     Panicked,
     Cancelled,
     Expired,
-    /// Its pool was closed, or had no room.
+    /// Its pool was closed, or had no capacity.
     Refused,
-    /// One that it waited for failed.
-    Followed,
+    /// A task that it waited for failed.
+    DependencyFailed,
 }
 
 impl TaskStatus {
     const ALL: [Self; 6] = [
-        Self::Fine,
+        Self::Succeeded,
         Self::Panicked,
         Self::Cancelled,
         Self::Expired,
         Self::Refused,
-        Self::Followed,
+        Self::DependencyFailed,
     ];
 }
 
@@ -72,48 +72,48 @@ impl Snapshot {
         self.0 & bit != 0
     }
 
-    /// The word with `set` set and `clear` cleared.
+    /// Returns the word with `set` set and `clear` cleared.
     const fn with(self, set: u64, clear: u64) -> u64 {
         (self.0 & !clear) | set
     }
 
-    /// The word in another phase.
+    /// Returns the word in another phase.
     const fn at(self, phase: u64) -> u64 {
         self.with(phase, PHASE)
     }
 
-    /// Nobody has claimed it.
+    /// Whether it is ready and not claimed.
     pub(in crate::submit) const fn is_queued(self) -> bool {
         self.phase() == QUEUED
     }
 
-    /// It waits for other tasks.
+    /// Whether it waits for other tasks.
     pub(in crate::submit) const fn is_held(self) -> bool {
         self.phase() == HELD
     }
 
-    /// Somebody has claimed it.
+    /// Whether it has been claimed.
     pub(in crate::submit) const fn is_begun(self) -> bool {
         matches!(self.phase(), RUNNING | DONE)
     }
 
-    /// How it ended, if it is done.
+    /// Returns how it ended, if it is done.
     pub(in crate::submit) fn fate(self) -> Option<TaskStatus> {
         let fate = (self.0 & FATE) >> FATE_SHIFT;
         self.is_done().then(|| TaskStatus::ALL[fate as usize])
     }
 
-    /// The outcome is there.
+    /// Whether the outcome is stored.
     pub(in crate::submit) const fn is_done(self) -> bool {
         self.phase() == DONE
     }
 
-    /// The outcome is for a handle.
+    /// Whether there is a handle, which takes the outcome.
     pub(in crate::submit) const fn has_handle(self) -> bool {
         self.has(HANDLE)
     }
 
-    /// The handle has left a waker.
+    /// Whether the handle has stored a waker.
     pub(super) const fn is_watched(self) -> bool {
         self.has(WAITING)
     }
@@ -147,66 +147,71 @@ impl fmt::Debug for Snapshot {
     }
 }
 
-/// What became of the one who finished a task.
+/// What the thread that finished a task does next.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finished {
-    /// The outcome is the handle's, and the reference has been given up: hands off.
+    /// Nothing: the outcome belongs to the handle, and the reference has been released. The caller
+    /// must not touch the cell.
     Handed,
-    /// The same, but the waker is ours to call first, and the reference to give up then.
+    /// The outcome belongs to the handle, and the waker to the caller, which calls it and then
+    /// releases the reference.
     Wake,
-    /// Nobody wants the outcome: it is ours to drop, and the reference to give up then.
+    /// There is no handle: the caller drops the outcome, and then releases the reference.
     Orphaned,
-    /// As one of the others: the word says which, and does not change in that any more. But those who follow are to be told
-    /// too, and the reference is ours in any case.
+    /// One of the other cases: the word shows which, and does not change in that respect any more.
+    /// In addition the caller must notify the followers, and it releases the reference in any case.
     Followed,
 }
 
-/// What became of a handle that lets go.
+/// What a handle does when it is dropped.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Abandoned {
-    /// The task goes on, and the reference has been given up: hands off.
+    /// Nothing: the task continues, and the reference has been released. The handle must not touch
+    /// the cell.
     Left,
-    /// The same, but the waker is ours to drop first, and the reference to give up then.
+    /// The task continues: the handle drops the waker, and then releases the reference.
     LeftWaker,
-    /// The outcome is ours to drop, and the reference to give up then.
+    /// The handle drops the outcome, and then releases the reference.
     Outcome,
 }
 
-/// What a wish to cancel came to.
+/// The effect of a cancellation.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cancelling {
-    /// It has not started and is ours, with a reference for the claim.
+    /// The task has not started and is claimed by the caller, with a reference for the claim.
     Claimed,
-    /// The same, and it has no ticket anywhere.
+    /// The same, and it has no ticket in any queue.
     ClaimedHeld,
-    /// It is running and can ask; its token, if it has one, must be told by us.
+    /// It is running and can check for the request; the caller must cancel its token, if it has
+    /// one.
     Asked,
-    /// It is done, or somebody has asked before.
+    /// It is done, or the request was made before.
     TooLate,
 }
 
-/// What a change of the level came to.
+/// The effect of a change of the level.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moved {
-    /// It waits at the new level from now on; a ticket with a reference of its own must be queued there.
+    /// It waits at the new level from now on; a ticket with a reference of its own must be queued
+    /// there.
     There,
-    /// It waits there already; or it waits for other tasks first, and gets its ticket for the new level then.
+    /// It waits there already; or it is held, and its ticket will be queued at the new level.
     Same,
     /// It does not wait any more.
     TooLate,
 }
 
-/// The word.
+/// The state word.
 pub(super) struct State {
     word: AtomicU64,
 }
 
 impl State {
-    /// Queued at `level`, with a handle and a ticket.
+    /// Creates the word of a task that is queued at `level`, with a handle and a ticket.
     pub(super) fn new(level: Level) -> Self {
         let level = (level as u64) << LEVEL_SHIFT;
         Self {
@@ -216,49 +221,53 @@ impl State {
 
     #[inline]
     pub(super) fn load(&self) -> Snapshot {
-        // Acquire: pairs with the release in `change`, when `finish` made it; who sees that the task is
-        // done sees the outcome.
+        // Acquire: pairs with the release in `change`, called by `finish`; a thread that sees that
+        // the task is done sees the outcome.
         Snapshot(self.word.load(Ordering::Acquire))
     }
 
-    /// Whether somebody wants it to stop. Cheap, for the task itself.
+    /// Whether the task was requested to stop. Cheap, for the task itself.
     #[inline]
     pub(super) fn is_cancelled(&self) -> bool {
         // Relaxed: a hint that carries no data.
         Snapshot(self.word.load(Ordering::Relaxed)).has(CANCEL)
     }
 
-    /// Goes from one word to the next, if `next` says one, and tells what `next` said.
+    /// Replaces the word by the one that `next` computes, if it computes one, and returns the
+    /// second part of its result.
     #[inline(always)]
     fn change<R>(&self, next: impl Fn(Snapshot) -> (Option<u64>, R)) -> R {
         thread::point();
         self.change_now(next)
     }
 
-    /// The same with a lock held, when nobody else must go on in a rehearsal.
+    /// The same without a scheduling point, for callers that hold a lock: in a rehearsal no other
+    /// thread may run here.
     #[inline(always)]
     fn change_now<R>(&self, next: impl Fn(Snapshot) -> (Option<u64>, R)) -> R {
-        // Acquire, as on failure below: whoever gives up may conclude from what it saw.
+        // Acquire, as on failure below: a caller that changes nothing may draw conclusions from
+        // what it saw.
         let mut now = self.word.load(Ordering::Acquire);
         loop {
-            let (word, said) = next(Snapshot(now));
+            let (word, result) = next(Snapshot(now));
             let Some(word) = word else {
-                return said;
+                return result;
             };
-            // AcqRel: hands on what this side has left in the cell, and receives what the other side has;
-            // each transition says what that is. Acquire on failure: as above.
+            // AcqRel: publishes what this thread has written to the cell, and acquires what the
+            // other thread has; each transition names what that is. Acquire on failure: as above.
             match self
                 .word
                 .compare_exchange_weak(now, word, Ordering::AcqRel, Ordering::Acquire)
             {
-                Ok(_) => return said,
+                Ok(_) => return result,
                 Err(seen) => now = seen,
             }
         }
     }
 
-    /// A ticket that was queued at `level` claims the task with its own reference. False when the ticket
-    /// is stale. (The closure is older than every reference, so the claim orders nothing.)
+    /// Claims the task with the reference of a ticket that was queued at `level`. Returns false
+    /// when the ticket is stale. (The closure is older than every reference, so the claim orders
+    /// nothing.)
     #[inline]
     #[must_use]
     pub(super) fn claim_at(&self, level: Level) -> bool {
@@ -271,20 +280,20 @@ impl State {
         })
     }
 
-    /// The defect that the swap exists to rule out: look, then act.
+    /// The defect that the compare-and-swap rules out: check, then act.
     fn claim_in_two_steps(&self) -> bool {
         let queued = self.load().is_queued();
         thread::point();
         if queued {
             // AcqRel: as in `change`.
             let before = self.word.fetch_or(RUNNING, Ordering::AcqRel);
-            // Before anybody's memory is touched twice.
+            // Before any memory is used twice.
             assert_eq!(before & PHASE, QUEUED, "a task was claimed twice");
         }
         queued
     }
 
-    /// Somebody without a ticket claims the task, and gets a reference for that.
+    /// Claims the task without a ticket, and adds a reference for the claim.
     #[inline]
     #[must_use]
     pub(super) fn claim(&self) -> bool {
@@ -294,18 +303,18 @@ impl State {
         })
     }
 
-    /// The claimer has left the outcome in its place. Hands on the outcome; receives the waker.
+    /// The claimer has stored the outcome. Publishes the outcome; acquires the waker.
     #[inline]
     pub(super) fn finish(&self, fate: TaskStatus) -> Finished {
-        // The defect: to have looked before whether there is a handle.
-        let looked = broken(Canary::TaskOrphan).then(|| self.load().has(HANDLE));
+        // The defect: to check for a handle before the transition.
+        let checked = broken(Canary::TaskOrphan).then(|| self.load().has(HANDLE));
         self.change(|now| {
             debug_assert_eq!(now.phase(), RUNNING, "only what was claimed is finished");
             let done = now.at(DONE) | (fate as u64) << FATE_SHIFT;
             if now.has(FOLLOWED) {
                 return (Some(done), Finished::Followed);
             }
-            match (looked.unwrap_or(now.has(HANDLE)), now.has(WAITING)) {
+            match (checked.unwrap_or(now.has(HANDLE)), now.has(WAITING)) {
                 (true, false) => (Some(done - REFERENCE), Finished::Handed),
                 (true, true) => (Some(done), Finished::Wake),
                 (false, _) => (Some(done), Finished::Orphaned),
@@ -313,8 +322,8 @@ impl State {
         })
     }
 
-    /// The handle has left a waker in its place. Hands on the waker; false when the task is done, and the
-    /// waker still the handle's.
+    /// The handle has stored a waker. Publishes the waker; returns false when the task is done, and
+    /// then the waker still belongs to the handle.
     #[must_use]
     pub(super) fn watch(&self) -> bool {
         self.change(|now| match now.is_done() && !broken(Canary::TaskWatch) {
@@ -323,8 +332,8 @@ impl State {
         })
     }
 
-    /// The waker is the handle's again; false when the task is done, and the waker with whoever finished
-    /// it.
+    /// Takes the waker back for the handle. Returns false when the task is done, and then the waker
+    /// belongs to the thread that finished it.
     #[must_use]
     pub(super) fn unwatch(&self) -> bool {
         self.change(|now| match now.is_done() {
@@ -333,7 +342,7 @@ impl State {
         })
     }
 
-    /// The handle lets go. Receives the outcome, when there is one.
+    /// The handle is dropped. Acquires the outcome, when there is one.
     pub(super) fn abandon(&self) -> Abandoned {
         self.change(|now| {
             let gone = now.with(0, HANDLE | WAITING);
@@ -345,7 +354,7 @@ impl State {
         })
     }
 
-    /// Somebody wants the task not to run.
+    /// Cancels the task: claims it if it has not started, otherwise requests it to stop.
     pub(super) fn cancel(&self) -> Cancelling {
         self.change(|now| match now.phase() {
             QUEUED => (Some(now.at(RUNNING) + REFERENCE), Cancelling::Claimed),
@@ -355,9 +364,9 @@ impl State {
         })
     }
 
-    /// The running task has got a token, which was left in its place before. True when somebody has asked it to
-    /// stop already: then the token must be told by the caller. Whoever asks after this finds the token: both change
-    /// this word, so one of them comes first, and the other sees what it did.
+    /// Publishes the token of the running task, which was stored before. Returns true when the task
+    /// was requested to stop already: then the caller must cancel the token. A later request finds
+    /// the token: both change this word, so one of them is first, and the other sees what it did.
     #[must_use]
     pub(super) fn publish_token(&self) -> bool {
         if broken(Canary::TaskToken) {
@@ -366,7 +375,7 @@ impl State {
         self.change(|now| (Some(now.0), now.has(CANCEL)))
     }
 
-    /// The task waits at `level` from now on, if it waits at all.
+    /// Moves the task to `level`, if it still waits.
     pub(super) fn move_to(&self, level: Level) -> Moved {
         let bits = (level as u64) << LEVEL_SHIFT;
         self.change(|now| {
@@ -383,7 +392,7 @@ impl State {
         })
     }
 
-    /// A task that nobody knows yet waits for others from now on.
+    /// Makes a task that no other thread knows yet wait for others.
     pub(super) fn hold_back(&self) {
         self.change(|now| {
             debug_assert!(now.is_queued(), "before anybody can have claimed it");
@@ -391,8 +400,9 @@ impl State {
         });
     }
 
-    /// All that the task waits for has ended: it is queued from now on, at the level that this gives, and the caller
-    /// owes it a ticket. None when it does not wait any more. Hands on what the others did, to whoever claims it.
+    /// All predecessors of the task have ended: queues it, at the returned level, for which the
+    /// caller must queue a ticket. Returns `None` when it does not wait any more. Publishes what
+    /// the predecessors did to the claimer.
     #[must_use]
     pub(super) fn make_ready(&self) -> Option<Level> {
         self.change(|now| match now.is_held() {
@@ -401,8 +411,8 @@ impl State {
         })
     }
 
-    /// One that the task waits for has failed: claims it with the caller's own reference. False when it does not wait
-    /// any more.
+    /// A predecessor of the task has failed: claims the task with the caller's own reference.
+    /// Returns false when it does not wait any more.
     #[must_use]
     pub(super) fn claim_held(&self) -> bool {
         self.change(|now| match now.is_held() {
@@ -411,33 +421,36 @@ impl State {
         })
     }
 
-    /// Whoever finishes the task tells its followers; false when it is done. The caller has the lock of their list,
-    /// and so has whoever tells them, later.
+    /// Requests that the thread that finishes the task notifies its followers; returns false when
+    /// it is done. The caller holds the lock of their list, which the notifying thread takes later.
     #[must_use]
     pub(super) fn follow(&self) -> bool {
         self.change_now(|now| match now.is_done() && !broken(Canary::TaskFollow) {
             true => (None, false),
-            // Who finishes it comes later than this look, and sees the mark.
+            // The thread that finishes it does so after this read, and sees the bit.
             false if now.has(FOLLOWED) => (None, true),
             false => (Some(now.with(FOLLOWED, 0)), true),
         })
     }
 
-    /// One more holds on to the memory.
+    /// Adds a reference to the cell.
     pub(super) fn retain(&self) {
         // Relaxed: the caller has a reference already.
         self.word.fetch_add(REFERENCE, Ordering::Relaxed);
     }
 
-    /// One fewer. True for the last one, who sees everything that the others did.
+    /// Releases a reference. Returns true for the last one, which sees everything that the other
+    /// holders did.
     #[inline]
     #[must_use = "the last one must free the memory"]
     pub(super) fn release(&self) -> bool {
         if self.load().references() == 1 {
-            // Nobody else is there to make it more. The load was an acquire: it pairs with the release below.
+            // There is no other holder that could add one. The load was an acquire: it pairs with
+            // the release below.
             return true;
         }
-        // AcqRel: what this one did is visible to the last; the last sees what the others did.
+        // AcqRel: publishes what this holder did to the last one; the last one acquires what the
+        // others did.
         Snapshot(self.word.fetch_sub(REFERENCE, Ordering::AcqRel)).references() == 1
     }
 }

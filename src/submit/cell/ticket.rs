@@ -1,4 +1,4 @@
-//! Who may run a task: whoever has claimed it, most often with a ticket from a queue.
+//! The right to run a task: a claim, most often obtained with a ticket from a queue.
 #![expect(unsafe_code, reason = "turns counted references into jobs and back")]
 
 use super::{
@@ -24,11 +24,12 @@ use std::{
     task::Waker,
 };
 
-/// Where the level of a ticket is in its pointer.
+/// The bits of a ticket's pointer that hold its level.
 const TAG: usize = 0b11;
 const _: () = assert!(align_of::<Header>() >= 8);
 
-/// A reference in a queue of the pool. Whoever takes it out may run the task, unless the ticket is stale.
+/// A reference in a queue of the pool. The worker that takes it may run the task, unless the ticket
+/// is stale.
 #[must_use = "a task without a ticket is never run"]
 pub(in crate::submit) struct Ticket {
     pub(super) cell: Ref,
@@ -36,7 +37,7 @@ pub(in crate::submit) struct Ticket {
 }
 
 impl Ticket {
-    /// The level at which it belongs.
+    /// Returns the level at which it is queued.
     pub(in crate::submit) fn level(&self) -> Level {
         self.level
     }
@@ -45,25 +46,25 @@ impl Ticket {
         &self.cell
     }
 
-    /// The task, if it still waits at the level of the ticket.
+    /// Claims the task, if it still waits at the level of the ticket.
     #[inline]
     pub(in crate::submit) fn claim(self) -> Option<Claim> {
         let Self { cell, level } = self;
-        // Lazily: a claim that is dropped refuses the task.
+        // Built lazily: a claim that is dropped refuses the task.
         cell.state.claim_at(level).then(|| Claim { cell })
     }
 
-    /// The job for a queue.
+    /// Turns the ticket into a job for a queue.
     #[inline]
     pub(in crate::submit) fn into_job(self) -> Job {
         let cell = ManuallyDrop::new(self.cell).cell;
         let tagged = cell.as_ptr().map_addr(|at| at | self.level as usize);
-        // SAFETY: `run_ticket` takes over the reference that was just given up; a reference may go to any
-        // thread, and keeps the cell until then. A `Header` is aligned to eight bytes.
+        // SAFETY: `run_ticket` takes over the reference that was just given up; a reference may be
+        // sent to any thread, and keeps the cell until then. A `Header` is aligned to eight bytes.
         unsafe { Job::marked(tagged.cast_const().cast(), run_ticket) }
     }
 
-    /// The ticket in a job that came back. None if it is another job.
+    /// Returns the ticket in a refused job; `None` if it is another kind of job.
     pub(in crate::submit) fn from_job(job: Job) -> Option<Self> {
         if !job.is_marked() {
             return None;
@@ -73,7 +74,7 @@ impl Ticket {
     }
 
     /// # Safety
-    /// `data` comes from a job of `into_job`, whose reference nobody else takes.
+    /// `data` is that of a job of `into_job`, and its reference is not taken by any other code.
     unsafe fn from_data(data: *const ()) -> Self {
         let level = Level::ALL[data.addr() & TAG];
         let cell = unmarked(data).map_addr(|at| at & !TAG);
@@ -87,15 +88,15 @@ impl Ticket {
 }
 
 /// # Safety
-/// As [`Ticket::from_data`].
+/// As for [`Ticket::from_data`].
 #[inline(never)]
 unsafe fn run_ticket(data: *const (), context: &WorkerContext<'_, '_>) {
-    // SAFETY: the caller's duty.
+    // SAFETY: `data` is that of a job of `into_job`, whose reference is taken here, once.
     let ticket = unsafe { Ticket::from_data(data) };
     run::ticket(ticket, context);
 }
 
-/// Whether `job` is a ticket that has become useless.
+/// Whether `job` is a stale ticket.
 pub(in crate::submit) fn is_stale(job: &Job) -> bool {
     if !job.is_marked() {
         return false;
@@ -107,8 +108,8 @@ pub(in crate::submit) fn is_stale(job: &Job) -> bool {
     !now.is_queued() || now.level() != ticket.level
 }
 
-/// A task that is the caller's alone: its closure is in the cell and will be called, dropped or taken back by nobody
-/// else.
+/// A claimed task: the closure is in the cell, and only the owner of this value calls it, drops it
+/// or takes it back.
 #[must_use = "a claimed task must be run or refused"]
 pub(in crate::submit) struct Claim {
     pub(super) cell: Ref,
@@ -126,28 +127,28 @@ impl Claim {
         &self.cell
     }
 
-    /// Calls the closure, as the task that this thread is in.
+    /// Calls the closure, with this task as the current one of this thread.
     #[inline]
     pub(in crate::submit) fn call(self) -> Ended {
         let cell = self.disarm();
         let panicked = {
             let _current = task::enter(cell.cell.as_ptr().cast_const().cast());
-            // SAFETY: it is claimed, by the one value of this type that there is for it.
+            // SAFETY: the task is claimed: there is one `Claim` for it, which is consumed here.
             unsafe { (cell.actions.call)(cell.cell) }
         };
         let fate = match panicked {
             true => TaskStatus::Panicked,
-            false => TaskStatus::Fine,
+            false => TaskStatus::Succeeded,
         };
         Ended { cell, fate }
     }
 
-    /// Drops the closure. What that panics with comes back as well.
+    /// Drops the closure. Also returns the payload if that panics.
     pub(in crate::submit) fn refuse(self, cause: Cause) -> (Ended, Option<Payload>) {
         let cell = self.disarm();
-        // The closure's destructor may join the very task: then it learns that this cannot be.
+        // The destructor of the closure may join this very task: then the join reports a deadlock.
         cell.about.start_here();
-        // SAFETY: as in `call`.
+        // SAFETY: the task is claimed: there is one `Claim` for it, which is consumed here.
         let payload = unsafe { (cell.actions.refuse)(cell.cell, cause) };
         let ended = Ended {
             cell,
@@ -158,7 +159,7 @@ impl Claim {
 
     pub(super) fn disarm(self) -> Ref {
         let this = ManuallyDrop::new(self);
-        // The reference goes over to the caller.
+        // The reference is passed to the caller.
         Ref {
             cell: this.cell.cell,
         }
@@ -167,12 +168,12 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // Only a panic in our own code gets here. Whoever waits must not wait for ever.
+        // Reached only by a panic in our own code. The waiters must not wait for ever.
         let claim = Self {
             cell: self.cell.clone(),
         };
         let (ended, payload) = claim.refuse(Cause::Asked);
-        run::tell_all(ended.cell.about.pool, [payload, ended.finish()]);
+        run::report_panics(ended.cell.about.pool, [payload, ended.finish()]);
     }
 }
 
@@ -182,19 +183,19 @@ impl Ended {
         self.fate == TaskStatus::Panicked
     }
 
-    /// Hands the outcome over, and lets those who follow go on. What nobody waits for, a panic or that of a drop,
-    /// comes back.
+    /// Hands the outcome over, and notifies the followers. Returns a panic that reaches no waiter,
+    /// or that of a drop.
     #[inline]
     pub(in crate::submit) fn finish(self) -> Option<Payload> {
         self.finish_then(after::settle)
     }
 
-    /// The same; if others follow the task, `settle` has to tell them.
+    /// The same; if there are followers, `settle` has to notify them.
     #[inline(always)]
     pub(in crate::submit) fn finish_then(self, settle: impl FnOnce(&Ref)) -> Option<Payload> {
         let Self { cell, fate } = self;
-        // SAFETY: the reference keeps the memory; only the word is borrowed, since with `Finished::Handed`
-        // somebody else may free the cell at once.
+        // SAFETY: the reference keeps the memory. Only the word is borrowed, since with
+        // `Finished::Handed` another thread may free the cell at once.
         let state = unsafe { &(*cell.cell.as_ptr()).state };
         match state.finish(fate) {
             Finished::Handed => {
@@ -202,46 +203,48 @@ impl Ended {
                 None
             }
             Finished::Wake => {
-                // SAFETY: the waker is the claimer's now.
+                // SAFETY: with `Finished::Wake` the waker belongs to the claimer.
                 wake(unsafe { take_waker(&cell) });
                 None
             }
-            // SAFETY: the outcome is the claimer's.
+            // SAFETY: with `Finished::Orphaned` the outcome belongs to the claimer.
             Finished::Orphaned => unsafe { (cell.actions.drop_outcome)(cell.cell) },
-            // SAFETY: it has just been finished so.
+            // SAFETY: the task was just finished as `Finished::Followed`, and this is the first
+            // call after that.
             Finished::Followed => unsafe { finish_followed(cell, settle) },
         }
     }
 }
 
 /// # Safety
-/// The waker is the caller's.
+/// The waker belongs to the caller.
 unsafe fn take_waker(cell: &Ref) -> Option<Waker> {
-    // SAFETY: the caller's duty, as the field says.
+    // SAFETY: the caller guarantees that the waker belongs to it, as the field requires.
     let waker = cell.waker.with_mut(|waker| unsafe { (*waker).take() });
     waker.filter(|_| !broken(Canary::TaskWake))
 }
 
-/// Others follow a task that is done.
+/// Completes a task that is done and has followers.
 ///
 /// # Safety
-/// The caller has claimed the task and finished it, as `Finished::Followed`, and this is the first call after that.
+/// The caller has claimed the task and finished it, as `Finished::Followed`, and this is the first
+/// call after that.
 #[cold]
 #[inline(never)]
 unsafe fn finish_followed(cell: Ref, settle: impl FnOnce(&Ref)) -> Option<Payload> {
     let (now, mut payload) = (cell.snapshot(), None);
     if !now.has_handle() {
-        // SAFETY: nobody wants the outcome, so it is the claimer's.
+        // SAFETY: there is no handle, so the outcome belongs to the claimer.
         payload = unsafe { (cell.actions.drop_outcome)(cell.cell) };
     } else if now.is_watched() {
-        // SAFETY: the waker is the claimer's now.
+        // SAFETY: the task is done and watched, so the waker belongs to the claimer.
         wake(unsafe { take_waker(&cell) });
     }
     settle(&cell);
     payload
 }
 
-/// Calls a waker, which may be the user's.
+/// Calls a waker and contains its panics: it may be user code.
 pub(super) fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker
         && let Err(payload) = unwind::contain(|| waker.wake())
