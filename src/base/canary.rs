@@ -13,69 +13,70 @@ pub enum Canary {
     ClaimFence = 2,
     /// The owner takes a claimed task without sealing the claim.
     Seal = 3,
-    /// Grow the ring without publishing the new one.
+    /// The ring grows without publishing the new buffer.
     GrowPublish = 4,
-    /// Close the gate with a check and a separate write.
+    /// The gate is closed with a check and a separate write.
     GateSplit = 5,
     /// A worker rests without flushing its private count.
     GateFlush = 6,
-    /// The last searcher falls asleep without looking once more.
+    /// The last searcher parks without the final check for work.
     LastLook = 7,
-    /// A push does not look at the sleep word.
+    /// A push does not check the sleep word.
     PushWake = 8,
-    /// No barrier between announcing sleep and the last look.
+    /// No barrier between announcing sleep and the final check.
     SleepFence = 9,
     /// A searcher that found work does not pass the search on.
     PassOn = 10,
     /// The latch is set without waking its waiter.
     LatchWake = 11,
-    /// A batch steal forgets one of the tasks it took.
+    /// A batch steal loses one of the tasks it took.
     LoseTask = 12,
-    /// A worker that leaves drops its queue's tasks on the floor.
+    /// A worker that leaves discards the tasks of its queue.
     LeaveDrop = 13,
-    /// A thief that knocks does not wait for the barrier.
+    /// A thief that guards a deque opens it without the heavy barrier.
     KnockBarrier = 14,
-    /// The owner stops guarding without making the thieves' word a new one.
+    /// The owner stops guarding without changing the tag of the thieves' word.
     CalmTag = 15,
     /// The latch of a stolen job is set without waking the worker that waits for it.
     PoolLatchWake = 16,
     /// The last task of a scope does not wake the worker that waits for the scope.
     ScopeWake = 17,
-    /// The bit of the sleep word that tells pushes to wake is not kept up to date.
+    /// The bit of the sleep word that makes pushes wake a worker is not kept up to date.
     WakeBit = 21,
-    /// The last searcher that found work looks for more without a barrier.
+    /// The last searcher that found work checks for more without a barrier.
     PassOnFence = 22,
-    /// A worker that stands by leaves without a word.
+    /// A worker in standby leaves without ending its standby and passing the search on.
     StandbyLeaves = 23,
-    /// A worker that stops searching takes all pushes for visible though others are busy.
+    /// A worker that stops searching assumes that all pushes are visible although other workers are
+    /// busy.
     PushBarrier = 24,
-    /// A worker that becomes busy passes no fence.
+    /// A worker that becomes busy executes no fence.
     BusyFence = 25,
-    /// A task goes into a lane whose flag stays down.
+    /// A task is pushed to a lane whose flag stays lowered.
     LaneFlag = 80,
-    /// The flag of an empty lane is lowered when the lane can be filled again.
+    /// The flag of an empty lane is lowered after the lane can be filled again.
     LaneLower = 81,
-    /// The last look before sleep does not see the lanes.
+    /// The final check before sleep does not include the lanes.
     LaneLastLook = 82,
-    /// The last look before sleep does not see the boxes.
+    /// The final check before sleep does not include the mailboxes of affine tasks.
     AffineLastLook = 83,
-    /// A worker that is called while it gives up falling asleep does not notice.
+    /// A worker that receives a pinned task while it gives up falling asleep does not notice.
     CallBack = 84,
-    /// A worker looks at the lanes when it has nothing else to do.
+    /// A worker checks the lanes only when it has nothing else to do.
     LaneOrder = 85,
-    /// Nobody gets a turn out of order.
+    /// Queues that were passed over never get a turn out of order.
     LaneTurns = 86,
-    /// A task is taken from the box of a worker that sleeps.
+    /// An affine task is taken from the mailbox of a sleeping worker.
     AffineTake = 87,
-    /// A push while all workers are busy does not ask for attention.
+    /// A push while all workers are busy does not request attention.
     Attention = 200,
-    /// A worker clears the attention bit without another look at the queues.
+    /// A worker clears the attention bit without checking the queues again.
     AttentionLook = 201,
     /// A push into an empty shard of the injector does not set the bit of the shard.
     InjectorFlag = 30,
     /// The injector counts its tasks before it refuses others.
     InjectorClose = 31,
-    /// A thread that closes the gate does not count as busy while it carries the injector's count.
+    /// A thread that closes the gate does not count as busy while it adds the injector's count.
     CloseAtRest = 32,
     /// A worker clears the bit of a shard of the injector without the lock of the producers.
     InjectorLower = 33,
@@ -83,71 +84,79 @@ pub enum Canary {
     InjectorEarly = 34,
     /// A worker takes from the inbox of a shard while older tasks are in the outbox.
     InjectorOrder = 35,
-    /// `CancelToken::child` looks at the parent before it has the lock, and not under it.
+    /// `CancelToken::child` checks the parent before it has the lock, and not under it.
     CancelMissesChild = 40,
-    /// `CancelToken::on_cancel` looks at the token before it has the lock, and not under it.
+    /// `CancelToken::on_cancel` checks the token before it has the lock, and not under it.
     CancelMissesListener = 41,
-    /// A cancel that finds the token cancelled returns, though another thread is still on the way down.
+    /// A cancel that finds the token cancelled returns, although another thread is still marking
+    /// its descendants.
     CancelLeavesMarking = 42,
-    /// Whether a callback was removed is told by the token, not by whether the callback was there.
+    /// Whether a callback was removed is decided by the state of the token, not by whether the
+    /// callback was registered.
     RemoveByState = 43,
     /// A cancel wakes none of the threads that wait for it.
     CancelWakesNobody = 44,
     /// A token is cancelled without publishing what was done before.
     CancelUnordered = 45,
-    /// A request queues up for units without a second look at the free ones.
+    /// A request joins the queue for units without checking the free ones again.
     BudgetHandover = 18,
     /// A request that is dropped after it was served keeps its units.
     BudgetCancel = 19,
     /// A request leaves the head of the queue and does not serve the one behind it.
     BudgetMoveUp = 20,
-    /// A ticket claims its task in two steps: it looks, then it takes.
+    /// A ticket claims its task in two steps: a check, then a write.
     TaskClaim = 60,
-    /// Whoever finishes a task looks for a handle before the step that hands the outcome over.
+    /// The thread that finishes a task checks for a handle before the step that hands the outcome
+    /// over.
     TaskOrphan = 61,
-    /// A handle goes to sleep without looking whether its task is done.
+    /// A handle sleeps without checking whether its task is done.
     TaskWatch = 62,
-    /// Whoever finishes a task wakes nobody.
+    /// The thread that finishes a task wakes no waiter.
     TaskWake = 63,
-    /// A task that changes its priority is queued at the new one before it waits there.
+    /// A task that changes its priority is queued at the new one before its state says so.
     TaskMove = 64,
-    /// A task that gets a token looks whether it was cancelled without a mark for whoever cancels it next.
+    /// A task that gets a token checks whether it was cancelled without publishing the token to
+    /// later cancels.
     TaskToken = 65,
-    /// A task that is to follow another one joins its list without looking whether that has ended.
+    /// A task that is to follow another one joins its list without checking whether that one has
+    /// ended.
     TaskFollow = 66,
-    /// What a task waits for is counted down without handing over what was done.
+    /// The predecessors of a task are counted down without publishing what they did.
     TaskArrive = 67,
-    /// Whoever wants a task that waits for others looks whether it does before it has the lock, and not under it.
+    /// A thread that requests a held task checks whether it is held before it has the lock, and not
+    /// under it.
     TaskWant = 68,
-    /// A worker that takes a batch without having announced a search tells nobody.
+    /// A worker that takes a batch without having announced a search notifies no other worker.
     Glance = 88,
-    /// The predecessors of a task in a graph leave without handing over what they did.
+    /// The predecessors of a task in a graph are counted down without publishing what they did.
     GraphArrive = 90,
-    /// A future in a graph that is woken while it is polled falls asleep all the same.
+    /// A future in a graph that is woken while it is polled is not polled again.
     GraphWake = 91,
-    /// A wake that finds the future woken already does not hand over what was done before it.
+    /// A wake that finds the future woken already does not publish what was done before it.
     GraphWakeAgain = 92,
-    /// A token and its turn arrive with a look and a separate write.
+    /// A token and its turn arrive with a check and a separate write.
     PipelineArrive = 93,
-    /// A future that is woken while it is polled falls asleep all the same.
+    /// A future that is woken while it is polled is not polled again.
     FutureRest = 110,
-    /// A wake that finds the future woken already does not hand over what was done before it.
+    /// A wake that finds the future woken already does not publish what was done before it.
     FutureWakeAgain = 111,
-    /// A pool that ends looks whether a future waits, and then takes it.
+    /// A pool that ends checks whether a future waits, and then takes it in a separate step.
     FutureEvict = 112,
-    /// Whoever ends a future looks for a handle before the step that hands the outcome over.
+    /// The thread that ends a future checks for a handle before the step that hands the outcome
+    /// over.
     FutureOrphan = 113,
-    /// A handle goes to sleep without looking whether its future is done.
+    /// A handle sleeps without checking whether its future is done.
     FutureWatch = 114,
-    /// Whoever ends a future wakes nobody.
+    /// The thread that ends a future wakes no waiter.
     FutureTell = 115,
-    /// A predecessor of a task in a graph leaves, and then looks whether it was the last one.
+    /// A predecessor of a task in a graph is counted down, and then checks separately whether it
+    /// was the last one.
     GraphLast = 100,
-    /// A task in a graph does not wait for its predecessors again.
+    /// The count of predecessors of a task in a graph is not reset when the task runs.
     GraphRearm = 101,
     /// A task in a graph that panics keeps its permits.
     GraphPermits = 102,
-    /// The owner of a run counts as if it were alone when another worker has come.
+    /// The owner of a run counts without atomics although another worker has joined.
     GraphBias = 103,
     /// A thief takes sources that their holder may have claimed meanwhile.
     GraphBlock = 104,
@@ -155,51 +164,52 @@ pub enum Canary {
     GraphFeeder = 105,
     /// A sleep that is polled with another waker keeps the first one.
     SleepRenew = 120,
-    /// A sleep that is dropped stays at its clock.
+    /// A sleep that is dropped stays registered at its clock.
     SleepLeaves = 121,
-    /// A paused clock that is moved tells everybody at the time of the first.
+    /// A paused clock that is advanced wakes all waiters at the time of the first.
     SleepEarly = 122,
     /// An interval that skips ticks counts from when it was late.
     TickSkip = 123,
-    /// Whoever waits for a group leaves its waker without looking once more who is gone.
+    /// A waiter for a group registers its waker without checking again for finished members.
     GroupWatch = 130,
-    /// A driver of a local set leaves its waker without looking once more who was woken.
+    /// A driver of a local set registers its waker without checking again for woken futures.
     LocalWatch = 131,
-    /// A paused clock that is moved to a time tells only the first of those that wait for it.
+    /// A paused clock that is advanced to a time wakes only the first of those that wait for it.
     ClockForgets = 132,
-    /// A worker that is kept for futures falls asleep without looking whether the bell has rung meanwhile.
+    /// A dedicated worker parks without checking whether the event count was notified meanwhile.
     EventCountLook = 133,
-    /// A worker that is kept for futures takes a job, and tells nobody that there are more.
+    /// A dedicated worker takes a job, and does not notify that there are more.
     EventCountPassOn = 134,
-    /// A worker that is kept for futures takes a ring without seeing what was done before it.
+    /// A dedicated worker takes a notification without acquiring what was done before it.
     EventCountOrder = 135,
-    /// A thread enters the driver without looking whether it has been notified.
+    /// A thread enters the driver without checking whether it has been notified.
     DriverEnter = 136,
     /// A thread that waits in the driver is not notified there.
     DriverNotify = 137,
     /// A worker that releases the driver wakes no worker that waits for it.
     DriverHandOver = 138,
-    /// The children of a fold leave their results without handing them over.
+    /// The children of a fold store their results without publishing them.
     FoldArrive = 140,
     /// A run of a fold waits for a piece that is done.
     FoldPark = 141,
-    /// A fold takes in a child's result before those of children before it.
+    /// A fold consumes a child's result before those of preceding children.
     FoldOrder = 142,
-    /// Nobody looks again for the result of a child that was early.
+    /// The result of a child that finished early is never consumed.
     FoldEarly = 143,
-    /// A run of a fold keeps the results of its piece until after it was counted as done.
+    /// A run of a fold keeps the results of its piece alive until after it was counted as done.
     FoldLate = 144,
-    /// A worker that takes pieces of a fold in a bundle has a hold on them until after they were counted as done.
+    /// A worker that takes pieces of a fold in a bundle keeps them alive until after they were
+    /// counted as done.
     FoldBundle = 145,
-    /// A loop puts what a thief has gathered before what its owner has.
+    /// A loop puts the results of a thief before those of its owner.
     LoopOrder = 150,
-    /// The second pass of a scan knows of the segment before, and of none before that.
+    /// The second pass of a scan uses only the segment before, and none before that.
     LoopScan = 151,
-    /// Whoever looks for the first item stops when another one has been found.
+    /// A search for the first item stops when any other one has been found.
     LoopFirst = 152,
-    /// A merge that others have left unfinished counts as finished.
+    /// A merge that other workers have left unfinished counts as finished.
     LoopRestore = 153,
-    /// A panic in a loop tells the others nothing.
+    /// A panic in a loop does not stop the other workers.
     LoopAlarm = 154,
     /// A scan combines the totals of its segments on a thread that is not on the pool.
     LoopStray = 155,
@@ -209,9 +219,9 @@ pub enum Canary {
     WaitCheckFirst = 170,
     /// A wait is listed and not checked for cycles.
     WaitUnchecked = 171,
-    /// The check for cycles takes tasks that have ended for running.
+    /// The check for cycles treats tasks that have ended as running.
     WaitStale = 172,
-    /// The check for cycles takes every wait of a thread for one above the task in question.
+    /// The check for cycles treats every wait of a thread as one above the task in question.
     WaitDepth = 173,
     /// The guard of a lock does not isolate waits.
     GuardIsolates = 174,
@@ -226,7 +236,7 @@ mod switch {
 
     #[doc(hidden)]
     pub fn set(canary: Option<Canary>) {
-        // SeqCst: for tests; as strong as can be.
+        // SeqCst: for tests; the strongest ordering.
         ACTIVE.store(canary.map_or(0, |c| c as u8), Ordering::SeqCst);
     }
 

@@ -36,7 +36,7 @@ enum BuildErrorKind {
 }
 
 impl BuildError {
-    /// A setting that makes no sense: `what` says which, and what to do about it.
+    /// An invalid setting: `what` names it, and says what to do about it.
     #[must_use]
     pub fn config(what: impl Into<String>) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl BuildError {
         }
     }
 
-    /// `what` panicked for a worker, with this payload.
+    /// Reports that `what` panicked for a worker, with this payload.
     pub(crate) fn init(worker: usize, what: &'static str, payload: &Payload) -> Self {
         Self {
             kind: BuildErrorKind::Init {
@@ -61,19 +61,20 @@ impl BuildError {
         }
     }
 
-    /// A setting makes no sense.
+    /// Whether a setting is invalid.
     #[must_use]
     pub fn is_config(&self) -> bool {
         matches!(self.kind, BuildErrorKind::Config(_))
     }
 
-    /// The system refused a thread.
+    /// Whether the system refused a thread.
     #[must_use]
     pub fn is_thread(&self) -> bool {
         matches!(self.kind, BuildErrorKind::Thread { .. })
     }
 
-    /// The initialiser of a worker, its start hook, or what gives it a name or a thread, panicked.
+    /// Whether the initialiser of a worker, its start hook, its name function or its start function
+    /// panicked.
     #[must_use]
     pub fn is_init(&self) -> bool {
         matches!(self.kind, BuildErrorKind::Init { .. })
@@ -109,7 +110,7 @@ impl Error for BuildError {
     }
 }
 
-/// A refused submission. The task, or the whole batch, is inside: nothing is lost.
+/// A refused submission. It contains the task, or the whole batch: nothing is lost.
 ///
 /// ```
 /// use filch::Executor;
@@ -131,17 +132,17 @@ pub struct Refused<T> {
 enum Reason {
     Closed,
     Full,
-    /// There is no such worker; so many there are.
+    /// There is no such worker; `workers` is their number.
     NoWorker {
         asked: usize,
         workers: usize,
     },
-    /// There is no such node; so many there are.
+    /// There is no such node; `nodes` is their number.
     NoNode {
         asked: usize,
         nodes: usize,
     },
-    /// There is a deadline, and no thread that watches over it.
+    /// The task has a deadline, and the timer has no thread.
     NoTimer,
 }
 
@@ -177,7 +178,7 @@ impl<T> Refused<T> {
         }
     }
 
-    /// The same refusal of what `f` makes of the task.
+    /// Returns the same refusal, with the task replaced by `f(task)`.
     pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Refused<U> {
         Refused {
             tasks: f(self.tasks),
@@ -185,17 +186,18 @@ impl<T> Refused<T> {
         }
     }
 
-    /// Refused because the executor or pool takes no more work: it was joined, shut down or dropped.
+    /// Whether it was refused because the executor or pool takes no more work: it was joined, shut
+    /// down or dropped.
     pub fn is_closed(&self) -> bool {
         self.reason == Reason::Closed
     }
 
-    /// Refused because the queue is full; the same call may succeed later.
+    /// Whether it was refused because the queue is full; the same call may succeed later.
     pub fn is_full(&self) -> bool {
         self.reason == Reason::Full
     }
 
-    /// Refused because it was meant for a worker or a node that does not exist.
+    /// Whether it was refused because it was meant for a worker or a node that does not exist.
     pub fn is_misplaced(&self) -> bool {
         matches!(self.reason, Reason::NoWorker { .. } | Reason::NoNode { .. })
     }

@@ -9,8 +9,8 @@ use std::{fmt, sync::PoisonError};
 
 /// Opens when it has been counted down to zero, and stays open.
 ///
-/// Counting down is one atomic subtraction; only the last one takes the lock, and only to make
-/// sure that a waiter which has just looked at the counter is already asleep when it is woken.
+/// Counting down is one atomic subtraction. Only the last one takes the lock, and only to ensure
+/// that a waiter which has just checked the counter is already asleep when it is notified.
 ///
 /// ```
 /// use filch::base::latch::Latch;
@@ -31,7 +31,7 @@ pub struct Latch {
 }
 
 impl Latch {
-    /// A latch that opens after `events` calls of [`count_down`](Self::count_down).
+    /// Returns a latch that opens after `events` calls of [`count_down`](Self::count_down).
     #[must_use]
     pub fn new(events: usize) -> Self {
         Self {
@@ -46,13 +46,14 @@ impl Latch {
     /// # Panics
     /// When more events are counted than the latch was made for.
     pub fn count_down(&self) {
-        // Release: what this thread did before is visible to whoever sees the latch open.
+        // Release: what this thread did before is visible to threads that see the latch open.
         // Acquire on the last one: it passes on what the others did before theirs.
         let before = self.remaining.fetch_sub(1, Ordering::AcqRel);
         assert!(before > 0, "a latch was counted down below zero");
         if before == 1 && !broken(Canary::LatchWake) {
             // A waiter checks the counter under this lock. Taking it means that the waiter has
-            // either not checked yet (and will see zero) or waits already (and gets the notice).
+            // either not checked yet (and will see zero) or waits already (and gets the
+            // notification).
             drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
             self.opened.notify_all();
         }

@@ -1,4 +1,4 @@
-//! What everything stands on: the door to atomics, the operating system, randomness, errors.
+//! The lowest layer: atomics, the operating system, randomness, errors.
 //!
 //! Nothing in here knows of workers, tasks or queues.
 
@@ -20,7 +20,7 @@ pub mod unwind;
 pub(crate) mod word;
 
 pub use thread::Driver;
-/// What the model checker gets to see.
+/// The types that the model checker tests.
 #[cfg(filch_loom)]
 #[doc(hidden)]
 pub mod model {

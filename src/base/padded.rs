@@ -1,9 +1,9 @@
-//! A value on cache lines of its own.
+//! A value on separate cache lines.
 
 use std::ops::{Deref, DerefMut};
 
-/// Keeps its value on cache lines that nothing else uses, so that a write to it slows down nobody
-/// who works on its neighbours.
+/// Keeps its value on cache lines that nothing else uses, so that writes to it do not slow down
+/// accesses to its neighbours (false sharing).
 ///
 /// 128 bytes rather than 64: x86-64 fetches lines in pairs, and Apple's and some server ARM cores
 /// have lines of 128 bytes.
@@ -20,7 +20,7 @@ use std::ops::{Deref, DerefMut};
 pub struct Padded<T>(T);
 
 impl<T> Padded<T> {
-    /// Puts `value` on lines of its own.
+    /// Puts `value` on separate cache lines.
     pub const fn new(value: T) -> Self {
         Self(value)
     }

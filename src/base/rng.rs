@@ -3,8 +3,8 @@
 /// A generator of 64 bits of state: the same seed gives the same numbers on every machine.
 ///
 /// This is SplitMix64 (Steele, Lea and Flood, *Fast Splittable Pseudorandom Number Generators*,
-/// 2014): one addition and a mix a number, every seed good, streams split by seed. It spreads
-/// thieves over victims; it is no source of secrets.
+/// 2014): one addition and a mix per number; every seed is good, and streams are split by seed. It
+/// spreads thieves over victims. It is not cryptographically secure.
 ///
 /// ```
 /// use filch::Rng;
@@ -18,17 +18,18 @@ pub struct Rng {
     state: u64,
 }
 
-/// 2^64 divided by the golden ratio, the odd constant that SplitMix64 counts in.
+/// 2^64 divided by the golden ratio, the odd increment of SplitMix64.
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Rng {
-    /// A generator that starts from `seed`. Every seed is as good as another, zero included.
+    /// Returns a generator that starts from `seed`. Every seed is as good as another, zero
+    /// included.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// The generator of worker `worker` in a crew started with `seed`: independent streams.
+    /// Returns the generator of worker `worker` in a pool started with `seed`: independent streams.
     ///
     /// ```
     /// use filch::Rng;
@@ -40,7 +41,7 @@ impl Rng {
         Self::new(base.next_u64())
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(GAMMA);
@@ -50,7 +51,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, or zero when `bound` is zero.
+    /// Returns a number below `bound`, or zero when `bound` is zero.
     ///
     /// Lemire's multiply-and-shift: no division, with a bias below `bound / 2^32`.
     #[inline]
@@ -59,7 +60,7 @@ impl Rng {
         ((high * (bound as u64 & 0xffff_ffff)) >> 32) as usize
     }
 
-    /// True once in `n` times on average; never when `n` is zero.
+    /// Returns true once in `n` times on average; never when `n` is zero.
     ///
     /// ```
     /// use filch::Rng;

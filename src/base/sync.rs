@@ -1,7 +1,7 @@
-//! The one door to atomics, cells, locks and threads.
+//! The only module that names atomics, cells, locks and threads of `std` or loom.
 //!
 //! Code above this module names no atomic of `std`. Built with `--cfg filch_loom` the same names
-//! mean loom's, so the model checker runs the production code and not a copy of it.
+//! refer to loom's types, so the model checker runs the production code and not a copy of it.
 
 use std::sync::atomic::AtomicU64 as StaticU64;
 
@@ -28,7 +28,7 @@ pub(crate) use atomic_maybe_uninit::AtomicMaybeUninit;
 #[cfg(not(any(filch_loom, feature = "simulate")))]
 pub(crate) use std::hint;
 
-/// In a rehearsal the others go on while one waits for them.
+/// In a rehearsal other actors run while one spins.
 #[cfg(all(feature = "simulate", not(filch_loom)))]
 pub(crate) mod hint {
     pub(crate) use crate::base::thread::spin as spin_loop;
@@ -36,8 +36,8 @@ pub(crate) mod hint {
 
 pub(crate) use atomic::Ordering;
 
-/// A number that is only ever a hint, so that every reader is right with any value of it. For statics, which loom's atomics
-/// cannot be; models leave it out.
+/// A number that is only a hint, so that every reader is correct with any value of it. For statics,
+/// which loom's atomics cannot be; models leave it out.
 #[derive(Debug)]
 pub(crate) struct Hint(StaticU64);
 
@@ -58,7 +58,7 @@ impl Hint {
     }
 }
 
-/// A cell that is reached through closures, as loom's, which watches who uses it when.
+/// A cell that is accessed through closures, like loom's, which tracks the accesses.
 #[cfg(not(filch_loom))]
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
@@ -83,15 +83,16 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// A `SeqCst` fence right after a read-modify-write of this thread, such as the release of a lock. On
-/// x86 no later load overtakes a read-modify-write, so only the compiler has to be told.
+/// A `SeqCst` fence right after a read-modify-write of this thread, such as the release of a lock.
+/// On x86 no later load is reordered before a read-modify-write, so only the compiler has to be
+/// restricted.
 #[inline(always)]
 pub(crate) fn fence_after_rmw() {
     #[cfg(all(
         any(target_arch = "x86", target_arch = "x86_64"),
         not(any(filch_loom, filch_tsan, miri))
     ))]
-    // SeqCst: the point of it, as in `fence_seq_cst`.
+    // SeqCst: the purpose of this function, as in `fence_seq_cst`.
     atomic::compiler_fence(Ordering::SeqCst);
     #[cfg(not(all(
         any(target_arch = "x86", target_arch = "x86_64"),
@@ -100,7 +101,7 @@ pub(crate) fn fence_after_rmw() {
     fence_seq_cst();
 }
 
-/// A `SeqCst` fence; each call site tells which other fence it pairs with.
+/// A `SeqCst` fence; each call site names the other fence that it pairs with.
 #[inline(always)]
 pub(crate) fn fence_seq_cst() {
     #[cfg(filch_tsan)]
@@ -111,6 +112,6 @@ pub(crate) fn fence_seq_cst() {
         // SeqCst: in place of the fence below.
         FENCES.fetch_add(1, Ordering::SeqCst);
     }
-    // SeqCst: the point of it. Which other fence it pairs with is told where it is called.
+    // SeqCst: the purpose of this function. Each call site names the fence that it pairs with.
     atomic::fence(Ordering::SeqCst);
 }

@@ -1,30 +1,30 @@
 //! The one place that catches panics.
 //!
-//! A panic in the user's code is data: it is caught, kept and given to whoever waits. A panic in our
-//! own code is a broken invariant under other people's programs, and ends the process.
+//! A panic in user code is data: it is caught, kept and given to the waiter. A panic in filch's own
+//! code is a broken invariant, and aborts the process.
 
 use std::{
     any::Any,
     panic::{self, AssertUnwindSafe},
 };
 
-/// What a panic carried.
+/// The payload of a panic.
 pub type Payload = Box<dyn Any + Send + 'static>;
 
-/// Runs the user's code.
+/// Runs user code.
 ///
-/// Unwind safety is the user's business: what `f` broke, it broke in their data.
+/// Unwind safety is the user's responsibility: `f` can break only the user's data.
 #[inline(always)]
 pub(crate) fn contain<R>(f: impl FnOnce() -> R) -> Result<R, Payload> {
     panic::catch_unwind(AssertUnwindSafe(f))
 }
 
-/// Goes on with a panic that was contained.
+/// Resumes a panic that was contained.
 pub(crate) fn resume(payload: Payload) -> ! {
     panic::resume_unwind(payload)
 }
 
-/// The text of a panic, as far as it has one.
+/// Returns the text of a panic, if it has one.
 pub(crate) fn message(payload: &Payload) -> &str {
     if let Some(text) = payload.downcast_ref::<&'static str>() {
         text
@@ -35,8 +35,8 @@ pub(crate) fn message(payload: &Payload) -> &str {
     }
 }
 
-/// Runs our own code at a place where a panic would leave others pointing into a dead frame: a panic that
-/// comes out of `f` ends the process.
+/// Runs filch's own code where a panic would leave other threads with pointers into a dead frame: a
+/// panic in `f` aborts the process.
 #[inline(always)]
 pub(crate) fn or_abort<R>(f: impl FnOnce() -> R) -> R {
     struct Fuse;
@@ -55,8 +55,8 @@ pub(crate) fn or_abort<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Drops a payload, or anything else whose destructor is the user's code and may panic, as may that of the new
-/// payload, and so on: the third one is kept.
+/// Drops a payload, or anything else whose destructor is user code and may panic. The destructor of
+/// the new payload may panic, too, and so on: the third payload is leaked.
 pub(crate) fn discard<T>(value: T) {
     if let Err(payload) = contain(|| drop(value))
         && let Err(another) = contain(|| drop(payload))

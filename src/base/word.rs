@@ -6,12 +6,14 @@
 //! it strips pointers of their provenance. [`Word`] has none of these problems. It has three forms:
 //!
 //! - `assembly`, in normal builds: an ordinary load or store, as inline assembly.
-//! - `locked`, for WebAssembly and Miri, which have no inline assembly: a spin lock around each word.
-//! - `pointer`, with `--cfg filch_plain_words` and under loom: an `AtomicPtr`, for tasks without padding.
+//! - `locked`, for WebAssembly and Miri, which have no inline assembly: a spin lock around each
+//!   word.
+//! - `pointer`, with `--cfg filch_plain_words` and under loom: an `AtomicPtr`, for tasks without
+//!   padding.
 //!
-//! The lock of a `locked` word orders its accesses, which the other forms do not. It therefore hides
-//! a missing release or acquire from Miri. The gate runs Miri with `filch_plain_words`: jobs of a pool
-//! have no padding.
+//! The lock of a `locked` word orders its accesses, which the other forms do not. It therefore
+//! hides a missing release or acquire from Miri. So Miri is run with `filch_plain_words`: jobs of a
+//! pool have no padding.
 #![cfg_attr(
     any(filch_loom, filch_plain_words, miri, target_family = "wasm"),
     expect(unsafe_code, reason = "moves words that may be uninitialised")
@@ -80,14 +82,14 @@ mod locked {
 
         pub(crate) fn load(&self) -> MaybeUninit<usize> {
             self.access(|value| {
-                // SAFETY: the lock of `value` is held.
+                // SAFETY: `access` holds the lock of `value` while it calls this.
                 unsafe { value.read() }
             })
         }
 
         pub(crate) fn store(&self, word: MaybeUninit<usize>) {
             self.access(|value| {
-                // SAFETY: the lock of `value` is held.
+                // SAFETY: `access` holds the lock of `value` while it calls this.
                 unsafe { value.write(word) };
             });
         }
@@ -122,16 +124,19 @@ mod pointer {
         pub(crate) fn load(&self) -> MaybeUninit<usize> {
             // Relaxed, as in production.
             let word = MaybeUninit::new(self.0.load(Ordering::Relaxed));
-            // SAFETY: both types are any word, initialised or not.
+            // SAFETY: both types are one word of the same size, and `MaybeUninit` allows any
+            // content.
             unsafe { std::mem::transmute::<MaybeUninit<*mut ()>, MaybeUninit<usize>>(word) }
         }
 
         pub(crate) fn store(&self, word: MaybeUninit<usize>) {
-            // SAFETY: both types are any word, initialised or not.
+            // SAFETY: both types are one word of the same size, and `MaybeUninit` allows any
+            // content.
             let word =
                 unsafe { std::mem::transmute::<MaybeUninit<usize>, MaybeUninit<*mut ()>>(word) };
             // SAFETY: these builds use only tasks that fill their words completely, so the word is
-            // initialised; and an initialised word is a valid pointer, though perhaps none to follow.
+            // initialised; and an initialised word is a valid pointer value, though perhaps not one
+            // that may be dereferenced.
             let word = unsafe { word.assume_init() };
             // Relaxed, as in production.
             self.0.store(word, Ordering::Relaxed);

@@ -1,13 +1,13 @@
-//! Workers that have no thread any more, or never get one, while their pool goes on.
+//! Workers that lost their thread, or never get one, while their pool continues to run.
 //!
-//! Only pools on threads of others have them: a [`PoolThread`](crate::PoolThread) may be dropped
-//! before it has run, and a thread that [became a
+//! This happens only in pools whose threads the program provides: a
+//! [`PoolThread`](crate::PoolThread) may be dropped before it has run, and a thread that [became a
 //! worker](crate::PoolBuilder::with_current_thread) may end. Such a worker leaves the engine, so
-//! what was sent to it goes to any other worker. When the last one has left, callers that wait for
-//! a worker run their jobs themselves.
+//! the jobs that were sent to it go to other workers. After the last worker has left, callers that
+//! wait for a worker run their jobs themselves.
 //!
-//! The number is under a lock, and callers queue their jobs while they hold it. So a job is queued
-//! before the last worker has left, or its caller learns that there is none.
+//! The count is under a lock, and callers enqueue their jobs while they hold it. So a job is either
+//! enqueued before the last worker has left, or its caller learns that no worker is left.
 
 use super::{
     Inner,
@@ -21,13 +21,13 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// How many workers of a pool have left for good.
+/// The number of workers of a pool that have left permanently.
 #[derive(Debug, Default)]
 pub(super) struct Absent(Mutex<usize>);
 
 impl Inner {
-    /// Has `queue` queue a job that the caller waits for. Runs it here if that is refused, or if no
-    /// worker of the pool has a thread, or will have one.
+    /// Enqueues, through `queue`, a job that the caller waits for. Runs the job on the calling
+    /// thread if `queue` refuses it, or if no worker of the pool has a thread or will get one.
     pub(crate) fn queue_or_run(
         &self,
         job: Job,
@@ -45,13 +45,13 @@ impl Inner {
             }
         };
         if let Err(job) = queued {
-            // Not part of the task that the caller is in.
+            // The job is not part of the task that the caller runs.
             let _aside = task::set_aside();
             self.as_guest(|context| job.run(context));
         }
     }
 
-    /// A worker has left for good. True when it was the last one.
+    /// Counts a worker that has left permanently. Returns whether it was the last one.
     fn lose_worker(&self) -> bool {
         let Some(absent) = &self.absent else {
             return false;
@@ -61,8 +61,8 @@ impl Inner {
         *absent == self.threads
     }
 
-    /// A worker has left before it had a thread. If it was the last one, what is queued runs here:
-    /// callers may wait for it.
+    /// Counts a worker that left before it had a thread. If it was the last one, the queued jobs
+    /// run on the calling thread, because callers may wait for them.
     pub(super) fn lose_unstarted(&self) {
         if self.lose_worker() {
             let queued = self.core.shared_len();
@@ -71,8 +71,8 @@ impl Inner {
     }
 }
 
-/// A thread that [became a worker](crate::PoolBuilder::with_current_thread) ends. Other workers
-/// take over what it has left.
+/// Ends the membership of a thread that [became a worker](crate::PoolBuilder::with_current_thread).
+/// Other workers take over its remaining jobs.
 pub(super) fn end_stay() {
     WorkerContext::with(|context| {
         let Some(context) = context.filter(|context| context.stays_in(context.pool())) else {
@@ -80,7 +80,7 @@ pub(super) fn end_stay() {
         };
         context.running().leave();
         context.pool().lose_worker();
-        // From now on this is a thread like any other.
+        // From now on this thread is not a worker.
         CURRENT.set(ptr::null());
         stay(0, None);
     });

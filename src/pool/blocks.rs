@@ -1,15 +1,18 @@
-//! Memory for tasks that one thread makes and another one ends.
+//! Memory blocks for tasks that one thread creates and another one destroys.
 //!
-//! Blocks of a few sizes. Each thread has a *magazine* for each size: two lists of free blocks, of at most
-//! [`BUNDLE`] each. Blocks are taken from and put on the first list; when it is empty, or full, the second one takes
-//! its place, and only when that is empty, or full, too does the thread exchange a whole bundle with the
-//! *reserve*, under a lock. So a thread that only makes tasks, and one that only ends them, take the lock once for
-//! [`BUNDLE`] tasks, and a thread that goes back and forth does not take it at all. When the reserve is
-//! empty, a chunk of [`BUNDLE`] blocks is allocated; it is never freed, so there are as many as were ever in use at
-//! once, and in the steady state nothing is allocated. A thread that ends gives its lists to the reserve.
+//! Blocks come in a few sizes. Each thread has a *magazine* per size: two lists of free blocks, of
+//! at most [`BUNDLE`] each. Blocks are popped from and pushed to the first list. When it is empty
+//! (or full), it is swapped with the second list. Only when that one is empty (or full) as well
+//! does the thread exchange a whole bundle with the *reserve*, under a lock. So a thread that only
+//! creates tasks, or only destroys them, takes the lock once per [`BUNDLE`] tasks, and a thread
+//! that alternates does not take it at all. When the reserve is empty, a chunk of [`BUNDLE`] blocks
+//! is allocated. Chunks are never freed: their number is bounded by the largest number of blocks in
+//! use at once, and nothing is allocated in the steady state. A thread that ends gives its lists to
+//! the reserve.
 //!
-//! A checker sees no use after free of a block that is handed out again. So with `--cfg filch_no_recycle`, under Miri
-//! and under loom each block is allocated and freed on its own, and the slabs of the workers are not used.
+//! A checker cannot detect a use after free of a block that is handed out again. So with `--cfg
+//! filch_no_recycle`, under Miri and under loom each block is allocated and freed individually, and
+//! the slabs of the workers are not used.
 #![expect(
     unsafe_code,
     reason = "hands out raw blocks, which are linked through themselves"
@@ -26,16 +29,17 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// The sizes of blocks, in bytes: whole cache lines, so that a block that one core writes has none in common with
-/// another's. The smallest is for closures that nobody waits for; the second holds one of seven words with what a
-/// submitted task needs besides.
+/// The block sizes, in bytes. Multiples of the cache line, so that blocks that different cores
+/// write share no line. The smallest is for closures without a waiter; the second holds a closure
+/// of seven words and the header of a submitted task.
 const SIZES: [usize; 4] = [64, 128, 192, 256];
 
-/// Where a block begins: at a cache line.
+/// Alignment of a block, in bytes: one cache line.
 const ALIGN: usize = 64;
 
-/// Blocks that change hands at once. With 64 the lock costs about a nanosecond a task; a thread that does nothing
-/// any more keeps at most twice as many, 8 KiB of the smallest size.
+/// Number of blocks that are exchanged with the reserve at once. With 64 the lock costs about a
+/// nanosecond per task. An idle thread retains at most twice this number, 8 KiB of the smallest
+/// size.
 const BUNDLE: usize = 64;
 
 /// Whether freed blocks are handed out again.
@@ -44,13 +48,14 @@ pub(super) const RECYCLED: bool = !cfg!(any(filch_loom, filch_no_recycle, miri))
 /// A free block.
 struct Free {
     next: *mut Free,
-    /// Of the first block of a bundle in the reserve: the next bundle, and how many blocks this one has.
+    /// In the first block of a bundle in the reserve: the next bundle, and the number of blocks in
+    /// this one.
     bundle: *mut Free,
     count: usize,
 }
 
-/// Free blocks of one size, linked through themselves: nobody else uses them. The first is `head`, if `count`
-/// is not zero.
+/// Free blocks of one size, linked through themselves. The list owns them exclusively. The first is
+/// `head`, if `count` is not zero.
 struct List {
     head: Cell<*mut Free>,
     count: Cell<usize>,
@@ -68,10 +73,11 @@ impl List {
     #[inline]
     fn pop(&self, size: usize) -> Option<NonNull<Free>> {
         let head = NonNull::new(self.head.get())?;
-        // SAFETY: a free block of ours, as the type says.
+        // SAFETY: the block is on this list, and a list owns its blocks, which are initialised as
+        // `Free`.
         let next = unsafe { head.as_ref() }.next;
-        // The next caller reads the link in that block, and then fills the block, which the thread that freed it has
-        // in its cache: two lines are most of what a task needs.
+        // The next caller reads the link in that block and then fills the block, which is in the
+        // cache of the thread that freed it. Two lines are most of what a task needs.
         memory::fetch_to_write(next);
         if size > ALIGN {
             memory::fetch_to_write(next.wrapping_byte_add(ALIGN));
@@ -82,7 +88,7 @@ impl List {
     }
 
     /// # Safety
-    /// The block is of the list's size, and nobody uses it any more.
+    /// The block is of the list's size, and no thread uses it any more.
     #[inline]
     unsafe fn push(&self, block: NonNull<Free>) {
         let free = Free {
@@ -90,7 +96,7 @@ impl List {
             bundle: ptr::null_mut(),
             count: 0,
         };
-        // SAFETY: the block is the caller's, and every size has room for a `Free`.
+        // SAFETY: the caller passes an unused block, and every size has room for a `Free`.
         unsafe { block.write(free) };
         self.head.set(block.as_ptr());
         self.count.set(self.count.get() + 1);
@@ -102,7 +108,7 @@ impl List {
     }
 }
 
-/// What a thread keeps of one size.
+/// The free blocks of one size that a thread owns.
 struct Magazine {
     class: usize,
     first: List,
@@ -147,7 +153,8 @@ impl Magazine {
         if self.first.count.get() >= BUNDLE {
             self.give_away();
         }
-        // SAFETY: the caller's duty.
+        // SAFETY: the caller guarantees that the block has this size and is unused, which is what
+        // `push` requires.
         unsafe { self.first.push(block) };
     }
 
@@ -173,7 +180,7 @@ struct Reserve {
 
 struct Head(*mut Free);
 
-// SAFETY: free blocks belong to whoever has the list.
+// SAFETY: free blocks belong to the thread that has the list, so the list may move between threads.
 unsafe impl Send for Head {}
 
 static RESERVES: [Reserve; SIZES.len()] = [const { Reserve::new() }; SIZES.len()];
@@ -189,12 +196,12 @@ impl Reserve {
         self.bundles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A bundle, or an empty list.
+    /// Removes and returns a bundle, or an empty list.
     fn take_bundle(&self) -> List {
         let mut bundles = self.lock();
         let list = List::empty();
         if let Some(first) = NonNull::new(bundles.0) {
-            // SAFETY: a free block of the reserve, which is locked.
+            // SAFETY: it is a free block of the reserve, which is locked.
             let first = unsafe { first.as_ref() };
             list.head.set(bundles.0);
             list.count.set(first.count);
@@ -203,14 +210,14 @@ impl Reserve {
         list
     }
 
-    /// Takes over what is on `list`.
+    /// Adds the blocks of `list` as one bundle, and empties `list`.
     fn put_bundle(&self, list: &List) {
         let (head, count) = (list.head.replace(ptr::null_mut()), list.count.take());
         let Some(mut first) = NonNull::new(head) else {
             return;
         };
         let mut bundles = self.lock();
-        // SAFETY: a free block of the list, which is the caller's.
+        // SAFETY: it is a free block of `list`, which the caller owns.
         let first = unsafe { first.as_mut() };
         (first.bundle, first.count) = (bundles.0, count);
         bundles.0 = head;
@@ -221,10 +228,10 @@ impl Reserve {
 fn allocate(size: usize, list: &List) {
     let chunk = system(chunk_of(size)).as_ptr();
     for at in (0..BUNDLE).rev() {
-        // SAFETY: within the chunk.
+        // SAFETY: `at` is less than `BUNDLE`, so the offset is within the chunk of `BUNDLE` blocks.
         let block = unsafe { chunk.add(at * size) };
         let block = NonNull::new(block).expect("inside of an allocation").cast();
-        // SAFETY: it is new, and of this size.
+        // SAFETY: the block is new, so it is unused, and it has the size of the list.
         unsafe { list.push(block) };
     }
 }
@@ -236,15 +243,15 @@ const fn chunk_of(size: usize) -> Layout {
     }
 }
 
-/// A block of its own, from the allocator.
+/// Allocates a separate block from the global allocator.
 fn system(layout: Layout) -> NonNull<u8> {
     let layout = not_empty(layout);
-    // SAFETY: the size is not zero.
+    // SAFETY: `not_empty` returned a layout whose size is not zero.
     let block = unsafe { alloc::alloc(layout) };
     NonNull::new(block).unwrap_or_else(|| alloc::handle_alloc_error(layout))
 }
 
-/// What the allocator is asked for: it gives no block of no size, and a closure that captures nothing has none.
+/// The layout to request: the allocator accepts no zero size, which a closure without captures has.
 const fn not_empty(layout: Layout) -> Layout {
     if layout.size() > 0 {
         return layout;
@@ -260,7 +267,7 @@ thread_local! {
         const { [Magazine::new(0), Magazine::new(1), Magazine::new(2), Magazine::new(3)] };
 }
 
-/// Which of [`SIZES`] it is, if there is one.
+/// The index in [`SIZES`] of the smallest size that fits `layout`, if one does.
 #[inline(always)]
 const fn class_of(layout: Layout) -> Option<usize> {
     if layout.align() > ALIGN || !RECYCLED {
@@ -276,7 +283,7 @@ const fn class_of(layout: Layout) -> Option<usize> {
     None
 }
 
-/// A block for `layout`, which may be of no size.
+/// Returns a block for `layout`, whose size may be zero.
 #[inline]
 pub(crate) fn alloc(layout: Layout) -> NonNull<u8> {
     let Some(class) = class_of(layout) else {
@@ -284,21 +291,22 @@ pub(crate) fn alloc(layout: Layout) -> NonNull<u8> {
     };
     match MAGAZINES.try_with(|magazines| magazines[class].take()) {
         Ok(block) => block.cast(),
-        // The thread is ending, and has no magazines any more.
+        // The thread is ending, and its magazines have been dropped.
         Err(_) => Magazine::new(class).take().cast(),
     }
 }
 
-/// Takes a block back.
+/// Frees a block.
 ///
 /// # Safety
-/// It came from [`alloc`] with the same layout, and nobody uses it any more.
+/// It came from [`alloc`] with the same layout, and no thread uses it any more.
 #[inline]
 pub(crate) unsafe fn free(block: NonNull<u8>, layout: Layout) {
-    // SAFETY: the caller's duty.
+    // SAFETY: the caller guarantees what `put_back` requires: the block is from `alloc`, for this
+    // layout, and unused.
     unsafe { put_back(block, layout) };
     if broken(Canary::BlockUse) {
-        // SAFETY: none, on purpose: a checker must report this read of a free block.
+        // SAFETY: none, on purpose: a checker must report this read of a freed block.
         unsafe { block.read_volatile() };
     }
 }
@@ -308,18 +316,20 @@ pub(crate) unsafe fn free(block: NonNull<u8>, layout: Layout) {
 #[inline]
 unsafe fn put_back(block: NonNull<u8>, layout: Layout) {
     let Some(class) = class_of(layout) else {
-        // SAFETY: the caller's duty; `system` got it from there for the same layout.
+        // SAFETY: the caller guarantees the layout; without a class, `system` allocated the block
+        // with the same layout.
         return unsafe { alloc::dealloc(block.as_ptr(), not_empty(layout)) };
     };
     let block = block.cast();
     let put = MAGAZINES.try_with(|magazines| {
-        // SAFETY: the caller's duty; `alloc` took it for the same class.
+        // SAFETY: the caller guarantees that the block is unused; `alloc` took it from the same
+        // class.
         unsafe { magazines[class].put(block) };
     });
     if put.is_err() {
-        // As in `alloc`.
+        // As in `alloc`: the thread is ending, and its magazines have been dropped.
         let own = Magazine::new(class);
-        // SAFETY: as above.
+        // SAFETY: the block is unused, and `alloc` took it from the same class.
         unsafe { own.put(block) };
     }
 }
@@ -336,13 +346,13 @@ mod tests {
     /// A block that may go to another thread.
     struct Block(NonNull<u8>, Layout);
 
-    // SAFETY: a block is nobody's but the owner's.
+    // SAFETY: a block has one owner, so ownership may move to another thread.
     unsafe impl Send for Block {}
 
     impl Block {
         fn new(size: usize, fill: u8) -> Self {
             let (block, layout) = (alloc(layout(size)), layout(size));
-            // SAFETY: the block is that large.
+            // SAFETY: `alloc` returned a block of at least `size` bytes.
             unsafe { block.as_ptr().write_bytes(fill, size) };
             Self(block, layout)
         }
@@ -350,18 +360,18 @@ mod tests {
         #[track_caller]
         fn end(self, fill: u8) {
             for at in 0..self.1.size() {
-                // SAFETY: within the block.
+                // SAFETY: `at` is less than the size of the block.
                 let byte = unsafe { self.0.as_ptr().add(at) };
-                // SAFETY: written in `new`.
+                // SAFETY: the byte is in the block, and `new` initialised it.
                 assert_eq!(unsafe { byte.read() }, fill, "somebody else has this block");
             }
-            // SAFETY: not used any more.
+            // SAFETY: `self` is consumed, so the block is not used any more.
             unsafe { free(self.0, self.1) };
         }
     }
 
     #[test]
-    fn blocks_are_apart_and_come_again() {
+    fn blocks_are_distinct_and_recycled() {
         for size in [1, SIZES[0], SIZES[0] + 1, SIZES[1], 300, 5000] {
             let blocks: Vec<Block> = (0..5 * BUNDLE).map(|n| Block::new(size, n as u8)).collect();
             let places: HashSet<_> = blocks.iter().map(|block| block.0).collect();
@@ -378,18 +388,18 @@ mod tests {
     }
 
     #[test]
-    fn a_layout_of_no_size_gets_a_block() {
+    fn a_zero_sized_layout_gets_a_block() {
         for align in [1, 64, 128, 4096] {
             let layout = Layout::from_size_align(0, align).unwrap();
             let block = alloc(layout);
             assert!(block.addr().get().is_multiple_of(align));
-            // SAFETY: not used any more.
+            // SAFETY: the block is not used any more, and the layout is that of `alloc`.
             unsafe { free(block, layout) };
         }
     }
 
     #[test]
-    fn blocks_wander_from_thread_to_thread_and_back() {
+    fn blocks_move_between_threads_and_back() {
         let size = SIZES[2];
         let (send, receive) = mpsc::channel::<Block>();
         let ender = thread::spawn(move || {
@@ -405,7 +415,7 @@ mod tests {
         }
         drop(send);
         let places = ender.join().unwrap();
-        // The thread that ended them has given everything back, so a third one gets them.
+        // The ended thread has returned its blocks to the reserve, so a third thread gets them.
         let third = thread::spawn(move || {
             let blocks: Vec<Block> = (0..BUNDLE).map(|_| Block::new(size, 7)).collect();
             let known = blocks

@@ -1,4 +1,4 @@
-//! Everything that can be set about a pool.
+//! The configuration of a pool.
 
 use super::{
     GLOBAL, Inner, Owned, PanicHandler, Pool, TaskOverflow, Tasks,
@@ -7,10 +7,9 @@ use super::{
     dedicated::DedicatedWorkers,
     guest::{GUESTS, Guests},
     job::Job,
-    registry,
+    registry, report_panic,
     residents::Residents,
     slab::{Reserve, Slab},
-    tell,
 };
 use crate::{
     base::{
@@ -33,8 +32,8 @@ use std::{
     thread::Builder,
 };
 
-/// Thieves take more than one job only from queues that are longer than this. Recursive joins rarely have as
-/// many halves pending; a loop that spawns does.
+/// Thieves take more than one job only from queues that are longer than this, in jobs. Recursive
+/// joins rarely have that many halves pending; a loop that spawns does.
 const BATCH_FROM: usize = 64;
 
 /// Builds a [`Pool`].
@@ -60,8 +59,8 @@ pub struct PoolBuilder {
     task_latencies: bool,
     on_panic: Option<PanicHandler>,
     current_thread: bool,
-    /// The threads are not started by the pool.
-    on_others: bool,
+    /// The pool does not start its threads itself.
+    external_threads: bool,
     clock: Clock,
     driver: Option<Arc<dyn Driver>>,
     future_workers: usize,
@@ -80,7 +79,7 @@ impl PoolBuilder {
             task_latencies: false,
             on_panic: None,
             current_thread: false,
-            on_others: false,
+            external_threads: false,
             clock: Clock::real(),
             driver: None,
             future_workers: 0,
@@ -88,10 +87,11 @@ impl PoolBuilder {
         }
     }
 
-    /// How many threads. By default the environment variable `FILCH_WORKERS`, or else one for each core
-    /// that the process may use. Zero means that the callers do the work: a call to `join` or `scope` runs
-    /// everything on its own thread, and what is spawned runs in later calls, when [`Pool::tick`] or
-    /// [`Pool::run_until_stalled`] is called, or when the pool is dropped.
+    /// Sets the number of worker threads. The default is the environment variable `FILCH_WORKERS`,
+    /// or else one for each core that the process may use. With zero the callers do the work: a
+    /// call to `join` or `scope` runs everything on its own thread, and spawned tasks run in later
+    /// calls, when [`Pool::tick`] or [`Pool::run_until_stalled`] is called, or when the pool is
+    /// dropped.
     ///
     /// ```
     /// use filch::Pool;
@@ -107,7 +107,8 @@ impl PoolBuilder {
 
     thread_settings!();
 
-    /// For a caller that finds no place in `other`, which is told of panics, and has the clock.
+    /// Configures a pool for a caller that finds no free guest slot in `other`. Panics are reported
+    /// to the handler of `other`, whose clock is used as well.
     pub(super) fn instead_of(mut self, other: &Inner) -> Self {
         self.stands_for = Some(other.share());
         self.like(other)
@@ -119,36 +120,37 @@ impl PoolBuilder {
         self
     }
 
-    /// Called with what a panic carried when nobody waits for the task, or when somebody already gets
-    /// another panic.
+    /// Sets the handler for panics that no waiter receives: the task has no waiter, or its waiter
+    /// already receives another panic. The handler is called with the panic's payload.
     #[must_use]
     pub fn on_panic(mut self, handler: impl Fn(&Payload) + Send + Sync + 'static) -> Self {
         self.on_panic = Some(Arc::new(handler));
         self
     }
 
-    /// For how many jobs a worker's queue has room at the start (128); it grows.
+    /// Sets the initial capacity of a worker's queue, in jobs (128). The queue grows.
     #[must_use]
     pub fn queue_capacity(mut self, jobs: usize) -> Self {
         self.capacity = jobs;
         self
     }
 
-    /// How many [submitted](Pool::submit) tasks may be queued at the same time; no limit by default. A task counts
-    /// from its submission until it starts or is cancelled. What is spawned does not count.
+    /// Limits the number of [submitted](Pool::submit) tasks that may be queued at the same time; no
+    /// limit by default. A task counts from its submission until it starts or is cancelled. Spawned
+    /// tasks do not count.
     ///
     /// ```
     /// use filch::{Pool, TaskOverflow};
     ///
     /// let pool = Pool::builder()
-    ///     .workers(0) // nobody takes anything out
+    ///     .workers(0) // no worker dequeues tasks
     ///     .task_capacity(1)
     ///     .overflow(TaskOverflow::Refuse)
     ///     .build()?;
     /// let first = pool.task(|| "a").submit().unwrap();
     /// let refused = pool.task(|| "b").submit().unwrap_err();
     /// assert!(refused.is_full());
-    /// assert_eq!(refused.into_inner()(), "b"); // the closure has come back
+    /// assert_eq!(refused.into_inner()(), "b"); // the closure is returned
     /// assert_eq!(first.join().unwrap(), "a");
     /// # Ok::<(), filch::BuildError>(())
     /// ```
@@ -158,23 +160,24 @@ impl PoolBuilder {
         self
     }
 
-    /// What a submission does when there is no room; by default it [waits](TaskOverflow::Block).
+    /// Sets what a submission does when the limit is reached; by default it
+    /// [waits](TaskOverflow::Block).
     #[must_use]
     pub fn overflow(mut self, policy: TaskOverflow) -> Self {
         self.overflow = policy;
         self
     }
 
-    /// Whether to measure how long submitted tasks wait and run, for [`Pool::task_metrics`]. Off by default; then no
-    /// clock is read. On, it is read three times a task.
+    /// Whether to measure how long submitted tasks wait and run, for [`Pool::task_metrics`]. Off by
+    /// default; then no clock is read. When on, it is read three times per task.
     #[must_use]
     pub fn task_latencies(mut self, measured: bool) -> Self {
         self.task_latencies = measured;
         self
     }
 
-    /// What time it is on this pool, for [`time::sleep`](crate::time::sleep) and its like: a
-    /// [`PausedClock`](crate::time::PausedClock) in tests. That of the system by default.
+    /// Sets the clock of this pool, for [`time::sleep`](crate::time::sleep) and similar functions:
+    /// a [`PausedClock`](crate::time::PausedClock) in tests. The default is the system's clock.
     ///
     /// ```
     /// use filch::{Pool, time::{Clock, PausedClock}};
@@ -193,24 +196,27 @@ impl PoolBuilder {
         self
     }
 
-    /// Where the workers wait for I/O: see [`Driver`]. None by default: then I/O needs a thread of its own,
-    /// such as that of `async-io` or tokio, and every event has to be handed to a worker.
+    /// Sets the driver in which the workers wait for I/O: see [`Driver`]. None by default: then I/O
+    /// needs a thread of its own, such as that of `async-io` or tokio, and every event has to be
+    /// handed to a worker.
     ///
-    /// An idle worker waits in the driver, and busy workers poll it. On a pool
-    /// [without workers](Self::workers) the callers do, while they wait. In a pool with workers that are
-    /// [kept for futures](Self::future_workers) one of those waits in the driver, and the others leave it alone: so events are
-    /// found at once, whatever the others compute.
+    /// An idle worker waits in the driver, and busy workers poll it. On a pool [without
+    /// workers](Self::workers) the callers do so while they wait. In a pool with [dedicated
+    /// workers](Self::future_workers) one of those waits in the driver, and the ordinary workers do
+    /// not poll it: so events are found at once, whatever the ordinary workers compute.
     ///
-    /// The crate `filch-io` has a driver, and TCP for it.
+    /// The crate `filch-io` has a driver, and TCP types that use it.
     #[must_use]
     pub fn driver(mut self, driver: impl Driver) -> Self {
         self.driver = Some(Arc::new(driver));
         self
     }
 
-    /// How many workers to keep for futures, beside the others (none). They are for programs in which futures must be polled
-    /// soon, and tasks may be long and have no [checkpoints](crate::checkpoint): as long as one of these workers is free, a
-    /// future that is spawned or woken is polled at once, whatever the others do.
+    /// Sets the number of dedicated workers: threads that only poll futures, in addition to the
+    /// ordinary workers (none). They are for programs in which futures must be polled soon, while
+    /// tasks may be long and have no [checkpoints](crate::checkpoint). As long as a dedicated
+    /// worker is free, a future that is spawned or woken is polled at once, whatever the ordinary
+    /// workers do.
     ///
     /// ```
     /// use filch::Pool;
@@ -226,45 +232,51 @@ impl PoolBuilder {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     ///
-    /// - Each is a thread more, which sleeps while no future is woken. They don't count as
-    ///   [`workers`](Pool::workers), have no [number](crate::current_worker()), and take no ordinary work: what a future queues
-    ///   there, by [`submit`](crate::submit()) for example, is for the others. But while a future *blocks* such a worker, in
-    ///   [`join`](crate::join) or [`block_on`](crate::block_on()), the worker helps as any other does, and is not free.
-    /// - The others poll futures as well, whoever comes first, and before all ordinary tasks: in such a pool every future that is
-    ///   spawned or woken is as urgent as a task of [`Priority::High`](crate::Priority::High). One that
-    ///   [yields](crate::future::yield_now) on one of the others comes behind the tasks of that worker, as ever.
-    /// - Those tasks, and [`Critical`](crate::Priority::Critical) ones, wait in the same place, so one of these workers may
-    ///   take them too; but it is not woken for them.
-    /// - Futures that are tasks of a [graph](mod@crate::graph) go with the graph, as ordinary work.
-    /// - A wake costs more: a step on a word that all share and, if one of these workers sleeps, waking it. Futures that wake each
-    ///   other all the time are better off without.
-    /// - Names and hooks are called for them with the numbers after those of the workers, so with `workers` and above; without
-    ///   a [`name`](Self::name) they are `filch-future-0` and so on.
-    /// - A pool [without workers](Self::workers) cannot have any: there the callers decide what runs when. Nor can one on
-    ///   threads of others ([`build_on`](Self::build_on), [`with_current_thread`](Self::with_current_thread)), which nobody waits
-    ///   for.
+    /// - Each is an additional thread, which sleeps while no future is woken. Dedicated workers
+    ///   don't count as [`workers`](Pool::workers), have no [number](crate::current_worker()), and
+    ///   take no ordinary work: a job that a future enqueues there, by [`submit`](crate::submit())
+    ///   for example, goes to the ordinary workers. But while a future *blocks* a dedicated worker,
+    ///   in [`join`](crate::join) or [`block_on`](crate::block_on()), that worker helps as any
+    ///   other does, and is not free.
+    /// - Ordinary workers poll futures as well, and before all ordinary tasks: in such a pool every
+    ///   future that is spawned or woken is as urgent as a task of
+    ///   [`Priority::High`](crate::Priority::High). One that [yields](crate::future::yield_now) on
+    ///   an ordinary worker is queued behind the tasks of that worker, as in any pool.
+    /// - Tasks of that priority, and [`Critical`](crate::Priority::Critical) ones, are in the same
+    ///   queue, so a dedicated worker may take them too; but it is not woken for them.
+    /// - Futures that are tasks of a [graph](mod@crate::graph) are scheduled with the graph, as
+    ///   ordinary work.
+    /// - A wake costs more: a read-modify-write of a shared word and, if a dedicated worker sleeps,
+    ///   waking it. Futures that wake each other all the time are faster without dedicated workers.
+    /// - Names and hooks are called for them with the numbers after those of the workers, so with
+    ///   `workers` and above; without a [`name`](Self::name) they are `filch-future-0` and so on.
+    /// - A pool [without workers](Self::workers) cannot have any: there the callers decide what
+    ///   runs when. Nor can a pool on threads that the program provides
+    ///   ([`build_on`](Self::build_on), [`with_current_thread`](Self::with_current_thread)),
+    ///   because the pool does not join those threads.
     #[must_use]
     pub fn future_workers(mut self, workers: usize) -> Self {
         self.future_workers = workers;
         self
     }
 
-    /// How many threads it will have that are no workers.
+    /// The number of dedicated workers, which are threads but not workers of the engine.
     #[cfg(all(feature = "simulate", not(filch_loom)))]
     pub(crate) fn dedicated(&self) -> usize {
         self.future_workers
     }
 
-    /// How often a worker searches in vain before it sleeps, at most (200). A worker whose sleeps are longer than some 200 µs, as a rule, searches
-    /// less often.
+    /// Sets the maximum number of unsuccessful searches after which a worker sleeps (200). A worker
+    /// whose sleeps are usually longer than about 200 µs searches less often.
     #[must_use]
     pub fn spin_rounds(mut self, rounds: u32) -> Self {
         self.idle.spin_rounds = rounds;
         self
     }
 
-    /// After how many looks in vain a worker gives its core to another thread before it looks again (16); zero for never. Few
-    /// are right where the workers work for threads that then need a core themselves.
+    /// Sets the number of unsuccessful searches after which a worker yields its core to another
+    /// thread before it searches again (16); zero for never. Small values suit workers that work
+    /// for threads which then need a core themselves.
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(2).spin_rounds(20).yield_every(4).build()?;
@@ -277,19 +289,20 @@ impl PoolBuilder {
         self
     }
 
-    /// Where the workers' random generators start.
+    /// Sets the seed of the workers' random generators.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.settings.seed = seed;
         self
     }
 
-    /// Makes the calling thread worker 0 of the pool, for good. It is in no loop: it runs tasks while it waits for something
-    /// in a call, such as [`join`](crate::join()) or [`scope`](crate::scope()), and in [`yield_now`](crate::yield_now()). Hooks do not run
-    /// on it. Such a pool is never freed, and its other threads end only if its last handle is dropped on this thread, outside of
-    /// any task, or after the thread has ended. From then on the thread is the only worker of a
-    /// pool of its own. When the thread ends before, the pool goes on with one worker less, as with
-    /// a [`PoolThread`] that was dropped.
+    /// Makes the calling thread worker 0 of the pool, permanently. The thread runs no worker loop:
+    /// it runs tasks while it waits in a call, such as [`join`](crate::join()) or
+    /// [`scope`](crate::scope()), and in [`yield_now`](crate::yield_now()). Hooks do not run on it.
+    /// Such a pool is never freed, and its other threads end only if its last handle is dropped on
+    /// this thread, outside of any task, or after the thread has ended. From then on the thread is
+    /// the only worker of a separate pool. When the thread ends before that, the pool continues
+    /// with one worker less, as with a [`PoolThread`] that was dropped.
     ///
     /// ```
     /// # std::thread::spawn(|| {
@@ -308,12 +321,12 @@ impl PoolBuilder {
     /// Starts the pool.
     ///
     /// # Errors
-    /// When a setting makes no sense, a thread cannot be started, or a start hook or the
-    /// [name](Self::name) function panics; with
-    /// [`with_current_thread`](Self::with_current_thread) also when this thread is a worker already.
+    /// When a setting is invalid, a thread cannot be started, or a start hook or the
+    /// [name](Self::name) function panics; with [`with_current_thread`](Self::with_current_thread)
+    /// also when this thread is a worker already.
     pub fn build(self) -> Result<Pool, BuildError> {
         if self.current_thread {
-            // The threads are never waited for, since the pool does not end.
+            // The threads are never joined, since the pool does not end.
             return self.build_on(|thread| {
                 let mut builder = Builder::new().name(thread.name().to_owned());
                 if let Some(bytes) = thread.stack_size() {
@@ -324,7 +337,7 @@ impl PoolBuilder {
         }
         let config = self.thread_config.clone();
         self.assemble(|inner, work| {
-            let dedicated = inner.keep(&config)?;
+            let dedicated = inner.start_dedicated(&config)?;
             let (core, parkers) = (&inner.core, &inner.parkers);
             match ThreadGroup::start(inner.threads, &config, core, parkers, work) {
                 Ok(mut thread_group) => {
@@ -342,11 +355,13 @@ impl PoolBuilder {
         })
     }
 
-    /// Starts the pool on threads that `start` finds: it is given one [`PoolThread`] after the other, and has each run
-    /// on a thread of its own, soon or later. For threads that are pinned, scoped, or come from elsewhere.
+    /// Starts the pool on threads that the caller provides: `start` is called with one
+    /// [`PoolThread`] after the other, and must run each on a separate thread, now or later. For
+    /// threads that are pinned, scoped, or come from elsewhere.
     ///
-    /// Nobody waits for these threads, neither here nor when the pool is dropped: then they run what is queued, and
-    /// return. A start hook that panics does not stop its worker; the pool's [`on_panic`](Self::on_panic) is told.
+    /// These threads are not joined, neither here nor when the pool is dropped: then they run what
+    /// is queued, and return. A start hook that panics does not stop its worker; the panic is
+    /// reported to the pool's [`on_panic`](Self::on_panic).
     ///
     /// ```
     /// use filch::Pool;
@@ -368,13 +383,13 @@ impl PoolBuilder {
     /// ```
     ///
     /// # Errors
-    /// When a setting makes no sense ([workers for futures](Self::future_workers) among them), or
-    /// when `start` fails or panics: then the threads that it has found before are sent home.
+    /// When a setting is invalid ([dedicated workers](Self::future_workers) among them), or when
+    /// `start` fails or panics: then the threads that it has started before return.
     pub fn build_on(
         mut self,
         start: impl FnMut(PoolThread) -> io::Result<()>,
     ) -> Result<Pool, BuildError> {
-        let (current, told) = (self.current_thread, self.on_panic.clone());
+        let (current, handler) = (self.current_thread, self.on_panic.clone());
         if self.future_workers > 0 {
             return Err(BuildError::config(
                 "workers that are dedicated to futures are only for pools that start all their threads; \
@@ -389,12 +404,12 @@ impl PoolBuilder {
         if let Some(hook) = self.thread_config.hooks.on_start.take() {
             self.thread_config.hooks.on_start = Some(Arc::new(move |worker| {
                 if let Err(payload) = unwind::contain(|| hook(worker)) {
-                    tell(told.as_ref(), payload);
+                    report_panic(handler.as_ref(), payload);
                 }
             }));
         }
         let config = self.thread_config.clone();
-        self.on_others = true;
+        self.external_threads = true;
         let pool = self.assemble(|inner, work| {
             let (core, parkers) = (&inner.core, &inner.parkers);
             let workers = usize::from(current)..inner.threads;
@@ -406,22 +421,23 @@ impl PoolBuilder {
         Ok(pool)
     }
 
-    /// Makes the calling thread, which has been a worker of `before`, the only one of a pool that has no handle.
+    /// Makes the calling thread, which has been a worker of `before`, the only worker of a pool
+    /// that has no handle.
     pub(super) fn stand_alone(before: &Inner) {
         let mut builder = Self::new().like(before).workers(1);
-        builder.on_others = true;
+        builder.external_threads = true;
         let pool = builder
-            .assemble(|_, _| Ok(ThreadGroup::of_others()))
+            .assemble(|_, _| Ok(ThreadGroup::without_threads()))
             .expect("there is nothing to start");
         pool.inner().adopt_current_thread();
-        // It never ends.
+        // The pool never ends.
         mem::forget(pool);
     }
 
-    /// Everything but the threads, which `man` finds.
+    /// Builds everything but the threads, which `start_threads` starts.
     fn assemble(
         mut self,
-        man: impl FnOnce(&Arc<Inner>, &Arc<Jobs>) -> Result<ThreadGroup<()>, BuildError>,
+        start_threads: impl FnOnce(&Arc<Inner>, &Arc<Jobs>) -> Result<ThreadGroup<()>, BuildError>,
     ) -> Result<Pool, BuildError> {
         let threads = self.thread_config.workers()?;
         if self.current_thread && threads == 0 {
@@ -441,7 +457,8 @@ impl PoolBuilder {
         let parkers = Arc::new(Parkers::with_driver(places, driver));
         self.settings.workers = places;
         if threads == 0 {
-            // Guests come and go: what one would take along and not run would go behind what came later.
+            // Guest slots are held briefly: a job that a guest takes in a batch and does not run
+            // would be queued behind later ones.
             self.settings.inject_batch = 1;
         }
         self.settings.topology = Topology::flat(places);
@@ -455,7 +472,7 @@ impl PoolBuilder {
             ..PerWorkerSpec::default()
         };
         let core = Core::new(self.settings, &spec, Counters::new(places))?;
-        // From now on Low tasks wait by the clock.
+        // From now on `Low` tasks age by the clock.
         core.observe_time(thread::nanos());
         let inner = Arc::new_cyclic(|this| Inner {
             core: Arc::new(core),
@@ -465,7 +482,7 @@ impl PoolBuilder {
             slabs: (0..places).map(|_| Slab::new()).collect(),
             reserve: Reserve::default(),
             threads,
-            absent: self.on_others.then(Absent::default),
+            absent: self.external_threads.then(Absent::default),
             tasks: Tasks::new(
                 self.task_capacity,
                 self.overflow,
@@ -483,7 +500,7 @@ impl PoolBuilder {
         });
         inner.publish();
         let work = Arc::new(Jobs(inner.clone()));
-        let thread_group = man(&inner, &work)?;
+        let thread_group = start_threads(&inner, &work)?;
         let owned = Arc::new(Owned {
             inner,
             thread_group: Mutex::new(Some(thread_group)),
@@ -492,7 +509,7 @@ impl PoolBuilder {
         Ok(Pool { owned })
     }
 
-    /// Starts the pool that [`Pool::global`] gives.
+    /// Starts the pool that [`Pool::global`] returns.
     ///
     /// # Errors
     /// As [`build`](Self::build); also when the global pool has been started already.
@@ -524,7 +541,7 @@ impl std::fmt::Debug for PoolBuilder {
     }
 }
 
-/// A pool's way to run a job.
+/// Runs the jobs of a pool on its threads.
 pub(super) struct Jobs(pub(super) Arc<Inner>);
 
 impl Work<Job, (), PerWorker, Counters> for Jobs {

@@ -1,4 +1,4 @@
-//! Where a thread stands in a pool: the worker that it is, and the task that it is in.
+//! The context of a thread that is a worker of a pool: the worker, and the task that it runs.
 #![expect(
     unsafe_code,
     reason = "a thread-local pointer into its own stack, and a cell of its own"
@@ -17,53 +17,57 @@ use std::{
     ptr,
 };
 
-/// So many jobs ahead of the next one memory is fetched.
-const SOON_AHEAD: u8 = 5;
+/// Prefetch distance, in jobs: a short job takes about 20 ns, and a memory access 100 ns.
+const PREFETCH_DISTANCE: u8 = 5;
 
-/// A site of this thread, or null. The lifetimes are erased.
+/// A context of this thread, or null. The lifetimes are erased.
 pub(super) type ContextPointer = *const WorkerContext<'static, 'static>;
 
-/// More stack than there is between [`WorkerContext::may_isolate_waits`] and the wait that it is asked for, in
-/// bytes.
+/// Upper bound of the stack between a call of [`WorkerContext::may_isolate_waits`] and the wait
+/// that it is called for, in bytes.
 const WAIT_FRAMES: usize = 16 << 10;
 
 thread_local! {
-    /// The innermost site of this thread, or null.
+    /// The innermost context of this thread, or null.
     pub(super) static CURRENT: Cell<ContextPointer> = const { Cell::new(ptr::null()) };
 }
 
-/// A worker of a pool in the middle of a task, on this thread.
+/// A worker of a pool that runs a task on this thread.
 ///
-/// Each task that a worker runs has a site of its own, on the stack of the thread; the innermost is
-/// found through a thread-local pointer. Only that innermost one is ever used: `wait` makes the next
-/// one for the tasks that it runs, and goes on when they are done.
+/// Each task that a worker runs has its own context, on the stack of the thread. The innermost one
+/// is found through a thread-local pointer. Only that innermost one is ever used: `wait` creates
+/// the next one for the tasks that it runs, and continues when they are done.
 pub(crate) struct WorkerContext<'w, 'c> {
-    /// Borrowed for the length of one call of a method below, and by `wait` across a nested task. That
-    /// task has its own site, so nobody uses this one meanwhile: never borrowed twice.
+    /// Borrowed for the duration of one call of a method below, and by `wait` across a nested task.
+    /// That task has its own context, so this one is unused meanwhile: never borrowed twice.
     running: UnsafeCell<RunningWorker<'w, 'c, Job, PerWorker, Counters>>,
     pool: &'w Inner,
-    /// Of the sites that were current before, the innermost one of another pool: waits may be thousands deep, pools rarely more than two.
+    /// Of the contexts that were current before, the innermost one of another pool. Waits may be
+    /// nested thousands deep, pools rarely more than two.
     pub(super) other: *const WorkerContext<'static, 'static>,
-    /// Waits run nothing from elsewhere, and of the own queue only what is above the mark.
+    /// Set while waits here run no jobs from elsewhere, and of the worker's own queue only those
+    /// above the mark.
     pub(super) isolated: Cell<Option<Mark>>,
-    /// The same as far as it is due to calls of `isolate`, and not to guards that the thread holds.
+    /// The part of `isolated` that is due to calls of `isolate`, and not to guards that the thread
+    /// holds.
     pub(super) isolated_by_call: Cell<Option<Mark>>,
-    /// Where the worker's queue ended when the job began that runs here: what is above it the job has queued, or others in
-    /// the middle of it.
+    /// The end of the worker's queue when the current job began: what is above it was enqueued by
+    /// the job, or by jobs that ran nested in it.
     began: Cell<Mark>,
-    /// No job runs here: the worker wakes what the driver has found.
+    /// No job runs here: the worker wakes the futures whose events the driver has found.
     pub(super) wakes: Cell<bool>,
-    /// The job polls a future, and has not said that this takes long.
+    /// The job polls a future, and has not marked this poll as long-running.
     pub(super) in_poll: Cell<bool>,
-    /// What the task here waits for, or works on before it waits for it; null if nothing. Only to be compared.
+    /// What the task here waits for, or works on before it waits for it; null if nothing. Only to
+    /// be compared.
     pub(super) wait_target: Cell<*const ()>,
-    /// There is no other site on this thread.
+    /// There is no other context on this thread.
     pub(super) outermost: bool,
-    /// A job of others runs here in the middle of the task, at a checkpoint.
+    /// An unrelated job runs here nested in the task, at a checkpoint.
     pub(super) serving: Cell<bool>,
 }
 
-/// Puts back the site that was current before.
+/// Restores the context that was current before.
 pub(super) struct Restore(pub(super) ContextPointer);
 
 impl Drop for Restore {
@@ -81,11 +85,11 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         f: impl FnOnce(&WorkerContext<'w, 'c>) -> R,
     ) -> R {
         let outer = CURRENT.get();
-        // SAFETY: as in `with`.
+        // SAFETY: as in `with`: `CURRENT` is null or points to a context that outlives this call.
         let other = match unsafe { outer.as_ref() } {
             Some(same) if ptr::eq(same.pool, pool) => same.other,
             Some(other) => {
-                other.turn_away();
+                other.leave_for_other_pool();
                 outer
             }
             None => outer,
@@ -116,39 +120,40 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         }
     }
 
-    /// This thread stands here for good.
+    /// Makes this thread the worker `running` of `pool`, permanently.
     pub(crate) fn stay(
         running: RunningWorker<'static, 'static, Job, PerWorker, Counters>,
         pool: &'static Inner,
     ) {
-        // Not the outermost: whatever the thread does beside tasks waits for them.
+        // Not the outermost: whatever the thread does outside of tasks waits for them.
         let context = WorkerContext::new(running, pool, CURRENT.get(), false);
         let context: &'static WorkerContext<'static, 'static> = Box::leak(Box::new(context));
         let _ = pool.base.set(ptr::from_ref(context).addr());
         CURRENT.set(context);
     }
 
-    /// From now on the worker takes tasks of others one at a time.
+    /// From now on the worker steals one task at a time.
     pub(crate) fn steal_one_by_one(&self) {
         self.running().queue().steal_one_by_one();
     }
 
-    /// Calls `f` with this site as the current one.
+    /// Calls `f` with this context as the current one.
     #[inline(always)]
     pub(super) fn as_current<R>(&self, f: impl FnOnce(&Self) -> R) -> R {
         let _restore = Restore(CURRENT.replace((&raw const *self).cast()));
         f(self)
     }
 
-    /// Whether somebody should come in between: something urgent waits, or will now that a time has come.
+    /// Whether urgent work should preempt this task: an urgent job is queued, or becomes so because
+    /// a timer is due.
     #[inline(always)]
     pub(crate) fn has_urgent(&self) -> bool {
         self.watch_clock();
         self.pool.core().has_urgent()
     }
 
-    /// ClockSampler at the clock in passing, for those who wait for a time. They are woken as from outside: nobody knows how long the
-    /// task here is, and what wakers do is no part of it.
+    /// Samples the clock for tasks that wait for a deadline. They are woken as from outside of the
+    /// pool: the length of the current task is unknown, and what wakers do is not part of it.
     #[inline(always)]
     pub(super) fn watch_clock(&self) {
         if self.pool.has_driver() {
@@ -159,36 +164,36 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         }
     }
 
-    /// Wakes those whose time has come.
+    /// Wakes the tasks whose deadlines have passed.
     #[cold]
     pub(super) fn wake_due(&self) {
-        // Where others are left alone, so are their futures: there may be a lock around this.
+        // Isolated waits do not poll unrelated futures either: the caller may hold a lock.
         if !self.has_isolated_waits() {
             self.as_outside(|| Timer::global().wake_due());
         }
     }
 
-    /// Calls `f` as a thread that is no worker, and in no task.
+    /// Calls `f` as on a thread that is not a worker, outside of any task.
     pub(super) fn as_outside<R>(&self, f: impl FnOnce() -> R) -> R {
         let _aside = task::set_aside();
         cover(ptr::null(), f)
     }
 
-    /// Calls `f` on the innermost site of `pool` that this thread is in, or as a guest of it.
+    /// Calls `f` with the innermost context of `pool` on this thread, or as a guest of the pool.
     #[cold]
     pub(crate) fn on_outer<R>(
         &self,
         pool: &Inner,
         f: impl FnOnce(&WorkerContext<'_, '_>) -> R,
     ) -> R {
-        self.turn_away();
+        self.leave_for_other_pool();
         let mut other = self.other;
-        // SAFETY: `other` is null or points to a site further down on this stack, which outlives this
-        // one, as does what it points to in turn.
+        // SAFETY: `other` is null or points to a context further down on this stack, which outlives
+        // this one, as does what it points to in turn.
         while let Some(context) = unsafe { other.as_ref() } {
             if ptr::eq(context.pool, pool) {
-                // The innermost site of its pool: nobody has borrowed it, because the thread is in a call
-                // to another pool, in the middle of its task.
+                // The innermost context of its pool: it is not borrowed, because the thread is in a
+                // call to another pool, nested in its task.
                 return context.as_covering(f);
             }
             other = context.other;
@@ -196,45 +201,45 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         pool.as_guest(f)
     }
 
-    /// Whether this thread is in the middle of a task of `pool`.
+    /// Whether this thread runs a task of `pool`, here or in an outer context.
     pub(crate) fn is_inside(&self, pool: &Inner) -> bool {
         if ptr::eq(self.pool, pool) {
             return true;
         }
-        // SAFETY: as in `on_outer`.
+        // SAFETY: as in `on_outer`: `other` is null or points to a context that outlives this one.
         unsafe { self.other.as_ref() }.is_some_and(|other| other.is_inside(pool))
     }
 
-    /// The pool of that number, if this thread is in the middle of a task of it.
+    /// Returns the pool of that number, if this thread runs a task of it.
     pub(crate) fn find_pool(&self, number: u32) -> Option<&Inner> {
         if self.pool.number() == number {
             return Some(self.pool);
         }
-        // SAFETY: as in `on_outer`.
+        // SAFETY: as in `on_outer`: `other` is null or points to a context that outlives this one.
         unsafe { self.other.as_ref() }?.find_pool(number)
     }
 
-    /// Calls `f` with the innermost site of this thread, if it is a worker.
+    /// Calls `f` with the innermost context of this thread, if it is a worker.
     #[inline(always)]
     pub(crate) fn with<R>(f: impl FnOnce(Option<&WorkerContext<'_, '_>>) -> R) -> R {
         let current = CURRENT.get();
-        // SAFETY: `CURRENT` is null or points to a site further down on the stack of this thread:
-        // `enter` sets it for the time of a call and `Restore` puts it back, by a panic too. The
-        // lifetimes, erased in the pointer, are longer than this call. Or it points to the one of `stay`, which is
-        // never freed.
+        // SAFETY: `CURRENT` is null or points to a context further down on the stack of this
+        // thread: `enter` sets it for the duration of a call and `Restore` restores it, also on a
+        // panic. The lifetimes, erased in the pointer, are longer than this call. Or it points to
+        // the one of `stay`, which is never freed.
         f(unsafe { current.as_ref() })
     }
 
     #[expect(clippy::mut_from_ref, reason = "see the field")]
     #[inline(always)]
     pub(super) fn running(&self) -> &mut RunningWorker<'w, 'c, Job, PerWorker, Counters> {
-        // SAFETY: the site belongs to this thread (it is not `Sync`), and is not borrowed twice, as
-        // the field `running` says: every use below, and in `help`, ends before anything else runs, but for the
-        // nested `step`, and that runs on a site of its own.
+        // SAFETY: the context belongs to this thread (it is not `Sync`), and is not borrowed twice,
+        // as the field `running` says: every use below, and in `help`, ends before anything else
+        // runs, except for the nested `step`, and that runs in its own context.
         unsafe { &mut *self.running.get() }
     }
 
-    /// Whether this is a place in `pool`.
+    /// Whether this is a context of `pool`.
     #[inline(always)]
     pub(crate) fn is_of(&self, pool: &Pool) -> bool {
         ptr::eq(self.pool, &raw const **pool.inner())
@@ -250,48 +255,49 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         self.running().id()
     }
 
-    /// Whether the worker is a thread from outside.
+    /// Whether this thread is not one of the pool's workers but a guest or a dedicated worker.
     #[inline(always)]
     pub(crate) fn is_guest(&self) -> bool {
         self.worker() >= self.pool.threads()
     }
 
-    /// This worker will not take that job soon: others may.
+    /// Wakes sleepers for jobs that were queued without a notification.
     pub(crate) fn notify_deferred(&self) {
         self.running().notify_deferred();
     }
 
-    /// This thread goes to work for another pool in the middle of this task: nobody knows for how long.
+    /// Prepares for work for another pool in the middle of this task, which may take any time.
     #[cold]
-    fn turn_away(&self) {
+    fn leave_for_other_pool(&self) {
         self.in_poll.set(false);
         self.notify_deferred();
     }
 
-    /// The oldest job that this worker has queued comes next.
+    /// Makes the oldest job that this worker has queued the next one.
     #[inline]
     pub(crate) fn take_oldest_next(&self) {
         self.running().take_oldest_next();
     }
 
-    /// Whether some of them are still to come.
+    /// Whether some of the older jobs have not been taken yet.
     #[inline(always)]
     pub(crate) fn is_taking_older_first(&self) -> bool {
         self.running().is_taking_older_first()
     }
 
-    /// Whether all workers of the pool are awake, so that what is queued here may wait for the end of this task.
+    /// Whether all workers of the pool are awake, so that jobs queued here may wait for the end of
+    /// this task.
     pub(crate) fn is_crowded(&self) -> bool {
         self.running().is_crowded()
     }
 
-    /// Whether waits here leave alone what others have queued, lanes and boxes included.
+    /// Whether waits here run no unrelated jobs, those of lanes and mailboxes included.
     pub(crate) fn has_isolated_waits(&self) -> bool {
         self.is_isolated() || !stack::is_ample()
     }
 
-    /// [`retract`](Self::retract) of a part of a join; refused while this worker is asked for
-    /// attention.
+    /// [`retract`](Self::retract) of a part of a join. Refused while this worker is requested to
+    /// serve other work.
     #[inline(always)]
     pub(crate) fn retract_part<T>(&self, mark: Mark, data: *const T) -> bool {
         if self.running().is_shuffled() {
@@ -307,7 +313,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     #[inline(never)]
     fn retract_guarded(&self, mark: Mark) -> bool {
         let owner = self.running().queue().owner();
-        // What thieves have taken is waited for, and a wait serves others by rules of its own.
+        // A stolen part is waited for, and a wait serves other work by rules of its own.
         let serve = owner.is_retractable(mark)
             && self.pool.core().wants_attention()
             && !self.has_isolated_waits()
@@ -321,12 +327,14 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         false
     }
 
-    /// The same for waits that are a little further up the stack.
+    /// Whether waits slightly further up the stack may be isolated, as by
+    /// [`has_isolated_waits`](Self::has_isolated_waits).
     pub(crate) fn may_isolate_waits(&self) -> bool {
         self.is_isolated() || !stack::is_ample_with(WAIT_FRAMES)
     }
 
-    /// Takes back the part that was pushed before `mark` and points to `data`, if it is still there and the newest.
+    /// Takes back the part that was pushed before `mark` and points to `data`, if it is still
+    /// queued and the newest.
     #[inline(always)]
     pub(crate) fn retract<T>(&self, mark: Mark, data: *const T) -> bool {
         if self.running().is_shuffled() {
@@ -335,48 +343,54 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         self.running().queue().owner().retract(mark)
     }
 
-    /// The same where jobs may have changed places, so that another one may be before `mark`.
+    /// [`retract`](Self::retract) where jobs may have been reordered, so that another one may be
+    /// before `mark`.
     #[cold]
     fn retract_if_at<T>(&self, mark: Mark, data: *const T) -> bool {
         let newest = self.running().queue().owner().newest();
-        // SAFETY: as in `go_on_with`.
+        // SAFETY: as in `go_on_with`: a job is two words without a destructor, and only the words
+        // are compared.
         let ours = newest.is_some_and(|newest| unsafe { newest.assume_init_ref() }.is_at(data));
         ours && self.running().queue().owner().retract(mark)
     }
 
-    /// The place below the job that was pushed before `mark`, or the young end if there was no place for it here.
+    /// Returns the position below the job that was pushed before `mark`, or the young end if it was
+    /// not pushed here.
     #[cold]
     pub(crate) fn mark_below(&self, mark: Mark) -> Mark {
         self.running().queue().owner().below(mark)
     }
 
-    /// The job that runs here is a part of a task elsewhere.
+    /// Records that the job that runs here is a part of a task elsewhere.
     pub(crate) fn count_part(&self) {
         self.running().count_part();
     }
 
-    /// Takes the newest job of this worker. It is run with [`run`](Self::run), unless it is a part that
-    /// the caller has pushed itself.
+    /// Takes the newest job of this worker. It must be run with [`run`](Self::run), unless it is a
+    /// part that the caller has pushed itself.
     #[inline(always)]
     pub(crate) fn pop(&self) -> Option<Job> {
         self.running().queue().pop()
     }
 
-    /// Lets the processor fetch what a job of this worker points to that will most often run soon: a hundred thousand
-    /// futures that were spawned at once have left the caches when their turn comes. Not the next one: that is there in
-    /// twenty nanoseconds, and the memory in a hundred.
+    /// Prefetches the memory of a job of this worker that is likely to run soon: of a hundred
+    /// thousand futures that were spawned at once, most have left the caches when they run. Not
+    /// that of the next job: it runs within about twenty nanoseconds, and a memory access takes a
+    /// hundred.
     #[inline(always)]
     pub(crate) fn fetch_soon(&self) {
-        if let Some(soon) = self.running().queue().owner().newest_but(SOON_AHEAD) {
-            // SAFETY: as in `go_on_with`.
+        if let Some(soon) = self.running().queue().owner().newest_but(PREFETCH_DISTANCE) {
+            // SAFETY: as in `go_on_with`: a job is two words without a destructor, and only the
+            // address is read.
             memory::fetch(unsafe { soon.assume_init_ref() }.address());
         }
     }
 
-    /// Takes the newest job of this worker if what it points to is `wanted`, to go on with it in
-    /// place of the one that runs here; not when it is the turn of another. What it points to is
-    /// the caller's then. `wanted` is told an address, and must be true only for that of a job
-    /// which the caller has made. Not where waits are [alone](Self::has_isolated_waits).
+    /// Takes the newest job of this worker if what it points to is `wanted`, to continue with it in
+    /// place of the current one; not when another job is due first. The caller then owns what the
+    /// job points to. `wanted` is called with an address, and must return true only for that of a
+    /// job which the caller has made. Not to be called where waits are
+    /// [isolated](Self::has_isolated_waits).
     #[inline(always)]
     pub(crate) fn go_on_with(&self, wanted: impl FnOnce(*const ()) -> bool) -> Option<*const ()> {
         debug_assert!(
@@ -384,7 +398,8 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
             "what is below the mark is not for those above it"
         );
         let newest = self.running().queue().owner().newest()?;
-        // SAFETY: a job is two words, and has no destructor. It may have been stolen, so only its words are looked at.
+        // SAFETY: a job is two words, and has no destructor. It may have been stolen, so only its
+        // words are read.
         let newest = unsafe { newest.assume_init_ref() };
         if !wanted(newest.address()) {
             return None;
@@ -395,19 +410,19 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         }
         let job = self.pop()?;
         self.running().took();
-        // In place of what has run here: what it queues is above this.
+        // This job replaces the one that has run here: what it enqueues is above this mark.
         self.began.set(self.mark());
-        // Nobody else pushes here, so it is the one that was looked at.
+        // No other thread pushes here, so it is the job that was inspected.
         Some(job.into_data())
     }
 
-    /// Runs a job that was popped, inside of the present task.
+    /// Runs a job that was popped, nested in the current task.
     pub(crate) fn run(&self, job: Job) {
         self.running().took();
         self.nest(job);
     }
 
-    /// Runs a job in the middle of the one that runs here.
+    /// Runs a job nested in the current one.
     pub(super) fn nest(&self, job: Job) {
         let began = self.began.replace(self.mark());
         job.run(self);
@@ -425,42 +440,47 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         self.running().yield_to_older();
     }
 
-    /// Whether waits here run only what was queued inside.
+    /// Whether waits here run only jobs that were queued inside of the isolated section.
     pub(crate) fn is_isolated(&self) -> bool {
         self.isolated.get().is_some()
     }
 
-    /// Whether there seems to be something in the worker's own queue, for itself or for thieves.
+    /// Whether the worker's own queue seems to be non-empty, counting jobs that thieves may still
+    /// take.
     pub(crate) fn has_queued(&self) -> bool {
         !self.running().queue().owner().is_empty()
     }
 
-    /// A mark at the young end of the worker's queue.
+    /// Returns a mark at the young end of the worker's queue.
     pub(crate) fn mark(&self) -> Mark {
         self.running().queue().owner().mark()
     }
 
-    /// The mark from when the job began that runs here: for waits whose end may depend on anything that it has queued.
+    /// Returns the mark from the start of the current job: for waits whose end may depend on
+    /// anything that the job has enqueued.
     pub(crate) fn began(&self) -> Mark {
         self.began.get()
     }
 
-    /// The mark above which a wait that runs nothing else may run what is queued here, if it began at `began`.
+    /// Returns the mark above which an isolated wait that began at `began` may run jobs of the
+    /// worker's own queue.
     pub(super) fn floor(&self, began: Mark) -> Mark {
         self.isolated.get().unwrap_or(began)
     }
 
-    /// Puts back a job that was popped.
+    /// Pushes back a job that was popped.
     pub(crate) fn put_back(&self, job: Job) {
         if self.running().queue().push(job).is_err() {
             unreachable!("there was room for it a moment ago");
         }
-        // While it was out of the queue, a last look may have missed it.
+        // While it was out of the queue, the last check of a worker about to park may have missed
+        // it.
         self.running().announce();
     }
 
-    /// Runs the newest jobs of this worker as long as they are `stale`, so that they don't pile up under
-    /// what is queued later. Keeps to what a [`wait`](Self::wait) may take.
+    /// Runs the newest jobs of this worker as long as they are `stale`, so that they don't
+    /// accumulate below jobs that are queued later. Takes only what a [`wait`](Self::wait) may
+    /// take.
     pub(crate) fn sweep(&self, stale: impl Fn(&Job) -> bool) {
         let isolated = self.isolated.get();
         if isolated.is_none() && !stack::is_ample() {
@@ -484,9 +504,10 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
             .step(|job, nested| WorkerContext::enter(nested, pool, |context| job.run(context)))
     }
 
-    /// The places in other pools that this thread holds too, in the middle of their tasks: the innermost one of each.
+    /// The innermost context of each other pool whose tasks this thread is running.
     pub(super) fn below(&self) -> impl Iterator<Item = &WorkerContext<'static, 'static>> {
-        // SAFETY: as in `on_outer`.
+        // SAFETY: as in `on_outer`: each pointer is null or points to a context that outlives this
+        // one.
         let next = |at: *const WorkerContext<'static, 'static>| unsafe { at.as_ref() };
         let all = move || successors(next(self.other), move |context| next(context.other));
         all().enumerate().filter_map(move |(depth, context)| {
@@ -495,14 +516,14 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         })
     }
 
-    /// Whether this thread is in the middle of tasks of other pools too.
+    /// Whether this thread runs tasks of other pools too.
     pub(crate) fn is_in_several(&self) -> bool {
         self.below().next().is_some()
     }
 
     /// Runs one job of one of those pools, if there is one that this thread may run now.
     pub(crate) fn help_below(&self) -> bool {
-        // Nobody has borrowed them, as in `on_outer`.
+        // These contexts are not borrowed, as in `on_outer`.
         self.below()
             .any(|context| context.as_covering(|context| context.help_in_wait(1) > 0))
     }

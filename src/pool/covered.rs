@@ -1,11 +1,11 @@
-//! WorkerContexts that are not current although they are further up the stack of their thread than the one
-//! that is.
+//! Contexts that are not current although they are further up the stack of their thread than the
+//! current one.
 //!
-//! A worker that waits in the middle of a task of one pool may run jobs of another pool that it
-//! holds a place in: calls to it, mail that only it may run, or wakers that belong to no pool.
-//! For that time the site of the other pool is current, or none. The one where it waits is
-//! *covered*: it is not found from the current one, but the thread is still in the middle of
-//! its task.
+//! A worker that waits in a task of one pool may run jobs of another pool that it is a worker or
+//! guest of: calls to it, pinned tasks from its mailbox, or wakers that belong to no pool. During
+//! that time the context of the other pool is current, or none. The context in which the thread
+//! waits is *covered*: it is not found from the current one, but the thread is still running its
+//! task.
 #![expect(unsafe_code, reason = "pointers into the stack of their own thread")]
 
 use super::{
@@ -15,11 +15,11 @@ use super::{
 use std::{cell::Cell, iter::successors, ptr};
 
 thread_local! {
-    /// What was covered last on this thread, or null.
+    /// The context that was covered last on this thread, or null.
     static COVERED: Cell<*const Covered> = const { Cell::new(ptr::null()) };
 }
 
-/// A site that is covered, in the frame of the call that covers it.
+/// A covered context, in the frame of the call that covers it.
 struct Covered {
     context: ContextPointer,
     next: *const Covered,
@@ -31,8 +31,8 @@ impl Drop for Covered {
     }
 }
 
-/// Calls `f` with the site at `below` as the current one: one further down the stack of this
-/// thread, or null for none.
+/// Calls `f` with `below` as the current context: one further down the stack of this thread, or
+/// null for none.
 pub(super) fn cover<R>(below: ContextPointer, f: impl FnOnce() -> R) -> R {
     let restore = Restore(CURRENT.replace(below));
     let covered = Covered {
@@ -44,23 +44,24 @@ pub(super) fn cover<R>(below: ContextPointer, f: impl FnOnce() -> R) -> R {
 }
 
 impl WorkerContext<'_, '_> {
-    /// Calls `f` with this site as the current one, which is further down the stack than the one
+    /// Calls `f` with this context as the current one. It is further down the stack than the one
     /// that is current now.
     pub(super) fn as_covering<R>(&self, f: impl FnOnce(&Self) -> R) -> R {
         cover((&raw const *self).cast(), || f(self))
     }
 }
 
-/// Whether this thread is in the middle of a task of `pool`, wherever on its stack that is.
+/// Whether this thread runs a task of `pool`, anywhere on its stack.
 pub(super) fn is_thread_inside(pool: &Inner) -> bool {
     let inside = |context: ContextPointer| {
-        // SAFETY: as in `WorkerContext::with`. One that is covered was current, and is alive: its frame is
-        // further down the stack than the one that covers it.
+        // SAFETY: as in `WorkerContext::with`, this is null or a context on this stack. One that is
+        // covered was current, and is alive: its frame is further down the stack than the one that
+        // covers it.
         let context = unsafe { context.as_ref() };
         context.is_some_and(|context| context.is_inside(pool))
     };
-    // SAFETY: each lies in a frame of this thread that has not returned: `Covered` takes itself out
-    // of the list.
+    // SAFETY: each is in a frame of this thread that has not returned: `Covered` unlinks itself
+    // when dropped.
     let next = |at: *const Covered| unsafe { at.as_ref() };
     let mut covered = successors(next(COVERED.get()), |covered| next(covered.next));
     inside(CURRENT.get()) || covered.any(|covered| inside(covered.context))

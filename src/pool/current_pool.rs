@@ -1,4 +1,4 @@
-//! The pool that a thread which is none of its workers works with at present, instead of the global one.
+//! The pool that a thread which is not a worker uses at present, instead of the global one.
 #![expect(unsafe_code, reason = "a thread-local pointer to what a caller holds")]
 
 use super::Pool;
@@ -8,7 +8,7 @@ thread_local! {
     static ENTERED: Cell<*const Pool> = const { Cell::new(ptr::null()) };
 }
 
-/// Puts back the pool that was there before.
+/// Restores the pool that was entered before.
 struct Restore(*const Pool);
 
 impl Drop for Restore {
@@ -18,19 +18,20 @@ impl Drop for Restore {
 }
 
 impl Pool {
-    /// Calls `f`; where this thread is no worker, free functions called in it mean this pool.
+    /// Calls `f`. On a thread that is not a worker, free functions called in it use this pool.
     pub(crate) fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
         let _restore = Restore(ENTERED.replace(self));
         f()
     }
 
-    /// Calls `f` with the pool that this thread has entered, if it has.
+    /// Calls `f` with the pool that this thread has entered, if any.
     pub(crate) fn with_entered<R>(f: impl FnOnce(Option<&Self>) -> R) -> R {
-        // SAFETY: `enter` borrows the pool for as long as the pointer is there.
+        // SAFETY: `enter` borrows the pool for as long as the pointer is set.
         f(unsafe { ENTERED.get().as_ref() })
     }
 
-    /// Calls `f` with the pool that is meant on a thread that is no worker: the one it has entered, else the global one.
+    /// Calls `f` with the pool that a thread which is not a worker uses: the one it has entered,
+    /// else the global one.
     pub(crate) fn with_default<R>(f: impl FnOnce(&Self) -> R) -> R {
         Self::with_entered(|pool| f(pool.unwrap_or_else(|| Self::global())))
     }

@@ -1,15 +1,17 @@
-//! Workers that are kept for futures.
+//! Dedicated workers, which only poll futures.
 //!
-//! They are threads of the pool, but no workers of its engine: those are woken for any job, and these must not be busy when a
-//! future is woken. Each has a place like that of a guest, which it takes when the [bell](super::bell) rings, and leaves when
-//! nothing urgent is left. In a pool that has such workers every future that is spawned or woken is urgent: its job goes to the
-//! lane of High tasks, where all workers look between two tasks, and then the bell rings.
+//! They are threads of the pool, but not workers of its engine: those are woken for any job, while
+//! a dedicated worker must be free when a future is woken. Each takes a slot like that of a guest
+//! when the [event count](super::event_count) is notified, and leaves it when no urgent job is
+//! left. In a pool that has dedicated workers every future that is spawned or woken is urgent: its
+//! job is pushed to the lane of High tasks, which all workers check between two tasks, and then the
+//! event count is notified.
 //!
-//! In a pool with a [driver](crate::Driver) one of them waits in the driver instead of for the bell. The other workers of such a
-//! pool leave the driver alone.
+//! In a pool with a [driver](crate::Driver) one of them waits in the driver instead of on the event
+//! count. The ordinary workers of such a pool do not poll the driver.
 //!
-//! What a job queues on such a worker besides is ordinary work. The worker leaves its place after that job, and so it all
-//! goes to the injector, for others.
+//! Other jobs that a job enqueues on a dedicated worker are ordinary work. The worker leaves its
+//! slot after that job, and so they all go to the injector, for ordinary workers.
 
 use super::{Inner, context::WorkerContext, event_count::EventCount, guest::GUESTS, job::Job};
 use crate::{
@@ -19,7 +21,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// The workers of a pool that are kept for futures.
+/// The dedicated workers of a pool, which only poll futures.
 #[derive(Debug)]
 pub(crate) struct DedicatedWorkers {
     event_count: EventCount,
@@ -28,7 +30,8 @@ pub(crate) struct DedicatedWorkers {
 }
 
 impl DedicatedWorkers {
-    /// For so many, beside `threads` workers; none if there are to be none.
+    /// For `workers` dedicated workers, beside `threads` ordinary ones. Returns `None` if `workers`
+    /// is zero.
     pub(super) fn new(
         workers: usize,
         threads: usize,
@@ -53,7 +56,8 @@ impl DedicatedWorkers {
         }))
     }
 
-    /// Waits in the driver, if there is one and it is free, and wakes the futures of its events. False if not.
+    /// Waits in the driver, if there is one and it is free, and wakes the futures of its events.
+    /// Returns whether it did.
     fn wait_in_driver(&self) -> bool {
         let Some(driver) = &self.driver else {
             return false;
@@ -66,14 +70,14 @@ impl DedicatedWorkers {
         if !ready.is_empty() {
             wake_all(&mut ready);
             if self.workers > 1 {
-                // Another one waits in the driver while this one polls.
+                // Another dedicated worker waits in the driver while this one polls futures.
                 self.event_count.ring();
             }
         }
         parked
     }
 
-    /// Wakes the futures of the events that are there.
+    /// Wakes the futures of the events that have occurred.
     pub(super) fn poll_driver(&self) {
         let mut ready = Vec::new();
         if let Some(driver) = &self.driver {
@@ -90,26 +94,27 @@ impl DedicatedWorkers {
         self.workers
     }
 
-    /// A future has been queued where all look.
+    /// Notifies the dedicated workers that the job of a future has been pushed to the lane of High
+    /// tasks.
     pub(crate) fn ring(&self) {
         self.event_count.ring();
     }
 
-    /// The workers of the pool go home, and those who are kept should too.
+    /// Makes the dedicated workers exit, because the workers of the pool exit.
     pub(super) fn end(&self) {
         self.event_count.end();
     }
 }
 
 impl Inner {
-    /// Those who are kept for futures, if there are any.
+    /// The dedicated workers, if there are any.
     #[inline(always)]
     pub(crate) fn dedicated(&self) -> Option<&DedicatedWorkers> {
         self.dedicated.as_ref()
     }
 
-    /// Starts them. Their numbers come after those of the other workers.
-    pub(super) fn keep(
+    /// Starts the dedicated workers. Their numbers follow those of the ordinary workers.
+    pub(super) fn start_dedicated(
         self: &Arc<Self>,
         config: &ThreadConfig,
     ) -> Result<Option<ThreadGroup<()>>, BuildError> {
@@ -123,14 +128,20 @@ impl Inner {
         });
         let engine = Arc::as_ptr(&self.core) as usize;
         let numbers = first..first + dedicated.workers;
-        ThreadGroup::launch(numbers, &config, engine, &Arc::new(Attending(self.clone()))).map(Some)
+        ThreadGroup::launch(
+            numbers,
+            &config,
+            engine,
+            &Arc::new(DedicatedDuty(self.clone())),
+        )
+        .map(Some)
     }
 }
 
-/// What they do.
-struct Attending(Arc<Inner>);
+/// The thread body of the dedicated workers.
+struct DedicatedDuty(Arc<Inner>);
 
-impl Duty<()> for Attending {
+impl Duty<()> for DedicatedDuty {
     const WORKERS: bool = false;
 
     fn init(&self, _number: usize) {}
@@ -140,7 +151,7 @@ impl Duty<()> for Attending {
         let Some(dedicated) = pool.dedicated() else {
             return;
         };
-        // Their places come after those of the guests.
+        // Their slots follow those of the guests.
         let place = GUESTS + number - pool.threads;
         let more = || dedicated.workers > 1 && pool.core.has_urgent();
         let serve = |context: &WorkerContext<'_, '_>| {
@@ -163,23 +174,23 @@ impl Duty<()> for Attending {
 }
 
 impl WorkerContext<'_, '_> {
-    /// Whether this worker is kept for futures.
+    /// Whether this is a dedicated worker.
     pub(crate) fn is_dedicated(&self) -> bool {
         self.worker() >= self.pool().threads + GUESTS
     }
 
-    /// Queues the job of a future where those who are kept for futures see it, and wakes one of them. Where waits run only what
-    /// was queued here, it is queued here.
+    /// Pushes the job of a future to the lane that the dedicated workers serve, and wakes one of
+    /// them. Where waits are isolated, the job is pushed to this worker's own queue.
     #[cold]
     pub(crate) fn push_for_kept(&self, dedicated: &DedicatedWorkers, job: Job) {
         self.push_at(Level::High, job);
         dedicated.ring();
     }
 
-    /// Runs urgent jobs, until there are none, or one has queued something here, which others should run. Before each it says that
-    /// it `took` one.
+    /// Runs urgent jobs, until there are none, or until one has enqueued a job here, which ordinary
+    /// workers should run. Calls `took` before each.
     fn serve_urgent(&self, took: impl Fn()) {
-        // As in `relieve`, with nothing around it.
+        // As in `serve`, but outside of any task.
         self.with_wait_target(self, || {
             while let Some(job) = self.running().take_urgent() {
                 took();

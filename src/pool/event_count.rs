@@ -1,26 +1,31 @@
-//! The bell of the workers that are kept for futures: it rings when there is something for them.
+//! The event count on which dedicated workers wait: it is notified when there is a job for them.
 //!
-//! **Who does what.** Whoever has queued a job *rings*, after that. A worker that is kept *waits* for the bell, and *takes*
-//! the ring; then it looks for jobs, and runs them until it sees none. It looks after it has taken the ring, never
-//! before.
+//! **Roles.** A producer that has enqueued a job *notifies* (`ring`), after that. A dedicated
+//! worker *waits*, and *takes* the notification; then it searches for jobs, and runs them until it
+//! finds none. It searches after it has taken the notification, never before.
 //!
-//! **No job waits for a worker that sleeps.** All there is to know is one bit. A ring sets it, in one step; a worker takes it
-//! away, in one step. Of the two, one comes first:
-//! - The ring, and then the worker takes it away: what was queued before the ring the worker sees when it looks.
-//! - The worker, and then the ring finds the bit gone: it sets the bit, and wakes one of those who sleep, if any do. Who
-//!   sleeps has looked at the bit before, with the lock in its hand; who rings takes that lock after it has set the bit. So
-//!   either that worker sees the bit, or it sleeps already and is woken.
+//! **No lost wake-up.** The state is one bit. A notification sets it and a worker clears it, each
+//! in one atomic operation. One of the two comes first:
+//! - The notification, and then the worker clears it: the worker finds what was enqueued before the
+//!   notification when it searches.
+//! - The worker, and then the notification finds the bit clear: it sets the bit, and wakes one
+//!   sleeper, if there is one. A sleeper has checked the bit before, while holding the lock; the
+//!   notifier takes that lock after it has set the bit. So either that worker sees the bit, or it
+//!   already sleeps and is woken.
 //!
-//! **Several of them.** Rings that come before the bit is taken away are one ring, and wake one worker; that one sees all their
-//! jobs, but takes one, which may be long. So whoever has taken a job and sees that more are there *passes the ring on* before it
-//! runs its own. While something waits, then, either the bit is set and somebody is on the way to take it, or nobody sleeps.
+//! **Several workers.** Notifications that arrive before the bit is cleared are one notification,
+//! and wake one worker. That worker finds all their jobs, but takes one, which may be long. So a
+//! worker that has taken a job and finds that there are more *passes the notification on* before it
+//! runs its own. Hence, while a job is queued, either the bit is set and a worker is about to clear
+//! it, or no worker sleeps.
 //!
-//! **One in the driver.** Where the pool has a [driver](crate::Driver), one of these workers waits in it instead. Its parker is
-//! noted under the lock, after a look at the bit; so a ring that comes later finds it, and unparks it. A ring wakes one that
-//! sleeps first: the driver is left only when all others are at work.
+//! **One worker in the driver.** If the pool has a [driver](crate::Driver), one dedicated worker
+//! waits in it instead. Its parker is stored under the lock, after a check of the bit; so a later
+//! notification finds it, and unparks it. A notification wakes a sleeper first: the driver is left
+//! only when all other dedicated workers are busy.
 //!
-//! **The end.** A second bit, which stays. The workers of the pool set it when they go home, and they don't before every job is
-//! done; so there is nothing left to look for.
+//! **Shutdown.** A second bit, which is never cleared. The workers of the pool set it when they
+//! exit, and they exit only after every job is done; so no job is left to search for.
 
 use crate::base::{
     canary::{Canary, broken},
@@ -32,22 +37,22 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
-const RUNG: u32 = 1;
-const OVER: u32 = 1 << 1;
+const NOTIFIED: u32 = 1;
+const CLOSED: u32 = 1 << 1;
 
-/// See the module.
+/// An event count with one notification bit: see the module.
 pub(crate) struct EventCount {
-    /// `RUNG`, `OVER`.
+    /// [`NOTIFIED`] and [`CLOSED`].
     word: AtomicU32,
     sleepers: Mutex<Sleepers>,
-    rings: Condvar,
+    condvar: Condvar,
 }
 
 #[derive(Default)]
 struct Sleepers {
-    /// How many wait for the condition variable.
+    /// The number of workers that wait on the condition variable.
     here: usize,
-    /// The one that waits in the driver.
+    /// The parker of the worker that waits in the driver.
     in_driver: Option<Arc<Parker>>,
 }
 
@@ -56,16 +61,17 @@ impl EventCount {
         Self {
             word: AtomicU32::new(0),
             sleepers: Mutex::new(Sleepers::default()),
-            rings: Condvar::new(),
+            condvar: Condvar::new(),
         }
     }
 
-    /// A job has been queued: one who waits gets up for it.
+    /// Notifies that a job has been enqueued: wakes one waiting worker.
     pub(crate) fn ring(&self) {
         thread::point();
-        // Release: whoever takes this ring, or one that comes on top of it, sees the job; pairs with `take`.
-        let before = self.word.fetch_or(RUNG, Ordering::Release);
-        if before & (RUNG | OVER) == 0 {
+        // Release: the worker that takes this notification, or a later one merged with it, sees the
+        // job; pairs with `take`.
+        let before = self.word.fetch_or(NOTIFIED, Ordering::Release);
+        if before & (NOTIFIED | CLOSED) == 0 {
             self.wake_one();
         }
     }
@@ -73,33 +79,36 @@ impl EventCount {
     fn wake_one(&self) {
         let sleepers = self.lock();
         if sleepers.here > 0 {
-            self.rings.notify_one();
+            self.condvar.notify_one();
         } else if let Some(parker) = sleepers.in_driver.clone() {
             drop(sleepers);
             parker.unpark();
         }
     }
 
-    /// One who has a job, and is about to run it, has looked whether there are more.
+    /// Passes the notification on if there are `more` jobs. Called by a worker that has taken a
+    /// job, before it runs the job.
     pub(crate) fn pass_on(&self, more: bool) {
         if more && !broken(Canary::EventCountPassOn) {
             self.ring();
         }
     }
 
-    /// Those who wait go home, as does whoever comes later.
+    /// Makes the waiting workers exit, and all that wait later.
     pub(crate) fn end(&self) {
-        // Relaxed: there is nothing to be seen. Who sleeps is told with the lock, as in `ring`.
-        self.word.fetch_or(OVER, Ordering::Relaxed);
+        // Relaxed: the bit publishes no data. A sleeper has checked it under the lock, which is
+        // taken after this, as in `ring`.
+        self.word.fetch_or(CLOSED, Ordering::Relaxed);
         let in_driver = self.lock().in_driver.clone();
-        self.rings.notify_all();
+        self.condvar.notify_all();
         if let Some(parker) = in_driver {
             parker.unpark();
         }
     }
 
-    /// What a worker does that is kept: it waits, and as long as there is work, it works. Returns at the end. `elsewhere` waits
-    /// in another place for a while, if it can: see [`wait_in`](Self::wait_in).
+    /// Runs the loop of a dedicated worker: waits for a notification, then works as long as there
+    /// is work. Returns at shutdown. `elsewhere` waits in another place for a while, if it can: see
+    /// [`wait_in`](Self::wait_in).
     pub(crate) fn attend(
         &self,
         is_work: impl Fn() -> bool,
@@ -113,11 +122,12 @@ impl EventCount {
         }
     }
 
-    /// Calls `park`, unless the bell has rung. If it rings meanwhile, this thread is unparked.
+    /// Calls `park`, unless there is a notification. If one arrives meanwhile, this thread is
+    /// unparked.
     pub(crate) fn wait_in(&self, park: impl FnOnce()) {
         {
             let mut sleepers = self.lock();
-            if self.has_news() {
+            if self.is_notified_or_closed() {
                 return;
             }
             sleepers.in_driver = Some(thread::parker());
@@ -126,17 +136,17 @@ impl EventCount {
         self.lock().in_driver = None;
     }
 
-    /// Waits for a ring, and takes it. False at the end.
+    /// Waits for a notification, and takes it. Returns false at shutdown.
     fn wait(&self, elsewhere: impl Fn() -> bool) -> bool {
         loop {
             thread::point();
-            if let Some(rung) = self.take() {
-                return rung;
+            if let Some(notified) = self.take() {
+                return notified;
             }
             if elsewhere() {
                 continue;
             }
-            if !thread::wait_until(None, || self.has_news()) {
+            if !thread::wait_until(None, || self.is_notified_or_closed()) {
                 return self.sleep();
             }
         }
@@ -146,37 +156,38 @@ impl EventCount {
         let mut sleepers = self.lock();
         let mut blind = broken(Canary::EventCountLook);
         loop {
-            if !blind && let Some(rung) = self.take() {
-                return rung;
+            if !blind && let Some(notified) = self.take() {
+                return notified;
             }
             blind = false;
             sleepers.here += 1;
             sleepers = self
-                .rings
+                .condvar
                 .wait(sleepers)
                 .unwrap_or_else(PoisonError::into_inner);
             sleepers.here -= 1;
         }
     }
 
-    /// Takes the ring, if there is one; false if it is over.
+    /// Takes the notification, if there is one. Returns `Some(false)` at shutdown.
     fn take(&self) -> Option<bool> {
-        // Acquire: what was queued before the ring, or before those below it, is seen from now on; pairs with `ring`. A
-        // ring that comes later finds the bit gone: it is the same word. Relaxed is the defect.
+        // Acquire: what was enqueued before this notification, or before those merged with it, is
+        // visible from now on; pairs with `ring`. A later notification finds the bit clear, because
+        // it is the same word. Relaxed is the canary's defect.
         let order = match broken(Canary::EventCountOrder) {
             false => Ordering::Acquire,
             true => Ordering::Relaxed,
         };
-        let word = self.word.fetch_and(!RUNG, order);
+        let word = self.word.fetch_and(!NOTIFIED, order);
         match word {
-            _ if word & OVER != 0 => Some(false),
-            _ if word & RUNG != 0 => Some(true),
+            _ if word & CLOSED != 0 => Some(false),
+            _ if word & NOTIFIED != 0 => Some(true),
             _ => None,
         }
     }
 
-    fn has_news(&self) -> bool {
-        // Relaxed: whoever sees something takes it next.
+    fn is_notified_or_closed(&self) -> bool {
+        // Relaxed: a caller that sees a bit takes it next.
         self.word.load(Ordering::Relaxed) != 0
     }
 
@@ -187,19 +198,19 @@ impl EventCount {
 
 impl fmt::Debug for EventCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Relaxed: for people.
+        // Relaxed: a snapshot for people.
         let word = self.word.load(Ordering::Relaxed);
         f.debug_struct("EventCount")
-            .field("rung", &(word & RUNG != 0))
-            .field("over", &(word & OVER != 0))
+            .field("rung", &(word & NOTIFIED != 0))
+            .field("over", &(word & CLOSED != 0))
             .finish_non_exhaustive()
     }
 }
 
-/// The bell as it is, for the model checker.
+/// The event count as it is, for the model checker.
 #[cfg(filch_loom)]
 pub(crate) mod model {
-    /// See the bell of the pool.
+    /// See the event count of the pool.
     #[derive(Debug)]
     pub struct EventCount(super::EventCount);
 

@@ -1,8 +1,8 @@
-//! The events of the pool's driver: how they reach its futures.
+//! Delivery of the events of the pool's driver to its futures.
 //!
-//! A worker that has found events between two tasks wakes their futures in a site of its own
-//! ([`WorkerContext::wake_ready`]), so their jobs go to its own queue. In the middle of a task the futures are woken
-//! as from outside ([`WorkerContext::as_outside`]), since the task may be long.
+//! A worker that has found events between two tasks wakes their futures in a context of its own
+//! ([`WorkerContext::wake_ready`]), so their jobs go to its own queue. Within a task the futures
+//! are woken as from outside ([`WorkerContext::as_outside`]), since the task may be long.
 
 use super::{Inner, context::WorkerContext};
 use crate::{
@@ -15,21 +15,22 @@ use std::{
     time::Duration,
 };
 
-/// After this time, in nanoseconds, a task that comes to a checkpoint polls the driver. As between tasks
-/// (`threads/maintenance.rs`).
-const POLL: u64 = 100_000;
+/// Interval, in nanoseconds, after which a task polls the driver at its next checkpoint. The same
+/// as between tasks (`threads/maintenance.rs`).
+const POLL_INTERVAL_NANOS: u64 = 100_000;
 
-/// The most checkpoints between two looks at the clock.
-const MOST: u32 = 63;
+/// The maximum number of checkpoints between two readings of the clock.
+const MAX_CHECKPOINTS_BETWEEN_SAMPLES: u32 = 63;
 
-/// How long a worker that is kept for futures, and blocks in one, leaves the driver alone.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// How long a dedicated worker that blocks in a future waits between two polls of the driver.
+const DRIVER_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 thread_local! {
-    /// When to look at the clock, and when this thread polled last.
-    static DRIVER_POLLS: Cell<(ClockSampler, u64)> = const { Cell::new((ClockSampler::new(MOST), 0)) };
+    /// When to read the clock, and when this thread polled last.
+    static DRIVER_POLLS: Cell<(ClockSampler, u64)> =
+        const { Cell::new((ClockSampler::new(MAX_CHECKPOINTS_BETWEEN_SAMPLES), 0)) };
 
-    /// The wakers of the events that were found in the middle of a task; empty between two polls.
+    /// The wakers of the events that were found within a task; empty between two polls.
     static READY: RefCell<Vec<Waker>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -41,17 +42,18 @@ impl Inner {
 }
 
 impl WorkerContext<'_, '_> {
-    /// Whether the worker wakes the futures of events: their jobs are next.
+    /// Whether the worker is waking the futures of events: their jobs run next.
     #[inline(always)]
     pub(crate) fn wakes_events(&self) -> bool {
         self.wakes.get()
     }
 
-    /// Wakes the futures of events, on this worker, which is in no task.
+    /// Wakes the futures of events, on this worker, which runs no task.
     pub(super) fn wake_ready(&self, ready: &mut Vec<Waker>) {
         if self.pool().core().is_stopped() || self.has_queued() {
-            // A stopped worker queues nothing here any more. Events that are found while earlier ones are queued
-            // here would be served before those: the worker takes its newest job first.
+            // A stopped worker enqueues nothing here any more. Events that are found while jobs of
+            // earlier ones are queued here would be served before those: the worker takes its
+            // newest job first.
             return self.as_outside(|| wake_all(ready));
         }
         self.wakes.set(true);
@@ -64,15 +66,17 @@ impl WorkerContext<'_, '_> {
         }
     }
 
-    /// Sleeps until `until`, in the driver if that is free, and no longer than `limit`.
+    /// Parks until `until` returns true, in the driver if that is free, and no longer than `limit`.
     pub(super) fn park(&self, limit: Option<Duration>, until: impl Fn() -> bool) {
         if let Some(dedicated) = self.pool().dedicated()
             && dedicated.has_driver()
             && self.is_dedicated()
         {
-            // It may be the one that should be in the driver.
+            // This may be the worker that should wait in the driver.
             while !until() {
-                let limit = limit.map_or(LOOK_AGAIN, |limit| limit.min(LOOK_AGAIN));
+                let limit = limit.map_or(DRIVER_POLL_INTERVAL, |limit| {
+                    limit.min(DRIVER_POLL_INTERVAL)
+                });
                 let parkers = &self.pool().parkers;
                 parkers.park(self.worker(), Some(limit), &mut Vec::new(), &until);
                 self.as_outside(|| dedicated.poll_driver());
@@ -89,11 +93,11 @@ impl WorkerContext<'_, '_> {
             }
             self.as_outside(|| wake_all(&mut ready));
         }
-        // The task goes on, for an unknown time.
+        // The task continues, for an unknown time.
         self.pool().parkers.hand_over();
     }
 
-    /// Polls the driver in the middle of a task that has nothing to run, or has run for some time.
+    /// Polls the driver within a task that has nothing to run, or has run for some time.
     pub(super) fn poll_driver(&self) {
         let mut ready = READY.try_with(RefCell::take).unwrap_or_default();
         self.pool().parkers.poll(&mut ready);
@@ -103,14 +107,14 @@ impl WorkerContext<'_, '_> {
         let _ = READY.try_with(|place| place.replace(ready));
     }
 
-    /// Polls the drivers of all pools that this thread is in the middle of tasks of.
+    /// Polls the drivers of all pools whose tasks this thread runs.
     pub(crate) fn poll_drivers(&self) {
         self.poll_driver();
         self.below().for_each(WorkerContext::poll_driver);
     }
 
-    /// Polls the driver, if this thread has not for some time. Where others are left alone, so are their
-    /// futures: there may be a lock around this.
+    /// Polls the driver, if this thread has not done so for some time. Isolated waits do not poll
+    /// unrelated futures: the caller may hold a lock.
     pub(super) fn poll_driver_if_due(&self) {
         let due = DRIVER_POLLS.with(|polls| {
             let (mut sampler, polled) = polls.get();
@@ -128,7 +132,7 @@ impl WorkerContext<'_, '_> {
         let now = thread::nanos();
         let (mut sampler, polled) = DRIVER_POLLS.get();
         sampler.record(now);
-        let due = now.saturating_sub(polled) >= POLL;
+        let due = now.saturating_sub(polled) >= POLL_INTERVAL_NANOS;
         DRIVER_POLLS.set((sampler, if due { now } else { polled }));
         if due && !self.has_isolated_waits() {
             self.poll_driver();

@@ -1,8 +1,9 @@
-//! Threads from outside that become workers for a call.
+//! Threads from outside that become workers for the duration of a call.
 //!
-//! A call into the pool from a thread that is none of its workers does not block while others work: the
-//! thread takes one of the spare places, works like everybody else until its call is done, and leaves; what
-//! is left in its queue goes to the others. When all places are taken, the caller does its work alone.
+//! A call into the pool from a thread that is not one of its workers does not block while the
+//! workers run it: the thread takes one of the guest slots, works like any other worker until its
+//! call is done, and leaves. Jobs left in its queue go to the other workers. When all slots are
+//! taken, the caller does its work alone.
 
 use super::{
     Inner, Pool, PoolBuilder, absent::end_stay, builder::Jobs, context::WorkerContext, task,
@@ -17,11 +18,11 @@ use crate::{
 };
 use std::{ptr, sync::Arc};
 
-/// Places for threads from outside, at the same time.
+/// Number of guest slots: threads from outside that may work in the pool at the same time.
 pub(super) const GUESTS: usize = 32;
 
 thread_local! {
-    /// Used on a thread that stays in a pool, so that the pool learns of its end.
+    /// Registered on a thread that stays in a pool, so that the pool learns of its end.
     static STAYS: Stays = const { Stays };
 }
 
@@ -33,7 +34,7 @@ impl Drop for Stays {
     }
 }
 
-/// Which of the spare places are free: one bit each.
+/// Which of the guest slots are free: one bit each.
 #[derive(Debug)]
 pub(super) struct Guests {
     free: AtomicU64,
@@ -47,8 +48,8 @@ impl Guests {
     }
 
     fn take(&self) -> Option<usize> {
-        // Acquire: pairs with the release in `give_back`; the place is as its last guest left it.
-        // Relaxed on failure: tried again.
+        // Acquire: pairs with the release in `give_back`; the slot is as its last guest left it.
+        // Relaxed on failure: retried.
         let before = self
             .free
             .fetch_update(Ordering::Acquire, Ordering::Relaxed, |free| {
@@ -64,21 +65,23 @@ impl Guests {
 }
 
 impl WorkerContext<'_, '_> {
-    /// Whether this thread is one of `pool`'s own, in the middle of a task of it.
+    /// Whether this thread is one of `pool`'s own workers and runs a task of it.
     pub(crate) fn is_worker_inside(&self, pool: &Inner) -> bool {
         let own =
             |context: &WorkerContext<'_, '_>| ptr::eq(context.pool(), pool) && !context.is_guest();
         own(self) || self.below().any(own)
     }
 
-    /// Whether this is where the thread [stays](Self::stay) in `pool`.
+    /// Whether this is the permanent context, made by [`stay`](Self::stay), of the thread in
+    /// `pool`.
     pub(super) fn stays_in(&self, pool: &Inner) -> bool {
         ptr::eq(self.pool(), pool) && pool.base.get() == Some(&ptr::from_ref(self).addr())
     }
 
-    /// The pool may end without this thread, which [stays](Self::stay) here: it stands in a pool of its own from now on.
+    /// Detaches this thread, which [stays](Self::stay) here, so that the pool may end without it.
+    /// From now on the thread is the worker of a separate pool.
     pub(super) fn retire(&self) {
-        // Nobody else will.
+        // With one worker, no other thread would run the remaining jobs.
         while self.pool().threads() == 1 && self.help_once() {}
         self.running().retire();
         PoolBuilder::stand_alone(self.pool());
@@ -86,7 +89,7 @@ impl WorkerContext<'_, '_> {
 }
 
 impl Inner {
-    /// Calls `f` as a worker of this pool, or alone if there is no place.
+    /// Calls `f` as a worker of this pool, or alone if no guest slot is free.
     pub(crate) fn as_guest<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
         match self.guests.take() {
             Some(place) => self.at_free_place(place, f),
@@ -94,12 +97,12 @@ impl Inner {
         }
     }
 
-    /// Calls `f` as a worker of this pool, if there is a place.
+    /// Calls `f` as a worker of this pool, if a guest slot is free.
     pub(super) fn try_as_guest<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> Option<R> {
         Some(self.at_free_place(self.guests.take()?, f))
     }
 
-    /// Waits for a place.
+    /// Waits for a guest slot.
     fn place(&self) -> usize {
         loop {
             match self.guests.take() {
@@ -109,7 +112,7 @@ impl Inner {
         }
     }
 
-    /// Calls `f` at one of the places that guests take, and gives it back.
+    /// Calls `f` in a guest slot that was taken, and frees the slot.
     fn at_free_place<R>(&self, place: usize, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
         struct Place<'a>(&'a Inner, usize);
         impl Drop for Place<'_> {
@@ -121,7 +124,7 @@ impl Inner {
         self.at_place(place.1, f)
     }
 
-    /// Calls `f` as the worker at a place that is the caller's.
+    /// Calls `f` as the worker in a slot that the caller owns.
     pub(super) fn at_place<R>(
         &self,
         place: usize,
@@ -132,15 +135,17 @@ impl Inner {
         let mut worker = self.core.enter(id);
         let result = worker.adopt(thread::yield_now, |running| {
             WorkerContext::enter(running, self, |context| {
-                // What a guest has taken it runs before it leaves: others may be waiting for it, who
-                // would not look for it where its queue goes then.
+                // A guest runs every job that it has taken before it leaves: a waiter may depend on
+                // such a job, and would not search for it in the queue that receives the guest's
+                // jobs.
                 context.steal_one_by_one();
                 context.isolate_if_held();
                 f(context)
             })
         });
         if self.core.is_stopped() || self.threads == 0 && !self.core.is_open() {
-            // There is nobody left to hand things on to. They are not part of the task that the caller is in.
+            // No worker is left that could take over the jobs. They are not part of the task that
+            // the caller runs.
             let _aside = task::set_aside();
             while let Step::Ran = worker.step_late(|job, running| {
                 WorkerContext::enter(running, self, |context| job.run(context))
@@ -149,18 +154,18 @@ impl Inner {
         result
     }
 
-    /// The calling thread is worker 0 from now on, and the pool stays for good.
+    /// Makes the calling thread worker 0 permanently. The pool is never freed.
     pub(super) fn adopt_current_thread(self: &Arc<Self>) {
         let inner: &'static Arc<Self> = Box::leak(Box::new(self.clone()));
         inner.parkers.register(0);
         stay(Arc::as_ptr(&inner.core) as usize, Some(0));
         let worker = Box::leak(Box::new(inner.core.enter(0)));
         WorkerContext::stay(worker.stay(), inner);
-        // In the destructor of a thread-local that comes later it is too late for that.
+        // In the destructor of a thread-local that is dropped later, the registration would fail.
         let _ = STAYS.try_with(|_| ());
     }
 
-    /// All places are taken: the caller works alone, in a pool of its own.
+    /// Runs `f` alone, in a separate pool, because all guest slots are taken.
     #[cold]
     fn alone<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
         match Pool::builder().workers(0).instead_of(self).build() {
@@ -169,9 +174,9 @@ impl Inner {
         }
     }
 
-    /// The calling thread runs whatever there is until the pool is finished: for a pool without threads.
+    /// Runs all jobs on the calling thread until the pool is finished: for a pool without threads.
     pub(super) fn run_out(self: &Arc<Self>) {
-        // What runs here is not part of the task that the caller is in.
+        // What runs here is not part of the task that the caller runs.
         let _aside = task::set_aside();
         let place = self.place();
         let id = self.threads + place;

@@ -1,4 +1,4 @@
-//! A worker runs other jobs in the middle of a task that does not wait for any of them in particular.
+//! Runs other jobs nested in a task that does not wait for any of them in particular.
 
 use super::{context::WorkerContext, job::Job, task};
 use crate::{
@@ -9,81 +9,83 @@ use crate::{
 };
 use std::{cell::Cell, mem};
 
-/// How many jobs one checkpoint serves at most: some tens of microseconds, if they are as short as
-/// futures are meant to be.
+/// The maximum number of jobs that one checkpoint serves: some tens of microseconds, if they are as
+/// short as polls of futures should be.
 const MAX_PER_CHECKPOINT: usize = 16;
 
-/// How deep served jobs nest on one stack: a job that is served at a checkpoint may itself come to a
-/// checkpoint. Without a limit, ten thousand woken futures with a checkpoint each would nest in one
-/// another, and the first would end last.
-const NESTED: u8 = 4;
+/// The maximum nesting depth of served jobs on one stack: a job that is served at a checkpoint may
+/// itself reach a checkpoint. Without a limit, ten thousand woken futures with a checkpoint each
+/// would nest in one another, and the first would end last.
+const MAX_NESTED_SERVES: u8 = 4;
 
-/// How long a worker inside of a task sees tasks in the injector before it gives them a turn, in
-/// nanoseconds: as long as between two tasks (`threads::maintenance`). Until then a worker that is between two
-/// tasks may take them, which delays no task that is under way.
-const TURN: u64 = 200_000;
+/// How long tasks may be in the injector before a worker inside of a task serves them, in
+/// nanoseconds. The same as between two tasks (`threads::maintenance`). Until then a worker that is
+/// between two tasks may take them, which delays no running task.
+const INJECTOR_DELAY_NANOS: u64 = 200_000;
 
-/// How many checks of [`WorkerContext::is_attention_due`] pass between two readings of the clock at most. If
-/// leaves are long after many short ones, that is how many of them pass before the injector's turn.
-const CHECKS: u32 = 7;
+/// The maximum number of calls of [`WorkerContext::is_attention_due`] between two readings of the
+/// clock. If leaves are long after many short ones, this number of them passes before the injector
+/// is served.
+const MAX_CHECKS_BETWEEN_SAMPLES: u32 = 7;
 
 thread_local! {
-    /// How many served jobs are on the stack of this thread.
+    /// The number of served jobs on the stack of this thread.
     static SERVED: Cell<u8> = const { Cell::new(0) };
 
-    /// When this thread gives the injector a turn inside of a task.
+    /// When this thread serves the injector inside of a task.
     static INJECTOR: Cell<InjectorClock> = const { Cell::new(InjectorClock::new()) };
 }
 
-/// Decides when the injector has a turn inside of tasks.
+/// Decides when tasks of the injector run inside of other tasks.
 #[derive(Clone, Copy)]
 struct InjectorClock {
     sampler: ClockSampler,
-    /// When tasks were first seen there, or had their last turn; zero if none were there at the last check.
+    /// When tasks were first seen there, or were last served; zero if the injector was empty at the
+    /// last check.
     since: u64,
-    /// A turn is due that has not been taken.
+    /// The injector is due to be served, and has not been served yet.
     due: bool,
 }
 
 impl InjectorClock {
     const fn new() -> Self {
         Self {
-            sampler: ClockSampler::new(CHECKS),
+            sampler: ClockSampler::new(MAX_CHECKS_BETWEEN_SAMPLES),
             since: 0,
             due: false,
         }
     }
 
-    /// Tasks are in the injector. Whether it is their turn.
+    /// Checks, while tasks are in the injector, whether they are due to be served.
     fn check(&mut self) -> bool {
         if !self.due && (self.since == 0 || self.sampler.tick()) {
             let now = thread::nanos().max(1);
             self.sampler.record(now);
             if self.since == 0 {
                 self.since = now;
-            } else if now.saturating_sub(self.since) >= TURN {
+            } else if now.saturating_sub(self.since) >= INJECTOR_DELAY_NANOS {
                 (self.since, self.due) = (now, true);
             }
         }
         self.due
     }
 
-    /// The injector is empty.
+    /// Resets the state, because the injector is empty.
     fn reset(&mut self) {
         (self.since, self.due) = (0, false);
     }
 }
 
-/// What a checkpoint serves.
+/// Which jobs a checkpoint serves.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Serve {
     /// Urgent tasks and futures.
     Urgent,
-    /// Those, and tasks from outside when it is their turn.
+    /// Urgent tasks and futures, and tasks from outside when they are due.
     All,
 }
 
-/// Where to see whether a job should give way.
+/// A cheap check whether a job should yield to other work.
 pub(crate) struct Urgency<'a>(&'a Core<Job, PerWorker, Counters>);
 
 impl Urgency<'_> {
@@ -103,7 +105,8 @@ impl WorkerContext<'_, '_> {
         self.help(1) == 1
     }
 
-    /// Runs at most so many jobs, as long as there are any that this worker may run now; says how many.
+    /// Runs at most `most` jobs, as long as there are any that this worker may run now. Returns
+    /// their number.
     pub(crate) fn help(&self, most: usize) -> usize {
         if self.has_isolated_waits() {
             return 0;
@@ -117,8 +120,9 @@ impl WorkerContext<'_, '_> {
         ran
     }
 
-    /// [`help`](Self::help) by a task that waits for something, and does not get on before the jobs have run that it has
-    /// queued: where nothing else is run, those are, and mail.
+    /// [`help`](Self::help) for a task that waits for something, and cannot continue before the
+    /// jobs have run that it has enqueued. Where waits are isolated, only those jobs run, and those
+    /// of the mailbox.
     pub(crate) fn help_in_wait(&self, most: usize) -> usize {
         if !self.has_isolated_waits() {
             return self.help(most);
@@ -137,7 +141,7 @@ impl WorkerContext<'_, '_> {
         ran
     }
 
-    /// Runs one job that is in this worker's own queue, or its mail, if it may run it now.
+    /// Runs one job of this worker's own queue, or of its mailbox, if it may run it now.
     pub(crate) fn help_itself(&self) -> bool {
         let job = match self.isolated.get() {
             Some(mark) => self.pop_above(mark),
@@ -150,17 +154,17 @@ impl WorkerContext<'_, '_> {
         let _aside = task::set_aside();
         self.poll_is_long();
         self.run(job);
-        // The task goes on, for who knows how long.
+        // The task continues, for an unknown time.
         self.running().settle();
         true
     }
 
-    /// Whether there is anything in this worker's own queue.
+    /// Whether this worker's own queue is non-empty.
     pub(crate) fn has_tasks(&self) -> bool {
         !self.running().queue().owner().is_empty()
     }
 
-    /// Whether a job that can go on later should end here, so that other work comes first.
+    /// Whether a job that can continue later should return here, so that other work runs first.
     pub(crate) fn should_give_way(&self) -> bool {
         if Timer::global().is_due() {
             self.wake_due();
@@ -174,8 +178,8 @@ impl WorkerContext<'_, '_> {
         self.poll_injector_if_due()
     }
 
-    /// Has the worker's next step take a task from the injector, if it is the injector's turn. Returns
-    /// whether there is work that should come before what this worker has queued.
+    /// Makes the worker's next step take a task from the injector, if the injector is due. Returns
+    /// whether there is work that should run before what this worker has queued.
     #[cold]
     pub(super) fn poll_injector_if_due(&self) -> bool {
         let due = self.is_attention_due();
@@ -185,8 +189,8 @@ impl WorkerContext<'_, '_> {
         due
     }
 
-    /// A checkpoint in a long task: urgent tasks and futures run in the middle of it. Returns whether
-    /// any ran.
+    /// A checkpoint in a long task: runs urgent tasks and futures nested in it. Returns whether any
+    /// ran.
     #[inline(always)]
     pub(crate) fn checkpoint(&self) -> bool {
         if self.poll_is_long() {
@@ -195,8 +199,8 @@ impl WorkerContext<'_, '_> {
         self.has_urgent() && self.serve(Serve::Urgent)
     }
 
-    /// A checkpoint between two leaves of a computation that holds this worker for long: tasks from
-    /// outside have their turn here too. Returns whether any ran.
+    /// A checkpoint between two leaves of a computation that occupies this worker for long: tasks
+    /// from outside may run here too. Returns whether any ran.
     #[inline(always)]
     pub(crate) fn leaf_checkpoint(&self) -> bool {
         if self.poll_is_long() {
@@ -206,7 +210,7 @@ impl WorkerContext<'_, '_> {
         self.preempt()
     }
 
-    /// Lets other work run here if this worker is asked for attention. Returns whether any ran.
+    /// Runs other work here if this worker is requested to serve it. Returns whether any ran.
     #[inline(always)]
     pub(crate) fn preempt(&self) -> bool {
         let core = self.pool().core();
@@ -220,7 +224,7 @@ impl WorkerContext<'_, '_> {
     }
 
     /// Whether there is work that should run before what this worker has queued: urgent work, or a
-    /// task from outside whose turn it is.
+    /// task from outside that is due.
     #[cold]
     pub(super) fn is_attention_due(&self) -> bool {
         let core = self.pool().core();
@@ -234,7 +238,8 @@ impl WorkerContext<'_, '_> {
             core.settle_attention();
             return false;
         }
-        // `Pool::on_worker` promises one of the pool's own threads, so guests leave the injector alone.
+        // `Pool::on_worker` guarantees one of the pool's own threads, so guests do not take from
+        // the injector.
         if self.is_guest() {
             return false;
         }
@@ -243,7 +248,7 @@ impl WorkerContext<'_, '_> {
         due
     }
 
-    /// Whether the injector's turn is due; it counts as taken.
+    /// Returns whether the injector is due to be served, and clears that state.
     fn take_injectors_turn(&self) -> bool {
         let mut clock = INJECTOR.get();
         let due = mem::take(&mut clock.due);
@@ -251,18 +256,17 @@ impl WorkerContext<'_, '_> {
         due
     }
 
-    /// For callers that have to ask more often than every few nanoseconds.
+    /// Returns a cheap check for callers that need one every few nanoseconds.
     #[inline(always)]
     pub(crate) fn urgency(&self) -> Urgency<'_> {
         Urgency(self.pool().core())
     }
 
-    /// Runs work of others in the middle of the present task; nothing where a wait would run nothing
-    /// of others.
+    /// Runs unrelated work nested in the current task. Runs nothing where waits are isolated.
     ///
-    /// What the served jobs queue without waiting for it goes to the shared queues, as if it came from
-    /// outside: in the own queue it would lie above what the present task has queued, and the task's
-    /// next join would run it.
+    /// What the served jobs enqueue without waiting for it goes to the shared queues, as if it came
+    /// from outside. In the worker's own queue it would be above what the current task has
+    /// enqueued, and the task's next join would run it.
     #[cold]
     #[inline(never)]
     fn serve(&self, what: Serve) -> bool {
@@ -274,14 +278,15 @@ impl WorkerContext<'_, '_> {
             }
         }
         let depth = SERVED.get();
-        if self.has_isolated_waits() || depth >= NESTED {
+        if self.has_isolated_waits() || depth >= MAX_NESTED_SERVES {
             return false;
         }
         let _aside = task::set_aside();
         self.poll_is_long();
         SERVED.set(depth + 1);
         let back = Back(&self.serving, self.serving.replace(true), depth);
-        // No wait target of others: jobs that run here do not go on with more of their kind.
+        // No wait target of another task: jobs that run here do not continue with more of their
+        // kind.
         let served = self.with_wait_target(self, || {
             (0..MAX_PER_CHECKPOINT)
                 .map_while(|_| self.take_served(what))
@@ -289,7 +294,7 @@ impl WorkerContext<'_, '_> {
                 .count()
         });
         drop(back);
-        // The task goes on, for an unknown time.
+        // The task continues, for an unknown time.
         self.notify_deferred();
         served > 0
     }
@@ -302,22 +307,22 @@ impl WorkerContext<'_, '_> {
         if what == Serve::Urgent {
             return None;
         }
-        if let boxed @ Some(_) = running.take_affine() {
-            return boxed;
+        if let affine @ Some(_) = running.take_affine() {
+            return affine;
         }
         (self.take_injectors_turn() && !self.is_guest())
             .then(|| running.take_injected())
             .flatten()
     }
 
-    /// Whether a job runs here in the middle of another task, at a checkpoint of it.
+    /// Whether a job runs here nested in another task, at a checkpoint of it.
     #[inline(always)]
     pub(crate) fn is_serving(&self) -> bool {
         self.serving.get()
     }
 
-    /// Nothing can be run here. True when a clock that moves by itself has moved for that: the clock of this pool, or of
-    /// another one that this thread is in the middle of.
+    /// Advances an auto-advancing clock, because nothing can be run here: the clock of this pool,
+    /// or of another one whose task this thread runs. Returns whether one advanced.
     pub(crate) fn skip_time(&self) -> bool {
         let skip = |context: &WorkerContext<'_, '_>| {
             context.pool().threads() == 0 && context.pool().skip_time(context.has_isolated_waits())
@@ -325,11 +330,11 @@ impl WorkerContext<'_, '_> {
         skip(self) || self.below().any(skip)
     }
 
-    /// Takes the newest job of this worker that was queued since `mark`, or one that came by mail.
+    /// Takes the newest job of this worker that was queued since `mark`, or one from its mailbox.
     pub(super) fn pop_above(&self, mark: Mark) -> Option<Job> {
         if self.running().is_taking_older_first() {
             self.running().rotate_above(mark);
-            // Jobs that come again and again would keep the mail waiting too.
+            // Jobs that are re-enqueued repeatedly would starve the mailbox too.
             if let mail @ Some(_) = self.running().take_mail() {
                 return mail;
             }

@@ -1,14 +1,17 @@
 //! Isolated waits for as long as a value lives: for guards of locks.
 //!
-//! [`WorkerContext::isolate`] isolates the waits of one call. A guard ends when it is dropped, in any order with others, and perhaps
-//! where the thread is in another task or another pool than before. So a list of each thread says which guards there are
-//! ([`HELD`]), and two rules keep the sites of the thread up to date:
+//! [`WorkerContext::isolate`] isolates the waits of one call. A guard ends when it is dropped, in
+//! any order with others, and perhaps where the thread runs another task or works for another pool
+//! than before. So each thread has a list of its guards ([`HELD`]), and two rules keep the contexts
+//! of the thread up to date:
 //!
-//! - As long as the list is not empty, every site that the thread may wait at is isolated. These are the current site, and the
-//!   innermost one of each other pool whose task the thread is in ([`WorkerContext::below`]). The first guard isolates them, and a
-//!   site that the thread enters later is isolated by [`WorkerContext::isolate_if_held`].
-//! - The mark of a site is that of the newest guard that was made there: what was queued before may want that lock.
-//!   When the guard is gone, the mark is that of the guard before it, since waits may depend on what was queued after that.
+//! - As long as the list is not empty, every context in which the thread may wait is isolated.
+//!   These are the current context, and the innermost one of each other pool whose task the thread
+//!   runs ([`WorkerContext::below`]). The first guard isolates them, and a context that the thread
+//!   enters later is isolated by [`WorkerContext::isolate_if_held`].
+//! - The mark of a context is that of the newest guard that was made there: jobs that were queued
+//!   before may need that lock. When the guard is dropped, the mark is that of the guard before it,
+//!   since waits may depend on what was queued after that.
 
 use super::context::WorkerContext;
 use crate::{
@@ -30,26 +33,27 @@ thread_local! {
 
 struct Held {
     number: u64,
-    /// The site where it began, only to be compared; and where the queue ended then.
+    /// The address of the context where it began, only to be compared; and the end of the queue at
+    /// that time.
     context: Option<(usize, Mark)>,
 }
 
-/// Waits of this thread are isolated as long as this lives.
+/// Isolates the waits of this thread as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Isolation {
-    /// Zero when the thread is ending and has no list any more.
+    /// Zero when the thread is ending and its list has been dropped.
     number: u64,
-    /// It belongs to its thread, as a guard does, but may be looked at from elsewhere.
+    /// It is bound to its thread, as a guard is, but may be referenced from other threads.
     thread: PhantomData<MutexGuard<'static, ()>>,
 }
 
-/// Calls `f` with the list. None when the thread is ending.
+/// Calls `f` with the list. Returns `None` when the thread is ending.
 fn with_held<R>(f: impl FnOnce(&mut Vec<Held>) -> R) -> Option<R> {
-    // Not borrowed twice: `f` calls nothing but what is here and in `modes`.
+    // Not borrowed twice: `f` calls nothing but what is here and in `wait_modes`.
     HELD.try_with(|held| f(&mut held.borrow_mut())).ok()
 }
 
-/// Whether this thread holds any.
+/// Whether this thread holds any isolation.
 pub(super) fn is_held() -> bool {
     with_held(|held| !held.is_empty()).unwrap_or(false)
 }
@@ -88,7 +92,7 @@ impl Isolation {
 
 impl Drop for Isolation {
     fn drop(&mut self) {
-        // The site where it began, and the mark of the guard before it there.
+        // The context where it began, and the mark of the guard before it there.
         let ended = with_held(|held| {
             let at = held.iter().rposition(|one| one.number == self.number)?;
             let (address, _) = held.remove(at).context?;
@@ -117,17 +121,17 @@ impl Drop for Isolation {
 }
 
 impl WorkerContext<'_, '_> {
-    /// Only to be compared.
+    /// The address of this context, only to be compared.
     fn address(&self) -> usize {
         ptr::from_ref(self).addr()
     }
 
-    /// The thread holds no guard any more.
+    /// Removes the isolation by guards, because the thread holds none any more.
     fn isolate_by_call_only(&self) {
         self.set_isolated(self.isolated_by_call.get());
     }
 
-    /// Waits here are isolated from now on, if the thread holds a guard.
+    /// Isolates waits here from now on, if the thread holds a guard.
     pub(super) fn isolate_if_held(&self) {
         if !self.is_isolated() && is_held() {
             self.set_isolated(Some(self.mark()));

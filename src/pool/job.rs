@@ -1,18 +1,18 @@
-//! A job: a task of any kind behind two words.
+//! A job: a type-erased task of two words.
 #![expect(unsafe_code, reason = "erases the type of what it points to")]
 
 use super::context::WorkerContext;
 
-/// A pointer to something that can be run once, and the function that knows what it is.
+/// A pointer to something that can be run once, and the function that knows its type.
 ///
-/// Two words, so that the queues move it in two stores. Who makes a job says, at `Job::new`, why what it
-/// points to is alive when the job runs; everything else about jobs is safe.
+/// Two words, so that the queues move it in two stores. The creator of a job argues, at `Job::new`,
+/// why what it points to is alive when the job runs; everything else about jobs is safe.
 pub(crate) struct Job {
     data: *const (),
     run: unsafe fn(*const (), &WorkerContext<'_, '_>),
 }
 
-// SAFETY: `Job::new` asks for data that may be used from the thread that runs the job.
+// SAFETY: `Job::new` requires data that may be used from the thread that runs the job.
 unsafe impl Send for Job {}
 
 /// Set in the address of a [marked](Job::marked) job.
@@ -20,8 +20,8 @@ const MARK: usize = 0b100;
 
 impl Job {
     /// # Safety
-    /// `run(data, _)` must be sound to call once, from any worker of the pool, at any time until the job
-    /// is run or taken back.
+    /// `run(data, _)` must be sound to call once, from any worker of the pool, at any time until
+    /// the job is run or taken back.
     #[inline(always)]
     pub(crate) unsafe fn new<T>(
         data: *const T,
@@ -37,16 +37,16 @@ impl Job {
         Self { data, run }
     }
 
-    /// A job that a face can tell from all others, by [`is_marked`](Self::is_marked). The marks are
-    /// for tickets of submitted tasks; no other jobs have them.
+    /// Makes a job that can be distinguished from all others, by [`is_marked`](Self::is_marked).
+    /// The marks are for tickets of submitted tasks; no other jobs have them.
     ///
-    /// A mark in the address, because the function does not tell: one function may have several
-    /// addresses, and several functions one address. The two lowest bits of the address are the
-    /// caller's. `run` gets the address with all of them.
+    /// The mark is in the address, because the function is no distinction: one function may have
+    /// several addresses, and several functions one address. The two lowest bits of the address
+    /// belong to the caller. `run` gets the address with all of them.
     ///
     /// # Safety
-    /// As [`new`](Self::new), for the address with the mark. What `data` leads to is aligned to
-    /// eight bytes.
+    /// As [`new`](Self::new), for the address with the mark. What `data` points to, without the
+    /// caller's bits, is aligned to eight bytes.
     #[inline(always)]
     pub(crate) unsafe fn marked(
         data: *const (),
@@ -57,13 +57,13 @@ impl Job {
         Self { data, run }
     }
 
-    /// Whether it was made by [`marked`](Self::marked).
+    /// Whether the job was made by [`marked`](Self::marked).
     #[inline(always)]
     pub(crate) fn is_marked(&self) -> bool {
         self.data.addr() & MARK != 0
     }
 
-    /// Gives up the job for what it points to.
+    /// Consumes the job and returns what it points to.
     #[inline(always)]
     pub(crate) fn into_data(self) -> *const () {
         self.data
@@ -75,21 +75,22 @@ impl Job {
         std::ptr::eq(self.data, data.cast())
     }
 
-    /// What it points to, whatever that is.
+    /// The address that the job points to, with its marks.
     #[inline(always)]
     pub(crate) fn address(&self) -> *const () {
         self.data
     }
 
-    /// Runs it, once: a job cannot be cloned.
+    /// Runs the job, once: a job cannot be cloned.
     #[inline(always)]
     pub(crate) fn run(self, context: &WorkerContext<'_, '_>) {
-        // SAFETY: by the duty of `Job::new`; there is one `Job` for it, and it is gone now.
+        // SAFETY: the caller of `Job::new` guarantees one sound call; this is the only `Job` for
+        // the data, and it is consumed.
         unsafe { (self.run)(self.data, context) };
     }
 }
 
-/// What a job points to, without the mark.
+/// Returns what a job points to, without the mark.
 #[inline(always)]
 pub(crate) fn unmarked(data: *const ()) -> *const () {
     data.map_addr(|at| at & !MARK)
@@ -109,14 +110,14 @@ mod tests {
     /// None.
     unsafe fn nothing(_: *const (), _: &WorkerContext<'_, '_>) {}
 
-    /// The function does not tell one job from another; the mark does.
+    /// The function does not distinguish one job from another; the mark does.
     #[test]
-    fn a_mark_is_told_by_the_address_alone() {
+    fn the_address_alone_determines_the_mark() {
         let data = 7_u64;
         let at = &raw const data;
-        // SAFETY: what is run does nothing.
+        // SAFETY: `nothing` does not use its arguments, so every call is sound.
         let plain = unsafe { Job::new(at, nothing) };
-        // SAFETY: as above.
+        // SAFETY: `nothing` does not use its arguments, and a `u64` is aligned to eight bytes here.
         let marked = unsafe { Job::marked(at.cast(), nothing) };
         assert!(!plain.is_marked() && marked.is_marked());
         assert!(plain.is_at(at) && !marked.is_at(at));

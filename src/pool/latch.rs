@@ -1,4 +1,4 @@
-//! What a worker waits for inside of a task.
+//! Events that a worker waits for inside of a task.
 
 use super::job::Job;
 use crate::base::{
@@ -7,28 +7,29 @@ use crate::base::{
     thread,
 };
 
-/// Something that a worker can wait for while it helps others, and that can wake it.
+/// An event that a worker can wait for while it runs other jobs, and that can wake it.
 pub(crate) trait Awaited {
-    /// Whether it has happened. After that nobody touches it any more but the one who waits.
+    /// Whether the event has happened. After that only the waiter accesses it.
     fn happened(&self) -> bool;
 
-    /// `worker` is about to sleep until it has happened. False when it has already.
+    /// Registers `worker`, which is about to sleep until the event happens. Returns false when it
+    /// has happened already.
     fn sleep(&self, worker: usize) -> bool;
 
-    /// The worker does not sleep any more.
+    /// Unregisters the worker, which does not sleep any more.
     fn awake(&self);
 
-    /// A job that belongs to what is waited for and lies in no worker's queue.
+    /// Takes a job that belongs to what is waited for and is in no worker's queue.
     fn take_job(&self) -> Option<Job> {
         None
     }
 
-    /// Whether there is one.
+    /// Whether there is such a job.
     fn has_job(&self) -> bool {
         false
     }
 
-    /// The worker that runs what is waited for, if that is known: its queue holds the rest of it.
+    /// The worker that runs what is waited for, if known: its queue holds the rest of it.
     fn runner(&self) -> Option<usize> {
         None
     }
@@ -40,10 +41,10 @@ const SET: usize = 1;
 const SLEEPS: usize = 1 << 1;
 /// A worker runs what is waited for; its number is in the word.
 const RUNS: usize = 1 << 2;
-/// Where the waiter's number begins, and how many bits it has: enough for `engine::MAX_WORKERS`.
+/// The lowest bit of the waiter's number, and its width in bits: enough for `engine::MAX_WORKERS`.
 const WAITER: u32 = 3;
 const BITS: u32 = 14;
-/// Where the runner's number begins.
+/// The lowest bit of the runner's number.
 const RUNNER: u32 = WAITER + BITS;
 
 const fn number(state: usize, begin: u32) -> usize {
@@ -52,9 +53,9 @@ const fn number(state: usize, begin: u32) -> usize {
 
 /// One event, set by one thread and waited for by one worker, in the waiter's stack frame.
 ///
-/// A word: `set`, `sleeps`, `runs` (1 bit each), the waiter's number, the runner's number (14 bits each).
-/// Once it is set, the other bits are clear. The word is all there is, and the swap that sets it is the last touch of the one who sets it: the
-/// waiter may return, and the frame be gone, right after.
+/// A word: `set`, `sleeps`, `runs` (1 bit each), the waiter's number, the runner's number (14 bits
+/// each). Once it is set, the other bits are clear. The word is the whole state, and the swap that
+/// sets it is the setter's last access: the waiter may return, and its frame be gone, right after.
 #[derive(Debug)]
 pub(crate) struct Latch {
     state: AtomicUsize,
@@ -68,19 +69,19 @@ impl Latch {
         }
     }
 
-    /// `worker` begins to run what is waited for.
+    /// Records that `worker` begins to run what is waited for.
     pub(super) fn begin(&self, worker: usize) {
-        // Relaxed: a hint where to look for work.
+        // Relaxed: a hint where to search for work.
         self.state
             .fetch_or(RUNS | worker << RUNNER, Ordering::Relaxed);
     }
 
-    /// It has happened. `unpark` wakes a worker of the waiter's pool, which outlives the latch, since the
-    /// setter is one of its workers.
+    /// Sets the latch. `unpark` wakes a worker of the waiter's pool, which outlives the latch,
+    /// since the setter is one of its workers.
     pub(super) fn set_with(&self, unpark: impl FnOnce(usize)) {
         thread::point();
-        // AcqRel: what was done before is visible to the waiter; and if it sleeps, that it went to
-        // sleep, in the pool's parkers, is visible to us. Nothing of `self` is touched after this.
+        // AcqRel: what was done before is visible to the waiter; and if it sleeps, its registration
+        // in the pool's parkers is visible to the setter. Nothing of `self` is accessed after this.
         let before = self.state.swap(SET, Ordering::AcqRel);
         if before & SLEEPS != 0 && !broken(Canary::PoolLatchWake) {
             unpark(number(before, WAITER));

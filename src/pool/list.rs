@@ -1,4 +1,4 @@
-//! Jobs that lie in no worker's queue.
+//! Jobs that are in no worker's queue.
 
 use super::job::Job;
 use crate::base::sync::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Jobs in their order, for the worker that waits for them and for whoever gets a turn.
+/// Jobs in FIFO order, for the worker that waits for them and for any worker that takes one.
 #[derive(Default)]
 pub(crate) struct List {
     jobs: Mutex<VecDeque<Job>>,
@@ -32,7 +32,7 @@ impl List {
         }
         let mut jobs = self.lock();
         let job = jobs.pop_front();
-        // Release: as above.
+        // Release: as in `push`.
         self.length.store(jobs.len(), Ordering::Release);
         job
     }

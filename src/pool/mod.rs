@@ -1,7 +1,7 @@
 //! The pool: workers that run jobs of any kind.
 //!
-//! The engine over a two-word job, plus threads. The faces ([`fork`](mod@crate::fork) and those to come) make
-//! jobs; they all share these workers.
+//! The engine over a two-word job, plus threads. The API modules ([`fork`](mod@crate::fork) and
+//! others) create jobs; they all share these workers.
 
 mod absent;
 pub(crate) mod blocks;
@@ -36,7 +36,7 @@ mod waiting;
 pub(crate) mod waits;
 
 pub use builder::PoolBuilder;
-/// What the model checker gets to see.
+/// The types that the model checker tests.
 #[cfg(filch_loom)]
 #[doc(hidden)]
 pub mod model {
@@ -75,7 +75,7 @@ use std::{
 };
 use tasks::Tasks;
 
-/// What the threads, the guests and the handles of a pool share.
+/// The state that the threads, the guests and the handles of a pool share.
 pub(crate) struct Inner {
     core: Arc<Core<Job, PerWorker, Counters>>,
     parkers: Arc<Parkers>,
@@ -86,35 +86,37 @@ pub(crate) struct Inner {
     slabs: Box<[Slab]>,
     reserve: Reserve,
     threads: usize,
-    /// If its threads are others': how many of them it has to do without.
+    /// If the threads are not started by the pool: the number of workers that have lost theirs.
     absent: Option<Absent>,
     tasks: Tasks,
     number: registry::Number,
     /// Futures that wait.
     residents: Residents<Inner>,
-    /// Who is kept for futures.
+    /// The dedicated workers, if there are any.
     dedicated: Option<DedicatedWorkers>,
     on_panic: Option<PanicHandler>,
     clock: Clock,
-    /// The pool that a caller is in which found no place there, and has this one to itself for a while.
+    /// If this pool was built for one caller that found no free guest slot: the pool that the
+    /// caller belongs to.
     stands_for: Option<Arc<Inner>>,
     /// The handles, for `Pool::current`.
     handle: OnceLock<Weak<Owned>>,
-    /// The address of the site of a thread that stays.
+    /// The address of the permanent context of a thread that stays.
     base: OnceLock<usize>,
-    /// Itself, for those who only have a reference.
+    /// A reference to itself, for callers that have only a reference.
     this: Weak<Inner>,
 }
 
 type PanicHandler = Arc<dyn Fn(&Payload) + Send + Sync>;
 
-/// What the last handle drops.
+/// The part that the last handle drops.
 struct Owned {
     inner: Arc<Inner>,
     thread_group: Mutex<Option<ThreadGroup<()>>>,
 }
 
-/// A pool of workers. Cheap to clone; dropping the last clone runs what is queued and joins the threads.
+/// A pool of workers. Cheap to clone; dropping the last clone runs what is queued and joins the
+/// threads.
 ///
 /// ```
 /// use filch::Pool;
@@ -132,17 +134,17 @@ pub struct Pool {
 static GLOBAL: OnceLock<Pool> = OnceLock::new();
 
 impl Pool {
-    /// How many threads a pool can have.
+    /// The maximum number of threads of a pool.
     pub const MAX_WORKERS: usize = MAX_WORKERS - guest::GUESTS;
 
-    /// What can be set.
+    /// Returns a builder for a pool.
     #[must_use]
     pub fn builder() -> PoolBuilder {
         PoolBuilder::new()
     }
 
-    /// The pool of the whole program, started at its first use: one worker for each core, or
-    /// `FILCH_WORKERS`. [`PoolBuilder::build_global`] sets it up otherwise.
+    /// Returns the pool of the whole program, started at its first use: one worker for each core,
+    /// or `FILCH_WORKERS`. [`PoolBuilder::build_global`] configures it differently.
     ///
     /// ```
     /// assert!(filch::Pool::global().workers() >= 1);
@@ -158,7 +160,7 @@ impl Pool {
         })
     }
 
-    /// The pool that this thread works for at present.
+    /// Returns the pool that this thread works for at present.
     ///
     /// ```
     /// use filch::Pool;
@@ -178,22 +180,23 @@ impl Pool {
         })
     }
 
-    /// How many workers there are: threads of the pool, not counting those that join in for a call, or that are
-    /// [kept for futures](PoolBuilder::future_workers).
+    /// The number of workers: threads of the pool, not counting guests, which work for the duration
+    /// of a call, and [dedicated workers](PoolBuilder::future_workers).
     #[must_use]
     pub fn workers(&self) -> usize {
         self.inner().threads
     }
 
-    /// What the workers have done so far. After those of the pool's own threads come the places for
-    /// threads that join in for a call, and then those that are [kept for futures](PoolBuilder::future_workers).
+    /// Returns the workers' counters. Those of the pool's own threads are followed by those of the
+    /// guest slots, for threads that work for the duration of a call, and then those of the
+    /// [dedicated workers](PoolBuilder::future_workers).
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(2).build().unwrap();
     /// pool.install(|| filch::spawn(|| println!("by somebody")));
     /// let metrics = pool.metrics();
     /// assert_eq!(metrics.total().spawned_local, 1);
-    /// // Places where nobody was are not shown: a title, a sum, two workers, one guest.
+    /// // Unused slots are not shown: a title, a sum, two workers, one guest.
     /// assert_eq!(metrics.to_string().lines().count(), 1 + 1 + 2 + 1);
     /// ```
     #[must_use]
@@ -220,17 +223,18 @@ impl Pool {
         self.enter_worker(|_| f())
     }
 
-    /// Runs everything that is queued, and waits for the threads to end. Other handles of the pool are left
-    /// without workers; calls through them run on their own thread.
+    /// Runs everything that is queued, and waits for the threads to end. Other handles of the pool
+    /// are left without workers; calls through them run on their own thread.
     ///
-    /// Called from inside of a task of this pool it does not wait; nor does it when another thread is
-    /// shutting down already.
+    /// It does not wait when it is called from inside of a task of this pool, or while another
+    /// thread is shutting down already.
     pub fn shutdown(self) {
         self.owned.finish();
     }
 
-    /// [`shutdown`](Self::shutdown) that waits no longer than `limit`. False when something is still
-    /// running then; it goes on. (A pool without threads does its work here, however long it takes.)
+    /// [`shutdown`](Self::shutdown) that waits no longer than `limit`. Returns false when a task is
+    /// still running then; it continues. (A pool without threads does its work here, however long
+    /// it takes.)
     ///
     /// ```
     /// use filch::Pool;
@@ -250,8 +254,8 @@ impl Pool {
         let start = Instant::now();
         while !self.inner().core.is_stopped() {
             if start.elapsed() >= limit {
-                // The threads go on and end by themselves.
-                drop(self.owned.take_crew());
+                // The threads continue and end by themselves.
+                drop(self.owned.take_thread_group());
                 return false;
             }
             thread::sleep(Duration::from_micros(100).min(limit));
@@ -264,7 +268,7 @@ impl Pool {
         &self.owned.inner
     }
 
-    /// Calls `f` on this pool: where this thread stands in it, or as a guest.
+    /// Calls `f` on this pool: in the thread's context there, or as a guest.
     #[inline(always)]
     pub(crate) fn enter_worker<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
         self.inner().enter_worker(f)
@@ -281,14 +285,14 @@ pub(crate) fn on_current<R>(f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
 }
 
 impl Inner {
-    /// A share of it.
+    /// Returns a shared pointer to this pool.
     pub(crate) fn share(&self) -> Arc<Self> {
         self.this
             .upgrade()
             .expect("it is alive while it is borrowed")
     }
 
-    /// Lets nothing in any more. Futures end; what else is queued will run.
+    /// Closes the pool to new work. Futures are dropped; other queued jobs will run.
     fn close(&self) {
         self.residents.close();
         self.core.close();
@@ -312,8 +316,9 @@ impl Inner {
         })
     }
 
-    /// Where futures go that are spawned here, if not here: they may outlive this pool. One without threads has no use
-    /// for them, since nobody might come to poll them.
+    /// The pool that receives futures spawned here, if it is another one: they may outlive this
+    /// pool. A pool without threads does not receive them, since it may have no caller that polls
+    /// them.
     #[inline(always)]
     pub(crate) fn elsewhere(&self) -> Option<&Self> {
         match &self.stands_for {
@@ -322,18 +327,19 @@ impl Inner {
         }
     }
 
-    /// How many threads the pool has of its own.
+    /// The number of the pool's own threads.
     pub(crate) fn threads(&self) -> usize {
         self.threads
     }
 
-    /// What its futures take for the time.
+    /// The clock that its futures use.
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// The only worker has nothing to run. True when the clock has moved for that, and it should look again. A worker that
-    /// is `alone` may run nothing of what is queued, and nobody else will: so that holds no clock up.
+    /// Advances an auto-advancing clock, because the only worker has nothing to run. Returns
+    /// whether it did, and the worker should search again. A worker that is `alone` may run nothing
+    /// of what is queued, and no other thread will: so queued jobs do not stop the clock then.
     pub(crate) fn skip_time(&self, alone: bool) -> bool {
         self.threads == 0 && self.clock.skip(|| alone || !self.core.has_work())
     }
@@ -352,15 +358,15 @@ impl Inner {
         &self.slabs[worker]
     }
 
-    /// A task that nobody waits for panicked.
+    /// Reports the panic of a task that has no waiter.
     pub(crate) fn panicked(&self, payload: Payload) {
-        tell(self.on_panic.as_ref(), payload);
+        report_panic(self.on_panic.as_ref(), payload);
     }
 }
 
-/// Tells `handler`, if there is one, of a panic.
-fn tell(handler: Option<&PanicHandler>, payload: Payload) {
-    // Both the handler and the payloads' destructors are the user's code.
+/// Passes a panic to `handler`, if there is one.
+fn report_panic(handler: Option<&PanicHandler>, payload: Payload) {
+    // Both the handler and the payloads' destructors are user code.
     if let Some(handler) = handler
         && let Err(another) = unwind::contain(|| handler(&payload))
     {
@@ -370,7 +376,7 @@ fn tell(handler: Option<&PanicHandler>, payload: Payload) {
 }
 
 impl Owned {
-    fn take_crew(&self) -> Option<ThreadGroup<()>> {
+    fn take_thread_group(&self) -> Option<ThreadGroup<()>> {
         self.thread_group
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -381,26 +387,26 @@ impl Owned {
     fn finish(&self) {
         let inner = &self.inner;
         inner.close();
-        // A thread that is in the middle of a task of this pool cannot wait for it.
+        // A thread that runs a task of this pool cannot wait for it.
         let inside =
             is_thread_of(Arc::as_ptr(&inner.core) as usize) || covered::is_thread_inside(inner);
         if inside {
-            // The threads end by themselves, and a call from outside can still wait for them. If there are none, whoever is
-            // in the middle of a task runs what is queued when it leaves (`at_place`), and what comes up after that is left
-            // for the last handle.
+            // The threads end by themselves, and a call from outside can still wait for them. If
+            // there are none, the guest that runs a task runs what is queued when it leaves
+            // (`at_place`), and jobs that are enqueued after that are left for the last handle.
             WorkerContext::with(|context| {
                 if let Some(context) = context.filter(|context| context.stays_in(inner))
-                    && self.take_crew().is_some()
+                    && self.take_thread_group().is_some()
                 {
                     context.retire();
                 }
             });
             return;
         }
-        if self.is_manned_by_others() {
+        if self.has_external_threads() {
             return;
         }
-        if let Some(thread_group) = self.take_crew() {
+        if let Some(thread_group) = self.take_thread_group() {
             if inner.threads == 0 {
                 inner.run_out();
             }
@@ -409,8 +415,8 @@ impl Owned {
         }
     }
 
-    /// Whether the threads are not ours to wait for.
-    fn is_manned_by_others(&self) -> bool {
+    /// Whether the threads were not started by the pool, so that it does not join them.
+    fn has_external_threads(&self) -> bool {
         let thread_group = self
             .thread_group
             .lock()

@@ -1,4 +1,4 @@
-//! How much of something is still to be done, for the one worker that waits for all of it.
+//! A count of pending tasks, for the one worker that waits for all of them.
 #![cfg_attr(
     filch_loom,
     expect(unsafe_code, reason = "a cell of the owner's, in a model")
@@ -13,14 +13,16 @@ use crate::base::{
 };
 use std::cell::Cell;
 
-/// How many tasks of a scope, or of whatever else a worker waits for as a whole, are pending.
+/// The number of pending tasks of a scope, or of another group of tasks that a worker waits for.
 ///
-/// The worker that waits, the *owner*, counts what it spawns and finishes itself in a plain cell; all
-/// others share a word. The sum of both is the number of pending tasks. Before the owner sleeps it adds its
-/// cell to the word, so that whoever brings the word to zero knows that it has to wake it: those who wait pay.
+/// The worker that waits, the *owner*, counts the tasks that it spawns and finishes itself in a
+/// plain cell; all other threads share a word. The sum of both is the number of pending tasks.
+/// Before the owner sleeps it adds its cell to the word, so that the thread that brings the word to
+/// zero knows that it must wake the owner: the waiter bears the cost.
 pub(crate) struct Pending {
-    /// Used by the owner's thread only, which the users make sure of. On a line of its own:
-    /// the owner writes it at every spawn, and thieves write the other one after every task (`filch-bench spawn`, case `scope_spawn`).
+    /// Used by the owner's thread only, which the users ensure. On a separate cache line: the owner
+    /// writes it at every spawn, and thieves write the other one after every task (`filch-bench
+    /// spawn`, case `scope_spawn`).
     here: Padded<Cell<i64>>,
     /// Twice the count, plus one while the owner sleeps.
     elsewhere: Padded<AtomicI64>,
@@ -37,11 +39,11 @@ impl Pending {
         }
     }
 
-    /// One that has its owner somewhere else: it sleeps from the start, and is pending itself until it counts itself as
-    /// [done](done_elsewhere).
+    /// Returns a count whose owner is not a worker. It counts as sleeping from the start, and as
+    /// one pending task until it counts itself as [done](done_elsewhere).
     pub(crate) fn for_outsider() -> Self {
         let this = Self::new();
-        // Relaxed: nobody else knows of it yet.
+        // Relaxed: not shared with other threads yet.
         this.elsewhere.store(ONE + SLEEPING, Ordering::Relaxed);
         this
     }
@@ -53,8 +55,8 @@ impl Pending {
 
     #[inline(always)]
     pub(crate) fn add_elsewhere(&self) {
-        // Relaxed: the task that adds is pending itself, or the owner is in `f`; so nobody waits for
-        // this very change.
+        // Relaxed: the task that adds is pending itself, or the owner is in `f`; so no thread waits
+        // for this very change.
         self.elsewhere.fetch_add(ONE, Ordering::Relaxed);
     }
 
@@ -63,34 +65,35 @@ impl Pending {
         self.here.set(self.here.get() - 1);
     }
 
-    /// The word of the others, for [`done_elsewhere`].
+    /// The shared word, for [`done_elsewhere`].
     #[inline(always)]
     pub(crate) fn elsewhere(&self) -> &AtomicI64 {
         &self.elsewhere
     }
 
-    /// So many tasks are done here, while one more is pending.
+    /// Counts this number of tasks as done on the owner's thread, while one more is pending.
     #[inline(always)]
     pub(crate) fn give_back_here(&self, tasks: u32) {
         self.here.set(self.here.get() - i64::from(tasks));
     }
 
-    /// So many tasks are done elsewhere, and the caller has one more that is pending.
+    /// Counts this number of tasks as done on another thread, while the caller has one more that is
+    /// pending.
     #[inline(always)]
     pub(crate) fn give_back_elsewhere(&self, tasks: u32) {
-        // Relaxed: that one tells what they did, in `done_elsewhere`.
+        // Relaxed: that pending task publishes what they did, in `done_elsewhere`.
         self.elsewhere
             .fetch_sub(i64::from(tasks) * ONE, Ordering::Relaxed);
     }
 }
 
-/// A task is done on another worker than the owner's. Takes the word alone: when it has changed, everything around it
-/// may be gone.
+/// Counts a task as done on another worker than the owner's. Takes only the word: when it has
+/// changed, everything around it may have been freed.
 #[inline(always)]
 pub(crate) fn done_elsewhere(word: &AtomicI64, unpark: impl FnOnce()) {
     thread::point();
-    // AcqRel: what the task did is visible to the owner when it sees the sum. Nothing is touched after this: the
-    // owner may be gone.
+    // AcqRel: what the task did is visible to the owner when it sees the sum. Nothing is accessed
+    // after this: the owner may have returned.
     let before = word.fetch_sub(ONE, Ordering::AcqRel);
     if before == ONE + SLEEPING && !broken(Canary::ScopeWake) {
         unpark();
@@ -133,7 +136,8 @@ pub(crate) mod model {
     /// See the count of pending tasks.
     pub struct Pending(super::Pending);
 
-    // SAFETY: the models call what ends in `here`, and what `Awaited` has, on one thread.
+    // SAFETY: the models call the methods that end in `here`, and those of `Awaited`, on one
+    // thread.
     unsafe impl Sync for Pending {}
 
     #[expect(clippy::new_without_default, missing_docs, reason = "a shim for tests")]

@@ -1,4 +1,4 @@
-//! Where the jobs of a worker go.
+//! The ways for a worker to enqueue a job.
 
 use super::{context::WorkerContext, job::Job};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl WorkerContext<'_, '_> {
-    /// Queues a job on this worker.
+    /// Pushes a job to this worker's queue.
     #[inline(always)]
     pub(crate) fn push(&self, job: Job) {
         if let Err(job) = self.running().spawn_local(job) {
@@ -16,8 +16,9 @@ impl WorkerContext<'_, '_> {
         }
     }
 
-    /// Queues a job behind everything that came to the pool from outside before, so that what is queued on this
-    /// worker comes first. Where waits run only what was queued here, it is queued here.
+    /// Pushes a job to the injector, behind everything that came from outside before, so that what
+    /// is queued on this worker runs first. Where waits are isolated, the job is pushed to this
+    /// worker's queue.
     pub(crate) fn push_last(&self, job: Job) {
         if self.has_isolated_waits() {
             self.push(job);
@@ -26,7 +27,7 @@ impl WorkerContext<'_, '_> {
         }
     }
 
-    /// Queues a job on this worker, behind all that are there.
+    /// Pushes a job to this worker's queue, behind all jobs there.
     #[inline]
     pub(crate) fn push_behind(&self, job: Job) {
         if let Err(job) = self.running().spawn_behind(job) {
@@ -35,8 +36,8 @@ impl WorkerContext<'_, '_> {
         }
     }
 
-    /// Queues a job that this worker takes next: if it is the only one, nobody is woken for it, as long as this worker
-    /// starts nothing else before.
+    /// Pushes a job that this worker takes next. If it is the only one, no worker is woken for it,
+    /// as long as this worker starts nothing else before.
     #[inline]
     pub(crate) fn push_next(&self, job: Job) {
         if let Err(job) = self.running().spawn_next(job) {
@@ -45,8 +46,8 @@ impl WorkerContext<'_, '_> {
         }
     }
 
-    /// Queues a job of a future that the driver has woken. The worker looks for others to help with it
-    /// when it has queued all.
+    /// Pushes the job of a future that the driver has woken. The worker notifies others after it
+    /// has pushed all such jobs.
     pub(crate) fn push_woken(&self, job: Job) {
         if let Err(job) = self.running().spawn_unnotified(job) {
             // As in `push`.
@@ -54,7 +55,7 @@ impl WorkerContext<'_, '_> {
         }
     }
 
-    /// Queues a job of some level. Where waits run only what was queued here, it is queued here.
+    /// Pushes a job of some level. Where waits are isolated, it is pushed to this worker's queue.
     pub(crate) fn push_at(&self, level: Level, job: Job) {
         let level = if self.has_isolated_waits() {
             Level::Normal
@@ -67,18 +68,18 @@ impl WorkerContext<'_, '_> {
         }
     }
 
-    /// Queues a job that `worker` should run if it is free soon, and else anybody. Where waits run only what was
-    /// queued here, it is queued here.
+    /// Pushes a job that `worker` should run if it is free soon, and any other worker otherwise.
+    /// Where waits are isolated, it is pushed to this worker's queue.
     pub(crate) fn push_for(&self, worker: usize, job: Job) {
         if self.has_isolated_waits() || worker >= self.pool().threads() {
-            self.push(job); // a guest would be gone before long
+            self.push(job); // a guest leaves soon
         } else {
             self.running().spawn_for(worker, job);
         }
     }
 
-    /// Queues a job of some level, or for `worker`, that is no part of what runs here: waits in an isolated task do
-    /// not run it.
+    /// Pushes a job of some level, or for `worker`, that is not part of what runs here: waits in an
+    /// isolated task do not run it.
     pub(crate) fn push_elsewhere(&self, worker: Option<usize>, level: Level, job: Job) {
         match (worker, level) {
             (Some(worker), _) if worker < self.pool().threads() => {
@@ -93,12 +94,13 @@ impl WorkerContext<'_, '_> {
         }
     }
 
-    /// Queues a job that only `worker` may run.
+    /// Sends a pinned job to the mailbox of `worker`, which alone may run it.
     pub(crate) fn send(&self, worker: usize, job: Job) {
         self.running().send(worker, job);
     }
 
-    /// Queues a part of the present task, which it will wait for. Says where it is, for `retract`.
+    /// Pushes a part of the current task, which it will wait for. Returns its position, for
+    /// `retract`.
     #[inline(always)]
     pub(crate) fn push_part(&self, job: Job) -> Mark {
         match self.running().push_part(job) {
@@ -112,8 +114,8 @@ impl WorkerContext<'_, '_> {
         }
     }
 
-    /// Notifies sleepers of a part that was pushed, and lets other work run first if this worker is
-    /// asked for attention.
+    /// Notifies sleepers of a part that was pushed, and runs other work first if this worker is
+    /// requested to serve it.
     #[cold]
     #[inline(never)]
     fn after_push(&self) {
@@ -121,8 +123,8 @@ impl WorkerContext<'_, '_> {
         unwind::or_abort(|| self.preempt());
     }
 
-    /// Queues a job that the present task does not wait for. At a checkpoint of another task it goes
-    /// to the injector: see `WorkerContext::serve`.
+    /// Pushes a job that the current task does not wait for. At a checkpoint of another task it
+    /// goes to the injector: see `WorkerContext::serve`.
     #[inline(always)]
     pub(crate) fn push_detached(&self, job: Job) {
         if self.is_serving() {
@@ -138,7 +140,7 @@ impl WorkerContext<'_, '_> {
         match self.running().push_part_slowly(job) {
             Ok(mark) => mark,
             Err(job) => {
-                // As in `push`. Whoever runs the part makes up for the count.
+                // As in `push`. The worker that runs the part corrects the count.
                 self.running().spawn_global(job);
                 self.running().took_back();
                 self.mark().nowhere()

@@ -1,7 +1,7 @@
-//! The pools that there are, by number.
+//! The living pools, by number.
 //!
-//! A handle of a task does not keep its pool alive, and does not share a count with others: it knows the number of
-//! the pool, and the few calls that need more ask here.
+//! A handle of a task neither keeps its pool alive nor shares a reference count with others: it
+//! stores the number of the pool, and the few calls that need the pool look it up here.
 
 use super::Inner;
 use std::{
@@ -28,10 +28,10 @@ fn lock() -> MutexGuard<'static, Pools> {
 pub(super) struct Number(u32);
 
 impl Number {
-    /// The number for a pool to come.
+    /// Returns the number for a pool that is being built.
     pub(super) fn new() -> Self {
         let mut pools = lock();
-        // Four billion pools later the numbers begin anew; those of the living are left out.
+        // The numbers wrap around after four billion pools; those of living pools are skipped.
         loop {
             let number = pools.next;
             pools.next = number.wrapping_add(1);
@@ -50,7 +50,8 @@ impl Number {
 
 impl Drop for Number {
     fn drop(&mut self) {
-        // The weak pointer may be the last one to the pool's memory: it is dropped without the lock.
+        // The weak pointer may be the last one to the pool's memory: it is dropped without the
+        // lock.
         let entry = lock().living.remove(&self.0);
         drop(entry);
     }
@@ -63,12 +64,12 @@ impl Inner {
         self.number.get()
     }
 
-    /// From now on [`find`](Self::find) finds it.
+    /// Makes the pool available to [`find`](Self::find).
     pub(super) fn publish(self: &Arc<Self>) {
         lock().living.insert(self.number(), Arc::downgrade(self));
     }
 
-    /// The pool of that number, if it lives.
+    /// Returns the pool of that number, if it is alive.
     pub(crate) fn find(number: u32) -> Option<Arc<Self>> {
         lock().living.get(&number)?.upgrade()
     }

@@ -1,12 +1,13 @@
-//! Who lives in a pool without being queued: futures that wait to be woken.
+//! Futures that belong to a pool without being queued: they wait to be woken.
 //!
-//! A pool that ends must drop every one of them, so it has to know them. Each is linked into a list when it waits for
-//! the first time, and taken out when it ends; what is queued or running is known anyway, and a future that never waits
-//! is never linked. The lists are *shards*, one for each worker and its own lock for each: a worker links into its own,
-//! so the locks are free but for those who end a future elsewhere.
+//! A pool that ends must drop all of them, so it has to know them. Each is linked into a list when
+//! it waits for the first time, and unlinked when it ends. Futures that are queued or running are
+//! known anyway, and a future that never waits is never linked. The lists are *shards*, one for
+//! each worker and each with its own lock: a worker links into its own shard, so the locks are
+//! uncontended except when another thread ends a future.
 //!
-//! While a shard is open it keeps its pool alive from the first link on, and after that as long as somebody is in it. So
-//! whoever knows that a future is linked, a waker, may use the pool.
+//! While a shard is open it keeps its pool alive from the first link on, and after that as long as
+//! a future is linked. So a waker, which knows that its future is linked, may use the pool.
 #![expect(unsafe_code, reason = "lists that are linked through what they hold")]
 
 use crate::base::{
@@ -21,9 +22,10 @@ use std::{
     sync::{Arc, PoisonError, TryLockError},
 };
 
-/// The place of a resident in its list.
+/// The position of a resident in its list.
 pub(crate) struct Link {
-    /// Both belong to the lock of the shard while it is linked, and to whoever has evicted it after that.
+    /// Both are protected by the lock of the shard while it is linked. After that they belong to
+    /// the thread that evicted it.
     neighbours: UnsafeCell<Neighbours>,
 }
 
@@ -41,10 +43,10 @@ impl Link {
     }
 }
 
-/// What a shard does with those who are in it when its pool ends.
+/// What a shard does with the linked residents when its pool ends.
 pub(crate) struct Eviction {
-    /// Takes over the resident, if nobody else has it at the moment; whoever has it learns that it must end. Called
-    /// under the lock.
+    /// Takes over the resident, if no thread has it at the moment. A thread that has it learns that
+    /// the resident must end. Called under the lock.
     ///
     /// # Safety
     /// The resident is linked.
@@ -59,15 +61,15 @@ pub(crate) struct Eviction {
 struct List<P> {
     head: Option<NonNull<Link>>,
     closed: bool,
-    /// How many have been evicted, and are not ended yet.
+    /// The number of residents that have been evicted, and are not ended yet.
     evicted: usize,
-    /// The pool, while it is needed.
+    /// The pool, while it must be kept alive.
     keep: Option<Arc<P>>,
-    /// How those who are here are ended: told by the first, and the same for all.
+    /// How the residents here are ended: set by the first, and the same for all.
     eviction: Option<&'static Eviction>,
 }
 
-// SAFETY: those who are linked may be used by whoever has the lock, as `link` asks for.
+// SAFETY: linked residents may be used by the thread that has the lock, as `link` requires.
 unsafe impl<P: Send + Sync> Send for List<P> {}
 
 /// One list.
@@ -92,17 +94,19 @@ impl<P> Shard<P> {
     }
 
     fn lock(&self) -> MutexGuard<'_, List<P>> {
-        // In a rehearsal whoever has the lock may have been interrupted: `claim` comes to a point.
+        // In a rehearsal the thread that has the lock may have been interrupted: `claim` reaches an
+        // interruption point.
         let is_free = || !matches!(self.list.try_lock(), Err(TryLockError::WouldBlock));
         thread::wait_until(None, is_free);
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a resident. False when the pool has ended, and it must too.
+    /// Adds a resident. Returns false when the pool has ended, so that the resident must end too.
     ///
     /// # Safety
-    /// It stays where it is until it is unlinked or evicted, and may be claimed from any thread. The functions of
-    /// `eviction` are for what it is a link of, as those of all who are linked in this pool.
+    /// It stays at its address until it is unlinked or evicted, and may be claimed from any thread.
+    /// The functions of `eviction` are for the type that it is a link of, and the same for all that
+    /// are linked in this pool.
     #[must_use]
     pub(crate) unsafe fn link(
         &self,
@@ -116,13 +120,14 @@ impl<P> Shard<P> {
         }
         if list.keep.is_none() {
             let pool = pool();
-            // Relaxed: whoever reads it has been told of the link, which is later.
+            // Relaxed: a reader has learnt of the link, which is later than this store.
             self.pool
                 .store(Arc::as_ptr(&pool).cast_mut(), Ordering::Relaxed);
             (list.keep, list.eviction) = (Some(pool), Some(eviction));
         }
         let first = list.head.replace(link);
-        // SAFETY: it is the caller's until it is linked, which is now.
+        // SAFETY: the link belongs to the caller until it is linked, which happens now, under the
+        // lock.
         unsafe {
             set(
                 link,
@@ -133,26 +138,26 @@ impl<P> Shard<P> {
             );
         };
         if let Some(first) = first {
-            // SAFETY: it is linked, and the lock is ours.
+            // SAFETY: `first` is linked in this list, and this thread holds its lock.
             unsafe { change(first, |at| at.before = Some(link)) };
         }
         true
     }
 
-    /// Takes a resident out.
+    /// Removes a resident.
     ///
     /// # Safety
-    /// It is linked here. The caller holds the pool in another way.
+    /// It is linked here. The caller keeps the pool alive by other means.
     pub(crate) unsafe fn unlink(&self, link: NonNull<Link>) {
         let mut list = self.lock();
-        // SAFETY: the caller's duty.
+        // SAFETY: the caller guarantees that it is linked here, and this thread holds the lock.
         unsafe { list.remove(link) };
         let keep = list.release();
         drop(list);
         drop(keep);
     }
 
-    /// The pool.
+    /// Returns the pool.
     ///
     /// # Safety
     /// The caller knows of a resident that is linked here, and stays so meanwhile.
@@ -165,28 +170,29 @@ impl<P> Shard<P> {
         let mut list = self.lock();
         list.closed = true;
         let Some(eviction) = list.eviction else {
-            return; // there never was anybody
+            return; // no resident was ever linked
         };
         let (mut next, mut evicted) = (list.head, None);
         while let Some(link) = next {
-            // SAFETY: it is linked, and the lock is ours.
+            // SAFETY: it is linked, and this thread holds the lock.
             next = unsafe { get(link) }.after;
-            // SAFETY: as above.
+            // SAFETY: it is linked, and this thread holds the lock.
             if unsafe { (eviction.claim)(link) } {
-                // SAFETY: as above.
+                // SAFETY: it is linked here until this call, and this thread holds the lock.
                 unsafe { list.remove(link) };
                 list.evicted += 1;
                 let (before, after) = (None, evicted.replace(link));
-                // SAFETY: it has been taken over.
+                // SAFETY: `claim` has taken it over, so the link belongs to this thread.
                 unsafe { set(link, Neighbours { before, after }) };
             }
         }
         let keep = list.release();
         drop(list);
         while let Some(link) = evicted {
-            // SAFETY: as above.
+            // SAFETY: `claim` has taken it over, so the link belongs to this thread.
             evicted = unsafe { get(link) }.after;
-            // SAFETY: as above, and this is the only time.
+            // SAFETY: `claim` has taken it over, it is unlinked, and `end` is called only here,
+            // once.
             unsafe { (eviction.end)(link) };
             self.lock().evicted -= 1;
         }
@@ -198,24 +204,25 @@ impl<P> List<P> {
     /// # Safety
     /// It is linked here.
     unsafe fn remove(&mut self, link: NonNull<Link>) {
-        // SAFETY: the caller's duty; the list is locked.
+        // SAFETY: the caller guarantees that it is linked here; the list is locked.
         let Neighbours { before, after } = unsafe { get(link) };
         match before {
-            // SAFETY: it is linked too.
+            // SAFETY: a neighbour of a linked one is linked too, and the list is locked.
             Some(before) => unsafe { change(before, |at| at.after = after) },
             None => self.head = after,
         }
         if let Some(after) = after {
-            // SAFETY: as above.
+            // SAFETY: a neighbour of a linked one is linked too, and the list is locked.
             unsafe { change(after, |at| at.before = before) };
         }
     }
 
-    fn has_anybody(&self) -> bool {
+    fn is_occupied(&self) -> bool {
         self.head.is_some() || self.evicted > 0
     }
 
-    /// The share of the pool, if it is needed no longer. It must be dropped without the lock.
+    /// Returns the reference to the pool, if it is not needed any more. It must be dropped without
+    /// the lock.
     #[must_use]
     fn release(&mut self) -> Option<Arc<P>> {
         (self.closed && self.head.is_none())
@@ -225,28 +232,30 @@ impl<P> List<P> {
 }
 
 /// # Safety
-/// The link is there, and the caller's or its lock the caller's.
+/// The link is alive, and either belongs to the caller or is linked in a list whose lock the caller
+/// holds.
 unsafe fn get(link: NonNull<Link>) -> Neighbours {
-    // SAFETY: the caller's duty.
+    // SAFETY: the caller guarantees that the link is alive.
     let link = unsafe { link.as_ref() };
-    // SAFETY: as the field says.
+    // SAFETY: the caller owns the link or holds the lock, which the field `neighbours` requires.
     link.neighbours.with(|at| unsafe { *at })
 }
 
 /// # Safety
 /// As [`get`].
 unsafe fn set(link: NonNull<Link>, neighbours: Neighbours) {
-    // SAFETY: the caller's duty.
+    // SAFETY: the caller guarantees what `get` requires, and `change` requires the same.
     unsafe { change(link, |at| *at = neighbours) };
 }
 
 /// # Safety
 /// As [`get`].
 unsafe fn change(link: NonNull<Link>, f: impl FnOnce(&mut Neighbours)) {
-    // SAFETY: the caller's duty.
+    // SAFETY: the caller guarantees that the link is alive.
     let link = unsafe { link.as_ref() };
     link.neighbours.with_mut(|at| {
-        // SAFETY: as the field says.
+        // SAFETY: the caller owns the link or holds the lock, which the field `neighbours`
+        // requires.
         f(unsafe { &mut *at });
     });
 }
@@ -258,11 +267,11 @@ pub(crate) struct Residents<P> {
 }
 
 thread_local! {
-    /// How many residents this thread is in the middle of ending.
+    /// The number of residents that this thread is currently ending.
     static ENDING: Cell<usize> = const { Cell::new(0) };
 }
 
-/// This thread ends a resident, whose destructor is the user's and may drop a pool.
+/// Marks that this thread ends a resident, whose destructor is user code and may drop a pool.
 #[must_use]
 pub(crate) struct Ending(());
 
@@ -289,19 +298,20 @@ impl<P> Residents<P> {
         }
     }
 
-    /// Whether the pool is ending: nobody should start to wait, or go on with what has waited.
+    /// Whether the pool is ending: no future should start to wait, or continue after a wait.
     #[inline(always)]
     pub(crate) fn is_closed(&self) -> bool {
-        // Relaxed: a hint that carries no data. Who links is told under the lock.
+        // Relaxed: a hint that carries no data. A thread that links checks again under the lock.
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// The list for what `worker` links.
+    /// The shard into which `worker` links.
     pub(crate) fn shard(&self, worker: usize) -> &Shard<P> {
         &self.shards[worker % self.shards.len()]
     }
 
-    /// From now on nobody is linked. Ends all that nobody else has at the moment; the others are ended by those who have them.
+    /// Closes all shards: nothing is linked from now on. Ends all residents that no thread has at
+    /// the moment; the others are ended by the threads that have them.
     pub(crate) fn close(&self) {
         // Relaxed: as in `is_closed`.
         self.closed.store(true, Ordering::Relaxed);
@@ -310,11 +320,12 @@ impl<P> Residents<P> {
         }
     }
 
-    /// Waits until everybody has gone. Those who are still there are about to be ended by threads that tried to wake
-    /// them and found the pool closed, or that have evicted them. Where this thread is in the middle of that itself it does not wait.
+    /// Waits until no resident is left. The remaining ones are about to be ended by threads that
+    /// tried to wake them and found the pool closed, or that have evicted them. Does not wait where
+    /// this thread is ending a resident itself.
     pub(crate) fn wait(&self) {
         for shard in &self.shards {
-            while ENDING.get() == 0 && shard.lock().has_anybody() {
+            while ENDING.get() == 0 && shard.lock().is_occupied() {
                 thread::yield_now();
             }
         }

@@ -1,11 +1,11 @@
-//! Jobs that whoever queued them may take back.
+//! Jobs that their producer may take back.
 
 use super::{context::WorkerContext, job::Job};
 use crate::engine::Mark;
 
 impl WorkerContext<'_, '_> {
-    /// Queues a job on this worker, and looks whether somebody should be woken for it if it is to be announced. Says
-    /// where it is, for [`retract_task`](Self::retract_task).
+    /// Pushes a job to this worker's queue, and wakes a sleeper for it if needed and `announce` is
+    /// set. Returns its position, for [`retract_task`](Self::retract_task).
     pub(crate) fn push_marked(&self, job: Job, announce: bool) -> Option<Mark> {
         let pushed = if announce {
             self.running().spawn_local(job)
@@ -22,8 +22,9 @@ impl WorkerContext<'_, '_> {
         }
     }
 
-    /// Takes back the job that was [pushed](Self::push_marked) before `mark` and points to `data`, if it is still there and the newest. The caller
-    /// knows that this worker has not popped it, and does what it was for.
+    /// Takes back the job that was [pushed](Self::push_marked) before `mark` and points to `data`,
+    /// if it is still queued and the newest. The caller knows that this worker has not popped it,
+    /// and does the job's work itself.
     pub(crate) fn retract_task<T>(&self, mark: Mark, data: *const T) -> bool {
         let back = self.retract(mark, data);
         if back {

@@ -4,31 +4,32 @@
 //! done, the waiter returns and frees what the tasks have borrowed. The function that has counted
 //! the task as done returns later, on another thread.
 //!
-//! A reference in an argument of a function must stay valid until that function returns: LLVM is
-//! told so (`dereferenceable`), and Stacked Borrows and Tree Borrows demand it (a *protector*). So
-//! a function that has the user's closure as an argument must not notify the waiter. [`scoped`] is
-//! the one place that calls such closures. It keeps the closure in a [`MaybeDangling`], in which
-//! references need not be valid, calls it, and notifies the waiter when that call has returned. The
-//! scoped threads of `std` have the same cure for the same reason (rust-lang/rust#101983).
+//! A reference in an argument of a function must stay valid until that function returns: rustc
+//! passes this to LLVM (`dereferenceable`), and Stacked Borrows and Tree Borrows require it (a
+//! *protector*). So a function that has the user's closure as an argument must not notify the
+//! waiter. [`scoped`] is the one place that calls such closures. It keeps the closure in a
+//! [`MaybeDangling`], in which references need not be valid, calls it, and notifies the waiter when
+//! that call has returned. The scoped threads of `std` have the same solution for the same reason
+//! (rust-lang/rust#101983).
 #![expect(unsafe_code, reason = "a closure whose borrows end before it is gone")]
 
 use super::context::WorkerContext;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
-/// What jobs count themselves as done in. It lies in the frame of the waiter, or lives until the
+/// The counter of pending jobs of a waiter. It is in the frame of the waiter, or lives until the
 /// waiter is notified.
 pub(crate) trait Waiter: Sync {
-    /// Counts a job as done, and notifies the waiter if it was the last one. The last touch of
-    /// `this` by the job.
+    /// Counts a job as done, and notifies the waiter if it was the last one. The job's last access
+    /// to `this`.
     ///
     /// # Safety
     /// The job is counted as pending, so `this` is alive when the call begins. `this` may be freed
-    /// before the call ends, so it comes as a pointer.
+    /// before the call ends, so it is passed as a pointer.
     unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>);
 }
 
-/// Joins `task` and the notification that follows it to one closure, for a job. `task` must not
-/// panic.
+/// Combines `task` and the notification that follows it into one closure, for a job. `task` must
+/// not panic.
 ///
 /// # Safety
 /// The caller has counted the job as pending in `waiter`, and calls the closure once. `waiter`, and
@@ -48,16 +49,16 @@ where
         let task = task.into_inner();
         // SAFETY: the job is pending, so the waiter is alive; the reference ends with the call.
         task(unsafe { &*waiter }, context);
-        // SAFETY: the job is counted, by the caller's duty. No argument of this closure borrows
+        // SAFETY: the caller has counted the job as pending. No argument of this closure borrows
         // from the waiter any more.
         unsafe { W::done(waiter, context) };
     }
 }
 
-/// The address of a waiter, in the hands of a job.
+/// The address of a waiter, owned by a job.
 struct Pointer<W>(*const W);
 
-// SAFETY: leads to a `W`, which is shared.
+// SAFETY: it points to a `W`, which is `Sync`, so shared access from another thread is sound.
 unsafe impl<W: Sync> Send for Pointer<W> {}
 
 impl<W> Pointer<W> {

@@ -1,4 +1,4 @@
-//! Memory for jobs that live on the heap.
+//! Memory blocks for jobs that live on the heap.
 #![expect(
     unsafe_code,
     reason = "hands out raw blocks, and a cell of the worker's own"
@@ -18,10 +18,11 @@ use std::{
 #[repr(C, align(16))]
 struct Block(MaybeUninit<[u8; Slab::BLOCK]>);
 
-/// Blocks of one worker. They are handed out by the worker that spawns and come back to the worker that
-/// runs; both are one thread most of the time. A worker with too many free ones puts a page's worth into the
-/// pool's reserve, where one that has none looks first. Pages are allocated whole, kept for the life of the pool,
-/// and freed with it, so that in the steady state a spawn allocates nothing.
+/// Blocks of one worker. They are handed out by the worker that spawns and freed by the worker that
+/// runs the job; both are the same thread most of the time. A worker with too many free blocks
+/// moves a page's worth to the pool's reserve, from which a worker without free blocks takes first.
+/// Pages are allocated whole, kept for the life of the pool, and freed with it, so that in the
+/// steady state a spawn allocates nothing.
 pub(crate) struct Slab {
     /// Only the thread that is this slab's worker uses it; see `Slab::alloc`.
     state: UnsafeCell<State>,
@@ -31,7 +32,7 @@ pub(crate) struct Slab {
 struct State {
     free: Vec<NonNull<Block>>,
     pages: Vec<Box<[Block]>>,
-    /// How many blocks of the newest page have never been handed out.
+    /// The number of blocks of the newest page that have never been handed out.
     fresh: usize,
 }
 
@@ -41,22 +42,24 @@ pub(crate) struct Reserve {
     bundles: Mutex<Vec<Vec<NonNull<Block>>>>,
 }
 
-// SAFETY: the raw blocks belong to nobody while they are free, and `alloc` and `free` say who may call them.
+// SAFETY: free raw blocks have no other user, and `alloc` and `free` may be called only by the
+// slab's worker.
 unsafe impl Send for Slab {}
-// SAFETY: as above.
+// SAFETY: only the slab's worker may call `alloc` and `free`, so a shared slab has one user at a
+// time.
 unsafe impl Sync for Slab {}
-// SAFETY: free blocks, behind a lock.
+// SAFETY: the blocks are free, so they belong to the thread that has the reserve.
 unsafe impl Send for Reserve {}
-// SAFETY: as above.
+// SAFETY: the free blocks are behind a lock.
 unsafe impl Sync for Reserve {}
 
 impl Slab {
-    /// Bytes of a block.
+    /// Bytes per block.
     const BLOCK: usize = 64;
-    /// Blocks of a page: 64 KiB.
+    /// Blocks per page: 64 KiB.
     const PAGE: usize = 1024;
-    /// The most free blocks that a worker keeps to itself.
-    const KEEP: usize = 4 * Self::PAGE;
+    /// The maximum number of free blocks that a worker keeps to itself.
+    const MAX_FREE: usize = 4 * Self::PAGE;
 
     pub(crate) fn new() -> Self {
         Self {
@@ -64,20 +67,20 @@ impl Slab {
         }
     }
 
-    /// Whether a `T` fits into a block. Where blocks are not recycled none does.
+    /// Whether a `T` fits into a block. None does where blocks are not recycled.
     pub(crate) const fn fits<T>() -> bool {
         let layout = Layout::new::<T>();
         RECYCLED && layout.size() <= Self::BLOCK && layout.align() <= align_of::<Block>()
     }
 
-    /// A block for a `T`.
+    /// Returns a block for a `T`.
     ///
     /// # Safety
     /// The caller is the worker of this slab, and `T` fits.
     #[inline(always)]
     pub(crate) unsafe fn alloc<T>(&self, reserve: &Reserve) -> NonNull<T> {
         debug_assert!(Self::fits::<T>());
-        // SAFETY: only the slab's worker calls, and nothing here calls back.
+        // SAFETY: only the slab's worker calls this, and nothing here re-enters the slab.
         let state = unsafe { &mut *self.state.get() };
         match state.free.pop() {
             Some(block) => block.cast(),
@@ -85,16 +88,17 @@ impl Slab {
         }
     }
 
-    /// Takes a block back, of this slab or another one of the pool.
+    /// Frees a block, of this slab or another one of the pool.
     ///
     /// # Safety
-    /// The caller is the worker of this slab, and nobody uses the block any more.
+    /// The caller is the worker of this slab, and no thread uses the block any more.
     #[inline(always)]
     pub(crate) unsafe fn free<T>(&self, block: NonNull<T>, reserve: &Reserve) {
-        // SAFETY: as in `alloc`.
+        // SAFETY: as in `alloc`, only the slab's worker calls this, and nothing here re-enters the
+        // slab.
         let state = unsafe { &mut *self.state.get() };
         state.free.push(block.cast());
-        if state.free.len() >= Self::KEEP {
+        if state.free.len() >= Self::MAX_FREE {
             state.give_away(reserve);
         }
     }

@@ -1,4 +1,4 @@
-//! A job in the stack frame of the one who waits for it.
+//! A job in the stack frame of its waiter.
 #![expect(
     unsafe_code,
     reason = "a closure and its result, handed to another thread and back"
@@ -15,20 +15,21 @@ use crate::base::{
 };
 use std::mem::{ManuallyDrop, MaybeUninit};
 
-/// A closure that is run at most once, by whoever gets its job; the waiter's frame holds it.
+/// A closure that is run at most once, by the worker that gets its job; the waiter's frame holds
+/// it.
 ///
-/// Three states: *queued* (the job is in a queue; nobody touches the fields), *taken back* (the owner has
-/// taken its job out of the queue: the closure is the owner's again), *stolen* (the thief owns both cells until it sets the
-/// latch, after which they are the owner's). The owner leaves the frame only when it has taken the job back
-/// or the latch is set.
+/// Three states: *queued* (the job is in a queue; no thread accesses the fields), *taken back* (the
+/// owner has taken its job out of the queue: the closure belongs to the owner again), *stolen* (the
+/// thief owns both cells until it sets the latch, after which they belong to the owner). The owner
+/// leaves the frame only when it has taken the job back or the latch is set.
 ///
-/// Aligned as a job needs it.
+/// Aligned as a job requires it.
 #[repr(align(8))]
 pub(crate) struct StackJob<F, R> {
     func: UnsafeCell<ManuallyDrop<F>>,
     result: UnsafeCell<MaybeUninit<Result<R, Payload>>>,
     latch: Latch,
-    /// Whoever runs it runs it isolated, as its owner would.
+    /// The worker that runs it runs it isolated, as its owner would.
     isolated: bool,
 }
 
@@ -47,11 +48,11 @@ where
         }
     }
 
-    /// The job for a queue.
+    /// Returns the job for a queue.
     ///
     /// # Safety
-    /// The caller keeps `self` in its place until it has taken this job back itself or the latch is set, also
-    /// when it panics; and makes one job of it.
+    /// The caller keeps `self` at its address until it has taken this job back itself or the latch
+    /// is set, also when it panics; and makes one job of it.
     #[inline(always)]
     pub(crate) unsafe fn job(&self) -> Job {
         // SAFETY: `run` is called at most once (there is one job), and until then the caller keeps
@@ -59,13 +60,14 @@ where
         unsafe { Job::new(&raw const *self, Self::run) }
     }
 
-    /// The job was not stolen: the closure, to be called right here.
+    /// Returns the closure of a job that was not stolen, to be called by the owner.
     ///
     /// # Safety
     /// The caller has taken the job of `self` out of its queue itself, and calls this once.
     #[inline(always)]
     pub(crate) unsafe fn take_back(&self) -> F {
-        // SAFETY: nobody else has the job; and `run` is never called.
+        // SAFETY: no other thread has the job, because the caller took it out of its queue; and
+        // `run` is never called.
         unsafe { self.take_func() }
     }
 
@@ -74,9 +76,9 @@ where
     #[inline(always)]
     unsafe fn take_func(&self) -> F {
         self.func.with_mut(|func| {
-            // SAFETY: whoever has the job has the cell.
+            // SAFETY: the caller has the job, and the holder of the job owns the cell.
             let func = unsafe { &mut *func };
-            // SAFETY: taken once.
+            // SAFETY: the caller calls this once, so the closure is taken once.
             unsafe { ManuallyDrop::take(func) }
         })
     }
@@ -85,15 +87,16 @@ where
         &self.latch
     }
 
-    /// What the thief's call came to.
+    /// Returns the result of the thief's call.
     ///
     /// # Safety
     /// The latch is set, and this is called once.
     pub(crate) unsafe fn take_result(&self) -> Result<R, Payload> {
         self.result.with(|result| {
-            // SAFETY: the thief has written the result before it set the latch, and is done with it.
+            // SAFETY: the thief has written the result before it set the latch, and does not access
+            // it any more.
             let result = unsafe { &*result };
-            // SAFETY: written, and read once.
+            // SAFETY: the result is initialised, and the caller guarantees that it is read once.
             unsafe { result.assume_init_read() }
         })
     }
@@ -112,15 +115,15 @@ where
                 unwind::contain(|| func(true))
             }
         };
-        // SAFETY: a job is run once, and the owner has not taken it back, since we have it.
+        // SAFETY: a job is run once, and the owner has not taken it back, since this worker has it.
         unsafe { Self::execute(data.cast(), call, |worker| context.pool().unpark(worker)) };
     }
 
-    /// What whoever has the job does with it.
+    /// Runs the closure and sets the latch.
     ///
     /// # Safety
-    /// The caller has the job of `this`, and calls this once. Afterwards `this` may be gone: no reference to all
-    /// of it may be alive then, so it comes as a pointer.
+    /// The caller has the job of `this`, and calls this once. Afterwards `this` may be freed: no
+    /// reference to all of it may be alive then, so it is passed as a pointer.
     unsafe fn execute(
         this: *const Self,
         call: impl FnOnce(F, bool) -> Result<R, Payload>,
@@ -128,17 +131,18 @@ where
     ) {
         // SAFETY: the frame that holds it stays until the latch is set.
         let job = unsafe { &*this };
-        // SAFETY: the caller's duty.
+        // SAFETY: the caller has the job of `this`, and calls this once.
         let func = unsafe { job.take_func() };
         let result = call(func, job.isolated);
         job.result.with_mut(|place| {
-            // SAFETY: the job is ours, so the cell is.
+            // SAFETY: the caller has the job, and the holder of the job owns the cell.
             let place = unsafe { &mut *place };
             place.write(result);
         });
-        // SAFETY: as above. From here on only the latch is borrowed, which is one atomic word.
+        // SAFETY: the frame stays until the latch is set. From here on only the latch is borrowed,
+        // which is one atomic word.
         let latch = unsafe { &(*this).latch };
-        // The last touch of `this`.
+        // The last access to `this`.
         unwind::or_abort(|| latch.set_with(unpark));
     }
 }
@@ -154,7 +158,7 @@ pub(crate) mod model {
     /// See the stack job of the pool.
     pub struct StackJob(super::StackJob<Closure, usize>);
 
-    // SAFETY: what a thief does with the cells is the protocol under test.
+    // SAFETY: how a thief accesses the cells is the protocol under test.
     unsafe impl Sync for StackJob {}
 
     #[expect(missing_docs, reason = "a shim for tests")]
@@ -167,14 +171,14 @@ pub(crate) mod model {
         /// The caller has won the job.
         pub unsafe fn execute(&self, unpark: impl FnOnce(usize)) {
             let call = |closure: Closure, _| Ok::<_, Payload>(closure(true));
-            // SAFETY: the caller's duty.
+            // SAFETY: the caller has won the job, and so calls this once.
             unsafe { super::StackJob::execute(&raw const self.0, call, unpark) };
         }
 
         /// # Safety
         /// The caller has won the job.
         pub unsafe fn run_back(&self) -> usize {
-            // SAFETY: the caller's duty.
+            // SAFETY: the caller has won the job, and so took it out of its queue.
             let closure = unsafe { self.0.take_back() };
             closure(false)
         }
@@ -182,7 +186,7 @@ pub(crate) mod model {
         /// # Safety
         /// The latch is set.
         pub unsafe fn take_result(&self) -> usize {
-            // SAFETY: the caller's duty.
+            // SAFETY: the caller guarantees that the latch is set.
             unsafe { self.0.take_result() }.unwrap_or(0)
         }
 

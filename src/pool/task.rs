@@ -1,4 +1,4 @@
-//! Which submitted task this thread is in: a pointer that only its face can read; and how deep.
+//! The submitted task that this thread runs, as an opaque pointer, and the nesting depth.
 
 use std::{
     cell::Cell,
@@ -16,18 +16,18 @@ thread_local! {
 struct Place {
     /// Null, the task, or with [`POLL`] in its address the future that is being polled.
     task: *const (),
-    /// How many tasks this thread is in, one in the middle of the other.
+    /// The number of tasks that this thread runs, nested in one another.
     depth: usize,
 }
 
 /// Marks the address of a future. Both kinds of cells are aligned to words.
 const POLL: usize = 1;
 
-/// Puts back what was current before.
+/// Restores what was current before.
 #[must_use]
 pub(crate) struct Restore(Place);
 
-/// This thread is in `task` until the value is dropped.
+/// Makes `task` the current one of this thread until the value is dropped.
 #[inline(always)]
 pub(crate) fn enter(task: *const ()) -> Restore {
     let before = CURRENT.get();
@@ -36,20 +36,20 @@ pub(crate) fn enter(task: *const ()) -> Restore {
     Restore(before)
 }
 
-/// This thread is in no task until the value is dropped: it runs what has nothing to do with the one that it
-/// is in.
+/// Leaves the current task until the value is dropped: the thread runs something that is not part
+/// of it.
 #[inline(always)]
 pub(crate) fn set_aside() -> Restore {
     enter(ptr::null())
 }
 
-/// This thread polls `future`, and is in no task, until the value is dropped.
+/// Records that this thread polls `future`, and runs no task, until the value is dropped.
 #[inline(always)]
 pub(crate) fn enter_poll(future: *const ()) -> Restore {
     enter(future.map_addr(|address| address | POLL))
 }
 
-/// The task that this thread is in, or null.
+/// The task that this thread runs, or null.
 #[inline(always)]
 pub(crate) fn current() -> *const () {
     let task = CURRENT.get().task;
@@ -59,14 +59,14 @@ pub(crate) fn current() -> *const () {
     }
 }
 
-/// The address of the future that this thread polls, if nothing else runs in the middle of that.
+/// The address of the future that this thread polls, if no other task runs nested in that poll.
 pub(crate) fn polled() -> Option<usize> {
     let address = CURRENT.get().task.addr();
     (address & POLL != 0).then_some(address & !POLL)
 }
 
-/// How many tasks this thread is in, one in the middle of the other: what belongs to one of them can tell by this
-/// whether that is the one which runs now.
+/// The number of tasks that this thread runs, nested in one another: the state of a task can
+/// determine by this whether that task is the innermost one.
 #[inline(always)]
 pub(crate) fn depth() -> usize {
     CURRENT.get().depth
@@ -79,24 +79,24 @@ impl Drop for Restore {
     }
 }
 
-/// A position in the call stack of a thread, as a number of 63 bits: the number of the thread, and how many tasks the
-/// thread is in there, one in the middle of the other. Thread numbers are never reused.
+/// A position in the call stack of a thread, as a number of 63 bits: the number of the thread, and
+/// the number of tasks that run there, nested in one another. Thread numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StackPosition(u64);
 
-/// Enough for a stack of a gigabyte. It leaves 39 bits for the number of the thread: a program that does nothing but
-/// start threads needs months to use them up.
+/// Enough for a stack of a gigabyte. It leaves 39 bits for the number of the thread: a program that
+/// does nothing but start threads needs months to exhaust them.
 pub(super) const DEPTH_BITS: u32 = 24;
 const DEPTH: u64 = (1 << DEPTH_BITS) - 1;
 
 impl StackPosition {
-    /// Where this thread is now.
+    /// The present position of this thread.
     #[inline]
     pub(crate) fn current() -> Self {
         Self::at(depth())
     }
 
-    /// The position of a task that begins here and now: above every wait that is in progress on this thread.
+    /// The position of a task that begins now: above every wait that is in progress on this thread.
     #[inline]
     pub(crate) fn of_next_task() -> Self {
         Self::at(depth() + 1)
@@ -104,11 +104,11 @@ impl StackPosition {
 
     #[inline]
     fn at(depth: usize) -> Self {
-        // The deepest number stands for all that are deeper.
+        // The largest number stands for all greater depths.
         Self(this_thread() << DEPTH_BITS | (depth as u64).min(DEPTH))
     }
 
-    /// The position that has this number.
+    /// The position with this numeric value.
     pub(crate) const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
@@ -118,7 +118,7 @@ impl StackPosition {
         self.0
     }
 
-    /// Whether both are on one thread.
+    /// Whether both are on the same thread.
     #[inline]
     pub(crate) const fn is_on_thread_of(self, other: Self) -> bool {
         self.0 >> DEPTH_BITS == other.0 >> DEPTH_BITS
@@ -129,7 +129,8 @@ impl StackPosition {
         Self(self.0 & !DEPTH)
     }
 
-    /// The topmost position of the thread; itself if it is too deep to be compared with others.
+    /// The topmost position of the thread; equal to itself if it is too deep to be compared with
+    /// others.
     pub(crate) const fn topmost(self) -> Self {
         Self(self.0 | DEPTH)
     }

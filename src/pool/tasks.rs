@@ -1,4 +1,4 @@
-//! What a pool keeps for the tasks that are submitted to it.
+//! The state of a pool for the tasks that are submitted to it.
 
 use super::{Inner, Pool, job::Job};
 use crate::{
@@ -8,13 +8,14 @@ use crate::{
 };
 use std::sync::Mutex;
 
-/// What a submission does when the pool has [no room](crate::PoolBuilder::task_capacity) for one more task.
+/// What a submission does when the pool has [no room](crate::PoolBuilder::task_capacity) for one
+/// more task.
 ///
 /// ```
 /// use filch::{Pool, TaskOverflow};
 ///
 /// let pool = Pool::builder()
-///     .workers(0) // nobody takes anything out
+///     .workers(0) // no worker dequeues tasks
 ///     .task_capacity(1)
 ///     .overflow(TaskOverflow::RunInCaller)
 ///     .build()?;
@@ -26,18 +27,18 @@ use std::sync::Mutex;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TaskOverflow {
-    /// It waits until there is room, in line with others who wait. A worker of the pool makes room instead, by running
-    /// other tasks; when that does not help, it runs the new task itself, as with
-    /// [`RunInCaller`](Self::RunInCaller).
+    /// It waits until there is room, in FIFO order with other waiters. A worker of the pool makes
+    /// room instead, by running other tasks; when that does not help, it runs the new task itself,
+    /// as with [`RunInCaller`](Self::RunInCaller).
     #[default]
     Block,
-    /// It is refused, and the closure comes back.
+    /// It is refused, and the closure is returned.
     Refuse,
-    /// It runs the task right there.
+    /// It runs the task on the calling thread.
     RunInCaller,
 }
 
-/// See the module.
+/// The submitted tasks of a pool: see the module.
 pub(crate) struct Tasks {
     /// One unit for each submitted task that is queued.
     pub(crate) capacity: Option<Budget>,
@@ -45,12 +46,12 @@ pub(crate) struct Tasks {
     pub(crate) counters: TaskCounters,
     /// Tasks that have not started never will.
     abandoned: AtomicBool,
-    /// Where useless jobs are put when the queues are weeded; kept for its memory.
-    weeds: Mutex<Vec<Job>>,
+    /// A buffer for the stale jobs that are removed from the queues; kept for its memory.
+    removed: Mutex<Vec<Job>>,
 }
 
-/// Fewer stale tickets than this are left where they are: they take up some 128 KiB.
-const MANY: usize = 1024;
+/// Fewer stale tickets than this are left in the queues: they take up about 128 KiB.
+const MIN_STALE_TO_REMOVE: usize = 1024;
 
 impl Tasks {
     pub(super) fn new(
@@ -63,7 +64,7 @@ impl Tasks {
             overflow,
             counters,
             abandoned: AtomicBool::new(false),
-            weeds: Mutex::default(),
+            removed: Mutex::default(),
         }
     }
 
@@ -76,15 +77,15 @@ impl Tasks {
 }
 
 impl Pool {
-    /// What became of the tasks that were [submitted](Self::submit).
+    /// Returns counters of the tasks that were [submitted](Self::submit).
     #[must_use]
     pub fn task_metrics(&self) -> TaskMetrics {
         self.inner().tasks().counters.metrics()
     }
 
-    /// [`shutdown`](Self::shutdown) that does not run the submitted tasks that are queued: they report that they
-    /// were cancelled. In those that run, [`is_cancelled`](crate::is_cancelled()) turns true; they are waited for, as
-    /// is everything that was spawned.
+    /// [`shutdown`](Self::shutdown) that does not run the submitted tasks that are queued: they
+    /// report that they were cancelled. In those that run, [`is_cancelled`](crate::is_cancelled())
+    /// becomes true; they are waited for, as is everything that was spawned.
     ///
     /// ```
     /// use filch::Pool;
@@ -109,13 +110,14 @@ impl Inner {
         &self.tasks
     }
 
-    /// A ticket in a queue of this pool is of no use any more, because its task was claimed without it. Usually a
-    /// worker will come across it. When all are busy for long, or there are none, while others go on to submit,
-    /// join and cancel, such tickets would pile up: then they are taken out, `useless` telling which, and given to
-    /// `end`.
+    /// Counts a ticket in a queue of this pool as stale, because its task was claimed without it.
+    /// Usually a worker will dequeue it. When all workers are busy for long, or there are none,
+    /// while threads continue to submit, join and cancel, such tickets would accumulate: then those
+    /// for which `useless` returns true are removed, and passed to `end`.
     ///
-    /// That costs a look at every job in the queues that all share. About half as many tickets as there are jobs are stale
-    /// then; some of them may be in the queue of a worker, which takes them out itself.
+    /// That scans every job in the shared queues. At that point the number of stale tickets is
+    /// about half that of the jobs; some of them may be in the queue of a worker, which removes
+    /// them itself.
     #[inline]
     pub(crate) fn staled(
         &self,
@@ -136,21 +138,21 @@ impl Inner {
         end: impl Fn(Job),
     ) {
         let stale = self.tasks.counters.stale();
-        if stale < MANY.max(self.core.shared_len() / 2) {
+        if stale < MIN_STALE_TO_REMOVE.max(self.core.shared_len() / 2) {
             return;
         }
-        // If somebody is at it, it need not be done twice.
-        let Ok(mut weeds) = self.tasks.weeds.try_lock() else {
+        // If another thread is doing this, it need not be done twice.
+        let Ok(mut removed) = self.tasks.removed.try_lock() else {
             return;
         };
-        let mut own = std::mem::take(&mut *weeds);
-        drop(weeds);
+        let mut own = std::mem::take(&mut *removed);
+        drop(removed);
         self.core.remove_useless(useless, &mut own);
         self.tasks.counters.met_stale(place, own.len() as u64);
-        // Not under a lock: the last reference to a task may drop what is the user's.
+        // Not under the lock: dropping the last reference to a task may run user code.
         own.drain(..).for_each(end);
-        if let Ok(mut weeds) = self.tasks.weeds.try_lock() {
-            *weeds = own;
+        if let Ok(mut removed) = self.tasks.removed.try_lock() {
+            *removed = own;
         }
     }
 }

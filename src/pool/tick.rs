@@ -1,12 +1,13 @@
-//! The caller's thread does the work of a pool, job by job: for pools without threads.
+//! Runs the jobs of a pool one by one on the caller's thread: for pools without threads.
 
 use super::{Inner, Pool, context::WorkerContext};
 
 impl Pool {
-    /// Runs one queued job on this thread, if there is one, and says whether it did.
+    /// Runs one queued job on this thread, if there is one. Returns whether it did.
     ///
-    /// Made for pools without threads ([`workers(0)`](crate::PoolBuilder::workers)): a program with one thread, a test
-    /// or an event loop decides itself when and how much of the queued work is done.
+    /// Intended for pools without threads ([`workers(0)`](crate::PoolBuilder::workers)): a program
+    /// with one thread, a test or an event loop decides itself when and how much of the queued work
+    /// is done.
     ///
     /// ```
     /// use filch::Pool;
@@ -21,34 +22,39 @@ impl Pool {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     ///
-    /// What a job queues waits for the next call. On a pool without threads the tasks that one thread has queued from
-    /// outside run in their order, among those of one priority. Each call chooses anew: the turns that less urgent tasks get now
-    /// and then while urgent ones keep coming are counted within one [`run_until_stalled`](Self::run_until_stalled), not
-    /// from tick to tick.
+    /// What a job enqueues waits for the next call. On a pool without threads the tasks that one
+    /// thread has enqueued from outside run in FIFO order, among those of one priority. Each call
+    /// chooses anew: the turns that less urgent tasks get occasionally while urgent ones keep
+    /// arriving are counted within one [`run_until_stalled`](Self::run_until_stalled), not from
+    /// tick to tick.
     ///
     /// It may be called anywhere:
-    /// - On a pool with threads the caller helps them. What only a certain worker may run is left to it, and so is what
-    ///   it should run while it sleeps and is being woken for it.
-    /// - Inside of a task of the same pool another job runs in the middle of this task, as with
-    ///   [`yield_now`](crate::yield_now). In an [`isolate`](crate::isolate), or with most of the stack in use, none does.
-    /// - When more threads from outside are in the pool than it has places for, nothing runs; they see to the jobs.
-    /// - After a shutdown nothing is queued. A job that is found all the same, because a late call has queued it, is run
-    ///   with all that it queues: nobody comes for the rest.
+    /// - On a pool with threads the caller helps them. A pinned task is left to its worker, and so
+    ///   is a task that a worker should run while it sleeps and is being woken for it.
+    /// - Inside of a task of the same pool another job runs nested in this task, as with
+    ///   [`yield_now`](crate::yield_now). In an [`isolate`](crate::isolate), or with most of the
+    ///   stack in use, none does.
+    /// - When all slots for threads from outside are taken, nothing runs; the threads in those
+    ///   slots run the jobs.
+    /// - After a shutdown nothing is queued. A job that is found nevertheless, because a late call
+    ///   has enqueued it, is run with all that it enqueues: no other thread would run the rest.
     ///
-    /// With a [`PausedClock::auto`](crate::time::PausedClock::auto) a pool without threads that has nothing queued moves the
-    /// clock to the next time that somebody waits for, and goes on with what that wakes.
+    /// With a [`PausedClock::auto`](crate::time::PausedClock::auto) a pool without threads that has
+    /// nothing queued advances the clock to the next deadline that a task waits for, and continues
+    /// with the tasks that are woken.
     ///
-    /// A panic of the job goes where it always goes: to the handle, or to
+    /// A panic of the job is reported as usual: through the handle, or to
     /// [`on_panic`](crate::PoolBuilder::on_panic).
     pub fn tick(&self) -> bool {
         self.inner().help(1) == 1
     }
 
-    /// Runs queued jobs on this thread until there are none, those included that they queue, and says how many it ran.
+    /// Runs queued jobs on this thread until there are none, those included that they enqueue.
+    /// Returns the number of jobs that ran.
     ///
-    /// With a pool without threads everything has happened then that can happen without something from elsewhere: tasks
-    /// are done, or wait for somebody outside of the pool. On a pool with threads those may still be at work. Otherwise as
-    /// [`tick`](Self::tick).
+    /// In a pool without threads no further progress is then possible without outside input: tasks
+    /// are done, or wait for something outside of the pool. In a pool with threads those may still
+    /// be running tasks. Otherwise as [`tick`](Self::tick).
     ///
     /// ```
     /// use filch::Pool;
@@ -60,15 +66,16 @@ impl Pool {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     ///
-    /// A job that queues itself again is run again and again: then this does not return, and calls to
-    /// [`tick`](Self::tick) are the better loop. So does an interval by a clock that moves by itself.
+    /// A job that enqueues itself again is run again and again: then this does not return, and
+    /// calls to [`tick`](Self::tick) are the better loop. The same holds for an interval on an
+    /// auto-advancing clock.
     pub fn run_until_stalled(&self) -> usize {
         self.inner().help(usize::MAX)
     }
 }
 
 impl Inner {
-    /// Runs at most so many jobs on this thread, and says how many it ran.
+    /// Runs at most `most` jobs on this thread. Returns how many it ran.
     fn help(&self, most: usize) -> usize {
         let help = |context: &WorkerContext<'_, '_>| {
             let mut ran = 0;
@@ -77,7 +84,7 @@ impl Inner {
             }
             loop {
                 ran += context.help(most - ran);
-                // Where nothing may run, no time passes either.
+                // Where nothing may run, the clock does not advance either.
                 if ran == most || context.has_isolated_waits() || !self.skip_time(false) {
                     return ran;
                 }
@@ -85,7 +92,7 @@ impl Inner {
         };
         WorkerContext::with(|context| match context {
             Some(context) if context.is_inside(self) => self.enter_worker(help),
-            // A place costs more than a look, and a loop of ticks looks often.
+            // Taking a guest slot costs more than this check, and a loop of ticks checks often.
             _ if !self.has_driver() && !self.core().has_work() && !self.skip_time(false) => 0,
             _ => self.try_as_guest(help).unwrap_or(0),
         })

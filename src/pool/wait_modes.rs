@@ -1,5 +1,5 @@
-//! How a worker goes on for the time of a call: isolated from what others have queued, left alone by thieves, with an
-//! aim, in a short poll.
+//! Modes of a worker for the duration of a call: isolated waits, protection from thieves, a wait
+//! target, a short poll.
 
 use super::{context::WorkerContext, isolation};
 use crate::engine::{FAST_STEPS, Mark, STEPS};
@@ -22,7 +22,7 @@ impl WorkerContext<'_, '_> {
         f()
     }
 
-    /// Whether `event` is what is waited for here.
+    /// Whether `event` is the wait target here.
     #[inline(always)]
     pub(crate) fn is_wait_target<T>(&self, event: &T) -> bool {
         ptr::eq(self.wait_target.get(), ptr::from_ref(event).cast())
@@ -34,8 +34,8 @@ impl WorkerContext<'_, '_> {
         self.outermost && self.wait_target.get().is_null()
     }
 
-    /// Runs `f`, while thieves leave what is queued here to this worker, as long as it [gets on](Self::count_step) with it:
-    /// very fast, if so asked.
+    /// Runs `f`, while thieves leave what is queued here to this worker, as long as it makes
+    /// [progress](Self::count_step): very fast progress, if `fast`.
     pub(crate) fn spared<R>(&self, fast: bool, f: impl FnOnce() -> R) -> R {
         struct Back<'a, 'w, 'c>(&'a WorkerContext<'w, 'c>, u32);
         impl Drop for Back<'_, '_, '_> {
@@ -51,7 +51,7 @@ impl WorkerContext<'_, '_> {
         f()
     }
 
-    /// A task of `spared` is done.
+    /// Counts a finished task of `spared`.
     #[inline(always)]
     pub(crate) fn count_step(&self) {
         self.running().queue().count_step();
@@ -71,7 +71,7 @@ impl WorkerContext<'_, '_> {
                 } = *self;
                 context.isolated_by_call.set(by_call);
                 context.set_isolated(match isolation::is_held() {
-                    // A guard may have come out of the call.
+                    // The call may have returned a guard.
                     true => self.isolated.or(context.isolated.get()),
                     false => by_call,
                 });
@@ -87,15 +87,15 @@ impl WorkerContext<'_, '_> {
         f()
     }
 
-    /// From now on waits run only tasks that are queued above the mark, or everything.
+    /// Makes waits run only tasks that are queued above the mark, or everything if there is none.
     pub(super) fn set_isolated(&self, mark: Option<Mark>) {
         self.isolated.set(mark);
-        // A thief with a batch of ours might get stuck in a task that wants our lock before it has run
-        // all of them.
+        // A thief with a batch of this worker's tasks might block in a task that needs this task's
+        // lock before it has run all of them.
         self.running().queue().set_one_by_one(mark.is_some());
     }
 
-    /// Calls `poll`, which is to be short: what it wakes this worker takes next.
+    /// Calls `poll`, which is expected to be short: this worker takes next what it wakes.
     #[inline(always)]
     pub(crate) fn in_poll<R>(&self, poll: impl FnOnce() -> R) -> R {
         let before = self.in_poll.replace(true);
@@ -104,13 +104,13 @@ impl WorkerContext<'_, '_> {
         result
     }
 
-    /// Whether the job that runs here is in a poll that is short, as far as one knows.
+    /// Whether the current job is in a poll that is considered short.
     #[inline(always)]
     pub(crate) fn is_in_poll(&self) -> bool {
         self.in_poll.get()
     }
 
-    /// The poll that the job is in, if it is in one, is long. True when nobody knew.
+    /// Marks the current poll as long-running. Returns whether it was considered short.
     #[inline(always)]
     pub(crate) fn poll_is_long(&self) -> bool {
         self.in_poll.replace(false)

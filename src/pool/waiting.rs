@@ -1,4 +1,4 @@
-//! A worker waits for something inside of a task, and runs other jobs meanwhile.
+//! Waits for an event inside of a task, and runs other jobs meanwhile.
 
 use super::{context::WorkerContext, latch::Awaited, patience::Patience, task};
 use crate::{
@@ -7,23 +7,26 @@ use crate::{
 };
 use std::{hint, time::Duration};
 
-/// How often a wait looks, with eight pauses in between, before it sleeps: some 10 to 20 µs, about what
-/// falling asleep and being woken costs.
-const LINGER: u32 = 64;
+/// Number of checks, with eight pauses in between, before a wait parks: 10 to 20 µs, about the cost
+/// of parking and being woken.
+const CHECKS_BEFORE_PARK: u32 = 64;
 
-/// How long a wait sleeps at a time where nobody would wake it for work: at first, and after so many times in vain at most
-/// so many times as long. A look around costs some hundred microseconds.
-const DOZE: Duration = Duration::from_millis(1);
-const LONGEST_DOZE: u32 = 16;
+/// How long a wait parks at first where it would not be woken for work. A search costs some hundred
+/// microseconds.
+const TIMED_PARK: Duration = Duration::from_millis(1);
 
-/// How often it looks around before that: most such waits are over in no time.
-const SOON: u32 = 8;
+/// The maximum multiple of [`TIMED_PARK`]: each unsuccessful search adds one, up to this.
+const MAX_TIMED_PARK_FACTOR: u32 = 16;
 
-/// How many iterations of a wait pass between two readings of the clock for Low tasks, which have turns
-/// by the time they have waited.
-const CHECK_EVERY: u32 = 64;
+/// Number of searches, with a yield after each, before that: most such waits are short.
+const YIELDS_BEFORE_TIMED_PARK: u32 = 8;
 
-/// Pauses, but looks for the event every time: a pause takes up to 50 ns, and this word is the waiter's own.
+/// Number of iterations of a wait between two readings of the clock for Low tasks, which get turns
+/// by the time that they have waited.
+const ITERATIONS_PER_CLOCK_SAMPLE: u32 = 64;
+
+/// Pauses, but checks the event every time: a pause takes up to 50 ns, and this word belongs to the
+/// waiter.
 pub(super) fn pause(pauses: u32, event: &impl Awaited) {
     for _ in 0..pauses {
         if event.happened() {
@@ -36,8 +39,8 @@ pub(super) fn pause(pauses: u32, event: &impl Awaited) {
 impl WorkerContext<'_, '_> {
     /// Runs other jobs until `event` has happened, and sleeps when there are none.
     ///
-    /// What has been queued since `began` belongs to what is waited for. When the task is isolated, or
-    /// the stack is no longer ample, nothing else is run, but for mail.
+    /// What has been queued since `began` belongs to what is waited for. When the task is isolated,
+    /// or the stack is no longer ample, only that is run, and the jobs of the mailbox.
     pub(crate) fn wait(&self, event: &impl Awaited, began: Mark) {
         self.with_wait_target(event, || self.wait_for(event, began));
     }
@@ -45,7 +48,7 @@ impl WorkerContext<'_, '_> {
     fn wait_for(&self, event: &impl Awaited, began: Mark) {
         let _aside = task::set_aside();
         self.poll_is_long();
-        // What runs in a wait is not in the middle of a checkpoint.
+        // Jobs that run in a wait are not served at a checkpoint.
         let serving = self.serving.replace(false);
         let mut patience = Patience::new(event.runner().is_some());
         let (mut exits, mut iterations) = (0, 0_u32);
@@ -54,13 +57,13 @@ impl WorkerContext<'_, '_> {
             self.watch_clock();
             let others = !self.has_isolated_waits();
             iterations = iterations.wrapping_add(1);
-            if iterations.is_multiple_of(CHECK_EVERY) {
+            if iterations.is_multiple_of(ITERATIONS_PER_CLOCK_SAMPLE) {
                 self.pool().core().observe_time(thread::nanos());
             }
             if self.pool().core().wants_attention() {
                 self.poll_injector_if_due();
             }
-            // Futures that wake themselves may never leave the own queue empty.
+            // Futures that wake themselves may never leave the worker's own queue empty.
             if self.running().is_taking_older_first() && self.run_beside(event) {
                 continue;
             }
@@ -70,9 +73,9 @@ impl WorkerContext<'_, '_> {
                 }
                 continue;
             }
-            let nap = if others { patience.nap() } else { None };
+            let park_limit = if others { patience.park_limit() } else { None };
             let job = if others {
-                let pressing = match nap {
+                let pressing = match park_limit {
                     // The turns of the injector are for unrelated work.
                     Some(_) => self.running().take_urgent(),
                     None => self.running().take_pressing(),
@@ -87,7 +90,8 @@ impl WorkerContext<'_, '_> {
                 self.pop_above(self.floor(began))
             };
             if let Some(job) = job {
-                // Who runs a task does not search: others would count on it.
+                // A worker that runs a task does not count as searching: others rely on searchers
+                // to find work.
                 self.running().stop_search();
                 self.run(job);
                 continue;
@@ -101,7 +105,7 @@ impl WorkerContext<'_, '_> {
                 }
                 continue;
             }
-            if let Some(time) = nap {
+            if let Some(time) = park_limit {
                 self.running().settle();
                 self.sleep_for(event, time);
                 continue;
@@ -126,12 +130,17 @@ impl WorkerContext<'_, '_> {
                     self.running()
                         .resume_after(ticket, Duration::from_nanos(slept));
                 }
-                // The others have been sent home, so nobody will wake us for what comes in now.
+                // The other workers have exited, so this worker will not be woken for work that
+                // arrives now.
                 Step::Exit => {
                     exits += 1;
                     match exits {
-                        ..=SOON => thread::yield_now(),
-                        _ => self.sleep_for(event, DOZE * (exits - SOON).min(LONGEST_DOZE)),
+                        ..=YIELDS_BEFORE_TIMED_PARK => thread::yield_now(),
+                        _ => self.sleep_for(
+                            event,
+                            TIMED_PARK
+                                * (exits - YIELDS_BEFORE_TIMED_PARK).min(MAX_TIMED_PARK_FACTOR),
+                        ),
                     }
                 }
             }
@@ -141,12 +150,12 @@ impl WorkerContext<'_, '_> {
     }
 
     /// Runs a job that the wait for `event` is likely to depend on: urgent work aside, one that the
-    /// present job has queued, or one from the queue of the worker that runs what is waited for. (To
-    /// steal from the thief of one's own task is *leapfrogging*: Wagner and Calder, 1993.)
+    /// current job has enqueued, or one from the queue of the worker that runs what is waited for.
+    /// (Stealing from the thief of one's own task is *leapfrogging*: Wagner and Calder, 1993.)
     fn run_related(&self, event: &impl Awaited, patience: &Patience) -> bool {
         // A stolen job leaves the young end above the mark until the next pop.
         let has_own = self.has_queued() && self.running().queue().owner().is_above(self.began());
-        // Not at every look: it counts as a step, and other work gets its turn by steps.
+        // Not at every search: it counts as a step, and other work gets its turn by steps.
         if (has_own || self.pool().core().has_urgent())
             && let Some(job) = self.running().take_pressing()
         {
@@ -171,7 +180,7 @@ impl WorkerContext<'_, '_> {
         false
     }
 
-    /// Runs a job that lies in no queue of this worker, and that the wait for `event` may depend on.
+    /// Runs a job that is in no queue of this worker, and that the wait for `event` may depend on.
     fn run_beside(&self, event: &impl Awaited) -> bool {
         match event.take_job() {
             Some(job) => {
@@ -183,7 +192,7 @@ impl WorkerContext<'_, '_> {
         }
     }
 
-    /// Sleeps until `event` has happened, or for `time`.
+    /// Parks until `event` has happened, or for `time`.
     fn sleep_for(&self, event: &impl Awaited, time: Duration) {
         if event.sleep(self.worker()) {
             let called = || event.happened() || event.has_job() || self.is_called();
@@ -192,14 +201,14 @@ impl WorkerContext<'_, '_> {
         }
     }
 
-    /// Runs a task that only this thread may run, as the worker of another pool that it is too: who sent it may be what
-    /// this wait is for, in the end.
+    /// Runs a pinned task from the mailbox of this thread in another pool that it is a worker of:
+    /// the sender of the task may be what this wait ultimately depends on.
     fn run_mail_below(&self) -> bool {
         if self.other.is_null() {
             return false;
         }
         let mail = self.below().find_map(|context| {
-            // Nobody has borrowed it, as in `on_outer`.
+            // This context is not borrowed, as in `on_outer`.
             let job = context.running().take_mail()?;
             Some((context, job))
         });
@@ -211,19 +220,19 @@ impl WorkerContext<'_, '_> {
         true
     }
 
-    /// Whether the worker has a reason to get up.
+    /// Whether the worker has a reason to wake up.
     fn is_called(&self) -> bool {
         self.running().is_called() || self.below().any(|context| context.running().has_mail())
     }
 
     fn sleep_until(&self, event: &impl Awaited) {
-        // What it may not run now others should.
+        // Other workers should run what this worker may not run now.
         self.running().notify_deferred();
         let or = || self.is_called();
-        // What a task waits for is running already and most often short: when a chain of waits unwinds,
-        // each link is set a moment after the one before, and being woken for each would cost a
-        // hundred times as much (`filch-bench traps`, case `spine_right`).
-        for round in 1..=thread::patience(LINGER) {
+        // What a task waits for is running already and most often short: when a chain of waits
+        // unwinds, each link is set a moment after the one before, and being woken for each would
+        // cost a hundred times as much (`filch-bench traps`, case `spine_right`).
+        for round in 1..=thread::patience(CHECKS_BEFORE_PARK) {
             if event.happened() || event.has_job() || or() {
                 return;
             }

@@ -1,16 +1,16 @@
 //! Decides how often to read the clock.
 //!
-//! A reading takes about 25 ns: nothing beside a task of a microsecond, too much beside one of ten nanoseconds. A
-//! caller that asks often reads the clock only now and then. The readings themselves tell how often: about every 10 to
-//! 40 µs.
+//! A reading takes about 25 ns: negligible for a task of a microsecond, too much for one of ten
+//! nanoseconds. A caller that calls often reads the clock only occasionally. The interval is
+//! derived from the readings themselves: about 10 to 40 µs.
 
 /// A caller whose readings are closer together than this, in nanoseconds, reads less often.
-const TOO_OFTEN: u64 = 10_000;
+const MIN_INTERVAL_NANOS: u64 = 10_000;
 
 /// A caller whose last reading is older than this, in nanoseconds, reads every time.
-const TOO_RARE: u64 = 40_000;
+const MAX_INTERVAL_NANOS: u64 = 40_000;
 
-/// See the module.
+/// An adaptive sampler: see the module.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClockSampler {
     /// Calls until the next reading.
@@ -23,7 +23,8 @@ pub(crate) struct ClockSampler {
 }
 
 impl ClockSampler {
-    /// At most `max_skip` calls pass between two readings: so many long intervals may pass unnoticed after short ones.
+    /// At most `max_skip` calls pass between two readings: that many long intervals may pass
+    /// unnoticed after short ones.
     pub(crate) const fn new(max_skip: u32) -> Self {
         Self {
             left: 0,
@@ -33,7 +34,8 @@ impl ClockSampler {
         }
     }
 
-    /// Counts a call. Returns whether to read the clock this time; if so, the caller passes the time to [`record`](Self::record).
+    /// Counts a call. Returns whether to read the clock this time; if so, the caller passes the
+    /// time to [`record`](Self::record).
     #[inline(always)]
     pub(crate) fn tick(&mut self) -> bool {
         let due = self.left == 0;
@@ -43,8 +45,8 @@ impl ClockSampler {
 
     pub(crate) fn record(&mut self, now: u64) {
         self.skip = match now.saturating_sub(self.last) {
-            ..TOO_OFTEN => (2 * self.skip + 1).min(self.max_skip),
-            TOO_RARE.. => 0,
+            ..MIN_INTERVAL_NANOS => (2 * self.skip + 1).min(self.max_skip),
+            MAX_INTERVAL_NANOS.. => 0,
             _ => self.skip,
         };
         self.left = self.skip;
@@ -56,7 +58,7 @@ impl ClockSampler {
 mod tests {
     use super::ClockSampler;
 
-    /// How many readings there are in `calls` calls that are `nanos` apart.
+    /// Returns the number of readings in `calls` calls that are `nanos` apart.
     fn readings(sampler: &mut ClockSampler, now: &mut u64, calls: u32, nanos: u64) -> u32 {
         let mut count = 0;
         for _ in 0..calls {
@@ -72,7 +74,7 @@ mod tests {
     #[test]
     fn frequent_calls_read_the_clock_rarely() {
         let (mut sampler, mut now) = (ClockSampler::new(15), 0);
-        // Every 16th call at most, but for the first ones.
+        // Every 16th call at most, except for the first ones.
         let few = readings(&mut sampler, &mut now, 1600, 10);
         assert!((100..=110).contains(&few), "{few}");
         // About every 20 µs: fewer than one in ten of those that are a microsecond apart.

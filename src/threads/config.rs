@@ -1,4 +1,4 @@
-//! What can be set about the threads of a crew.
+//! The settings of the threads of a group.
 
 use crate::{
     base::{error::BuildError, unwind},
@@ -32,33 +32,33 @@ impl Hooks {
     }
 }
 
-/// The settings of a crew's threads, as methods of a builder with a field `crew: ThreadConfig`.
+/// The settings of the threads, as methods of a builder with a field `thread_config: ThreadConfig`.
 macro_rules! thread_settings {
     () => {
-        /// The names of the threads; `filch-0`, `filch-1` and so on by default. A panic in it, or a
-        /// name with a NUL character, makes [`build`](Self::build) fail.
+        /// Sets the function that names the threads; `filch-0`, `filch-1` and so on by default. If
+        /// it panics, or returns a name with a NUL character, [`build`](Self::build) fails.
         #[must_use]
         pub fn name(mut self, name: impl Fn(usize) -> String + Send + Sync + 'static) -> Self {
             self.thread_config.name = Some(std::sync::Arc::new(name));
             self
         }
 
-        /// The stack of each thread, in bytes.
+        /// Sets the stack size of each thread, in bytes.
         #[must_use]
         pub fn stack_size(mut self, bytes: usize) -> Self {
             self.thread_config.stack_size = Some(bytes);
             self
         }
 
-        /// Called on each worker's thread before anything else. A panic in it makes
-        /// [`build`](Self::build) fail.
+        /// Sets a hook that is called on each worker's thread before anything else. A panic in it
+        /// makes [`build`](Self::build) fail.
         #[must_use]
         pub fn on_start(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
             self.thread_config.hooks.on_start = Some(std::sync::Arc::new(hook));
             self
         }
 
-        /// Called on each worker's thread after its last task.
+        /// Sets a hook that is called on each worker's thread after its last task.
         #[must_use]
         pub fn on_exit(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
             self.thread_config.hooks.on_exit = Some(std::sync::Arc::new(hook));
@@ -68,7 +68,7 @@ macro_rules! thread_settings {
 }
 pub(crate) use thread_settings;
 
-/// Names, stacks and hooks of a crew's threads.
+/// Names, stacks and hooks of the threads of a group.
 #[derive(Clone, Default)]
 pub struct ThreadConfig {
     pub(crate) workers: Option<usize>,
@@ -78,7 +78,7 @@ pub struct ThreadConfig {
 }
 
 impl ThreadConfig {
-    /// How many workers: what the program asked for, else the environment variable, else one for
+    /// The number of workers: what the program has set, else the environment variable, else one for
     /// each core that the process may use.
     pub(crate) fn workers(&self) -> Result<usize, BuildError> {
         let workers = match self.workers {
@@ -93,8 +93,8 @@ impl ThreadConfig {
         Ok(workers)
     }
 
-    /// The names of the threads with these numbers: all of them before the first thread is started,
-    /// because the function is the user's.
+    /// Returns the names of the threads with these numbers. All of them are computed before the
+    /// first thread is started, because the function is user code.
     pub(crate) fn thread_names(&self, numbers: Range<usize>) -> Result<Vec<String>, BuildError> {
         numbers.map(|number| self.thread_name(number)).collect()
     }
@@ -108,7 +108,7 @@ impl ThreadConfig {
             unwind::discard(payload);
             error
         })?;
-        // The system's names end at the first of them.
+        // The names of the system end at the first NUL.
         if name.contains('\0') {
             return Err(BuildError::config(format!(
                 "{name:?} is no name for the thread of worker {number}; leave out the NUL character"

@@ -1,18 +1,19 @@
-//! Which worker this thread is.
+//! The worker number of a thread.
 
 use std::cell::Cell;
 
-/// The engine (by the address of its core, or zero) whose thread this is at present, and the worker that it is there.
+/// The engine (by the address of its core, or zero) whose thread this is at present, and its worker
+/// number there.
 type Place = (usize, Option<usize>);
 
 thread_local! {
     static PLACE: Cell<Place> = const { Cell::new((0, None)) };
 }
 
-/// The number of the worker that this thread is, or `None` on a thread that is none.
+/// Returns the worker number of this thread, or `None` if it is not a worker.
 ///
-/// For state that each worker keeps for itself outside of its scratch: a shard of a buffer pool, a
-/// counter, a log.
+/// For state that each worker keeps outside of its scratch: a shard of a buffer pool, a counter, a
+/// log.
 ///
 /// ```
 /// use filch::Executor;
@@ -35,12 +36,12 @@ pub(crate) fn is_thread_of(engine: usize) -> bool {
     PLACE.get().0 == engine
 }
 
-/// From now on this is a thread of the engine at `engine`, and the worker `worker` if it is one.
+/// Makes this a thread of the engine at `engine`, and the worker `worker` if there is one.
 pub(crate) fn stay(engine: usize, worker: Option<usize>) {
     PLACE.set((engine, worker));
 }
 
-/// Makes the thread again what it is now, when this is dropped.
+/// Restores the thread's present place when dropped.
 pub(crate) struct Remembered(Place);
 
 /// See [`Remembered`].

@@ -1,23 +1,24 @@
-//! Which worker waits in the pool's driver.
+//! Arbitration of which worker waits in the pool's driver.
 //!
-//! One worker at a time *holds* the driver. A worker that has to wait while another one holds it waits on
-//! its parker, and is noted as a *waiter*. The holder may *hand over* when it releases the driver: it
-//! unparks one of the waiters, which then tries again.
+//! One worker at a time *holds* the driver. A worker that has to wait while another one holds it
+//! waits on its parker, and is registered as a *waiter*. The holder may *hand over* when it
+//! releases the driver: it unparks one of the waiters, which then retries.
 //!
-//! Whether the driver is held and who waits for it are behind one lock. So a worker that finds the driver
-//! held is a waiter before the holder can release the driver, and the holder sees it there.
+//! Whether the driver is held and which workers wait for it are behind one lock. So a worker that
+//! finds the driver held is a waiter before the holder can release the driver, and the holder sees
+//! it there.
 //!
 //! # When the driver is handed over
 //!
-//! A holder that leaves with events, or that is woken for a task, is back soon in most cases. Waking
+//! A holder that leaves with events, or that is woken for a task, usually returns soon. Waking
 //! another worker for that time would cost more than the task, so it does not hand over. It does:
 //!
 //! - between two tasks, when it polls the driver because it has been busy for some time;
-//! - at a checkpoint in the middle of a task, for the same reason;
-//! - at the end of a wait in the middle of a task: the task goes on, for an unknown time.
+//! - at a checkpoint in a task, for the same reason;
+//! - at the end of a wait in a task: the task continues, for an unknown time.
 //!
-//! So events wait for one task at most, up to its next checkpoint, while another worker sleeps. (tokio's
-//! events wait in the same case.)
+//! So events are delayed by one task at most, up to its next checkpoint, while another worker
+//! sleeps. (tokio's events are delayed in the same case.)
 
 use crate::base::{
     Driver,
@@ -32,7 +33,7 @@ use std::{
     time::Duration,
 };
 
-/// Who holds the driver.
+/// Whether the driver is held, and the workers that wait for it.
 #[derive(Debug, Default)]
 struct Holding {
     held: bool,
@@ -40,7 +41,7 @@ struct Holding {
     waiters: Vec<usize>,
 }
 
-/// The right to wait in a driver. See the module.
+/// The right to wait in a driver: see the module.
 #[derive(Debug)]
 pub(crate) struct DriverLock(Mutex<Holding>);
 
@@ -53,8 +54,8 @@ impl DriverLock {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `worker` is about to wait: true when it holds the driver from now on. If not it is a waiter, until
-    /// it [withdraws](Self::withdraw).
+    /// Called by `worker` when it is about to wait. Returns true when it holds the driver from now
+    /// on. If not it is a waiter, until it [withdraws](Self::withdraw).
     #[must_use]
     pub(crate) fn hold_or_wait(&self, worker: usize) -> bool {
         let mut state = self.lock();
@@ -72,18 +73,19 @@ impl DriverLock {
         !std::mem::replace(&mut self.lock().held, true)
     }
 
-    /// `worker` is no waiter any more, if it is one.
+    /// Removes `worker` from the waiters, if it is one.
     pub(crate) fn withdraw(&self, worker: usize) {
         self.lock().waiters.retain(|&waiter| waiter != worker);
     }
 
-    /// The holder leaves the driver. It takes up the driver again before long, or calls
+    /// Releases the driver. The holder takes it again soon, or calls
     /// [`hand_over`](Self::hand_over).
     pub(crate) fn release(&self) {
         self.lock().held = false;
     }
 
-    /// A waiter that should hold the driver, if it is free. The caller must unpark it.
+    /// Removes and returns a waiter that should hold the driver, if it is free. The caller must
+    /// unpark it.
     #[must_use]
     pub(crate) fn hand_over(&self) -> Option<usize> {
         if broken(Canary::DriverHandOver) {
@@ -112,8 +114,8 @@ impl SharedDriver {
         }
     }
 
-    /// Waits as `worker`: in the driver if that is free, else on the parker of this thread. May return
-    /// early.
+    /// Waits as `worker`: in the driver if that is free, else on the parker of this thread. May
+    /// return early.
     pub(super) fn park(&self, worker: usize, timeout: Option<Duration>, ready: &mut Vec<Waker>) {
         if self.lock.hold_or_wait(worker) {
             let parked = thread::park_in(&self.driver, timeout, ready);
@@ -128,7 +130,8 @@ impl SharedDriver {
         self.lock.withdraw(worker);
     }
 
-    /// Calls `f`, which may wait in the driver, if no other thread holds it; false if one does.
+    /// Calls `f`, which may wait in the driver, if no other thread holds it. Returns whether it
+    /// did.
     pub(crate) fn if_free(&self, f: impl FnOnce(&Arc<dyn Driver>)) -> bool {
         self.lock.try_hold() && {
             f(&self.driver);
@@ -137,7 +140,7 @@ impl SharedDriver {
         }
     }
 
-    /// Takes the wakers of the events that are there, if no other worker holds the driver.
+    /// Takes the wakers of the events that have occurred, if no other worker holds the driver.
     pub(crate) fn poll(&self, ready: &mut Vec<Waker>) {
         self.if_free(|driver| driver.park(Some(Duration::ZERO), ready));
     }

@@ -1,4 +1,4 @@
-//! What a worker sees to between two tasks, by the clock.
+//! Periodic duties of a worker between two tasks, by the clock.
 
 use super::{Parkers, clock_sampler::ClockSampler, timer::Timer};
 use crate::{
@@ -6,41 +6,44 @@ use crate::{
     engine::{Observer, Strategy, Worker},
 };
 
-/// After this time, in nanoseconds, tasks from outside have a turn, though the worker has tasks of its own. (tokio aims at
-/// the same.) The engine, which has no clock, gives them one after a number of tasks too.
-const TURN: u64 = 200_000;
+/// Interval, in nanoseconds, after which a task from outside runs, though the worker has tasks of
+/// its own. (tokio has the same target.) The engine, which has no clock, runs one after a number of
+/// tasks too.
+const INJECTOR_INTERVAL_NANOS: u64 = 200_000;
 
-/// How often a worker comes by between two looks, at most. The number of tasks between two turns that the engine counts is
-/// smaller, and the timer has a thread, so it does no harm if all of those take long.
-const MOST: u32 = 255;
+/// The maximum number of tasks between two readings of the clock. The engine's own interval between
+/// two tasks from outside is a smaller number of tasks, and the timer has a thread, so it is
+/// harmless if all of those tasks take long.
+const MAX_TASKS_BETWEEN_SAMPLES: u32 = 255;
 
-/// After this time, in nanoseconds, a busy worker sees to the driver of its pool: a worker that sleeps takes
-/// it over, or else this worker polls it if its own queue is empty. A poll is a system call of about half a
-/// microsecond, so it costs half a per cent at most. tokio polls every 61 tasks, which is after some 300 µs
-/// in an HTTP server.
-const POLL: u64 = 100_000;
+/// Interval, in nanoseconds, after which a busy worker checks the driver of its pool: a sleeping
+/// worker takes it over, or else this worker polls it if its own queue is empty. A poll is a system
+/// call of about half a microsecond, so it costs half a per cent at most. tokio polls every 61
+/// tasks, which is after some 300 µs in an HTTP server.
+const DRIVER_INTERVAL_NANOS: u64 = 100_000;
 
-/// After this time, in nanoseconds, a worker polls the driver although its own queue is not empty. Until then
-/// events wait behind the queued tasks, most of which are earlier events, so that events are served in order.
-const OVERDUE: u64 = 1_000_000;
+/// Interval, in nanoseconds, after which a worker polls the driver although its own queue is not
+/// empty. Until then events wait behind the queued tasks, most of which are due to earlier events,
+/// so that events are served in order.
+const DRIVER_OVERDUE_NANOS: u64 = 1_000_000;
 
-/// See the module.
+/// The times of the last duties: see the module.
 pub(crate) struct Maintenance {
     sampler: ClockSampler,
-    /// When those from outside had their last turn.
+    /// When a task from outside was last requested.
     turn: u64,
     /// When the driver was polled last, or a poll was due.
     poll: u64,
-    /// When the driver was last polled whatever the worker had queued.
+    /// When the driver was last polled regardless of what the worker had queued.
     overdue: u64,
-    /// Whether it wakes those whose time has come.
+    /// Whether it wakes the tasks whose deadlines have passed.
     wakes: bool,
 }
 
 impl Maintenance {
     pub(crate) fn new() -> Self {
         Self {
-            sampler: ClockSampler::new(MOST),
+            sampler: ClockSampler::new(MAX_TASKS_BETWEEN_SAMPLES),
             turn: 0,
             poll: 0,
             overdue: 0,
@@ -48,7 +51,7 @@ impl Maintenance {
         }
     }
 
-    /// For a thread that works for a pool in the middle of something else, and wakes nobody there.
+    /// For a thread that works for a pool nested in something else, and serves no timers there.
     pub(crate) fn in_between() -> Self {
         Self {
             wakes: false,
@@ -56,12 +59,12 @@ impl Maintenance {
         }
     }
 
-    /// The tasks that come now have nothing to do with those before.
+    /// Resets the sampler, because the next tasks are unrelated to those before.
     pub(super) fn restart(&mut self) {
-        self.sampler = ClockSampler::new(MOST);
+        self.sampler = ClockSampler::new(MAX_TASKS_BETWEEN_SAMPLES);
     }
 
-    /// A task has run. True when it is time to poll the driver.
+    /// Called after a task has run. Returns whether to poll the driver now.
     #[inline(always)]
     pub(super) fn after_task<T: Send, Q: Strategy, O: Observer>(
         &mut self,
@@ -82,17 +85,17 @@ impl Maintenance {
         if self.wakes && Timer::global().is_due() {
             Timer::global().wake_due();
         }
-        if now.saturating_sub(self.turn) >= TURN {
+        if now.saturating_sub(self.turn) >= INJECTOR_INTERVAL_NANOS {
             self.turn = now;
             worker.force_injector_poll();
             worker.core().observe_time(now);
         }
-        if !parkers.has_driver() || now.saturating_sub(self.poll) < POLL {
+        if !parkers.has_driver() || now.saturating_sub(self.poll) < DRIVER_INTERVAL_NANOS {
             return false;
         }
         self.poll = now;
         parkers.hand_over();
-        if worker.has_own() && now.saturating_sub(self.overdue) < OVERDUE {
+        if worker.has_own() && now.saturating_sub(self.overdue) < DRIVER_OVERDUE_NANOS {
             return false;
         }
         self.overdue = now;

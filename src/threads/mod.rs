@@ -1,7 +1,7 @@
 //! Threads that drive workers, for any task type.
 //!
-//! A [`ThreadGroup`] starts a thread for every worker of an engine, each with a state of its own, and steps
-//! them until the engine sends them home. The faces stand on it; it knows none of them.
+//! A [`ThreadGroup`] starts a thread for every worker of an engine, each with its own state, and
+//! steps them until the engine makes them exit. The API modules build on it; it knows none of them.
 
 mod clock_sampler;
 mod config;
@@ -17,7 +17,7 @@ pub use config::{ThreadConfig, WORKERS_VARIABLE};
 pub use current::current_worker;
 pub(crate) use current::{is_thread_of, stay};
 pub(crate) use driver::SharedDriver;
-/// What the model checker gets to see.
+/// The types that the model checker tests.
 #[cfg(filch_loom)]
 #[doc(hidden)]
 pub mod model {
@@ -44,42 +44,42 @@ use std::{
     time::Duration,
 };
 
-/// What runs a task on a worker with state `S`.
+/// Runs tasks on a worker with state `S`.
 ///
-/// Implemented by the faces. A panic of the user's must be contained inside; one that comes out is
-/// taken for a bug in filch and ends the process.
+/// Implemented by the API modules. A panic of user code must be contained inside; one that escapes
+/// is taken for a bug in filch and aborts the process.
 pub trait Work<T: Send, S, Q: Strategy, O: Observer>: Send + Sync + 'static {
-    /// Makes the state of `worker`, on its own thread. May panic; the crew then does not start.
+    /// Makes the state of `worker`, on its own thread. May panic; the group then does not start.
     fn init(&self, worker: usize) -> S;
 
     /// Runs `task`.
     fn run(&self, task: T, running: RunningWorker<'_, '_, T, Q, O>, state: &mut S);
 
-    /// Wakes what the pool's driver has found, as a task of this worker.
+    /// Wakes the futures whose events the pool's driver has found, as a task of this worker.
     fn wake(&self, ready: &mut Vec<Waker>, running: RunningWorker<'_, '_, T, Q, O>) {
         let _ = running;
         wake_all(ready);
     }
 
-    /// A worker goes home: there is nothing left to do, and there will be nothing.
+    /// Called when a worker exits: no work is left, and none will arrive.
     fn end(&self) {}
 
-    /// A worker has left before its first task, because it gets no thread.
+    /// Called when a worker has left before its first task, because it gets no thread.
     fn lose(&self) {}
 }
 
-/// What the threads of a crew do.
+/// The work of the threads of a group.
 pub(crate) trait Duty<S>: Send + Sync + 'static {
-    /// Whether they are the workers of their numbers.
+    /// Whether the threads are the workers of their numbers.
     const WORKERS: bool;
 
-    /// Makes the state of thread `id`, on that thread. May panic; the crew then does not start.
+    /// Makes the state of thread `id`, on that thread. May panic; the group then does not start.
     fn init(&self, id: usize) -> S;
 
-    /// Does it, until it is over.
+    /// Runs the thread's work to its end.
     fn run(&self, id: usize, state: S) -> S;
 
-    /// The crew does not start: what others `run` is over.
+    /// Makes `run` return on all threads, because the group does not start.
     fn stop(&self);
 }
 
@@ -123,7 +123,7 @@ where
     }
 }
 
-/// What a thread reports before it starts to work.
+/// The report of a thread before it starts to work.
 struct Start {
     ready: Latch,
     failed: Mutex<Option<BuildError>>,
@@ -157,7 +157,8 @@ impl<S: Send + 'static> ThreadGroup<S> {
         Self::launch(0..threads, config, engine, &duty)
     }
 
-    /// Starts threads with these numbers for the engine at `engine`, and returns when all are ready.
+    /// Starts threads with these numbers for the engine at `engine`, and returns when all are
+    /// ready.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -208,16 +209,16 @@ impl<S: Send + 'static> ThreadGroup<S> {
         }
     }
 
-    /// The threads of `other` belong to this crew from now on.
+    /// Adds the threads of `other` to this group.
     pub(crate) fn add(&mut self, other: Self) {
         self.threads.extend(other.threads);
     }
 
-    /// Has `start` find a thread for each of `workers`, and waits for none of them: neither now nor in
-    /// [`join`](Self::join).
+    /// Calls `start` with a [`PoolThread`] for each of `workers`, and waits for none of them:
+    /// neither now nor in [`join`](Self::join).
     ///
     /// # Errors
-    /// When `start` fails or panics. The threads that it has found before are sent home.
+    /// When `start` fails or panics. The threads that it has started before exit.
     pub(crate) fn start_with<T, Q, O, W>(
         workers: Range<usize>,
         config: &ThreadConfig,
@@ -235,11 +236,11 @@ impl<S: Send + 'static> ThreadGroup<S> {
         let (engine, duty) = driving(core, parkers, work);
         let names = config.thread_names(workers.clone())?;
         for (id, name) in workers.zip(names) {
-            let nobody = Arc::new(Start {
+            let unobserved = Arc::new(Start {
                 ready: Latch::new(1),
                 failed: Mutex::new(None),
             });
-            let life = life::<S, _>(id, nobody, config, engine, &duty);
+            let life = life::<S, _>(id, unobserved, config, engine, &duty);
             let thread = PoolThread {
                 worker: id,
                 name,
@@ -261,11 +262,11 @@ impl<S: Send + 'static> ThreadGroup<S> {
             core.stop();
             return Err(failed);
         }
-        Ok(Self::of_others())
+        Ok(Self::without_threads())
     }
 
-    /// No threads that are waited for.
-    pub(crate) fn of_others() -> Self {
+    /// A group without threads to join.
+    pub(crate) fn without_threads() -> Self {
         Self {
             threads: Vec::new(),
         }
@@ -276,13 +277,13 @@ impl<S: Send + 'static> ThreadGroup<S> {
         !self.threads.is_empty()
     }
 
-    /// Waits until every thread has ended, and gives their states, in the order of the workers.
+    /// Waits until every thread has ended, and returns their states, in the order of the workers.
     pub(crate) fn join(self) -> Vec<S> {
         let ends = self.threads.into_iter().map(thread::join);
         ends.filter_map(|end| match end {
             Ok(state) => state,
             // The only panics that get here come from destructors of thread-locals and the like:
-            // the user's code, after our work was done. They have been reported.
+            // user code, after the work was done. They have been reported.
             Err(_) => None,
         })
         .collect()
@@ -297,7 +298,7 @@ impl<S> fmt::Debug for ThreadGroup<S> {
     }
 }
 
-/// Where the engine is, and what the threads of its workers do.
+/// Returns the address of the engine, and the work of the threads of its workers.
 fn driving<T: Send, Q: Strategy, O: Observer, W>(
     core: &Arc<Core<T, Q, O>>,
     parkers: &Arc<Parkers>,
@@ -311,8 +312,8 @@ fn driving<T: Send, Q: Strategy, O: Observer, W>(
     (Arc::as_ptr(core) as usize, duty)
 }
 
-/// What is done for a worker that gets no thread: it leaves, so that others get what was sent to
-/// it.
+/// Returns the function for a worker that gets no thread: the worker leaves, so that other workers
+/// get what was sent to it.
 fn leave<T, S, Q, O, W>(
     id: usize,
     core: &Arc<Core<T, Q, O>>,
@@ -331,7 +332,7 @@ where
     })
 }
 
-/// What the thread with the number `id` does, from its first hook to its last.
+/// Returns the body of the thread with the number `id`, from its first hook to its last.
 fn life<S: 'static, D: Duty<S>>(
     id: usize,
     report: Arc<Start>,
@@ -341,7 +342,7 @@ fn life<S: 'static, D: Duty<S>>(
 ) -> impl FnOnce() -> Option<S> + Send + use<S, D> {
     let (duty, hooks) = (duty.clone(), config.hooks.clone());
     move || {
-        // For good: destructors of thread-locals run after this, and may drop the pool.
+        // Not undone: destructors of thread-locals run after this, and may drop the pool.
         stay(engine, D::WORKERS.then_some(id));
         let state = unwind::contain(|| {
             hooks.start(id);
@@ -358,7 +359,7 @@ fn life<S: 'static, D: Duty<S>>(
                 None
             }
         };
-        // The work is done; a hook that panics has told so through the panic hook.
+        // The work is done; a panic of the hook has been reported by the panic hook.
         let _ = unwind::contain(|| hooks.exit(id));
         state
     }
@@ -373,7 +374,7 @@ impl Start {
     }
 }
 
-/// Steps worker `id` until it is sent home.
+/// Steps worker `id` until it exits.
 pub(crate) fn drive<T, S, Q, O>(
     core: &Core<T, Q, O>,
     id: usize,
@@ -387,7 +388,8 @@ where
     Q: Strategy,
     O: Observer,
 {
-    // Whoever drops a pool without threads may be unwinding already, and drives all the same.
+    // The thread that drops a pool without threads may be unwinding already, and drives the worker
+    // all the same.
     unwind::or_abort(|| {
         let mut worker = core.enter(id);
         let mut ready = Vec::new();
@@ -403,7 +405,8 @@ where
                 Step::Idle(IdleAction::Poll) => {
                     parkers.poll(&mut ready);
                     if ready.is_empty() {
-                        // The peer may be on this core. A batch of its messages costs less than a sleep for each.
+                        // The peer may be on this core. A batch of its messages costs less than a
+                        // park for each.
                         thread::yield_now();
                         parkers.poll(&mut ready);
                     }
@@ -413,7 +416,7 @@ where
                 Step::Idle(IdleAction::Spin(pauses)) => {
                     (0..pauses).for_each(|_| hint::spin_loop());
                 }
-                // The engine turns a wish to park into a ticket.
+                // The engine converts a request to park into a ticket.
                 Step::Idle(IdleAction::Park(_)) => {}
                 Step::Park(ticket) => {
                     let asleep = thread::nanos();
@@ -432,7 +435,7 @@ where
     state
 }
 
-/// Wakes what the driver has found.
+/// Wakes the futures whose events the driver has found.
 #[inline]
 fn serve<T: Send, S, Q: Strategy, O: Observer>(
     worker: &mut Worker<'_, T, Q, O>,
@@ -444,7 +447,7 @@ fn serve<T: Send, S, Q: Strategy, O: Observer>(
     }
 }
 
-/// Calls all wakers, which may be the user's code.
+/// Calls all wakers, which may be user code.
 pub(crate) fn wake_all(ready: &mut Vec<Waker>) {
     for waker in ready.drain(..) {
         if let Err(payload) = unwind::contain(|| waker.wake()) {

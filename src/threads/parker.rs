@@ -1,4 +1,4 @@
-//! Where the threads of a crew sleep.
+//! The parkers of the threads of a group.
 
 use super::driver::SharedDriver;
 use crate::{
@@ -11,15 +11,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The threads of a crew, to be woken by the number of their worker.
+/// The threads of a group, to be woken by the number of their worker.
 ///
 /// Whether a worker has been woken is written in its entry of the sleep list, before `unpark`; so a
-/// stray token of [`thread::park`], which the user's own code may leave behind, does no harm.
+/// stray token of [`thread::park`], which user code may leave behind, does no harm.
 #[derive(Debug)]
 pub(crate) struct Parkers {
-    /// Locked for a moment by a worker that begins or ends, and by whoever wakes it.
+    /// Locked briefly by a worker that begins or ends, and by the thread that wakes it.
     threads: Box<[Mutex<Option<Arc<Parker>>>]>,
-    /// Where one of them waits instead.
+    /// The driver in which one of them waits instead.
     driver: Option<SharedDriver>,
 }
 
@@ -35,7 +35,7 @@ impl Parkers {
         }
     }
 
-    /// This thread is worker `worker` from now on.
+    /// Makes this thread worker `worker` from now on.
     pub(crate) fn register(&self, worker: usize) {
         *self.slot(worker) = Some(thread::parker());
     }
@@ -51,8 +51,8 @@ impl Parkers {
         self.driver.is_some()
     }
 
-    /// Sleeps as `worker` until `woken`, or until the time is up, or until the driver has put wakers into
-    /// `ready`.
+    /// Parks as `worker` until `woken`, or until the timeout, or until the driver has put wakers
+    /// into `ready`.
     pub(crate) fn park(
         &self,
         worker: usize,
@@ -76,15 +76,15 @@ impl Parkers {
         }
     }
 
-    /// Takes the wakers of events that are there, if no other worker waits in the driver.
+    /// Takes the wakers of events that have occurred, if no other worker waits in the driver.
     pub(crate) fn poll(&self, ready: &mut Vec<Waker>) {
         if let Some(driver) = &self.driver {
             driver.poll(ready);
         }
     }
 
-    /// The caller does not wait in the driver for some time. If no other worker does, one that sleeps
-    /// takes its place.
+    /// Called by a worker that will not wait in the driver for some time. If no other worker does,
+    /// a sleeping worker takes its place.
     pub(crate) fn hand_over(&self) {
         if let Some(worker) = self.driver.as_ref().and_then(SharedDriver::hand_over) {
             self.unpark(worker);
@@ -101,8 +101,8 @@ pub(super) fn park_thread(timeout: Option<Duration>) {
 
 impl Unpark for Parkers {
     fn unpark(&self, worker: usize) {
-        // A worker that sleeps has registered first.
-        // Without the lock: what wakes a thread in a driver is the user's code.
+        // A worker that sleeps has registered first. Without the lock: what wakes a thread in a
+        // driver is user code.
         let parker = self.slot(worker).clone();
         if let Some(parker) = parker {
             parker.unpark();
@@ -110,7 +110,7 @@ impl Unpark for Parkers {
     }
 }
 
-/// So that the engine and the crew can share them.
+/// Lets the engine and the group share them.
 impl Unpark for Arc<Parkers> {
     fn unpark(&self, worker: usize) {
         (**self).unpark(worker);

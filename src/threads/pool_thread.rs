@@ -1,16 +1,17 @@
-//! The life of a worker, for a thread that somebody else starts.
+//! The work of a worker, for a thread that the program starts.
 
 use super::current::remember;
 use crate::base::unwind;
 use std::fmt;
 
-/// The life of one worker, in want of a thread: [`run`](Self::run) is to be called on a thread of its own, which
-/// is that worker from then until the pool is finished.
+/// The work of one worker that has no thread yet: [`run`](Self::run) must be called on a separate
+/// thread, which is that worker from then until the pool is finished.
 ///
-/// [`PoolBuilder::build_on`](crate::PoolBuilder::build_on) gives one for each worker. One that is
-/// dropped leaves a worker out: the others do its work, and a [`broadcast`](crate::Pool::broadcast)
-/// panics, because it is for every worker. When the last one is dropped, the pool is as one without
-/// threads, and what is queued runs right there.
+/// [`PoolBuilder::build_on`](crate::PoolBuilder::build_on) provides one for each worker. Dropping
+/// one leaves its worker out: the other workers do its work, and a
+/// [`broadcast`](crate::Pool::broadcast) panics, because it is for every worker. When the last one
+/// is dropped, the pool behaves like one without threads, and what is queued runs on the dropping
+/// thread.
 ///
 /// ```
 /// use filch::Pool;
@@ -23,14 +24,14 @@ pub struct PoolThread {
     pub(super) worker: usize,
     pub(super) name: String,
     pub(super) stack_size: Option<usize>,
-    /// None when it has been used.
+    /// `None` when it has been used.
     pub(super) life: Option<Life>,
 }
 
-/// What can become of a worker.
+/// The two alternatives for a worker.
 pub(super) struct Life {
     pub(super) run: Box<dyn FnOnce() + Send>,
-    /// It gets no thread.
+    /// Called if the worker gets no thread.
     pub(super) leave: Box<dyn FnOnce() + Send>,
 }
 
@@ -41,21 +42,21 @@ impl PoolThread {
         self.worker
     }
 
-    /// What the thread should be called.
+    /// The name that the thread should have.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The stack that was asked for, in bytes.
+    /// The configured stack size, in bytes.
     #[must_use]
     pub fn stack_size(&self) -> Option<usize> {
         self.stack_size
     }
 
-    /// This thread is the worker until the pool is finished.
+    /// Makes this thread the worker until the pool is finished.
     pub fn run(mut self) {
-        // The thread is somebody else's, and will be something else.
+        // The thread belongs to the program, and is used for other things afterwards.
         let _back = remember();
         if let Some(life) = self.life.take() {
             (life.run)();

@@ -1,13 +1,14 @@
-//! A barrier of which one side is nearly free.
+//! An asymmetric barrier, of which one side is nearly free.
 //!
 //! Two threads that each write one word and then read the other's both need a full fence between
 //! their write and their read, or both may miss the other's write. [`light`] and [`heavy`] are such
-//! a pair. When the system can make every thread of the process pass a fence on request (Linux:
+//! a pair. When the system can make every thread of the process execute a fence on request (Linux:
 //! `membarrier`), `light` only has to stop the compiler, and `heavy` makes the request. Otherwise
-//! both are a `SeqCst` fence. The busy call `light`; those with nothing to do call `heavy`.
+//! both are a `SeqCst` fence. Busy workers call `light`; idle workers call `heavy`.
 //!
 //! Which of the two it is gets decided once for the process, by the first [`prepare`], and never
-//! changes: a `light` that stops only the compiler must never meet a `heavy` that is only a fence.
+//! changes: a `light` that stops only the compiler must never be paired with a `heavy` that is only
+//! a fence.
 #![cfg_attr(
     all(target_os = "linux", not(any(filch_loom, filch_tsan, miri))),
     expect(unsafe_code, reason = "the membarrier system call")
@@ -35,36 +36,38 @@ mod fences {
     }
 }
 
-/// The model checker's stand-in for the system call.
+/// A model of the system call, for the model checker.
 ///
-/// What `membarrier` promises is that every other thread passes a full fence at some point of its
-/// program between the call and the return. Here one thread, the one that has called `busy_side`, has
-/// such points wherever it says [`pass`]: it looks whether somebody has asked, and if so, fences and
-/// answers. `heavy` asks and waits for the answer. In the production build `pass` stops the compiler and
-/// nothing else. The points must lie between the accesses whose order matters, those of a pop; where there
-/// are none, the model's thief only waits a little longer than a real one.
+/// `membarrier` guarantees that every other thread executes a full fence at some point of its
+/// program between the call and the return. Here one thread, the one that has called `busy_side`,
+/// has such points wherever it calls [`pass`]: it checks whether there is a request, and if so,
+/// fences and answers. `heavy` makes a request and waits for the answer. In the production build
+/// `pass` stops the compiler and nothing else. The points must be between the accesses whose order
+/// matters, those of a pop; where there are none, the model's thief only waits a little longer than
+/// a real one.
 #[cfg(filch_loom)]
 pub mod model {
     use super::Kind;
     use crate::base::sync::{AtomicUsize, Ordering, fence_seq_cst};
     use loom::sync::Notify;
 
-    const NOBODY: usize = 0;
+    const NONE: usize = 0;
 
-    /// More barriers than any model asks for.
+    /// More barriers than any model requests.
     const TICKETS: usize = 16;
 
     struct Rendezvous {
         busy_side: AtomicUsize,
         asked: AtomicUsize,
         answered: AtomicUsize,
-        /// Where the one with each ticket waits: blocked, so that loom need not explore its waiting.
+        /// The requester with each ticket waits here: blocked, so that loom need not explore its
+        /// waiting.
         answers: Vec<Notify>,
     }
 
     loom::lazy_static! {
         static ref RENDEZVOUS: Rendezvous = Rendezvous {
-            busy_side: AtomicUsize::new(NOBODY),
+            busy_side: AtomicUsize::new(NONE),
             asked: AtomicUsize::new(0),
             answered: AtomicUsize::new(0),
             answers: (0..TICKETS).map(|_| Notify::new()).collect(),
@@ -83,7 +86,7 @@ pub mod model {
         fence_seq_cst();
     }
 
-    /// This thread answers barriers at its `pass` points, until the value is dropped.
+    /// Makes this thread answer barriers at its `pass` points, until the value is dropped.
     pub fn busy_side() -> BusySide {
         BUSY.with(|busy| busy.set(true));
         // Release: pairs with the acquire in `heavy`.
@@ -98,18 +101,19 @@ pub mod model {
     impl Drop for BusySide {
         fn drop(&mut self) {
             BUSY.with(|busy| busy.set(false));
-            // The thread's own fence, for those who ask from now on; they no longer wait.
+            // The thread's own fence, for requesters from now on; they no longer wait.
             fence_seq_cst();
-            // Release: pairs with the acquire in `heavy`. AcqRel: takes everybody's question, and
-            // shows our past to those who come later.
-            RENDEZVOUS.busy_side.store(NOBODY, Ordering::Release);
+            // Release: pairs with the acquire in `heavy`. AcqRel: takes all pending requests, and
+            // makes this thread's past visible to later requesters.
+            RENDEZVOUS.busy_side.store(NONE, Ordering::Release);
             answer(RENDEZVOUS.asked.swap(TICKETS, Ordering::AcqRel));
         }
     }
 
-    /// Tells everybody with a ticket up to `asked`.
+    /// Answers all tickets below `asked`.
     fn answer(asked: usize) {
-        // Relaxed: only this thread writes it. Release: our past is visible to those who asked.
+        // Relaxed: only this thread writes it. Release: this thread's past is visible to the
+        // requesters.
         let answered = RENDEZVOUS.answered.load(Ordering::Relaxed);
         RENDEZVOUS.answered.store(asked, Ordering::Release);
         for ticket in answered..asked.min(TICKETS) {
@@ -119,11 +123,11 @@ pub mod model {
 
     pub(crate) fn pass() {
         if !BUSY.with(std::cell::Cell::get) {
-            // Nobody waits for an answer from this thread, so it fences at every point.
+            // No requester waits for an answer from this thread, so it fences at every point.
             fence_seq_cst();
             return;
         }
-        // Relaxed: an interrupt may come as late as it likes; the fence below does the rest.
+        // Relaxed: an interrupt may come arbitrarily late; the fence below does the rest.
         let asked = RENDEZVOUS.asked.load(Ordering::Relaxed);
         if asked != RENDEZVOUS.answered.load(Ordering::Relaxed) {
             fence_seq_cst();
@@ -134,16 +138,15 @@ pub mod model {
     pub(crate) fn heavy() {
         fence_seq_cst();
         // Acquire: pairs with the releases of the busy side.
-        if BUSY.with(std::cell::Cell::get) || RENDEZVOUS.busy_side.load(Ordering::Acquire) == NOBODY
-        {
+        if BUSY.with(std::cell::Cell::get) || RENDEZVOUS.busy_side.load(Ordering::Acquire) == NONE {
             return;
         }
-        // AcqRel: our past is visible to the one who answers, or has gone.
+        // AcqRel: this thread's past is visible to the busy side, which answers or has left.
         let ticket = RENDEZVOUS.asked.fetch_add(1, Ordering::AcqRel);
-        // From `TICKETS` on the busy side has gone, fencing as it went.
-        // Acquire: the busy side's past is visible to us.
+        // From `TICKETS` on the busy side has left, with a fence. Acquire: the busy side's past is
+        // visible to this thread.
         while ticket < TICKETS && RENDEZVOUS.answered.load(Ordering::Acquire) <= ticket {
-            RENDEZVOUS.answers[ticket].wait(); // wakes without an answer now and then
+            RENDEZVOUS.answers[ticket].wait(); // may wake spuriously
         }
         fence_seq_cst();
     }
@@ -164,23 +167,24 @@ mod membarrier {
     const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
     const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
-    /// How often a barrier that the kernel refuses is asked for again.
+    /// How often a barrier that the kernel refuses is retried.
     const RETRIES: u32 = 1000;
 
     /// Whether `light` is a fence. Starts as true, so that a `light` before the decision is strong.
     ///
-    /// Relaxed suffices: it is written once, in `prepare`, before the crew that uses it exists, and
-    /// reading the older value `true` only makes `light` stronger.
+    /// Relaxed suffices: it is written once, in `prepare`, before the threads that use it exist,
+    /// and reading the older value `true` only makes `light` stronger.
     static FENCES: AtomicBool = AtomicBool::new(true);
     static KIND: OnceLock<Kind> = OnceLock::new();
 
     fn call(command: libc::c_int) -> libc::c_long {
-        // SAFETY: membarrier takes three integers and touches no memory of ours; an unknown
-        // command is refused with an error code.
+        // SAFETY: membarrier takes three integers and accesses no memory of this process; an
+        // unknown command is refused with an error code.
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) }
     }
 
-    /// Whether the kernel offers the barrier, and has made one.
+    /// Registers for the barrier and tries it once. Returns whether the kernel offers it, and it
+    /// succeeded.
     fn register() -> bool {
         let offered = call(QUERY);
         let wanted = libc::c_long::from(PRIVATE_EXPEDITED | REGISTER_PRIVATE_EXPEDITED);
@@ -209,12 +213,12 @@ mod membarrier {
         if FENCES.load(Ordering::Relaxed) {
             fence_seq_cst();
         } else {
-            // SeqCst: for the compiler alone; the processor is told by `heavy`.
+            // SeqCst: for the compiler alone; `heavy` makes the processor fence.
             compiler_fence(Ordering::SeqCst);
         }
     }
 
-    /// A place where a thread that asks for the barrier may find us: nothing is moved across it.
+    /// A point at which a barrier request may interrupt this thread: no access is moved across it.
     #[inline(always)]
     pub(crate) fn pass() {
         // SeqCst: for the compiler alone, as in `light`.
@@ -230,7 +234,7 @@ mod membarrier {
             if call(PRIVATE_EXPEDITED) == 0 {
                 return;
             }
-            // Short of memory inside of the kernel, for a moment.
+            // The kernel is short of memory, temporarily.
             crate::base::thread::yield_now();
         }
         // The kernel accepted the registration and a first call, so a refusal now (a system call
@@ -247,12 +251,12 @@ pub(crate) use membarrier::{heavy, light, pass, prepare};
 #[cfg(filch_loom)]
 pub(crate) use model::{heavy, light, pass, prepare};
 
-/// How this process makes its barriers.
+/// How this process implements its barriers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A `SeqCst` fence on both sides.
     Fence,
-    /// Free on the busy side; the idle side makes every thread of the process pass a fence.
+    /// Free on the busy side; the idle side makes every thread of the process execute a fence.
     Process,
 }
 

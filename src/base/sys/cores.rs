@@ -1,4 +1,4 @@
-//! Which cores a thread may run on.
+//! The cores that a thread may run on.
 #![cfg_attr(
     all(target_os = "linux", not(miri)),
     expect(
@@ -7,10 +7,10 @@
     )
 )]
 
-/// Lets this thread run wherever the first thread of the process may.
+/// Allows this thread to run on all cores that the first thread of the process may use.
 ///
-/// A thread inherits the cores of the one that starts it. One that is there for everybody should not stay on the core that a
-/// worker was pinned to, because that worker happened to need it first.
+/// A thread inherits the cores of the thread that starts it. One that serves the whole process
+/// should not stay on the core of the pinned worker that happened to start it.
 pub(crate) fn as_first_thread() {
     #[cfg(all(target_os = "linux", not(miri)))]
     if let Some(cores) = linux::cores_of(linux::first_thread()) {
@@ -18,22 +18,22 @@ pub(crate) fn as_first_thread() {
     }
 }
 
-/// The core that this thread runs on at the moment, where the system tells.
+/// The core that this thread runs on at the moment, where the system reports it.
 pub(crate) fn current() -> Option<u32> {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
-        // SAFETY: it only says a number, or -1.
+        // SAFETY: the call takes no arguments, and returns a number, or -1.
         u32::try_from(unsafe { libc::sched_getcpu() }).ok()
     }
     #[cfg(not(all(target_os = "linux", not(miri))))]
     None
 }
 
-/// Whether this thread may run on one core only. False where the system does not tell.
+/// Whether this thread may run on one core only. False where the system does not report it.
 pub(crate) fn is_pinned() -> bool {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
-        // SAFETY: it counts the bits of a set that it reads.
+        // SAFETY: the call only reads the set, and counts its bits.
         linux::cores_of(0).is_some_and(|cores| unsafe { libc::CPU_COUNT(&cores) } == 1)
     }
     #[cfg(not(all(target_os = "linux", not(miri))))]
@@ -45,23 +45,25 @@ mod linux {
     use libc::{cpu_set_t, pid_t};
 
     pub(super) fn first_thread() -> pid_t {
-        // SAFETY: it only says a number: that of the process, which is that of its first thread.
+        // SAFETY: the call takes no arguments, and returns the number of the process, which is that
+        // of its first thread.
         unsafe { libc::getpid() }
     }
 
-    /// Zero is this thread. `None` if there is no such thread any more, or there are more cores than a set has room for.
+    /// Returns the cores of a thread; zero is this thread. `None` if the thread does not exist any
+    /// more, or if there are more cores than a set has room for.
     pub(super) fn cores_of(thread: pid_t) -> Option<cpu_set_t> {
-        // SAFETY: a set is a row of bits, and this is the empty one.
+        // SAFETY: a set is an array of bits, for which zero is a valid value: the empty set.
         let mut cores = unsafe { std::mem::zeroed::<cpu_set_t>() };
-        // SAFETY: there is room for as many bytes as are named.
+        // SAFETY: the pointer is to a set of the size that is passed.
         let result =
             unsafe { libc::sched_getaffinity(thread, size_of::<cpu_set_t>(), &raw mut cores) };
         (result == 0).then_some(cores)
     }
 
-    /// Where it is refused the thread stays where it was.
+    /// Restricts this thread to these cores. Where the system refuses, nothing changes.
     pub(super) fn restrict_to(cores: &cpu_set_t) {
-        // SAFETY: the set is read, as many bytes as are named.
+        // SAFETY: the call reads a set of the size that is passed.
         unsafe { libc::sched_setaffinity(0, size_of::<cpu_set_t>(), cores) };
     }
 
@@ -70,19 +72,19 @@ mod linux {
         use super::{cores_of, first_thread, restrict_to};
 
         #[test]
-        fn a_thread_gets_back_what_its_parent_lost() {
+        fn a_thread_of_a_pinned_parent_regains_all_cores() {
             std::thread::spawn(|| {
                 let all = cores_of(first_thread()).unwrap();
                 let is_in = |core: usize, cores: &libc::cpu_set_t| {
-                    // SAFETY: it looks at a bit, if there is one.
+                    // SAFETY: the call only reads a bit, if it is in range.
                     unsafe { libc::CPU_ISSET(core, cores) }
                 };
                 let count =
                     |cores: &libc::cpu_set_t| (0..1024).filter(|&core| is_in(core, cores)).count();
                 let first = (0..1024).find(|&core| is_in(core, &all)).unwrap();
-                // SAFETY: as in `cores_of`.
+                // SAFETY: as in `cores_of`, zero is a valid value: the empty set.
                 let mut one = unsafe { std::mem::zeroed::<libc::cpu_set_t>() };
-                // SAFETY: it sets a bit that is there.
+                // SAFETY: the call sets a bit that is in range, because `first` was found in a set.
                 unsafe { libc::CPU_SET(first, &mut one) };
                 restrict_to(&one);
                 assert_eq!(count(&cores_of(0).unwrap()), 1);

@@ -1,4 +1,4 @@
-//! What the system and the processor can be told about memory that will be needed.
+//! Hints to the system and the processor about memory that will be needed.
 #![cfg_attr(
     all(any(target_os = "linux", target_arch = "x86_64"), not(miri)),
     expect(
@@ -7,24 +7,25 @@
     )
 )]
 
-/// From so many bytes on it is worth asking: two of the pages that processors have besides the small ones.
-const LEAST: usize = 4 << 20;
+/// The minimum size, in bytes, for which large pages are requested: two large pages of 2 MiB.
+const MIN_BYTES: usize = 4 << 20;
 
-/// Asks the system to use large pages for a list that is about to be filled, if it is a long one. It is free to ignore
-/// that, and where it does not know how to, nothing happens.
+/// Requests large pages for a list that is about to be filled, if it is a long one. The system may
+/// ignore that, and where there is no such call, nothing happens.
 ///
-/// A list of millions of records in small pages costs a miss in the processor's table of pages every 64 records, and
-/// stops its prefetching there: a chain of tasks took 14 ns a task instead of 9.
+/// A list of millions of records in small pages costs a TLB miss every 64 records, and stops the
+/// hardware prefetcher there: a chain of tasks took 14 ns per task instead of 9.
 pub(crate) fn prefer_large<T>(list: &Vec<T>) {
     let bytes = list.capacity() * size_of::<T>();
-    if bytes >= LEAST {
+    if bytes >= MIN_BYTES {
         advise(list.as_ptr().cast(), bytes);
     }
 }
 
-/// Gives up what a list has room for and does not use. A long one moves, to a place that the system has been asked about.
+/// Frees the unused capacity of a list. A long one moves, to memory for which large pages were
+/// requested.
 pub(crate) fn shrink<T>(list: &mut Vec<T>) {
-    if list.capacity() * size_of::<T>() < LEAST {
+    if list.capacity() * size_of::<T>() < MIN_BYTES {
         list.shrink_to_fit();
     } else if list.len() < list.capacity() {
         let mut small = Vec::with_capacity(list.len());
@@ -34,25 +35,28 @@ pub(crate) fn shrink<T>(list: &mut Vec<T>) {
     }
 }
 
-/// Tells the processor that what is at `place` will be needed soon.
+/// Prefetches the cache line at `place`.
 #[inline(always)]
 pub(crate) fn fetch<T>(place: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint about any address, valid or not; every processor of this kind has it.
+        // SAFETY: a hint about any address, valid or not; every x86-64 processor has the
+        // instruction.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = place;
 }
 
-/// Tells the processor that the line at `place` will be written soon. A line that another core has
-/// written comes with the right to write it; after [`fetch`] the first write would ask for that again.
+/// Prefetches the cache line at `place` for writing. A line that another core has written is
+/// fetched in exclusive state; after [`fetch`] the first write would have to request that
+/// separately.
 #[inline(always)]
 pub(crate) fn fetch_to_write<T>(place: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a hint about any address, valid or not. A processor without it takes it as no operation.
+    // SAFETY: a hint about any address, valid or not. A processor without it executes it as a
+    // no-op.
     unsafe {
         std::arch::asm!(
             "prefetchw [{place}]",
@@ -70,10 +74,11 @@ fn advise(start: *const u8, bytes: usize) {
     const SMALL: usize = 4096;
     let offset = start.align_offset(SMALL);
     if offset < bytes {
-        // SAFETY: the range is inside of one allocation. The advice changes nothing about what is in it, and what
-        // becomes of it when the memory is freed and used again is no harm.
+        // SAFETY: the range is inside of one allocation. The advice does not change its contents,
+        // and is harmless when the memory is freed and reused.
         let whole = unsafe { start.add(offset) };
-        // SAFETY: as above.
+        // SAFETY: the range is inside of one allocation, and the advice does not change its
+        // contents.
         let _ =
             unsafe { libc::madvise(whole.cast_mut().cast(), bytes - offset, libc::MADV_HUGEPAGE) };
     }
@@ -87,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_list_is_what_it_was() {
+    fn a_long_list_keeps_its_contents() {
         let mut list = Vec::<u64>::with_capacity(1 << 20);
         prefer_large(&list);
         list.extend(0..1 << 20);

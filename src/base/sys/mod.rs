@@ -1,4 +1,4 @@
-//! What the operating system gives us beyond `std`.
+//! Services of the operating system beyond `std`.
 
 #[cfg(not(filch_loom))]
 pub(crate) mod barrier;

@@ -1,4 +1,4 @@
-//! How much stack a thread has left.
+//! The remaining stack of a thread.
 #![cfg_attr(
     all(target_os = "linux", not(miri)),
     expect(unsafe_code, reason = "asks the thread library for the stack's bounds")
@@ -6,62 +6,63 @@
 
 use std::{cell::Cell, hint};
 
-/// What a thread is taken to have when nobody can tell.
-const UNKNOWN: usize = 1 << 20;
+/// The stack size that is assumed when the system does not report it, in bytes.
+const ASSUMED_BYTES: usize = 1 << 20;
 
 thread_local! {
-    /// The lowest address that this thread's waits should reach, or zero when not asked for yet.
+    /// The lowest address that this thread's waits should reach, or zero when not determined yet.
     static FLOOR: Cell<usize> = const { Cell::new(0) };
 }
 
-/// An address in the present stack frame.
+/// Returns an address in the current stack frame.
 #[inline(never)]
 fn here() -> usize {
     let here = 0_u8;
     std::ptr::from_ref(hint::black_box(&here)).addr()
 }
 
-/// Whether less than half of this thread's stack is in use. (Where the size is not known, whether less than
-/// 512 KiB have been used since the first call.)
+/// Whether less than half of this thread's stack is in use. (Where the size is not known, whether
+/// less than 512 KiB have been used since the first call.)
 #[inline]
 pub(crate) fn is_ample() -> bool {
     is_ample_with(0)
 }
 
-/// The same when `more` bytes are in use.
+/// [`is_ample`] when `more` bytes are in use.
 #[inline]
 pub(crate) fn is_ample_with(more: usize) -> bool {
     let floor = match FLOOR.get() {
         0 => {
             let floor = middle()
-                .unwrap_or_else(|| here().saturating_sub(UNKNOWN / 2))
+                .unwrap_or_else(|| here().saturating_sub(ASSUMED_BYTES / 2))
                 .max(1);
             FLOOR.set(floor);
             floor
         }
         floor => floor,
     };
-    // Stacks grow down everywhere that this library runs, but for Miri, where frames are anywhere.
+    // Stacks grow down everywhere that this library runs, except for Miri, where frames are
+    // anywhere.
     cfg!(miri) || here() > floor.saturating_add(more)
 }
 
-/// The address in the middle of this thread's stack.
+/// Returns the address in the middle of this thread's stack.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn middle() -> Option<usize> {
     use std::mem::MaybeUninit;
 
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
-    // SAFETY: always allowed.
+    // SAFETY: the call takes no arguments and cannot fail.
     let me = unsafe { libc::pthread_self() };
-    // SAFETY: `me` is a living thread, and `attributes` is written when the call says 0.
+    // SAFETY: `me` is a living thread, and `attributes` is written when the call returns 0.
     if unsafe { libc::pthread_getattr_np(me, attributes.as_mut_ptr()) } != 0 {
         return None;
     }
     let (mut low, mut size) = (std::ptr::null_mut(), 0);
-    // SAFETY: `attributes` was filled in above; the two places are ours.
+    // SAFETY: `attributes` was initialised above; the other two pointers are to local variables.
     let got =
         unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut low, &raw mut size) };
-    // SAFETY: filled in above, and not used after this.
+    // SAFETY: `attributes` was initialised above, and is not used after this.
     unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
     (got == 0 && size > 0).then(|| low.addr() + size / 2)
 }
@@ -75,7 +76,7 @@ fn middle() -> Option<usize> {
 mod tests {
     use super::is_ample;
 
-    /// Goes down in steps of 4 KiB until the stack is no longer ample; says how many.
+    /// Recurses in steps of 4 KiB until the stack is no longer ample. Returns the number of steps.
     fn depth() -> usize {
         let frame = [0_u8; 4096];
         std::hint::black_box(&frame);
@@ -86,7 +87,7 @@ mod tests {
 
     #[test]
     fn about_half_of_the_stack_is_ample() {
-        // The system may give more than is asked for, never less.
+        // The system may give more than is requested, never less.
         let thread = std::thread::Builder::new().stack_size(1 << 20);
         let steps = thread.spawn(depth).unwrap().join().unwrap();
         assert!(

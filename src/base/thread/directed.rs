@@ -8,38 +8,39 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How an actor comes to a point.
+/// Why an actor reaches a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Point {
-    /// In the middle of something.
+    /// During an operation.
     Event,
-    /// In a loop that waits for others.
+    /// In a loop that waits for other actors.
     Spin,
-    /// It has nothing to do before others have gone on.
+    /// It has nothing to do before other actors have run.
     Yield,
 }
 
-/// Decides which of its actors goes on: one at a time.
+/// Decides which of its actors runs: one at a time.
 pub(crate) trait Director: Send + Sync {
-    /// `actor` has come to a point; returns when it may go on.
+    /// Called when `actor` reaches a point; returns when it may continue.
     fn point(&self, actor: usize, how: Point);
 
-    /// `actor` sleeps until it is unparked, or until `deadline`.
+    /// Parks `actor` until it is unparked, or until `deadline`.
     fn park(&self, actor: usize, deadline: Option<Instant>);
 
-    /// `actor` has no reason to sleep, now or the next time.
+    /// Unparks `actor`: its present park returns, or else the next one.
     fn unpark(&self, actor: usize);
 
-    /// `actor` waits until `ready`, which others bring about, or until `deadline`.
+    /// Makes `actor` wait until `ready`, which other actors cause, or until `deadline`.
     fn wait_until(&self, actor: usize, deadline: Option<Instant>, ready: &dyn Fn() -> bool);
 
-    /// `actor` depends on threads that are not actors: `what` names them. Does not return.
+    /// Reports that `actor` depends on threads that are not actors: `what` names them. Does not
+    /// return.
     fn stray(&self, actor: usize, what: &str);
 
-    /// What the clock says.
+    /// The time of the rehearsal's clock, in nanoseconds.
     fn nanos(&self) -> u64;
 
-    /// `actor` waits until `other`, if it is an actor, has left.
+    /// Makes `actor` wait until `other`, if it is an actor, has left.
     fn join(&self, actor: usize, other: ThreadId);
 }
 
@@ -50,19 +51,19 @@ struct Actor {
 }
 
 thread_local! {
-    /// Whether `ACTOR` has one: to be asked at any time, also when the thread ends.
+    /// Whether `ACTOR` has a value: can be read at any time, also when the thread ends.
     static DIRECTED: Cell<bool> = const { Cell::new(false) };
     static ACTOR: RefCell<Option<Actor>> = const { RefCell::new(None) };
 }
 
-/// From now on this thread is actor `number` of `director`.
+/// Makes this thread actor `number` of `director` from now on.
 pub(crate) fn enter(director: Arc<dyn Director>, number: usize) {
     ACTOR.set(Some(Actor { director, number }));
     DIRECTED.set(true);
     forget_parker();
 }
 
-/// From now on nobody directs this thread.
+/// Ends the direction of this thread.
 pub(crate) fn leave() {
     DIRECTED.set(false);
     ACTOR.set(None);
@@ -74,8 +75,8 @@ pub(crate) fn is_directed() -> bool {
     DIRECTED.get()
 }
 
-/// Ends the rehearsal that this thread takes part in, if there is one: it depends on the threads of `what`, which nobody
-/// directs.
+/// Ends the rehearsal that this thread takes part in, if there is one: it depends on the threads of
+/// `what`, which no director controls.
 pub(crate) fn reject_undirected(what: &str) {
     if let Some(actor) = actor() {
         actor.director.stray(actor.number, what);
@@ -91,7 +92,7 @@ fn actor() -> Option<Actor> {
 }
 
 #[inline]
-fn come_to(how: Point) -> bool {
+fn reach_point(how: Point) -> bool {
     DIRECTED.get() && {
         let actor = actor();
         if let Some(actor) = &actor {
@@ -101,29 +102,29 @@ fn come_to(how: Point) -> bool {
     }
 }
 
-/// Here another thread may go on, if there is a rehearsal.
+/// A point at which the director may let another thread run, if there is a rehearsal.
 #[inline(always)]
 pub(crate) fn point() {
-    come_to(Point::Event);
+    reach_point(Point::Event);
 }
 
 /// [`hint::spin_loop`](std::hint::spin_loop).
 #[inline(always)]
 pub(crate) fn spin() {
-    come_to(Point::Spin);
+    reach_point(Point::Spin);
     std::hint::spin_loop();
 }
 
 /// [`thread::yield_now`].
 pub(crate) fn yield_now() {
-    if !come_to(Point::Yield) {
+    if !reach_point(Point::Yield) {
         thread::yield_now();
     }
 }
 
-/// [`thread::sleep`]. In a rehearsal the others go on, and no time passes.
+/// [`thread::sleep`]. In a rehearsal other actors run, and no time passes.
 pub(crate) fn sleep(time: Duration) {
-    if !come_to(Point::Yield) {
+    if !reach_point(Point::Yield) {
         thread::sleep(time);
     }
 }
@@ -146,13 +147,14 @@ pub(crate) fn park_timeout(timeout: Duration) {
     }
 }
 
-/// How often to look before going to sleep: `rounds`, but in a rehearsal waiting is for nothing.
+/// The number of checks before a wait parks: `rounds`, or 1 in a rehearsal, where spinning is
+/// useless.
 pub(crate) fn patience(rounds: u32) -> u32 {
     if DIRECTED.get() { 1 } else { rounds }
 }
 
-/// Waits until `ready` or until `deadline`, if there is a rehearsal. False when there is none, and the caller has to wait
-/// itself.
+/// Waits until `ready` or until `deadline`, if there is a rehearsal. Returns false when there is
+/// none, and the caller has to wait itself.
 pub(crate) fn wait_until(deadline: Option<Instant>, ready: impl Fn() -> bool) -> bool {
     let actor = actor();
     if let Some(actor) = &actor {
@@ -161,7 +163,8 @@ pub(crate) fn wait_until(deadline: Option<Instant>, ready: impl Fn() -> bool) ->
     actor.is_some()
 }
 
-/// Nanoseconds since some time in the past. In a rehearsal time is what has happened.
+/// Nanoseconds since some time in the past. In a rehearsal the time depends only on what has
+/// happened.
 pub(crate) fn nanos() -> u64 {
     match actor() {
         Some(actor) => actor.director.nanos(),
@@ -169,8 +172,8 @@ pub(crate) fn nanos() -> u64 {
     }
 }
 
-/// A small number for this thread, to choose one of several shards: in a rehearsal that of the actor,
-/// so that a replay chooses the same shards.
+/// A small number for this thread, to choose one of several shards. In a rehearsal that of the
+/// actor, so that a replay chooses the same shards.
 pub(crate) fn number() -> usize {
     match actor() {
         Some(actor) => actor.number,
@@ -178,7 +181,7 @@ pub(crate) fn number() -> usize {
     }
 }
 
-/// The core that this thread runs on. In a rehearsal there are two, and actors take turns.
+/// The core that this thread runs on. In a rehearsal there are two, and actors alternate.
 pub(crate) fn core() -> Option<u32> {
     match actor() {
         Some(actor) => u32::try_from(actor.number % 2).ok(),
@@ -186,7 +189,7 @@ pub(crate) fn core() -> Option<u32> {
     }
 }
 
-/// Whether this thread cannot leave its core. In a rehearsal none can.
+/// Whether this thread is bound to one core. In a rehearsal all are.
 pub(crate) fn is_pinned() -> bool {
     DIRECTED.get() || crate::base::sys::cores::is_pinned()
 }

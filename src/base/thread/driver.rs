@@ -1,16 +1,17 @@
-//! What a worker may wait in, instead of its parker.
+//! The interface of what a worker may wait in, instead of its parker.
 
 use std::{sync::Arc, task::Waker, time::Duration};
 
 /// A source of events, such as a reactor over `epoll`, that the workers of a pool wait in.
 ///
-/// A pool with a driver ([`PoolBuilder::driver`](crate::PoolBuilder::driver)) needs no thread for I/O. A
-/// worker without work waits in [`park`](Self::park) instead of on its parker, one worker at a time. Busy
-/// workers poll the driver too: between two tasks, and at [checkpoints](crate::checkpoint). The events
-/// that a worker finds wake futures on that worker, so an event takes no way from one thread to another.
+/// A pool with a driver ([`PoolBuilder::driver`](crate::PoolBuilder::driver)) needs no thread for
+/// I/O. A worker without work waits in [`park`](Self::park) instead of on its parker, one worker at
+/// a time. Busy workers poll the driver too: between two tasks, and at
+/// [checkpoints](crate::checkpoint). The events that a worker finds wake futures on that worker, so
+/// an event is not handed from one thread to another.
 ///
-/// The driver hands the wakers over instead of calling them. The pool calls them when the worker has left
-/// the driver, where they may do anything.
+/// The driver returns the wakers instead of calling them. The pool calls them when the worker has
+/// left the driver, where they may do anything.
 ///
 /// ```
 /// use filch::{Driver, Pool};
@@ -21,7 +22,7 @@ use std::{sync::Arc, task::Waker, time::Duration};
 ///     time::Duration,
 /// };
 ///
-/// /// Its only event: a waker is there.
+/// /// Its only event: there is a waker.
 /// #[derive(Default)]
 /// struct Channel(Mutex<(bool, Vec<Waker>)>, Condvar);
 ///
@@ -58,16 +59,17 @@ use std::{sync::Arc, task::Waker, time::Duration};
 /// ```
 pub trait Driver: Send + Sync + 'static {
     /// Waits until there is an event, until it is [notified](Self::notify), or until `timeout` has
-    /// passed; `None` is no limit, and zero does not wait. Appends the wakers of the events to `ready`.
+    /// passed; `None` is no limit, and zero does not wait. Appends the wakers of the events to
+    /// `ready`.
     ///
-    /// It may return early, and without an event. A pool calls this from one worker at a time. A driver
-    /// that several pools share is called from one worker of each pool.
+    /// It may return early, and without an event. A pool calls this from one worker at a time. A
+    /// driver that several pools share is called from one worker of each pool.
     ///
-    /// It must not panic: a panic ends the process.
+    /// It must not panic: a panic aborts the process.
     fn park(&self, timeout: Option<Duration>, ready: &mut Vec<Waker>);
 
-    /// Makes the present call of [`park`](Self::park) return, or the next one if there is none. Called
-    /// from any thread. Several notifications may count as one.
+    /// Makes the present call of [`park`](Self::park) return, or the next one if there is none.
+    /// Called from any thread. Several notifications may count as one.
     fn notify(&self);
 }
 

@@ -1,8 +1,10 @@
-//! The one door to sleeping, waking and yielding, and to the clock where what is done next depends on it.
+//! The only module for sleeping, waking and yielding, and for the clock where it affects
+//! scheduling.
 //!
-//! In normal builds these are `std`'s, and a [`point`] is nothing. With the feature `simulate` a thread may be an *actor*
-//! in a rehearsal: then a *director* decides at each of these calls who goes on, and a sleeper is one that the director
-//! does not choose. Code above this module that waits in another way is not known to a rehearsal.
+//! In normal builds these are functions of `std`, and a [`point`] does nothing. With the feature
+//! `simulate` a thread may be an *actor* in a rehearsal: then a *director* decides at each of these
+//! calls which actor continues, and a sleeper is one that the director does not choose. A rehearsal
+//! cannot control code above this module that waits in another way.
 
 #[cfg(all(feature = "simulate", not(filch_loom)))]
 mod directed;
@@ -23,7 +25,7 @@ pub(crate) use directed::*;
 #[cfg(not(all(feature = "simulate", not(filch_loom))))]
 pub(crate) use free::*;
 
-/// Threads that nobody directs.
+/// Threads without a director.
 #[cfg(not(all(feature = "simulate", not(filch_loom))))]
 mod free {
     pub(crate) use std::thread::{Thread, current, park, park_timeout, sleep, yield_now};
@@ -32,18 +34,19 @@ mod free {
         time::Instant,
     };
 
-    /// Here another thread may go on, if there is a rehearsal.
+    /// A point at which the director may let another thread run, if there is a rehearsal.
     #[inline(always)]
     pub(crate) fn point() {}
 
-    /// How often to look before going to sleep, which is `rounds`: in a rehearsal waiting is for nothing.
+    /// The number of checks before a wait parks: `rounds`. (1 in a rehearsal, where spinning is
+    /// useless.)
     #[inline(always)]
     pub(crate) fn patience(rounds: u32) -> u32 {
         rounds
     }
 
-    /// Waits until `ready` or until `deadline`, if there is a rehearsal. False when there is none, and the caller has to
-    /// wait itself.
+    /// Waits until `ready` or until `deadline`, if there is a rehearsal. Returns false when there
+    /// is none, and the caller has to wait itself.
     #[inline(always)]
     pub(crate) fn wait_until(_deadline: Option<Instant>, _ready: impl Fn() -> bool) -> bool {
         false
@@ -55,7 +58,8 @@ mod free {
         false
     }
 
-    /// Ends the rehearsal that this thread takes part in, if there is one: it depends on threads that nobody directs.
+    /// Ends the rehearsal that this thread takes part in, if there is one: it depends on threads
+    /// that no director controls.
     #[inline(always)]
     pub(crate) fn reject_undirected(_what: &str) {}
 
@@ -65,8 +69,8 @@ mod free {
         super::clock()
     }
 
-    /// A small number for this thread, to choose one of several shards. Threads that ask for the
-    /// first time one after the other have consecutive numbers.
+    /// A small number for this thread, to choose one of several shards. Threads that call this for
+    /// the first time one after the other have consecutive numbers.
     #[inline]
     pub(crate) fn number() -> usize {
         super::own_number()
@@ -77,7 +81,7 @@ mod free {
         crate::base::sys::cores::current()
     }
 
-    /// Whether this thread cannot leave its core.
+    /// Whether this thread is bound to one core.
     pub(crate) fn is_pinned() -> bool {
         crate::base::sys::cores::is_pinned()
     }
@@ -125,7 +129,7 @@ loom::thread_local! {
     static NUMBER: Cell<usize> = Cell::new(0);
 }
 
-/// In a model each thread says which number it has, so that all runs are alike.
+/// Sets the number of this thread, in a model, so that all runs are alike.
 #[cfg(filch_loom)]
 pub fn set_number(number: usize) {
     NUMBER.with(|own| own.set(number));

@@ -1,4 +1,5 @@
-//! The check for circles of waits. `waits.md` says what it looks for, and why what it finds is certain.
+//! The check for cycles of waits. `waits.md` describes what it searches for, and why what it finds
+//! is certain.
 
 use super::{Cycle, Entries, Key, Needs, Subject};
 use crate::{
@@ -7,8 +8,9 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// The most waits and subjects that one check looks at: some microseconds, with the lock held.
-const MOST_NODES: usize = 512;
+/// The maximum number of waits and subjects that one check visits: some microseconds, with the lock
+/// held.
+const MAX_NODES: usize = 512;
 
 /// A wait or a subject in a check.
 enum Item {
@@ -19,7 +21,7 @@ enum Item {
     Found(usize),
 }
 
-/// It is stuck if one of `any` is, where there is `any`, and each of `all`.
+/// A node is stuck if one of `any` is, where there is `any`, and each of `all`.
 struct Node {
     item: Item,
     any: Option<Vec<usize>>,
@@ -31,7 +33,7 @@ struct Node {
 pub(super) struct Search {
     nodes: Vec<Node>,
     waits: BTreeMap<Key, usize>,
-    /// Subjects that others need.
+    /// Subjects that other subjects need.
     found: Vec<Box<dyn Subject>>,
 }
 
@@ -49,7 +51,7 @@ impl Search {
     }
 
     fn add(&mut self, item: Item) -> usize {
-        // Until it is expanded it is not stuck.
+        // Until it is expanded it counts as not stuck.
         self.nodes.push(Node {
             item,
             any: Some(Vec::new()),
@@ -75,9 +77,9 @@ impl Search {
         subjects.into_iter().map(add).collect()
     }
 
-    /// Finds out what the wait or subject depends on.
+    /// Determines what the wait or subject depends on.
     fn expand(&mut self, entries: &Entries, at: usize) {
-        if at >= MOST_NODES {
+        if at >= MAX_NODES {
             return;
         }
         let needs = match self.nodes[at].item {
@@ -132,7 +134,8 @@ impl Search {
         above.map(|(&key, _)| self.wait(key)).collect()
     }
 
-    /// Which nodes are stuck: all of them, but for those that are not.
+    /// Returns which nodes are stuck: the greatest set of nodes that satisfies the condition of
+    /// [`Node`].
     fn reduce(&self) -> Vec<bool> {
         let mut stuck = vec![true; self.nodes.len()];
         loop {
@@ -152,10 +155,10 @@ impl Search {
         }
     }
 
-    /// One circle among the nodes that are stuck.
+    /// Returns one cycle among the nodes that are stuck.
     fn cycle(&self, entries: &Entries, stuck: &[bool]) -> Cycle {
         let mut parties = Vec::new();
-        // The waits on the way, and how many parties there were before each of them.
+        // The waits on the path, and the number of parties before each of them.
         let mut seen = BTreeMap::new();
         let mut at = 0;
         loop {

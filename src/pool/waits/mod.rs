@@ -26,7 +26,7 @@ pub(crate) trait Subject: Send {
     /// What must happen before it happens.
     fn needs(&self) -> Needs;
 
-    /// What it is called in reports.
+    /// Its name in reports.
     fn party(&self) -> Party;
 }
 
@@ -78,16 +78,16 @@ pub fn waits() -> Vec<Wait> {
     WaitList::global().snapshot()
 }
 
-/// The place of an entry in the list: its position, and a number that no other entry has.
+/// The key of an entry in the list: its position, and a number that no other entry has.
 type Key = (StackPosition, u64);
 
 /// One wait in progress.
 struct Listed {
-    /// Each of them would end it.
+    /// Each of them would end the wait.
     subjects: Vec<Box<dyn Subject>>,
     /// Something else may end it too: the clock.
     is_open: bool,
-    /// The future in whose poll the wait is.
+    /// The future in whose poll the wait takes place.
     polled: Option<usize>,
     waiter: Party,
     since: Instant,
@@ -95,7 +95,8 @@ struct Listed {
 
 #[derive(Default)]
 struct Entries {
-    /// By their position: the waits above a call are those from its position to the topmost one of its thread.
+    /// By position: the waits above a call are those from its position to the topmost one of its
+    /// thread.
     by_position: BTreeMap<Key, Listed>,
     /// The waits in the polls of futures, by the address of the future.
     by_poll: BTreeMap<usize, Key>,
@@ -154,13 +155,14 @@ impl WaitList {
     /// Lists a wait, unless it is stuck.
     fn list(&self, position: StackPosition, listed: Listed) -> Result<Key, Cycle> {
         thread::point();
-        // Declared before the lock is taken: what they hold may be dropped here for good, and that is the user's code.
+        // Declared before the lock is taken, so dropped after it is released: dropping the last
+        // reference to a subject may run user code.
         let mut search = Search::default();
         let mut entries = self.lock();
         entries.last += 1;
         let key = (position, entries.last);
         if broken(Canary::WaitCheckFirst) {
-            // The defect: another wait can be listed between the check and this one.
+            // The canary's defect: another wait can be listed between the check and this one.
             let found = search.run(&entries, key);
             drop(entries);
             thread::point();
@@ -182,12 +184,12 @@ impl WaitList {
 
     fn remove(&self, key: Key) {
         let removed = self.lock().remove(key);
-        // Without the lock.
+        // Dropped without the lock.
         drop(removed);
     }
 }
 
-/// A wait that is about to begin, and may get into the list.
+/// A wait that is about to begin, and may be listed.
 pub(crate) struct Waiting<'l> {
     list: &'l WaitList,
     position: StackPosition,
@@ -212,10 +214,11 @@ impl<'l> Waiting<'l> {
         }
     }
 
-    /// The wait is about to sleep: lists it, if it is not listed. False when it can never end.
+    /// Lists the wait, if it is not listed, because it is about to sleep. Returns false when it can
+    /// never end.
     ///
-    /// `describe` adds what would end it, each by itself, the most important one first, and says whether nothing else
-    /// would. Who waits is `waiter`, or this thread.
+    /// `describe` adds the events each of which would end it, the most important one first, and
+    /// returns whether nothing else would end it. The waiter is `waiter`, or this thread.
     pub(crate) fn list(
         &self,
         describe: impl FnOnce(&mut Vec<Box<dyn Subject>>) -> bool,
@@ -242,13 +245,13 @@ impl<'l> Waiting<'l> {
         !self.is_cyclic()
     }
 
-    /// Whether it can never end.
+    /// Whether the wait can never end.
     #[inline]
     pub(crate) fn is_cyclic(&self) -> bool {
         self.cycle.get().is_some()
     }
 
-    /// The wait is over: why, if it could never have ended.
+    /// Ends the wait. Returns the cycle if it could never have ended.
     pub(crate) fn finish(mut self) -> Option<Cycle> {
         self.cycle.take()
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// See the list of the process.
 pub struct WaitList(super::WaitList);
 
-/// A task that says of itself what a submitted task says, in the same orderings.
+/// A task that reports its state as a submitted task does, with the same orderings.
 #[derive(Clone, Default)]
 pub struct Task(Arc<State>);
 
@@ -23,7 +23,7 @@ struct State {
     is_done: AtomicBool,
 }
 
-/// The position of a task, or a wait, at that depth of the stack of that thread.
+/// The position of a task or a wait at that depth of the stack of that thread.
 fn position(thread: u64, depth: u64) -> StackPosition {
     StackPosition::from_bits(thread << DEPTH_BITS | depth)
 }
@@ -69,7 +69,8 @@ impl WaitList {
         Self(super::WaitList::new())
     }
 
-    /// A wait at that place for `subject`: calls `wait` when it is listed. False when it can never end.
+    /// Waits at that position for `subject`: calls `wait` when it is listed. Returns false when it
+    /// can never end.
     pub fn wait(&self, thread: u64, depth: u64, subject: &Task, wait: impl FnOnce()) -> bool {
         let waiting = super::Waiting::at(&self.0, position(thread, depth));
         let describe = |list: &mut Vec<Box<dyn Subject>>| {

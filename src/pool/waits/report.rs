@@ -1,4 +1,4 @@
-//! What is said about waits.
+//! Reports about waits.
 
 use crate::{base::thread, threads::current_worker};
 use std::{fmt, sync::Arc, time::Duration};
@@ -29,7 +29,7 @@ impl Party {
         Self { kind, name: None }
     }
 
-    /// The thread that asks.
+    /// The calling thread.
     pub(super) fn this_thread() -> Self {
         match current_worker() {
             Some(worker) => Self {
@@ -89,19 +89,19 @@ impl Wait {
         }
     }
 
-    /// Who waits: the innermost task that the waiting thread is in, else the thread.
+    /// The waiter: the innermost task that the waiting thread runs, else the thread.
     #[must_use]
     pub fn waiter(&self) -> &Party {
         &self.waiter
     }
 
-    /// What it waits for.
+    /// What the waiter waits for.
     #[must_use]
     pub fn subject(&self) -> &Party {
         &self.subject
     }
 
-    /// How long it has waited, not counting the microseconds before it first slept.
+    /// How long the waiter has waited, not counting the microseconds before it first slept.
     #[must_use]
     pub fn waited(&self) -> Duration {
         self.waited
@@ -115,7 +115,7 @@ impl fmt::Display for Wait {
     }
 }
 
-/// Waits that depend on each other in a circle.
+/// Waits that depend on each other in a cycle.
 #[derive(Clone, Debug)]
 pub struct Cycle {
     parties: Vec<Party>,
@@ -126,7 +126,8 @@ impl Cycle {
         Self { parties }
     }
 
-    /// Each of these cannot go on before the next one has ended, and the last one not before the first.
+    /// Each of these cannot continue before the next one has ended, and the last one not before the
+    /// first.
     #[must_use]
     pub fn parties(&self) -> &[Party] {
         &self.parties

@@ -1,4 +1,4 @@
-//! What happens when a time has come.
+//! The actions of timer entries.
 
 use super::queue::{Queue, Ticket};
 use crate::base::{
@@ -16,20 +16,20 @@ use std::{
 /// Deadlines and sleeps, in the order of their times.
 pub(crate) type Alarms = Queue<Instant, Alarm>;
 
-/// What one entry does. A sleep is nothing but its waker in the queue, so that it allocates nothing.
+/// The action of one entry. A sleep is only its waker in the queue, so that it allocates nothing.
 pub(crate) enum Alarm {
     Call(Box<dyn FnOnce() + Send>),
     Wake(Waker),
 }
 
 impl Alarm {
-    /// Does it. A panic goes no further.
+    /// Runs the action. Contains its panic.
     pub(crate) fn ring(self) {
-        let rung = unwind::contain(|| match self {
+        let result = unwind::contain(|| match self {
             Self::Call(callback) => callback(),
             Self::Wake(waker) => waker.wake(),
         });
-        if let Err(payload) = rung {
+        if let Err(payload) = result {
             unwind::discard(payload);
         }
     }
@@ -39,10 +39,11 @@ impl Alarm {
     }
 }
 
-/// Sees to it that an entry wakes `waker` and no other. False when it has gone: its time has come, or it was taken out.
+/// Makes an entry wake `waker` and no other. Returns false when the entry is gone: it is due, or
+/// was removed.
 ///
-/// Cloning and dropping wakers is other people's code, so it happens outside of the lock; and most of the time it is
-/// the same waker as before, which needs neither.
+/// Cloning and dropping wakers is user code, so it happens outside of the lock; and most of the
+/// time it is the same waker as before, which needs neither.
 pub(crate) fn renew<S: AsMut<Alarms>>(state: &Mutex<S>, ticket: Ticket, waker: &Waker) -> bool {
     let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
     match lock().as_mut().get_mut(ticket) {

@@ -1,33 +1,36 @@
 //! The one timer of the process.
 //!
-//! Every deadline and every sleep of the process is an entry in one [queue](Alarms), behind one lock, and one thread,
-//! `filch-timer`, sleeps until the first of them is due: no polling, and nothing at all while there is no entry.
+//! Every deadline and every sleep of the process is an entry in one [queue](Alarms), behind one
+//! lock, and one thread, `filch-timer`, sleeps until the first of them is due. There is no polling,
+//! and no cost while there is no entry.
 //!
 //! # The thread
 //!
-//! It starts with the first entry and stays. An idle one costs a few pages of stack; one that came and went
-//! would make every later deadline start a thread again, and able to fail. Whether it can be started is
-//! decided once, and told by [`Timer::at`] as a [`TimerError`]; the next entry tries again.
+//! It starts with the first entry and stays. An idle thread costs a few pages of stack. A thread
+//! that ended when idle would have to be started again for later deadlines, and that start could
+//! fail. Whether it can be started is decided once, and reported by [`Timer::at`] as a
+//! [`TimerError`]; the next entry tries again.
 //!
-//! Nobody joins it, so it never keeps a process from its end. It does not survive a `fork`, as no thread does;
-//! the first deadline that is set in the child starts another one, which also serves the entries that the child
-//! inherited; also a deadline that needs no entry, since an inherited one comes before: [`Timer::ensure_thread`].
-//! (As with any lock, a fork in the very moment in which another thread is inside of the timer leaves the lock
-//! taken in the child.)
+//! The thread is never joined, so it never prevents the process from ending. It does not survive a
+//! `fork`, as no thread does. The first deadline that is set in the child starts another one, which
+//! also serves the entries that the child inherited. So does a deadline that needs no entry, since
+//! an inherited one comes before: [`Timer::ensure_thread`]. (As with any lock, a fork at the very
+//! moment in which another thread is inside of the timer leaves the lock taken in the child.)
 //!
 //! # What wakes it
 //!
-//! It writes down how long it means to sleep, and an entry wakes it only if it comes earlier. Taking an entry
-//! out never wakes it: at the time that it has written down it looks, finds nothing due, and sleeps on. So
-//! timeouts that are set and taken back in turn, far in the future, cost no wake each.
+//! It records how long it intends to sleep, and an entry wakes it only if it is due earlier.
+//! Removing an entry never wakes it: at the recorded time it checks the queue, finds nothing due,
+//! and sleeps again. So timeouts that are set and removed in turn, far in the future, cost no
+//! wake-up each.
 //!
 //! # Callbacks and wakers
 //!
-//! They run on the thread of the timer, one after the other: in the order of their times, those of the same
-//! time in the order of their creation, never early, and outside of the lock. (But for the wakers of futures: see
-//! [`glance`].) So they must be short. A panic is
-//! contained; it has been reported by the panic hook. One that blocks holds the others up for a moment, until another
-//! thread takes over: see [`serve`].
+//! They run on the thread of the timer, one after the other: in the order of their times, those of
+//! the same time in the order of their creation, never early, and outside of the lock. (Except for
+//! the wakers of futures: see [`poll`].) So they must be short. A panic is contained; it has been
+//! reported by the panic hook. A callback that blocks delays the others only until another thread
+//! takes over: see [`serve`].
 
 mod alarm;
 mod poll;
@@ -47,7 +50,7 @@ use std::{
     fmt,
     io,
     process,
-    // Not through the door to loom's: a lock around plain data, whose users model checks leave out.
+    // Not from `base::sync`: a lock around plain data, whose users are not model-checked.
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     task::Waker,
     time::Instant,
@@ -56,11 +59,11 @@ use std::{
 /// A queue of deadlines and the thread that serves it. The process has one, [`Timer::global`].
 pub(crate) struct Timer {
     state: Mutex<State>,
-    /// What those read who come by.
+    /// The time of the first entry, for workers that poll it without the lock.
     next: Next,
-    /// There is an entry that comes earlier than the thread means to look.
+    /// Notified when there is an entry that is due earlier than the thread will check.
     earlier: Condvar,
-    /// The same for the one who watches it.
+    /// The same for the thread that monitors it.
     watched: Condvar,
 }
 
@@ -68,7 +71,7 @@ struct State {
     queue: Alarms,
     /// The process in which the thread runs, or `None` before it was started.
     process: Option<u32>,
-    /// When the thread will look at the queue.
+    /// When the thread will check the queue.
     rest: Rest,
     service: Service,
 }
@@ -104,7 +107,7 @@ impl Timer {
     /// Calls `callback` on the thread of the timer at `at`, or at once when that has passed.
     ///
     /// # Errors
-    /// When the thread is not there and cannot be started. The callback has been dropped then.
+    /// When the thread is not running and cannot be started. The callback has been dropped then.
     pub(crate) fn at(
         &'static self,
         at: Instant,
@@ -117,8 +120,9 @@ impl Timer {
         })
     }
 
-    /// Wakes `waker` on the thread of the timer, or of a worker that comes by, at `at`, or at once when that has passed. The caller
-    /// [removes](Self::remove) the entry when nobody waits for it any more.
+    /// Wakes `waker` at `at`, or at once when that has passed, on the thread of the timer or of a
+    /// worker that polls it. The caller [removes](Self::remove) the entry when it is not needed any
+    /// more.
     ///
     /// # Errors
     /// As of [`at`](Self::at).
@@ -126,12 +130,13 @@ impl Timer {
         self.insert_with(at, Alarm::Wake(waker), serve::start)
     }
 
-    /// Sees to it that the entry wakes `waker` and no other. False when it has gone: its time has come.
+    /// Makes the entry wake `waker` and no other. Returns false when the entry is gone, because it
+    /// is due.
     pub(crate) fn renew(&self, ticket: Ticket, waker: &Waker) -> bool {
         renew(&self.state, ticket, waker)
     }
 
-    /// Takes an entry out, unless its time has come.
+    /// Removes an entry, unless it is due already.
     pub(crate) fn remove(&self, ticket: Ticket) -> Option<Alarm> {
         let mut state = self.lock();
         let alarm = state.queue.remove(ticket);
@@ -150,7 +155,7 @@ impl Timer {
         self.start_if_none(&mut state, start)?;
         let ticket = state.queue.insert(at, alarm);
         self.next.set(state.queue.next_at());
-        // The next one that comes later than this need not wake anybody once more.
+        // A later entry need not wake the thread once more.
         let wake = state.rest.shorten(at);
         let watch = state.service.watch.shorten(at);
         drop(state);
@@ -163,11 +168,11 @@ impl Timer {
         Ok(ticket)
     }
 
-    /// Starts the thread if there is none in this process. For those who rely on an entry that is there already: it
-    /// may have been inherited by a `fork`, and the thread was not.
+    /// Starts the thread if there is none in this process. For callers that rely on an existing
+    /// entry: it may have been inherited by a `fork`, and the thread was not.
     ///
     /// # Errors
-    /// When the thread is not there and cannot be started.
+    /// When the thread is not running and cannot be started.
     pub(crate) fn ensure_thread(&'static self) -> Result<(), TimerError> {
         self.start_if_none(&mut self.lock(), serve::start)
     }
@@ -181,7 +186,7 @@ impl Timer {
         if state.process != Some(here) {
             start(self).map_err(|source| TimerError { source })?;
             state.process = Some(here);
-            // Those of the parent process, if this is a child, are not here.
+            // The threads of the parent process, if this is a child, do not exist here.
             state.service = Service::first(&state.service);
         }
         Ok(())
@@ -202,25 +207,25 @@ impl fmt::Debug for Timer {
     }
 }
 
-/// One entry of the timer. Dropping it takes the entry out; [`detach`](Self::detach) leaves it.
+/// One entry of the timer. Dropping it removes the entry; [`detach`](Self::detach) leaves it.
 #[derive(Debug)]
 #[must_use = "dropping the handle cancels the entry; call `detach` to leave it"]
 pub(crate) struct TimerHandle {
     timer: &'static Timer,
-    /// `None` when the entry is no longer ours.
+    /// `None` when the handle does not own the entry any more.
     ticket: Option<Ticket>,
 }
 
 impl TimerHandle {
-    /// Takes the entry out and drops its callback. True when it was still pending: then the callback has not
-    /// run and never will. Otherwise it has run, or is running now; that is not waited for, so the callback
-    /// itself may call this.
+    /// Removes the entry and drops its callback. Returns true when it was still pending: then the
+    /// callback has not run and never will. Otherwise it has run, or is running now. That is not
+    /// waited for, so the callback itself may call this.
     #[cfg(all(test, not(filch_loom)))]
     pub(crate) fn cancel(mut self) -> bool {
         self.take_out()
     }
 
-    /// Leaves the entry to itself.
+    /// Leaves the entry in the timer.
     #[cfg(all(test, not(filch_loom)))]
     pub(crate) fn detach(mut self) {
         self.ticket = None;
@@ -232,7 +237,7 @@ impl TimerHandle {
         };
         let callback = self.timer.remove(ticket);
         let pending = callback.is_some();
-        // The lock is free again: what the callback owns may be anybody's.
+        // The lock has been released: dropping what the callback owns may run user code.
         unwind::discard(callback);
         pending
     }

@@ -1,20 +1,23 @@
-//! Workers that are awake look at the clock themselves.
+//! Running workers poll the clock themselves.
 //!
-//! When every core has a worker on it that computes, the thread of the timer has to get one of the cores first. The
-//! system gives it one at once most of the time, and else at its next tick, which may be milliseconds away. But those who
-//! compute come by between two tasks and at checkpoints, every few microseconds; so they look too, and wake whoever's
-//! time has come. (So do tokio's workers between two polls.) The thread remains, for when they don't.
+//! When every core has a worker that computes, the thread of the timer has to be scheduled on one
+//! of the cores first. The system does so at once most of the time, and else at its next tick,
+//! which may be milliseconds away. But busy workers pass between two tasks or reach a checkpoint
+//! every few microseconds; so they poll the clock too, and wake the tasks whose deadlines have
+//! passed. (So do tokio's workers between two polls.) The thread remains, for when they don't.
 //!
-//! A look costs a clock, some 25 ns. So there is none while nobody waits for any time: that is one word, which is
-//! written when the first entry changes. And while somebody does, a worker that comes by often looks only now and then:
-//! it counts, and finds out how often by the clock itself.
+//! A poll reads the clock, which takes some 25 ns. So no worker polls while there is no entry: that
+//! is one word, which is written when the first entry changes. And while there is one, a worker
+//! that polls often reads the clock only occasionally: it counts its calls, and derives the
+//! interval from the readings themselves.
 //!
-//! The word is a hint. Who reads an old one wakes too early in vain, or leaves it to the thread; what is due is decided
-//! with the lock.
+//! The word is a hint. A worker that reads an old value tries to wake too early, without effect, or
+//! leaves the entry to the thread; which entries are due is decided under the lock.
 //!
-//! Only [trusted](Timer::trust) wakers are woken so: those of the pool's own futures, which queue a job and do nothing else.
-//! The others are anybody's code, which may block, or want what the task has that was interrupted. They are left to the
-//! thread, as callbacks are, and so is what comes behind them.
+//! Only [trusted](Timer::trust) wakers are woken this way: those of the pool's own futures, which
+//! enqueue a job and do nothing else. Other wakers are user code, which may block, or may need a
+//! lock that the interrupted task holds. They are left to the thread, as callbacks are, and so are
+//! the entries behind them.
 
 use super::{Alarm, State, Timer};
 use crate::{
@@ -29,26 +32,28 @@ use std::{
     time::Instant,
 };
 
-/// The most times that somebody who comes by does not look: if those were short and the next ones are long, that is how
-/// many of those pass before one does, unless the thread of the timer is sooner.
-const MOST: u32 = 63;
+/// The maximum number of calls between two readings of the clock: if calls follow each other
+/// quickly and then slowly, this number of slow ones passes before the clock is read, unless the
+/// thread of the timer is sooner.
+const MAX_CALLS_BETWEEN_SAMPLES: u32 = 63;
 
-/// The most entries that are seen to in one go: a task goes on behind them.
-const AT_ONCE: usize = 16;
+/// The maximum number of entries that are served in one call: they delay the interrupted task.
+const MAX_ENTRIES_PER_CALL: usize = 16;
 
-/// How long an entry that is due is left to the thread before those who come by look at it again, in nanoseconds.
-const LEFT_TO_THREAD: u64 = 100_000;
+/// How long an entry that is due is left to the thread before workers try it again, in nanoseconds.
+const RETRY_DELAY_NANOS: u64 = 100_000;
 
-/// Nobody waits for any time.
+/// The value while there is no entry.
 const NEVER: u64 = u64::MAX;
 
-/// What those need to know who come by: when the first entry is due, and whom they may wake.
+/// The state that polling workers read: when the first entry is due, and which wakers they may
+/// wake.
 pub(super) struct Next {
     /// In nanoseconds since `epoch`, or [`NEVER`].
     nanos: Hint,
     /// Some time in the past.
     epoch: OnceLock<Instant>,
-    /// Whose wakers are woken by those who come by.
+    /// The functions of the wakers that polling workers may wake.
     trusted: OnceLock<&'static RawWakerVTable>,
 }
 
@@ -61,21 +66,21 @@ impl Next {
         }
     }
 
-    /// Says when the first entry is due. Called with the lock held, whenever that may have changed.
+    /// Sets when the first entry is due. Called with the lock held, whenever that may have changed.
     pub(super) fn set(&self, at: Option<Instant>) {
         let nanos = at.map_or(NEVER, |at| self.nanos_of(at));
-        // Whoever comes by reads it, so it is not written for nothing.
+        // All polling workers read it, so it is not written needlessly.
         if nanos != self.nanos.get() {
             self.nanos.set(nanos);
         }
     }
 
-    /// The first entry is left to the thread, if it is due. Called with the lock held.
+    /// Leaves the first entry to the thread, if it is due. Called with the lock held.
     fn leave_if_due(&self, now: Instant) {
         let now = self.nanos_of(now);
         if self.nanos.get() <= now {
             self.nanos
-                .set(now.saturating_add(LEFT_TO_THREAD).min(NEVER - 1));
+                .set(now.saturating_add(RETRY_DELAY_NANOS).min(NEVER - 1));
         }
     }
 
@@ -86,59 +91,62 @@ impl Next {
 }
 
 thread_local! {
-    /// How often this thread looks in the middle of its tasks.
-    static SAMPLER: Cell<ClockSampler> = const { Cell::new(ClockSampler::new(MOST)) };
+    /// How often this thread reads the clock within its tasks.
+    static SAMPLER: Cell<ClockSampler> =
+        const { Cell::new(ClockSampler::new(MAX_CALLS_BETWEEN_SAMPLES)) };
 
-    /// This thread wakes somebody in passing.
+    /// Whether this thread is waking a task from `wake_due`.
     static IN_PASSING: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Timer {
-    /// Whether anybody waits for a time: else there is nothing to look for.
+    /// Whether the timer has an entry: else there is nothing to poll for.
     #[inline(always)]
     pub(crate) fn is_waited_for(&self) -> bool {
         self.next.nanos.get() != NEVER
     }
 
-    /// A look in passing, if somebody is waiting: whether it seems that a time has come. Then the caller should
-    /// [wake](Self::wake_due) those who wait for it.
+    /// Polls the clock, while the timer has an entry. Returns whether an entry seems to be due.
+    /// Then the caller should call [`wake_due`](Self::wake_due).
     #[inline(always)]
     pub(crate) fn poll_clock(&self) -> bool {
         let mut sampler = SAMPLER.get();
-        let look = sampler.tick();
+        let sample = sampler.tick();
         SAMPLER.set(sampler);
-        look && self.look()
+        sample && self.sample_clock()
     }
 
     #[inline(never)]
-    fn look(&self) -> bool {
+    fn sample_clock(&self) -> bool {
         let mut sampler = SAMPLER.get();
         let now = self.next.nanos_of(Instant::now());
         sampler.record(now);
         SAMPLER.set(sampler);
-        self.has_come(now)
+        self.is_reached(now)
     }
 
-    /// Whether it seems, without waiting for a turn, that somebody's time has come.
+    /// Whether an entry seems to be due. Reads the clock at every call.
     pub(crate) fn is_due(&self) -> bool {
-        self.is_waited_for() && self.has_come(self.next.nanos_of(Instant::now()))
+        self.is_waited_for() && self.is_reached(self.next.nanos_of(Instant::now()))
     }
 
-    fn has_come(&self, now: u64) -> bool {
+    fn is_reached(&self, now: u64) -> bool {
         // In a rehearsal the only clock is that of the director.
         now >= self.next.nanos.get() && !thread::is_directed()
     }
 
-    /// Wakes those whose time has come, on this thread, up to the first that it does not trust. If somebody else has the lock, that one
-    /// will see to them, or whoever looks next.
+    /// Wakes the tasks whose deadlines have passed, on this thread, up to the first waker that it
+    /// does not trust. If another thread has the lock, that thread will wake them, or the next one
+    /// that polls.
     #[cold]
     pub(crate) fn wake_due(&self) {
         let now = Instant::now();
-        for _ in 0..AT_ONCE {
+        for _ in 0..MAX_ENTRIES_PER_CALL {
             let Some(mut state) = self.try_lock() else {
                 return;
             };
-            // In a child process they are those of the parent's pools, until the thread is there.
+            // In a child process the entries belong to the parent's pools, until the thread is
+            // started.
             let here = state.process == Some(process::id());
             let trusted = |alarm: &Alarm| here && self.trusts(alarm);
             let Some(alarm) = state.queue.pop_due_if(now, trusted) else {
@@ -152,12 +160,14 @@ impl Timer {
         }
     }
 
-    /// Whether this is a waker that somebody wakes in passing, in the middle of a task that has nothing to do with it.
+    /// Whether this thread is calling a waker from [`wake_due`](Self::wake_due), nested in an
+    /// unrelated task.
     pub(crate) fn is_in_passing() -> bool {
         IN_PASSING.get()
     }
 
-    /// Calls `callback` on the thread of the timer, soon. It comes back if there is none.
+    /// Calls `callback` on the thread of the timer, soon. Returns the callback if there is no
+    /// thread.
     pub(crate) fn soon(
         &'static self,
         callback: impl FnOnce() + Send + 'static,
@@ -170,8 +180,8 @@ impl Timer {
         Ok(())
     }
 
-    /// From now on wakers with these functions may be woken in the middle of anything: they don't block, and run nobody's code
-    /// when they are woken [in passing](Self::is_in_passing).
+    /// Allows wakers with these functions to be woken within any task: they don't block, and run no
+    /// user code when they are woken [in passing](Self::is_in_passing).
     pub(crate) fn trust(&self, wakers: &'static RawWakerVTable) {
         self.next.trusted.get_or_init(|| wakers);
     }

@@ -1,22 +1,23 @@
-//! Deadlines in order, without a clock.
+//! A priority queue of deadlines, without a clock.
 //!
-//! Time comes in as a parameter of any ordered type, so the same queue serves the timer's thread, a test
-//! with a clock that stands still, and virtual time.
+//! The time is a parameter of any ordered type, so the same queue serves the timer's thread, a test
+//! with a paused clock, and virtual time.
 
 use std::fmt;
 
-/// How many entries an emptied queue keeps the memory of. More are given back, so that one burst does not
-/// occupy its memory for ever.
-const KEEP: usize = 1024;
+/// The number of entries whose memory an emptied queue retains. Larger allocations are freed, so
+/// that one burst does not occupy its memory for ever.
+const MAX_RETAINED_ENTRIES: usize = 1024;
 
 /// The end of the list of free slots.
 const NONE: u32 = u32::MAX;
 
-/// Values with a time each; the earliest comes out first, and of those with the same time the one that was
-/// put in first.
+/// Values with a time each; the earliest is dequeued first, and of those with the same time the one
+/// that was inserted first.
 ///
-/// A binary heap of times over a slab of values. Every slot of the slab knows where its entry is in the heap,
-/// so an entry is taken out of the middle in O(log n), at once: what was cancelled occupies nothing.
+/// A binary heap of times over a slab of values. Every slot of the slab stores the position of its
+/// entry in the heap, so an entry is removed from the middle in O(log n), immediately: cancelled
+/// entries occupy no memory.
 pub(crate) struct Queue<T, V> {
     heap: Vec<Entry<T>>,
     slots: Vec<Slot<V>>,
@@ -29,7 +30,7 @@ pub(crate) struct Queue<T, V> {
 #[derive(Clone, Copy)]
 struct Entry<T> {
     at: T,
-    /// In the order of creation, and never given twice.
+    /// In the order of creation, and never reused.
     number: u64,
     slot: u32,
 }
@@ -37,12 +38,12 @@ struct Entry<T> {
 struct Slot<V> {
     /// The number of the entry that is here.
     number: u64,
-    /// Where the entry is in the heap; for a free slot, the next free one.
+    /// The position of the entry in the heap; for a free slot, the next free one.
     place: u32,
     value: Option<V>,
 }
 
-/// Names one entry, also when it has gone.
+/// Identifies one entry, also after it was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     slot: u32,
@@ -63,7 +64,7 @@ impl<T: Ord + Copy, V> Queue<T, V> {
         self.heap.len()
     }
 
-    /// When the next entry is due.
+    /// The time of the first entry.
     pub(crate) fn next_at(&self) -> Option<T> {
         self.heap.first().map(|entry| entry.at)
     }
@@ -82,7 +83,7 @@ impl<T: Ord + Copy, V> Queue<T, V> {
         Ticket { slot, number }
     }
 
-    /// Takes an entry out, unless it has gone already.
+    /// Removes an entry, unless it is gone already.
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<V> {
         let slot = self.slots.get(ticket.slot as usize)?;
         if slot.number != ticket.number || slot.value.is_none() {
@@ -91,7 +92,7 @@ impl<T: Ord + Copy, V> Queue<T, V> {
         Some(self.take(slot.place as usize))
     }
 
-    /// The value of an entry, unless it has gone already.
+    /// The value of an entry, unless it is gone already.
     pub(crate) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut V> {
         let slot = self.slots.get_mut(ticket.slot as usize)?;
         match slot.number == ticket.number {
@@ -100,30 +101,30 @@ impl<T: Ord + Copy, V> Queue<T, V> {
         }
     }
 
-    /// Takes out the first entry that is due at `now`.
+    /// Removes the first entry if it is due at `now`.
     pub(crate) fn pop_due(&mut self, now: T) -> Option<V> {
         self.pop_due_if(now, |_| true)
     }
 
-    /// The same, if the entry is `wanted`.
+    /// [`pop_due`](Self::pop_due) if the entry is `wanted`.
     pub(crate) fn pop_due_if(&mut self, now: T, wanted: impl FnOnce(&V) -> bool) -> Option<V> {
         let first = self.heap.first().filter(|first| first.at <= now)?;
         let value = self.slots[first.slot as usize].value.as_ref();
         value.is_some_and(wanted).then(|| self.take(0))
     }
 
-    /// Whether the entry is still there.
+    /// Whether the entry is still in the queue.
     #[cfg(all(test, not(filch_loom)))]
     pub(crate) fn has(&self, ticket: Ticket) -> bool {
         let slot = self.slots.get(ticket.slot as usize);
         slot.is_some_and(|slot| slot.number == ticket.number && slot.value.is_some())
     }
 
-    /// Takes out the entry at `place` of the heap.
+    /// Removes the entry at `place` of the heap.
     fn take(&mut self, place: usize) -> V {
         let entry = self.heap.swap_remove(place);
         if place < self.heap.len() {
-            // What came from the end belongs further down, or, below another branch, further up.
+            // The entry from the end belongs further down, or, below another branch, further up.
             self.settle(place);
             self.down(place);
             self.up(place);
@@ -132,8 +133,8 @@ impl<T: Ord + Copy, V> Queue<T, V> {
         let value = slot.value.take().expect("an entry has a value");
         slot.place = self.free;
         self.free = entry.slot;
-        if self.heap.is_empty() && self.slots.capacity() > KEEP {
-            // No slot is in use, and numbers go on, so old tickets find nothing.
+        if self.heap.is_empty() && self.slots.capacity() > MAX_RETAINED_ENTRIES {
+            // No slot is in use, and numbers are not reused, so old tickets find nothing.
             self.heap = Vec::new();
             self.slots = Vec::new();
             self.free = NONE;
@@ -153,7 +154,7 @@ impl<T: Ord + Copy, V> Queue<T, V> {
         at
     }
 
-    /// Moves the entry at `place` up while it is earlier than the one above.
+    /// Moves the entry at `place` up while it is earlier than its parent.
     fn up(&mut self, mut place: usize) {
         while place > 0 {
             let above = (place - 1) / 2;
@@ -165,7 +166,7 @@ impl<T: Ord + Copy, V> Queue<T, V> {
         }
     }
 
-    /// Moves the entry at `place` down while one below is earlier.
+    /// Moves the entry at `place` down while one of its children is earlier.
     fn down(&mut self, mut place: usize) {
         loop {
             let (left, right) = (2 * place + 1, 2 * place + 2);
@@ -188,13 +189,13 @@ impl<T: Ord + Copy, V> Queue<T, V> {
         self.settle(b);
     }
 
-    /// Tells the slot of the entry at `place` where it is.
+    /// Stores the position of the entry at `place` in its slot.
     fn settle(&mut self, place: usize) {
         let slot = self.heap[place].slot;
         self.slots[slot as usize].place = index(place);
     }
 
-    /// What must hold between calls.
+    /// Asserts the invariants that hold between calls.
     #[cfg(all(test, not(filch_loom)))]
     pub(crate) fn check(&self) {
         for (place, entry) in self.heap.iter().enumerate() {
@@ -218,7 +219,7 @@ impl<T: Ord> Entry<T> {
     }
 }
 
-/// A place in a list; four billion entries would fill a hundred gigabytes before.
+/// A position in a list. Four billion entries would need a hundred gigabytes.
 fn index(place: usize) -> u32 {
     u32::try_from(place).expect("fewer than four billion entries")
 }
@@ -279,7 +280,7 @@ mod tests {
     #[test]
     fn many_entries_leave_nothing_behind() {
         let mut queue = Queue::new();
-        // Removed from the middle, in an order that has nothing to do with that of the times.
+        // Removed from the middle, in an order that is unrelated to that of the times.
         let tickets: Vec<Ticket> = (0..100_000_u64)
             .map(|n| queue.insert(n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40, n))
             .collect();
@@ -302,7 +303,7 @@ mod tests {
     }
 
     proptest! {
-        /// The queue does what a sorted vector does.
+        /// The queue behaves like a sorted vector.
         #[test]
         fn a_queue_is_a_sorted_vector(
             steps in prop::collection::vec((0_u8..6, 0_u32..20, any::<prop::sample::Index>()), 0..400),

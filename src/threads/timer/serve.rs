@@ -1,13 +1,14 @@
-//! The threads of the timer: the one that serves, and the one that watches it.
+//! The threads of the timer: the server, and the watchdog that monitors it.
 //!
-//! Callbacks and wakers are other people's code. They should be short, but one that blocks must not cost everybody
-//! else their deadlines. So before the first of them is called there is a second thread, which does nothing but look,
-//! a [`GRACE`] after entries are due, whether the one that serves is still in the same callback as a grace ago. Then
-//! it takes over: it serves, and a new thread watches. Whoever comes back from a callback and finds that another one
-//! serves watches if nobody does, and else ends.
+//! Callbacks and wakers are user code. They should be short, but one that blocks must not delay all
+//! other deadlines. So before the first of them is called a second thread is started. It only
+//! checks, a [`GRACE`] after entries are due, whether the server is still in the same callback as a
+//! grace ago. If so, it takes over: it serves, and a new thread becomes the watchdog. A thread that
+//! returns from a callback and finds that another one serves becomes the watchdog if there is none,
+//! and ends otherwise.
 //!
-//! A watcher that has nothing to look for sleeps until there is an entry. While entries come due it looks at most once a
-//! grace. A process whose deadlines never pass has no second thread.
+//! A watchdog without entries sleeps until there is one. While entries become due it checks at most
+//! once per grace. A process whose deadlines never pass has no second thread.
 
 use super::{State, Timer};
 use crate::base::sys::cores;
@@ -18,20 +19,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a callback may take before another thread takes over, at least; twice as long at most. Long compared with
-/// what the system makes a thread wait on a busy machine, where it would be relieved for nothing; short for people.
+/// How long a callback may take before another thread takes over, at least; twice as long at most.
+/// Long compared with the scheduling delays of a busy machine, which would cause needless
+/// takeovers; short for people.
 pub(super) const GRACE: Duration = Duration::from_millis(100);
 
-/// How many threads there are at most, those that are stuck in callbacks included. If all are, deadlines wait for the first
-/// that comes back.
+/// The maximum number of threads, including those that are stuck in callbacks. If all are stuck,
+/// deadlines wait for the first one that returns.
 pub(super) const THREADS: usize = 8;
 
-/// When a thread will look at the queue.
+/// When a thread will check the queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rest {
-    /// Before it sleeps the next time; or there is none.
+    /// Before it sleeps the next time; or there is no thread.
     Awake,
-    /// At this time at the latest. (The watcher: a grace after it.)
+    /// At this time at the latest. (The watchdog: a grace after it.)
     Until(Instant),
     /// When it is woken.
     Forever,
@@ -42,7 +44,8 @@ impl Rest {
         at.map_or(Self::Forever, Self::Until)
     }
 
-    /// Notes that it has to look at `at`. True when the thread has to be woken for that.
+    /// Records that the thread must check the queue at `at`. Returns whether the thread has to be
+    /// woken for that.
     pub(super) fn shorten(&mut self, at: Instant) -> bool {
         let sooner = match *self {
             Self::Awake => false,
@@ -56,19 +59,19 @@ impl Rest {
     }
 }
 
-/// Who does what.
+/// The roles of the timer's threads.
 #[derive(Debug)]
 pub(super) struct Service {
-    /// The number of the thread that serves. It goes up when another one takes over.
+    /// The number of the server. It is incremented when another thread takes over.
     server: u64,
-    /// The callback that the one who serves is in, by its number.
+    /// The number of the callback that the server is in.
     inside: Option<u64>,
-    /// How many callbacks there have been.
+    /// The number of callbacks so far.
     callbacks: u64,
-    /// How many threads there are.
+    /// The number of threads.
     threads: usize,
-    has_watcher: bool,
-    /// When the watcher will look.
+    has_watchdog: bool,
+    /// When the watchdog will check.
     pub(super) watch: Rest,
 }
 
@@ -79,7 +82,7 @@ impl Service {
             inside: None,
             callbacks: 0,
             threads: 0,
-            has_watcher: false,
+            has_watchdog: false,
             watch: Rest::Awake,
         }
     }
@@ -89,13 +92,13 @@ impl Service {
         self.threads
     }
 
-    /// Keeps others from being hired.
+    /// Prevents another thread from being started.
     #[cfg(all(test, not(filch_loom)))]
     pub(super) fn pretend_watched(&mut self) {
-        self.has_watcher = true;
+        self.has_watchdog = true;
     }
 
-    /// There is one thread, which has been started just now.
+    /// The state with one thread, which has just been started.
     pub(super) fn first(before: &Self) -> Self {
         Self {
             server: before.server + 1,
@@ -106,12 +109,12 @@ impl Service {
     }
 }
 
-/// Starts the thread of `timer`. The size of its stack is the usual one, since callbacks of users run there.
+/// Starts the thread of `timer`. Its stack has the default size, since user callbacks run there.
 pub(super) fn start(timer: &'static Timer) -> io::Result<()> {
     spawn(timer, Timer::serve)
 }
 
-/// Nobody joins these threads: see the timer's module.
+/// Starts a thread, which is never joined: see the timer's module.
 fn spawn(
     timer: &'static Timer,
     role: fn(&'static Timer, MutexGuard<'static, State>) -> MutexGuard<'static, State>,
@@ -125,30 +128,31 @@ fn spawn(
 }
 
 impl Timer {
-    /// What a thread of the timer does, with `role` first.
+    /// Runs a thread of the timer, with `role` first.
     fn work(
         &'static self,
         role: fn(&'static Self, MutexGuard<'static, State>) -> MutexGuard<'static, State>,
     ) {
         let mut state = role(self, self.lock());
-        // It serves no more. Somebody has to watch the one that does.
-        while !state.service.has_watcher {
-            state.service.has_watcher = true;
+        // This thread serves no more. The new server needs a watchdog.
+        while !state.service.has_watchdog {
+            state.service.has_watchdog = true;
             state = self.watch(state);
         }
-        // Not below zero: those that tests leave behind when they play a fork are not counted.
+        // Not below zero: threads that tests leave behind when they simulate a fork are not
+        // counted.
         state.service.threads = state.service.threads.saturating_sub(1);
     }
 
-    /// Calls what is due, until another thread has taken over.
+    /// Calls the callbacks that are due, until another thread has taken over.
     fn serve(&'static self, mut state: MutexGuard<'static, State>) -> MutexGuard<'static, State> {
         let own = state.service.server;
         loop {
             state.rest = Rest::Awake;
             let now = Instant::now();
-            // Those that became due since are found in the next round.
+            // Entries that became due since are found in the next round.
             while let Some(alarm) = state.queue.pop_due(now) {
-                self.hire(&mut state);
+                self.start_watchdog(&mut state);
                 self.next.set(state.queue.next_at());
                 state.service.callbacks += 1;
                 state.service.inside = Some(state.service.callbacks);
@@ -166,24 +170,26 @@ impl Timer {
         }
     }
 
-    /// Sees to it that somebody watches. Without a second thread it is as it is: callbacks should be short.
-    fn hire(&'static self, state: &mut State) {
+    /// Starts a watchdog if there is none. If that fails, the server continues without one:
+    /// callbacks should be short.
+    fn start_watchdog(&'static self, state: &mut State) {
         let service = &mut state.service;
-        if service.has_watcher || service.threads >= THREADS {
+        if service.has_watchdog || service.threads >= THREADS {
             return;
         }
         if spawn(self, Self::watch).is_ok() {
-            service.has_watcher = true;
+            service.has_watchdog = true;
             service.threads += 1;
         }
     }
 
-    /// Watches the one that serves, and takes over when that one is stuck; returns when this thread serves no more.
+    /// Monitors the server, and takes over when it is stuck. Returns when this thread serves no
+    /// more.
     fn watch(&'static self, mut state: MutexGuard<'static, State>) -> MutexGuard<'static, State> {
         let mut seen: Option<(u64, Instant)> = None;
         loop {
             let now = Instant::now();
-            // A grace after this it looks again.
+            // It checks again a grace after this.
             let base = match (state.service.inside, seen) {
                 (None, _) => {
                     seen = None;
@@ -201,14 +207,14 @@ impl Timer {
                 }
             };
             state.service.watch = Rest::until(base);
-            // A time that no clock reaches never comes.
+            // A time that the clock cannot represent is never reached.
             let until = base.and_then(|base| base.checked_add(GRACE));
             state = rest(state, &self.watched, until);
             state.service.watch = Rest::Awake;
         }
         state.service.server += 1;
         state.service.inside = None;
-        state.service.has_watcher = false;
+        state.service.has_watchdog = false;
         self.serve(state)
     }
 }

@@ -14,10 +14,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Whatever takes longer hangs.
+/// A test that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A timer of the test's own. Its thread stays, as that of the process does.
+/// A separate timer for a test. Its thread stays, as that of the process does.
 fn timer() -> &'static Timer {
     Box::leak(Box::new(Timer::new()))
 }
@@ -36,7 +36,7 @@ fn send<T: Send + 'static>(to: &Sender<T>, what: T) -> impl FnOnce() + Send + 's
     move || to.send(what).unwrap()
 }
 
-/// Keeps the thread of the timer busy until the result is dropped; nobody takes over.
+/// Keeps the thread of the timer busy until the result is dropped; no other thread takes over.
 fn busy(timer: &'static Timer) -> Sender<()> {
     timer.lock().service.pretend_watched();
     stuck(timer)
@@ -79,7 +79,7 @@ impl Timer {
         })
     }
 
-    /// What a child process sees after a fork: a thread that runs somewhere else.
+    /// Simulates the state of a child process after a fork: the thread runs in another process.
     pub(crate) fn lose_thread(&self) {
         self.lock().process = Some(0);
     }
@@ -95,7 +95,8 @@ impl TimerHandle {
         self.ticket.is_some_and(|ticket| queue.has(ticket))
     }
 
-    /// What tells, also after the handle has gone, whether the entry is still there.
+    /// Returns a function that reports, also after the handle was dropped, whether the entry is
+    /// still queued.
     pub(crate) fn witness(&self) -> impl Fn() -> bool + use<> {
         let (timer, ticket) = (self.timer, self.ticket);
         move || ticket.is_some_and(|ticket| timer.lock().queue.has(ticket))
@@ -103,7 +104,7 @@ impl TimerHandle {
 }
 
 #[test]
-fn callbacks_come_in_order_and_not_early() {
+fn callbacks_run_in_order_and_not_early() {
     let (to, from) = mpsc::channel();
     let (timer, base) = (timer(), soon());
     let busy = busy(timer);
@@ -127,7 +128,7 @@ fn an_earlier_entry_wakes_the_thread() {
     let (to, from) = mpsc::channel();
     let timer = timer();
     let late = timer.at(never(), send(&to, "late")).unwrap();
-    // The thread has gone to sleep for an hour by now, or has not looked yet: both must do.
+    // The thread sleeps for an hour by now, or has not checked the queue yet: both must work.
     thread::sleep(Duration::from_millis(5));
     for _ in 0..50 {
         let past = timer.at(Instant::now(), send(&to, "now")).unwrap();
@@ -139,7 +140,7 @@ fn an_earlier_entry_wakes_the_thread() {
 }
 
 #[test]
-fn what_is_cancelled_or_dropped_does_not_run_and_what_is_detached_does() {
+fn cancelled_and_dropped_entries_do_not_run_and_detached_ones_do() {
     let (to, from) = mpsc::channel();
     let (timer, at) = (timer(), soon());
     let busy = busy(timer);
@@ -150,13 +151,13 @@ fn what_is_cancelled_or_dropped_does_not_run_and_what_is_detached_does() {
     assert_eq!(pending(timer), 1, "only the detached one is left");
     drop(busy);
     assert_eq!(receive(&from), "detached");
-    // The callbacks have gone, and their senders with them.
+    // The callbacks have been dropped, and their senders with them.
     drop(to);
     assert!(from.recv_timeout(LIMIT).is_err());
 }
 
 #[test]
-fn an_entry_that_leaves_drops_its_callback_outside_of_the_lock() {
+fn a_removed_entry_drops_its_callback_outside_of_the_lock() {
     struct Uses(&'static Timer, Sender<usize>);
     impl Drop for Uses {
         fn drop(&mut self) {
@@ -173,7 +174,7 @@ fn an_entry_that_leaves_drops_its_callback_outside_of_the_lock() {
 }
 
 #[test]
-fn a_panic_costs_nothing_but_its_callback() {
+fn a_panic_ends_only_its_callback() {
     let (to, from) = mpsc::channel();
     let (timer, at) = (timer(), soon());
     let before = timer.at(at, send(&to, 1)).unwrap();
@@ -251,8 +252,8 @@ fn an_inherited_entry_is_served_without_a_new_one() {
     let (to, from) = mpsc::channel();
     let timer = timer();
     // Into a queue that no thread serves yet.
-    let nobody = |_| Ok(());
-    let entry = timer.at_with(soon(), Box::new(send(&to, ())), nobody);
+    let no_thread = |_| Ok(());
+    let entry = timer.at_with(soon(), Box::new(send(&to, ())), no_thread);
     entry.unwrap().detach();
     timer.lose_thread();
     timer.ensure_thread().unwrap();
@@ -261,10 +262,10 @@ fn an_inherited_entry_is_served_without_a_new_one() {
 }
 
 #[test]
-fn far_entries_that_come_and_go_do_not_wake_the_thread() {
+fn inserting_and_removing_far_entries_does_not_wake_the_thread() {
     let (timer, far) = (timer(), never());
     let first = timer.at(far, || ()).unwrap();
-    // Nobody sees it awake after it has fallen asleep, since it keeps the lock meanwhile.
+    // No thread observes it awake after it went to sleep, since it keeps the lock until then.
     let asleep = || matches!(timer.lock().rest, Rest::Until(at) if at == far);
     let start = Instant::now();
     while !asleep() {
@@ -285,16 +286,16 @@ fn far_entries_that_come_and_go_do_not_wake_the_thread() {
 }
 
 /// A waker that sends its number.
-struct Tells(Sender<usize>, usize);
+struct SendsNumber(Sender<usize>, usize);
 
-impl Wake for Tells {
+impl Wake for SendsNumber {
     fn wake(self: Arc<Self>) {
         self.0.send(self.1).unwrap();
     }
 }
 
-fn tells(to: &Sender<usize>, what: usize) -> Waker {
-    Arc::new(Tells(to.clone(), what)).into()
+fn sends_number(to: &Sender<usize>, what: usize) -> Waker {
+    Arc::new(SendsNumber(to.clone(), what)).into()
 }
 
 #[test]
@@ -302,7 +303,7 @@ fn a_waker_is_woken_once_and_may_be_exchanged_before() {
     let (to, from) = mpsc::channel();
     let (timer, at) = (timer(), soon());
     let busy = busy(timer);
-    let (first, second) = (tells(&to, 1), tells(&to, 2));
+    let (first, second) = (sends_number(&to, 1), sends_number(&to, 2));
     let ticket = timer.wake_at(at, first.clone()).unwrap();
     assert!(timer.renew(ticket, &first), "it is the same one");
     assert!(timer.renew(ticket, &second));
@@ -342,7 +343,7 @@ fn a_waker_is_exchanged_outside_of_the_lock() {
 }
 
 #[test]
-fn callbacks_that_block_hold_nobody_up_for_long() {
+fn blocking_callbacks_do_not_delay_others_for_long() {
     let timer = timer();
     let (to, from) = mpsc::channel();
     // One fewer than there may be threads: the last one serves.
@@ -352,13 +353,13 @@ fn callbacks_that_block_hold_nobody_up_for_long() {
         assert_eq!(receive(&from), n);
     }
     assert_eq!(timer.lock().service.threads(), THREADS);
-    // All of them: then it is served when the first one comes back.
+    // All threads: then the entry is served when the first one returns.
     blocked.push(stuck(timer));
     timer.at(soon(), send(&to, 9)).unwrap().detach();
     drop(blocked.swap_remove(0));
     assert_eq!(receive(&from), 9);
     drop(blocked);
-    // Those that come back end, but for one that watches.
+    // Threads that return end, except for one watchdog.
     let start = Instant::now();
     while timer.lock().service.threads() > 2 {
         assert!(start.elapsed() < LIMIT, "they don't end");
@@ -376,19 +377,19 @@ fn short_callbacks_are_left_to_one_thread() {
     let (to, from) = mpsc::channel();
     let start = Instant::now();
     let mut seen = Vec::new();
-    // For as long as it takes the watcher to look many times.
+    // Long enough for the watchdog to check many times.
     while start.elapsed() < 10 * GRACE {
         let to = to.clone();
-        let tell = move || to.send(thread::current().id()).unwrap();
-        timer.at(Instant::now(), tell).unwrap().detach();
+        let report = move || to.send(thread::current().id()).unwrap();
+        timer.at(Instant::now(), report).unwrap().detach();
         seen.push(receive(&from));
     }
     seen.dedup();
-    // A busy machine may well keep a thread from its short callback for a grace, but not each time.
+    // A busy machine may delay a thread in its short callback for a grace, but not each time.
     assert!(seen.len() < 4, "{} threads served", seen.len());
 }
 
-/// Comes by until a time seems to have come.
+/// Polls the clock until an entry seems to be due.
 fn poll_until_due(timer: &Timer) {
     let start = Instant::now();
     while !timer.poll_clock() {
@@ -397,14 +398,14 @@ fn poll_until_due(timer: &Timer) {
 }
 
 #[test]
-fn who_comes_by_wakes_in_place_of_the_thread() {
+fn a_polling_worker_wakes_in_place_of_the_thread() {
     let (to, from) = mpsc::channel();
     let timer = timer();
     assert!(!timer.is_waited_for() && !timer.is_due());
     let _busy = busy(timer);
     let at = soon();
     for n in [1, 2] {
-        let waker = tells(&to, n);
+        let waker = sends_number(&to, n);
         timer.trust(waker.vtable());
         timer.wake_at(at, waker).unwrap();
     }
@@ -419,15 +420,15 @@ fn who_comes_by_wakes_in_place_of_the_thread() {
 }
 
 #[test]
-fn who_comes_by_leaves_callbacks_and_strangers_to_the_thread() {
+fn a_polling_worker_leaves_callbacks_and_untrusted_wakers_to_the_thread() {
     let (to, from) = mpsc::channel();
     let (timer, at) = (timer(), soon());
     let stuck = busy(timer);
-    timer.wake_at(at, tells(&to, 0)).unwrap();
+    timer.wake_at(at, sends_number(&to, 0)).unwrap();
     poll_until_due(timer);
     timer.wake_due();
     assert!(from.try_recv().is_err(), "nobody trusts it");
-    timer.trust(tells(&to, 0).vtable());
+    timer.trust(sends_number(&to, 0).vtable());
     let process = timer.lock().process;
     timer.lose_thread();
     timer.wake_due();
@@ -436,7 +437,7 @@ fn who_comes_by_leaves_callbacks_and_strangers_to_the_thread() {
     timer.wake_due();
     assert_eq!(from.try_recv(), Ok(0));
     let call = timer.at(at, send(&to, 1)).unwrap();
-    timer.wake_at(at, tells(&to, 2)).unwrap();
+    timer.wake_at(at, sends_number(&to, 2)).unwrap();
     poll_until_due(timer);
     timer.wake_due();
     assert!(from.try_recv().is_err() && call.is_pending());
@@ -445,13 +446,13 @@ fn who_comes_by_leaves_callbacks_and_strangers_to_the_thread() {
 }
 
 #[test]
-fn an_entry_that_leaves_is_not_waited_for() {
+fn a_removed_entry_is_not_waited_for() {
     let timer = timer();
     let ticket = timer.wake_at(Instant::now(), Waker::noop().clone());
     let ticket = ticket.unwrap();
     timer.remove(ticket);
     assert!(!timer.is_waited_for());
-    // A time that no clock reaches is not now.
+    // A time that the clock does not reach is not due.
     let far = Instant::now() + Duration::from_secs(1 << 40);
     let far = timer.wake_at(far, Waker::noop().clone()).unwrap();
     assert!(!timer.is_due());
