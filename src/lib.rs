@@ -2,23 +2,24 @@
 //!
 //! *filch*, v.: to steal small things.
 //!
-//! # Which face to pick
+//! # Which interface to use
 //!
-//! | you have | take |
+//! | for | use |
 //! |---|---|
-//! | two or more things to do at once, that may borrow local data | [`join`], [`scope`], on a [`Pool`] or the global one |
+//! | two or more calls in parallel that may borrow local data | [`join`], [`scope`], on a [`Pool`] or the global one |
 //! | a loop over a slice, a range or a vector; a reduction, a search, a sort | [`over`], [`map`](fn@map), [`for_each`], [`sort`], see [`loops`] |
+//! | a value computed bottom-up over a tree | [`fold`](fn@fold), see [`fold`](mod@fold) |
 //! | closures with a result, a priority, a deadline | [`submit()`], [`task()`], [`Pool::group`] |
-//! | closures that nobody waits for | [`spawn`] |
+//! | detached closures | [`spawn`] |
 //! | futures | [`spawn_future`], [`block_on`], see [`future`] |
-//! | tasks that wait for others, run once or again and again | [`Graph`], see [`graph`] |
+//! | tasks with dependencies, run once or repeatedly | [`Graph`], see [`graph`] |
 //! | many tasks of one type, that spawn more of them | [`Executor`] |
-//! | to wait for a time in a future: sleeps, timeouts, intervals | [`time`] |
-//! | a limit on how much is in use at the same time: a count, bytes, several things at once | [`Budget`], [`Budgets`] |
-//! | a scheduler of your own to build, or a queue strategy | [`engine`] |
-//! | functions to call by name, and calls to keep or to send | `calls` (feature `calls`) |
-//! | the wish to see what a schedule does on 64 workers | `simulate` (feature `simulate`) |
-//! | the wish to find the order of events that breaks your program | `rehearse` (feature `simulate`) |
+//! | timed waits in futures: sleeps, timeouts, intervals | [`time`] |
+//! | a limit on how much is in use at the same time: a count, bytes, several resources at once | [`Budget`], [`Budgets`] |
+//! | your own scheduler or queue strategy | [`engine`] |
+//! | functions called by name, and calls that are stored or sent | `calls` (feature `calls`) |
+//! | a simulation of a schedule, for example on 64 workers | `simulate` (feature `simulate`) |
+//! | a search for the order of events that breaks your program | `rehearse` (feature `simulate`) |
 //!
 //! ```
 //! use filch::Executor;
@@ -35,30 +36,30 @@
 //! )?;
 //! executor.spawn(1000).unwrap();
 //! let outcome = executor.join();
-//! println!("{}", outcome.metrics);                   // what ran where
+//! println!("{}", outcome.metrics); // which worker did what
 //! # Ok::<(), filch::BuildError>(())
 //! ```
 //!
-//! # What it promises
+//! # Guarantees
 //!
-//! - **The idle pay.** A worker that has tasks takes no lock, writes no line that others read but its own
-//!   queue's, and pops without a fence while no thief is about. Those with nothing to do pay for finding
-//!   work, for falling asleep and for waking up.
-//! - **Work is visible.** Whatever is queued can be taken by an idle worker within microseconds, also while
-//!   the worker that queued it is in the middle of a long task.
-//! - **Nothing is lost.** A task that is refused comes back; a task that is accepted runs once, or is given
-//!   back by a shutdown. A panic costs the task that panicked, and reaches whoever joins.
-//! - **It can be checked.** The queues, the gate and the sleep protocol run under a model checker and in a
-//!   simulator as they are, not as copies, and every checker has been seen to fail.
+//! - **Idle workers bear the cost of coordination.** A worker that has tasks takes no lock, writes
+//!   no cache line that others read except those of its own queue, and pops without a fence while
+//!   no thief is active. Idle workers pay for finding work, for falling asleep and for waking up.
+//! - **Queued work is visible.** An idle worker can take any queued task within microseconds, also
+//!   while the worker that queued it is in the middle of a long task.
+//! - **No task is lost.** A refused task is returned; an accepted task runs once, or is returned by
+//!   a shutdown. A panic costs the task that panicked, and propagates to the thread that joins it.
+//! - **It is checked.** The queues, the gate and the sleep protocol run under a model checker and
+//!   in a simulator as they are, not as copies, and every checker has been shown to detect
+//!   deliberate defects.
 //!
 //! # The layers
 //!
-//! Each uses only what is below it: [`loops`] on [`fork`](mod@fork) and [`future`] ·
-//! faces ([`executor`], [`fork`](mod@fork), [`future`], [`graph`], [`submit`](mod@submit), [`time`]) ·
-//! [`pool`] · aids ([`limit`],
-//! [`cancel`]) · drivers ([`threads`]: threads, `simulate`: virtual
-//! workers) · [`observe`] · [`engine`] · [`base`]. `ARCHITECTURE.md` in the repository walks through
-//! them.
+//! Each uses only what is below it: [`loops`] on [`fork`](mod@fork) and [`future`] · interfaces
+//! ([`executor`], [`fold`](mod@fold), [`fork`](mod@fork), [`future`], [`graph`],
+//! [`submit`](mod@submit), [`sync`], [`time`]) · [`pool`] · aids ([`limit`], [`cancel`]) · drivers
+//! ([`threads`]: threads, `simulate`: virtual workers) · [`observe`] · [`engine`] · [`base`].
+//! `ARCHITECTURE.md` in the repository describes them.
 
 pub mod base;
 pub mod cancel;

@@ -1,7 +1,8 @@
-//! Dropping the listeners of a node that is dropped, without recursion.
+//! Dropping the listeners of a dropped node without recursion.
 //!
-//! A callback may own the last token of another node, whose callbacks own the next one, and so on. So a node that is
-//! dropped while this thread drops the listeners of another one leaves its own to that outermost drop.
+//! A callback may own the last token of another node, whose callbacks own the next one, and so on.
+//! So a node that is dropped while this thread drops the listeners of another node leaves its own
+//! to that outermost drop.
 
 use super::{list::List, listener::Listener};
 use crate::base::unwind;
@@ -10,7 +11,7 @@ use std::cell::RefCell;
 type Lists = Vec<List<Listener>>;
 
 thread_local! {
-    /// What is left to the outermost drop on this thread; `None` while there is none.
+    /// The lists left to the outermost drop on this thread; `None` while there is no such drop.
     static LATER: RefCell<Option<Lists>> = const { RefCell::new(None) };
 }
 
@@ -21,8 +22,8 @@ pub(crate) fn drop_all(listeners: List<Listener>) {
     }
     let mut now = leave(listeners);
     while let Some(mut listeners) = now {
-        // The user's code, which may come back here: nothing is borrowed meanwhile. No panic leaves this loop, so
-        // its end is always told by `next`.
+        // User code, which may reenter this function: nothing is borrowed meanwhile. No panic
+        // leaves this loop, so `next` always ends the outermost drop.
         while let Some(listener) = listeners.pop_first() {
             unwind::discard(listener);
         }
@@ -30,8 +31,8 @@ pub(crate) fn drop_all(listeners: List<Listener>) {
     }
 }
 
-/// Leaves `listeners` to the outermost drop; gives them back when this is it. So it is at the end of the thread as
-/// well, when there is no list any more.
+/// Leaves `listeners` to the outermost drop; returns them if this call is the outermost. It also
+/// returns them while the thread exits, when the thread-local list is gone.
 fn leave(listeners: List<Listener>) -> Option<List<Listener>> {
     let mut mine = Some(listeners);
     with(|later| match later {
@@ -41,7 +42,7 @@ fn leave(listeners: List<Listener>) -> Option<List<Listener>> {
     mine
 }
 
-/// The next ones for the outermost drop, which is over when there are none.
+/// The next list for the outermost drop, which ends when there is none.
 fn next() -> Option<List<Listener>> {
     with(|later| {
         let next = later.as_mut().and_then(Lists::pop);
@@ -53,8 +54,8 @@ fn next() -> Option<List<Listener>> {
     .flatten()
 }
 
-/// `None` when the thread has given the list up. In model checks too: their threads share one thread of the system,
-/// and would leave their listeners to each other.
+/// `None` when the thread-local has been destroyed. In model checks too: their threads share one
+/// thread of the system, and would leave their listeners to each other.
 fn with<R>(f: impl FnOnce(&mut Option<Lists>) -> R) -> Option<R> {
     if cfg!(filch_loom) {
         return None;

@@ -1,4 +1,4 @@
-//! Waiting for a cancellation without a thread.
+//! Awaiting a cancellation.
 
 use super::{CancelReason, list::Key, node::Node};
 use std::{
@@ -9,13 +9,15 @@ use std::{
     task::{Context, Poll},
 };
 
-/// Is ready when its token is cancelled; from [`CancelToken::cancelled`](super::CancelToken::cancelled).
+/// A future that is ready when its token is cancelled; from
+/// [`CancelToken::cancelled`](super::CancelToken::cancelled).
 ///
-/// It owns what it waits for, so it can go to any task; and it may be polled again after it was ready.
+/// It owns a reference to the token's node, so it is `'static`. It may be polled again after it was
+/// ready.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Cancelled {
     node: Arc<Node>,
-    /// Where the waker of the last poll is.
+    /// The place of the waker of the last poll in the node's list.
     key: Option<Key>,
 }
 

@@ -1,17 +1,18 @@
-//! Values in the order of their arrival, each of which can leave in constant time.
+//! A list in insertion order with removal by key in constant time.
 
-/// How many slots an emptied list keeps the memory of.
-const KEEP: usize = 64;
+/// The largest capacity, in slots, that an emptied list retains. Larger allocations are freed, so
+/// that a token that once had many children does not keep their memory.
+const MAX_RETAINED_SLOTS: usize = 64;
 
-/// No slot.
+/// The index that stands for "no slot".
 const NONE: u32 = u32::MAX;
 
-/// A doubly linked list in a slab: a value goes in at the end, and out from anywhere by its key, in O(1).
+/// A doubly linked list in a slab: values are appended, and removed from anywhere by key, in O(1).
 pub(crate) struct List<V> {
     slots: Vec<Slot<V>>,
     first: u32,
     last: u32,
-    /// The first free slot; the others follow by `after`.
+    /// The head of the list of free slots, which are linked by `after`.
     free: u32,
 }
 
@@ -21,7 +22,8 @@ struct Slot<V> {
     after: u32,
 }
 
-/// Where a value is. It is for that value only: once the value has left, another may get the same key.
+/// The place of a value. Valid for that value only: after its removal, another value may get the
+/// same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key(u32);
 
@@ -35,7 +37,7 @@ impl<V> List<V> {
         }
     }
 
-    /// The key that the next value will get.
+    /// The key of the next pushed value.
     pub(crate) fn next_key(&self) -> Key {
         Key(match self.free {
             NONE => u32::try_from(self.slots.len()).expect("fewer than four billion values"),
@@ -63,7 +65,7 @@ impl<V> List<V> {
         key
     }
 
-    /// Takes out the value at `key`, if there is one.
+    /// Removes the value at `key`, if there is one.
     pub(crate) fn remove(&mut self, key: Key) -> Option<V> {
         let slot = self.slots.get_mut(key.0 as usize)?;
         let value = slot.value.take()?;
@@ -78,7 +80,7 @@ impl<V> List<V> {
             NONE => self.last = before,
             after => self.slot(after).before = before,
         }
-        if self.first == NONE && self.slots.capacity() > KEEP {
+        if self.first == NONE && self.slots.capacity() > MAX_RETAINED_SLOTS {
             *self = Self::new();
         }
         Some(value)
@@ -88,7 +90,7 @@ impl<V> List<V> {
         self.first == NONE
     }
 
-    /// Takes out the value that has been in for the longest time.
+    /// Removes the oldest value.
     pub(crate) fn pop_first(&mut self) -> Option<V> {
         self.remove(Key(self.first))
     }
@@ -98,7 +100,7 @@ impl<V> List<V> {
         self.slots.get_mut(key.0 as usize)?.value.as_mut()
     }
 
-    /// The values in the order of their arrival.
+    /// Iterates over the values in insertion order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &V> {
         let mut at = self.first;
         std::iter::from_fn(move || {
@@ -120,7 +122,7 @@ impl<V> List<V> {
 
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
-    use super::{KEEP, Key, List};
+    use super::{Key, List, MAX_RETAINED_SLOTS};
     use proptest::prelude::*;
 
     #[test]
@@ -144,7 +146,7 @@ mod tests {
     #[test]
     fn an_emptied_list_gives_its_memory_back() {
         let mut list = List::new();
-        let keys: Vec<Key> = (0..10 * KEEP).map(|n| list.push(n)).collect();
+        let keys: Vec<Key> = (0..10 * MAX_RETAINED_SLOTS).map(|n| list.push(n)).collect();
         for key in keys.iter().rev() {
             assert!(list.remove(*key).is_some());
         }

@@ -1,4 +1,4 @@
-//! Who is told that a node is cancelled.
+//! The listeners of a node.
 
 use super::CancelReason;
 use crate::base::unwind;
@@ -7,10 +7,11 @@ use std::{
     task::Waker,
 };
 
-/// Something of ours that wants to hear of a cancellation without an allocation for it: a queued task.
+/// An internal listener that needs no allocation of its own: a queued task.
 pub(crate) trait OnCancel: Send + Sync {
-    /// The token is cancelled. Called at most once for each [`watch`](super::CancelToken::watch), outside of all
-    /// locks, on the thread of the one who cancels, which may be that of the timer: must be short.
+    /// Called when the token is cancelled, at most once for each
+    /// [`watch`](super::CancelToken::watch), outside of all locks, on the cancelling thread, which
+    /// may be that of the timer. It must be short.
     fn on_cancel(self: Arc<Self>, reason: CancelReason);
 }
 
@@ -22,10 +23,10 @@ pub(crate) enum Listener {
 }
 
 impl Listener {
-    /// Tells it. Everything in here may be the user's code, so it is never called under a lock, and what
-    /// panics has told the panic hook and goes no further.
-    pub(crate) fn tell(self, reason: CancelReason) {
-        let told = unwind::contain(|| match self {
+    /// Notifies the listener. It may run user code, so it is never called under a lock. A panic has
+    /// been reported by the panic hook, and is discarded here.
+    pub(crate) fn notify(self, reason: CancelReason) {
+        let notified = unwind::contain(|| match self {
             Self::Call(callback) => callback(),
             Self::Wake(waker) => waker.wake(),
             Self::Task(task) => {
@@ -34,7 +35,7 @@ impl Listener {
                 }
             }
         });
-        if let Err(payload) = told {
+        if let Err(payload) = notified {
             unwind::discard(payload);
         }
     }

@@ -1,10 +1,10 @@
-//! What the clones of a token share; the protocol is told in the module above.
+//! The node that the clones of a token share; the module above describes the protocol.
 
 use super::{
     CancelReason, drops,
     list::{Key, List},
     listener::Listener,
-    state::State,
+    state::CancelState,
 };
 use crate::{
     base::{
@@ -21,35 +21,35 @@ use std::{
 };
 
 pub(crate) struct Node {
-    state: State,
+    state: CancelState,
     links: Mutex<Links>,
-    /// Where threads wait that are counted in `Links::waiters`.
+    /// Where the threads wait that are counted in `Links::waiters`.
     cancelled: Condvar,
-    /// Taken by `leave` only, when the node is dropped.
+    /// Taken only by `leave`, when the node is dropped.
     parent: Option<Parent>,
 }
 
-/// The parent of a node, and the node's place in its list.
+/// The parent of a node, and the node's key in its list of children.
 struct Parent {
     node: Arc<Node>,
     key: Key,
 }
 
 struct Links {
-    /// In the order of their creation. They stay when the node is cancelled; see step 2 of the protocol.
+    /// In the order of creation. They stay when the node is cancelled; see step 2 of the protocol.
     children: List<Weak<Node>>,
-    /// In the order of their registration. Nothing is added any more when the node is cancelled, so a key that
-    /// was given out never comes to mean another listener before it is used.
+    /// In the order of registration. No listener is added after the node is cancelled, so a key is
+    /// never reused for another listener before its holder has used it.
     listeners: List<Listener>,
-    /// The earliest deadline. Gone when the node is cancelled.
+    /// The earliest deadline. Taken when the node is cancelled.
     deadline: Option<(Instant, TimerHandle)>,
-    /// How many threads wait, so that nobody is woken for nothing.
+    /// The number of waiting threads; with none, `mark` skips the notification.
     waiters: usize,
 }
 
-/// What `mark` found.
+/// The result of `mark`.
 struct Marked {
-    /// Whether the node was live before, so that its listeners are ours to tell.
+    /// Whether this call cancelled the node, so that it must notify the listeners.
     first: bool,
     reason: CancelReason,
     children: Vec<Arc<Node>>,
@@ -57,10 +57,10 @@ struct Marked {
 
 impl Node {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self::with(State::live(), None))
+        Arc::new(Self::with(CancelState::live(), None))
     }
 
-    fn with(state: State, parent: Option<Parent>) -> Self {
+    fn with(state: CancelState, parent: Option<Parent>) -> Self {
         Self {
             state,
             links: Mutex::new(Links {
@@ -74,9 +74,9 @@ impl Node {
         }
     }
 
-    /// A child; one of a cancelled node is cancelled, and needs no parent any more.
+    /// Creates a child. A child of a cancelled node is created cancelled, and has no parent.
     pub(crate) fn child(self: &Arc<Self>) -> Arc<Self> {
-        let born_cancelled = |reason| Arc::new(Self::with(State::settled(reason), None));
+        let born_cancelled = |reason| Arc::new(Self::with(CancelState::settled(reason), None));
         if let Some(reason) = self.reason() {
             return born_cancelled(reason);
         }
@@ -90,7 +90,7 @@ impl Node {
             node: self.clone(),
             key: links.children.next_key(),
         };
-        let child = Arc::new(Self::with(State::live(), Some(parent)));
+        let child = Arc::new(Self::with(CancelState::live(), Some(parent)));
         links.children.push(Arc::downgrade(&child));
         child
     }
@@ -104,7 +104,7 @@ impl Node {
         self.state.reason()
     }
 
-    /// Cancels the node and everything below it. True when it was live.
+    /// Cancels the node and everything below it. Returns whether it was live.
     pub(crate) fn cancel(self: &Arc<Self>, reason: CancelReason) -> bool {
         if self.state.is_settled() || broken(Canary::CancelLeavesMarking) && self.is_cancelled() {
             return false;
@@ -117,7 +117,7 @@ impl Node {
                 reason,
                 children,
             } = node.mark(reason);
-            // The first child is the next to be visited.
+            // In reverse, so that the first child is the next to be visited.
             let children = children.into_iter().rev();
             let unsettled = children.filter(|child| !child.state.is_settled());
             ahead.extend(unsettled.map(|child| (child, reason)));
@@ -127,12 +127,12 @@ impl Node {
             node.state.settle(*reason);
         }
         for (node, reason, _) in visited.iter().filter(|(_, _, first)| *first) {
-            node.tell(*reason);
+            node.notify(*reason);
         }
         visited[0].2
     }
 
-    /// Makes this node cancelled, if it is live.
+    /// Cancels this node only, if it is live.
     fn mark(&self, reason: CancelReason) -> Marked {
         let mut links = self.links();
         let before = self.reason();
@@ -145,7 +145,7 @@ impl Node {
             }
         }
         let children = links.children.iter().filter_map(Weak::upgrade).collect();
-        // No child and no entry of the timer is dropped under the lock.
+        // Neither a child nor an entry of the timer is dropped under the lock.
         drop(links);
         drop(deadline);
         Marked {
@@ -155,16 +155,16 @@ impl Node {
         }
     }
 
-    /// Runs the listeners, each taken out under the lock and told without it.
-    fn tell(&self, reason: CancelReason) {
+    /// Notifies the listeners. Each is removed under the lock and notified without it.
+    fn notify(&self, reason: CancelReason) {
         loop {
             let listener = self.links().listeners.pop_first();
             let Some(listener) = listener else { break };
-            listener.tell(reason);
+            listener.notify(reason);
         }
     }
 
-    /// Adds a listener; gives it back, with the reason, when the node is cancelled.
+    /// Adds a listener; returns it with the reason if the node is cancelled.
     pub(crate) fn listen(&self, listener: Listener) -> Result<Key, (Listener, CancelReason)> {
         if let Some(reason) = self.reason() {
             return Err((listener, reason));
@@ -176,18 +176,19 @@ impl Node {
         }
     }
 
-    /// Takes a listener out and drops it. True when it was there: then it has not been told and never will.
+    /// Removes and drops a listener. True if it was there: then it has not been notified and never
+    /// will be.
     pub(crate) fn unlisten(&self, key: Key) -> bool {
         let live = !self.is_cancelled();
         let listener = self.links().listeners.remove(key);
         let removed = listener.is_some() || live && broken(Canary::RemoveByState);
-        // Outside of the lock: it may own anything.
+        // Outside of the lock: it may own user data.
         unwind::discard(listener);
         removed
     }
 
-    /// Makes `waker` the one that is woken, in the place of the one at `key` if there is one; gives the reason
-    /// when the node is cancelled.
+    /// Registers `waker`, replacing the one at `key` if there is one. Returns the reason if the
+    /// node is cancelled.
     pub(crate) fn wake_on_cancel(
         &self,
         key: &mut Option<Key>,
@@ -199,7 +200,7 @@ impl Node {
         {
             return None;
         }
-        // Wakers are the user's code: neither cloned nor dropped under the lock.
+        // Wakers are user code: they are neither cloned nor dropped under the lock.
         let mut listener = Listener::Wake(waker.clone());
         let replaced = key.is_some_and(|at| {
             let mut links = self.links();
@@ -236,7 +237,7 @@ impl Node {
             return Ok(());
         }
         if self.has_deadline_before(at) {
-            // In a forked child it may be an inherited one, which nobody serves yet.
+            // In a forked child process it may be inherited, and the child has no timer thread yet.
             return Timer::global().ensure_thread();
         }
         let node = Arc::downgrade(self);
@@ -253,7 +254,7 @@ impl Node {
         } else {
             links.deadline.replace((at, entry))
         };
-        // The one that is not needed leaves the timer, outside of the lock.
+        // The superseded entry leaves the timer outside of the lock.
         drop(links);
         drop(other);
         Ok(())
@@ -298,7 +299,7 @@ impl Node {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves the list of the parent, and gives the parent up.
+    /// Removes the node from its parent's list, and returns the parent.
     fn leave(&mut self) -> Option<Arc<Self>> {
         let Parent { node, key } = self.parent.take()?;
         let weak = node.links().children.remove(key);
@@ -306,22 +307,19 @@ impl Node {
         Some(node)
     }
 
-    /// The entry of the node's deadline in the timer, and how many slots its list of children has.
+    /// Passes `f` the timer entry of the deadline and the numbers of slots of both lists.
     #[cfg(all(test, not(filch_loom)))]
-    pub(crate) fn inspect<R>(
-        &self,
-        look: impl FnOnce(Option<&TimerHandle>, usize, usize) -> R,
-    ) -> R {
+    pub(crate) fn inspect<R>(&self, f: impl FnOnce(Option<&TimerHandle>, usize, usize) -> R) -> R {
         let links = self.links();
         let deadline = links.deadline.as_ref().map(|(_, handle)| handle);
-        look(deadline, links.children.slots(), links.listeners.slots())
+        f(deadline, links.children.slots(), links.listeners.slots())
     }
 }
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // A chain of parents that nobody else has is dropped by this loop: each gives up its own parent before it is
-        // dropped itself, so that the drop in the drop finds none.
+        // This loop drops a chain of parents without other owners: each node gives up its parent
+        // before it is dropped itself, so that the nested drop finds none.
         let mut above = self.leave();
         while let Some(node) = above {
             above = Arc::into_inner(node).and_then(|mut node| node.leave());

@@ -1,9 +1,9 @@
-//! A callback at a token.
+//! A registered callback.
 
 use super::{list::Key, node::Node};
 use std::{fmt, sync::Arc};
 
-/// A callback that is registered with [`CancelToken::on_cancel`](super::CancelToken::on_cancel).
+/// A callback that was registered with [`CancelToken::on_cancel`](super::CancelToken::on_cancel).
 ///
 /// Dropping it removes the callback, unless the token was cancelled before.
 ///
@@ -19,7 +19,7 @@ use std::{fmt, sync::Arc};
 /// ```
 #[must_use = "dropping the registration removes the callback; call `detach` to leave it"]
 pub struct Registration {
-    /// Where the callback is; `None` when it ran at once, or is no longer ours.
+    /// Where the callback is; `None` if it ran at once, or is detached or removed.
     place: Option<(Arc<Node>, Key)>,
 }
 
@@ -30,24 +30,25 @@ impl Registration {
         }
     }
 
-    /// Of a callback that has run.
+    /// Creates the registration of a callback that has run.
     pub(crate) fn spent() -> Self {
         Self { place: None }
     }
 
     /// Removes the callback.
     ///
-    /// True: it has not run, never will, and has been dropped. False: a cancellation had taken it before; it runs
-    /// exactly once, to its end, and has done so unless another thread is at it. That is not waited for, so the
-    /// callback itself may call this.
+    /// True: it has not run, never will, and has been dropped. False: a cancellation took it
+    /// before. Then it runs exactly once, and has done so already unless another thread is running
+    /// it. This call does not wait for that thread, so the callback itself may call it.
     pub fn remove(mut self) -> bool {
         self.take_out()
     }
 
-    /// Leaves the callback to the token: it runs when the token is cancelled, and is dropped when the token is.
+    /// Leaves the callback to the token: it runs when the token is cancelled, and is dropped with
+    /// the token.
     ///
-    /// A callback that owns a clone of its own token (or of one below it) then keeps that token alive until it
-    /// is cancelled.
+    /// A callback that owns a clone of its own token (or of one below it) then keeps that token
+    /// alive until it is cancelled.
     ///
     /// ```
     /// use filch::CancelToken;

@@ -1,4 +1,4 @@
-//! The word of a node: whether it is cancelled, and why.
+//! The state word of a node: whether it is cancelled, and why.
 
 use crate::base::{
     canary::{Canary, broken},
@@ -10,7 +10,7 @@ const LIVE: u8 = 0;
 const ASKED: u8 = 1;
 const DEADLINE: u8 = 2;
 const REASON: u8 = 3;
-/// Everything below is cancelled too.
+/// All nodes below are cancelled too.
 const SETTLED: u8 = 4;
 
 /// Why a token is cancelled.
@@ -29,9 +29,10 @@ const SETTLED: u8 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CancelReason {
-    /// Somebody called [`cancel`](super::CancelToken::cancel), or dropped a [`DropGuard`](super::DropGuard).
+    /// [`cancel`](super::CancelToken::cancel) was called, or a [`DropGuard`](super::DropGuard)
+    /// dropped.
     Asked,
-    /// The time is up: [`cancel_after`](super::CancelToken::cancel_after) or
+    /// A deadline passed: [`cancel_after`](super::CancelToken::cancel_after) or
     /// [`cancel_at`](super::CancelToken::cancel_at).
     Deadline,
 }
@@ -45,22 +46,22 @@ impl fmt::Display for CancelReason {
     }
 }
 
-/// Live, then cancelled for a reason, then settled; never back.
-pub(crate) struct State(AtomicU8);
+/// Live, then cancelled for a reason, then settled. It never goes back.
+pub(crate) struct CancelState(AtomicU8);
 
-impl State {
+impl CancelState {
     pub(crate) fn live() -> Self {
         Self(AtomicU8::new(LIVE))
     }
 
-    /// Of a node that has been cancelled from the start, and so never gets children.
+    /// The state of a node that is created cancelled, and so never gets children.
     pub(crate) fn settled(reason: CancelReason) -> Self {
         Self(AtomicU8::new(encode(reason) | SETTLED))
     }
 
     #[inline(always)]
     pub(crate) fn is_cancelled(&self) -> bool {
-        // Acquire: pairs with the release in `mark`; what the canceller did before is visible.
+        // Acquire: pairs with the release in `mark`; the canceller's earlier writes are visible.
         self.0.load(Ordering::Acquire) != LIVE
     }
 
@@ -73,23 +74,25 @@ impl State {
         }
     }
 
-    /// From live to cancelled. Only under the lock of the node, and only when it is live.
+    /// Changes live to cancelled. Requires the lock of the node, and that it is live.
     pub(crate) fn mark(&self, reason: CancelReason) {
-        // Release: pairs with the acquires in `is_cancelled` and `reason`. No exchange is needed, since
-        // everybody who writes to a live word holds the lock.
+        // Release: pairs with the acquires in `is_cancelled` and `reason`. No exchange is needed,
+        // since every writer of a live word holds the lock.
         self.publish(encode(reason));
     }
 
-    /// From cancelled, for this reason, to settled.
+    /// Changes cancelled, for this reason, to settled.
     pub(crate) fn settle(&self, reason: CancelReason) {
-        // Release: pairs with the acquire in `is_settled`, so whoever sees it sees the marks below; and with those
-        // in `is_cancelled` and `reason`, to which it hands on the past of the one who marked the node, which was
-        // seen under its lock. No exchange is needed: everybody who settles it writes the same.
+        // Release: pairs with the acquire in `is_settled`, so that a reader sees the marks below.
+        // It also pairs with those in `is_cancelled` and `reason`: the writes of the thread that
+        // marked the node, which this thread has seen under the node's lock, become visible to
+        // those readers. No exchange is needed: every thread that settles the node writes the same
+        // value.
         self.publish(encode(reason) | SETTLED);
     }
 
     fn publish(&self, word: u8) {
-        // Release: see `mark` and `settle`; Relaxed is what the model checker must not overlook.
+        // Release: see `mark` and `settle`. Relaxed is the defect that the model checker must find.
         let order = match broken(Canary::CancelUnordered) {
             true => Ordering::Relaxed,
             false => Ordering::Release,

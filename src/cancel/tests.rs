@@ -10,7 +10,7 @@ use std::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What tells whether the entry of the token's deadline is in the timer.
+/// Returns a check whether the entry of the token's deadline is in the timer.
 fn witness(token: &CancelToken) -> impl Fn() -> bool + use<> {
     let deadline = |handle: Option<&crate::threads::timer::TimerHandle>| {
         let handle = handle.expect("there is a deadline");
@@ -51,7 +51,7 @@ fn a_deadline_leaves_the_timer_when_the_token_is_cancelled() {
     let is_there = [witness(&token), witness(&child)];
     token.cancel();
     assert_eq!(is_there.map(|is_there| is_there()), [false, false]);
-    // And none enters it afterwards.
+    // No entry is added afterwards either.
     child.cancel_after(HOUR).unwrap();
     assert!(child.node().inspect(|deadline, _, _| deadline.is_none()));
     assert_eq!(child.reason(), Some(CancelReason::Asked));
@@ -102,12 +102,12 @@ fn children_and_listeners_that_come_and_go_use_the_same_slots() {
 
 #[derive(Default)]
 struct Task {
-    told: Mutex<Vec<CancelReason>>,
+    reasons: Mutex<Vec<CancelReason>>,
 }
 
 impl OnCancel for Task {
     fn on_cancel(self: Arc<Self>, reason: CancelReason) {
-        self.told.lock().unwrap().push(reason);
+        self.reasons.lock().unwrap().push(reason);
     }
 }
 
@@ -130,14 +130,14 @@ fn a_task_that_watches_is_called_once() {
     let (stays, leaves) = (stays.clone(), leaves.clone());
     drop(tasks);
     token.cancel_after(Duration::ZERO).unwrap();
-    assert_eq!(*stays.told.lock().unwrap(), [CancelReason::Deadline]);
-    assert!(leaves.told.lock().unwrap().is_empty());
+    assert_eq!(*stays.reasons.lock().unwrap(), [CancelReason::Deadline]);
+    assert!(leaves.reasons.lock().unwrap().is_empty());
     assert!(!token.unwatch(stays_watching), "it was called");
     assert_eq!(
         token.watch(weak(&leaves)).unwrap_err(),
         CancelReason::Deadline
     );
-    assert!(leaves.told.lock().unwrap().is_empty());
+    assert!(leaves.reasons.lock().unwrap().is_empty());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The token that is handed around, and the guard that cancels it.
+//! The token, and the guard that cancels it.
 
 use super::{
     CancelReason, Cancelled, Registration,
@@ -13,10 +13,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Says that something is not wanted any more: to whoever asks, waits, or has left a callback.
+/// Signals that a result is no longer wanted. Tasks can poll it, wait for it, or register a
+/// callback.
 ///
-/// Clones are the same token. A [`child`](Self::child) is another one, which is cancelled with its parent but can
-/// be cancelled alone. What is promised when several threads are at it is written in the [module](super).
+/// Clones are the same token. A [`child`](Self::child) is another one, which is cancelled with its
+/// parent but can be cancelled alone. The [module](super) documents the guarantees under
+/// concurrency.
 ///
 /// ```
 /// use filch::CancelToken;
@@ -46,23 +48,23 @@ pub struct CancelToken {
     node: Arc<Node>,
 }
 
-/// A task that watches a token; see [`CancelToken::watch`].
+/// The registration of a task that watches a token; see [`CancelToken::watch`].
 #[derive(Debug)]
 #[must_use = "give it to `unwatch`"]
 pub(crate) struct Watch(Key);
 
 impl CancelToken {
-    /// A token that is nobody's child.
+    /// Creates a token without a parent.
     #[must_use]
     pub fn new() -> Self {
         Self { node: Node::new() }
     }
 
-    /// A token that is cancelled when this one is, but not the other way round. Of a cancelled token the
-    /// children are cancelled from the start, for the same reason.
+    /// Creates a token that is cancelled with this one, but not the other way round. Children of a
+    /// cancelled token are cancelled from the start, for the same reason.
     ///
-    /// It keeps its ancestors' deadlines alive, also when nobody has the ancestors themselves any more, and a
-    /// few words of memory for each of them.
+    /// It keeps its ancestors' deadlines alive, also when no other reference to the ancestors is
+    /// left, and with them a few words of memory for each ancestor.
     #[must_use]
     pub fn child(&self) -> Self {
         Self {
@@ -70,8 +72,8 @@ impl CancelToken {
         }
     }
 
-    /// Cancels this token and everything below it, and runs the callbacks. True when this call was the one that
-    /// cancelled it; on a cancelled token it does nothing.
+    /// Cancels this token and everything below it, and runs the callbacks. Returns whether this
+    /// call cancelled it; on a cancelled token it does nothing.
     ///
     /// ```
     /// use filch::CancelToken;
@@ -84,22 +86,22 @@ impl CancelToken {
         self.node.cancel(CancelReason::Asked)
     }
 
-    /// Whether it is cancelled: one load, so a running task may ask often. What the one who cancelled did before
-    /// is visible after a `true`.
+    /// Whether it is cancelled. It is one load, so a running task may check often. After a `true`,
+    /// what the cancelling thread wrote before is visible.
     #[inline]
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.node.is_cancelled()
     }
 
-    /// Why it is cancelled, if it is. The first reason stays, and goes to everything below.
+    /// Why it is cancelled, if it is. The first reason stays, and applies to everything below.
     #[must_use]
     pub fn reason(&self) -> Option<CancelReason> {
         self.node.reason()
     }
 
-    /// Cancels the token when so much time has passed; see [`cancel_at`](Self::cancel_at). A time that no clock
-    /// reaches never comes.
+    /// Cancels the token after `time`; see [`cancel_at`](Self::cancel_at). A time beyond the range
+    /// of `Instant` is never reached.
     ///
     /// ```
     /// use filch::{CancelReason, CancelToken};
@@ -112,7 +114,7 @@ impl CancelToken {
     /// ```
     ///
     /// # Errors
-    /// As of [`cancel_at`](Self::cancel_at).
+    /// As [`cancel_at`](Self::cancel_at).
     pub fn cancel_after(&self, time: Duration) -> Result<(), TimerError> {
         match Instant::now().checked_add(time) {
             Some(at) => self.cancel_at(at),
@@ -120,29 +122,30 @@ impl CancelToken {
         }
     }
 
-    /// Cancels the token at `at`: never before, and soon after. Of several deadlines the earliest counts. One that
-    /// has passed cancels at once, in this call.
+    /// Cancels the token at `at`: never before, and soon after. Of several deadlines the earliest
+    /// counts. A deadline in the past cancels in this call.
     ///
-    /// One thread, `filch-timer`, serves the deadlines of the whole process, and runs the callbacks of what it
-    /// cancels. The deadline is forgotten when the token is cancelled before, and when the token and everything
-    /// below it has been dropped; it keeps nothing alive.
+    /// One thread, `filch-timer`, serves the deadlines of the whole process, and runs the callbacks
+    /// of the tokens that it cancels. The deadline is removed when the token is cancelled before,
+    /// and when the token and everything below it has been dropped; it keeps nothing alive.
     ///
     /// # Errors
-    /// When that thread has to be started and cannot be. The token stays as it was, and the next deadline tries
-    /// again.
+    /// If that thread has to be started and cannot be. The token is unchanged, and the next
+    /// deadline retries.
     pub fn cancel_at(&self, at: Instant) -> Result<(), TimerError> {
         self.node.cancel_at(at)
     }
 
     /// Blocks this thread until the token is cancelled.
     ///
-    /// A worker that waits here runs nothing else meanwhile; a task better asks, or leaves a callback.
+    /// A worker that waits here runs no tasks meanwhile; a task should poll the token or register a
+    /// callback.
     pub fn wait(&self) -> CancelReason {
         let reason = self.node.wait(None);
         reason.expect("without an end, only a cancellation ends the wait")
     }
 
-    /// Blocks this thread until the token is cancelled, but not for longer than this.
+    /// Blocks this thread until the token is cancelled, or until `timeout` has passed.
     ///
     /// ```
     /// use filch::{CancelReason, CancelToken};
@@ -160,7 +163,7 @@ impl CancelToken {
         }
     }
 
-    /// A future that is ready when the token is cancelled.
+    /// Returns a future that is ready when the token is cancelled.
     ///
     /// ```
     /// use filch::{CancelReason, CancelToken};
@@ -177,11 +180,12 @@ impl CancelToken {
         Cancelled::new(self.node.clone())
     }
 
-    /// Calls `callback` when the token is cancelled: at once if it is, else on the thread of the one who cancels,
-    /// which for deadlines is the timer's, so it should be short. It runs exactly once, or never when the
-    /// [`Registration`] is dropped before.
+    /// Calls `callback` when the token is cancelled: at once if it already is, else on the
+    /// cancelling thread. For deadlines that is the timer's thread, so the callback should be
+    /// short. It runs exactly once, or never if the [`Registration`] is dropped before.
     ///
-    /// No lock is held meanwhile: it may use this token in every way. A panic in it is contained.
+    /// No lock is held during the call, so it may use this token in every way. A panic in it is
+    /// contained.
     ///
     /// ```
     /// use filch::CancelToken;
@@ -198,13 +202,13 @@ impl CancelToken {
         match self.node.listen(Listener::Call(Box::new(callback))) {
             Ok(key) => Registration::new(self.node.clone(), key),
             Err((listener, reason)) => {
-                listener.tell(reason);
+                listener.notify(reason);
                 Registration::spent()
             }
         }
     }
 
-    /// Something that cancels the token when it is dropped, also by a panic.
+    /// Returns a guard that cancels the token when it is dropped, also by a panic.
     ///
     /// ```
     /// use filch::CancelToken;
@@ -213,7 +217,7 @@ impl CancelToken {
     /// let child = token.child();
     /// {
     ///     let _guard = token.drop_guard();
-    ///     // Whoever works for `child` here need not go on when this block has been left.
+    ///     // Work for `child` need not go on when this block has been left.
     /// }
     /// assert!(child.is_cancelled());
     /// ```
@@ -223,9 +227,9 @@ impl CancelToken {
         }
     }
 
-    /// Calls `task` when the token is cancelled, unless [`unwatch`](Self::unwatch) comes before. Costs a slot
-    /// in a list, no allocation of its own. When the token is cancelled already, it gives the reason and calls
-    /// nobody.
+    /// Calls `task` when the token is cancelled, unless [`unwatch`](Self::unwatch) is called
+    /// before. Costs a slot in a list, no allocation of its own. If the token is already cancelled,
+    /// returns the reason and does not call `task`.
     pub(crate) fn watch(&self, task: Weak<dyn OnCancel>) -> Result<Watch, CancelReason> {
         match self.node.listen(Listener::Task(task)) {
             Ok(key) => Ok(Watch(key)),
@@ -233,8 +237,8 @@ impl CancelToken {
         }
     }
 
-    /// Ends a watch of this token, in O(1). True: the task has not been called and never will be. False: it has been,
-    /// or is being called right now.
+    /// Ends a watch of this token, in O(1). True: the task has not been called and never will be.
+    /// False: it has been called, or another thread is calling it.
     pub(crate) fn unwatch(&self, watch: Watch) -> bool {
         self.node.unlisten(watch.0)
     }
@@ -268,7 +272,7 @@ pub struct DropGuard {
 }
 
 impl DropGuard {
-    /// Gives the token back without cancelling it.
+    /// Returns the token without cancelling it.
     ///
     /// ```
     /// use filch::CancelToken;

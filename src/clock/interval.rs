@@ -1,4 +1,4 @@
-//! Times that come again and again.
+//! Periodic ticks.
 
 use super::Sleep;
 use crate::base::canary::{Canary, broken};
@@ -11,7 +11,7 @@ use std::{
 
 /// What an [`Interval`] does when a tick was not taken in time.
 ///
-/// With a period of 10, the first tick at 0, and somebody who takes the second one only at 35:
+/// With a period of 10, the first tick at 0, and a consumer that takes the second one only at 35:
 ///
 /// | | ticks taken at |
 /// |---|---|
@@ -30,18 +30,20 @@ use std::{
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MissedTicks {
-    /// Those that were missed come at once, one after the other, until it has caught up: the number of ticks is
-    /// right.
+    /// Missed ticks are delivered at once, one after the other, until the interval has caught up:
+    /// the number of ticks is right.
     #[default]
     Burst,
-    /// The next one comes a period after this one was taken: never two ticks in less than a period. It does not catch
-    /// up, so what each tick was late adds up.
+    /// The next tick is a period after this one was taken: never two ticks in less than a period.
+    /// It does not catch up, so delays add up.
     Delay,
-    /// Those that were missed are left out, and the next one comes at its time: multiples of the period from the start.
+    /// Missed ticks are skipped, and the next one is on schedule: at a multiple of the period from
+    /// the start.
     Skip,
 }
 
-/// Ticks once a period; from [`interval`](crate::time::interval), [`interval_at`](crate::time::interval_at).
+/// Ticks once a period; from [`interval`](crate::time::interval),
+/// [`interval_at`](crate::time::interval_at).
 ///
 /// ```
 /// use filch::time;
@@ -53,7 +55,7 @@ pub enum MissedTicks {
 ///     interval.tick().await;
 ///     (first, interval.tick().await)
 /// });
-/// assert_eq!(third - first, Duration::from_millis(2)); // what they were meant for
+/// assert_eq!(third - first, Duration::from_millis(2)); // the scheduled times
 /// ```
 pub struct Interval {
     /// Waits for the next tick.
@@ -97,8 +99,8 @@ impl Interval {
         self.period
     }
 
-    /// Waits for the next tick, and says what time it was meant for. A future that is dropped before loses nothing: the
-    /// tick is there for the next one.
+    /// Waits for the next tick, and returns its scheduled time. It is cancel safe: if the future is
+    /// dropped before, the tick stays for the next call.
     ///
     /// ```
     /// use filch::time::{MissedTicks, PausedClock};
@@ -116,7 +118,7 @@ impl Interval {
     /// assert_eq!(tick(), Poll::Pending);
     /// clock.advance(ms(35));
     /// assert_eq!(tick(), Poll::Ready(ms(10)));
-    /// assert_eq!(tick(), Poll::Pending); // those of 20 and 30 were missed
+    /// assert_eq!(tick(), Poll::Pending); // the ticks of 20 and 30 were missed
     /// clock.advance(ms(5));
     /// assert_eq!(tick(), Poll::Ready(ms(40)));
     /// ```
@@ -124,7 +126,7 @@ impl Interval {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// [`tick`](Self::tick) for those who write futures by hand.
+    /// [`tick`](Self::tick) for manual implementations of futures.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(self.sleep.poll_elapsed(cx));
         let due = self
@@ -136,7 +138,7 @@ impl Interval {
         Poll::Ready(due)
     }
 
-    /// The next tick is a period from now.
+    /// Sets the next tick to a period from now.
     ///
     /// ```
     /// use filch::time::PausedClock;
@@ -156,12 +158,13 @@ impl Interval {
         self.sleep.reset_after(self.period);
     }
 
-    /// The next tick is at `at`, and the others follow it.
+    /// Sets the next tick to `at`; later ones follow it by the period.
     pub fn reset_at(&mut self, at: Instant) {
         self.sleep.reset(at);
     }
 
-    /// When the tick after that of `due` is, which is taken now; `None` when no clock reaches it.
+    /// The time of the tick after `due`, which is taken now; `None` if `Instant` cannot represent
+    /// it.
     fn next(&self, due: Instant) -> Option<Instant> {
         let now = self.sleep.clock().now();
         match self.missed {

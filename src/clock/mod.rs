@@ -1,9 +1,10 @@
-//! Clocks, and what waits for them: the machinery under [`time`](crate::time).
+//! Clocks, and the futures that wait for them: the implementation of [`time`](crate::time).
 //!
-//! A future that waits is an entry in a queue of its clock: the time and the waker, nothing else. Polled with another
-//! waker it exchanges it there; dropped, it takes its entry out, in O(log n). It is ready when the clock says that
-//! its time has come, whoever woke it. So nothing is shared with the queue but a ticket, and no wake can be lost: an
-//! entry leaves the queue only after its time, and whoever finds that it has gone is ready.
+//! A future that waits is an entry in a queue of its clock: the time and the waker, nothing else.
+//! Polled with another waker it replaces the waker there; dropped, it removes its entry, in O(log
+//! n). It is ready when the clock has reached its time, regardless of what woke it. So it shares
+//! only a ticket with the queue, and no wake can be lost: an entry leaves the queue only after its
+//! time, and a future that finds its entry gone is ready.
 
 mod interval;
 mod paused;
@@ -25,10 +26,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What tells the time: the clock of the system, or one that is [paused](PausedClock).
+/// The source of time: the clock of the system, or a [paused](PausedClock) one.
 ///
-/// The free functions of [`time`](crate::time) take the clock of the [pool](crate::PoolBuilder::clock) whose worker
-/// calls them. The methods here do the same with a certain clock, anywhere. Clones are the same clock.
+/// The free functions of [`time`](crate::time) use the clock of the
+/// [pool](crate::PoolBuilder::clock) whose worker calls them. The methods here do the same with a
+/// given clock, on any thread. Clones are the same clock.
 ///
 /// ```
 /// use filch::time::{Clock, PausedClock};
@@ -47,12 +49,12 @@ use std::{
 /// ```
 #[derive(Clone, Default)]
 pub struct Clock {
-    /// `None` for that of the system.
+    /// `None` for the clock of the system.
     paused: Option<Arc<Paused>>,
 }
 
 impl Clock {
-    /// The clock of the system, as [`Instant::now`] tells it.
+    /// The clock of the system, [`Instant::now`].
     ///
     /// ```
     /// let clock = filch::time::Clock::real();
@@ -63,7 +65,7 @@ impl Clock {
         Self { paused: None }
     }
 
-    /// The time.
+    /// The current time.
     #[must_use]
     pub fn now(&self) -> Instant {
         match &self.paused {
@@ -120,7 +122,7 @@ impl Clock {
     /// As [`time::interval`](crate::time::interval), with this clock.
     ///
     /// # Panics
-    /// When the period is zero.
+    /// If the period is zero.
     #[track_caller]
     pub fn interval(&self, period: Duration) -> Interval {
         Interval::new(self.sleep_until(self.now()), period)
@@ -129,21 +131,22 @@ impl Clock {
     /// As [`time::interval_at`](crate::time::interval_at), with this clock.
     ///
     /// # Panics
-    /// When the period is zero.
+    /// If the period is zero.
     #[track_caller]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
         Interval::new(self.sleep_until(start), period)
     }
 
-    /// The time that is so far ahead; `None` when no clock reaches it.
+    /// The time that is `time` from now; `None` if `Instant` cannot represent it.
     fn after(&self, time: Duration) -> Option<Instant> {
         self.now().checked_add(time)
     }
 
-    /// Adds an entry that wakes `waker` at `at`. The waker comes back if that has passed and nobody else will call it.
+    /// Adds an entry that wakes `waker` at `at`. Returns the waker if that has passed and it will
+    /// not be called.
     ///
     /// # Panics
-    /// When the timer of the process has no thread and cannot start one.
+    /// If the timer of the process has no thread and cannot start one.
     fn wake_at(&self, at: Instant, waker: Waker) -> Result<Ticket, Waker> {
         match &self.paused {
             None => match Timer::global().wake_at(at, waker) {
@@ -154,7 +157,7 @@ impl Clock {
         }
     }
 
-    /// Sees to it that the entry wakes `waker`. False when its time has come.
+    /// Makes the entry wake `waker`. Returns false if its time has come.
     fn renew(&self, ticket: Ticket, waker: &Waker) -> bool {
         match &self.paused {
             None => Timer::global().renew(ticket, waker),
@@ -162,7 +165,7 @@ impl Clock {
         }
     }
 
-    /// Takes an entry out, unless its time has come.
+    /// Removes an entry, unless its time has come.
     fn remove(&self, ticket: Ticket) -> Option<Alarm> {
         match &self.paused {
             None => Timer::global().remove(ticket),
@@ -170,8 +173,8 @@ impl Clock {
         }
     }
 
-    /// A clock that moves by itself jumps to the next time that somebody waits for, if `idle`: if nothing can happen before
-    /// somebody is woken. False when it does not, or nobody waits.
+    /// Advances an automatic clock to the next entry, if `idle`: if nothing can happen before a
+    /// wake. Returns false if the clock is not automatic or not idle, or has no entry.
     pub(crate) fn skip(&self, idle: impl FnOnce() -> bool) -> bool {
         let paused = self.paused.as_ref();
         paused.is_some_and(|paused| paused.is_auto() && idle() && paused.advance_to_next())

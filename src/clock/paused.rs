@@ -1,4 +1,4 @@
-//! A clock that stands still until it is told to move.
+//! A clock that only advances when it is told to.
 
 use super::Clock;
 use crate::{
@@ -8,17 +8,18 @@ use crate::{
 use std::{
     fmt,
     ops::Deref,
-    // Not through the door to loom's: a lock around plain data.
+    // Not through the switch to loom's types: a lock around plain data.
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Waker,
     time::{Duration, Instant},
 };
 
-/// A clock for tests: it stands still until it is told to move.
+/// A clock for tests: it only advances when it is told to.
 ///
-/// Nothing waits for real, every run takes the same path, and times are exact. It has effect only where it is used:
-/// by its own methods (it is a [`Clock`]), and by the free functions of [`time`](crate::time) on workers of a pool
-/// that was [built with it](crate::PoolBuilder::clock). Clones are the same clock.
+/// No test waits in real time, every run takes the same path, and times are exact. It has an effect
+/// only where it is used: in its own methods (it is a [`Clock`]), and in the free functions of
+/// [`time`](crate::time) on workers of a pool that was [built with it](crate::PoolBuilder::clock).
+/// Clones are the same clock.
 ///
 /// ```
 /// use filch::{Pool, time::{self, PausedClock}};
@@ -33,7 +34,7 @@ use std::{
 /// }).detach();
 /// pool.run_until_stalled();
 /// assert!(receive.try_recv().is_err());
-/// clock.advance(Duration::from_secs(3600)); // takes no time
+/// clock.advance(Duration::from_secs(3600)); // takes no real time
 /// pool.run_until_stalled();
 /// assert_eq!(receive.try_recv(), Ok("an hour later"));
 /// # Ok::<(), filch::BuildError>(())
@@ -42,8 +43,8 @@ use std::{
 /// Its times are [`Instant`]s, as those of the real clock; it starts at the time of its creation.
 /// [`elapsed`](Self::elapsed) is the same in every run.
 ///
-/// Deadlines of submitted tasks and of [`CancelToken`](crate::CancelToken)s, and calls that block, are not served by it: they
-/// go by the real clock.
+/// Deadlines of submitted tasks and of [`CancelToken`](crate::CancelToken)s, and calls that block,
+/// use the real clock.
 #[derive(Clone)]
 pub struct PausedClock {
     clock: Clock,
@@ -51,7 +52,7 @@ pub struct PausedClock {
 }
 
 impl PausedClock {
-    /// A clock that moves only when it is told to.
+    /// Creates a clock that only advances when it is told to.
     ///
     /// ```
     /// let clock = filch::time::PausedClock::new();
@@ -64,14 +65,15 @@ impl PausedClock {
         Self::with(false)
     }
 
-    /// A clock that also moves by itself, to the next time that somebody waits for, when a pool
-    /// [without threads](crate::PoolBuilder::workers) that was built with it would have to wait, in a `block_on` or
-    /// a `join`, or has nothing to do in [`tick`](crate::Pool::tick) or
-    /// [`run_until_stalled`](crate::Pool::run_until_stalled). So a program of sleeps runs to its end by itself, without
-    /// waiting.
+    /// Creates a clock that also advances automatically, to the next time that a future waits for.
+    /// It does so when a pool [without threads](crate::PoolBuilder::workers) that was built with it
+    /// would have to wait, in a `block_on` or a `join`, or has nothing to do in
+    /// [`tick`](crate::Pool::tick) or [`run_until_stalled`](crate::Pool::run_until_stalled). So a
+    /// program of sleeps runs to its end without waiting.
     ///
-    /// What comes from outside of the pool, from other threads or from the system, is not waited for first. In a `block_on`
-    /// outside of the pool it does not move: nobody knows then whether the pool has anything to do.
+    /// It does not wait for events from outside of the pool, from other threads or from the system,
+    /// before it advances. In a `block_on` outside of the pool it does not advance: whether the
+    /// pool is idle is unknown there.
     ///
     /// ```
     /// use filch::{Pool, time::{self, PausedClock}};
@@ -100,7 +102,7 @@ impl PausedClock {
         let paused = Arc::new(Paused {
             start,
             auto,
-            state: Mutex::new(State {
+            state: Mutex::new(PausedState {
                 now: start,
                 queue: Alarms::new(),
             }),
@@ -113,7 +115,7 @@ impl PausedClock {
         }
     }
 
-    /// How far it has moved so far.
+    /// How far it has advanced so far.
     ///
     /// ```
     /// use filch::time::PausedClock;
@@ -129,7 +131,7 @@ impl PausedClock {
         self.now() - self.paused.start
     }
 
-    /// How many sleeps, timeouts and intervals wait for it.
+    /// The number of sleeps, timeouts and intervals that wait for it.
     ///
     /// ```
     /// use filch::time::PausedClock;
@@ -148,7 +150,7 @@ impl PausedClock {
         self.paused.lock().queue.len()
     }
 
-    /// How far ahead the next time is that somebody waits for.
+    /// The time to the next entry.
     #[must_use]
     pub fn next(&self) -> Option<Duration> {
         let state = self.paused.lock();
@@ -156,22 +158,23 @@ impl PausedClock {
         Some(next.saturating_duration_since(state.now))
     }
 
-    /// Moves the clock, and wakes whoever waits for a time on the way, in the order of their times, and of those that
-    /// wait for the same time in the order in which they began to wait. While one is woken it is their time.
+    /// Advances the clock, and wakes the futures whose time has come, in the order of their times,
+    /// and for equal times in the order in which they began to wait. While a future is woken, the
+    /// clock shows its time.
     ///
-    /// Nobody gets to run in between, unless their wakers run them. A task that sleeps three times for a second does
-    /// not do so within an `advance` by three seconds: it is woken after the first, and runs when the clock shows three.
-    /// [`run_for`](Self::run_for) lets everybody run at their time.
+    /// No task runs in between, unless a waker runs it. A task that sleeps three times for a second
+    /// does not finish within an `advance` by three seconds: it is woken after the first, and runs
+    /// when the clock shows three. [`run_for`](Self::run_for) runs every task at its time.
     ///
     /// # Panics
-    /// When the clock cannot count that far.
+    /// If `Instant` cannot represent the time.
     #[track_caller]
     pub fn advance(&self, time: Duration) {
         self.paused.advance(time, || {});
     }
 
-    /// Moves the clock to the next time that somebody waits for, and wakes all that wait for it. False when nobody
-    /// waits; then it stays.
+    /// Advances the clock to the next time that a future waits for, and wakes all that wait for it.
+    /// Returns false if there is none; then the clock does not advance.
     ///
     /// ```
     /// use filch::time::PausedClock;
@@ -182,8 +185,9 @@ impl PausedClock {
         self.paused.advance_to_next()
     }
 
-    /// Moves the clock by `time`, from one time that somebody waits for to the next, and calls `run` before the first
-    /// and after each: to let run what was woken. Then everything has happened at its time.
+    /// Advances the clock by `time`, step by step through the times that futures wait for, and
+    /// calls `run` before the first step and after each, to run the woken tasks. So every task runs
+    /// at its time.
     ///
     /// ```
     /// use filch::{Pool, time::{self, PausedClock}};
@@ -207,7 +211,7 @@ impl PausedClock {
     /// ```
     ///
     /// # Panics
-    /// When the clock cannot count that far.
+    /// If `Instant` cannot represent the time.
     #[track_caller]
     pub fn run_for(&self, time: Duration, mut run: impl FnMut()) {
         run();
@@ -247,22 +251,22 @@ impl fmt::Debug for PausedClock {
     }
 }
 
-/// What the handles of a paused clock share.
+/// The state that the handles of a paused clock share.
 pub(super) struct Paused {
     start: Instant,
-    /// Whether it moves when a pool would have to wait.
+    /// Whether it advances when a pool would have to wait.
     auto: bool,
-    state: Mutex<State>,
+    state: Mutex<PausedState>,
 }
 
-struct State {
+struct PausedState {
     /// Never goes back.
     now: Instant,
-    /// Entries of times after `now`, but for those that are about to be rung.
+    /// Entries with times after `now`, except for those that are about to fire.
     queue: Alarms,
 }
 
-impl AsMut<Alarms> for State {
+impl AsMut<Alarms> for PausedState {
     fn as_mut(&mut self) -> &mut Alarms {
         &mut self.queue
     }
@@ -273,7 +277,7 @@ impl Paused {
         self.lock().now
     }
 
-    /// Adds an entry, unless its time has come: it would never be rung.
+    /// Adds an entry, unless its time has come: it would never fire.
     pub(super) fn wake_at(&self, at: Instant, waker: Waker) -> Result<Ticket, Waker> {
         let mut state = self.lock();
         match at > state.now {
@@ -311,8 +315,8 @@ impl Paused {
         next.is_some_and(|next| self.step(next))
     }
 
-    /// Moves to the first time that somebody waits for, if that is not after `end`, and rings everything of that time.
-    /// False when there is none.
+    /// Advances to the first time that a future waits for, if that is not after `end`, and fires
+    /// all entries of that time. Returns false if there is none.
     fn step(&self, end: Instant) -> bool {
         let mut state = self.lock();
         let Some(next) = state.queue.next_at().filter(|next| *next <= end) else {
@@ -335,7 +339,7 @@ impl Paused {
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PausedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

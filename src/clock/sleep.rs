@@ -1,4 +1,4 @@
-//! A time that is waited for.
+//! A future that waits for a time.
 
 use super::Clock;
 use crate::{
@@ -16,10 +16,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Is ready when its time has come; from [`sleep`](crate::time::sleep), [`sleep_until`](crate::time::sleep_until).
+/// A future that is ready at its time; from [`sleep`](crate::time::sleep),
+/// [`sleep_until`](crate::time::sleep_until).
 ///
-/// It costs nothing before it is polled the first time, and may be polled again after it was ready. Dropped early it
-/// leaves nothing behind.
+/// It costs nothing before its first poll, and may be polled again after it was ready. Dropped
+/// early it removes its entry.
 ///
 /// ```
 /// use filch::time;
@@ -29,20 +30,20 @@ use std::{
 ///     let mut sleep = time::sleep(Duration::from_millis(1));
 ///     (&mut sleep).await;
 ///     assert!(sleep.is_elapsed());
-///     sleep.reset_after(Duration::from_millis(1)); // and once more
+///     sleep.reset_after(Duration::from_millis(1)); // once more
 ///     sleep.await;
 /// });
 /// ```
 ///
 /// # Panics
-/// When it is polled, has to wait for the real clock, and the [thread of the timer](crate::TimerError) cannot be
-/// started.
+/// If it is polled, has to wait for the real clock, and the [thread of the
+/// timer](crate::TimerError) cannot be started.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Sleep {
     clock: Clock,
-    /// `None` for a time that no clock reaches.
+    /// `None` for a time that `Instant` cannot represent.
     at: Option<Instant>,
-    /// The entry at the clock, if there is one.
+    /// The entry in the queue of the clock, if there is one.
     ticket: Option<Ticket>,
 }
 
@@ -55,7 +56,7 @@ impl Sleep {
         }
     }
 
-    /// When it is ready; `None` for a time so far ahead that no clock reaches it.
+    /// The time at which it is ready; `None` for a time that `Instant` cannot represent.
     ///
     /// ```
     /// use filch::time;
@@ -76,8 +77,8 @@ impl Sleep {
         self.at.is_some_and(|at| at <= self.clock.now())
     }
 
-    /// Waits for another time, by the same clock. Whoever waits for it is woken at that time and no other; it need not
-    /// be polled for that.
+    /// Changes the time, on the same clock. A task that waits for it is woken at the new time only,
+    /// without another poll.
     ///
     /// ```
     /// use filch::time::PausedClock;
@@ -97,7 +98,7 @@ impl Sleep {
         self.move_to(Some(at));
     }
 
-    /// [`reset`](Self::reset) to so much time from now.
+    /// [`reset`](Self::reset) to `time` from now.
     pub fn reset_after(&mut self, time: Duration) {
         self.move_to(self.clock.after(time));
     }
@@ -105,7 +106,7 @@ impl Sleep {
     pub(super) fn move_to(&mut self, at: Option<Instant>) {
         self.at = at;
         let Some(Alarm::Wake(waker)) = self.take_out() else {
-            return; // nobody has waited, or they have been woken already and will look
+            return; // no waker is registered, or it has been woken and will be polled
         };
         let Some(at) = at else {
             return unwind::discard(waker);
@@ -123,7 +124,7 @@ impl Sleep {
     /// [`Future::poll`] without the pin, which it does not need.
     pub(super) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(at) = self.at else {
-            return Poll::Pending; // and nobody will ever wake it
+            return Poll::Pending; // never woken
         };
         if at <= self.clock.now() {
             unwind::discard(self.take_out());
@@ -145,7 +146,7 @@ impl Sleep {
         if waits {
             return Poll::Pending;
         }
-        // An entry goes when its time has come.
+        // An entry is removed when its time has come.
         self.ticket = None;
         Poll::Ready(())
     }
@@ -168,7 +169,7 @@ impl Drop for Sleep {
         if broken(Canary::SleepLeaves) {
             return;
         }
-        // What a waker does when it is dropped is the user's.
+        // Dropping a waker runs user code.
         unwind::discard(self.take_out());
     }
 }

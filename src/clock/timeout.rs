@@ -1,4 +1,4 @@
-//! A future and the time that it has.
+//! A future with a time limit.
 #![expect(
     unsafe_code,
     reason = "the pin of a timeout is that of the future in it"
@@ -15,11 +15,12 @@ use std::{
     time::Instant,
 };
 
-/// A future that has to be ready in time; from [`timeout`](crate::time::timeout),
+/// A future with a time limit; from [`timeout`](crate::time::timeout),
 /// [`timeout_at`](crate::time::timeout_at).
 ///
-/// A future that is ready when it is polled has not been late, whatever the clock says: what it has made is not thrown
-/// away. One that is late stays, and is dropped with this; [`into_inner`](Self::into_inner) takes it back.
+/// A future that is ready when it is polled is never late, whatever the clock shows: its output is
+/// not discarded. A late future is dropped with the timeout; [`into_inner`](Self::into_inner) takes
+/// it back.
 ///
 /// ```
 /// use filch::time;
@@ -48,12 +49,12 @@ impl<F> Timeout<F> {
         &self.future
     }
 
-    /// The future, before it was pinned.
+    /// The future; only before the timeout is pinned.
     pub fn get_mut(&mut self) -> &mut F {
         &mut self.future
     }
 
-    /// The future without the timeout.
+    /// Returns the future without the timeout.
     ///
     /// ```
     /// use filch::time::PausedClock;
@@ -66,7 +67,7 @@ impl<F> Timeout<F> {
     /// assert!(Pin::new(&mut timeout).poll(&mut cx).is_pending());
     /// clock.advance(Duration::from_secs(1));
     /// assert!(matches!(Pin::new(&mut timeout).poll(&mut cx), Poll::Ready(Err(_))));
-    /// let slow = timeout.into_inner(); // it has not been dropped, and may go on
+    /// let slow = timeout.into_inner(); // it has not been dropped, and may continue
     /// assert!(!slow.is_elapsed());
     /// ```
     #[must_use]
@@ -74,7 +75,7 @@ impl<F> Timeout<F> {
         self.future
     }
 
-    /// When it is late; `None` for a time so far ahead that no clock reaches it.
+    /// The time of the limit; `None` for a time that `Instant` cannot represent.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.sleep.deadline()
@@ -104,7 +105,7 @@ impl<F> fmt::Debug for Timeout<F> {
     }
 }
 
-/// A [`Timeout`] was up before its future was ready.
+/// The limit of a [`Timeout`] passed before its future was ready.
 ///
 /// ```
 /// use filch::time::PausedClock;

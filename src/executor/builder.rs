@@ -1,4 +1,4 @@
-//! Everything that can be set about an executor.
+//! The settings of an executor.
 
 use super::{Context, Executor, Inner, Listeners, Panics};
 use crate::{
@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-/// A runner, whatever its type.
+/// A type-erased runner.
 pub(super) type Runner<T, S, Q, O> =
     dyn for<'w, 'c> Fn(T, &mut Context<'w, 'c, T, S, Q, O>) + Send + Sync;
 
@@ -43,17 +43,17 @@ pub(super) type Runner<T, S, Q, O> =
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
-    /// Moves the older half of the queue to the injector, where everybody takes from.
+    /// Moves the older half of the queue to the injector, from which all workers take.
     #[default]
     Spill,
-    /// Runs the task at once, in the middle of the one that spawns it, as Cilk would; past 64 such
-    /// tasks inside of each other it goes to the injector.
+    /// Runs the task at once, nested in the task that spawns it, as Cilk would; beyond a nesting
+    /// depth of 64 the task goes to the injector.
     Inline,
 }
 
 /// Builds an [`Executor`].
 ///
-/// Nothing has to be set; everything is checked by [`build`](Self::build).
+/// All settings are optional; [`build`](Self::build) validates them.
 ///
 /// ```
 /// use filch::{Executor, engine::WakePolicy};
@@ -105,8 +105,8 @@ impl<T> Builder<T> {
 }
 
 impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
-    /// How many workers. By default the environment variable `FILCH_WORKERS`, or else one for each
-    /// core that the process may use.
+    /// The number of workers. By default the environment variable `FILCH_WORKERS`, or else one for
+    /// each core that the process may use.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.thread_config.workers = Some(workers);
@@ -115,84 +115,84 @@ impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
 
     thread_settings!();
 
-    /// Called when a task panics, on the worker that ran it, with what the panic carried. The first
-    /// payload also reaches [`join`](Executor::join).
+    /// Called with the payload when a task panics, on the worker that ran it. The first payload is
+    /// also returned by [`join`](Executor::join).
     #[must_use]
     pub fn on_panic(mut self, handler: impl Fn(usize, &Payload) + Send + Sync + 'static) -> Self {
         self.on_panic = Some(Box::new(handler));
         self
     }
 
-    /// Where the random generators start: which victims are visited in which order, and what
-    /// [`Context::rng`] gives.
+    /// The seed of the random generators: of the order in which victims are visited, and of
+    /// [`Context::rng`].
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.settings.seed = seed;
         self
     }
 
-    /// The most queues of others that a worker tries before it pauses (32).
+    /// The largest number of victims that a worker tries before it pauses (32).
     #[must_use]
     pub fn steal_tries(mut self, tries: usize) -> Self {
         self.settings.steal_tries = tries;
         self
     }
 
-    /// How often a worker looks around in vain before it sleeps, at most (200). More finds new work sooner,
-    /// less burns less; a sleeping worker burns nothing. One whose sleeps are longer than some 200 µs, as a rule,
-    /// looks less often.
+    /// The largest number of unsuccessful searches before a worker sleeps (200). More finds new
+    /// work sooner, fewer uses less CPU time; a sleeping worker uses none. A worker whose sleeps
+    /// are usually longer than some 200 µs searches less often.
     #[must_use]
     pub fn spin_rounds(mut self, rounds: u32) -> Self {
         self.idle.spin_rounds = rounds;
         self
     }
 
-    /// Makes a sleeping worker look around by itself after this time. Not needed to find work; there
-    /// is no time-out by default, and an idle executor uses no CPU.
+    /// Makes a sleeping worker search after this time without being woken. Not needed to find work;
+    /// there is no timeout by default, and an idle executor uses no CPU.
     #[must_use]
     pub fn park_timeout(mut self, timeout: Duration) -> Self {
         self.idle.park_timeout = Some(timeout);
         self
     }
 
-    /// Replaces spinning, yielding and parking altogether.
+    /// Replaces spinning, yielding and parking by a custom policy.
     #[must_use]
     pub fn idle(mut self, policy: impl IdlePolicy) -> Self {
         self.custom_idle = Some(Box::new(policy));
         self
     }
 
-    /// When a spawn by a worker looks for somebody to wake.
+    /// When a spawn by a worker wakes another worker.
     #[must_use]
     pub fn wake(mut self, policy: WakePolicy) -> Self {
         self.settings.wake = policy;
         self
     }
 
-    /// The most tasks from outside that may wait; [`spawn`](Executor::spawn) refuses more. Any number
-    /// by default.
+    /// The largest number of tasks in the injector; [`spawn`](Executor::spawn) refuses more.
+    /// Unlimited by default.
     #[must_use]
     pub fn capacity(mut self, tasks: usize) -> Self {
         self.settings.inject_capacity = Some(tasks);
         self
     }
 
-    /// Every so many tasks a worker serves the outside first (61), so that one that feeds itself does
-    /// not starve the others; zero never does.
+    /// The number of tasks after which a worker checks the injector first (61), so that a worker
+    /// that feeds itself does not starve injected tasks; zero disables this.
     #[must_use]
     pub fn inject_interval(mut self, tasks: u32) -> Self {
         self.settings.inject_interval = tasks;
         self
     }
 
-    /// The most tasks from outside that a worker takes at once (64).
+    /// The largest number of tasks that a worker takes from the injector at once (64).
     #[must_use]
     pub fn inject_batch(mut self, tasks: usize) -> Self {
         self.settings.inject_batch = tasks.max(1);
         self
     }
 
-    /// Who is near whom; flat by default.
+    /// The distances between workers; flat by default.
     #[must_use]
     pub fn topology(mut self, topology: Topology) -> Self {
         self.topology = Some(topology);
@@ -206,7 +206,8 @@ impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
         self
     }
 
-    /// How the workers share their tasks: [`PerWorker`] (the default), [`Shared`], or your own.
+    /// How the workers share their tasks: [`PerWorker`] (the default), [`Shared`], or your own
+    /// strategy.
     ///
     /// [`Shared`]: crate::engine::Shared
     #[must_use]
@@ -225,7 +226,7 @@ impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
         }
     }
 
-    /// Listens to the engine's events, beside the counters.
+    /// Adds an observer of the engine's events, beside the counters.
     #[must_use]
     pub fn observer<P: Observer>(self, observer: P) -> Builder<T, Q, P> {
         Builder {
@@ -242,11 +243,11 @@ impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
         }
     }
 
-    /// Starts the workers: `scratch` makes the scratch of each, on its own thread, and `runner` runs a
-    /// task. Returns when all of them are ready.
+    /// Starts the workers: `scratch` creates the scratch value of each, on its own thread, and
+    /// `runner` runs a task. Returns when all of them are ready.
     ///
     /// # Errors
-    /// When a setting makes no sense, a thread cannot be started, or a start hook or `scratch` panics.
+    /// If a setting is invalid, a thread cannot be started, or a start hook or `scratch` panics.
     pub fn build<S, I, R>(
         mut self,
         scratch: I,
@@ -306,7 +307,7 @@ impl<T, Q: Strategy, O> fmt::Debug for Builder<T, Q, O> {
     }
 }
 
-/// An executor's way to run a task.
+/// Runs the tasks of an executor.
 struct Runs<T: Send, Q: Strategy, O: Observer, I, R> {
     inner: Arc<Inner<T, Q, O>>,
     scratch: I,

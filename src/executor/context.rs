@@ -1,4 +1,4 @@
-//! What a task sees of the worker that runs it.
+//! The interface of a task to the worker that runs it.
 
 use super::{Handle, Inner, Listeners, Overflow, builder::Runner};
 use crate::{
@@ -8,11 +8,11 @@ use crate::{
 };
 use std::{fmt, sync::Arc};
 
-/// How deep tasks may run inside of each other when a full queue makes them run at once. Past that
-/// they go to the injector, so that no program overflows its stack this way.
-const INLINE_DEPTH: u32 = 64;
+/// The nesting depth up to which tasks run inline when a queue is full. Beyond it they go to the
+/// injector, so that this cannot overflow the stack.
+const MAX_INLINE_DEPTH: u32 = 64;
 
-/// The worker that runs the present task.
+/// The worker that runs the current task.
 ///
 /// ```
 /// use filch::Executor;
@@ -51,12 +51,12 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
         self.scratch
     }
 
-    /// The worker's own random generator: the same seed gives the same numbers.
+    /// The worker's own random generator; deterministic for a given seed.
     pub fn rng(&mut self) -> &mut Rng {
         self.running.rng()
     }
 
-    /// What this worker has done so far.
+    /// The counters of this worker.
     ///
     /// ```
     /// # use filch::Executor;
@@ -72,9 +72,9 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
         self.running.core().observer().0.worker(self.id())
     }
 
-    /// Spawns a task into this worker's own queue: the cheapest way, and the data is warm. It runs
-    /// next, unless somebody else is idle and takes it first. When the queue is bounded and full,
-    /// the [`Overflow`] policy applies.
+    /// Spawns a task into this worker's own queue: the cheapest way, with the data in the cache. It
+    /// runs next, unless an idle worker steals it first. When the queue is bounded and full, the
+    /// [`Overflow`] policy applies.
     #[inline(always)]
     pub fn spawn_local(&mut self, task: T) {
         if let Err(task) = self.running.spawn_local(task) {
@@ -82,34 +82,34 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
         }
     }
 
-    /// Spawns a task into this worker's own queue, or gives it back when that is full.
+    /// Spawns a task into this worker's own queue, or returns it when that is full.
     ///
     /// # Errors
-    /// The task, when the queue is bounded and full.
+    /// The task, if the queue is bounded and full.
     #[inline]
     pub fn try_spawn_local(&mut self, task: T) -> Result<(), Refused<T>> {
         self.running.spawn_local(task).map_err(Refused::full)
     }
 
-    /// Spawns a task into the queue that all workers take from, behind those that this worker has
-    /// spawned there before. Tasks from outside and those of other workers get their turns beside them.
-    /// Never refused, also when the injector is bounded: a worker that waited for room would wait
-    /// for itself.
+    /// Spawns a task into the injector, behind those that this worker has spawned there before.
+    /// Tasks from outside and those of other workers are interleaved with them. Never refused, also
+    /// when the injector is bounded: a worker that waited for room would wait for itself.
     pub fn spawn_global(&mut self, task: T) {
         self.running.spawn_global(task);
     }
 
-    /// Goes on with `rest` later, and lets an older task run first.
+    /// Queues `rest`, and lets an older task run first.
     ///
-    /// A long task that wants to be a good neighbour splits itself: it does a part, then yields with
-    /// the rest of itself. [`spawn_local`](Self::spawn_local) would not do: the newest task runs first,
-    /// so the worker would go right on with it. This one makes the worker take the oldest task of its
-    /// own queue or one from outside, in turns. A [`YieldPolicy`](super::YieldPolicy) says when.
+    /// A long task can split itself: it does a part, then yields with the rest of itself.
+    /// [`spawn_local`](Self::spawn_local) would not do: the newest task runs first, so the worker
+    /// would continue with it at once. This method makes the worker take the oldest task of its own
+    /// queue or one from the injector, in turns. A [`YieldPolicy`](super::YieldPolicy) determines
+    /// when to yield.
     ///
     /// ```
     /// use filch::Executor;
     ///
-    /// // Two tasks of three parts each, on one worker, take turns.
+    /// // Two tasks of three parts each alternate on one worker.
     /// let executor = Executor::builder()
     ///     .workers(1)
     ///     .build(|_| vec![], |(name, part): (char, u32), cx| {
@@ -131,8 +131,8 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
         self.running.yield_to_older();
     }
 
-    /// Whether any task is waiting for a worker, here or elsewhere: what
-    /// [`Adaptive`](super::Adaptive) wants to know.
+    /// Whether any task is waiting for a worker, here or elsewhere; for
+    /// [`Adaptive`](super::Adaptive) policies.
     ///
     /// ```
     /// # use filch::Executor;
@@ -163,7 +163,7 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     #[cold]
     fn overflow(&mut self, task: T) {
         match self.overflow {
-            Overflow::Inline if self.depth < INLINE_DEPTH => {
+            Overflow::Inline if self.depth < MAX_INLINE_DEPTH => {
                 self.depth += 1;
                 self.running.begin_inline();
                 self.run(task);
@@ -179,12 +179,12 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
             Overflow::Inline => self.running.spawn_global(task),
         }
     }
-    /// Runs a task; a panic in it is recorded and goes no further.
+    /// Runs a task; a panic in it is recorded and contained.
     fn run(&mut self, task: T) {
         self.run_with(task, self.runner);
     }
 
-    /// The same with a runner of known type, so that the compiler can look inside.
+    /// [`run`](Self::run) with a runner of known type, which can be inlined.
     #[inline(always)]
     pub(super) fn run_with<R>(&mut self, task: T, runner: &R)
     where

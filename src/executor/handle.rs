@@ -7,8 +7,8 @@ use crate::{
 };
 use std::{fmt, sync::Arc};
 
-/// Spawns tasks into an [`Executor`](super::Executor) from any thread. Cheap to clone; does not keep
-/// the executor running.
+/// Spawns tasks into an [`Executor`](super::Executor) from any thread. Cheap to clone; does not
+/// keep the executor running.
 ///
 /// ```
 /// use filch::Executor;
@@ -35,12 +35,12 @@ impl<T: Send, Q: Strategy, O: Observer> Handle<T, Q, O> {
     /// Spawns a task.
     ///
     /// # Errors
-    /// The task, when the executor is closed or its injector is bounded and full.
+    /// The task, if the executor is closed or its injector is bounded and full.
     pub fn spawn(&self, task: T) -> Result<(), Refused<T>> {
         self.inner.core.inject(task)
     }
 
-    /// Spawns all tasks, in their order, or none. Much cheaper than one by one.
+    /// Spawns all tasks, in order, or none. Much cheaper than one by one.
     ///
     /// ```
     /// # let executor = filch::Executor::builder().workers(1).build(|_| (), |_: u8, _| {}).unwrap();
@@ -51,20 +51,20 @@ impl<T: Send, Q: Strategy, O: Observer> Handle<T, Q, O> {
     /// ```
     ///
     /// # Errors
-    /// All the tasks, when the executor is closed or they don't all fit.
+    /// All the tasks, if the executor is closed or they don't all fit.
     pub fn spawn_batch(&self, tasks: impl Into<Vec<T>>) -> Result<(), Refused<Vec<T>>> {
         self.inner.core.inject_batch(tasks.into())
     }
 
-    /// Whether the executor still takes tasks. By the time you look at the answer it may be out of
-    /// date: only [`spawn`](Self::spawn) knows for sure.
+    /// Whether the executor still accepts tasks. The answer may be outdated when it is used: only
+    /// the result of [`spawn`](Self::spawn) is definite.
     #[must_use]
     pub fn is_accepting(&self) -> bool {
         self.inner.core.is_open()
     }
 
-    /// Takes no more tasks and sends the workers home after the task at hand. Does not wait: whoever
-    /// joins the executor gets the tasks that were not run, in
+    /// Closes the executor and makes the workers exit after their current task. Does not wait: the
+    /// caller of [`join`](super::Executor::join) gets the tasks that were not run, in
     /// [`Outcome::abandoned`](super::Outcome::abandoned).
     ///
     /// ```
@@ -78,7 +78,7 @@ impl<T: Send, Q: Strategy, O: Observer> Handle<T, Q, O> {
         self.inner.core.stop();
     }
 
-    /// What the workers have done so far.
+    /// The counters of the workers.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         self.inner.metrics()

@@ -1,13 +1,13 @@
-//! The typed executor: your task type, your runner, a scratch for every worker.
+//! The typed executor: a task type, a runner, and a scratch value for every worker.
 //!
-//! Tasks are values of one type `T`, usually a small enum or struct; a runner is called for each. No
-//! task is boxed: a `T` travels through the queues as it is. Each worker has a scratch value `S` of its
-//! own (buffers, partial results) that the runner gets to use without locks.
+//! Tasks are values of one type `T`, usually a small enum or struct; a runner is called for each.
+//! No task is boxed: a `T` is stored in the queues directly. Each worker has a scratch value `S` of
+//! its own (buffers, partial results) that the runner uses without locks.
 //!
 //! ```
 //! use filch::Executor;
 //!
-//! // Count the nodes of a tree that unfolds as it is walked.
+//! // Count the nodes of a tree that is generated while it is walked.
 //! struct Node {
 //!     depth: u32,
 //! }
@@ -15,7 +15,7 @@
 //! let executor = Executor::builder()
 //!     .workers(2)
 //!     .build(
-//!         |_worker| 0_u64, // the scratch of each worker: how many nodes it has seen
+//!         |_worker| 0_u64, // the scratch of each worker: the number of nodes it has visited
 //!         |node: Node, cx| {
 //!             *cx.scratch() += 1;
 //!             if node.depth < 10 {
@@ -31,17 +31,17 @@
 //! # Ok::<(), filch::BuildError>(())
 //! ```
 //!
-//! # Life
+//! # Life cycle
 //!
-//! An executor takes tasks until it is [joined](Executor::join), [shut down](Executor::shutdown) or
-//! dropped. `join` and drop run everything that was accepted, and what it spawns; `shutdown` sends the
-//! workers home after the task at hand and gives back the rest. After that a [`Handle`] refuses tasks
-//! and returns them.
+//! An executor accepts tasks until it is [joined](Executor::join), [shut down](Executor::shutdown)
+//! or dropped. `join` and drop run all accepted tasks, and those that they spawn; `shutdown` makes
+//! the workers exit after their current task and returns the rest. After that a [`Handle`] refuses
+//! tasks and returns them.
 //!
 //! # Panics
 //!
-//! A panic in the runner costs that one task. The worker, its scratch and every other task go on;
-//! `join` raises the first panic again when everything has run.
+//! A panic in the runner costs that one task. The worker, its scratch and all other tasks continue;
+//! `join` resumes the first panic when all tasks have run.
 
 mod builder;
 mod context;
@@ -68,17 +68,17 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Everything that the executor, its handles and its workers share.
+/// The state that the executor, its handles and its workers share.
 struct Inner<T: Send, Q: Strategy, O: Observer> {
     core: Arc<Core<T, Q, Listeners<O>>>,
     panics: Mutex<Panics>,
     on_panic: Option<PanicHandler>,
 }
 
-/// Called with the worker and what the panic carried.
+/// Called with the worker and the payload of the panic.
 type PanicHandler = Box<dyn Fn(usize, &Payload) + Send + Sync>;
 
-/// Our counters first, then whatever the user wants to listen with.
+/// The counters, and the user's observer.
 type Listeners<O> = (Counters, O);
 
 #[derive(Default)]
@@ -87,7 +87,7 @@ struct Panics {
     count: usize,
 }
 
-/// A typed executor. The [module documentation](self) has the whole story.
+/// A typed executor. See the [module documentation](self).
 pub struct Executor<T, S = (), Q = PerWorker, O = Silent>
 where
     T: Send + 'static,
@@ -99,11 +99,11 @@ where
     thread_group: Option<ThreadGroup<S>>,
 }
 
-/// What an executor leaves behind.
+/// The result of an executor.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Outcome<T, S> {
-    /// What the workers did.
+    /// The counters of the workers.
     pub metrics: Metrics,
     /// Their scratch values, in the order of the workers.
     pub scratch: Vec<S>,
@@ -111,7 +111,7 @@ pub struct Outcome<T, S> {
     pub abandoned: Vec<T>,
 }
 
-/// A task panicked. Carries the first panic and all that the executor leaves behind.
+/// A task panicked. Contains the first panic and the outcome of the executor.
 ///
 /// ```
 /// use filch::Executor;
@@ -136,17 +136,17 @@ pub struct Panicked<T, S> {
 }
 
 impl<T, S> Panicked<T, S> {
-    /// How many tasks panicked.
+    /// The number of tasks that panicked.
     pub fn panics(&self) -> usize {
         self.panics
     }
 
-    /// What the first panic carried.
+    /// The payload of the first panic.
     pub fn into_payload(self) -> Payload {
         self.payload
     }
 
-    /// What the executor left behind.
+    /// The outcome of the executor.
     pub fn into_outcome(self) -> Outcome<T, S> {
         self.outcome
     }
@@ -171,7 +171,7 @@ impl<T, S> fmt::Debug for Panicked<T, S> {
 impl<T, S> std::error::Error for Panicked<T, S> {}
 
 impl<T: Send + 'static> Executor<T> {
-    /// What can be set, and the two functions that make an executor.
+    /// Returns a builder for the settings of an executor.
     #[must_use]
     pub fn builder() -> Builder<T> {
         Builder::new()
@@ -194,7 +194,7 @@ where
     /// Spawns a task from outside.
     ///
     /// # Errors
-    /// The task, when the executor is closed or its injector is bounded and full.
+    /// The task, if the executor is closed or its injector is bounded and full.
     pub fn spawn(&self, task: T) -> Result<(), Refused<T>> {
         self.inner.core.inject(task)
     }
@@ -202,18 +202,18 @@ where
     /// Spawns all tasks, or none.
     ///
     /// # Errors
-    /// All the tasks, when the executor is closed or they don't all fit.
+    /// All the tasks, if the executor is closed or they don't all fit.
     pub fn spawn_batch(&self, tasks: impl Into<Vec<T>>) -> Result<(), Refused<Vec<T>>> {
         self.inner.core.inject_batch(tasks.into())
     }
 
-    /// How many workers there are.
+    /// The number of workers.
     #[must_use]
     pub fn workers(&self) -> usize {
         self.inner.core.workers()
     }
 
-    /// What the workers have done so far.
+    /// The counters of the workers.
     ///
     /// ```
     /// # let executor = filch::Executor::builder().workers(1).build(|_| (), |_: u8, _| {}).unwrap();
@@ -224,12 +224,11 @@ where
         self.inner.metrics()
     }
 
-    /// Takes no more tasks, runs everything that was accepted, and returns when all is done.
+    /// Closes the executor, runs all accepted tasks, and returns when all are done.
     ///
     /// # Panics
     /// With the first panic of a task, after everything else has run. [`try_join`](Self::try_join)
-    /// returns it instead. Also when a worker of this very executor calls it: it would wait for
-    /// itself.
+    /// returns it instead. Also if a worker of this executor calls it, which would wait for itself.
     pub fn join(self) -> Outcome<T, S> {
         match self.try_join() {
             Ok(outcome) => outcome,
@@ -240,17 +239,17 @@ where
     /// [`join`](Self::join), with a panic as an error.
     ///
     /// # Errors
-    /// When a task panicked. The error holds the outcome too.
+    /// If a task panicked. The error contains the outcome too.
     ///
     /// # Panics
-    /// When a worker of this very executor calls it.
+    /// If a worker of this executor calls it.
     pub fn try_join(mut self) -> Result<Outcome<T, S>, Panicked<T, S>> {
         self.inner.core.close();
         self.finish()
     }
 
-    /// Takes no more tasks and sends the workers home after the task at hand. What is still queued
-    /// comes back in [`Outcome::abandoned`].
+    /// Closes the executor and makes the workers exit after their current task. Tasks that are
+    /// still queued are returned in [`Outcome::abandoned`].
     ///
     /// ```
     /// use filch::Executor;
@@ -262,10 +261,10 @@ where
     /// ```
     ///
     /// # Errors
-    /// When a task panicked. The error holds the outcome too.
+    /// If a task panicked. The error contains the outcome too.
     ///
     /// # Panics
-    /// When a worker of this very executor calls it.
+    /// If a worker of this executor calls it.
     pub fn shutdown(mut self) -> Result<Outcome<T, S>, Panicked<T, S>> {
         self.inner.core.stop();
         self.finish()
@@ -299,11 +298,11 @@ where
     }
 }
 
-/// Runs everything that was accepted, as [`join`](Executor::join) does. Panics of tasks are not raised
-/// again: the panic hook has reported them.
+/// Runs all accepted tasks, as [`join`](Executor::join) does. Panics of tasks are not resumed: the
+/// panic hook has reported them.
 ///
-/// Dropped by one of its own workers, the executor only closes: the rest is run by the others, and
-/// nobody waits.
+/// Dropped by one of its own workers, the executor is only closed: the other workers run the rest,
+/// and the drop does not wait.
 impl<T, S, Q, O> Drop for Executor<T, S, Q, O>
 where
     T: Send + 'static,
@@ -345,12 +344,11 @@ impl<T: Send, Q: Strategy, O: Observer> Inner<T, Q, O> {
         self.panics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A task panicked on `worker`.
+    /// Records a panic of a task on `worker`.
     #[cold]
     fn panicked(&self, worker: usize, payload: Payload) {
         if let Some(handler) = &self.on_panic {
-            // The handler is the user's code too; what it panics with is lost, but reported by the
-            // panic hook.
+            // The handler is user code too; its panic is discarded, but reported by the panic hook.
             let _ = unwind::contain(|| handler(worker, &payload));
         }
         let mut panics = self.panics();
@@ -358,7 +356,7 @@ impl<T: Send, Q: Strategy, O: Observer> Inner<T, Q, O> {
         if panics.first.is_none() {
             panics.first = Some(payload);
         } else {
-            // Its destructor is the user's code and may panic itself.
+            // Its destructor is user code and may panic itself.
             drop(panics);
             let _ = unwind::contain(|| drop(payload));
         }

@@ -1,9 +1,9 @@
-//! When a long task should let others run.
+//! Policies for when a long task should let others run.
 //!
-//! A policy counts the units of work that a task does (bytes scanned, nodes visited) and says when it
-//! has done enough for now. The task then calls
-//! [`Context::yield_now`](super::Context::yield_now) with the rest of itself. The policies and their
-//! names are seed 003's. They count and do not look at a clock, so that a run can be repeated.
+//! A policy counts the units of work that a task does (bytes scanned, nodes visited) and decides
+//! when it should yield. The task then calls [`Context::yield_now`](super::Context::yield_now) with
+//! the rest of itself. Policies count units instead of reading a clock, so that runs are
+//! reproducible.
 //!
 //! ```
 //! use filch::Executor;
@@ -30,21 +30,22 @@
 //! assert_eq!(outcome.metrics.total().executed, 11); // ten times 100, and an empty rest
 //! ```
 
-/// Says when a task has done enough for now.
+/// Decides when a task should yield.
 pub trait YieldPolicy {
-    /// `units` more are done. True when the task should yield; the count starts over then.
+    /// Counts `units` more as done. Returns whether the task should yield; the count starts over
+    /// then.
     #[must_use]
     fn should_yield(&mut self, units: u64) -> bool;
 
-    /// The task yielded, and came back because nobody else (`alone`) or somebody had work.
+    /// Called when the task continues after a yield; `alone` if no other task was waiting.
     ///
-    /// Only policies that learn care.
+    /// Only adaptive policies use it.
     fn resumed(&mut self, alone: bool) {
         let _ = alone;
     }
 }
 
-/// Yields after every so many units.
+/// Yields after every `n` units.
 ///
 /// ```
 /// use filch::executor::{EveryN, YieldPolicy};
@@ -60,7 +61,7 @@ pub struct EveryN {
 }
 
 impl EveryN {
-    /// Every `n` units; zero is taken for one.
+    /// Every `n` units; zero is treated as one.
     #[must_use]
     pub const fn new(n: u64) -> Self {
         let n = if n == 0 { 1 } else { n };
@@ -94,7 +95,7 @@ impl YieldPolicy for Never {
     }
 }
 
-/// Yields whenever it is asked.
+/// Yields at every call.
 ///
 /// ```
 /// use filch::executor::{Always, YieldPolicy};
@@ -109,19 +110,19 @@ impl YieldPolicy for Always {
     }
 }
 
-/// Yields less often while nobody else has work, and more often when somebody does.
+/// Yields less often while no other task waits, and more often when one does.
 ///
-/// The interval doubles after a yield that nobody needed and halves after one that somebody did,
-/// between `least` and `most`.
+/// The interval doubles after a yield without a waiting task and halves after one with a waiting
+/// task, between `least` and `most`.
 ///
 /// ```
 /// use filch::executor::{Adaptive, YieldPolicy};
 ///
 /// let mut policy = Adaptive::new(2, 8);
 /// assert!(policy.should_yield(2));
-/// policy.resumed(true); // nobody was waiting
+/// policy.resumed(true); // no task was waiting
 /// assert!(!policy.should_yield(2) && policy.should_yield(2));
-/// policy.resumed(false); // somebody was
+/// policy.resumed(false); // a task was waiting
 /// assert!(policy.should_yield(2));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,7 +142,7 @@ impl Adaptive {
         Self { least, most, every }
     }
 
-    /// The present interval.
+    /// The current interval.
     #[must_use]
     pub const fn interval(&self) -> u64 {
         self.every.n
@@ -189,7 +190,7 @@ pub struct PerPhase<P> {
 type AnyPolicy = Box<dyn YieldPolicy + Send>;
 
 impl<P: PartialEq> PerPhase<P> {
-    /// Starts in `phase`; `choose` makes the policy of each.
+    /// Starts in `phase`; `choose` creates the policy of each phase.
     pub fn new(
         phase: P,
         choose: impl Fn(&P) -> Box<dyn YieldPolicy + Send> + Send + 'static,
@@ -201,7 +202,8 @@ impl<P: PartialEq> PerPhase<P> {
         }
     }
 
-    /// Goes on to another phase, whose policy starts afresh. The present one goes on as it is.
+    /// Changes to another phase, whose policy starts afresh. With the current phase it has no
+    /// effect.
     pub fn enter(&mut self, phase: P) {
         if phase != self.phase {
             self.policy = (self.choose)(&phase);

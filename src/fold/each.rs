@@ -1,4 +1,4 @@
-//! A task for each node: what seed 004 does.
+//! A task for each node.
 
 use super::{
     Fold,
@@ -12,24 +12,24 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// What is decided at compile time.
+/// The compile-time choices.
 pub(super) trait Scheme: Send + Sync {
-    /// Results are accumulated when all of them are there, and not as they come.
+    /// Results are accumulated when all of them are there, instead of on arrival.
     const AT_THE_END: bool;
-    /// All workers have one queue, and not each its own.
+    /// All workers share one queue, instead of one for each.
     const SHARED: bool;
     const WAKE: WakePolicy;
 }
 
-/// What all tasks of a fold share.
-struct Shared<F: Fold, S> {
+/// The state that all tasks of a fold share.
+struct EachState<F: Fold, S> {
     team: Team,
     fold: F,
     result: Mutex<Option<F::Result>>,
     scheme: PhantomData<S>,
 }
 
-impl<F: Fold, S: Scheme> Common for Shared<F, S> {
+impl<F: Fold, S: Scheme> Common for EachState<F, S> {
     fn team(&self) -> &Team {
         &self.team
     }
@@ -41,7 +41,7 @@ pub(super) fn fold<F: Fold, S: Scheme>(
     fold: F,
     root: F::Node,
 ) -> F::Result {
-    let make = |team| Shared::<F, S> {
+    let make = |team| EachState::<F, S> {
         team,
         fold,
         result: Mutex::new(None),
@@ -61,7 +61,7 @@ pub(super) fn fold<F: Fold, S: Scheme>(
 /// One task: the node, then its first child, and so on; the other children become tasks of their
 /// own. The caller counts it as done.
 fn visit<F: Fold, S: Scheme>(
-    link: &Link<Shared<F, S>>,
+    link: &Link<EachState<F, S>>,
     context: &WorkerContext<'_, '_>,
     place: Place<F>,
     node: F::Node,
@@ -76,7 +76,7 @@ fn visit<F: Fold, S: Scheme>(
 }
 
 fn walk<F: Fold, S: Scheme>(
-    link: &Link<Shared<F, S>>,
+    link: &Link<EachState<F, S>>,
     context: &WorkerContext<'_, '_>,
     mut place: Place<F>,
     mut node: F::Node,
@@ -93,24 +93,25 @@ fn walk<F: Fold, S: Scheme>(
         let others: Vec<_> = children.collect();
         let family = Arc::new(Family::new(place, heap, 1 + others.len(), S::AT_THE_END));
         let has_others = !others.is_empty();
-        // The last one first: this worker goes on with the first, and takes the newest then.
+        // The last one first: this worker continues with the first, and then pops the newest.
         for (at, child) in others.into_iter().enumerate().rev() {
             let place = Family::place(&family, at + 1);
-            let task = move |link: &Link<Shared<F, S>>, context: &WorkerContext<'_, '_>| {
+            let task = move |link: &Link<EachState<F, S>>, context: &WorkerContext<'_, '_>| {
                 visit(link, context, place, child);
             };
             let due = !S::SHARED && team.is_due(S::WAKE, mem::take(&mut first_push));
             Team::spawn(link, context, task, S::SHARED, due);
         }
-        // Whatever the policy: nobody finds what is in that queue without an invitation, and this worker may be in the
-        // first child for long. There is one at a time, so this wakes few.
+        // Regardless of the policy: workers find the jobs in that queue only by a help job, and
+        // this worker may be in the first child for long. There is one help job at a time, so this
+        // wakes few workers.
         if S::SHARED && has_others {
-            team.invite(context);
+            team.request_help(context);
         }
         place = Family::place(&family, 0);
         node = first;
     };
-    // Whoever is the last of a family goes on with the one above.
+    // The worker that delivers the last result of a node continues with its parent.
     loop {
         match place.deliver(fold, result) {
             Ok(Some((above, heap))) => {

@@ -1,4 +1,4 @@
-//! What was folded where, and when: for looking at, and for small trees.
+//! A record of which worker folded which node, and when; for inspection of small trees.
 
 use super::{Fold, Plan, Strategy};
 use crate::pool::context::WorkerContext;
@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a fold came to, and how.
+/// The result of a fold, and the record of its execution.
 ///
 /// ```
 /// use filch::{Fold, Pool, fold};
@@ -27,11 +27,11 @@ use std::{
 pub struct Explained<R> {
     /// The result.
     pub result: R,
-    /// What became of the root, and of all below it.
+    /// The record of the root, and of all nodes below it.
     pub visit: Visit,
 }
 
-/// What became of one node: who entered it, who finished it, and when.
+/// The record of one node: which worker entered it, which finished it, and when.
 ///
 /// ```
 /// use filch::{Fold, fold, fold::Tasks};
@@ -52,37 +52,37 @@ pub struct Visit {
 }
 
 impl Visit {
-    /// The worker that called `init` for it; none, if that was a thread that works for no pool.
+    /// The worker that called `init` for it; `None` for a thread that is not a worker.
     #[must_use]
     pub fn entered_by(&self) -> Option<usize> {
         self.entered_by
     }
 
-    /// The worker that called `finalize` for it.
+    /// The worker that called `finalize` for it; `None` for a thread that is not a worker.
     #[must_use]
     pub fn finished_by(&self) -> Option<usize> {
         self.finished_by
     }
 
-    /// When it was entered, since the fold began.
+    /// When it was entered, relative to the start of the fold.
     #[must_use]
     pub fn began(&self) -> Duration {
         self.began
     }
 
-    /// When it was finished, since the fold began.
+    /// When it was finished, relative to the start of the fold.
     #[must_use]
     pub fn ended(&self) -> Duration {
         self.ended
     }
 
-    /// Its children, in their order.
+    /// Its children, in order.
     #[must_use]
     pub fn children(&self) -> &[Visit] {
         &self.children
     }
 
-    /// It and all below it, each before its children, with their depths.
+    /// Iterates over it and all nodes below it in preorder, with their depths.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Visit)> {
         let mut open = vec![(0, self)];
         std::iter::from_fn(move || {
@@ -92,7 +92,7 @@ impl Visit {
         })
     }
 
-    /// How many nodes each worker has entered.
+    /// The number of nodes that each worker has entered.
     #[must_use]
     pub fn by_worker(&self) -> BTreeMap<Option<usize>, usize> {
         let mut counts = BTreeMap::new();
@@ -103,10 +103,11 @@ impl Visit {
     }
 }
 
-/// How deep nodes are indented. Every line of a long chain is as long as this, and `fmt` panics at widths above `u16::MAX`.
-const DEEPEST: usize = 100;
+/// The largest indentation, in levels. It bounds the lines of a long chain, and `fmt` panics at
+/// widths above `u16::MAX`.
+const MAX_INDENTED_DEPTH: usize = 100;
 
-/// A line for each node, indented; all below the hundredth level alike.
+/// A line for each node, indented by its depth, up to a hundred levels.
 impl fmt::Display for Visit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |worker: Option<usize>| match worker {
@@ -114,7 +115,7 @@ impl fmt::Display for Visit {
             None => "outside".to_owned(),
         };
         for (depth, visit) in self.iter() {
-            write!(f, "{:1$}", "", 2 * depth.min(DEEPEST))?;
+            write!(f, "{:1$}", "", 2 * depth.min(MAX_INDENTED_DEPTH))?;
             write!(
                 f,
                 "{:?} .. {:?} {}",
@@ -143,7 +144,7 @@ impl fmt::Debug for Visit {
     }
 }
 
-/// From the outside in: a chain of them may be long.
+/// Drops the tree in a loop, from the outside in: a chain may be long.
 impl Drop for Visit {
     fn drop(&mut self) {
         let mut below = mem::take(&mut self.children);
@@ -153,7 +154,7 @@ impl Drop for Visit {
     }
 }
 
-/// A fold that keeps a record of itself.
+/// A fold that records its execution.
 struct Recorder<'a, F> {
     fold: &'a F,
     start: Instant,
@@ -199,8 +200,8 @@ fn worker() -> Option<usize> {
 }
 
 impl<F: Fold, S: Strategy> Plan<'_, F, S> {
-    /// Folds the tree below `root`, and keeps a record of who did what when. That takes time and memory for each node, so
-    /// it is for trees that somebody wants to look at.
+    /// Folds the tree below `root`, and records which worker did what and when. That takes time and
+    /// memory for each node, so it is for small trees.
     ///
     /// # Panics
     /// As [`run`](Self::run).

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 
 /// An open node, its heap, and where its own result goes.
 pub(super) struct Family<F: Fold> {
-    /// Taken when all children are there.
+    /// Taken when all children are done.
     above: Mutex<Option<Place<F>>>,
     count: usize,
     arrivals: Arrivals<F>,
@@ -21,20 +21,20 @@ enum Arrivals<F: Fold> {
     AtTheEnd(Mutex<Option<F::Heap>>, Slots<F::Result>),
 }
 
-/// Results that are taken in as soon as those before them are.
+/// Results that are accumulated as soon as those before them are.
 struct InOrder<F: Fold> {
-    /// Whoever accumulates has it.
+    /// `None` while a worker accumulates.
     heap: Option<F::Heap>,
     /// The child that is accumulated next, or at present.
     next: usize,
-    /// Those that came too early.
+    /// Results that arrived before those of earlier siblings.
     early: Vec<Option<F::Result>>,
 }
 
-/// Where a result goes: the child of that number, or the caller. There is one of each.
+/// Where a result goes: the slot of a child, or the caller. Each exists once.
 pub(super) struct Place<F: Fold>(Option<(Arc<Family<F>>, usize)>);
 
-/// A family that is complete: its heap, and where its result goes.
+/// A complete family: where its result goes, and its heap.
 type Complete<F> = (Place<F>, <F as Fold>::Heap);
 
 impl<F: Fold> Place<F> {
@@ -42,8 +42,8 @@ impl<F: Fold> Place<F> {
         Self(None)
     }
 
-    /// Hands in the result that belongs here. Whoever completes a family goes on with it. The result comes back if it
-    /// is the caller's.
+    /// Delivers the result that belongs here. The worker that completes a family continues with it.
+    /// The result is returned as `Err` if this is the root.
     pub(super) fn deliver(
         self,
         fold: &F,
@@ -53,14 +53,15 @@ impl<F: Fold> Place<F> {
             return Err(result);
         };
         let heap = match &family.arrivals {
-            Arrivals::InOrder(arrivals) => family.take_in(fold, arrivals, at, result),
+            Arrivals::InOrder(arrivals) => family.accumulate_in_order(fold, arrivals, at, result),
             Arrivals::AtTheEnd(heap, slots) => {
-                // SAFETY: there is one `Place` of each number, and it is gone now.
+                // SAFETY: there is one `Place` of each number, and this call has consumed it.
                 let last = unsafe { slots.fill(at, result) };
                 last.then(|| {
                     let mut heap = lock(heap).take().expect("taken once");
                     for at in 0..slots.count() {
-                        // SAFETY: `fill` said that all are there.
+                        // SAFETY: `fill` has returned that all slots are filled, and this worker
+                        // filled the last one.
                         let result = unsafe { slots.take(at) };
                         fold.accumulate(&mut heap, result.expect("all are filled"));
                     }
@@ -94,13 +95,14 @@ impl<F: Fold> Family<F> {
         }
     }
 
-    /// The place of child `at`: to be asked for once.
+    /// The place of child `at`; must be called once for each child.
     pub(super) fn place(family: &Arc<Self>, at: usize) -> Place<F> {
         Place(Some((family.clone(), at)))
     }
 
-    /// Accumulates the result if its turn has come, and those behind it; the heap, if that was all.
-    fn take_in(
+    /// Accumulates the result if it is the next one, and those behind it; returns the heap after
+    /// the last child.
+    fn accumulate_in_order(
         &self,
         fold: &F,
         arrivals: &Mutex<InOrder<F>>,
@@ -120,7 +122,7 @@ impl<F: Fold> Family<F> {
             }
         };
         loop {
-            // The user's code runs without the lock.
+            // User code runs without the lock.
             drop(state);
             fold.accumulate(&mut heap, result);
             state = lock(arrivals);
@@ -140,7 +142,8 @@ impl<F: Fold> Family<F> {
     }
 }
 
-/// From the inside out, one after the other: after a panic there may be a million of them.
+/// Drops the chain of parents in a loop, from the inside out: after a panic there may be a million
+/// of them.
 impl<F: Fold> Drop for Family<F> {
     fn drop(&mut self) {
         let mut above = lock(&self.above).take();
@@ -150,17 +153,20 @@ impl<F: Fold> Drop for Family<F> {
     }
 }
 
-/// Places for results, each filled once by whoever has the child of that number. Whoever fills the last one gets all.
+/// Slots for results, each filled once by the worker of the child of that number. The worker that
+/// fills the last one gets all results.
 ///
-/// A place is its filler's until `missing` is counted down; from zero on, all are the last filler's.
+/// A slot belongs to its filler until `missing` is decremented; from zero on, all belong to the
+/// last filler.
 pub(crate) struct Slots<R> {
     places: Box<[UnsafeCell<Option<R>>]>,
     missing: AtomicUsize,
 }
 
-// SAFETY: a result is put in on one thread and taken out on another; none is looked at by two.
+// SAFETY: a result is put in on one thread and taken out on another; no two threads access it at
+// the same time.
 unsafe impl<R: Send> Sync for Slots<R> {}
-// SAFETY: as above.
+// SAFETY: the results move with the slots, which is sound because `R` is `Send`.
 unsafe impl<R: Send> Send for Slots<R> {}
 
 impl<R> Slots<R> {
@@ -171,32 +177,33 @@ impl<R> Slots<R> {
         }
     }
 
-    /// Fills place `at`. True when that was the last one: then [`take`](Self::take) is the caller's.
+    /// Fills slot `at`. Returns whether that was the last one: then the caller may
+    /// [`take`](Self::take).
     ///
     /// # Safety
-    /// Each place is filled once.
+    /// Each slot is filled once.
     pub(crate) unsafe fn fill(&self, at: usize, result: R) -> bool {
         self.places[at].with_mut(|place| {
-            // SAFETY: nobody else fills this place, and who takes it waits for our count.
+            // SAFETY: no other call fills this slot, and the taker waits for the decrement below.
             unsafe { *place = Some(result) };
         });
         let ordering = if broken(Canary::FoldArrive) {
             // Relaxed: a defect for the model checker.
             Ordering::Relaxed
         } else {
-            // AcqRel: what each has put in is visible to the last one.
+            // AcqRel: the writes of all fillers are visible to the last one.
             Ordering::AcqRel
         };
         self.missing.fetch_sub(1, ordering) == 1
     }
 
-    /// The result in place `at`.
+    /// The result in slot `at`.
     ///
     /// # Safety
-    /// The caller has filled the last place.
+    /// The caller has filled the last slot.
     pub(crate) unsafe fn take(&self, at: usize) -> Option<R> {
         self.places[at].with_mut(|place| {
-            // SAFETY: all are filled, and the caller's.
+            // SAFETY: all slots are filled, and belong to the caller, which filled the last one.
             unsafe { (*place).take() }
         })
     }
@@ -206,10 +213,10 @@ impl<R> Slots<R> {
     }
 }
 
-/// The places as they are, for the model checker.
+/// The slots, for the model checker.
 #[cfg(filch_loom)]
 pub(crate) mod model {
-    /// See the places of a fold.
+    /// Wraps the slots of a fold.
     pub struct Slots(super::Slots<usize>);
 
     impl std::fmt::Debug for Slots {
@@ -225,16 +232,16 @@ pub(crate) mod model {
         }
 
         /// # Safety
-        /// Each place is filled once.
+        /// Each slot is filled once.
         pub unsafe fn fill(&self, at: usize, result: usize) -> bool {
-            // SAFETY: the caller's duty.
+            // SAFETY: the caller guarantees that each slot is filled once.
             unsafe { self.0.fill(at, result) }
         }
 
         /// # Safety
-        /// The caller has filled the last place.
+        /// The caller has filled the last slot.
         pub unsafe fn take(&self, at: usize) -> Option<usize> {
-            // SAFETY: the caller's duty.
+            // SAFETY: the caller guarantees that it has filled the last slot.
             unsafe { self.0.take(at) }
         }
     }

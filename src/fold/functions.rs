@@ -1,4 +1,4 @@
-//! What a fold is: a way to reach the children, and three functions.
+//! The fold trait: an access to the children, and three functions.
 
 use super::{
     memo::Memo,
@@ -7,23 +7,25 @@ use super::{
 };
 use std::{fmt, marker::PhantomData};
 
-/// A fold over trees: how to reach the children of a node, and the three functions that make a result of it.
+/// A fold over trees: how to access the children of a node, and the three functions that compute
+/// its result.
 ///
-/// [`fold`] makes one of four closures, which is what most programs do. A type of your own can implement it too: for
-/// a fold with a name, with settings, or one that is stored.
+/// [`fold`] makes one of four closures, which is enough for most programs. A type of your own can
+/// implement it too, for a fold that has a name or settings, or that is stored.
 ///
-/// Everything that moves between workers must be `Send`: nodes, the iterators over children, heaps and results.
+/// Everything that moves between workers must be `Send`: nodes, the iterators over children, heaps
+/// and results.
 ///
 /// ```
 /// use filch::Fold;
 ///
-/// /// How many files there are below a directory that is too large to write down: `fan` entries a level.
+/// /// The number of files below a directory: `fan` entries a level.
 /// struct CountFiles {
 ///     fan: u32,
 /// }
 ///
 /// impl Fold for CountFiles {
-///     type Node = u32; // levels that are left
+///     type Node = u32; // remaining levels
 ///     type Children = std::iter::RepeatN<u32>;
 ///     type Heap = u64;
 ///     type Result = u64;
@@ -45,31 +47,31 @@ use std::{fmt, marker::PhantomData};
 /// assert_eq!(CountFiles { fan: 10 }.run(4), 10_000);
 /// ```
 pub trait Fold: Sync {
-    /// A node of the tree: a reference into a borrowed one, a value of an owned one, an index into a list, or
-    /// whatever a generated one is made of.
+    /// A node of the tree: a reference into a borrowed tree, a value of an owned one, an index into
+    /// a list, or a description from which a generated tree is computed.
     type Node: Send;
-    /// The children of a node, in their order.
+    /// The children of a node, in order.
     type Children: Iterator<Item = Self::Node> + Send;
-    /// What a node has while its children come in.
+    /// The accumulator of a node.
     type Heap: Send;
-    /// What becomes of a node.
+    /// The result of a node.
     type Result: Send;
 
-    /// The children of `node`, which is not needed any more. They are asked for one by one, when their turn comes. Not beyond the
-    /// upper bound of [`size_hint`](Iterator::size_hint): what is above it may be lost.
+    /// The children of `node`, which is consumed. They are requested one by one, when they are
+    /// needed. Children beyond the upper bound of [`size_hint`](Iterator::size_hint) may be lost.
     fn children(&self, node: Self::Node) -> Self::Children;
 
-    /// A node is entered: its heap, before any of its children.
+    /// Creates the heap of a node when it is entered, before any of its children.
     fn init(&self, node: &Self::Node) -> Self::Heap;
 
-    /// A child is done. Called once for each child, in the order of the children.
+    /// Adds the result of a child. Called once for each child, in the order of the children.
     fn accumulate(&self, heap: &mut Self::Heap, child: Self::Result);
 
-    /// All children are done.
+    /// Computes the result when all children are done.
     fn finalize(&self, heap: Self::Heap) -> Self::Result;
 
-    /// Folds the tree below `root`, [as it does best](super::Adaptive), on the pool that the caller works for, else on
-    /// the global one.
+    /// Folds the tree below `root` with the [default strategy](super::Adaptive), on the caller's
+    /// pool if it is a worker, else on the global one.
     ///
     /// # Panics
     /// As [`Plan::run`].
@@ -80,8 +82,8 @@ pub trait Fold: Sync {
         self.with::<Adaptive>().run(root)
     }
 
-    /// Folds the tree below `root` on this thread, one node after the other: what [`run`](Self::run) comes to, without
-    /// any workers. Any depth will do here too.
+    /// Folds the tree below `root` on this thread, one node after the other. The result is that of
+    /// [`run`](Self::run). Any depth is supported here too.
     ///
     /// ```
     /// use filch::{Fold, fold};
@@ -96,7 +98,8 @@ pub trait Fold: Sync {
         sequence::fold(self, root)
     }
 
-    /// This fold with a [strategy](super#which-when), and perhaps on a certain pool.
+    /// Selects a [strategy](super#which-strategy) for this fold; a pool can be selected on the
+    /// result.
     fn with<S: Strategy>(&self) -> Plan<'_, Self, S>
     where
         Self: Sized,
@@ -104,13 +107,13 @@ pub trait Fold: Sync {
         Plan::new(self)
     }
 
-    /// This fold over a graph in which a node may be the child of several: each is folded once. Nodes with the same
-    /// `key` are the same.
+    /// Folds a graph in which a node may be the child of several: each is folded once. Nodes with
+    /// the same `key` are the same.
     ///
     /// ```
     /// use filch::{Fold, fold};
     ///
-    /// // The Fibonacci numbers the slow way: that many calls nobody could wait for.
+    /// // The Fibonacci numbers by naive recursion, which would not end without the memo.
     /// let fibonacci = fold(
     ///     |n: u32| if n < 2 { vec![] } else { vec![n - 1, n - 2] },
     ///     |n| u128::from(*n % 2 * u32::from(*n < 2)),
@@ -176,8 +179,9 @@ pub struct Functions<N, C, I, A, F> {
     node: PhantomData<fn(N)>,
 }
 
-/// Makes a fold of four closures: `children` gives the children of a node, `init` the node's heap, `accumulate` adds
-/// the result of a child to the heap, in the order of the children, and `finalize` makes the result of the heap.
+/// Makes a fold of four closures: `children` returns the children of a node, `init` the node's
+/// heap, `accumulate` adds the result of a child to the heap, in the order of the children, and
+/// `finalize` converts the heap to the result.
 ///
 /// ```
 /// use filch::{Fold, fold};
@@ -201,7 +205,8 @@ pub struct Functions<N, C, I, A, F> {
 /// assert_eq!(size.sequential(&root), 4950);
 /// ```
 ///
-/// Nodes, heaps and results move between workers, so they must be `Send`. A heap that is not is refused:
+/// Nodes, heaps and results move between workers, so they must be `Send`. A heap that is not is
+/// rejected:
 ///
 /// ```compile_fail
 /// use filch::{Fold, fold};
@@ -221,7 +226,7 @@ pub struct Functions<N, C, I, A, F> {
 /// count.run(Rc::new(3));
 /// ```
 ///
-/// and a result, and a function that not every worker may call:
+/// and a result that is not `Send`, and a function that is not `Sync`:
 ///
 /// ```compile_fail
 /// use filch::{Fold, fold};

@@ -1,4 +1,4 @@
-//! Folds over graphs without cycles, each node once.
+//! Folds over acyclic graphs, each node once.
 
 use super::{
     Fold,
@@ -20,11 +20,11 @@ use std::{
     sync::OnceLock,
 };
 
-/// How many nodes that have nothing to wait for become one task: enough that a task is little beside them.
-const LEAVES: usize = 64;
+/// The number of leaves in one task: enough that the cost of a task is small beside them.
+const LEAVES_PER_TASK: usize = 64;
 
-/// A [`Fold`] over a graph in which nodes are shared: each is folded once, and its result is cloned for each node that
-/// it is a child of. Made by [`Fold::memo`].
+/// A [`Fold`] over a graph with shared nodes: each is folded once, and its result is cloned for
+/// each of its parents. Made by [`Fold::memo`].
 ///
 /// ```
 /// use filch::{Fold, Pool, fold};
@@ -40,7 +40,7 @@ pub struct Memo<'a, F, Q> {
     pool: Option<Pool>,
 }
 
-/// A node is below itself.
+/// The graph has a cycle.
 ///
 /// ```
 /// use filch::{Fold, fold};
@@ -56,7 +56,8 @@ pub struct CycleError<K> {
 }
 
 impl<K> CycleError<K> {
-    /// The keys of the nodes on the cycle, each a child of the one before; the first is a child of the last.
+    /// The keys of the nodes on the cycle, each a child of the one before; the first is a child of
+    /// the last.
     #[must_use]
     pub fn keys(&self) -> &[K] {
         &self.keys
@@ -89,7 +90,8 @@ impl<'a, F, Q> Memo<'a, F, Q> {
         }
     }
 
-    /// On this pool; else it is the one that the caller works for, or the global one.
+    /// Runs it on this pool. The default is the caller's pool if it is a worker, else the global
+    /// one.
     #[must_use]
     pub fn on(self, pool: &Pool) -> Self {
         Self {
@@ -98,16 +100,17 @@ impl<'a, F, Q> Memo<'a, F, Q> {
         }
     }
 
-    /// Folds what is below `root`, each node once.
+    /// Folds the graph below `root`, each node once.
     ///
-    /// The graph is explored first, by the caller alone: `children` and the key are called once for each node, or edge.
-    /// Then the three functions run, the children before their parents, and as many at once as there are workers.
+    /// The graph is explored first, by the caller alone: `children` is called once for each node,
+    /// and the key once for each edge. Then the three functions run, children before their parents,
+    /// in parallel.
     ///
     /// # Errors
-    /// When a node is below itself. Nothing has been folded then.
+    /// If the graph has a cycle. Nothing has been folded then.
     ///
     /// # Panics
-    /// When one of the functions does.
+    /// If one of the functions does.
     pub fn run<K>(&self, root: F::Node) -> Result<F::Result, CycleError<K>>
     where
         F: Fold<Node: Clone + Sync, Result: Clone + Sync>,
@@ -137,7 +140,7 @@ struct Graph<N> {
     edges: Vec<usize>,
 }
 
-/// A node and where its children are among the edges.
+/// A node and the range of its children among the edges.
 struct Entered<N> {
     node: N,
     children: Range<usize>,
@@ -161,7 +164,7 @@ impl<N: Clone> Graph<N> {
             nodes: Vec::new(),
             edges: Vec::new(),
         };
-        // The numbers of those that are explored; none for those that are open.
+        // The numbers of the explored nodes; `None` for open ones.
         let mut numbers = HashMap::new();
         let open_node = |node: N, key: K| Open {
             children: fold.children(node.clone()),
@@ -219,7 +222,7 @@ impl<N: Clone> Graph<N> {
         for &child in &self.edges {
             degrees[child + 1] += 1;
         }
-        // Where the parents of each begin, among all of them.
+        // Prefix sums: where the parents of each node begin in `parents`.
         let mut sum = 0;
         for degree in &mut degrees {
             sum += *degree;
@@ -237,7 +240,7 @@ impl<N: Clone> Graph<N> {
         let missing = self.nodes.iter();
         let missing = missing.map(|entered| AtomicUsize::new(entered.children.len()));
         let missing = missing.collect();
-        let make = |team| Shared {
+        let make = |team| MemoState {
             team,
             fold,
             missing,
@@ -256,42 +259,42 @@ impl<N: Clone> Graph<N> {
     }
 }
 
-/// What all tasks of a fold share.
-struct Shared<'a, F: Fold> {
+/// The state that all tasks of a fold share.
+struct MemoState<'a, F: Fold> {
     team: Team,
     fold: &'a F,
     graph: Graph<F::Node>,
-    /// For each node, how many children are not done.
+    /// For each node, the number of children that are not done.
     missing: Vec<AtomicUsize>,
     results: Vec<OnceLock<F::Result>>,
     first_parents: Vec<usize>,
     parents: Vec<usize>,
 }
 
-impl<F: Fold<Node: Sync, Result: Sync>> Common for Shared<'_, F> {
+impl<F: Fold<Node: Sync, Result: Sync>> Common for MemoState<'_, F> {
     fn team(&self) -> &Team {
         &self.team
     }
 }
 
-/// The first part: all nodes without children, in tasks of some. The caller counts it as done.
-fn start<'a, F>(link: &Link<Shared<'a, F>>, context: &WorkerContext<'_, '_>)
+/// The first part: spawns tasks for all nodes without children. The caller counts it as done.
+fn start<'a, F>(link: &Link<MemoState<'a, F>>, context: &WorkerContext<'_, '_>)
 where
     F: Fold<Node: Sync, Result: Clone + Sync>,
 {
     let shared = link.get();
     let is_leaf = |number: &usize| shared.graph.nodes[*number].children.is_empty();
     let leaves: Vec<_> = (0..shared.graph.nodes.len()).filter(is_leaf).collect();
-    for some in leaves.chunks(LEAVES) {
+    for some in leaves.chunks(LEAVES_PER_TASK) {
         spawn(link, context, some.to_vec());
     }
 }
 
-fn spawn<'a, F>(link: &Link<Shared<'a, F>>, context: &WorkerContext<'_, '_>, ready: Vec<usize>)
+fn spawn<'a, F>(link: &Link<MemoState<'a, F>>, context: &WorkerContext<'_, '_>, ready: Vec<usize>)
 where
     F: Fold<Node: Sync, Result: Clone + Sync>,
 {
-    let task = move |link: &Link<Shared<'a, F>>, context: &WorkerContext<'_, '_>| {
+    let task = move |link: &Link<MemoState<'a, F>>, context: &WorkerContext<'_, '_>| {
         let shared = link.get();
         if let Err(payload) = unwind::contain(|| shared.run(link, context, ready)) {
             shared.team.fail(context, payload);
@@ -300,7 +303,7 @@ where
     Team::spawn(link, context, task, false, true);
 }
 
-impl<'a, F> Shared<'a, F>
+impl<'a, F> MemoState<'a, F>
 where
     F: Fold<Node: Sync, Result: Clone + Sync>,
 {
@@ -316,13 +319,15 @@ where
             let parents = self.first_parents[number]..self.first_parents[number + 1];
             let before = ready.len();
             for &parent in &self.parents[parents] {
-                // AcqRel: whoever brings the last sees what the others did. (The results have an order of their own.)
+                // AcqRel: the worker of the last child sees the writes of the others. (`OnceLock`
+                // orders the results by itself.)
                 if self.missing[parent].fetch_sub(1, Ordering::AcqRel) == 1 {
                     ready.push(parent);
                 }
             }
             if ready.len() > before + 1 {
-                // One of those that have become ready is gone on with here; the others can be had.
+                // This worker continues with one of the nodes that have become ready; the others
+                // can be stolen.
                 spawn(link, context, ready.split_off(before + 1));
             }
         }

@@ -1,8 +1,10 @@
-//! Folds over trees: what a node comes to, from what its children come to, on all workers.
+//! Folds over trees: a value computed bottom-up, on all workers.
 //!
-//! A fold is a way to reach the children of a node and three functions. `init` makes a *heap* for a node when it is
-//! entered; `accumulate` adds the result of a child to it, in the order of the children, whichever is done first;
-//! `finalize` makes the node's result of it. [`fold`](fn@fold) makes a fold of four closures; [`Fold`] is the trait behind.
+//! A fold is an access to the children of a node and three functions. `init` creates an
+//! accumulator, the *heap*, for a node when it is entered; `accumulate` adds the result of a child
+//! to it, in the order of the children, whichever is done first; `finalize` converts it to the
+//! node's result. [`fold`](fn@fold) makes a fold of four closures; [`Fold`] is the underlying
+//! trait.
 //!
 //! ```
 //! use filch::{Fold, fold};
@@ -33,7 +35,8 @@
 //!
 //! # Trees
 //!
-//! A node is whatever leads to its children, and they are asked for one by one, when their turn comes:
+//! A node is any value from which its children can be computed. They are requested one by one, when
+//! they are needed:
 //!
 //! | the tree is | a node is | the children are, for example |
 //! |---|---|---|
@@ -44,39 +47,42 @@
 //! | a chain | anything | `\|n: u32\| n.checked_sub(1)`: an `Option` |
 //! | a graph with shared nodes | any of these | the same, with [`Fold::memo`] |
 //!
-//! There may be any number of them, at any depth: open nodes lie on the heap, not on the stack, and nobody waits for
-//! anybody inside of anything. A worker that needs what another one is at leaves its whole way through the tree there, and
-//! the other goes on with it.
+//! There may be any number of children, at any depth: open nodes are on the heap, not on the stack,
+//! and no worker blocks on another inside of a fold. A worker that needs a result that another
+//! worker is computing leaves its traversal state there, and the other worker continues with it.
 //!
-//! # Which when
+//! # Which strategy
 //!
-//! The strategy is a type, so each is compiled for itself: `fold.with::<Tasks>().run(root)`.
+//! The strategy is a type, so each is compiled separately: `fold.with::<Tasks>().run(root)`.
 //!
 //! | strategy | for |
 //! |---|---|
 //! | [`Adaptive`], the default | anything |
-//! | [`Quiet`] | many small folds, while workers sleep |
-//! | [`Tasks`] | nodes of microseconds, which wait for one another or for the world outside |
+//! | [`Quiet`] | many small folds, without waking sleeping workers |
+//! | [`Tasks`] | nodes of microseconds that wait for one another or for external events |
 //! | [`Breadth`] | the same, in the order in which nodes are found |
-//! | [`Lazy`], [`Each`] with other parts | comparing |
+//! | [`Lazy`], [`Each`] with other parameters | comparisons |
 //! | [`Fold::sequential`] | one thread |
 //!
-//! What backs this: with empty nodes, two workers and 20, four to eight or two children each, [`Adaptive`] takes 2.5 to 3.5 ns a
-//! node, and a task for each node more than a hundred. With a microsecond a node or ten, evenly or on average, [`Adaptive`] is
-//! within 7 % of the best strategy. The bench suite `fold` has all figures.
+//! Measurements: with empty nodes, two workers and 20, four to eight or two children each,
+//! [`Adaptive`] takes 2.5 to 3.5 ns a node, and a task for each node more than a hundred. With a
+//! microsecond a node or ten, constant or on average, [`Adaptive`] is within 7 % of the best
+//! strategy. The bench suite `fold` has all figures.
 //!
 //! # Memory
 //!
-//! [`Lazy`] and [`Fold::sequential`] keep the heap and the iterator of each open node, so as much as the tree is deep; `Lazy`
-//! keeps the heap alone of most nodes whose iterators say that the child is the only one. Of many siblings, 16,384 at a time at most are taken out of the iterator to be
-//! given away, with their results, so a star of any size takes some hundred kilobytes for each worker. With [`AtTheEnd`] all
-//! results of a node's children are kept until the last one is there. [`Each`] makes tasks of all children of a node when it
-//! enters the node, of some hundred bytes each: a star of ten million leaves is a gigabyte of tasks.
+//! [`Lazy`] and [`Fold::sequential`] store the heap and the iterator of each open node, so memory
+//! is proportional to the depth. `Lazy` stores only the heap of most nodes whose iterators report
+//! that the child is the only one. Of many siblings, at most 16,384 at a time are taken out of the
+//! iterator to be offered, with their results, so a star of any size takes some hundred kilobytes
+//! for each worker. With [`AtTheEnd`] all results of a node's children are stored until the last
+//! one is there. [`Each`] makes tasks of all children of a node when it enters the node, of some
+//! hundred bytes each: a star of ten million leaves takes a gigabyte of tasks.
 //!
 //! # Panics
 //!
-//! A panic in any of the functions stops the fold and reaches the caller when everybody has stopped; what there was of
-//! nodes, heaps and results is dropped.
+//! A panic in any of the functions stops the fold and propagates to the caller when all workers
+//! have stopped; the remaining nodes, heaps and results are dropped.
 
 mod each;
 mod explain;
@@ -96,7 +102,7 @@ pub use strategy::{
     OncePerBatch, Plan, Queue, Quiet, Strategy, Tasks, Wake,
 };
 
-/// What the model checker gets to see.
+/// Items for the model checker.
 #[cfg(filch_loom)]
 #[doc(hidden)]
 pub mod model {

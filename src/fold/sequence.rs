@@ -1,8 +1,9 @@
-//! The fold on the caller's thread, one node after the other.
+//! The sequential fold, on the caller's thread.
 
 use super::Fold;
 
-/// Folds the tree below `root` in sequence. The open nodes lie on the heap, so that any depth will do.
+/// Folds the tree below `root` sequentially. The open nodes are on the heap, so any depth is
+/// supported.
 pub(super) fn fold<F: Fold>(fold: &F, root: F::Node) -> F::Result {
     let mut heap = fold.init(&root);
     let mut children = fold.children(root);

@@ -1,5 +1,5 @@
-//! What is decided at compile time: when work is split off, where it is queued, when results are taken in, and who is
-//! woken.
+//! The compile-time choices: when work is split off, where it is queued, when results are
+//! accumulated, and when workers are woken.
 
 use super::{Fold, each, lazy, sequence};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 use std::{fmt, marker::PhantomData};
 
-/// How a fold is shared among workers: [`Lazy`] or [`Each`], or one of their presets.
+/// How a fold is distributed to workers: [`Lazy`] or [`Each`], or one of their presets.
 ///
 /// ```
 /// use filch::{Fold, fold, fold::{Adaptive, Strategy, Tasks}};
@@ -23,22 +23,25 @@ pub trait Strategy: sealed::Strategy {}
 /// Where the tasks of [`Each`] are queued: [`PerWorker`] or [`Shared`].
 pub trait Queue: sealed::Queue {}
 
-/// When the results of children are taken in: [`OnArrival`] or [`AtTheEnd`]. In the order of the children, always.
+/// When the results of children are accumulated: [`OnArrival`] or [`AtTheEnd`]. Always in the order
+/// of the children.
 pub trait BatchWait: sealed::BatchWait {}
 
-/// When a sleeping worker is woken for work that was split off: at [`EveryPush`], [`OncePerBatch`] or [`EveryKth`].
+/// When a sleeping worker is woken for work that was split off: [`EveryPush`], [`OncePerBatch`] or
+/// [`EveryKth`].
 ///
-/// In a queue for all ([`Shared`]) it makes no difference: there one is woken at a time, and wakes the next if there is more
-/// to do.
+/// It has no effect on one queue for all workers ([`Shared`]): there one worker is woken at a time,
+/// and wakes the next if there is more to do.
 pub trait Wake: sealed::Wake {}
 
-/// Folds in sequence, and splits off siblings for others as they ask for them.
+/// Folds sequentially, and splits off siblings on demand.
 ///
-/// A worker goes through its part of the tree as [`Fold::sequential`] does. Every ten microseconds or so, or at each node
-/// if nodes take that long, it looks whether what it has on offer was taken, and if so offers the outermost siblings
-/// that it has not come to yet. When it comes to them and nobody has taken them, it takes them back. So the cost of
-/// parallelism is paid when there is somebody to share with. Of nodes that take longer than that, all that can be
-/// had at all is on offer, always: nobody waits for a worker that is in a node for long.
+/// A worker traverses its part of the tree as [`Fold::sequential`] does. Every ten microseconds or
+/// so, or at each node if nodes take that long, it checks whether its offered siblings were stolen,
+/// and if so offers the outermost siblings that it has not reached yet. When it reaches siblings
+/// that were not stolen, it takes them back. So the cost of parallelism is paid only when other
+/// workers are idle. If nodes take longer than that, all available siblings are always on offer, so
+/// that no worker idles while another one is in a long node.
 ///
 /// ```
 /// use filch::{Fold, fold, fold::{AtTheEnd, EveryKth, Lazy}};
@@ -50,8 +53,8 @@ pub trait Wake: sealed::Wake {}
 #[derive(Clone, Copy, Debug)]
 pub struct Lazy<G = OnArrival, W = EveryPush>(PhantomData<(G, W)>);
 
-/// A task for each node but the first of its siblings, with which the worker goes on: what seed 004 does. For nodes that
-/// take microseconds each, and for those who want to know.
+/// A task for each node except the first of its siblings, with which the worker continues. For
+/// nodes that take microseconds each, and for comparisons.
 ///
 /// ```
 /// use filch::{Fold, engine::{PerWorker, Shared}, fold, fold::{AtTheEnd, Each, EveryPush, OnArrival, OncePerBatch}};
@@ -64,51 +67,53 @@ pub struct Lazy<G = OnArrival, W = EveryPush>(PhantomData<(G, W)>);
 #[derive(Clone, Copy, Debug)]
 pub struct Each<Q = PerWorker, G = OnArrival, W = EveryPush>(PhantomData<(Q, G, W)>);
 
-/// The default: [`Lazy`], results on arrival, somebody woken for each piece.
+/// The default: [`Lazy`], with results accumulated on arrival and a worker woken for each offered
+/// piece.
 ///
 /// ```
 /// use filch::{Fold, fold, fold::{Adaptive, Breadth, Quiet, Tasks}};
 ///
 /// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
-/// assert_eq!(leaves.run(10), 512); // this one
-/// assert_eq!(leaves.with::<Adaptive>().run(10), 512); // this one too
+/// assert_eq!(leaves.run(10), 512); // the default
+/// assert_eq!(leaves.with::<Adaptive>().run(10), 512); // the same
 /// assert_eq!(leaves.with::<Quiet>().run(10), 512);
 /// assert_eq!(leaves.with::<Tasks>().run(10), 512);
 /// assert_eq!(leaves.with::<Breadth>().run(10), 512);
 /// ```
 pub type Adaptive = Lazy<OnArrival, EveryPush>;
 
-/// [`Lazy`] that wakes somebody at most once for each part that a worker goes through: for many small folds beside other
-/// work, where the workers are asleep and had better stay so.
+/// [`Lazy`] that wakes at most one worker for each part that a worker traverses: for many small
+/// folds beside other work, where sleeping workers should not be woken.
 pub type Quiet = Lazy<OnArrival, OncePerBatch>;
 
-/// [`Each`], with a queue for each worker: a task for each node, visible at once.
+/// [`Each`], with a queue for each worker: a task for each node, which can be stolen at once.
 pub type Tasks = Each<PerWorker, OnArrival, EveryPush>;
 
-/// [`Each`], with one queue for all, oldest first: a node is begun before those that were found after it.
+/// [`Each`], with one FIFO queue for all workers: a node is begun before those that were found
+/// after it.
 pub type Breadth = Each<Shared, OnArrival, OncePerBatch>;
 
 /// A child's result is accumulated as soon as those before it are.
 #[derive(Clone, Copy, Debug)]
 pub struct OnArrival;
 
-/// Results are kept until all children are done, and accumulated then, by one worker.
+/// Results are stored until all children are done, and accumulated then, by one worker.
 #[derive(Clone, Copy, Debug)]
 pub struct AtTheEnd;
 
-/// Each time.
+/// At each push.
 #[derive(Clone, Copy, Debug)]
 pub struct EveryPush;
 
-/// The first time in each part that a worker goes through.
+/// At the first push in each part that a worker traverses.
 #[derive(Clone, Copy, Debug)]
 pub struct OncePerBatch;
 
-/// Every `K`-th time, beginning with the first.
+/// At every `K`-th push, beginning with the first.
 #[derive(Clone, Copy, Debug)]
 pub struct EveryKth<const K: u32>;
 
-/// What nobody else implements.
+/// Prevents implementations outside of this module.
 mod sealed {
     use super::{
         AtTheEnd, EveryKth, EveryPush, Fold, OnArrival, OncePerBatch, PerWorker, Shared, WakePolicy,
@@ -209,7 +214,8 @@ impl<'a, F: Fold, S: Strategy> Plan<'a, F, S> {
         }
     }
 
-    /// On this pool; else it is the one that the caller works for, or the global one.
+    /// Runs it on this pool. The default is the caller's pool if it is a worker, else the global
+    /// one.
     #[must_use]
     pub fn on(self, pool: &Pool) -> Self {
         Self {
@@ -220,11 +226,12 @@ impl<'a, F: Fold, S: Strategy> Plan<'a, F, S> {
 
     /// Folds the tree below `root`.
     ///
-    /// The calling thread works on it too; one from outside becomes a worker for the time of the call.
+    /// The calling thread takes part; a thread from outside becomes a worker for the duration of
+    /// the call.
     ///
     /// # Panics
-    /// When one of the fold's functions does, after everybody has stopped: with the first panic. Others are told to the
-    /// pool's [`on_panic`](crate::PoolBuilder::on_panic).
+    /// If one of the fold's functions does, after all workers have stopped: with the first panic.
+    /// Others are passed to the pool's [`on_panic`](crate::PoolBuilder::on_panic).
     pub fn run(&self, root: F::Node) -> F::Result {
         self.run_fold(self.fold, root)
     }
@@ -249,7 +256,7 @@ fn fold_on<F: Fold, S: Strategy>(
 ) -> F::Result {
     let others = context.pool().threads() - usize::from(!context.is_guest());
     if others == 0 {
-        // Nobody is there who could take anything.
+        // There is no other worker to share with.
         return sequence::fold(fold, root);
     }
     S::fold(context, fold, root)

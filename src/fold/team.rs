@@ -1,4 +1,4 @@
-//! Those who work on one fold, and the one who waits for them.
+//! The workers of one fold, and the caller that waits for them.
 #![expect(
     unsafe_code,
     reason = "jobs that point into the frame of the one who waits"
@@ -26,39 +26,41 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// What all parts of one fold share, in the frame of the call.
+/// The state that all parts of one fold share, in the frame of the call.
 ///
-/// A fold consists of *parts*: the whole, and what was split off it. Each is counted from the moment it comes into
-/// being until it is done, and the call returns when none is left.
+/// A fold consists of *parts*: the whole, and what was split off it. Each is counted from its
+/// creation until it is done, and the call returns when none is left.
 pub(super) struct Team {
     pool: *const Inner,
     /// The worker that waits.
     owner: usize,
-    /// The one queue for all, where that is the strategy. Also what others than the owner have split off, if they are guests,
-    /// who may leave before their queue is empty, or if the owner takes nothing from their queues.
-    list: Arc<Commons>,
-    /// The parts run isolated, wherever they run.
+    /// The queue for all workers, if the strategy has one. Also the parts that workers other than
+    /// the owner have split off, if they are guests, which may leave before their queue is empty,
+    /// or if the owner takes nothing from their queues.
+    list: Arc<TeamQueue>,
+    /// The parts run isolated, on any worker.
     isolated: bool,
-    /// The owner's wait takes nothing from other workers.
+    /// The owner's wait is isolated: it takes nothing from other workers.
     alone: bool,
     pending: Pending,
     panic: Mutex<Option<Payload>>,
-    /// There was a panic: whatever is left need not be done.
+    /// A part has panicked: the remaining work need not be done.
     failed: AtomicBool,
-    /// What was queued, for a policy that wakes somebody every so many times.
+    /// The number of pushes, for a policy that wakes a worker at every k-th.
     pushes: AtomicU32,
 }
 
-// SAFETY: the owner's side of `pending` is only used by the thread that is worker `owner` of the pool, which `is_owner`
-// checks; `pool` points to a pool that lives as long as its worker is in `gather`; the rest may be shared.
+// SAFETY: the owner's side of `pending` is only used by the thread that is worker `owner` of the
+// pool, which `is_owner` checks; `pool` points to a pool that lives as long as its worker is in
+// `gather`; the rest may be shared.
 unsafe impl Sync for Team {}
 
 impl Team {
-    /// Calls `start` with what the parts share, which `make` makes of a team that consists of the caller, counted as
-    /// one part; and returns it when no part is left.
+    /// Creates the shared state with `make` from a team that consists of the caller, counted as one
+    /// part. Calls `start` with it, and returns it when no part is left.
     ///
     /// # Panics
-    /// With the first panic that a part has told of.
+    /// With the first panic of a part.
     pub(super) fn gather<S: Common>(
         context: &WorkerContext<'_, '_>,
         make: impl FnOnce(Self) -> S,
@@ -78,7 +80,7 @@ impl Team {
         let team = shared.team();
         let began = context.mark();
         team.add(context);
-        // Whatever happens, the parts point into this frame.
+        // In every case the parts point into this frame.
         unwind::or_abort(|| start(&shared));
         unwind::or_abort(|| context.wait(team, began));
         let panic = team
@@ -98,7 +100,7 @@ impl Team {
         ptr::eq(context.pool(), self.pool) && context.worker() == self.owner
     }
 
-    /// One more part.
+    /// Counts one more part.
     pub(super) fn add(&self, context: &WorkerContext<'_, '_>) {
         if self.is_owner(context) {
             self.pending.add_here();
@@ -107,7 +109,7 @@ impl Team {
         }
     }
 
-    /// Keeps the first panic; others are told to the pool.
+    /// Stores the first panic; others are passed to the pool.
     pub(super) fn fail(&self, context: &WorkerContext<'_, '_>, payload: Payload) {
         let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
         if first.is_none() {
@@ -117,7 +119,8 @@ impl Team {
             drop(first);
             context.pool().panicked(payload);
         }
-        // Relaxed: a hint to stop. What matters is under the lock above, and read when no part is left.
+        // Relaxed: a hint to stop. The payload is under the lock above, and read when no part is
+        // left.
         self.failed.store(true, Ordering::Relaxed);
     }
 
@@ -126,14 +129,14 @@ impl Team {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Whether somebody should be woken for what is queued next; `first` says that it is the first of its batch.
+    /// Whether a worker should be woken for the next push; `first` if it is the first of its batch.
     #[inline]
     pub(super) fn is_due(&self, policy: WakePolicy, first: bool) -> bool {
         match policy {
             WakePolicy::EveryPush => true,
             WakePolicy::OncePerBatch => first,
             WakePolicy::EveryKth(k) | WakePolicy::OnHoard(k) => {
-                // Relaxed: a count, and nothing else.
+                // Relaxed: only a count.
                 let pushes = self.pushes.fetch_add(1, Ordering::Relaxed);
                 pushes.is_multiple_of(k.max(1))
             }
@@ -145,33 +148,35 @@ impl Team {
         self.isolated
     }
 
-    /// Queues `part`, which is counted already. Says where it is if it can be taken back.
+    /// Queues `part`, which is counted already. Returns its position if it can be taken back.
     pub(super) fn queue<P: Part>(
         &self,
         context: &WorkerContext<'_, '_>,
         part: Arc<P>,
         announce: bool,
     ) -> Option<Mark> {
-        // SAFETY: `run_part` is called once, with what `into_raw` gave. What the part borrows lives until it has been
-        // counted as done, which is the duty of those who implement `Part`. `P` is `Send` and `Sync`.
+        // SAFETY: `run_part` is called once, with the pointer from `into_raw`. What the part
+        // borrows lives until it has been counted as done, which implementations of `Part`
+        // guarantee. `P` is `Send` and `Sync`.
         let job = unsafe { Job::new(Arc::into_raw(part), run_part::<P>) };
-        if self.is_passing(context) {
+        if self.queues_to_team(context) {
             self.list.push(job);
-            self.invite(context);
+            self.request_help(context);
             return None;
         }
         context.push_marked(job, announce)
     }
 
-    /// Whether what this worker splits off goes to the list: it is a guest that may leave before its queue is empty, or
-    /// the owner, who may be the only one with nothing to do, would not get it from there.
-    fn is_passing(&self, context: &WorkerContext<'_, '_>) -> bool {
+    /// Whether the parts that this worker splits off go to the team's queue: it is a guest that may
+    /// leave before its own queue is empty, or the owner, which may be the only idle worker, would
+    /// take nothing from there.
+    fn queues_to_team(&self, context: &WorkerContext<'_, '_>) -> bool {
         !self.is_owner(context) && (self.alone || context.is_guest())
     }
 
-    /// Queues a task of the team in `link`, and counts it: on this worker, or in the one queue for
-    /// all, which [`invite`](Self::invite) is to follow. When the task returns it is counted as
-    /// done. It must not panic.
+    /// Queues a task of the team in `link`, and counts it: on this worker, or in the queue for all
+    /// workers, after which [`request_help`](Self::request_help) must be called. When the task
+    /// returns it is counted as done. It must not panic.
     pub(super) fn spawn<S: Common>(
         link: &Link<S>,
         context: &WorkerContext<'_, '_>,
@@ -186,67 +191,71 @@ impl Team {
             enter(shared.team().is_isolated(), context, run);
         };
         // SAFETY: the task has just been counted; `gather` does not return before it is done, so
-        // what is shared, and what the task borrows, live until then. The pool, or the owner, runs
-        // every job.
+        // the shared state, and what the task borrows, live until then. The pool, or the owner,
+        // runs every job.
         let call = unsafe { scoped(link.0, call) };
-        // SAFETY: as above.
+        // SAFETY: `call` borrows only what lives until the task is counted as done, as said above.
         let job = unsafe { heap::job_on(context, call) };
         if shared {
             team.list.push(job);
-        } else if team.is_passing(context) {
+        } else if team.queues_to_team(context) {
             team.list.push(job);
-            team.invite(context);
+            team.request_help(context);
         } else {
             context.push_marked(job, announce);
         }
     }
 
-    /// Asks for help with what is in the list. Only for whoever has a part that is counted.
-    pub(super) fn invite(&self, context: &WorkerContext<'_, '_>) {
-        Commons::invite(&self.list, context);
+    /// Asks a worker to run the jobs in the team's queue. The caller must have a part that is
+    /// counted.
+    pub(super) fn request_help(&self, context: &WorkerContext<'_, '_>) {
+        TeamQueue::request_help(&self.list, context);
         if !self.is_owner(context) {
-            // It looks at the list before it sleeps and when it is woken; but it may take no invitation. It is there, as
-            // the caller's part is counted.
+            // The owner checks the queue before it sleeps and when it is woken; but its wait may
+            // not take the help job. It has not returned from its wait, since the caller's part is
+            // counted.
             context.pool().unpark(self.owner);
         }
     }
 }
 
-/// Parts that lie in no worker's queue.
+/// The parts that are in no worker's queue.
 #[derive(Default)]
-struct Commons {
+struct TeamQueue {
     jobs: List,
-    /// There is an invitation in some queue.
-    invited: AtomicBool,
+    /// A help job is in some worker's queue.
+    help_requested: AtomicBool,
 }
 
-impl Commons {
+impl TeamQueue {
     fn push(&self, job: Job) {
         self.jobs.push(job);
     }
 
-    /// Queues an invitation: whoever takes it works on what is in the list until that is empty. There is one at a
-    /// time, and as long as there are jobs whoever takes one sees to it that there is one for the rest.
-    fn invite(list: &Arc<Self>, context: &WorkerContext<'_, '_>) {
-        // AcqRel: pairs with that in the invitation, which looks at the list after it has said that it is gone. So what
-        // was put there before this is seen by it, or by the next one.
-        if list.invited.swap(true, Ordering::AcqRel) {
+    /// Queues a help job: the worker that takes it runs the jobs of the team's queue until that is
+    /// empty. There is one help job at a time. As long as there are jobs, a worker that takes one
+    /// queues another help job for the rest.
+    fn request_help(list: &Arc<Self>, context: &WorkerContext<'_, '_>) {
+        // AcqRel: pairs with the swap in the help job, which reads the queue after it has cleared
+        // the flag. So a job that was pushed before this is seen by that help job, or by the next
+        // one.
+        if list.help_requested.swap(true, Ordering::AcqRel) {
             return;
         }
         let list = list.clone();
-        let turn = move |context: &WorkerContext<'_, '_>| {
+        let help = move |context: &WorkerContext<'_, '_>| {
             // AcqRel: as above.
-            list.invited.swap(false, Ordering::AcqRel);
+            list.help_requested.swap(false, Ordering::AcqRel);
             while let Some(oldest) = list.jobs.pop() {
                 // Relaxed: a hint that saves a swap.
-                if !list.jobs.is_empty() && !list.invited.load(Ordering::Relaxed) {
-                    Self::invite(&list, context);
+                if !list.jobs.is_empty() && !list.help_requested.load(Ordering::Relaxed) {
+                    Self::request_help(&list, context);
                 }
                 oldest.run(context);
             }
         };
-        // SAFETY: an invitation borrows nothing.
-        context.push(unsafe { heap::job_on(context, turn) });
+        // SAFETY: a help job borrows nothing: it shares the list, and the pool runs every job.
+        context.push(unsafe { heap::job_on(context, help) });
     }
 }
 
@@ -272,7 +281,7 @@ impl Awaited for Team {
     }
 }
 
-/// Runs `f` as a part is to be run, in a team that is `isolated` or not.
+/// Runs `f` as a part of a team that is `isolated` or not.
 pub(super) fn enter<R>(
     isolated: bool,
     context: &WorkerContext<'_, '_>,
@@ -281,40 +290,42 @@ pub(super) fn enter<R>(
     if isolated { context.isolate(f) } else { f() }
 }
 
-/// A part of a fold that can lie in a queue.
+/// A part of a fold that can be queued.
 ///
-/// A part may lie there longer than the fold takes, when its splitter has revoked it: then `start` must find that out
-/// without a look at what it borrows.
+/// A revoked part may stay in a queue longer than the fold takes: then `start` must detect that
+/// without accessing what it borrows.
 pub(super) trait Part: Send + Sync {
     fn start(self: Arc<Self>, context: &WorkerContext<'_, '_>);
 }
 
 /// # Safety
-/// `data` came from `Arc::into_raw` for a `P`, and its share is given up with this call.
+/// `data` came from `Arc::into_raw` for a `P`, and its reference is given up with this call.
 unsafe fn run_part<P: Part>(data: *const (), context: &WorkerContext<'_, '_>) {
-    // SAFETY: the caller's duty.
+    // SAFETY: the caller passes a pointer from `Arc::into_raw` for a `P`, with its reference count.
     let part = unsafe { Arc::from_raw(data.cast::<P>()) };
     part.start(context);
 }
 
-/// Takes `part`, which has just been revoked, back from the queue where `mark` says it is. If somebody was faster, they will
-/// find that it is revoked. No code of the user's may run between the two.
+/// Takes `part`, which has just been revoked, back from the queue at `mark`. If a thief was faster,
+/// it will find that the part is revoked. No user code may run between the revocation and this
+/// call.
 pub(super) fn take_back<P: Part>(context: &WorkerContext<'_, '_>, part: &Arc<P>, mark: Mark) {
     if context.retract_task(mark, Arc::as_ptr(part)) {
-        // SAFETY: the job that was retracted is the one that `queue` made of a share of `part`: the splitter has revoked
-        // the part, or the first piece of it, which whoever runs it begins with, just now, and nothing else has run since; so
-        // this worker has not run it, and has queued nothing in its place. `retract_task` wins its index from thieves. So
-        // that share is nobody's now.
+        // SAFETY: the job that was retracted is the one that `queue` made of a reference to `part`:
+        // the splitter has just revoked the part, or its first piece, with which any worker that
+        // runs it begins, and nothing else has run since; so this worker has not run it, and has
+        // queued nothing in its place. `retract_task` wins its index from thieves. So that
+        // reference has no owner now.
         unsafe { Arc::decrement_strong_count(Arc::as_ptr(part)) };
     }
 }
 
-/// What leads from a part to what all parts share: `S` in the frame that `Team::gather` was called in.
+/// A pointer from a part to the shared state: `S` in the frame that called `Team::gather`.
 pub(super) struct Link<S>(*const S);
 
-// SAFETY: leads to an `S`, which is shared.
+// SAFETY: it points to an `S`, which is `Sync`, so any thread may use it.
 unsafe impl<S: Sync> Send for Link<S> {}
-// SAFETY: as above.
+// SAFETY: it points to an `S`, which is `Sync`, and has no state of its own.
 unsafe impl<S: Sync> Sync for Link<S> {}
 
 impl<S> Clone for Link<S> {
@@ -323,17 +334,18 @@ impl<S> Clone for Link<S> {
     }
 }
 
-/// What the parts of a fold share.
+/// The shared state of a fold.
 pub(super) trait Common: Sync {
     fn team(&self) -> &Team;
 }
 
 impl<S: Common> Waiter for S {
     unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
-        // SAFETY: the part is counted, by the caller's duty.
+        // SAFETY: the caller guarantees that the part is counted, so `gather` has not returned and
+        // the state lives.
         let shared = unsafe { &*this };
         let team: *const Team = shared.team();
-        // SAFETY: as above.
+        // SAFETY: the team is in the shared state, which lives for the same reason.
         let state = unsafe { &*team };
         if state.is_owner(context) {
             state.pending.done_here();
@@ -349,18 +361,18 @@ impl<S: Common> Link<S> {
         Self(shared)
     }
 
-    /// What it leads to. Only for whoever has a part that is counted.
+    /// The shared state. The caller must have a part that is counted.
     pub(super) fn get<'a>(&self) -> &'a S {
-        // SAFETY: used between `Team::add` and `done` of a part, so `gather` has not returned, and the frame that it was
-        // called in is there.
+        // SAFETY: used between `Team::add` and `done` of a part, so `gather` has not returned, and
+        // the frame that called it exists.
         unsafe { &*self.0 }
     }
 
-    /// A part is done: the last touch of what it shares. No argument of the caller may borrow from
-    /// the fold, unless another part of the caller's is counted: when this returns, what the fold
-    /// borrows may be gone.
+    /// Counts a part as done; its last access to the shared state. No argument of the caller may
+    /// borrow from the fold, unless another part of the caller's is counted: when this returns,
+    /// what the fold borrows may be gone.
     pub(super) fn done(&self, context: &WorkerContext<'_, '_>) {
-        // SAFETY: the part is counted.
+        // SAFETY: the part is counted until this call, so the shared state lives.
         unsafe { S::done(self.0, context) };
     }
 }

@@ -1,4 +1,4 @@
-//! Two closures, perhaps at the same time.
+//! Two closures, potentially in parallel.
 #![expect(unsafe_code, reason = "a job in this very stack frame")]
 
 use crate::{
@@ -7,26 +7,26 @@ use crate::{
     pool::{Pool, context::WorkerContext, job::Job, latch::Awaited, stack::StackJob},
 };
 
-/// Says how a closure of [`join_context`] came to run.
+/// How a closure of [`join_context`] was started.
 #[derive(Clone, Copy, Debug)]
 pub struct JoinContext {
     migrated: bool,
 }
 
 impl JoinContext {
-    /// Whether a worker took it from a queue: another one than the caller, most likely, or the caller itself
-    /// while it waited for something else.
+    /// Whether a worker took it from a queue: most likely another one than the caller, or the
+    /// caller itself while it waited for something else.
     #[must_use]
     pub fn migrated(&self) -> bool {
         self.migrated
     }
 }
 
-/// Runs both closures, perhaps at the same time, and returns both results.
+/// Runs both closures, potentially in parallel, and returns both results.
 ///
-/// `a` runs right away; `b` is queued where an idle worker can take it, and runs here after `a` if nobody
-/// has. On the pool that the caller works for, else on the [global one](Pool::global); a thread from outside
-/// becomes a worker for the time of the call.
+/// `a` runs right away; `b` is queued where an idle worker can steal it, and runs here after `a` if
+/// it was not stolen. It uses the pool whose worker calls it, else the [global pool](Pool::global);
+/// a thread from outside becomes a worker for the duration of the call.
 ///
 /// ```
 /// fn fibonacci(n: u32) -> u64 {
@@ -40,8 +40,8 @@ impl JoinContext {
 /// ```
 ///
 /// # Panics
-/// When one of the closures panics, after both have finished: with the panic of `a`, or else of `b`. If
-/// both panic, that of `b` goes to the pool's [`on_panic`](crate::PoolBuilder::on_panic).
+/// If one of the closures panics, after both have finished: with the panic of `a`, or else of `b`.
+/// If both panic, that of `b` goes to the pool's [`on_panic`](crate::PoolBuilder::on_panic).
 #[inline]
 pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
@@ -53,11 +53,11 @@ where
     join_current(|_| a(), |_| b())
 }
 
-/// [`join`] whose closures are told whether another thread runs them.
+/// [`join`] whose closures learn whether another thread runs them.
 ///
 /// ```
 /// let (a, b) = filch::join_context(|cx| cx.migrated(), |cx| cx.migrated());
-/// assert!(!a); // the first one never moves
+/// assert!(!a); // the first one never migrates
 /// println!("the second one was {}stolen", if b { "" } else { "not " });
 /// ```
 #[inline]
@@ -131,7 +131,7 @@ impl Pool {
     }
 }
 
-/// In one piece with the caller, but for what only a thread from outside needs.
+/// Inlined into the caller, except for what only a thread from outside needs.
 #[inline(always)]
 fn join_current<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
@@ -146,7 +146,7 @@ where
     })
 }
 
-/// [`join_context`] where this thread stands. `a` runs here, so it and its result may stay here.
+/// [`join_context`] on this worker. `a` runs here, so neither it nor its result has to be `Send`.
 #[inline(always)]
 pub(crate) fn join_on<A, B, RA, RB>(context: &WorkerContext<'_, '_>, a: A, b: B) -> (RA, RB)
 where
@@ -158,23 +158,23 @@ where
         move |migrated| b(JoinContext { migrated }),
         context.is_isolated(),
     );
-    // If this is in a poll: closures may take their time.
+    // If this is inside of a poll: the closures may take long.
     context.poll_is_long();
-    // SAFETY: `job` stays in this frame until it has been taken back or its latch is set: nothing below
-    // unwinds before that.
+    // SAFETY: `job` stays in this frame until it has been taken back or its latch is set: nothing
+    // below unwinds before that.
     let mark = context.push_part(unsafe { job.job() });
     let ra = match unwind::contain(|| a(JoinContext { migrated: false })) {
         Ok(ra) => ra,
         Err(payload) => finish_b(context, &job, mark, payload),
     };
     match unwind::or_abort(|| take_back(context, &job, mark)) {
-        // Not stolen. If `b` panics now, `a` is done and the panic goes its way.
+        // Not stolen. If `b` panics now, `a` is done and the panic propagates.
         Some(b) => (ra, b(false)),
         None => (ra, wait(context, &job, mark)),
     }
 }
 
-/// The closure, if nobody has stolen it.
+/// Takes the closure back, if it has not been stolen.
 #[inline(always)]
 fn take_back<F, R>(context: &WorkerContext<'_, '_>, job: &StackJob<F, R>, mark: Mark) -> Option<F>
 where
@@ -190,17 +190,18 @@ where
             job.latch().happened()
         })
     {
-        // SAFETY: its job was the newest, right before `mark`, and nobody has it now. Since we pushed it there, thieves have not
-        // taken it, or we would not have won its index; and this thread has not popped it, or it would have
-        // run it, and the latch would be set. `run_younger` has popped it itself.
+        // SAFETY: its job was the newest, right before `mark`, and has no other owner now. Since we
+        // pushed it there, thieves have not taken it, or we would not have won its index; and this
+        // thread has not popped it, or it would have run it, and the latch would be set.
+        // `run_younger` has popped it itself.
         return Some(unsafe { job.take_back() });
     }
     None
 }
 
-/// Pops until it finds the job that `is_ours` knows, and runs what is younger: things that `a`, or a wait in it,
-/// has queued and nobody has waited for. False when it has been stolen, or one of those has run it, or it is not its
-/// turn.
+/// Pops until it finds the job for which `is_ours` holds, and runs the younger ones: jobs that `a`,
+/// or a wait in it, has queued without waiting for them. Returns false if the job has been stolen,
+/// or one of the others has run it, or older jobs must run first.
 #[cold]
 fn run_younger(
     context: &WorkerContext<'_, '_>,
@@ -210,14 +211,14 @@ fn run_younger(
     if context.has_queued() && context.preempt() && happened() {
         return false;
     }
-    // Had ours been stolen, everything older would have been too.
+    // If ours had been stolen, all older jobs would have been too.
     while let Some(newest) = context.pop() {
         if is_ours(&newest) {
             return true;
         }
         context.run(newest);
-        // Some that wake themselves want to be behind all others: they would come to the top again and again here. A wait
-        // knows how to go on with the oldest.
+        // A task that wakes itself should run after all others, but would be popped here again and
+        // again. A wait continues with the oldest instead.
         if happened() || context.is_taking_older_first() {
             return false;
         }
@@ -225,7 +226,7 @@ fn run_younger(
     false
 }
 
-/// It was stolen, or others come first: helps until it is done.
+/// The job was stolen, or others must run first: runs other tasks until it is done.
 #[cold]
 fn wait<F, R>(context: &WorkerContext<'_, '_>, job: &StackJob<F, R>, mark: Mark) -> R
 where
@@ -233,14 +234,14 @@ where
     R: Send,
 {
     unwind::or_abort(|| context.wait(job.latch(), context.mark_below(mark)));
-    // SAFETY: `wait` returns when the latch is set; once.
+    // SAFETY: `wait` returns when the latch is set, and the result is taken once.
     match unsafe { job.take_result() } {
         Ok(result) => result,
         Err(payload) => unwind::resume(payload),
     }
 }
 
-/// `a` has panicked: `b` must be finished before its frame goes. Then the panic goes on.
+/// `a` has panicked: finishes `b` before the frame goes, and then resumes the panic.
 #[cold]
 fn finish_b<F, R>(
     context: &WorkerContext<'_, '_>,
@@ -256,12 +257,12 @@ where
         Some(b) => unwind::contain(|| b(false)),
         None => {
             unwind::or_abort(|| context.wait(job.latch(), context.mark_below(mark)));
-            // SAFETY: the latch is set; once.
+            // SAFETY: the latch is set, since `wait` has returned, and the result is taken once.
             unsafe { job.take_result() }
         }
     };
     match result {
-        // The result's destructor is the user's code, and there is a panic to go on with.
+        // The result's destructor is user code, and another panic is to be resumed.
         Ok(result) => {
             if let Err(payload) = unwind::contain(|| drop(result)) {
                 context.pool().panicked(payload);

@@ -1,29 +1,31 @@
-//! Fork and join: two calls at once, tasks that borrow, tasks for everybody.
+//! Fork and join: two closures in parallel, tasks that borrow, tasks for every worker.
 //!
 //! # Waiting
 //!
-//! A worker that waits, in [`join`] for a stolen half or at the end of a [`scope`], does not idle: it runs
-//! other tasks. Its own newest ones first, which are most likely those it waits for; then any others. Two
-//! things keep that within bounds:
+//! A worker that waits, in [`join`] for a stolen half or at the end of a [`scope`], does not idle:
+//! it runs other tasks. It takes its own newest ones first, which are most likely those it waits
+//! for; then any others. Two mechanisms bound this:
 //!
-//! - **The stack.** A task that runs inside of a wait may wait itself, and so on. When a thread has used
-//!   more than half of its stack, its waits run only tasks of its own queue, and sleep when
-//!   there are none. That cannot deadlock: what it waits for is running on another worker, or in a queue
-//!   whose owner runs it.
-//! - **Locks.** A task that is picked up while waiting may want a lock that the waiting one holds.
-//!   [`isolate`] marks the code that waits with a lock in its hands: waits inside run only what was queued
+//! - **The stack.** A task that runs inside of a wait may wait itself, and so on. When a thread has
+//!   used more than half of its stack, its waits run only tasks of its own queue, and sleep when
+//!   there are none. That cannot deadlock: what it waits for is running on another worker, or in a
+//!   queue whose owner runs it.
+//! - **Locks.** A task that is picked up while waiting may want a lock that the waiting task holds.
+//!   [`isolate`] marks code that waits with a lock held: waits inside run only what was queued
 //!   inside. The guard of a [`sync::Mutex`](crate::sync::Mutex) does so by itself.
 //!
 //! # Panics
 //!
-//! Nothing is left behind by a panic: [`join`] finishes both sides, [`scope`] all tasks, before the panic goes
-//! on. The first one goes on; others are told to the pool's [`on_panic`](crate::PoolBuilder::on_panic).
+//! All work is finished before a panic propagates: [`join`] finishes both sides, [`scope`] all
+//! tasks. The first panic propagates; others are passed to the pool's
+//! [`on_panic`](crate::PoolBuilder::on_panic).
 //!
 //! # Threads from outside
 //!
-//! A thread that is no worker becomes one for the time of its call, instead of handing its work over and
-//! sleeping. So a small parallel region costs about as much from outside as from inside. Where that is not wanted,
-//! [`Pool::on_worker`](crate::Pool::on_worker) and [`Pool::in_place_scope`](crate::Pool::in_place_scope) leave the work to the pool's own threads.
+//! A thread that is not a worker becomes one for the duration of its call, instead of handing its
+//! work over and sleeping. So a small parallel region costs about as much from outside as from
+//! inside. Where that is not wanted, [`Pool::on_worker`](crate::Pool::on_worker) and
+//! [`Pool::in_place_scope`](crate::Pool::in_place_scope) leave the work to the pool's own threads.
 
 mod join;
 mod outside;

@@ -1,4 +1,4 @@
-//! Threads that let the workers of a pool work for them, and stay what they are.
+//! Calls from threads that leave the work to a pool's workers without becoming one.
 #![expect(unsafe_code, reason = "jobs that point into the caller's frame")]
 
 use crate::{
@@ -17,16 +17,16 @@ use crate::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Something that happens in one pool and is waited for outside of it: by a thread that is no worker, and sleeps, or
-/// by a worker of another pool, which works there meanwhile.
+/// A number of events in one pool that a thread outside of it waits for: a thread that is not a
+/// worker, and sleeps, or a worker of another pool, which runs tasks there meanwhile.
 pub(super) struct Signal {
     events: Latch,
-    /// Who waits. As a worker of another pool it may have parked itself in a wait.
+    /// The waiting thread. As a worker of another pool it may have parked itself in a wait.
     caller: Arc<Parker>,
 }
 
 impl Signal {
-    /// For the calling thread to wait until `events` have happened.
+    /// Creates it for the calling thread, to wait for this number of `events`.
     pub(super) fn new(events: usize) -> Arc<Self> {
         Arc::new(Self {
             events: Latch::new(events),
@@ -34,7 +34,7 @@ impl Signal {
         })
     }
 
-    /// One event has happened. If it is the last one, the caller's frame may be gone.
+    /// Counts one event. After the last one, the caller's frame may be gone.
     pub(super) fn count_down(&self) {
         self.events.count_down();
         if self.events.is_open() {
@@ -42,10 +42,10 @@ impl Signal {
         }
     }
 
-    /// Waits for what happens in `pool`.
+    /// Waits for the events in `pool`.
     pub(super) fn wait(&self, pool: &Inner) {
         WorkerContext::with(|context| match context {
-            // A guest, which must leave alone what is to be done by others.
+            // A guest, which must not run the jobs that are meant for other workers.
             Some(context) if std::ptr::eq(context.pool(), pool) => {
                 context.isolate(|| context.wait(self, context.mark()));
             }
@@ -68,12 +68,14 @@ impl Awaited for Signal {
 }
 
 impl Pool {
-    /// Calls `f` on one of the pool's own threads, and waits for it. On such a thread that is right here.
+    /// Calls `f` on one of the pool's own threads, and waits for it. On such a thread it calls `f`
+    /// directly.
     ///
-    /// [`install`](Self::install) is faster, because the caller works along; this is for code that must not run on
-    /// the caller's thread: it needs the large stack of the pool's threads, what a start hook has set up
-    /// there, or a [`current_worker`](crate::current_worker()) that is below [`workers`](Self::workers). Everything that `f` spawns is kept away from
-    /// the caller too, which sleeps, or works for another pool if it is a worker there.
+    /// [`install`](Self::install) is faster, because the caller takes part. This is for code that
+    /// must not run on the caller's thread: it needs the large stack of the pool's threads, state
+    /// that a start hook has set up there, or a [`current_worker`](crate::current_worker()) that is
+    /// below [`workers`](Self::workers). Tasks that `f` spawns don't run on the caller either,
+    /// which sleeps, or runs tasks of another pool if it is a worker there.
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(2).build()?;
@@ -83,10 +85,10 @@ impl Pool {
     /// ```
     ///
     /// In a pool without threads, or one that has been shut down, or whose threads were all
-    /// [dropped](crate::PoolThread) or have ended, the caller is all there is, and calls `f`.
+    /// [dropped](crate::PoolThread) or have ended, the caller itself calls `f`.
     ///
     /// # Panics
-    /// When `f` does.
+    /// If `f` does.
     pub fn on_worker<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
         let inner = &**self.inner();
         let here = WorkerContext::with(|context| {
@@ -106,10 +108,11 @@ struct Call<R> {
 }
 
 impl<R: Send> Waiter for Call<R> {
-    unsafe fn done(this: *const Self, _site: &WorkerContext<'_, '_>) {
-        // SAFETY: the caller's duty.
+    unsafe fn done(this: *const Self, _context: &WorkerContext<'_, '_>) {
+        // SAFETY: the caller guarantees that the job is not counted yet, so the frame with the call
+        // lives.
         let done = unsafe { &(*this).done };
-        // A share of it, because the call's own is gone when the caller has been notified.
+        // A clone, because the call's own reference is gone when the caller has been notified.
         let signal = done.clone();
         signal.count_down();
     }
@@ -124,11 +127,11 @@ fn on_worker_from_outside<R: Send>(pool: &Inner, f: impl FnOnce() -> R + Send) -
         let result = unwind::contain(f);
         *call.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
     };
-    // SAFETY: the signal waits for one job, this one. The call and what `f` borrows outlive this
-    // frame, which does not end before the signal has been counted down: nothing in between
-    // unwinds, and the pool runs every job.
+    // SAFETY: the signal waits for one job, this one. The call lives in this frame, and what `f`
+    // borrows outlives it. The frame does not end before the signal has been counted down: nothing
+    // in between unwinds, and the pool runs every job.
     let task = unsafe { scoped(&raw const call, task) };
-    // SAFETY: as above.
+    // SAFETY: `task` borrows only what lives until the signal has been counted down, as said above.
     let job = unsafe { heap::shared(task) };
     unwind::or_abort(|| {
         pool.submit_near(job);

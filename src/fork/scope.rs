@@ -1,4 +1,4 @@
-//! Tasks that borrow from the stack of the one who waits for them.
+//! Tasks that borrow from the stack of the thread that waits for them.
 #![expect(unsafe_code, reason = "tasks that point into the frame of `scope`")]
 
 use super::{outside::Signal, spawn::require_worker};
@@ -26,14 +26,15 @@ use std::{
 ///
 /// Made by [`scope`].
 pub struct Scope<'scope> {
-    state: State,
-    /// Invariant: a scope must not pass for one that lives longer or shorter.
+    state: ScopeState,
+    /// Invariant: a scope must not be used as one with a longer or shorter lifetime.
     lifetime: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
 
-/// Calls `f` with a scope, and returns when everything that was spawned in it is done.
+/// Calls `f` with a scope, and returns when all tasks that were spawned in it are done.
 ///
-/// The calling thread works on the tasks too; one from outside becomes a worker for the time of the call.
+/// The calling thread takes part; a thread from outside becomes a worker for the duration of the
+/// call.
 ///
 /// ```
 /// let mut numbers = vec![1, 2, 3, 4];
@@ -63,7 +64,7 @@ pub struct Scope<'scope> {
 /// assert_eq!(seen.into_inner(), 31);
 /// ```
 ///
-/// A task cannot borrow what is made inside of the scope:
+/// A task cannot borrow what is created inside of the scope:
 ///
 /// ```compile_fail
 /// filch::scope(|s| {
@@ -72,14 +73,14 @@ pub struct Scope<'scope> {
 /// });
 /// ```
 ///
-/// nor anything that other threads must not use:
+/// nor anything that is not `Send`:
 ///
 /// ```compile_fail
 /// let shared = std::rc::Rc::new(1);
 /// filch::scope(|s| s.spawn(|_| println!("{shared}")));
 /// ```
 ///
-/// nor can the scope be kept:
+/// nor can the scope be stored:
 ///
 /// ```compile_fail
 /// let mut kept = None;
@@ -87,7 +88,7 @@ pub struct Scope<'scope> {
 /// ```
 ///
 /// # Panics
-/// When `f` or a task panics, after all tasks are done: with the panic of `f`, or else the first of a
+/// If `f` or a task panics, after all tasks are done: with the panic of `f`, or else the first of a
 /// task. Others go to the pool's [`on_panic`](crate::PoolBuilder::on_panic).
 pub fn scope<'scope, R>(f: impl FnOnce(&Scope<'scope>) -> R) -> R {
     on_current(|context| scope_on(context, f))
@@ -111,10 +112,11 @@ impl Pool {
 }
 
 impl Pool {
-    /// [`scope`] whose tasks all run on the pool's own threads. `f` runs here, and then the caller waits: it sleeps, or works
-    /// for another pool if it is a worker there.
+    /// [`scope`] whose tasks all run on the pool's own threads. `f` runs here, and then the caller
+    /// waits: it sleeps, or runs tasks of another pool if it is a worker there.
     ///
-    /// On a worker of this pool it is the same as [`scope`](Self::scope). So it is in a pool without threads.
+    /// On a worker of this pool, and in a pool without threads, it is the same as
+    /// [`scope`](Self::scope).
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(2).build()?;
@@ -145,9 +147,9 @@ impl Pool {
 fn scope_outside<'scope, R>(pool: &Inner, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
     let done = Signal::new(1);
     let scope = Scope {
-        state: State {
+        state: ScopeState {
             pool,
-            owner: NOBODY,
+            owner: NO_WORKER,
             outsider: Some(done.clone()),
             list: Arc::default(),
             isolated: false,
@@ -158,8 +160,9 @@ fn scope_outside<'scope, R>(pool: &Inner, f: impl FnOnce(&Scope<'scope>) -> R) -
     };
     let result = unwind::contain(|| f(&scope));
     unwind::or_abort(|| {
-        // SAFETY: `f` was pending, and the scope lives until the signal comes.
-        unsafe { State::done_outside(&raw const scope.state, pool) };
+        // SAFETY: `f` was counted as pending, and the scope lives until the signal has been counted
+        // down.
+        unsafe { ScopeState::done_outside(&raw const scope.state, pool) };
         done.wait(pool);
     });
     scope.state.end(pool, result)
@@ -170,7 +173,7 @@ pub(super) fn scope_on<'scope, R>(
     f: impl FnOnce(&Scope<'scope>) -> R,
 ) -> R {
     let scope = Scope {
-        state: State {
+        state: ScopeState {
             pool: context.pool(),
             owner: context.worker(),
             outsider: None,
@@ -183,43 +186,46 @@ pub(super) fn scope_on<'scope, R>(
     };
     let began = context.mark();
     let result = unwind::contain(|| f(&scope));
-    // Whatever happened, the tasks point into this frame.
+    // In every case the tasks point into this frame.
     unwind::or_abort(|| context.wait(&scope.state, began));
     scope.state.end(context.pool(), result)
 }
 
-/// No worker has this number.
-const NOBODY: usize = usize::MAX;
+/// The owner of a scope whose caller is not a worker of the pool. No worker has this number.
+const NO_WORKER: usize = usize::MAX;
 
-struct State {
+struct ScopeState {
     pool: *const Inner,
     /// The worker that waits.
     owner: usize,
-    /// If that is [`NOBODY`]: what somebody else waits for.
+    /// If that is [`NO_WORKER`]: the signal that the caller waits for.
     outsider: Option<Arc<Signal>>,
-    /// Tasks of [`Scope::spawn_fifo`], and those from threads that are no workers of the pool, in their
-    /// order. What is in the pool's queues for them is a *turn*: whoever gets it runs the oldest of these, if
-    /// the owner has not done so while it waited. A turn may outlive the scope, so it shares the list.
+    /// Tasks of [`Scope::spawn_fifo`], and those from threads that are not workers of the pool, in
+    /// order. For each of them the pool's queues contain a *placeholder* job: the worker that takes
+    /// it runs the oldest task of this list, if the owner has not done so while it waited. A
+    /// placeholder may outlive the scope, so it shares the list.
     list: Arc<List>,
-    /// The tasks run isolated, wherever they run.
+    /// The tasks run isolated, on any worker.
     isolated: bool,
     pending: Pending,
     panic: Mutex<Option<Payload>>,
 }
 
-// SAFETY: the owner's side of `pending` is only used by the thread that is worker `owner` of the pool, which `is_owner` checks;
-// `pool` points to a pool that lives as long as its worker is in `scope`; the rest may be shared.
+// SAFETY: the owner's side of `pending` is only used by the thread that is worker `owner` of the
+// pool, which `is_owner` checks; `pool` points to a pool that lives as long as its worker is in
+// `scope`; the rest may be shared.
 unsafe impl Sync for Scope<'_> {}
-// SAFETY: a scope is never moved out of the frame of `scope`; references to it are, which is `Sync`.
+// SAFETY: a scope is never moved out of the frame of `scope`; only references to it are, and it is
+// `Sync`.
 unsafe impl Send for Scope<'_> {}
 
-impl State {
+impl ScopeState {
     #[inline(always)]
     fn is_owner(&self, context: &WorkerContext<'_, '_>) -> bool {
         std::ptr::eq(context.pool(), self.pool) && context.worker() == self.owner
     }
 
-    /// One more task is pending.
+    /// Counts one more pending task.
     #[inline(always)]
     fn add(&self, context: Option<&WorkerContext<'_, '_>>) {
         match context {
@@ -228,47 +234,48 @@ impl State {
         }
     }
 
-    /// A task is done; the last touch of the scope by whoever ran it.
+    /// Counts a task as done; the last access to the scope by the worker that ran it.
     ///
     /// # Safety
-    /// The task was counted, and `this` lives until all are done: from then on it may be gone, so it comes as a
-    /// pointer.
+    /// The task was counted, and `this` lives until all are done. After that it may be gone, which
+    /// is why it is a pointer.
     #[inline(always)]
     unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
-        // SAFETY: the task is pending.
+        // SAFETY: the task is still counted as pending, so the scope lives.
         let state = unsafe { &*this };
         if state.is_owner(context) {
             state.pending.done_here();
             return;
         }
-        // SAFETY: as above.
+        // SAFETY: the task is still counted as pending, and this thread is not the owner's.
         unsafe { Self::done_outside(this, context.pool()) };
     }
 
-    /// The same on any other thread than the owner's.
+    /// [`done`](Self::done) on any other thread than the owner's.
     ///
     /// # Safety
     /// As [`done`](Self::done).
     #[inline(always)]
     unsafe fn done_outside(this: *const Self, pool: &Inner) {
-        // SAFETY: the task is pending.
+        // SAFETY: the task is still counted as pending, so the scope lives.
         let state = unsafe { &*this };
         let (owner, word) = (state.owner, state.pending.elsewhere());
         pending::done_elsewhere(word, || {
-            if owner != NOBODY {
+            if owner != NO_WORKER {
                 return pool.unpark(owner);
             }
-            // SAFETY: it was the last one. The outsider waits for the signal, and for nothing else, so the scope is still
-            // there.
+            // SAFETY: it was the last one. The outsider waits only for the signal, so the scope is
+            // still there.
             let state = unsafe { &*this };
-            // A share of it, because the scope's own is gone when the outsider has seen it.
+            // A clone, because the scope's own reference is gone when the outsider has seen the
+            // signal.
             if let Some(signal) = state.outsider.clone() {
                 signal.count_down();
             }
         });
     }
 
-    /// Everything is done: what the scope comes to.
+    /// Returns the result of the scope, or resumes the first panic. All tasks are done.
     fn end<R>(&self, pool: &Inner, result: Result<R, Payload>) -> R {
         let panic = self
             .panic
@@ -303,7 +310,7 @@ impl State {
     }
 }
 
-impl Awaited for State {
+impl Awaited for ScopeState {
     fn happened(&self) -> bool {
         self.pending.happened()
     }
@@ -326,22 +333,23 @@ impl Awaited for State {
 }
 
 impl<'scope> Scope<'scope> {
-    /// Spawns a task into the scope: it runs before [`scope`] returns. The newest runs first, unless idle
-    /// workers take the oldest.
+    /// Spawns a task into the scope: it runs before [`scope`] returns. The newest runs first,
+    /// unless idle workers steal the oldest.
     #[inline]
     pub fn spawn(&self, task: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        self.with_site(|context| {
+        self.with_context(|context| {
             self.state.add(context);
             match context {
-                // A guest may leave before its queue is empty; what it spawns for others must not depend
-                // on somebody taking it from where it goes then.
+                // A guest may leave before its queue is empty; the tasks that it spawns must not
+                // depend on a worker finding them in the queue that they are moved to then.
                 Some(context) if context.is_guest() && !self.state.is_owner(context) => {
                     self.enlist(Some(context), task);
                 }
                 Some(context) => {
                     // SAFETY: the task has been counted, and the pool runs every job.
                     let task = unsafe { self.wrap(task) };
-                    // SAFETY: as above; what it borrows lives until it has run, as `wrap` says.
+                    // SAFETY: the pool runs every job, and what it borrows lives until it has run,
+                    // as `wrap` says.
                     context.push(unsafe { heap::job_on(context, task) });
                 }
                 None => self.spawn_outside(task),
@@ -349,49 +357,50 @@ impl<'scope> Scope<'scope> {
         });
     }
 
-    /// Spawns a task that has been counted, on a thread that is no worker of the pool.
+    /// Spawns a task that has been counted, on a thread that is not a worker of the pool.
     fn spawn_outside(&self, task: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        if self.state.owner != NOBODY {
+        if self.state.owner != NO_WORKER {
             return self.enlist(None, task);
         }
-        // SAFETY: as in `spawn`.
+        // SAFETY: the task has been counted, and the pool runs every job, as in `spawn`.
         let task = unsafe { self.wrap(task) };
-        // SAFETY: as in `spawn`.
+        // SAFETY: what the task borrows lives until it has run, as in `spawn`.
         self.pool().submit_awaited(unsafe { heap::shared(task) });
     }
 
     fn pool(&self) -> &Inner {
-        // SAFETY: the pool lives while its worker is in `scope`, or the caller in `in_place_scope`; and that is until
-        // this call, which has borrowed the scope, is over.
+        // SAFETY: the pool lives while its worker is in `scope`, or the caller in `in_place_scope`;
+        // and that is until this call, which has borrowed the scope, is over.
         unsafe { &*self.state.pool }
     }
 
-    /// How many workers the scope's pool has, as [`Pool::workers`].
+    /// The number of workers of the scope's pool, as [`Pool::workers`].
     #[must_use]
     pub fn pool_workers(&self) -> usize {
         self.pool().threads()
     }
 
-    /// Calls `f` with where this thread stands in the scope's pool, if it does.
+    /// Calls `f` with this thread's context in the scope's pool, if it is a worker there.
     #[inline(always)]
-    fn with_site<R>(&self, f: impl FnOnce(Option<&WorkerContext<'_, '_>>) -> R) -> R {
+    fn with_context<R>(&self, f: impl FnOnce(Option<&WorkerContext<'_, '_>>) -> R) -> R {
         WorkerContext::with(|context| {
             f(context.filter(|context| std::ptr::eq(context.pool(), self.state.pool)))
         })
     }
 
-    /// Puts a task on the list, and a turn for it into a queue of the pool.
+    /// Adds a task to the list, and a placeholder for it to a queue of the pool.
     fn enlist(
         &self,
         context: Option<&WorkerContext<'_, '_>>,
         task: impl FnOnce(&Scope<'scope>) + Send + 'scope,
     ) {
-        // SAFETY: as in `spawn`. Every job of the list is run: by its turn, or by the owner before.
+        // SAFETY: as in `spawn`. Every job of the list is run: by a placeholder, or by the owner
+        // before.
         let task = unsafe { self.wrap(task) };
-        // SAFETY: as above.
+        // SAFETY: what the task borrows lives until it has run, as in `spawn`.
         let job = unsafe { heap::shared(task) };
         let list = self.state.list.clone();
-        let turn = move |context: &WorkerContext<'_, '_>| {
+        let placeholder = move |context: &WorkerContext<'_, '_>| {
             if let Some(oldest) = list.pop() {
                 oldest.run(context);
             }
@@ -399,22 +408,22 @@ impl<'scope> Scope<'scope> {
         self.state.list.push(job);
         match context {
             Some(context) => {
-                // SAFETY: a turn borrows nothing.
-                context.push(unsafe { heap::job_on(context, turn) });
+                // SAFETY: a placeholder borrows nothing: it shares the list.
+                context.push(unsafe { heap::job_on(context, placeholder) });
             }
             None => {
-                // SAFETY: a turn borrows nothing.
-                self.pool().submit(unsafe { heap::shared(turn) });
-                if self.state.owner != NOBODY {
-                    // It may be asleep, and alone.
+                // SAFETY: a placeholder borrows nothing: it shares the list.
+                self.pool().submit(unsafe { heap::shared(placeholder) });
+                if self.state.owner != NO_WORKER {
+                    // The owner may be asleep, and the only worker.
                     self.pool().unpark(self.state.owner);
                 }
             }
         }
     }
 
-    /// Spawns a task that runs after those spawned this way before it, as far as one worker is
-    /// concerned.
+    /// Spawns a task that runs after those that were spawned with this method before it, in as far
+    /// as one worker runs them.
     ///
     /// ```
     /// use std::sync::Mutex;
@@ -430,14 +439,14 @@ impl<'scope> Scope<'scope> {
     /// assert_eq!(order.into_inner().unwrap(), [0, 1, 2]);
     /// ```
     pub fn spawn_fifo(&self, task: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        self.with_site(|context| {
+        self.with_context(|context| {
             self.state.add(context);
             self.enlist(context, task);
         });
     }
 
-    /// Spawns `task` once on every worker of the pool; it gets the number of the worker. In a pool without threads it runs
-    /// once, as that of worker 0.
+    /// Spawns `task` once on every worker of the pool; it gets the number of the worker. In a pool
+    /// without threads it runs once, with number 0.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -456,25 +465,26 @@ impl<'scope> Scope<'scope> {
         if pool.threads() == 0 {
             return self.spawn(move |scope| task(scope, 0));
         }
-        self.with_site(|context| {
+        self.with_context(|context| {
             for worker in 0..pool.threads() {
                 let task = task.clone();
                 self.state.add(context);
-                // SAFETY: as in `spawn`.
+                // SAFETY: the task has been counted, and every job that is sent is run, as in
+                // `spawn`.
                 let task = unsafe {
                     self.wrap(move |scope| {
                         require_worker(scope.pool().number(), worker);
                         task(scope, worker);
                     })
                 };
-                // SAFETY: as in `spawn`.
+                // SAFETY: what the task borrows lives until it has run, as in `spawn`.
                 let job = unsafe { heap::shared(task) };
                 pool.send_from(context, worker, job);
             }
         });
     }
 
-    /// Spawns a task that `worker` runs.
+    /// Spawns a task that only `worker` runs.
     pub(super) fn send(
         &self,
         context: &WorkerContext<'_, '_>,
@@ -482,13 +492,13 @@ impl<'scope> Scope<'scope> {
         task: impl FnOnce(&Scope<'scope>) + Send + 'scope,
     ) {
         self.state.add(Some(context));
-        // SAFETY: as in `spawn`.
+        // SAFETY: the task has been counted, and every job that is sent is run, as in `spawn`.
         let task = unsafe { self.wrap(task) };
-        // SAFETY: as in `spawn`.
+        // SAFETY: what the task borrows lives until it has run, as in `spawn`.
         context.send(worker, unsafe { heap::shared(task) });
     }
 
-    /// The task, and what is to be done after it.
+    /// Wraps the task so that it is counted as done afterwards.
     ///
     /// # Safety
     /// The task has been counted, and the closure is made a job that is run.
@@ -507,18 +517,19 @@ impl<'scope> Scope<'scope> {
                 scope.state.keep_panic(context, payload);
             }
         };
-        // SAFETY: the task is counted, by the caller's duty. `scope` does not return before the
-        // task has counted itself as done, so it and what the task borrows live until then.
+        // SAFETY: the caller guarantees that the task is counted. `scope` does not return before
+        // the task has counted itself as done, so it and what the task borrows live until then.
         unsafe { scoped(self, call) }
     }
 }
 
 impl Waiter for Scope<'_> {
     unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
-        // SAFETY: the caller's duty.
+        // SAFETY: the caller guarantees that the task is counted, so the scope lives.
         let state = unsafe { &raw const (*this).state };
-        // SAFETY: the caller's duty.
-        unsafe { State::done(state, context) };
+        // SAFETY: the caller guarantees that the task is counted, and does not use the scope
+        // afterwards.
+        unsafe { ScopeState::done(state, context) };
     }
 }
 

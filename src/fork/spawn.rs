@@ -1,4 +1,4 @@
-//! Tasks that nobody waits for, tasks for every worker, and manners while waiting.
+//! Detached tasks, tasks for every worker, yields and isolated waits.
 #![expect(unsafe_code, reason = "makes jobs of closures")]
 
 use super::outside::Signal;
@@ -18,8 +18,8 @@ use crate::{
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Runs `task` some time, on the pool that the caller works for, else on the global one. Nobody waits for
-/// it; when it panics, the pool's [`on_panic`](crate::PoolBuilder::on_panic) is told.
+/// Runs `task` some time, on the pool whose worker calls this, else on the global one. It is
+/// detached; a panic is passed to the pool's [`on_panic`](crate::PoolBuilder::on_panic).
 ///
 /// ```
 /// let (send, receive) = std::sync::mpsc::channel();
@@ -33,8 +33,9 @@ pub fn spawn(task: impl FnOnce() + Send + 'static) {
     });
 }
 
-/// Calls `task` some time, once on every worker of the pool that the caller works for, else of the global one. It gets the
-/// number of the worker. Nobody waits for it; panics go to the pool's [`on_panic`](crate::PoolBuilder::on_panic).
+/// Calls `task` some time, once on every worker of the pool whose worker calls this, else of the
+/// global one. It gets the number of the worker. The calls are detached; panics go to the pool's
+/// [`on_panic`](crate::PoolBuilder::on_panic).
 ///
 /// ```
 /// let (send, receive) = std::sync::mpsc::channel();
@@ -49,8 +50,9 @@ pub fn spawn_broadcast(task: impl Fn(usize) + Send + Sync + 'static) {
     });
 }
 
-/// Runs the newest task of this worker's own queue, or one that was sent to it alone. Returns false when there was none, and on
-/// a thread that works for no pool. [`yield_now`] also takes tasks of others, and older ones first.
+/// Runs the newest task of this worker's own queue, or one from its mailbox. Returns false if there
+/// was none, and on a thread that is not a worker. [`yield_now`] also takes tasks of other workers,
+/// and older ones first.
 ///
 /// ```
 /// let pool = filch::Pool::builder().workers(1).build().unwrap();
@@ -66,7 +68,7 @@ pub fn yield_local() -> bool {
 }
 
 /// Whether there are tasks in the queue of this worker: some that it has spawned, or halves of
-/// [`join`](crate::join())s around the present one that nobody has taken. False on a thread that works for no pool.
+/// enclosing [`join`](crate::join())s that were not stolen. False on a thread that is not a worker.
 ///
 /// ```
 /// let pool = filch::Pool::builder().workers(1).build().unwrap();
@@ -81,9 +83,9 @@ pub fn has_local_tasks() -> bool {
     WorkerContext::with(|context| context.is_some_and(WorkerContext::has_tasks))
 }
 
-/// Lets a task run that waits longer than this one has: one from the other end of the worker's queue, or
-/// one from outside. Returns false when there was none. On a thread that works for no pool it gives the core
-/// to another thread.
+/// Runs a task that has waited longer than this one: one from the other end of the worker's queue,
+/// or one from outside. Returns false if there was none. On a thread that is not a worker it yields
+/// the core to another thread.
 ///
 /// ```
 /// filch::spawn(|| while filch::yield_now() {});
@@ -101,12 +103,12 @@ pub fn yield_now() -> bool {
     })
 }
 
-/// Calls `f`; while it waits for something in a `join` or `scope`, the worker runs nothing but tasks that
-/// were queued in `f` itself.
+/// Calls `f`; while it waits in a `join` or `scope`, the worker runs only tasks that were queued in
+/// `f` itself.
 ///
-/// A worker that waits runs other tasks, also some that have nothing to do with what it waits for. When the
-/// waiting code holds a lock and such a task wants the same lock, it waits for itself. In an `isolate` that
-/// cannot happen:
+/// A worker that waits runs other tasks, also some that are unrelated to what it waits for. If the
+/// waiting code holds a lock and such a task wants the same lock, the worker deadlocks with itself.
+/// In an `isolate` that cannot happen:
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -126,9 +128,9 @@ pub fn yield_now() -> bool {
 /// assert_eq!(cache.into_inner().unwrap(), [9, 10, 3]);
 /// ```
 ///
-/// Tasks that are queued in `f` are isolated too, wherever they run. The price is that a worker may sleep while
-/// others have work. And a task that another thread spawns into a scope of `f` from outside of the pool needs
-/// another worker to run it. What [`broadcast`] sends is run all the same.
+/// Tasks that are queued in `f` are isolated too, on any worker. The cost is that a worker may
+/// sleep while others have work. A task that another thread spawns into a scope of `f` from outside
+/// of the pool needs another worker to run it. Calls of [`broadcast`] run all the same.
 pub fn isolate<R>(f: impl FnOnce() -> R) -> R {
     WorkerContext::with(|context| match context {
         Some(context) => context.isolate(f),
@@ -136,10 +138,11 @@ pub fn isolate<R>(f: impl FnOnce() -> R) -> R {
     })
 }
 
-/// Calls `f` once on every worker of the pool that the caller works for, else of the global one, and
-/// returns what they said, in their order. `f` gets the number of the worker.
+/// Calls `f` once on every worker of the pool whose worker calls this, else of the global one, and
+/// returns the results in the order of the workers. `f` gets the number of the worker.
 ///
-/// Each worker gets to it between two tasks, or in a wait, so this waits for the longest one that is running.
+/// Each worker runs it between two tasks, or in a wait, so the call takes as long as the longest
+/// running task.
 ///
 /// ```
 /// let pool = filch::Pool::builder().workers(3).build().unwrap();
@@ -147,9 +150,8 @@ pub fn isolate<R>(f: impl FnOnce() -> R) -> R {
 /// ```
 ///
 /// # Panics
-/// When one of the calls panics, after all of them are done; also when a worker has no thread,
-/// because its [`PoolThread`](crate::PoolThread) was dropped or the thread that built the pool has
-/// ended.
+/// If one of the calls panics, after all of them are done; also if a worker has no thread, because
+/// its [`PoolThread`](crate::PoolThread) was dropped or the thread that built the pool has ended.
 pub fn broadcast<R: Send>(f: impl Fn(usize) -> R + Sync) -> Vec<R> {
     WorkerContext::with(|context| match context {
         Some(context) => broadcast_on(context, f),
@@ -167,7 +169,7 @@ impl Pool {
         });
     }
 
-    /// [`spawn_broadcast`] on this pool. In a pool without threads it is spawned once, for `task(0)`.
+    /// [`spawn_broadcast`] on this pool. In a pool without threads `task(0)` is spawned once.
     pub fn spawn_broadcast(&self, task: impl Fn(usize) + Send + Sync + 'static) {
         let inner = &**self.inner();
         WorkerContext::with(|context| {
@@ -176,8 +178,7 @@ impl Pool {
         });
     }
 
-    /// [`broadcast`] on this pool. On a pool without threads only the caller is there:
-    /// it calls `f(0)`.
+    /// [`broadcast`] on this pool. In a pool without threads the caller calls `f(0)`.
     pub fn broadcast<R: Send>(&self, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
         let inner = &**self.inner();
         WorkerContext::with(|context| match context {
@@ -207,7 +208,7 @@ fn spawn_on(context: &WorkerContext<'_, '_>, task: impl FnOnce() + Send + 'stati
 
 impl Inner {
     fn spawn_from_outside(&self, task: impl FnOnce() + Send + 'static) {
-        // SAFETY: as in `spawn_on`.
+        // SAFETY: the task borrows nothing, and the pool runs every job, as in `spawn_on`.
         self.submit(unsafe { heap::shared(detached(task)) });
     }
 
@@ -223,14 +224,14 @@ impl Inner {
                 require_worker(pool, worker);
                 task(worker);
             };
-            // SAFETY: as in `spawn_on`.
+            // SAFETY: the task borrows nothing, and the pool runs every job, as in `spawn_on`.
             let job = unsafe { heap::shared(detached(task)) };
             self.send_from(context, worker, job);
         }
     }
 
-    /// Queues a job that only `worker` may run, from `context` if the caller is a worker of this pool. In a pool without threads
-    /// it is for whoever comes.
+    /// Queues a job that only `worker` may run, from `context` if the caller is a worker of this
+    /// pool. In a pool without threads any guest may run it.
     pub(super) fn send_from(
         &self,
         context: Option<&WorkerContext<'_, '_>>,
@@ -248,28 +249,29 @@ impl Inner {
         self.queue_or_run(job, |job| self.core().send(worker, job));
     }
 
-    /// Queues a job from a thread that is no worker of this pool.
+    /// Queues a job from a thread that is not a worker of this pool.
     pub(crate) fn submit(&self, job: Job) {
         if let Err(refused) = self.core().inject(job) {
-            // Not part of the task that the caller is in.
+            // Not part of the task that the caller runs.
             let _aside = task::set_aside();
-            // Shut down: there is nobody else to do it.
+            // The pool is shut down: only the caller is left to run it.
             self.as_guest(|context| refused.into_inner().run(context));
         }
     }
 
-    /// The same for a caller that waits for it.
+    /// [`submit`](Self::submit) for a caller that waits for the job.
     pub(super) fn submit_awaited(&self, job: Job) {
         self.queue_or_run(job, |job| self.core().inject(job));
     }
 
-    /// The same: if all workers sleep, the first one runs it, time and again.
+    /// [`submit_awaited`](Self::submit_awaited), but if all workers sleep, always the first one is
+    /// woken for it.
     pub(super) fn submit_near(&self, job: Job) {
         self.queue_or_run(job, |job| self.core().inject_near(0, job));
     }
 }
 
-/// What the calls of a broadcast come to: one place for each worker.
+/// The results of a broadcast: one for each worker.
 struct Answers<R> {
     places: Vec<Mutex<Option<Result<R, Payload>>>>,
 }
@@ -287,13 +289,13 @@ impl<R> Answers<R> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls `f` for `worker` and keeps what it says.
+    /// Calls `f` for `worker` and stores the result.
     fn ask(&self, worker: usize, f: &impl Fn(usize) -> R) {
         let answer = unwind::contain(|| f(worker));
         *self.place(worker) = Some(answer);
     }
 
-    /// The same on the thread of `worker`, which has been sent for.
+    /// [`ask`](Self::ask) in a job that was sent to `worker`.
     fn ask_there(&self, pool: &Inner, worker: usize, f: &impl Fn(usize) -> R) {
         self.ask(worker, &|worker| {
             require_worker(pool.number(), worker);
@@ -301,7 +303,7 @@ impl<R> Answers<R> {
         });
     }
 
-    /// All answers; or the first panic, when there is one, while the others are told to `pool`.
+    /// All results; or resumes the first panic, if there is one, and passes the others to `pool`.
     fn all(self, pool: &Inner) -> Vec<R> {
         let (mut values, mut panic) = (Vec::new(), None);
         for place in self.places {
@@ -319,8 +321,8 @@ impl<R> Answers<R> {
     }
 }
 
-/// Panics if this thread runs what was sent to `worker` of the pool of that number in its place,
-/// because that worker has no thread. In a pool that has been shut down callers do that.
+/// Panics if this thread runs a job that was sent to `worker` of the pool of that number in its
+/// place, because that worker has no thread. In a pool that has been shut down callers may do that.
 pub(super) fn require_worker(pool: u32, worker: usize) {
     WorkerContext::with(|context| {
         let Some(context) = context.filter(|context| context.pool().number() == pool) else {
@@ -335,17 +337,17 @@ pub(super) fn require_worker(pool: u32, worker: usize) {
     });
 }
 
-/// How many answers a broadcast of `pool` has; only the caller is there in a pool without threads.
+/// The number of results of a broadcast of `pool`; one, of the caller, in a pool without threads.
 fn answers(pool: &Inner) -> usize {
     pool.threads().max(1)
 }
 
-/// The caller is one of the pool's workers at present.
+/// [`broadcast`] for a caller that is a worker of the pool at present.
 fn broadcast_on<R: Send>(context: &WorkerContext<'_, '_>, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let pool = context.pool();
     let answers = Answers::new(pool);
     let (workers, own) = (answers.places.len(), context.worker());
-    // In a pool without threads, or after a shutdown, nobody else is there.
+    // In a pool without threads, or after a shutdown, there are no other workers.
     let alone = pool.threads() == 0 || pool.core().is_stopped();
     let (f, answers_ref) = (&f, &answers);
     super::scope::scope_on(context, |scope| {
@@ -361,23 +363,24 @@ fn broadcast_on<R: Send>(context: &WorkerContext<'_, '_>, f: impl Fn(usize) -> R
     answers.all(pool)
 }
 
-/// A broadcast whose caller is no worker of the pool, in the frame of the caller.
+/// A broadcast whose caller is not a worker of the pool, in the frame of the caller.
 struct Outside<R> {
     answers: Answers<R>,
     done: Arc<Signal>,
 }
 
 impl<R: Send> Waiter for Outside<R> {
-    unsafe fn done(this: *const Self, _site: &WorkerContext<'_, '_>) {
-        // SAFETY: the caller's duty.
+    unsafe fn done(this: *const Self, _context: &WorkerContext<'_, '_>) {
+        // SAFETY: the caller guarantees that the job is not counted yet, so the frame with the call
+        // lives.
         let done = unsafe { &(*this).done };
-        // A share of it, because that in the frame is gone when the caller has been notified.
+        // A clone, because the reference in the frame is gone when the caller has been notified.
         let signal = done.clone();
         signal.count_down();
     }
 }
 
-/// The caller is none of the pool's workers, and need not become one: it does nothing but wait.
+/// [`broadcast`] for a caller that is not a worker of the pool, and only waits.
 fn broadcast_from_outside<R: Send>(pool: &Inner, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let call = Outside {
         answers: Answers::new(pool),
@@ -392,7 +395,8 @@ fn broadcast_from_outside<R: Send>(pool: &Inner, f: impl Fn(usize) -> R + Sync) 
         // this frame, which does not end before every job has counted the signal down: nothing in
         // between unwinds, and every job that is sent is run.
         let ask = unsafe { scoped(&raw const call, ask) };
-        // SAFETY: as above.
+        // SAFETY: `ask` borrows only what lives until the signal has been counted down, as said
+        // above.
         let job = unsafe { heap::shared(ask) };
         unwind::or_abort(|| pool.send_from_outside(worker, job));
     }

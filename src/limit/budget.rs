@@ -20,9 +20,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// So many units of one thing, given out as [`Permit`]s.
+/// A number of interchangeable units, given out as [`Permit`]s.
 ///
-/// A clone is a second handle to the same budget. Requests are served in the order in which they came.
+/// A clone is a second handle to the same budget. Requests are served first in, first out.
 ///
 /// ```
 /// use filch::Budget;
@@ -33,7 +33,7 @@ use std::{
 ///     for _ in 0..8 {
 ///         s.spawn(|| {
 ///             let _permit = connections.acquire(1).unwrap();
-///             // at most two are here at the same time
+///     // at most two threads are here at the same time
 ///         });
 ///     }
 /// });
@@ -41,10 +41,10 @@ use std::{
 /// ```
 #[derive(Clone)]
 pub struct Budget {
-    shared: Arc<Shared>,
+    shared: Arc<BudgetState>,
 }
 
-struct Shared {
+struct BudgetState {
     units: Units,
     /// Changes only under the lock of the queue.
     capacity: AtomicU64,
@@ -52,7 +52,7 @@ struct Shared {
 }
 
 impl Budget {
-    /// A budget of `units`, all of them free; at most [`MOST_UNITS`].
+    /// Creates a budget of `units`, all of them free; at most [`MOST_UNITS`].
     ///
     /// ```
     /// use filch::Budget;
@@ -65,7 +65,7 @@ impl Budget {
     pub fn new(units: u64) -> Self {
         let units = units.min(MOST_UNITS);
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(BudgetState {
                 units: Units::new(units),
                 capacity: AtomicU64::new(units),
                 queue: Mutex::new(Waiters::new()),
@@ -85,7 +85,7 @@ impl Budget {
     /// ```
     ///
     /// # Errors
-    /// When there are not so many units in all, or the budget is or becomes closed.
+    /// If `n` exceeds the capacity, or the budget is or becomes closed.
     #[inline]
     pub fn acquire(&self, n: u64) -> Result<Permit<'_>, AcquireError> {
         match self.shared.units.take(n) {
@@ -94,7 +94,7 @@ impl Budget {
         }
     }
 
-    /// Takes `n` units if they are free and nobody waits for units.
+    /// Takes `n` units if they are free and no request is queued.
     ///
     /// ```
     /// use filch::Budget;
@@ -106,7 +106,8 @@ impl Budget {
     /// ```
     ///
     /// # Errors
-    /// When they are not free or others wait, when there are not so many in all, or when the budget is closed.
+    /// If they are not free, other requests are queued, `n` exceeds the capacity, or the budget is
+    /// closed.
     #[inline]
     pub fn try_acquire(&self, n: u64) -> Result<Permit<'_>, AcquireError> {
         self.try_take(n)?;
@@ -131,12 +132,13 @@ impl Budget {
     pub fn acquire_timeout(&self, n: u64, timeout: Duration) -> Result<Permit<'_>, AcquireError> {
         match self.shared.units.take(n) {
             Take::Taken => Ok(Permit::new(Cow::Borrowed(self), n)),
-            // A time beyond what the clock can say is no limit.
+            // A deadline that `Instant` cannot represent is no deadline.
             _ => self.block(n, Instant::now().checked_add(timeout)),
         }
     }
 
-    /// A future of `n` units. It queues up when it is first polled, and can be dropped at any time.
+    /// Returns a future of `n` units. It enters the queue at its first poll, and can be dropped at
+    /// any time.
     ///
     /// It needs no runtime. A task that is to own its permit takes
     /// [`into_owned`](Acquire::into_owned).
@@ -160,26 +162,26 @@ impl Budget {
         }
     }
 
-    /// How many units are free. Others may take them in the next moment.
+    /// The number of free units. It may change before the caller acts on it.
     #[must_use]
     pub fn available(&self) -> u64 {
         self.shared.units.state().free()
     }
 
-    /// How many units there are, free or not.
+    /// The number of units in total, free or not.
     #[must_use]
     pub fn capacity(&self) -> u64 {
-        // Relaxed: a number for people and for errors. Those who wait compare with it under the lock.
+        // Relaxed: for display and for errors. Waiters compare with it under the lock.
         self.shared.capacity.load(Ordering::Relaxed)
     }
 
-    /// How many requests are in the queue.
+    /// The number of requests in the queue.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.lock().len()
     }
 
-    /// Makes the budget larger. [`Permit::forget`] makes it smaller.
+    /// Increases the capacity. [`Permit::forget`] decreases it.
     ///
     /// ```
     /// use filch::Budget;
@@ -203,7 +205,7 @@ impl Budget {
         calls.make();
     }
 
-    /// Refuses all requests from now on, those that wait included. Permits stay good.
+    /// Refuses all later requests and those in the queue. Permits that were given out stay valid.
     ///
     /// ```
     /// use filch::Budget;
@@ -222,7 +224,7 @@ impl Budget {
         let mut queue = self.lock();
         self.shared.units.close();
         queue.refuse(&mut calls, |_| Err(AcquireError::CLOSED));
-        self.shared.units.nobody_waits();
+        self.shared.units.clear_waiting();
         drop(queue);
         calls.make();
     }
@@ -233,7 +235,7 @@ impl Budget {
         self.shared.units.state().is_closed()
     }
 
-    /// [`try_acquire`](Self::try_acquire) for those who keep account themselves.
+    /// [`try_acquire`](Self::try_acquire) for callers that account for the units themselves.
     #[inline]
     pub(crate) fn try_take(&self, n: u64) -> Result<(), AcquireError> {
         match self.shared.units.take(n) {
@@ -251,7 +253,8 @@ impl Budget {
         }
     }
 
-    /// `n` units that were taken don't come back. Whoever waits for more than there is now is refused.
+    /// Removes `n` taken units from the capacity for good. Queued requests that exceed the new
+    /// capacity are refused.
     pub(super) fn shrink(&self, n: u64) {
         let mut calls = Calls::default();
         let mut queue = self.lock();
@@ -285,7 +288,7 @@ impl Budget {
         queue.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Under the lock.
+    /// Requires the lock of the queue.
     fn set_capacity(&self, capacity: u64) {
         // Relaxed: as in `capacity`.
         self.shared.capacity.store(capacity, Ordering::Relaxed);
@@ -312,10 +315,10 @@ impl Budget {
         }
     }
 
-    /// Somebody has left the queue without having been served.
+    /// Restores the invariants after a request has left the queue without having been served.
     fn move_up(&self, queue: &mut Waiters<u64>, calls: &mut Calls) {
         if queue.is_empty() {
-            self.shared.units.nobody_waits();
+            self.shared.units.clear_waiting();
         } else {
             self.serve(queue, calls);
         }
@@ -331,10 +334,10 @@ impl Limit for Budget {
             Take::Closed => return Entry::Settled(Err(AcquireError::CLOSED)),
             Take::Wait => {}
         }
-        // Before the lock, since it is the user's code.
+        // Cloned before the lock is taken, since a waker is user code.
         let waker = waker.clone();
         let mut queue = self.lock();
-        // Under the lock, so that whoever queues up is not too large, or is found by `shrink`.
+        // Under the lock, so that a request in the queue either fits or is refused by `shrink`.
         let outcome = match self.fits(n) {
             Err(_) if self.is_closed() => Err(AcquireError::CLOSED),
             Err(error) => Err(error),
@@ -344,15 +347,16 @@ impl Limit for Budget {
                 Take::Wait => return Entry::Queued(queue.push(n, waker)),
             },
         };
-        // After the lock; and its panic must not take the units with it.
+        // Dropped after the lock is released, and with panics contained, so that the units are not
+        // lost.
         drop(queue);
         release(waker);
         Entry::Settled(outcome)
     }
 
-    fn look(&self, ticket: u64, waker: &Waker) -> Option<Outcome> {
+    fn poll_ticket(&self, ticket: u64, waker: &Waker) -> Option<Outcome> {
         let mut waker = waker.clone();
-        let outcome = self.lock().look(ticket, &mut waker);
+        let outcome = self.lock().poll_ticket(ticket, &mut waker);
         release(waker);
         outcome
     }
@@ -388,16 +392,18 @@ impl fmt::Debug for Budget {
     }
 }
 
-/// Units on their way: the future of [`Budget::acquire_async`].
+/// The future of [`Budget::acquire_async`].
 ///
-/// Dropped while it waits, it leaves the queue; dropped after it was served, it gives the units back.
+/// Dropped while it waits, it leaves the queue; dropped after it was served, it gives the units
+/// back.
 #[must_use = "nothing is asked for before it is polled"]
 pub struct Acquire<'a> {
     turn: Turn<'a, Budget>,
 }
 
 impl Acquire<'_> {
-    /// The same request, with its place in the queue, and with a handle of its own to the budget.
+    /// Converts to the same request, at the same place in the queue, with its own handle to the
+    /// budget.
     ///
     /// ```
     /// use filch::{Budget, limit::Acquire};

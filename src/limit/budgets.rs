@@ -1,4 +1,4 @@
-//! Several budgets that are asked together.
+//! Several budgets that are acquired together.
 
 use super::{
     AcquireError, Permits,
@@ -19,9 +19,9 @@ use std::{
 
 /// Units of several things, by name, given out together as [`Permits`].
 ///
-/// A request gets all that it wants in one step, or nothing: while it waits it holds nothing. So two requests
-/// that want the same parts in opposite orders don't lock each other out. A clone is a second handle to the
-/// same budgets.
+/// A request gets everything it wants in one step, or nothing: while it waits it holds no units. So
+/// two requests for the same parts in opposite orders cannot deadlock. A clone is a second handle
+/// to the same budgets.
 ///
 /// ```
 /// use filch::Budgets;
@@ -39,7 +39,7 @@ pub struct Budgets {
 }
 
 impl Budgets {
-    /// Budgets without any part yet.
+    /// Creates budgets without any part.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -47,15 +47,16 @@ impl Budgets {
         }
     }
 
-    /// With `units` of `name` more; see [`add`](Self::add).
+    /// Adds `units` of `name`; see [`add`](Self::add).
     #[must_use]
     pub fn with(self, name: &str, units: u64) -> Self {
         self.add(name, units);
         self
     }
 
-    /// Makes the part `name` larger by `units`, all of them free; the part is made if there is none. It has at
-    /// most [`MOST_UNITS`](super::MOST_UNITS). [`Permits::forget`] makes it smaller.
+    /// Increases the part `name` by `units`, all of them free, and creates the part if it does not
+    /// exist. A part has at most [`MOST_UNITS`](super::MOST_UNITS). [`Permits::forget`] decreases
+    /// it.
     ///
     /// ```
     /// use filch::Budgets;
@@ -70,7 +71,7 @@ impl Budgets {
         calls.make();
     }
 
-    /// Takes all that is `wanted`, and blocks until it is this request's turn and everything is free.
+    /// Takes all that is `wanted`. Blocks until the request is served.
     ///
     /// ```
     /// use filch::Budgets;
@@ -82,13 +83,13 @@ impl Budgets {
     /// ```
     ///
     /// # Errors
-    /// When there is no part of that name, or not so many units of it in all, or when the budgets are or
+    /// If a part of that name does not exist or has fewer units in total, or if the budgets are or
     /// become closed.
     pub fn acquire(&self, wanted: &[(&str, u64)]) -> Result<Permits<'_>, AcquireError> {
         self.block(wanted, || None)
     }
 
-    /// Takes all that is `wanted` if it is free and nobody waits for any of it.
+    /// Takes all that is `wanted` if it is free and no queued request wants any of the same parts.
     ///
     /// ```
     /// use filch::Budgets;
@@ -102,7 +103,7 @@ impl Budgets {
     /// ```
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), and when it would have to wait.
+    /// As [`acquire`](Self::acquire), and if the request would have to wait.
     pub fn try_acquire(&self, wanted: &[(&str, u64)]) -> Result<Permits<'_>, AcquireError> {
         let mut set = self.lock();
         let ask = set.resolve(wanted)?;
@@ -131,11 +132,12 @@ impl Budgets {
         wanted: &[(&str, u64)],
         timeout: Duration,
     ) -> Result<Permits<'_>, AcquireError> {
-        // A time beyond what the clock can say is no limit.
+        // A deadline that `Instant` cannot represent is no deadline.
         self.block(wanted, || Instant::now().checked_add(timeout))
     }
 
-    /// A future of all that is `wanted`. It queues up when it is first polled, and can be dropped at any time.
+    /// Returns a future of all that is `wanted`. It enters the queue at its first poll, and can be
+    /// dropped at any time.
     ///
     /// ```
     /// use filch::Budgets;
@@ -146,7 +148,7 @@ impl Budgets {
     /// let permits = budgets.acquire(&[("gpu", 1)])?;
     /// let mut second = pin!(budgets.acquire_async(&[("gpu", 1), ("bytes", 10)]));
     /// assert!(second.as_mut().poll(&mut cx).is_pending());
-    /// assert_eq!(budgets.available("bytes"), Some(100)); // who waits holds nothing
+    /// assert_eq!(budgets.available("bytes"), Some(100)); // a waiter holds nothing
     /// drop(permits);
     /// assert!(second.as_mut().poll(&mut cx).is_ready());
     /// # Ok::<(), filch::AcquireError>(())
@@ -162,27 +164,27 @@ impl Budgets {
         }
     }
 
-    /// How many units of `name` are free; `None` when there is no such part.
+    /// The number of free units of `name`; `None` if there is no such part.
     #[must_use]
     pub fn available(&self, name: &str) -> Option<u64> {
         let set = self.lock();
         set.find(name).map(|part| set.parts[part].free)
     }
 
-    /// How many units of `name` there are, free or not; `None` when there is no such part.
+    /// The number of units of `name` in total, free or not; `None` if there is no such part.
     #[must_use]
     pub fn capacity(&self, name: &str) -> Option<u64> {
         let set = self.lock();
         set.find(name).map(|part| set.parts[part].capacity)
     }
 
-    /// How many requests are in the queue.
+    /// The number of requests in the queue.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.lock().queue.len()
     }
 
-    /// Refuses all requests from now on, those that wait included. Permits stay good.
+    /// Refuses all later requests and those in the queue. Permits that were given out stay valid.
     ///
     /// ```
     /// use filch::Budgets;
@@ -207,13 +209,13 @@ impl Budgets {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives back what was taken.
+    /// Gives back the units of `ask`.
     pub(super) fn give(&self, ask: &Ask) {
         let calls = self.lock().give(ask);
         calls.make();
     }
 
-    /// What was taken does not come back.
+    /// Removes the units of `ask`, which are taken, from the capacity for good.
     pub(super) fn shrink(&self, ask: &Ask) {
         let calls = self.lock().shrink(ask);
         calls.make();
@@ -254,7 +256,8 @@ impl Limit for Budgets {
         if !is_full(&outcome) {
             return Entry::Settled(outcome);
         }
-        // Without the lock, since it is the user's code. So what was not free may be free by now.
+        // Cloned without the lock, since a waker is user code. So the units may have become free
+        // meanwhile.
         let waker = waker.clone();
         let mut set = self.lock();
         let outcome = set.take(ask);
@@ -262,15 +265,16 @@ impl Limit for Budgets {
             set.joined(ask);
             return Entry::Queued(set.queue.push(ask.clone(), waker));
         }
-        // After the lock; and its panic must not take the units with it.
+        // Dropped after the lock is released, and with panics contained, so that the units are not
+        // lost.
         drop(set);
         release(waker);
         Entry::Settled(outcome)
     }
 
-    fn look(&self, ticket: u64, waker: &Waker) -> Option<Outcome> {
+    fn poll_ticket(&self, ticket: u64, waker: &Waker) -> Option<Outcome> {
         let mut waker = waker.clone();
-        let outcome = self.lock().queue.look(ticket, &mut waker);
+        let outcome = self.lock().queue.poll_ticket(ticket, &mut waker);
         release(waker);
         outcome
     }
@@ -320,16 +324,18 @@ impl fmt::Debug for Budgets {
     }
 }
 
-/// Units of several parts on their way: the future of [`Budgets::acquire_async`].
+/// The future of [`Budgets::acquire_async`].
 ///
-/// Dropped while it waits, it leaves the queue; dropped after it was served, it gives the units back.
+/// Dropped while it waits, it leaves the queue; dropped after it was served, it gives the units
+/// back.
 #[must_use = "nothing is asked for before it is polled"]
 pub struct AcquireAll<'a> {
     turn: Turn<'a, Budgets>,
 }
 
 impl AcquireAll<'_> {
-    /// The same request, with its place in the queue, and with a handle of its own to the budgets.
+    /// Converts to the same request, at the same place in the queue, with its own handle to the
+    /// budgets.
     ///
     /// ```
     /// use filch::{Budgets, limit::AcquireAll};

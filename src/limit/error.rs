@@ -1,8 +1,8 @@
-//! Why a request got nothing.
+//! Why a request was refused.
 
 use std::{error::Error, fmt, sync::Arc};
 
-/// Why a [`Budget`](crate::Budget) or [`Budgets`](crate::Budgets) gave nothing.
+/// Why a [`Budget`](crate::Budget) or [`Budgets`](crate::Budgets) refused a request.
 ///
 /// ```
 /// use filch::{Budget, Budgets};
@@ -65,31 +65,32 @@ impl AcquireError {
         }
     }
 
-    /// The budget was closed.
+    /// Whether the budget was closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.kind == Kind::Closed
     }
 
-    /// Not enough units are free, or others wait for them; the same call may succeed later.
+    /// Whether too few units are free, or other requests are queued; the same call may succeed
+    /// later.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.kind == Kind::Full
     }
 
-    /// The time was up before the units were free.
+    /// Whether the deadline passed before the units were free.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         self.kind == Kind::Timeout
     }
 
-    /// More units were asked for than there are in all; waiting would not help.
+    /// Whether the request exceeds the capacity; waiting would not help.
     #[must_use]
     pub fn is_too_large(&self) -> bool {
         matches!(self.kind, Kind::TooLarge { .. })
     }
 
-    /// There is no part of that name.
+    /// Whether there is no part of that name.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         matches!(self.kind, Kind::Unknown(_))

@@ -1,43 +1,45 @@
-//! Limits: how much may be in use at the same time.
+//! Limits on how much may be in use at the same time.
 //!
-//! | you limit | take |
+//! | to limit | use |
 //! |---|---|
-//! | one thing: open files, requests, bytes in buffers | [`Budget`] |
+//! | one resource: open files, requests, bytes in buffers | [`Budget`] |
 //! | several at once: a request needs a connection *and* four kilobytes | [`Budgets`] |
 //!
-//! Both give out *units* as permits, which give them back when they are dropped, also by a panic. Both
-//! can be asked in four ways: block, try, block for a while, or await.
+//! Both give out *units* as permits, which give them back when they are dropped, also by a panic.
+//! Both can be acquired in four ways: block, try, block with a timeout, or await.
 //!
 //! ```
 //! use filch::Budget;
 //!
 //! let buffers = Budget::new(64 << 20); // bytes
-//! let permit = buffers.acquire(4096)?; // blocks while there are fewer
+//! let permit = buffers.acquire(4096)?; // blocks while fewer are free
 //! assert_eq!(buffers.available(), (64 << 20) - 4096);
 //! drop(permit);
 //! assert_eq!(buffers.available(), 64 << 20);
 //! # Ok::<(), filch::AcquireError>(())
 //! ```
 //!
-//! # What they promise
+//! # Guarantees
 //!
-//! - **Never more than there is**, and nothing is lost: neither by a panic, nor by a future that is dropped
-//!   while it waits or after it was served, nor by a waker that panics.
-//! - **First come, first served.** A large request at the head is not starved by small ones behind it: nobody
-//!   overtakes a waiter, not even by trying. In [`Budgets`] only those stand in line that want the same
-//!   parts.
-//! - **No wait without an end by mistake.** Who asks for more than there is in all gets an error at once, also
-//!   when the budget is made smaller while they wait; and a budget that is closed sends everybody home.
-//! - **All or none.** Who waits for several parts holds none of them, so requests in opposite orders don't
-//!   lock each other out. Somebody who holds a permit and waits for a second one is another matter: ask for
-//!   all of it at once.
+//! - **The capacity is never exceeded**, and no unit is lost: neither by a panic, nor by a future
+//!   that is dropped while it waits or after it was served, nor by a waker that panics.
+//! - **First in, first out.** Small requests don't starve a large one at the head: no request
+//!   overtakes a waiter, and neither does `try_acquire`. In [`Budgets`] a request waits only behind
+//!   requests that want one of the same parts.
+//! - **No endless wait for the impossible.** A request that exceeds the capacity gets an error at
+//!   once, also if the capacity shrinks below it while it waits. Closing a budget refuses all
+//!   waiters.
+//! - **All or none.** A request for several parts holds none of them while it waits, so requests in
+//!   opposite orders cannot deadlock. A caller that holds a permit while it waits for a second one
+//!   can: ask for everything at once.
 //!
 //! # Cost
 //!
-//! While nobody waits, taking from a [`Budget`] is one compare-and-swap and giving back is one addition. The lock
-//! is for those who wait, and for those who serve them. [`Budgets`] take their lock each time.
+//! While no request is queued, taking from a [`Budget`] is one compare-and-swap and giving back is
+//! one addition. Only waiting and serving waiters take the lock. [`Budgets`] take their lock each
+//! time.
 //!
-//! A blocking call blocks its thread. A worker of a pool that does so runs nothing else meanwhile.
+//! A blocking call blocks its thread. A worker that blocks in one runs no other tasks meanwhile.
 
 mod budget;
 mod budgets;
@@ -55,7 +57,7 @@ pub use error::AcquireError;
 pub use permit::Permit;
 pub use permits::Permits;
 
-/// The most units of a budget. A larger number means this one.
+/// The largest number of units of a budget. Larger numbers are reduced to this one.
 ///
 /// ```
 /// use filch::{Budget, limit::MOST_UNITS};

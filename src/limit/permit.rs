@@ -1,12 +1,13 @@
-//! What a budget gives out.
+//! The permit that a budget gives out.
 
 use super::Budget;
 use std::{borrow::Cow, fmt, mem};
 
-/// Units of a [`Budget`], which go back when it is dropped, also by a panic.
+/// Units of a [`Budget`]. They go back when it is dropped, also by a panic.
 ///
-/// It borrows its budget, so that taking and giving back touch nothing but the budget's word.
-/// [`into_owned`](Self::into_owned) gives it a handle of its own, to be stored or sent elsewhere.
+/// It borrows its budget, so that taking and giving back touch only the budget's atomic word.
+/// [`into_owned`](Self::into_owned) converts it to one with its own handle, to be stored or sent
+/// elsewhere.
 ///
 /// ```
 /// use filch::{Budget, Permit};
@@ -35,13 +36,13 @@ impl<'a> Permit<'a> {
         Self { budget, n }
     }
 
-    /// How many units it holds.
+    /// The number of units it holds.
     #[must_use]
     pub fn n(&self) -> u64 {
         self.n
     }
 
-    /// Parts with `n` of its units. `None` when it has fewer.
+    /// Splits off `n` of its units. `None` if it has fewer.
     ///
     /// ```
     /// use filch::Budget;
@@ -63,7 +64,7 @@ impl<'a> Permit<'a> {
         Some(part)
     }
 
-    /// Takes in the units of `other`.
+    /// Merges the units of `other` into this permit.
     ///
     /// ```
     /// use filch::Budget;
@@ -80,7 +81,7 @@ impl<'a> Permit<'a> {
     /// ```
     ///
     /// # Errors
-    /// When `other` is of another budget: it comes back.
+    /// If `other` belongs to another budget; the error contains it.
     pub fn merge<'b>(&mut self, other: Permit<'b>) -> Result<(), Permit<'b>> {
         if !self.budget.is(&other.budget) {
             return Err(other);
@@ -89,8 +90,8 @@ impl<'a> Permit<'a> {
         Ok(())
     }
 
-    /// Takes the units out of the budget for good: its capacity is smaller after that. Requests that wait for
-    /// more than there is then are refused. The counterpart is [`Budget::add`].
+    /// Removes the units from the budget for good, which decreases its capacity. Queued requests
+    /// that exceed the new capacity are refused. The counterpart is [`Budget::add`].
     ///
     /// ```
     /// use filch::Budget;
@@ -105,13 +106,14 @@ impl<'a> Permit<'a> {
         self.budget.shrink(n);
     }
 
-    /// The same units, with a handle of its own to the budget.
+    /// Converts to a permit for the same units with its own handle to the budget.
     pub fn into_owned(mut self) -> Permit<'static> {
         let n = mem::take(&mut self.n);
         Permit::new(Cow::Owned(self.budget.clone().into_owned()), n)
     }
 
-    /// The units, which somebody else accounts for from now on: they stay taken until [`Budget::give`].
+    /// Returns the units, for which the caller accounts from now on: they stay taken until
+    /// [`Budget::give`].
     pub(crate) fn keep(mut self) -> u64 {
         mem::take(&mut self.n)
     }

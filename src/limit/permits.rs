@@ -1,4 +1,4 @@
-//! What several budgets give out together.
+//! The permit that several budgets give out together.
 
 use super::{
     Budgets,
@@ -6,10 +6,10 @@ use super::{
 };
 use std::{borrow::Cow, fmt, mem, sync::Arc};
 
-/// Units of several parts of [`Budgets`], which go back when it is dropped, also by a panic.
+/// Units of several parts of [`Budgets`]. They go back when it is dropped, also by a panic.
 ///
-/// It borrows its budgets; [`into_owned`](Self::into_owned) gives it a handle of its own, to be stored
-/// or sent elsewhere.
+/// It borrows its budgets; [`into_owned`](Self::into_owned) converts it to one with its own handle,
+/// to be stored or sent elsewhere.
 ///
 /// ```
 /// use filch::{Budgets, Permits};
@@ -32,7 +32,7 @@ impl<'a> Permits<'a> {
         Self { budgets, ask }
     }
 
-    /// How many units of `name` it holds.
+    /// The number of units of `name` it holds.
     #[must_use]
     pub fn n(&self, name: &str) -> u64 {
         let part = self.budgets.lock().find(name);
@@ -42,7 +42,8 @@ impl<'a> Permits<'a> {
             .map_or(0, |&(_, n)| n)
     }
 
-    /// Parts with units of its own. `None` when it has fewer of one of them: then nothing changes.
+    /// Splits off the units that are `wanted`. `None` if it has fewer of one of them: then nothing
+    /// changes.
     ///
     /// ```
     /// use filch::Budgets;
@@ -67,7 +68,7 @@ impl<'a> Permits<'a> {
         Some(Self::new(self.budgets.clone(), apart))
     }
 
-    /// Takes in the units of `other`.
+    /// Merges the units of `other` into this permit.
     ///
     /// ```
     /// use filch::Budgets;
@@ -80,7 +81,7 @@ impl<'a> Permits<'a> {
     /// ```
     ///
     /// # Errors
-    /// When `other` is of other budgets: it comes back.
+    /// If `other` belongs to other budgets; the error contains it.
     pub fn merge<'b>(&mut self, mut other: Permits<'b>) -> Result<(), Permits<'b>> {
         if !self.budgets.is(&other.budgets) {
             return Err(other);
@@ -91,8 +92,8 @@ impl<'a> Permits<'a> {
         Ok(())
     }
 
-    /// Takes the units out of the budgets for good: their capacity is smaller after that. Requests that wait
-    /// for more than there is then are refused. The counterpart is [`Budgets::add`].
+    /// Removes the units from the budgets for good, which decreases their capacity. Queued requests
+    /// that exceed the new capacity are refused. The counterpart is [`Budgets::add`].
     ///
     /// ```
     /// use filch::Budgets;
@@ -107,7 +108,7 @@ impl<'a> Permits<'a> {
         self.budgets.shrink(&ask);
     }
 
-    /// The same units, with a handle of its own to the budgets.
+    /// Converts to a permit for the same units with its own handle to the budgets.
     pub fn into_owned(mut self) -> Permits<'static> {
         let ask = mem::take(&mut self.ask);
         Permits::new(Cow::Owned(self.budgets.clone().into_owned()), ask)

@@ -1,12 +1,13 @@
-//! What lies under the lock of [`Budgets`](super::Budgets): the parts, and the queue for all of them.
+//! The state under the lock of [`Budgets`](super::Budgets): the parts, and one queue for all of
+//! them.
 //!
-//! A request takes all of its parts in one step or none. Those who wait hold nothing, so there is no order in
-//! which two of them could block each other.
+//! A request takes all of its parts in one step or none. Waiters hold nothing, so no two of them
+//! can block each other.
 //!
-//! The queue is one, but not everybody in it is behind everybody else: a request stands in line only for its own
-//! parts. It is served when every part that it wants has enough and no request before it wants one of
-//! them. So somebody who waits for bytes does not hold up those who want connections only, and nobody
-//! overtakes in a part that another one waits for.
+//! There is one queue, but a request waits only behind requests that want one of the same parts. It
+//! is served when every part that it wants has enough free units and no earlier request wants one
+//! of them. So a request that waits for bytes does not delay requests for connections only, and no
+//! request overtakes another that waits for the same part.
 
 use super::{
     AcquireError, MOST_UNITS,
@@ -14,7 +15,7 @@ use super::{
 };
 use std::sync::Arc;
 
-/// The units of each part, by its number: no part twice, none with zero units.
+/// The units of each part, by its index: no part twice, none with zero units.
 pub(super) type Ask = Vec<(usize, u64)>;
 
 pub(super) struct Set {
@@ -27,9 +28,9 @@ pub(super) struct Part {
     pub(super) name: Arc<str>,
     pub(super) capacity: u64,
     pub(super) free: u64,
-    /// How many requests in the queue want it.
+    /// The number of requests in the queue that want it.
     waiting: usize,
-    /// While the queue is walked: a request that was passed wants it.
+    /// During a pass over the queue in `serve`: an earlier request that stays queued wants it.
     wanted: bool,
 }
 
@@ -46,7 +47,7 @@ impl Set {
         self.parts.iter().position(|part| *part.name == *name)
     }
 
-    /// The request by numbers. What is named twice adds up.
+    /// Resolves names to indices. Units of a part that is named twice are added.
     pub(super) fn resolve(&self, wanted: &[(&str, u64)]) -> Result<Ask, AcquireError> {
         let mut ask = Ask::with_capacity(wanted.len());
         for &(name, n) in wanted {
@@ -56,7 +57,7 @@ impl Set {
         Ok(ask)
     }
 
-    /// Makes the part `name` larger, or a new one.
+    /// Increases the part `name`, or creates it.
     pub(super) fn add(&mut self, name: &str, units: u64) -> Calls {
         let at = self.find(name).unwrap_or_else(|| {
             self.parts.push(Part {
@@ -77,7 +78,8 @@ impl Set {
         calls
     }
 
-    /// Whether `ask` is granted some day: it is not closed, and there is enough of each part in all.
+    /// Whether `ask` can ever be granted: the budgets are not closed, and each part has the
+    /// capacity.
     pub(super) fn possible(&self, ask: &Ask) -> Outcome {
         if self.closed {
             return Err(AcquireError::CLOSED);
@@ -85,7 +87,8 @@ impl Set {
         fits(&self.parts, ask)
     }
 
-    /// Takes what `ask` wants if all of it is free and nobody waits for any of it.
+    /// Takes what `ask` wants if all of it is free and no queued request wants any of the same
+    /// parts.
     pub(super) fn take(&mut self, ask: &Ask) -> Outcome {
         self.possible(ask)?;
         let ready = ask.iter().all(|&(part, n)| {
@@ -110,7 +113,8 @@ impl Set {
         calls
     }
 
-    /// What `ask` has taken does not come back. Whoever waits for more than there is now is refused.
+    /// Removes the taken units of `ask` from the capacity for good. Queued requests that exceed the
+    /// new capacity are refused.
     pub(super) fn shrink(&mut self, ask: &Ask) -> Calls {
         for &(part, n) in ask {
             self.parts[part].capacity -= n;
@@ -134,21 +138,21 @@ impl Set {
         calls
     }
 
-    /// Somebody who wants `ask` is in the queue now.
+    /// Counts a request for `ask` that has entered the queue.
     pub(super) fn joined(&mut self, ask: &Ask) {
         for &(part, _) in ask {
             self.parts[part].waiting += 1;
         }
     }
 
-    /// Somebody who wanted `ask` is in the queue no more.
+    /// Counts a request for `ask` that has left the queue.
     pub(super) fn left(&mut self, ask: &Ask) {
         for &(part, _) in ask {
             self.parts[part].waiting -= 1;
         }
     }
 
-    /// Grants what can be granted, from the head of the queue.
+    /// Grants the requests that can be granted, from the head of the queue.
     pub(super) fn serve(&mut self, calls: &mut Calls) {
         if self.queue.is_empty() {
             return;
@@ -181,7 +185,7 @@ impl Set {
     }
 }
 
-/// Whether there is enough of each part in all.
+/// Whether each part has the capacity for `ask`.
 fn fits(parts: &[Part], ask: &Ask) -> Outcome {
     for &(part, n) in ask {
         let part = &parts[part];
@@ -193,7 +197,7 @@ fn fits(parts: &[Part], ask: &Ask) -> Outcome {
     Ok(())
 }
 
-/// `n` more units of `part`. More than any budget has stays more than any budget has.
+/// Adds `n` units of `part`. Saturates: a sum above `MOST_UNITS` never fits.
 pub(super) fn add_to(ask: &mut Ask, part: usize, n: u64) {
     match ask.iter_mut().find(|(other, _)| *other == part) {
         _ if n == 0 => {}

@@ -1,6 +1,7 @@
-//! The word of a budget: the free units, whether somebody waits, and whether it is closed.
+//! The atomic word of a budget: the free units, whether requests are queued, and whether it is
+//! closed.
 //!
-//! `budget.md` argues why one word is what the handover needs.
+//! `budget.md` argues why the handover needs all three in one word.
 
 use crate::base::{
     canary::{Canary, broken},
@@ -9,24 +10,24 @@ use crate::base::{
 };
 use std::fmt;
 
-/// Somebody is in the queue. Changes only under the lock of the queue.
+/// The queue is not empty. Changes only under the lock of the queue.
 const WAITING: u64 = 1;
-/// Nothing is given out any more. Set under the lock of the queue.
+/// No units are given out any more. Set under the lock of the queue.
 const CLOSED: u64 = 2;
-/// The free units stand above the two bits.
+/// The free units are stored above the two bits.
 pub(super) const SHIFT: u32 = 2;
 
-/// What a request found.
+/// The result of a request.
 #[must_use = "what was taken must be given back"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Take {
     Taken,
-    /// Too few are free, or somebody waits already.
+    /// Too few units are free, or other requests are queued.
     Wait,
     Closed,
 }
 
-/// One reading of [`Units`].
+/// A snapshot of [`Units`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct UnitsState(u64);
 
@@ -43,7 +44,7 @@ impl UnitsState {
         self.0 & CLOSED != 0
     }
 
-    /// Whether `n` units can be taken by somebody who has not queued.
+    /// Whether a request that is not queued can take `n` units.
     const fn serves(self, n: u64) -> bool {
         self.0 & (WAITING | CLOSED) == 0 && self.free() >= n
     }
@@ -59,7 +60,7 @@ impl fmt::Debug for UnitsState {
     }
 }
 
-/// The word. The units never exceed [`MOST_UNITS`](super::MOST_UNITS), so sums don't reach the top.
+/// The word. The units never exceed [`MOST_UNITS`](super::MOST_UNITS), so sums don't overflow.
 pub(super) struct Units {
     word: Padded<AtomicU64>,
 }
@@ -71,10 +72,10 @@ impl Units {
         }
     }
 
-    /// Takes `n` units if they are free and nobody waits.
+    /// Takes `n` units if they are free and no request is queued.
     #[inline]
     pub(super) fn take(&self, n: u64) -> Take {
-        // Relaxed: the swap decides, and nothing is concluded from a refusal.
+        // Relaxed: the compare-and-swap decides, and nothing is concluded from a refusal.
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let state = UnitsState(word);
@@ -87,8 +88,9 @@ impl Units {
                     false => Take::Wait,
                 };
             }
-            // Acquire: pairs with the release in `give`, so that the next holder sees what the one
-            // before it did. Every change of the word is a read-modify-write, so the chain holds.
+            // Acquire: pairs with the release in `give`, so that the next holder sees the previous
+            // holder's writes. Every change of the word is a read-modify-write, so the release
+            // sequence is not broken.
             match self.word.compare_exchange_weak(
                 word,
                 word - (n << SHIFT),
@@ -101,22 +103,22 @@ impl Units {
         }
     }
 
-    /// Gives `n` units back. True when somebody waits: then the queue must be served.
+    /// Gives `n` units back. Returns whether requests are queued: then the queue must be served.
     #[inline]
     #[must_use = "somebody may wait for them"]
     pub(super) fn give(&self, n: u64) -> bool {
-        // Release: pairs with the acquire of whoever takes the units, in `take` or `take_for_first`.
+        // Release: pairs with the acquire that takes the units, in `take` or `take_for_first`.
         UnitsState(self.word.fetch_add(n << SHIFT, Ordering::Release)).is_waiting()
     }
 
-    /// Under the lock: takes `n` units, or says in the same step that somebody waits.
+    /// Takes `n` units, or sets `WAITING` in the same step. Requires the lock.
     pub(super) fn take_or_wait(&self, n: u64) -> Take {
         if broken(Canary::BudgetHandover) && !self.state().is_closed() {
-            // The defect that this step exists to rule out: look, then queue. Relaxed, as below.
+            // The defect that this step exists to rule out: check, then queue. Relaxed, as below.
             self.word.fetch_or(WAITING, Ordering::Relaxed);
             return Take::Wait;
         }
-        // Relaxed: the swap decides; whoever is refused holds the lock under which the bits change.
+        // Relaxed: the swap decides; a refused caller holds the lock under which the bits change.
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let state = UnitsState(word);
@@ -138,12 +140,12 @@ impl Units {
         }
     }
 
-    /// Under the lock: takes `n` units for the first in the queue, if they are free. If it is the `last`
-    /// one too, nobody waits after that.
+    /// Takes `n` units for the head of the queue, if they are free. If it is the `last` request as
+    /// well, clears `WAITING` in the same step. Requires the lock.
     pub(super) fn take_for_first(&self, n: u64, last: bool) -> bool {
         let less = (n << SHIFT) + if last { WAITING } else { 0 };
-        // Acquire: as in `take`; the lock hands on to the waiter what it brings. Relaxed on failure:
-        // whoever adds units after that sees that somebody waits, and comes for the lock.
+        // Acquire: as in `take`; the lock makes it visible to the waiter. Relaxed on failure: a
+        // thread that adds units later sees `WAITING` and takes the lock to serve.
         self.word
             .fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| {
                 (UnitsState(word).free() >= n).then(|| word - less)
@@ -151,20 +153,22 @@ impl Units {
             .is_ok()
     }
 
-    /// Under the lock: the queue has become empty without anybody being served.
-    pub(super) fn nobody_waits(&self) {
-        // Relaxed: the units carry their own order, and the queue is under its lock.
+    /// Clears `WAITING` after the queue has become empty by other means than serving. Requires the
+    /// lock.
+    pub(super) fn clear_waiting(&self) {
+        // Relaxed: the units carry their own order, and the queue is protected by its lock.
         self.word.fetch_and(!WAITING, Ordering::Relaxed);
     }
 
-    /// Under the lock: nothing is given out from now on.
+    /// Sets `CLOSED`. Requires the lock.
     pub(super) fn close(&self) {
-        // Relaxed: as in `nobody_waits`.
+        // Relaxed: as in `clear_waiting`.
         self.word.fetch_or(CLOSED, Ordering::Relaxed);
     }
 
     pub(super) fn state(&self) -> UnitsState {
-        // Acquire: whoever sees all units back sees what their holders did; pairs with `give`.
+        // Acquire: pairs with `give`, so that a reader that sees all units back sees their holders'
+        // writes.
         UnitsState(self.word.load(Ordering::Acquire))
     }
 }

@@ -1,4 +1,4 @@
-//! Waiting for a turn: what blocking calls and futures have in common.
+//! Waiting in the queue of a limit: the common part of blocking calls and futures.
 
 use super::{AcquireError, waiters::Outcome};
 use crate::base::{
@@ -13,7 +13,7 @@ use std::{
     time::Instant,
 };
 
-/// Something that gives out units and has a queue for those who must wait.
+/// A source of units with a queue for requests that must wait.
 pub(super) trait Limit: Clone + 'static {
     /// A request.
     type Ask: Default;
@@ -21,24 +21,24 @@ pub(super) trait Limit: Clone + 'static {
     /// Takes the units, or queues up for them.
     fn enter(&self, ask: &Self::Ask, waker: &Waker) -> Entry;
 
-    /// What became of `ticket`; while it waits, it is `waker` that will be called.
-    fn look(&self, ticket: u64, waker: &Waker) -> Option<Outcome>;
+    /// The outcome of `ticket`, if there is one; else `waker` replaces its waker.
+    fn poll_ticket(&self, ticket: u64, waker: &Waker) -> Option<Outcome>;
 
-    /// Nobody is interested in `ticket` any more. What it has got goes back.
+    /// Gives up `ticket`. Units that it was granted go back.
     fn leave(&self, ticket: u64, ask: &Self::Ask);
 }
 
-/// How a request began.
+/// The first step of a request.
 #[must_use]
 pub(super) enum Entry {
     Settled(Outcome),
     Queued(u64),
 }
 
-/// What a permit is made of: who gave it, and what.
+/// What a permit is made of: the limit, and the granted units.
 pub(super) type Granted<'a, L> = (Cow<'a, L>, <L as Limit>::Ask);
 
-/// One request on its way. Dropped before its end, it leaves the queue and gives back what it got.
+/// One request. Dropped before its end, it leaves the queue and gives back what it was granted.
 pub(super) struct Turn<'a, L: Limit> {
     limit: Cow<'a, L>,
     ask: L::Ask,
@@ -46,11 +46,11 @@ pub(super) struct Turn<'a, L: Limit> {
 }
 
 enum Stage {
-    /// Nothing has been asked yet.
+    /// Not queued yet.
     New,
-    /// It cannot be asked.
+    /// Refused before it could be queued.
     Refused(AcquireError),
-    /// In the queue, or served and not yet told.
+    /// In the queue, or settled with the outcome not yet collected.
     Waiting(u64),
     Over,
 }
@@ -64,7 +64,7 @@ impl<'a, L: Limit> Turn<'a, L> {
         }
     }
 
-    /// A request that ends with `error`.
+    /// Creates a request that ends with `error`.
     pub(super) fn refused(limit: Cow<'a, L>, error: AcquireError) -> Self {
         Self {
             limit,
@@ -73,9 +73,9 @@ impl<'a, L: Limit> Turn<'a, L> {
         }
     }
 
-    /// Goes on.
+    /// Enters the queue at the first call; afterwards checks for the outcome.
     pub(super) fn poll(&mut self, waker: &Waker) -> Poll<Result<Granted<'a, L>, AcquireError>> {
-        // A waker's `clone` may panic in here; then the stage is still the old one.
+        // A waker's `clone` may panic in here; then the stage is unchanged.
         let outcome = match &mut self.stage {
             Stage::New => match self.limit.enter(&self.ask, waker) {
                 Entry::Settled(outcome) => outcome,
@@ -84,7 +84,7 @@ impl<'a, L: Limit> Turn<'a, L> {
                     return Poll::Pending;
                 }
             },
-            Stage::Waiting(ticket) => match self.limit.look(*ticket, waker) {
+            Stage::Waiting(ticket) => match self.limit.poll_ticket(*ticket, waker) {
                 Some(outcome) => outcome,
                 None => return Poll::Pending,
             },
@@ -95,7 +95,7 @@ impl<'a, L: Limit> Turn<'a, L> {
         Poll::Ready(outcome.map(|()| (self.limit.clone(), mem::take(&mut self.ask))))
     }
 
-    /// Blocks until it is over, or until the time is up.
+    /// Blocks until there is an outcome, or until the deadline.
     pub(super) fn block(
         mut self,
         deadline: Option<Instant>,
@@ -113,7 +113,7 @@ impl<'a, L: Limit> Turn<'a, L> {
         }
     }
 
-    /// The same request with a handle of its own.
+    /// Converts to the same request with its own handle.
     pub(super) fn into_owned(mut self) -> Turn<'static, L> {
         Turn {
             limit: Cow::Owned(self.limit.clone().into_owned()),
@@ -131,7 +131,7 @@ impl<L: Limit> Drop for Turn<'_, L> {
     }
 }
 
-/// Wakes a thread that blocks.
+/// Wakes a blocked thread.
 struct Signal {
     woken: Mutex<bool>,
     called: Condvar,
@@ -149,7 +149,7 @@ impl Signal {
         self.woken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sleeps until it is called, or until the time is up.
+    /// Blocks until `wake` is called, or until the deadline.
     fn wait(&self, deadline: Option<Instant>) {
         if thread::wait_until(deadline, || *self.lock()) {
             *self.lock() = false;

@@ -1,6 +1,7 @@
-//! The queue of those who wait, and the calls that wake them.
+//! The queue of waiting requests, and the wakers to be called.
 //!
-//! It lies under a lock of its owner, and never calls a waker, clones or drops one: these run the user's code.
+//! It is protected by a lock of its owner. It never calls, clones or drops a waker, since these run
+//! user code.
 
 use super::AcquireError;
 use crate::base::unwind;
@@ -10,13 +11,14 @@ use std::{
     task::Waker,
 };
 
-/// What a waiter gets.
+/// The result of a waiting request.
 pub(super) type Outcome = Result<(), AcquireError>;
 
-/// Those who wait, in the order of their tickets, and what those got who have not looked yet.
+/// The queued requests in the order of their tickets, and the outcomes that have not been collected
+/// yet.
 ///
-/// Whoever holds a ticket gives it up by seeing its outcome in [`look`](Self::look) or by
-/// [`leave`](Self::leave).
+/// The holder of a ticket gives it up by collecting its outcome with
+/// [`poll_ticket`](Self::poll_ticket) or by [`leave`](Self::leave).
 pub(super) struct Waiters<A> {
     next: u64,
     queued: BTreeMap<u64, Waiter<A>>,
@@ -28,7 +30,7 @@ struct Waiter<A> {
     waker: Waker,
 }
 
-/// What somebody left behind.
+/// The state of a request that was given up.
 #[must_use]
 pub(super) enum Left<A> {
     /// It was in the queue.
@@ -54,7 +56,7 @@ impl<A> Waiters<A> {
         self.queued.is_empty()
     }
 
-    /// Queues up behind all others. The ticket is never used again.
+    /// Enqueues a request behind all others. Tickets are never reused.
     pub(super) fn push(&mut self, ask: A, waker: Waker) -> u64 {
         let ticket = self.next;
         self.next += 1;
@@ -62,14 +64,14 @@ impl<A> Waiters<A> {
         ticket
     }
 
-    /// The queue from its head.
+    /// Iterates over the queue from its head.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &A)> {
         self.queued
             .iter()
             .map(|(&ticket, waiter)| (ticket, &waiter.ask))
     }
 
-    /// Takes `ticket` out of the queue and keeps `outcome` for it.
+    /// Removes `ticket` from the queue and stores `outcome` for it.
     pub(super) fn settle(&mut self, ticket: u64, outcome: Outcome, calls: &mut Calls) -> Option<A> {
         let waiter = self.queued.remove(&ticket)?;
         self.settled.insert(ticket, outcome);
@@ -77,7 +79,7 @@ impl<A> Waiters<A> {
         Some(waiter.ask)
     }
 
-    /// Settles all whose request `judge` refuses, and says what they asked for.
+    /// Settles the requests that `judge` refuses, and returns them.
     pub(super) fn refuse(&mut self, calls: &mut Calls, judge: impl Fn(&A) -> Outcome) -> Vec<A> {
         let refused: Vec<_> = self
             .iter()
@@ -89,8 +91,8 @@ impl<A> Waiters<A> {
             .collect()
     }
 
-    /// What became of `ticket`. While it waits, `waker` and its former one change places.
-    pub(super) fn look(&mut self, ticket: u64, waker: &mut Waker) -> Option<Outcome> {
+    /// The outcome of `ticket`, if it is settled; else swaps `waker` with its present one.
+    pub(super) fn poll_ticket(&mut self, ticket: u64, waker: &mut Waker) -> Option<Outcome> {
         match self.queued.get_mut(&ticket) {
             Some(waiter) => {
                 mem::swap(&mut waiter.waker, waker);
@@ -100,7 +102,7 @@ impl<A> Waiters<A> {
         }
     }
 
-    /// `ticket` is given up.
+    /// Gives up `ticket`.
     pub(super) fn leave(&mut self, ticket: u64) -> Option<Left<A>> {
         match self.queued.entry(ticket) {
             Entry::Occupied(entry) => {
@@ -112,14 +114,14 @@ impl<A> Waiters<A> {
     }
 }
 
-/// Wakers to be called when the lock has been let go.
+/// Wakers to be called after the lock has been released.
 ///
-/// A waker is the user's code. When one panics, the others are called all the same, and the panic ends
-/// here: it would otherwise come out of the drop of somebody else's permit.
+/// A waker is user code. If one panics, the others are called all the same, and the panic is
+/// contained: it would otherwise propagate out of the drop of an unrelated permit.
 #[must_use = "somebody sleeps until they are made"]
 #[derive(Default)]
 pub(super) struct Calls {
-    /// Apart from the rest, since one is the rule and needs no allocation.
+    /// Separate from the rest: usually there is one, which then needs no allocation.
     first: Option<Waker>,
     rest: Vec<Waker>,
 }
@@ -141,7 +143,7 @@ impl Calls {
     }
 }
 
-/// Drops a waker that is not needed any more, which is the user's code too.
+/// Drops a waker that is no longer needed, which is user code as well; contains a panic.
 pub(super) fn release(waker: Waker) {
     if let Err(payload) = unwind::contain(|| drop(waker)) {
         unwind::discard(payload);

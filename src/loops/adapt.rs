@@ -1,9 +1,9 @@
-//! Pieces made of pieces.
+//! Adapters of pieces.
 
 use super::pieces::Pieces;
 use std::{iter, ops::Range};
 
-/// Two at a time; from [`Loop::zip`](super::Loop::zip).
+/// Pairs of items; from [`Loop::zip`](super::Loop::zip).
 #[derive(Clone, Copy, Debug)]
 pub struct Zip<A, B>(pub(super) A, pub(super) B);
 
@@ -29,11 +29,11 @@ impl<A: Pieces, B: Pieces> Pieces for Zip<A, B> {
     }
 }
 
-/// Items with their places; from [`Loop::indexed`](super::Loop::indexed).
+/// Items with their indices; from [`Loop::indexed`](super::Loop::indexed).
 #[derive(Clone, Copy, Debug)]
 pub struct Indexed<P> {
     pub(super) pieces: P,
-    /// The place of the first.
+    /// The index of the first item.
     pub(super) at: usize,
 }
 
@@ -61,8 +61,8 @@ impl<P: Pieces> Pieces for Indexed<P> {
 
     #[inline]
     fn items(self) -> Self::Iter {
-        // There are at most `usize::MAX` places, so this is the one after the last; without an end, the range would look
-        // for the number behind it.
+        // There are at most `usize::MAX` items, so `usize::MAX` is behind the last index. An
+        // unbounded range would compute the index after the last one, and overflow.
         (self.at..usize::MAX).zip(self.pieces.items())
     }
 }
@@ -92,7 +92,7 @@ impl<'a, T: Clone + 'a, P: Pieces<Item = &'a T>> Pieces for Cloned<P> {
     }
 }
 
-/// Slices of so many items, the last one perhaps shorter; from `Loop::chunks`.
+/// Slices of `size` items, the last one perhaps shorter; from `Loop::chunks`.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunks<P> {
     pub(super) slice: P,

@@ -1,15 +1,15 @@
-//! Where a loop lets others in.
+//! The checkpoint inside of loops.
 
 use crate::{base::thread, pool::context::WorkerContext};
 
-/// Between two blocks of a loop, and between two runs of a sort: the place where others get a chance, every 16 µs or so.
-/// Says whether somebody took it, so that the time is not put down to the items.
+/// A checkpoint between two blocks of a loop, or two runs of a sort, about every 16 µs. Returns
+/// whether a task ran here, so that its time is not attributed to the items.
 ///
-/// Whatever runs here runs on the stack of the loop, and must leave alone what the loop has queued: a far half that is
-/// offered to thieves is taken back by its owner only.
+/// A task that runs here runs on the stack of the loop, and must not touch the jobs that the loop
+/// has queued: a far half that is offered to thieves is taken back only by its owner.
 #[inline]
 pub(super) fn leaf_checkpoint() -> bool {
-    // Rehearsals let others go on here.
+    // A scheduling point for rehearsals.
     thread::point();
     WorkerContext::with(|context| context.is_some_and(WorkerContext::leaf_checkpoint))
 }

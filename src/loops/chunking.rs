@@ -3,11 +3,11 @@
 use crate::base::error::BuildError;
 use std::ops::Range;
 
-/// How many items a chunk has, when loops are to cut their items into chunks beforehand: so many chunks for each
-/// worker, within bounds. See [`Loop::chunking`](super::Loop::chunking).
+/// The size of chunks that are cut before the loop starts: a number of chunks for each worker,
+/// within bounds. See [`Loop::chunking`](super::Loop::chunking).
 ///
-/// Loops that adapt to what they find need none of it. A strategy is for those who know better, or who want the same
-/// cuts every time.
+/// Adaptive loops need no strategy. It is for callers that know the cost of their items, or that
+/// need the same split points every time.
 ///
 /// ```
 /// use filch::loops::ChunkingStrategy;
@@ -32,13 +32,14 @@ pub struct ChunkingStrategy {
 }
 
 impl ChunkingStrategy {
-    /// Three chunks for each worker: when one of them takes longer, the others still find something to do (seed 002).
+    /// Three chunks for each worker: if one of them takes longer, the others still find work.
     pub const PER_WORKER: usize = 3;
 
-    /// Chunks of `min` to `max` items, `per_worker` of them for each worker if that is within the bounds.
+    /// Chunks of `min` to `max` items, `per_worker` of them for each worker if that is within the
+    /// bounds.
     ///
     /// # Errors
-    /// When one of the numbers is zero, or `max` less than `min`.
+    /// If one of the numbers is zero, or `max` is less than `min`.
     pub fn new(min: usize, max: usize, per_worker: usize) -> Result<Self, BuildError> {
         if min == 0 {
             return Err(BuildError::config(
@@ -62,7 +63,7 @@ impl ChunkingStrategy {
         })
     }
 
-    /// Chunks of exactly `items`, whatever the number of workers; of one if that is zero.
+    /// Chunks of exactly `items`, whatever the number of workers; of one item if that is zero.
     ///
     /// ```
     /// use filch::loops::ChunkingStrategy;
@@ -79,32 +80,32 @@ impl ChunkingStrategy {
         }
     }
 
-    /// The least items of a chunk, but for the last one.
+    /// The smallest number of items of a chunk, except for the last one.
     #[must_use]
     pub fn min(&self) -> usize {
         self.min
     }
 
-    /// The most items of a chunk.
+    /// The largest number of items of a chunk.
     #[must_use]
     pub fn max(&self) -> usize {
         self.max
     }
 
-    /// How many chunks there should be for each worker.
+    /// The number of chunks for each worker.
     #[must_use]
     pub fn per_worker(&self) -> usize {
         self.per_worker
     }
 
-    /// How many items each chunk gets, of `items` for `workers`. Never zero.
+    /// The number of items of each chunk, for `items` and `workers`. Never zero.
     #[must_use]
     pub fn chunk_size(&self, items: usize, workers: usize) -> usize {
         let chunks = workers.max(1).saturating_mul(self.per_worker);
         items.div_ceil(chunks).clamp(self.min, self.max)
     }
 
-    /// The chunks themselves, in their order.
+    /// Iterates over the chunks in order.
     ///
     /// ```
     /// use filch::loops::ChunkingStrategy;

@@ -1,12 +1,13 @@
-//! How a loop is run: in blocks, and shared when somebody is hungry.
+//! Execution of a loop: in blocks, with the rest shared when a worker is idle.
 //!
-//! A worker goes through its piece block by block. Between two blocks it looks whether there is anything in its queue
-//! that others could take. If not, it puts the far half of what is left there, and goes on with the near half. When it
-//! is done with that and nobody has taken the far half, it takes it back and goes on as if nothing had been, with what
-//! it has gathered so far: so a loop that runs alone is a loop in sequence, but for a handful of pushes. A piece that
-//! has been stolen gathers by itself, and what it has gathered is joined to what comes before it.
+//! A worker walks its piece block by block. Between two blocks it checks whether its queue has a
+//! job that others could steal. If not, it queues the far half of the remaining items, and
+//! continues with the near half. If the far half has not been stolen by the end of the near half,
+//! the worker takes it back and continues with the same accumulator: so a loop without thieves is a
+//! sequential loop with a handful of pushes. A stolen piece has its own accumulator, which is
+//! joined to that of the items before it.
 //!
-//! Pieces are halved, so frames lie on the stack no deeper than the length has binary digits.
+//! Pieces are halved, so the stack depth is at most the number of binary digits of the length.
 
 use super::{checkpoint::leaf_checkpoint, over::Settings, pace::Pace, pieces::Pieces};
 use crate::{
@@ -19,28 +20,28 @@ use crate::{
     pool::context::WorkerContext,
 };
 
-/// What a loop does with its items.
+/// The operation of a loop on its items.
 pub(super) trait Sink<P: Pieces>: Sync {
-    /// What is gathered on the way through a piece.
+    /// The accumulator of a piece.
     type Acc: Send;
 
-    /// Nothing gathered yet, before `piece`.
+    /// Creates an empty accumulator for `piece`.
     fn start(&self, piece: &P) -> Self::Acc;
 
-    /// Goes through a block.
+    /// Runs a block.
     fn feed(&self, acc: Self::Acc, block: Piece<P>) -> Self::Acc;
 
-    /// Puts together what neighbours have gathered.
+    /// Joins the accumulators of adjacent pieces.
     fn join(&self, left: Self::Acc, right: Self::Acc) -> Self::Acc;
 
-    /// Whether items from `at` on do not matter any more.
+    /// Whether the items from `at` on are no longer needed.
     #[inline]
     fn is_enough(&self, _at: usize) -> bool {
         false
     }
 }
 
-/// A sink of closures: how to start, what to do with a block, how to join.
+/// A sink of closures: create an accumulator, run a block, join.
 pub(super) struct Steps<S, F, J> {
     pub(super) start: S,
     pub(super) feed: F,
@@ -73,21 +74,21 @@ where
     }
 }
 
-/// How far a loop has got when it ended.
+/// The state of a loop at its end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct End {
-    /// It was cancelled, and items are left.
+    /// It was cancelled with items left.
     pub(super) cancelled: bool,
-    /// How many items were done; counted only when it can be cancelled or tells of its progress.
+    /// The number of items done; counted only if the loop can be cancelled or reports progress.
     pub(super) done: usize,
-    /// How many there were.
+    /// The number of items in total.
     pub(super) total: usize,
 }
 
-/// Runs a loop over `pieces` as `settings` say, and gathers with `sink`.
+/// Runs a loop over `pieces` with `settings`, and accumulates with `sink`.
 ///
-/// The closures of the user run on the pool of the loop, so that loops and joins in them use the same pool. Only a loop
-/// without items does not enter the pool.
+/// The user's closures run on the pool of the loop, so that loops and joins in them use the same
+/// pool. Only a loop without items does not enter the pool.
 pub(super) fn run<P, K>(settings: &Settings<'_>, pieces: P, sink: &K) -> (K::Acc, End)
 where
     P: Pieces,
@@ -102,10 +103,10 @@ where
 
 /// The end of a loop without items.
 pub(super) fn run_empty(settings: &Settings<'_>) -> End {
-    Shared::new(settings, &()).end(0)
+    LoopState::new(settings, &()).end(0)
 }
 
-/// [`run`] by a caller that is on the pool of the loop. `len` is the size of `pieces`.
+/// [`run`] for a caller that is on the pool of the loop. `len` is the size of `pieces`.
 pub(super) fn run_on<P, K>(
     context: &WorkerContext<'_, '_>,
     settings: &Settings<'_>,
@@ -118,40 +119,41 @@ where
     K: Sink<P>,
 {
     let acc = sink.start(&pieces);
-    let shared = Shared::new(settings, sink);
+    let shared = LoopState::new(settings, sink);
     let pace = Pace::new(settings.pacing, len, context, settings.counts());
     let piece = Piece { pieces, at: 0, len };
     let (acc, _) = shared.walk(context, piece, acc, pace);
     (acc, shared.end(len))
 }
 
-/// How often the caller is told of the progress, at most, in nanoseconds.
-const TELL: u64 = 10_000_000;
+/// The shortest interval between two progress reports, in nanoseconds.
+const PROGRESS_INTERVAL_NS: u64 = 10_000_000;
 
-/// What the workers of one loop share.
-struct Shared<'l, 's, K> {
+/// The state that the workers of one loop share.
+struct LoopState<'l, 's, K> {
     settings: &'l Settings<'s>,
     sink: &'l K,
-    /// Somebody has panicked: nobody will ask for the result.
+    /// A worker has panicked: the result will not be used.
     stop: AtomicBool,
-    /// Somebody has left items undone because the loop is cancelled.
+    /// A worker has skipped items because the loop is cancelled.
     cancelled: AtomicBool,
-    /// Items done, if anybody wants to know.
+    /// The number of items done, if it is counted.
     done: AtomicUsize,
-    /// When the caller was last told of the progress: how many times `TELL` after the beginning.
-    told: AtomicU64,
+    /// When progress was last reported: in units of `PROGRESS_INTERVAL_NS` since the beginning.
+    reported: AtomicU64,
     began: Option<u64>,
 }
 
 /// A part of the loop.
 ///
-/// Its length is ours: the source is asked for it once, before the loop. So however a source of the user's own lies
-/// afterwards, pieces get shorter with every cut and every block, and the loop comes to its end.
+/// It has its own length: the source is asked for its size only once, before the loop. So even if a
+/// user's source reports wrong sizes afterwards, pieces get shorter with every split and every
+/// block, and the loop terminates.
 pub(super) struct Piece<P> {
     pub(super) pieces: P,
-    /// The place of its first item in the loop.
+    /// The index of its first item in the loop.
     pub(super) at: usize,
-    /// How many items it has, if the source tells the truth.
+    /// The number of its items, if the source is correct.
     pub(super) len: usize,
 }
 
@@ -161,7 +163,7 @@ impl<P: Pieces> Piece<P> {
         self.pieces.items()
     }
 
-    /// `index` is at most its length.
+    /// Requires that `index` is at most its length.
     #[inline]
     pub(super) fn split_at(self, index: usize) -> (Self, Self) {
         let (near, far) = self.pieces.split_at(index);
@@ -173,29 +175,30 @@ impl<P: Pieces> Piece<P> {
     }
 }
 
-/// What became of the far half.
+/// The result of the far half.
 enum Far<P, A> {
-    /// Nobody has taken it.
+    /// It was not stolen.
     Back(Piece<P>),
-    /// Somebody has, and has gathered this.
+    /// It was stolen, and its thief accumulated this.
     Done(A),
 }
 
-/// Tells the others that they need not go on, unless it is forgotten.
-pub(super) struct Alarm<'a>(pub(super) &'a AtomicBool);
+/// Sets the flag when dropped, so that the other workers stop; to be forgotten if no panic
+/// occurred.
+pub(super) struct StopOnUnwind<'a>(pub(super) &'a AtomicBool);
 
-impl Drop for Alarm<'_> {
+impl Drop for StopOnUnwind<'_> {
     #[cold]
     fn drop(&mut self) {
         if broken(Canary::LoopAlarm) {
             return;
         }
-        // Relaxed: it only saves work.
+        // Relaxed: the flag only saves work.
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-impl<'l, 's, K> Shared<'l, 's, K> {
+impl<'l, 's, K> LoopState<'l, 's, K> {
     fn new(settings: &'l Settings<'s>, sink: &'l K) -> Self {
         Self {
             settings,
@@ -203,12 +206,12 @@ impl<'l, 's, K> Shared<'l, 's, K> {
             stop: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             done: AtomicUsize::new(0),
-            told: AtomicU64::new(0),
+            reported: AtomicU64::new(0),
             began: settings.progress.as_ref().map(|_| thread::nanos()),
         }
     }
 
-    /// Goes through a piece, and gives back what has been gathered, with the pace that fits.
+    /// Walks a piece; returns the accumulator and the adapted pace.
     fn walk<P>(
         &self,
         context: &WorkerContext<'_, '_>,
@@ -220,7 +223,7 @@ impl<'l, 's, K> Shared<'l, 's, K> {
         P: Pieces,
         K: Sink<P>,
     {
-        let alarm = Alarm(&self.stop);
+        let stop_on_unwind = StopOnUnwind(&self.stop);
         loop {
             let len = piece.len;
             if len == 0 || self.is_over::<P>(piece.at) {
@@ -243,8 +246,8 @@ impl<'l, 's, K> Shared<'l, 's, K> {
                 let mut back = None;
                 match rest {
                     Far::Back(far) => back = Some(far),
-                    // After a panic nobody asks for it.
-                    // Relaxed: it only saves work; as in `Alarm`.
+                    // After a panic the result is not used. Relaxed: the flag only saves work; as
+                    // in `StopOnUnwind`.
                     Far::Done(right) if self.stop.load(Ordering::Relaxed) => drop(right),
                     Far::Done(right) if broken(Canary::LoopOrder) => {
                         acc = self.sink.join(right, acc);
@@ -253,13 +256,13 @@ impl<'l, 's, K> Shared<'l, 's, K> {
                 }
                 if let Some(back) = back {
                     piece = back;
-                    // The near half may have been a single block, which has not.
+                    // The near half may have been a single block, which has no checkpoint.
                     if leaf_checkpoint() {
-                        pace.go_on();
+                        pace.restart_timing();
                     }
                     continue;
                 }
-                std::mem::forget(alarm);
+                std::mem::forget(stop_on_unwind);
                 return (acc, pace);
             }
             let items = pace.block(piece.at, len);
@@ -272,12 +275,13 @@ impl<'l, 's, K> Shared<'l, 's, K> {
             }
             pace.adapt(items);
             if leaf_checkpoint() {
-                pace.go_on();
+                pace.restart_timing();
             }
         }
-        // Items that are left are dropped while what has been gathered is still here: a destructor that panics loses nothing.
+        // The remaining items are dropped while the accumulator is still owned here: if a
+        // destructor panics, the accumulator is dropped as well.
         drop(piece);
-        std::mem::forget(alarm);
+        std::mem::forget(stop_on_unwind);
         (acc, pace)
     }
 
@@ -289,57 +293,57 @@ impl<'l, 's, K> Shared<'l, 's, K> {
     {
         WorkerContext::with(|context| {
             let context = context.expect("whoever runs a job stands in its pool");
-            // The user's code may be in it.
-            let alarm = Alarm(&self.stop);
+            // `start` may run user code.
+            let stop_on_unwind = StopOnUnwind(&self.stop);
             let acc = self.sink.start(&piece.pieces);
-            std::mem::forget(alarm);
+            std::mem::forget(stop_on_unwind);
             self.walk(context, piece, acc, pace.stolen()).0
         })
     }
 
-    /// Whether the items from `at` on should be left alone.
+    /// Whether the items from `at` on should be skipped.
     #[inline]
     fn is_over<P>(&self, at: usize) -> bool
     where
         P: Pieces,
         K: Sink<P>,
     {
-        // Relaxed: it only saves work.
+        // Relaxed: the flag only saves work.
         if self.stop.load(Ordering::Relaxed) || self.sink.is_enough(at) {
             return true;
         }
         let cancelled = self.settings.is_cancelled();
         if cancelled {
-            // Relaxed: read when everybody is done, after the joins.
+            // Relaxed: read after the joins, when all workers are done.
             self.cancelled.store(true, Ordering::Relaxed);
         }
         cancelled
     }
 
-    /// So many items more are done.
+    /// Counts `items` more as done.
     #[inline]
     fn count(&self, items: usize) {
         if self.settings.counts() {
-            self.count_and_tell(items);
+            self.count_and_report(items);
         }
     }
 
     #[cold]
-    fn count_and_tell(&self, items: usize) {
-        // Relaxed: a number for people; the last one is read after the joins.
+    fn count_and_report(&self, items: usize) {
+        // Relaxed: for display; the last value is read after the joins.
         let done = self.done.fetch_add(items, Ordering::Relaxed) + items;
         let (Some(progress), Some(began)) = (&self.settings.progress, self.began) else {
             return;
         };
-        let now = thread::nanos().saturating_sub(began) / TELL;
-        // Relaxed: whoever moves the number on tells; nothing else hangs on it.
-        if self.told.fetch_max(now, Ordering::Relaxed) < now {
+        let now = thread::nanos().saturating_sub(began) / PROGRESS_INTERVAL_NS;
+        // Relaxed: the worker that advances the number reports; no other data depends on it.
+        if self.reported.fetch_max(now, Ordering::Relaxed) < now {
             progress(done);
         }
     }
 
     fn end(&self, total: usize) -> End {
-        // Relaxed: everybody is done, and the joins have ordered what they did before this.
+        // Relaxed: all workers are done, and the joins have ordered their writes before this.
         let done = self.done.load(Ordering::Relaxed);
         // Relaxed: as above.
         let cancelled = self.cancelled.load(Ordering::Relaxed);

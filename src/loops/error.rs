@@ -1,9 +1,9 @@
-//! A loop that was cancelled.
+//! The error of a cancelled loop.
 
 use crate::cancel::CancelReason;
 use std::{error::Error, fmt};
 
-/// A loop was cancelled before it was done; says how far it got.
+/// A loop was cancelled before it was done; contains its progress.
 ///
 /// ```
 /// use filch::{CancelReason, CancelToken, loops::over};
@@ -30,13 +30,14 @@ impl LoopCancelled {
         }
     }
 
-    /// How many items were done. Not the first ones, in general: workers are at several places at once.
+    /// The number of items that were done. Generally not the first ones, since workers run several
+    /// pieces at once.
     #[must_use]
     pub fn done(&self) -> usize {
         self.done
     }
 
-    /// How many there were.
+    /// The number of items in total.
     #[must_use]
     pub fn total(&self) -> usize {
         self.total

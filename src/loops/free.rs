@@ -1,9 +1,9 @@
-//! The common loops without ceremony.
+//! The common loops as functions.
 
 use super::{over::over, pieces::Source};
 use std::cmp::Ordering;
 
-/// What `f` makes of the items, in their order: [`Loop::map`](super::Loop::map).
+/// The results of `f` for the items, in order: [`Loop::map`](super::Loop::map).
 ///
 /// ```
 /// assert_eq!(filch::map(&[1, 2, 3], |n| n * n), [1, 4, 9]);
@@ -12,7 +12,7 @@ pub fn map<S: Source, R: Send>(source: S, f: impl Fn(S::Item) -> R + Sync) -> Ve
     over(source).map(f)
 }
 
-/// Puts what `f` makes of the items into `output`: [`Loop::map_into`](super::Loop::map_into).
+/// Writes the results of `f` into `output`: [`Loop::map_into`](super::Loop::map_into).
 ///
 /// ```
 /// let mut squares = [0; 3];
@@ -21,7 +21,7 @@ pub fn map<S: Source, R: Send>(source: S, f: impl Fn(S::Item) -> R + Sync) -> Ve
 /// ```
 ///
 /// # Panics
-/// When there are more or fewer places than items; and when `f` does.
+/// If `output` is longer or shorter than the source, and if `f` panics.
 #[track_caller]
 pub fn map_into<S: Source, R: Send>(source: S, output: &mut [R], f: impl Fn(S::Item) -> R + Sync) {
     over(source).map_into(output, f);
@@ -40,7 +40,7 @@ pub fn for_each<S: Source>(source: S, f: impl Fn(S::Item) + Sync) {
     over(source).for_each(f);
 }
 
-/// Calls `f` with every item of a slice, to be changed.
+/// Calls `f` with a mutable reference to every item of a slice.
 ///
 /// ```
 /// let mut values = [1, 2, 3];
@@ -51,7 +51,8 @@ pub fn for_each_mut<T: Send>(items: &mut [T], f: impl Fn(&mut T) + Sync) {
     over(items).for_each(f);
 }
 
-/// Calls `f` with the place of every item and the item: [`Loop::for_each_index`](super::Loop::for_each_index).
+/// Calls `f` with the index of every item and the item:
+/// [`Loop::for_each_index`](super::Loop::for_each_index).
 ///
 /// ```
 /// let mut values = [0; 3];
@@ -62,7 +63,7 @@ pub fn for_each_index<S: Source>(source: S, f: impl Fn(usize, S::Item) + Sync) {
     over(source).for_each_index(f);
 }
 
-/// Puts what `f` makes of the items together with `op`, in their order: [`Loop::map_reduce`](super::Loop::map_reduce).
+/// Reduces the results of `f` with `op`, in order: [`Loop::map_reduce`](super::Loop::map_reduce).
 ///
 /// ```
 /// let letters = filch::map_reduce(&["to", "steal"], |word| word.len(), |a, b| a + b);
@@ -76,7 +77,7 @@ pub fn map_reduce<S: Source, R: Send>(
     over(source).map_reduce(f, op)
 }
 
-/// Puts the items together with `op`, in their order: [`Loop::reduce`](super::Loop::reduce).
+/// Reduces the items with `op`, in order: [`Loop::reduce`](super::Loop::reduce).
 ///
 /// ```
 /// assert_eq!(filch::loops::reduce(1..6, |a, b| a * b), Some(120));
@@ -88,7 +89,7 @@ pub fn reduce<S: Source<Item: Send>>(
     over(source).reduce(op)
 }
 
-/// The items for which `wanted` holds, in their order: [`Loop::filter`](super::Loop::filter).
+/// The items for which `wanted` holds, in order: [`Loop::filter`](super::Loop::filter).
 ///
 /// ```
 /// assert_eq!(filch::loops::filter(0..10, |n| n % 4 == 0), [0, 4, 8]);
@@ -100,7 +101,7 @@ pub fn filter<S: Source<Item: Send>>(
     over(source).filter(wanted)
 }
 
-/// How many items there are for which `wanted` holds: [`Loop::count`](super::Loop::count).
+/// The number of items for which `wanted` holds: [`Loop::count`](super::Loop::count).
 ///
 /// ```
 /// assert_eq!(filch::loops::count(&[1, 0, 1], |n| *n == 1), 2);
@@ -151,7 +152,7 @@ pub fn all<S: Source>(source: S, holds: impl Fn(S::Item) -> bool + Sync) -> bool
     over(source).all(holds)
 }
 
-/// The least item; of several that are equal, the first.
+/// The minimum; of several equal items, the first.
 ///
 /// ```
 /// assert_eq!(filch::loops::min(&[3, 1, 2]), Some(&1));
@@ -160,7 +161,7 @@ pub fn min<S: Source<Item: Ord + Send>>(source: S) -> Option<S::Item> {
     over(source).min()
 }
 
-/// The greatest item; of several that are equal, the last.
+/// The maximum; of several equal items, the last.
 ///
 /// ```
 /// assert_eq!(filch::loops::max(&[3, 1, 2]), Some(&3));
@@ -169,7 +170,7 @@ pub fn max<S: Source<Item: Ord + Send>>(source: S) -> Option<S::Item> {
     over(source).max()
 }
 
-/// Puts clones of `value` into every place.
+/// Fills the slice with clones of `value`.
 ///
 /// ```
 /// let mut values = vec![0; 5];
@@ -180,7 +181,7 @@ pub fn fill<T: Clone + Send + Sync>(items: &mut [T], value: T) {
     over(items).fill(value);
 }
 
-/// Running totals, each with its item: [`Loop::inclusive_scan`](super::Loop::inclusive_scan).
+/// Prefix sums including the item itself: [`Loop::inclusive_scan`](super::Loop::inclusive_scan).
 ///
 /// ```
 /// assert_eq!(filch::loops::inclusive_scan(1..5, |a, b| a + b), [1, 3, 6, 10]);
@@ -192,7 +193,8 @@ pub fn inclusive_scan<S: Source<Item: Clone + Send + Sync>>(
     over(source).inclusive_scan(op)
 }
 
-/// Running totals, each without its item, and the total of all: [`Loop::exclusive_scan`](super::Loop::exclusive_scan).
+/// Prefix sums excluding the item itself, and the total:
+/// [`Loop::exclusive_scan`](super::Loop::exclusive_scan).
 ///
 /// ```
 /// assert_eq!(filch::loops::exclusive_scan(1..5, 0, |a, b| a + b), (vec![0, 1, 3, 6], 10));
@@ -226,7 +228,7 @@ pub fn sort_by<T: Send>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering + 
     over(items).sort_by(compare);
 }
 
-/// [`sort`] in the order of the keys, which are made for every comparison.
+/// [`sort`] in the order of the keys, which are computed for every comparison.
 ///
 /// ```
 /// let mut words = ["ccc", "a", "bb"];
@@ -237,7 +239,8 @@ pub fn sort_by_key<T: Send, Q: Ord>(items: &mut [T], key: impl Fn(&T) -> Q + Syn
     over(items).sort_by_key(key);
 }
 
-/// Sorts a slice; equal items come in any order: [`Loop::sort_unstable`](super::Loop::sort_unstable).
+/// Sorts a slice; equal items end up in any order:
+/// [`Loop::sort_unstable`](super::Loop::sort_unstable).
 ///
 /// ```
 /// let mut values = [3, 1, 2];
@@ -259,7 +262,7 @@ pub fn sort_unstable_by<T: Send>(items: &mut [T], compare: impl Fn(&T, &T) -> Or
     over(items).sort_unstable_by(compare);
 }
 
-/// [`sort_unstable`] in the order of the keys, which are made for every comparison.
+/// [`sort_unstable`] in the order of the keys, which are computed for every comparison.
 ///
 /// ```
 /// let mut values = [-3, 1, 2_i32];

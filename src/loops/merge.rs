@@ -1,24 +1,26 @@
 //! Runs sorted and merged by several workers.
 //!
-//! An item is moved by copying its bytes, so that it stands in two places for a while: in the slice and in the buffer. It
-//! counts where it was copied from, until the whole merge is done; and comparisons, which may panic and may change what
-//! is behind a cell in an item, look at that copy only, and only before it is copied. So:
+//! An item is moved by copying its bytes, so that it temporarily exists in two places: in the slice
+//! and in the buffer. The source of the copy is the valid one until the whole merge is done.
+//! Comparisons, which may panic and may change data in a cell inside of an item, access only that
+//! copy, and only before it is copied. So:
 //!
-//! - a merge from the slice into the buffer that is not finished has changed nothing;
-//! - a merge from the buffer into the slice that is not finished copies everything back from the buffer ([`Restore`]), where
-//!   nothing has been changed since the merge before, but by comparisons.
+//! - an unfinished merge from the slice into the buffer has changed nothing;
+//! - an unfinished merge from the buffer into the slice copies everything back from the buffer
+//!   ([`Restore`]), in which nothing has changed since the previous merge, except by comparisons.
 //!
-//! A sort is over when it is cancelled or a comparison has panicked, wherever that was. From then on nobody begins a run or
-//! a merge, so any merge may be left unfinished: whoever waits for its parts looks once more whether it is over, and counts
-//! it as finished only if not. Once over it stays so, and what one of the parts has seen, the one who waited for it sees.
+//! A sort is over when it is cancelled or when any comparison has panicked. After that no worker
+//! begins a run or a merge, so any merge may be left unfinished: the worker that waits for its
+//! parts checks again whether the sort is over, and treats the merge as finished only if not. This
+//! state is permanent, and what a part has observed, the worker that joined it observes as well.
 //!
-//! Whatever happens, the slice has every item once in the end, and the buffer forgets what it has.
+//! In every case the slice contains every item once in the end, and the buffer drops nothing.
 #![expect(
     unsafe_code,
     reason = "items that stand in two places, of which one counts"
 )]
 
-use super::{checkpoint::leaf_checkpoint, drive::Alarm};
+use super::{checkpoint::leaf_checkpoint, drive::StopOnUnwind};
 use crate::{
     base::{
         canary::{Canary, broken},
@@ -28,8 +30,8 @@ use crate::{
 };
 use std::{hint, marker::PhantomData, mem, ptr, slice};
 
-/// The least items that are merged by one worker: some 30 µs.
-const MERGE: usize = 8_192;
+/// Merges of at most this many items are not split: some 30 µs.
+const MAX_SEQUENTIAL_MERGE: usize = 8_192;
 
 /// How to sort items of type `T`.
 pub(super) struct Rule<'r, T, S, L> {
@@ -47,8 +49,8 @@ where
     S: Fn(&mut [T]) + Sync,
     L: Fn(&T, &T) -> bool + Sync,
 {
-    /// `sort` sorts a run in its place, `less` says whether one item goes before another, and `over` whether it is not
-    /// wanted any more: once it is true it stays so.
+    /// `sort` sorts a run in place, `less` returns whether one item goes before another, and `over`
+    /// whether the result is no longer wanted: once true it must stay true.
     pub(super) fn new(sort: &'r S, less: &'r L, over: &'r (dyn Fn() -> bool + Sync)) -> Self {
         Self {
             sort,
@@ -60,22 +62,22 @@ where
     }
 
     fn is_over(&self) -> bool {
-        // Relaxed: it stays true; whoever joins one who has seen it sees it too.
+        // Relaxed: it stays true, and a worker that joins one that has seen it sees it too.
         self.stop.load(Ordering::Relaxed) || (self.over)()
     }
 
-    /// Calls what may panic because a comparison does: if so, the others need not go on.
-    fn alarmed<R>(&self, f: impl FnOnce() -> R) -> R {
-        let alarm = Alarm(&self.stop);
+    /// Calls `f`, which may panic in a comparison: if so, tells the other workers to stop.
+    fn stopping_on_unwind<R>(&self, f: impl FnOnce() -> R) -> R {
+        let stop_on_unwind = StopOnUnwind(&self.stop);
         let result = f();
-        mem::forget(alarm);
+        mem::forget(stop_on_unwind);
         result
     }
 
-    /// Sorts `items` in runs that are halved so often, an even number of times.
+    /// Sorts `items` in runs that are made by `halvings` halvings, an even number.
     pub(super) fn sort(&self, items: &mut [T], halvings: u32) {
         debug_assert!(halvings.is_multiple_of(2), "it would end in the buffer");
-        // Its length stays zero: it forgets what is written to it.
+        // Its length stays zero: it does not drop what is written to it.
         let mut buffer = Vec::<T>::with_capacity(items.len());
         let space = Space {
             slice: items.as_mut_ptr(),
@@ -85,8 +87,8 @@ where
         self.halve(space, halvings);
     }
 
-    /// Sorts the items of `space`: into the slice if they are halved an even number of times, else into the buffer. When it
-    /// is over, they stay in the slice, in any order.
+    /// Sorts the items of `space`: into the slice if `halvings` is even, else into the buffer. When
+    /// the sort is over, they stay in the slice, in any order.
     fn halve(&self, space: Space<T>, halvings: u32) {
         leaf_checkpoint();
         if self.is_over() {
@@ -94,9 +96,10 @@ where
         }
         let Space { slice, buffer, len } = space;
         if halvings == 0 {
-            // SAFETY: they are initialised and ours, as `Space` says, and the space is not used again.
+            // SAFETY: they are initialised and exclusively ours, as `Space` says, and the space is
+            // not used again.
             let items = unsafe { slice::from_raw_parts_mut(slice, len) };
-            return self.alarmed(|| (self.sort)(items));
+            return self.stopping_on_unwind(|| (self.sort)(items));
         }
         let middle = len / 2;
         let (left, right) = space.split_at(middle);
@@ -105,7 +108,8 @@ where
             || self.halve(right, halvings - 1),
         );
         if self.is_over() {
-            // If it was over for one of the halves, then it is here, and nothing has been taken from the slice.
+            // If the sort was over for one of the halves, then it is here, and nothing has been
+            // moved out of the slice.
             return;
         }
         let to_buffer = halvings % 2 == 1;
@@ -115,8 +119,8 @@ where
             (buffer, slice)
         };
         let restore = (!to_buffer).then_some(Restore { from, to, len });
-        // Both halves are sorted and where the last merge, or the sort, has put them: the `len` items from `from` on. The
-        // other place is free to be written to.
+        // Both halves are sorted and where the last merge, or the sort, has put them: the `len`
+        // items from `from` on. The other place is free to be written to.
         let runs = Run { start: from, len }.split_at(middle);
         self.merge(runs.0, runs.1, Place(to));
         if !self.is_over() || broken(Canary::LoopRestore) {
@@ -124,17 +128,17 @@ where
         }
     }
 
-    /// Merges two sorted runs into `to`, where there is room for both; of equal items those of `left` come first. When it
-    /// is over, not all of them.
+    /// Merges two sorted runs into `to`, which has room for both; of equal items those of `left`
+    /// come first. When the sort is over, only some items are written.
     fn merge(&self, left: Run<T>, right: Run<T>, to: Place<T>) {
         if self.is_over() {
             return;
         }
-        if left.len + right.len <= MERGE {
+        if left.len + right.len <= MAX_SEQUENTIAL_MERGE {
             leaf_checkpoint();
-            return self.alarmed(|| self.merge_here(left, right, to));
+            return self.stopping_on_unwind(|| self.merge_here(left, right, to));
         }
-        let (l, r) = self.alarmed(|| self.cut(&left, &right));
+        let (l, r) = self.stopping_on_unwind(|| self.cut(&left, &right));
         let (left, more_left) = left.split_at(l);
         let (right, more_right) = right.split_at(r);
         let more_to = Place(to.0.wrapping_add(l + r));
@@ -144,8 +148,9 @@ where
         );
     }
 
-    /// Where to cut two runs, so that nothing behind the cuts goes before anything that is not: in the middle of the longer
-    /// one, and behind what goes before that item in the other.
+    /// Where to split two runs, so that no item behind the splits goes before any item in front of
+    /// them: in the middle of the longer run, and in the other one behind the items that go before
+    /// that middle item.
     fn cut(&self, left: &Run<T>, right: &Run<T>) -> (usize, usize) {
         if left.len >= right.len {
             let (l, pivot) = left.middle();
@@ -168,8 +173,8 @@ where
             return left.copy_to(to.wrapping_add(right.len));
         }
         let mut rest = Ends::new(left, right, to);
-        // From both ends at once: the two steps do not wait for each other. So many steps cannot reach the end of a run,
-        // even if all of them took from the same one.
+        // From both ends at once: the two steps have no data dependency. This number of steps
+        // cannot reach the end of a run, even if all of them took from the same one.
         loop {
             let steps = rest.shorter() / 2;
             if steps == 0 {
@@ -194,46 +199,52 @@ where
         }
     }
 
-    /// Moves on with the first of all items that are left. There must be some in both runs.
+    /// Moves the first of all remaining items. Requires items in both runs.
     #[inline(always)]
     fn take_first(&self, rest: &mut Ends<T>) {
         let (l, r) = (rest.left.0, rest.right.0);
-        // SAFETY: neither run is at its end, so the items are initialised and not written to, as `Run` says.
+        // SAFETY: neither run is at its end, so the items are initialised and not written to, as
+        // `Run` says.
         let first = unsafe { &*l };
-        // SAFETY: as above.
+        // SAFETY: the right run is not at its end either, so its first item is initialised and not
+        // written to, as `Run` says.
         let second = unsafe { &*r };
         let right_first = (self.less)(second, first);
-        // Chosen without a jump, which nobody could foresee.
+        // Selected without a branch, which would be unpredictable.
         let next = hint::select_unpredictable(right_first, r, l);
-        // SAFETY: there is as much room as there are items left, as `Ends` says; and it is apart from them.
+        // SAFETY: there is as much room as there are items left, as `Ends` says; and it does not
+        // overlap them.
         unsafe { ptr::copy_nonoverlapping(next, rest.to.0, 1) };
         rest.to.0 = rest.to.0.wrapping_add(1);
         rest.right.0 = r.wrapping_add(usize::from(right_first));
         rest.left.0 = l.wrapping_add(usize::from(!right_first));
     }
 
-    /// Moves on with the last of all items that are left. There must be some in both runs.
+    /// Moves the last of all remaining items. Requires items in both runs.
     #[inline(always)]
     fn take_last(&self, rest: &mut Ends<T>) {
         let (l, r) = (rest.left.1.wrapping_sub(1), rest.right.1.wrapping_sub(1));
-        // SAFETY: as in `take_first`.
+        // SAFETY: neither run is empty, so the item before the left end is initialised and not
+        // written to, as `Run` says.
         let first = unsafe { &*l };
-        // SAFETY: as above.
+        // SAFETY: the right run is not empty either, so its last item is initialised and not
+        // written to, as `Run` says.
         let second = unsafe { &*r };
         let left_last = (self.less)(second, first);
         let next = hint::select_unpredictable(left_last, l, r);
         rest.to.1 = rest.to.1.wrapping_sub(1);
-        // SAFETY: as in `take_first`.
+        // SAFETY: there is as much room as there are items left, as `Ends` says; and it does not
+        // overlap them.
         unsafe { ptr::copy_nonoverlapping(next, rest.to.1, 1) };
         rest.left.1 = rest.left.1.wrapping_sub(usize::from(left_last));
         rest.right.1 = rest.right.1.wrapping_sub(usize::from(!left_last));
     }
 }
 
-/// What is left of a merge: starts and ends.
+/// The remaining part of a merge: starts and ends.
 ///
-/// From the first to the second of `to` there is room for exactly the items that are left in both runs: each step takes one
-/// of them and one place, at the same end.
+/// Between the two pointers of `to` there is room for exactly the items that are left in both runs:
+/// each step takes one item and one place, at the same end.
 struct Ends<T> {
     left: (*const T, *const T),
     right: (*const T, *const T),
@@ -250,28 +261,29 @@ impl<T> Ends<T> {
         }
     }
 
-    /// How many items are left in the run that has fewer.
+    /// The number of items left in the shorter run.
     fn shorter(&self) -> usize {
         let left = items_between(self.left.0, self.left.1);
         left.min(items_between(self.right.0, self.right.1))
     }
 }
 
-/// How many items of a size stand between two places.
+/// The number of items between two pointers; `T` is not zero-sized.
 fn items_between<T>(start: *const T, end: *const T) -> usize {
     (end.addr() - start.addr()) / size_of::<T>()
 }
 
 /// Items in a slice, and a buffer of the same size.
 struct Space<T> {
-    /// The `len` items from here on are initialised, and nobody else uses them.
+    /// The `len` items from here on are initialised, and exclusively owned.
     slice: *mut T,
-    /// From here on there is room for `len` items, which nobody else uses.
+    /// From here on there is room for `len` items, exclusively owned.
     buffer: *mut T,
     len: usize,
 }
 
-// SAFETY: the items belong to whoever has the space, which may be another thread because `T` is `Send`.
+// SAFETY: the items belong to the owner of the space, which may be another thread because `T` is
+// `Send`.
 unsafe impl<T: Send> Send for Space<T> {}
 
 impl<T> Space<T> {
@@ -285,30 +297,32 @@ impl<T> Space<T> {
     }
 }
 
-/// Where items are written to: the room that its owner has been given for them, and nobody else uses.
+/// Where items are written to: room that belongs exclusively to its owner.
 struct Place<T>(*mut T);
 
-// SAFETY: as for `Space`.
+// SAFETY: the room belongs to the owner of the place, which may write items from any thread because
+// `T` is `Send`.
 unsafe impl<T: Send> Send for Place<T> {}
 
-/// Sorted items that are only looked at, and copied.
+/// Sorted items that are only read, and copied.
 struct Run<T> {
-    /// The `len` items from here on are initialised; as long as there is a run of them, nobody writes to them, and nobody
-    /// but its owner looks at them. `split_at` deals them out.
+    /// The `len` items from here on are initialised; as long as there is a run of them, no thread
+    /// writes to them, and no thread but its owner reads them. `split_at` distributes them.
     start: *const T,
     len: usize,
 }
 
-// SAFETY: as for `Space`.
+// SAFETY: only the owner of the run reads the items, which may be another thread because `T` is
+// `Send`.
 unsafe impl<T: Send> Send for Run<T> {}
 
 impl<T> Run<T> {
     fn items(&self) -> &[T] {
-        // SAFETY: initialised and not written to, as `start` says.
+        // SAFETY: initialised and not written to while the run exists, as `start` says.
         unsafe { slice::from_raw_parts(self.start, self.len) }
     }
 
-    /// The item in the middle, and where it is. There must be one.
+    /// The index of the middle item, and the item. Requires that there is one.
     fn middle(&self) -> (usize, &T) {
         let middle = self.len / 2;
         (middle, &self.items()[middle])
@@ -330,9 +344,10 @@ impl<T> Run<T> {
         (part(0, index), part(index, self.len - index))
     }
 
-    /// Copies all of them. Only for `merge_here`, which has the room that begins at or before `to`.
+    /// Copies all items. Only for `merge_here`, which has the room that begins at or before `to`.
     fn copy_to(&self, to: *mut T) {
-        // SAFETY: the items are initialised; the caller has room for them at `to`, apart from where they are.
+        // SAFETY: the items are initialised; the caller has room for them at `to`, which does not
+        // overlap them.
         unsafe { ptr::copy_nonoverlapping(self.start, to, self.len) };
     }
 }
@@ -347,8 +362,9 @@ struct Restore<T> {
 
 impl<T> Drop for Restore<T> {
     fn drop(&mut self) {
-        // SAFETY: nobody is at the merge any more, since `join` has waited for all of it; so both places are ours again. One
-        // is the slice, the other the buffer.
+        // SAFETY: no worker uses the places any more, since `join` has waited for all parts of the
+        // merge; so both are exclusively ours again. One is the slice, the other the buffer, so
+        // they don't overlap.
         unsafe { ptr::copy_nonoverlapping(self.from, self.to, self.len) };
     }
 }

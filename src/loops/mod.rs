@@ -1,8 +1,10 @@
-//! Loops over slices, ranges and vectors.
+//! Parallel loops over slices, ranges and vectors.
 //!
-//! [`over`] takes what to loop over, its methods say how and what: `over(&data).min_chunk(1024).map(|x| …)`. The common
-//! ones are functions as well: `filch::map(&data, |x| …)`. Order is kept everywhere: it is enough for an operation to be
-//! associative. A panic in a closure stops the loop and reaches the caller, and nothing is dropped twice or not at all.
+//! [`over`] takes the source, its methods configure and run the loop:
+//! `over(&data).min_chunk(1024).map(|x| …)`. The common ones are functions as well:
+//! `filch::map(&data, |x| …)`. All operations preserve order, so an operation only has to be
+//! associative. A panic in a closure stops the loop and propagates to the caller; every item is
+//! dropped exactly once.
 //!
 //! ```
 //! use filch::loops::over;
@@ -15,37 +17,41 @@
 //! assert_eq!((even.len(), sum, roots[0]), (50_000, 4_999_950_000, 0));
 //! ```
 //!
-//! # Which when
+//! # Which operation
 //!
-//! | you want | take | it does |
+//! | to get | use | how |
 //! |---|---|---|
-//! | something done with every item | [`for_each`], [`for_each_mut`], [`for_each_index`], [`fill`] | nothing but call |
-//! | a result for every item | [`map`]; [`map_into`] if there is a place for them | writes each to its place, no copies afterwards |
-//! | some of the items, or of the results | [`filter`], [`Loop::filter_map`] | one vector a piece, put together at the end |
+//! | a side effect for every item | [`for_each`], [`for_each_mut`], [`for_each_index`], [`fill`] | only calls |
+//! | a result for every item | [`map`]; [`map_into`] into an existing slice | each is written to its place, without later copies |
+//! | some of the items, or of the results | [`filter`], [`Loop::filter_map`] | one vector a piece, concatenated at the end |
 //! | one result of all | [`reduce`], [`map_reduce`], [`Loop::sum`], [`count`]; [`Loop::fold`] if it has another type | one value a piece |
-//! | the least or greatest | [`min`], [`max`], [`Loop::min_by_key`], … | as `reduce` |
-//! | to know whether or where | [`any`], [`all`], [`find_any`]; [`find_first`], [`Loop::position`] | ends early |
-//! | running totals | [`inclusive_scan`], [`exclusive_scan`] | one pass, a second over what others did |
-//! | order | [`sort`]; [`sort_unstable`] for numbers | runs of the standard library, merged in parallel |
+//! | the minimum or maximum | [`min`], [`max`], [`Loop::min_by_key`], … | as `reduce` |
+//! | whether or where a condition holds | [`any`], [`all`], [`find_any`]; [`find_first`], [`Loop::position`] | ends early |
+//! | prefix sums | [`inclusive_scan`], [`exclusive_scan`] | one pass, a second one over stolen pieces |
+//! | sorted items | [`sort`]; [`sort_unstable`] for numbers | runs sorted by the standard library, merged in parallel |
 //! | rows, tiles, blocks | `over(&mut pixels).chunks(width)` | slices as items |
-//! | two at a time; places | [`Loop::zip`], [`Loop::indexed`] | |
+//! | pairs; indices | [`Loop::zip`], [`Loop::indexed`] | |
 //!
 //! # When a loop is shared
 //!
-//! A loop runs on its caller, in blocks of items that take some 16 µs each. After a block the caller looks whether its
-//! queue has anything for a hungry worker. If not, half of what is left goes there; if nobody takes it, the caller goes on
-//! with it as if nothing had been. So a loop that nobody helps with is a loop in sequence, a loop inside of a loop is not
-//! cut up as long as the outer one has something to share, and cuts are made where somebody needs them.
+//! A loop runs on its caller, in blocks of items that take some 16 µs each. After a block the
+//! caller checks whether its queue has a job that an idle worker could steal. If not, it queues
+//! half of the remaining items; if no worker steals that half, the caller takes it back and
+//! continues with it. So a loop without idle workers runs sequentially, an inner loop is not split
+//! as long as the outer one has items to share, and splits happen on demand.
 //!
-//! Nobody is woken for the first 15 µs: a loop over a few thousand numbers costs what it costs in sequence. If there are
-//! fewer than 16 items for each worker, all are shared from the start, since each may take long. If the first of many
-//! items may take longer than all the others, say [`eager`](Loop::eager); if an item takes next to no time and the loop
-//! runs inside of others, [`min_chunk`](Loop::min_chunk) saves a few looks at the clock.
+//! No worker is woken during the first 15 µs: a loop over a few thousand numbers costs as much as a
+//! sequential one. With fewer than 16 items for each worker, all are shared from the start, since
+//! each may take long. If the first of many items may take longer than all the others, use
+//! [`eager`](Loop::eager); if an item takes next to no time and the loop runs inside of others,
+//! [`min_chunk`](Loop::min_chunk) saves a few clock reads.
 //!
-//! Between two blocks there is a [`checkpoint`](crate::checkpoint): futures that were woken meanwhile run there, on the
-//! stack of the loop, so don't hold a lock around a loop that they want too.
+//! Between two blocks there is a [`checkpoint`](crate::checkpoint): futures that were woken
+//! meanwhile run there, on the stack of the loop, so don't hold a lock around a loop that they need
+//! too.
 //!
-//! [`Loop::chunking`] takes a [`ChunkingStrategy`] instead: chunks that are cut beforehand, three for each worker.
+//! [`Loop::chunking`] takes a [`ChunkingStrategy`] instead: chunks that are cut beforehand, three
+//! for each worker.
 //!
 //! # Progress and cancellation
 //!

@@ -1,9 +1,9 @@
-//! Loops that do something with every item, or gather something from all of them.
+//! Operations on every item, and reductions of all items.
 
 use super::{
     adapt::Zip,
     drive::{self, Piece, Steps},
-    output::{self, Into, MapInto},
+    output::{self, MapInto, WithOutput},
     over::{Loop, Mode},
     pieces::Pieces,
 };
@@ -30,7 +30,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         })
     }
 
-    /// Calls `f` with the place of every item and the item.
+    /// Calls `f` with the index of every item and the item.
     ///
     /// ```
     /// use filch::loops::over;
@@ -43,7 +43,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         self.indexed().for_each(|(place, item)| f(place, item))
     }
 
-    /// What `f` makes of the items, in their order.
+    /// The results of `f` for the items, in order.
     ///
     /// ```
     /// use filch::loops::over;
@@ -52,14 +52,14 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// ```
     ///
     /// # Panics
-    /// When `f` does, after everybody has stopped. Results that there are so far are dropped.
+    /// If `f` does, after all workers have stopped. The results so far are dropped.
     pub fn map<R: Send>(self, f: impl Fn(P::Item) -> R + Sync) -> M::Out<Vec<R>> {
         let Self {
             pieces, settings, ..
         } = self;
         let len = pieces.size();
         let (vector, end) = output::collect(len, |room| {
-            let items = Into {
+            let items = WithOutput {
                 items: pieces,
                 room,
             };
@@ -72,7 +72,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         settings.out::<M, _>(vector.unwrap_or_default(), end)
     }
 
-    /// Puts what `f` makes of the items into `output`, in their order.
+    /// Writes the results of `f` for the items into `output`, in order.
     ///
     /// ```
     /// use filch::loops::over;
@@ -83,7 +83,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// ```
     ///
     /// # Panics
-    /// When there are more or fewer places than items; and when `f` does.
+    /// If `output` is longer or shorter than the source, and if `f` panics.
     #[track_caller]
     pub fn map_into<R: Send>(
         self,
@@ -99,7 +99,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
             .for_each(|(item, place)| *place = f(item))
     }
 
-    /// The items for which `wanted` holds, in their order.
+    /// The items for which `wanted` holds, in order.
     ///
     /// ```
     /// assert_eq!(filch::loops::over(0..10).filter(|n| n % 3 == 0), [0, 3, 6, 9]);
@@ -111,7 +111,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         self.gather(|found, block| output::extend_wanted(found, block, &wanted))
     }
 
-    /// What `f` makes of the items, where it makes something, in their order.
+    /// The results of `f` that are `Some`, in order.
     ///
     /// ```
     /// let words = ["1", "two", "3"];
@@ -122,7 +122,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         self.gather(|found, block| found.extend(block.items().filter_map(&f)))
     }
 
-    /// How many items there are for which `wanted` holds.
+    /// The number of items for which `wanted` holds.
     ///
     /// ```
     /// assert_eq!(filch::loops::over(0..10).count(|n| n % 3 == 0), 4);
@@ -138,9 +138,9 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         })
     }
 
-    /// Goes through the items with a value of its own for every worker: `start` makes one, `step` puts an item to it,
-    /// and `join` puts the values of neighbours together, in their order. With a `start` that changes nothing and a
-    /// `join` that is associative, the result is that of a loop in sequence.
+    /// Folds the items with one accumulator for each piece: `start` creates one, `step` adds an
+    /// item, and `join` joins the accumulators of adjacent pieces, in order. If `start` returns a
+    /// neutral value and `join` is associative, the result is that of a sequential loop.
     ///
     /// ```
     /// let text = "work is visible";
@@ -164,7 +164,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         })
     }
 
-    /// Puts the items together, two at a time, in their order. It is enough that `op` is associative. `None` without
+    /// Reduces the items, two at a time, in order. `op` only has to be associative. `None` without
     /// items.
     ///
     /// ```
@@ -180,8 +180,8 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         self.map_reduce(|item| item, op)
     }
 
-    /// Puts together what `f` makes of the items, two at a time, in their order. It is enough that `op` is associative.
-    /// `None` without items.
+    /// Reduces the results of `f`, two at a time, in order. `op` only has to be associative. `None`
+    /// without items.
     ///
     /// ```
     /// use filch::loops::over;
@@ -196,19 +196,19 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     ) -> M::Out<Option<R>> {
         self.run(&Steps {
             start: || None,
-            // From what there is: a block that began with an item of its own would go through the others out of step with
-            // the lines of memory.
+            // It starts from the accumulator: a block that started from its own first item would
+            // access the others misaligned with the cache lines.
             feed: |acc: Option<R>, block: Piece<P>| {
                 let mut results = block.items().map(&f);
                 let first = acc.or_else(|| results.next())?;
                 Some(results.fold(first, &op))
             },
-            join: |left, right| put_together(left, right, &op),
+            join: |left, right| combine(left, right, &op),
         })
     }
 
-    /// The sum of the items, as [`Iterator::sum`] has it. Of floating-point numbers, which are not associative, the last
-    /// digits may differ from one run to the next.
+    /// The sum of the items, as of [`Iterator::sum`]. Floating-point addition is not associative,
+    /// so the last digits may differ from one run to the next.
     ///
     /// ```
     /// assert_eq!(filch::loops::over(&[1.5, 2.5]).sum::<f64>(), 4.0);
@@ -224,7 +224,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         })
     }
 
-    /// The least item; of several that are equal, the first.
+    /// The minimum; of several equal items, the first.
     ///
     /// ```
     /// assert_eq!(filch::loops::over(&[3, 1, 2]).min(), Some(&1));
@@ -236,7 +236,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         self.min_by(Ord::cmp)
     }
 
-    /// The greatest item; of several that are equal, the last.
+    /// The maximum; of several equal items, the last.
     ///
     /// ```
     /// assert_eq!(filch::loops::over(&[3, 1, 2]).max(), Some(&3));
@@ -248,7 +248,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         self.max_by(Ord::cmp)
     }
 
-    /// The least item as `compare` has it; of several that are equal, the first.
+    /// The minimum with respect to `compare`; of several equal items, the first.
     ///
     /// ```
     /// assert_eq!(filch::loops::over(&[2.5_f64, 0.5]).min_by(|a, b| a.total_cmp(b)), Some(&0.5));
@@ -266,7 +266,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         })
     }
 
-    /// The greatest item as `compare` has it; of several that are equal, the last.
+    /// The maximum with respect to `compare`; of several equal items, the last.
     ///
     /// ```
     /// assert_eq!(filch::loops::over(&[2.5_f64, 0.5]).max_by(|a, b| a.total_cmp(b)), Some(&2.5));
@@ -284,7 +284,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         })
     }
 
-    /// The item with the least key, which is asked for once of each item; of several, the first.
+    /// The item with the minimum key, which is computed once for each item; of several, the first.
     ///
     /// ```
     /// assert_eq!(filch::loops::over(&["ab", "c", "d"]).min_by_key(|word| word.len()), Some(&"c"));
@@ -299,7 +299,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         self.best(key, |first, second| first <= second)
     }
 
-    /// The item with the greatest key, which is asked for once of each item; of several, the last.
+    /// The item with the maximum key, which is computed once for each item; of several, the last.
     ///
     /// ```
     /// assert_eq!(filch::loops::over(&["a", "cd", "ef"]).max_by_key(|word| word.len()), Some(&"ef"));
@@ -314,21 +314,21 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         self.best(key, |first, second| first > second)
     }
 
-    /// [`reduce`](Self::reduce) where `op` gives one of the two. Each block by itself, because the compiler knows more about
-    /// what begins as one of its items: with what there is from before, the greatest of 10,000 numbers takes half as long
-    /// again.
+    /// [`reduce`](Self::reduce) for an `op` that returns one of its arguments. Each block starts
+    /// from its own first item, because the compiler generates better code for that: starting from
+    /// the accumulator, the maximum of 10,000 numbers takes half as long again.
     fn choose(self, op: impl Fn(P::Item, P::Item) -> P::Item + Sync) -> M::Out<Option<P::Item>>
     where
         P::Item: Send,
     {
         self.run(&Steps {
             start: || None,
-            feed: |acc, block: Piece<P>| put_together(acc, chosen(block.items(), &op), &op),
-            join: |left, right| put_together(left, right, &op),
+            feed: |acc, block: Piece<P>| combine(acc, chosen(block.items(), &op), &op),
+            join: |left, right| combine(left, right, &op),
         })
     }
 
-    /// The item whose key is best: `stays` says whether the first of two is.
+    /// The item with the best key: `stays` returns whether the first of two is better.
     fn best<Q: Send>(
         self,
         key: impl Fn(&P::Item) -> Q + Sync,
@@ -358,7 +358,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         )
     }
 
-    /// Gathers results, any number for each block, in their order.
+    /// Collects results, any number for each block, in order.
     fn gather<R: Send>(self, add: impl Fn(&mut Vec<R>, Piece<P>) + Sync) -> M::Out<Vec<R>> {
         self.run_then(
             &Steps {
@@ -374,24 +374,24 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     }
 }
 
-/// Both with `op`, or the one that there is.
-/// A loop of its own, and not a part of a larger one, where the registers are others'.
+/// Reduces `items`. Not inlined, since its loop gets better register allocation on its own.
 #[inline(never)]
 fn chosen<R>(items: impl Iterator<Item = R>, op: impl Fn(R, R) -> R) -> Option<R> {
     items.reduce(op)
 }
 
-fn put_together<R>(left: Option<R>, right: Option<R>, op: impl Fn(R, R) -> R) -> Option<R> {
+/// Both combined with `op`, or the one that exists.
+fn combine<R>(left: Option<R>, right: Option<R>, op: impl Fn(R, R) -> R) -> Option<R> {
     match (left, right) {
         (Some(left), Some(right)) => Some(op(left, right)),
         (left, right) => left.or(right),
     }
 }
 
-/// Results in several vectors, in their order.
+/// Results in several vectors, in order.
 struct Parts<R> {
     before: Vec<Vec<R>>,
-    /// Where more are added.
+    /// The vector that is appended to.
     last: Vec<R>,
 }
 
@@ -426,7 +426,7 @@ impl<R> Parts<R> {
 }
 
 impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
-    /// Puts clones of `value` into every place.
+    /// Fills the slice with clones of `value`.
     ///
     /// ```
     /// let mut values = [0; 5];

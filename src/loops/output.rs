@@ -1,4 +1,4 @@
-//! Results on their way into a vector that has room for them, but nothing in it yet.
+//! Results written into the spare capacity of a vector.
 #![expect(
     unsafe_code,
     reason = "several workers write into the spare room of one vector"
@@ -10,20 +10,22 @@ use super::{
 };
 use std::{marker::PhantomData, mem, ptr};
 
-/// A part of the spare room of a vector.
-pub(super) struct Admission<'v, R> {
-    /// The first place. This one and the `len - 1` after it lie in the spare room of a vector that is borrowed for
-    /// `'v`, and are this value's alone: `collect` makes one of all the room, `split_at` deals it out. All pointers are
-    /// made from the vector's own, so that one from an early part may be used for the parts behind it.
+/// A part of the spare capacity of a vector.
+pub(super) struct SpareRoom<'v, R> {
+    /// The first place. This one and the `len - 1` after it are in the spare capacity of a vector
+    /// that is borrowed for `'v`, and belong exclusively to this value: `collect` makes one of the
+    /// whole capacity, `split_at` distributes it. All pointers are derived from the vector's own,
+    /// so that one from an early part may be used for the parts behind it.
     start: *mut R,
     len: usize,
     vector: PhantomData<&'v mut Vec<R>>,
 }
 
-// SAFETY: it is the right to write results to some places, and they may be written by any thread because `R` is `Send`.
-unsafe impl<R: Send> Send for Admission<'_, R> {}
+// SAFETY: it is the right to write results to these places, and any thread may write them because
+// `R` is `Send`.
+unsafe impl<R: Send> Send for SpareRoom<'_, R> {}
 
-impl<R> Admission<'_, R> {
+impl<R> SpareRoom<'_, R> {
     #[inline]
     pub(super) fn split_at(self, index: usize) -> (Self, Self) {
         assert!(index <= self.len, "cut behind the end");
@@ -32,19 +34,19 @@ impl<R> Admission<'_, R> {
             len,
             vector: PhantomData,
         };
-        // Within the room, or at its end.
+        // Within the capacity, or at its end.
         let middle = self.start.wrapping_add(index);
         (part(self.start, index), part(middle, self.len - index))
     }
 }
 
-/// Items, and room for what is made of them.
-pub(super) struct Into<'v, P, R> {
+/// Items, and room for their results.
+pub(super) struct WithOutput<'v, P, R> {
     pub(super) items: P,
-    pub(super) room: Admission<'v, R>,
+    pub(super) room: SpareRoom<'v, R>,
 }
 
-impl<P: Pieces, R: Send> Pieces for Into<'_, P, R> {
+impl<P: Pieces, R: Send> Pieces for WithOutput<'_, P, R> {
     type Item = P::Item;
     type Iter = P::Iter;
 
@@ -70,11 +72,11 @@ impl<P: Pieces, R: Send> Pieces for Into<'_, P, R> {
     }
 }
 
-/// Results that stand next to each other in the room of a vector, and are dropped with this unless the vector takes
-/// them over.
+/// Adjacent results in the capacity of a vector. They are dropped with this value unless the vector
+/// takes them over.
 pub(super) struct Filled<'v, R> {
-    /// The `len` results from here on are initialised and belong to this alone: they were written by `fill`, into room
-    /// that it was given for good.
+    /// The `len` results from here on are initialised and belong exclusively to this value: they
+    /// were written by `fill`, into room that it has consumed.
     start: *mut R,
     len: usize,
     vector: PhantomData<(&'v mut Vec<R>, R)>,
@@ -84,9 +86,9 @@ pub(super) struct Filled<'v, R> {
 unsafe impl<R: Send> Send for Filled<'_, R> {}
 
 impl<'v, R> Filled<'v, R> {
-    /// None yet; they will begin where `room` does.
+    /// No results yet; they will begin where `room` does.
     #[inline]
-    pub(super) fn before(room: &Admission<'v, R>) -> Self {
+    pub(super) fn before(room: &SpareRoom<'v, R>) -> Self {
         Self {
             start: room.start,
             len: 0,
@@ -94,17 +96,18 @@ impl<'v, R> Filled<'v, R> {
         }
     }
 
-    /// Writes results into `room`, which lies right behind those that there are.
+    /// Writes results into `room`, which must begin right behind the existing ones.
     #[inline]
-    pub(super) fn fill(&mut self, room: Admission<'v, R>, results: impl Iterator<Item = R>) {
-        let Admission { start, len, .. } = room;
+    pub(super) fn fill(&mut self, room: SpareRoom<'v, R>, results: impl Iterator<Item = R>) {
+        let SpareRoom { start, len, .. } = room;
         assert!(ptr::eq(self.end(), start), "a block out of its order");
         for (place, result) in (0..len).zip(results) {
-            // SAFETY: within the room.
+            // SAFETY: `place` is less than `len`, so the result is within the room's allocation.
             let place = unsafe { start.add(place) };
-            // SAFETY: the place is the room's, which is ours; nothing is there yet.
+            // SAFETY: the place belongs to `room`, which is exclusively ours and has not been
+            // written to.
             unsafe { place.write(result) };
-            // Counted when it is there: if the next one panics, it is dropped.
+            // Counted once it is written: if the next one panics, it is dropped.
             self.len += 1;
         }
     }
@@ -114,14 +117,15 @@ impl<'v, R> Filled<'v, R> {
         self.start.wrapping_add(self.len)
     }
 
-    /// These results and those of the next piece. If some are missing in between, because the loop was cancelled, the
-    /// next ones are dropped.
+    /// Joins these results and those of the next piece. If some are missing in between, because the
+    /// loop was cancelled, the next ones are dropped.
     pub(super) fn and(mut self, next: Self) -> Self {
         if ptr::eq(self.end(), next.start) {
             self.len += next.len;
             mem::forget(next);
         } else {
-            // Now, while these are here: one of their destructors may panic.
+            // Dropped while `self` is still owned here: if a destructor panics, `self` is dropped
+            // as well.
             drop(next);
         }
         self
@@ -135,59 +139,61 @@ impl<'v, R> Filled<'v, R> {
 impl<R> Drop for Filled<'_, R> {
     fn drop(&mut self) {
         let results = ptr::slice_from_raw_parts_mut(self.start, self.len);
-        // SAFETY: initialised and ours, as `start` says.
+        // SAFETY: the results are initialised and belong to this value, as the field `start` says.
         unsafe { ptr::drop_in_place(results) };
     }
 }
 
-/// Items at a time that [`extend_wanted`] makes room for: so much is wasted at most, and the look at the room is lost in it.
-const AT_ONCE: usize = 256;
+/// Items for which [`extend_wanted`] reserves capacity at a time: at most this much is wasted, and
+/// the cost of the check is negligible.
+const FILTER_BATCH: usize = 256;
 
-/// Items up to this size are cheaper written in vain than guessed about: a wrong guess costs some 5 ns.
-const SMALL_ITEM: usize = 32;
+/// The largest item, in bytes, that is written unconditionally: a mispredicted branch costs some 5
+/// ns, which is more than writing it in vain.
+const MAX_BRANCHLESS_ITEM_BYTES: usize = 32;
 
-/// Puts those items of `block` that are `wanted` behind those that `found` has.
+/// Appends the items of `block` that are `wanted` to `found`.
 ///
-/// Small items without a destructor are all written, each over the last one that was not wanted: without a jump, which
-/// nobody could foresee.
+/// Small items without a destructor are all written, each over the last one that was not wanted.
+/// This avoids an unpredictable branch.
 pub(super) fn extend_wanted<P: Pieces>(
     found: &mut Vec<P::Item>,
     mut block: Piece<P>,
     wanted: impl Fn(&P::Item) -> bool,
 ) {
-    if mem::needs_drop::<P::Item>() || size_of::<P::Item>() > SMALL_ITEM {
+    if mem::needs_drop::<P::Item>() || size_of::<P::Item>() > MAX_BRANCHLESS_ITEM_BYTES {
         return found.extend(block.items().filter(wanted));
     }
     while block.len > 0 {
-        let size = block.len.min(AT_ONCE);
+        let size = block.len.min(FILTER_BATCH);
         let (part, rest) = block.split_at(size);
-        found.reserve(AT_ONCE);
+        found.reserve(FILTER_BATCH);
         let start = found.len();
-        let room = &mut found.spare_capacity_mut()[..AT_ONCE];
+        let room = &mut found.spare_capacity_mut()[..FILTER_BATCH];
         let mut len = 0;
-        // No more than there is room for, whatever the source said.
-        for item in part.items().take(AT_ONCE) {
+        // No more than there is room for, whatever the source reported.
+        for item in part.items().take(FILTER_BATCH) {
             let more = usize::from(wanted(&item));
-            // Never behind the end: one place for each item so far.
+            // In bounds: `len` is at most the number of items so far.
             room[len].write(item);
             len += more;
         }
-        // SAFETY: the first `len` places of the room have been written; the room begins behind `start` items that are
-        // there, and has capacity.
+        // SAFETY: the first `len` places of the room have been written; the room begins behind
+        // `start` initialised items, and is within the capacity.
         unsafe { found.set_len(start + len) };
         block = rest;
     }
 }
 
-/// A vector of `len` results: `write` gets the room for them and gives back what it has filled, and something else. No
-/// vector if some are missing.
+/// Creates a vector of `len` results: `write` gets the room for them and returns what it has
+/// filled, and another value. Returns no vector if results are missing.
 pub(super) fn collect<R, X>(
     len: usize,
-    write: impl for<'v> FnOnce(Admission<'v, R>) -> (Filled<'v, R>, X),
+    write: impl for<'v> FnOnce(SpareRoom<'v, R>) -> (Filled<'v, R>, X),
 ) -> (Option<Vec<R>>, X) {
     let mut vector = Vec::with_capacity(len);
     let start: *mut R = vector.as_mut_ptr();
-    let (filled, more) = write(Admission {
+    let (filled, more) = write(SpareRoom {
         start,
         len,
         vector: PhantomData,
@@ -196,16 +202,16 @@ pub(super) fn collect<R, X>(
         return (None, more);
     }
     mem::forget(filled);
-    // SAFETY: `len` results from the start of the room on are initialised, and belong to nobody since `filled` has been
-    // forgotten. There is room for as many.
+    // SAFETY: `len` results from the start of the room on are initialised, and have no owner since
+    // `filled` has been forgotten. The capacity is at least `len`.
     unsafe { vector.set_len(len) };
     (Some(vector), more)
 }
 
-/// Puts what a function makes of the items into their places.
+/// A sink that writes the result of a function for each item to its place.
 pub(super) struct MapInto<F>(pub(super) F);
 
-impl<'v, P, R, F> Sink<Into<'v, P, R>> for MapInto<F>
+impl<'v, P, R, F> Sink<WithOutput<'v, P, R>> for MapInto<F>
 where
     P: Pieces,
     R: Send,
@@ -214,13 +220,13 @@ where
     type Acc = Filled<'v, R>;
 
     #[inline]
-    fn start(&self, piece: &Into<'v, P, R>) -> Self::Acc {
+    fn start(&self, piece: &WithOutput<'v, P, R>) -> Self::Acc {
         Filled::before(&piece.room)
     }
 
     #[inline]
-    fn feed(&self, mut filled: Self::Acc, block: Piece<Into<'v, P, R>>) -> Self::Acc {
-        let Into { items, room } = block.pieces;
+    fn feed(&self, mut filled: Self::Acc, block: Piece<WithOutput<'v, P, R>>) -> Self::Acc {
+        let WithOutput { items, room } = block.pieces;
         filled.fill(room, items.items().map(&self.0));
         filled
     }

@@ -1,4 +1,4 @@
-//! What to loop over, and how.
+//! The builder of loops.
 
 use super::{
     adapt::{Chunks, Cloned, Indexed, Zip},
@@ -14,13 +14,15 @@ use crate::{
 };
 use std::{fmt, marker::PhantomData};
 
-/// A loop that has been set up and not begun: what to go through, where, and how. From [`over`](super::over).
+/// A configured loop that has not been started: what to iterate over, on which pool, and how. From
+/// [`over`](super::over).
 ///
-/// Its methods come in three kinds: those that say how ([`on`](Self::on), [`min_chunk`](Self::min_chunk),
-/// [`cancel`](Self::cancel), …), those that change the items ([`zip`](Self::zip), [`indexed`](Self::indexed), …), and
-/// those that run it, which are all the others.
+/// Its methods are of three kinds: settings ([`on`](Self::on), [`min_chunk`](Self::min_chunk),
+/// [`cancel`](Self::cancel), …), adapters of the items ([`zip`](Self::zip),
+/// [`indexed`](Self::indexed), …), and operations that run the loop, which are all the others.
 ///
-/// `M` says what these give: the result itself, or, of a loop that can be cancelled, `Ok` of it unless it was.
+/// `M` determines what an operation returns: the result itself, or, for a loop that can be
+/// cancelled, a `Result`.
 ///
 /// ```
 /// use filch::{Pool, loops::over};
@@ -38,7 +40,7 @@ pub struct Loop<'a, P, M = Plain> {
     mode: PhantomData<fn() -> M>,
 }
 
-/// How a loop is to be run.
+/// The settings of a loop.
 pub(super) struct Settings<'a> {
     pub(super) pool: Option<&'a Pool>,
     pub(super) pacing: Pacing,
@@ -49,7 +51,7 @@ pub(super) struct Settings<'a> {
 type Progress<'a> = Box<dyn Fn(usize) + Sync + 'a>;
 
 impl Settings<'_> {
-    /// Calls `f` where the loop should run.
+    /// Calls `f` on a worker of the pool of the loop.
     pub(super) fn enter_worker<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
         match self.pool {
             Some(pool) => pool.enter_worker(f),
@@ -62,24 +64,24 @@ impl Settings<'_> {
         self.cancel.is_some_and(CancelToken::is_cancelled)
     }
 
-    /// Whether anybody wants to know how many items are done.
+    /// Whether items are counted.
     #[inline]
     pub(super) fn counts(&self) -> bool {
         self.cancel.is_some() || self.progress.is_some()
     }
 }
 
-/// What a loop gives; [`Plain`] or [`Cancellable`].
+/// The return type of operations: [`Plain`] or [`Cancellable`].
 pub trait Mode: sealed::Mode {
-    /// What comes of a loop whose result is `T`.
+    /// The return type of an operation whose result is `T`.
     type Out<T>;
 }
 
-/// The loop gives its result.
+/// Operations return their result.
 #[derive(Debug)]
 pub enum Plain {}
 
-/// The loop gives its result, or says that it was cancelled before.
+/// Operations return their result, or an error if the loop was cancelled.
 #[derive(Debug)]
 pub enum Cancellable {}
 
@@ -116,10 +118,10 @@ mod sealed {
     }
 }
 
-/// A loop over `source`: a slice, a range of integers, a vector, or your own [`Pieces`].
+/// Creates a loop over `source`: a slice, a range of integers, a vector, or your own [`Pieces`].
 ///
-/// It runs on the pool that the caller works for, else on the [global one](Pool::global); the caller takes part. The
-/// closures of the loop run on the same pool, and so do loops and joins in them.
+/// It runs on the pool whose worker calls it, else on the [global pool](Pool::global); the caller
+/// takes part. The closures of the loop run on the same pool, and so do loops and joins in them.
 ///
 /// ```
 /// use filch::loops::over;
@@ -169,7 +171,7 @@ impl<'a, P, M> Loop<'a, P, M> {
         self
     }
 
-    /// Never cuts off fewer than `items` for others: when an item is next to nothing.
+    /// Never shares fewer than `items`. Use it if an item costs next to nothing.
     ///
     /// ```
     /// let bytes = vec![1_u8; 5_000];
@@ -186,8 +188,9 @@ impl<'a, P, M> Loop<'a, P, M> {
         self
     }
 
-    /// Does at most `items` in one go, between two looks at whether somebody is hungry or the loop is cancelled: when
-    /// some items take very much longer than others. If it is less than the [least](Self::min_chunk), it counts.
+    /// Runs at most `items` in one block, between two checks for idle workers and for cancellation.
+    /// Use it if some items take very much longer than others. It takes precedence over a larger
+    /// [`min_chunk`](Self::min_chunk).
     ///
     /// ```
     /// use filch::loops::over;
@@ -204,9 +207,9 @@ impl<'a, P, M> Loop<'a, P, M> {
         self
     }
 
-    /// Shares the items with other workers from the very start. Else a loop of more than a few items tries some alone
-    /// first, and wakes nobody before it has been busy for some 15 µs: take this when the first items may take much
-    /// longer than all the others.
+    /// Shares the items with other workers from the start. By default a loop of more than a few
+    /// items runs some alone first, and wakes no worker during its first 15 µs or so. Use it if the
+    /// first items may take much longer than all the others.
     ///
     /// ```
     /// let sum: u32 = filch::over(0..1_000_u32).eager().sum();
@@ -222,9 +225,9 @@ impl<'a, P, M> Loop<'a, P, M> {
         self
     }
 
-    /// Cuts the items into chunks beforehand, as `strategy` says, instead of adapting to what it finds. Takes the place
-    /// of the other settings for chunks. A chunk is done by one worker, who still looks up every 16 µs or so, whether the
-    /// loop is over and whether a future has been woken.
+    /// Cuts the items into chunks beforehand, according to `strategy`, instead of adapting. It
+    /// replaces the other settings for chunks. A chunk is run by one worker, which still checks
+    /// about every 16 µs whether the loop is cancelled and whether a future has been woken.
     ///
     /// ```
     /// use filch::loops::{ChunkingStrategy, over};
@@ -245,8 +248,8 @@ impl<'a, P, M> Loop<'a, P, M> {
         }
     }
 
-    /// Calls `progress` with the number of items done: every 10 ms or less often while the loop runs, on any of its
-    /// workers, and once at the end.
+    /// Calls `progress` with the number of items done: at most every 10 ms while the loop runs, on
+    /// any of its workers, and once at the end.
     ///
     /// ```
     /// use filch::loops::over;
@@ -261,10 +264,11 @@ impl<'a, P, M> Loop<'a, P, M> {
         self
     }
 
-    /// Lets `token` end the loop early. From then on its operations give a `Result`.
+    /// Lets `token` end the loop early. After this the operations return a `Result`.
     ///
-    /// Workers look at the token between blocks of items, every 20 µs or so, or after one item if that takes longer.
-    /// Items that have been begun are finished. Results that there are so far are dropped.
+    /// Workers check the token between blocks of items, about every 16 µs, or after one item if
+    /// that takes longer. Items that have been started are finished. The results so far are
+    /// dropped.
     ///
     /// ```
     /// use filch::{CancelToken, loops::over};
@@ -299,7 +303,7 @@ impl<'a, P, M> Loop<'a, P, M> {
 }
 
 impl<'a, P: Pieces, M: Mode> Loop<'a, P, M> {
-    /// Items in pairs with those of `other`, as many as the shorter one has.
+    /// Pairs of items with those of `other`, as many as the shorter one has.
     ///
     /// ```
     /// use filch::loops::over;
@@ -312,7 +316,7 @@ impl<'a, P: Pieces, M: Mode> Loop<'a, P, M> {
         self.with(|pieces| Zip(pieces, other.into_pieces()))
     }
 
-    /// Items with their places, from 0 on.
+    /// Items with their indices, from 0 on.
     ///
     /// ```
     /// use filch::loops::over;
@@ -324,7 +328,7 @@ impl<'a, P: Pieces, M: Mode> Loop<'a, P, M> {
         self.with(|pieces| Indexed { pieces, at: 0 })
     }
 
-    /// Clones instead of references, for operations that put two items together.
+    /// Clones instead of references, for operations that combine two items.
     ///
     /// ```
     /// use filch::loops::over;
@@ -344,7 +348,7 @@ impl<'a, P: Pieces, M: Mode> Loop<'a, P, M> {
         self.run_then(sink, |acc| acc)
     }
 
-    /// Runs the loop, and makes something else of what it has gathered.
+    /// Runs the loop, and maps the accumulator.
     pub(super) fn run_then<K, R>(self, sink: &K, then: impl FnOnce(K::Acc) -> R) -> M::Out<R>
     where
         K: Sink<P>,
@@ -355,7 +359,7 @@ impl<'a, P: Pieces, M: Mode> Loop<'a, P, M> {
 }
 
 impl Settings<'_> {
-    /// The outcome of a loop.
+    /// Converts the outcome of a loop.
     pub(super) fn out<M: Mode, T>(&self, result: T, end: End) -> M::Out<T> {
         let reason = self.cancel.and_then(CancelToken::reason);
         let cancelled = reason
@@ -366,7 +370,7 @@ impl Settings<'_> {
 }
 
 impl<'a, 't, T: Sync, M: Mode> Loop<'a, &'t [T], M> {
-    /// Slices of `size` items, the last one perhaps shorter, instead of single ones.
+    /// Slices of `size` items, the last one perhaps shorter, instead of single items.
     ///
     /// ```
     /// use filch::loops::over;
@@ -375,7 +379,7 @@ impl<'a, 't, T: Sync, M: Mode> Loop<'a, &'t [T], M> {
     /// ```
     ///
     /// # Panics
-    /// When `size` is zero.
+    /// If `size` is zero.
     #[track_caller]
     pub fn chunks(self, size: usize) -> Loop<'a, Chunks<&'t [T]>, M> {
         self.with(|slice| Chunks::new(slice, size))
@@ -383,7 +387,8 @@ impl<'a, 't, T: Sync, M: Mode> Loop<'a, &'t [T], M> {
 }
 
 impl<'a, 't, T: Send, M: Mode> Loop<'a, &'t mut [T], M> {
-    /// Slices of `size` items, the last one perhaps shorter, instead of single ones: rows of a picture.
+    /// Slices of `size` items, the last one perhaps shorter, instead of single items: rows of an
+    /// image.
     ///
     /// ```
     /// use filch::loops::over;
@@ -394,7 +399,7 @@ impl<'a, 't, T: Send, M: Mode> Loop<'a, &'t mut [T], M> {
     /// ```
     ///
     /// # Panics
-    /// When `size` is zero.
+    /// If `size` is zero.
     #[track_caller]
     pub fn chunks(self, size: usize) -> Loop<'a, Chunks<&'t mut [T]>, M> {
         self.with(|slice| Chunks::new(slice, size))

@@ -1,4 +1,4 @@
-//! A vector whose items are given away piece by piece.
+//! A vector whose items are moved out piece by piece.
 #![expect(
     unsafe_code,
     reason = "several workers take items out of one allocation"
@@ -9,34 +9,36 @@ use std::{fmt, iter::FusedIterator, mem::ManuallyDrop, ptr, sync::Arc};
 
 /// The memory of a vector. Its items belong to the pieces.
 struct Memory<T> {
-    /// The vector as it was. Its items are never reached through it once pieces have been made, and its length is set
-    /// to zero before it is dropped, so that only the memory goes with it.
+    /// The original vector. Its items are never accessed through it once pieces have been made, and
+    /// its length is set to zero before it is dropped, so that only the memory is freed.
     vector: ManuallyDrop<Vec<T>>,
-    /// Where the items start.
+    /// The address of the first item.
     start: *mut T,
 }
 
-// SAFETY: through a `Memory` only the address is read; items are reached by the pieces, each its own, and go to other
-// threads with them, which is fine because `T` is `Send`.
+// SAFETY: only the address is read through a `Memory`; each item is accessed by the one piece that
+// owns it, and moves to other threads with it, which is sound because `T` is `Send`.
 unsafe impl<T: Send> Send for Memory<T> {}
-// SAFETY: as above.
+// SAFETY: through a shared `Memory` only the address is read, as said for `Send`.
 unsafe impl<T: Send> Sync for Memory<T> {}
 
 impl<T> Drop for Memory<T> {
     fn drop(&mut self) {
-        // SAFETY: zero is no more than the capacity, and no items need to be initialised. Those that were are the
-        // pieces'.
+        // SAFETY: zero is at most the capacity, and requires no initialised items. Those that were
+        // initialised belong to the pieces.
         unsafe { self.vector.set_len(0) };
-        // SAFETY: dropped here and never used again.
+        // SAFETY: it is dropped only here, and not used afterwards.
         unsafe { ManuallyDrop::drop(&mut self.vector) };
     }
 }
 
-/// A part of a vector's items, which belong to it; also its own iterator. Dropped items are those not yet taken.
+/// A part of a vector's items, which it owns; also its own iterator. Its drop drops the remaining
+/// items.
 pub struct Owned<T> {
     memory: Arc<Memory<T>>,
-    /// The items from `at` to `end` are initialised and belong to this piece alone: `new` gives the first piece all of
-    /// them, `split_at` deals them out, and whoever takes one moves `at` past it first. `at` is at most `end`.
+    /// The items from `at` to `end` are initialised and belong exclusively to this piece: `new`
+    /// gives the first piece all of them, `split_at` distributes them, and `at` is moved past an
+    /// item before it is moved out. `at` is at most `end`.
     at: usize,
     end: usize,
 }
@@ -69,7 +71,7 @@ impl<T: Send> Pieces for Owned<T> {
     }
 
     fn split_at(mut self, index: usize) -> (Self, Self) {
-        // Not `at + index <= end`: anybody may call this, with an index that makes the sum wrap.
+        // Not `at + index <= end`: the function is public, and an index may make the sum wrap.
         assert!(index <= self.end - self.at, "cut behind the end");
         let middle = self.at + index;
         let end = std::mem::replace(&mut self.end, middle);
@@ -96,10 +98,10 @@ impl<T> Iterator for Owned<T> {
         if self.at == self.end {
             return None;
         }
-        // SAFETY: below `end`, which is within the vector.
+        // SAFETY: `at` is below `end`, which is within the vector.
         let item = unsafe { self.memory.start.add(self.at) };
         self.at += 1;
-        // SAFETY: it was initialised and ours, and is no longer counted among those from `at` to `end`.
+        // SAFETY: it was initialised and ours, and is no longer among the items from `at` to `end`.
         Some(unsafe { item.read() })
     }
 
@@ -117,10 +119,10 @@ impl<T> FusedIterator for Owned<T> {}
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
         let (at, end) = (std::mem::replace(&mut self.at, self.end), self.end);
-        // SAFETY: within the vector.
+        // SAFETY: `at` is at most `end`, so the result is within the vector or at its end.
         let first = unsafe { self.memory.start.add(at) };
         let items = ptr::slice_from_raw_parts_mut(first, end - at);
-        // SAFETY: they are initialised and ours, and not counted any more.
+        // SAFETY: they are initialised and ours, and no longer among the items from `at` to `end`.
         unsafe { ptr::drop_in_place(items) };
     }
 }

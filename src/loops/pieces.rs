@@ -1,11 +1,12 @@
-//! What can be looped over: things that can be cut in two.
+//! The sources of loops: sequences that can be split in two.
 
 use std::ops::{Range, RangeInclusive};
 
-/// Items in an order, that can be cut in two and walked through in sequence.
+/// A sequence of items that can be split in two and iterated over.
 ///
-/// Slices, ranges of integers and vectors are; so is what [`Loop`](super::Loop)'s adapters make of them. Implement it
-/// for a structure of your own, and every loop works on it: a piece is what one worker walks through.
+/// Slices, ranges of integers and vectors implement it, and so do [`Loop`](super::Loop)'s adapters.
+/// Implement it for your own data structure to use every loop on it: a piece is what one worker
+/// iterates over.
 ///
 /// ```
 /// use filch::loops::{Pieces, over};
@@ -33,23 +34,24 @@ use std::ops::{Range, RangeInclusive};
 /// assert_eq!(over(steps).map(|n| n * n), [0, 9, 36, 81]);
 /// ```
 pub trait Pieces: Send + Sized {
-    /// What is walked through.
+    /// The type of the items.
     type Item;
-    /// How one worker walks through a piece.
+    /// The iterator over a piece.
     type Iter: Iterator<Item = Self::Item>;
 
-    /// How many items there are; a loop asks once. Wrong answers lead to panics and wrong results, to nothing worse: a
-    /// loop ends after as many items as were promised, if the iterators of its blocks end.
+    /// The number of items; a loop calls it once. Wrong values lead to panics and wrong results,
+    /// but not to undefined behaviour: a loop ends after as many items as were reported, if the
+    /// iterators of its blocks end.
     fn size(&self) -> usize;
 
-    /// The first `index` items and the rest. `index` is at most the size.
+    /// Splits it into the first `index` items and the rest. `index` is at most the size.
     fn split_at(self, index: usize) -> (Self, Self);
 
-    /// The items in their order: as many as `size` says.
+    /// Iterates over the items in order: as many as `size` returned.
     fn items(self) -> Self::Iter;
 }
 
-/// What [`over`](super::over) takes: [`Pieces`], and references to what is as good as a slice.
+/// The argument of [`over`](super::over): [`Pieces`], and references to vectors and arrays.
 ///
 /// ```
 /// use filch::loops::over;
@@ -64,15 +66,15 @@ pub trait Pieces: Send + Sized {
 /// ```
 ///
 /// # Panics
-/// When a range goes through the largest number of its type, as `0..=u8::MAX` does: take a wider type. When a range has
-/// more than `usize::MAX` numbers, as those of `u128` may: loop over parts of it.
+/// If a range includes the largest number of its type, as `0..=u8::MAX` does: use a wider type. If
+/// a range has more than `usize::MAX` numbers, as those of `u128` may: loop over parts of it.
 pub trait Source {
-    /// What is walked through.
+    /// The type of the items.
     type Item;
-    /// What is cut into pieces.
+    /// The pieces that it is split into.
     type Pieces: Pieces<Item = Self::Item>;
 
-    /// The whole as one piece.
+    /// Converts the whole to one piece.
     fn into_pieces(self) -> Self::Pieces;
 }
 
@@ -161,7 +163,7 @@ impl<'a, T: Send> Pieces for &'a mut [T] {
     }
 }
 
-/// Ranges of integers. One that is longer than a `usize` counts is refused.
+/// Ranges of integers. A range whose length exceeds `usize` panics.
 macro_rules! ranges {
     ($($int:ty, $wide:ty;)*) => {$(
         impl Pieces for Range<$int> {

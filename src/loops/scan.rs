@@ -1,12 +1,13 @@
-//! Running totals.
+//! Prefix sums (scans).
 //!
-//! Every worker makes the totals of its own piece, each written in its place. A piece that was stolen does not know what
-//! comes before it, so its totals lack that; when all are there, it is put to them in a second loop, segment by segment.
-//! What nobody has stolen is gone through once, as in sequence.
+//! Every worker computes the prefix sums of its own piece, and writes each to its place. A stolen
+//! piece starts without the sum of the items before it. When all pieces are done, a second loop
+//! adds that sum, segment by segment. Items that were not stolen are passed once, as in a
+//! sequential scan.
 
 use super::{
     drive::{self, End, Piece, Sink, Steps},
-    output::{self, Filled, Into},
+    output::{self, Filled, WithOutput},
     over::{Loop, Mode, Settings},
     pieces::Pieces,
 };
@@ -19,7 +20,7 @@ use crate::{
 };
 use std::mem;
 
-/// Totals in their places, in segments that begin anew.
+/// Prefix sums in their places, in segments that each start anew.
 struct Totals<'v, R> {
     filled: Filled<'v, R>,
     /// The segments before the last one.
@@ -53,7 +54,8 @@ impl<'v, R> Totals<'v, R> {
         let both = filled.len() + next.filled.len();
         let filled = filled.and(next.filled);
         if filled.len() < both {
-            // Some are missing in between, and those behind are gone: nobody will want the rest.
+            // Some results are missing in between, and those behind them were dropped: the rest is
+            // not needed.
             return Self {
                 filled,
                 ended,
@@ -69,13 +71,13 @@ impl<'v, R> Totals<'v, R> {
     }
 }
 
-/// Totals with the item itself, or, when there is a neutral value to begin with, without.
+/// Prefix sums including the item itself or, with a neutral value to begin with, excluding it.
 struct Scan<R, F> {
     neutral: Option<R>,
     op: F,
 }
 
-impl<'v, P, R, F> Sink<Into<'v, P, R>> for Scan<R, F>
+impl<'v, P, R, F> Sink<WithOutput<'v, P, R>> for Scan<R, F>
 where
     P: Pieces<Item = R>,
     R: Clone + Send + Sync,
@@ -83,7 +85,7 @@ where
 {
     type Acc = Totals<'v, R>;
 
-    fn start(&self, piece: &Into<'v, P, R>) -> Self::Acc {
+    fn start(&self, piece: &WithOutput<'v, P, R>) -> Self::Acc {
         Totals {
             filled: Filled::before(&piece.room),
             ended: Vec::new(),
@@ -92,13 +94,13 @@ where
     }
 
     #[inline]
-    fn feed(&self, mut totals: Self::Acc, block: Piece<Into<'v, P, R>>) -> Self::Acc {
-        let Into { items, mut room } = block.pieces;
+    fn feed(&self, mut totals: Self::Acc, block: Piece<WithOutput<'v, P, R>>) -> Self::Acc {
+        let WithOutput { items, mut room } = block.pieces;
         let mut items = items.items();
         let mut total = match totals.total.take() {
             Some(total) => total,
             None => {
-                // The first item of a segment is its first total.
+                // The first item of a segment is its first sum.
                 let Some(first) = items.next() else {
                     return totals;
                 };
@@ -130,9 +132,10 @@ where
     }
 }
 
-/// Runs both loops: the totals, the total of all if there are items, and how it ended.
+/// Runs both loops. Returns the prefix sums, the total if there are items, and the end state.
 ///
-/// The caller stays on the pool from the first loop to the end of the second: `op` is called between them too.
+/// The caller stays on the pool from the first loop to the end of the second: `op` is called
+/// between them too.
 fn scan<P, R, F>(
     settings: &Settings<'_>,
     pieces: P,
@@ -171,7 +174,8 @@ where
         before = match (before, total) {
             (Some(before), Some(total)) => {
                 let totals = &mut vector[at..at + len];
-                end.cancelled |= !put_to(context, settings, totals, |total| op(&before, total));
+                end.cancelled |=
+                    !add_preceding(context, settings, totals, |total| op(&before, total));
                 if broken(Canary::LoopScan) {
                     Some(total)
                 } else if broken(Canary::LoopStray) {
@@ -195,7 +199,7 @@ fn on_no_pool<R: Send>(f: impl FnOnce() -> R + Send) -> R {
     }
 }
 
-/// The first loop: totals, the segments that they are in, and how it ended. Nothing when it was cancelled.
+/// The first loop: returns the sums, their segments, and the end state. Empty if it was cancelled.
 fn write<P, R, K>(
     context: &WorkerContext<'_, '_>,
     settings: &Settings<'_>,
@@ -206,10 +210,10 @@ fn write<P, R, K>(
 where
     P: Pieces<Item = R>,
     R: Send,
-    K: for<'v> Sink<Into<'v, P, R>, Acc = Totals<'v, R>>,
+    K: for<'v> Sink<WithOutput<'v, P, R>, Acc = Totals<'v, R>>,
 {
     let (vector, (segments, end)) = output::collect(len, |room| {
-        let (totals, end) = drive::run_on(context, settings, Into { items, room }, len, sink);
+        let (totals, end) = drive::run_on(context, settings, WithOutput { items, room }, len, sink);
         let (filled, segments) = totals.end();
         (filled, (segments, end))
     });
@@ -222,14 +226,14 @@ where
     }
 }
 
-/// The second loop. False when it was cancelled.
-fn put_to<R: Send>(
+/// The second loop: adds the preceding total to a segment. Returns false if it was cancelled.
+fn add_preceding<R: Send>(
     context: &WorkerContext<'_, '_>,
     settings: &Settings<'_>,
     totals: &mut [R],
     next: impl Fn(&R) -> R + Sync,
 ) -> bool {
-    // Of these items everybody has been told before.
+    // The progress of these items has been reported before.
     let settings = Settings {
         progress: None,
         ..*settings
@@ -248,8 +252,8 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M>
 where
     P::Item: Clone + Send + Sync,
 {
-    /// Running totals: of the first item, of the first two, and so on, as `op` puts them together in their order. It is
-    /// enough that it is associative.
+    /// Prefix sums: of the first item, of the first two, and so on, combined with `op` in order.
+    /// `op` only has to be associative.
     ///
     /// ```
     /// use filch::loops::over;
@@ -267,13 +271,14 @@ where
         settings.out::<M, _>(vector, end)
     }
 
-    /// Running totals without the item itself: of none, which is `neutral`, of the first, of the first two, and so on;
-    /// and the total of all. It is enough that `op` is associative and that `neutral` changes nothing.
+    /// Prefix sums without the item itself: of no items, which is `neutral`, of the first, of the
+    /// first two, and so on; and the total. `op` has to be associative, and `neutral` its neutral
+    /// element.
     ///
     /// ```
     /// use filch::loops::over;
     ///
-    /// // Where each of these goes when they are put one behind the other, and how long they are together.
+    /// // The offset of each when they are concatenated, and the total length.
     /// let lengths = [3, 1, 4];
     /// assert_eq!(over(&lengths).cloned().exclusive_scan(0, |a, b| a + b), (vec![0, 3, 4], 8));
     /// ```

@@ -1,4 +1,4 @@
-//! Loops that end as soon as they have found something.
+//! Loops that end as soon as they have found an item.
 
 use super::{
     drive::{Piece, Sink},
@@ -10,12 +10,12 @@ use crate::base::{
     sync::{AtomicUsize, Ordering},
 };
 
-/// ClockSampler for an item, and tells the others where it has found one.
+/// Searches an item, and publishes the index at which it has found one.
 struct Search<F> {
     wanted: F,
-    /// Any will do, or the first is wanted.
+    /// Any match will do; else the first is wanted.
     any: bool,
-    /// Where the first item stands that has been found so far.
+    /// The index of the first match so far.
     found: AtomicUsize,
 }
 
@@ -53,7 +53,8 @@ where
             found
         })?;
         let place = if self.any { 0 } else { place };
-        // Relaxed: it only tells others not to look further; what was found comes by the joins.
+        // Relaxed: it only tells other workers to stop; the match itself is returned through the
+        // joins.
         self.found.fetch_min(place, Ordering::Relaxed);
         Some(found)
     }
@@ -71,8 +72,8 @@ where
 }
 
 impl<P: Pieces, M: Mode> Loop<'_, P, M> {
-    /// The first item for which `wanted` holds. Items behind one that has been found are left out, those before it are
-    /// not.
+    /// The first item for which `wanted` holds. Items behind a match are skipped, those before it
+    /// are not.
     ///
     /// ```
     /// use filch::loops::over;
@@ -86,7 +87,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         self.run(&Search::new(false, |item| wanted(&item).then_some(item)))
     }
 
-    /// An item for which `wanted` holds, whichever is found soonest.
+    /// An item for which `wanted` holds; the one that is found first in time.
     ///
     /// ```
     /// use filch::loops::over;
@@ -101,7 +102,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         self.run(&Search::new(true, |item| wanted(&item).then_some(item)))
     }
 
-    /// The place of the first item for which `wanted` holds.
+    /// The index of the first item for which `wanted` holds.
     ///
     /// ```
     /// assert_eq!(filch::loops::over(b"filch").position(|byte| *byte == b'l'), Some(2));
@@ -137,7 +138,8 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
 mod tests {
     use super::{Piece, Pieces, Search, Sink};
 
-    /// Searches an item that is the last of as many as can be. No loop gets there: it would take years.
+    /// Searches an item that is the last of the largest possible loop. A real loop would take
+    /// years.
     fn search_last<P: Pieces, R: Send>(
         pieces: P,
         wanted: impl Fn(P::Item) -> Option<R> + Sync,

@@ -1,8 +1,9 @@
 //! Sorting.
 //!
-//! The slice is cut into a power of four of runs, which the standard library sorts; neighbours are then merged, two by
-//! two, to and fro between the slice and a buffer of the same size. A merge is cut in two by a binary search, again and
-//! again, so that everybody takes part in the last one too.
+//! The slice is split into runs, whose number is a power of four, and which the standard library
+//! sorts. Adjacent runs are then merged, two by two, back and forth between the slice and a buffer
+//! of the same size. A merge is itself split by binary search, recursively, so that all workers
+//! take part in the last one too.
 
 use super::{
     drive::End,
@@ -12,21 +13,24 @@ use super::{
 use crate::base::sync::{AtomicBool, Ordering as Atomically};
 use std::cmp::Ordering;
 
-/// Slices shorter than this, some 20 µs of sorting, are left to the standard library: nobody is woken for less.
-const SMALL: usize = 2_000;
+/// Slices shorter than this, some 20 µs of sorting, are left to the standard library: waking a
+/// worker would not pay.
+const MIN_PARALLEL_LEN: usize = 2_000;
 
-/// The least run that is sorted at a time, and the runs for each worker: enough for somebody to find one when another
-/// takes longer, and few, because each merge goes through everything.
-const RUN: usize = 1_000;
-const RUNS: usize = 2;
+/// The shortest run, in items.
+const MIN_RUN_LEN: usize = 1_000;
+/// The number of runs for each worker: enough for a worker to find one when another takes longer,
+/// and few, because each merge level passes over all items.
+const RUNS_PER_WORKER: usize = 2;
 
-/// Slices shorter than this are sorted alone where there is something else to steal: nobody is hungry, and merges cost.
-const INNER: usize = 50_000;
+/// Slices shorter than this are not split if the queue has other jobs to steal: no worker is idle
+/// because of this sort, and merges have a cost.
+const MIN_INNER_PARALLEL_LEN: usize = 50_000;
 
-/// How often `len` items are halved, for so many workers. Twice as often as it takes to get a power of four, so that
-/// what was merged last is in the slice.
+/// How often `len` items are halved for this number of workers. An even number, so that the last
+/// merge ends in the slice.
 fn halvings(len: usize, workers: usize) -> u32 {
-    let runs = (len / RUN).min(workers.saturating_mul(RUNS));
+    let runs = (len / MIN_RUN_LEN).min(workers.saturating_mul(RUNS_PER_WORKER));
     let mut halvings = 0;
     while 1 << halvings < runs {
         halvings += 2;
@@ -50,17 +54,17 @@ impl Settings<'_> {
             };
         }
         let unsorted = AtomicBool::new(false);
-        if len < SMALL || size_of::<T>() == 0 {
+        if len < MIN_PARALLEL_LEN || size_of::<T>() == 0 {
             sort(slice);
         } else {
             self.enter_worker(|context| {
                 let workers = context.pool().threads() + usize::from(context.is_guest());
-                let alone = workers == 1 || len < INNER && context.has_queued();
+                let alone = workers == 1 || len < MIN_INNER_PARALLEL_LEN && context.has_queued();
                 if !alone {
                     let over = || {
                         let over = self.is_cancelled();
                         if over {
-                            // Relaxed: read when everybody is done, after the joins.
+                            // Relaxed: read after the joins, when all workers are done.
                             unsorted.store(true, Atomically::Relaxed);
                         }
                         over
@@ -71,7 +75,8 @@ impl Settings<'_> {
                 }
             });
         }
-        // Whoever was told that it is cancelled has left it so. Relaxed: as above.
+        // Set if a worker has skipped a run or a merge because of the cancellation. Relaxed: as
+        // above.
         let cancelled = unsorted.load(Atomically::Relaxed);
         let done = if cancelled { 0 } else { len };
         if let Some(progress) = &self.progress {
@@ -96,11 +101,12 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
     /// assert_eq!(words, ["small", "steal", "things"]);
     /// ```
     ///
-    /// The settings for chunks don't matter to sorts, progress is told at the end, and a cancelled one leaves all items
-    /// where they happen to be. So does a panic of a comparison, after which nobody begins another run or merge. It takes a
-    /// buffer as large as the slice, unless that is short. A run, of which there are two or more for each worker, is sorted
-    /// in one go: the token is not looked at meanwhile. A short slice, of fewer than 2,000 items, is sorted by the caller,
-    /// which does not enter the pool for it.
+    /// Settings for chunks have no effect on sorts, and progress is reported at the end. A
+    /// cancelled sort leaves all items in the slice, in any order. So does a panic of a comparison,
+    /// after which no worker begins another run or merge. A sort allocates a buffer as large as the
+    /// slice, unless that is short. A run, of which there are two or more for each worker, is
+    /// sorted without checking the token. A short slice, of fewer than 2,000 items, is sorted by
+    /// the caller, which does not enter the pool for it.
     pub fn sort(self) -> M::Out<()>
     where
         T: Ord,
@@ -122,7 +128,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
         )
     }
 
-    /// [`sort`](Self::sort) in the order of the keys, which are made for every comparison.
+    /// [`sort`](Self::sort) in the order of the keys, which are computed for every comparison.
     ///
     /// ```
     /// let mut words = ["things", "to", "steal"];
@@ -133,7 +139,8 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
         self.sort_with(|run| run.sort_by_key(&key), |a, b| key(a) < key(b))
     }
 
-    /// Sorts the items; equal ones come in any order. Faster than [`sort`](Self::sort) where they are small.
+    /// Sorts the items; equal ones end up in any order. Faster than [`sort`](Self::sort) for small
+    /// items.
     ///
     /// ```
     /// let mut values: Vec<u32> = (0..10_000).map(|n| n * 7_919 % 10_000).collect();
@@ -161,7 +168,8 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
         )
     }
 
-    /// [`sort_unstable`](Self::sort_unstable) in the order of the keys, which are made for every comparison.
+    /// [`sort_unstable`](Self::sort_unstable) in the order of the keys, which are computed for
+    /// every comparison.
     ///
     /// ```
     /// let mut values = [-3, 1, 2];

@@ -1,5 +1,5 @@
-//! What touches memory, in short, so that the sanitizers go through it with the library's own tests. All that loops promise
-//! is checked in `tests/loops*.rs`.
+//! Short tests of the unsafe code, so that the sanitizers cover it with the library's own tests.
+//! The guarantees of loops are tested in `tests/loops*.rs`.
 
 use super::over;
 use crate::pool::Pool;
@@ -8,8 +8,8 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
 };
 
-/// Calls `f` with a function that panics when it is called for the `after`th time, for more and more of them, from
-/// outside and on a worker, until it does not panic.
+/// Calls `f` with a function that panics in its call number `after`, for increasing `after`, from
+/// outside of the pool and on a worker, until it does not panic.
 fn panic_after(f: impl Fn(&Pool, &(dyn Fn() + Sync)) + Sync) {
     let pool = Pool::builder().workers(1).build().unwrap();
     let mut after = 0;
@@ -67,7 +67,7 @@ fn results_and_items_are_dropped_once() {
 
 #[test]
 fn sorts_keep_every_item_once() {
-    // Merges are cut in two from 8,192 items on.
+    // Merges of more than 8,192 items are split.
     panic_after(|pool, count| {
         let mut items = boxes(9_000);
         let sort = || {

@@ -1,4 +1,4 @@
-//! Counters that add up, in every build.
+//! Per-worker counters, in every build.
 
 use crate::{
     base::{
@@ -16,27 +16,28 @@ use std::{
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// One worker's cells: written by that worker only, read by whoever asks.
+        /// One worker's cells: written only by that worker, read by any thread.
         #[derive(Default)]
         struct Cells {
             $($name: AtomicU64,)*
             busy_nanos: AtomicU64,
             idle_nanos: AtomicU64,
-            /// When the present stretch of busy or idle time began, in nanoseconds since the start.
+            /// When the current busy or idle interval began, in nanoseconds since the start.
             since: AtomicU64,
         }
 
-        /// What one worker has done, or all of them together.
+        /// The counters of one worker, or the sum of all.
         ///
-        /// `executed == local + injected + stolen + critical + high + low + affine_kept + affine_broken`, and
-        /// `steal_attempts >= stolen`.
+        /// `executed == local + injected + stolen + critical + high + low + affine_kept +
+        /// affine_broken`, and `steal_attempts >= stolen`.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct WorkerMetrics {
-            /// Tasks run, panicked ones included: the sum of the next eight, which say where they came from.
+            /// Tasks run, panicked ones included: the sum of the next eight, which count them by
+            /// their source.
             pub executed: u64,
             $($(#[$doc])* pub $name: u64,)*
-            /// Time with tasks at hand.
+            /// Time with tasks to run.
             pub busy: Duration,
             /// Time without: searching or asleep.
             pub idle: Duration,
@@ -44,8 +45,8 @@ macro_rules! counters {
 
         impl Cells {
             fn read(&self) -> WorkerMetrics {
-                // Relaxed: each cell is a number of its own; a sum over workers that are running is
-                // as exact as anything about them can be.
+                // Relaxed: the cells are independent numbers; a sum over running workers is
+                // approximate in any case.
                 let mut read = WorkerMetrics {
                     executed: 0,
                     $($name: self.$name.load(Ordering::Relaxed),)*
@@ -81,12 +82,13 @@ counters! {
     high,
     /// Tasks run that came from the lane of [`Level::Low`].
     low,
-    /// Tasks run that were meant for this worker, and waited for it.
+    /// Tasks run that had this worker as their affinity, from its mailbox.
     affine_kept,
-    /// Tasks run that waited for another worker, which was not free. (What is meant for a worker that has left is
-    /// queued in the injector, and counted as injected.)
+    /// Tasks run from the mailbox of another worker, which was busy. (Tasks with the affinity of a
+    /// worker that has left are queued in the injector, and counted as injected.)
     affine_broken,
-    /// Tasks that moved to the worker's own queue along with one that it took, or to come after it.
+    /// Tasks that were moved to the worker's own queue along with one that it took, to run after
+    /// it.
     moved,
     /// Tasks it spawned into its own queue.
     spawned_local,
@@ -94,13 +96,13 @@ counters! {
     spawned_global,
     /// Tasks it spawned into a lane.
     spawned_lane,
-    /// Tasks it spawned for a certain worker.
+    /// Tasks it spawned with the affinity of a worker.
     spawned_affine,
     /// Tasks it moved to the injector because its queue was full.
     spilled,
-    /// Queues of others that it tried to take from.
+    /// Victims that it tried to steal from.
     steal_attempts,
-    /// Races for a task that it lost, and tried again.
+    /// Races for a task that it lost, and retried.
     steal_retries,
     /// Times it fell asleep.
     parks,
@@ -129,7 +131,7 @@ impl Cells {
 }
 
 impl WorkerMetrics {
-    /// The tasks run, by where they came from.
+    /// The tasks run, by source.
     fn sources(&self) -> [u64; 8] {
         [
             self.local,
@@ -144,17 +146,17 @@ impl WorkerMetrics {
     }
 }
 
-/// One addition by the only thread that writes the cell.
+/// An addition by the only thread that writes the cell.
 #[inline(always)]
 fn add(cell: &AtomicU64, n: u64) {
-    // Relaxed, and no read-modify-write: there is one writer. Readers see some recent value.
+    // Relaxed, and no read-modify-write: there is one writer. Readers see a recent value.
     cell.store(cell.load(Ordering::Relaxed) + n, Ordering::Relaxed);
 }
 
-/// Counts what every worker does.
+/// Counts the events of every worker.
 ///
-/// A busy worker adds to a line of its own, without a locked instruction; the clock is read only when
-/// it runs out of work or finds some.
+/// A busy worker adds to cache lines of its own, without a locked instruction; the clock is read
+/// only when it runs out of work or finds some.
 ///
 /// ```
 /// use filch::{engine::{Event, Observer, Source}, observe::Counters};
@@ -171,7 +173,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// For `workers` workers, all zero.
+    /// Creates the counters of `workers` workers, all zero.
     #[must_use]
     pub fn new(workers: usize) -> Self {
         Self {
@@ -181,21 +183,21 @@ impl Counters {
         }
     }
 
-    /// What has been counted so far.
+    /// The current values.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         Metrics {
             workers: self.cells.iter().map(|cells| cells.read()).collect(),
-            // Relaxed: a number.
+            // Relaxed: an independent number.
             outside_wakes: self.outside.wakes.load(Ordering::Relaxed),
             guests: 0,
         }
     }
 
-    /// What `worker` has counted so far.
+    /// The current values of `worker`.
     ///
     /// # Panics
-    /// When there is no such worker.
+    /// If there is no such worker.
     #[must_use]
     pub fn worker(&self, worker: usize) -> WorkerMetrics {
         self.cells[worker].read()
@@ -204,13 +206,14 @@ impl Counters {
     #[cold]
     fn outside_event(&self, worker: usize, event: Event) {
         if worker == OUTSIDE && matches!(event, Event::Woke { .. } | Event::Called { .. }) {
-            // Relaxed: a number. Many threads are outside, so this one is a true addition; a wake
-            // costs a thousand times as much.
+            // Relaxed: an independent number. Threads from outside share this cell, so it is a
+            // read-modify-write; a wake costs a thousand times as much.
             self.outside.wakes.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// What does not happen for every task. Not inlined: the engine tells of events in many places.
+    /// Events that don't occur for every task. Not inlined: the engine reports events in many
+    /// places.
     #[inline(never)]
     fn rare_event(&self, cells: &Cells, event: Event) {
         match event {
@@ -224,11 +227,11 @@ impl Counters {
             }
             Event::Parked => add(&cells.parks, 1),
             Event::Woke { .. } | Event::Called { .. } => add(&cells.wakes, 1),
-            // Relaxed: only this worker uses it.
+            // Relaxed: only this worker accesses it.
             Event::Entered => cells.since.store(self.now(), Ordering::Relaxed),
-            Event::Busy => self.close_stretch(cells, false),
-            Event::Idle => self.close_stretch(cells, true),
-            Event::Left { .. } => self.close_stretch(cells, false),
+            Event::Busy => self.end_interval(cells, false),
+            Event::Idle => self.end_interval(cells, true),
+            Event::Left { .. } => self.end_interval(cells, false),
             Event::Started { .. }
             | Event::SpawnedLocal
             | Event::SpawnedGlobal
@@ -241,10 +244,10 @@ impl Counters {
         self.start.elapsed().as_nanos() as u64
     }
 
-    /// The stretch since the last change is over; `busy` says what it was.
-    fn close_stretch(&self, cells: &Cells, busy: bool) {
+    /// Ends the current interval; `busy` is its kind.
+    fn end_interval(&self, cells: &Cells, busy: bool) {
         let now = self.now();
-        // Relaxed: only this worker uses it.
+        // Relaxed: only this worker accesses it.
         let began = cells.since.load(Ordering::Relaxed);
         cells.since.store(now, Ordering::Relaxed);
         let sum = if busy {
@@ -290,7 +293,7 @@ impl fmt::Debug for Counters {
     }
 }
 
-/// What a crew of workers has done.
+/// The counters of a group of workers.
 ///
 /// ```
 /// use filch::Executor;
@@ -299,21 +302,23 @@ impl fmt::Debug for Counters {
 /// executor.spawn_batch(vec![0; 100]).unwrap();
 /// let total = executor.join().metrics.total();
 /// assert_eq!(total.executed, 100);
-/// assert_eq!(total.executed, total.local + total.injected + total.stolen); // no lanes, no boxes
+/// // Neither lanes nor mailboxes are used.
+/// assert_eq!(total.executed, total.local + total.injected + total.stolen);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {
-    /// Each worker.
+    /// The counters of each worker.
     pub workers: Vec<WorkerMetrics>,
     /// Times that a thread from outside woke a worker.
     pub outside_wakes: u64,
-    /// How many of the last of `workers` are places for threads that join in for a call, or when a future is woken.
+    /// The number of guest slots, which are the last of `workers`: for threads that become workers
+    /// for a call, or when a future is woken.
     pub guests: usize,
 }
 
 impl Metrics {
-    /// All workers together.
+    /// The sum of all workers.
     #[must_use]
     pub fn total(&self) -> WorkerMetrics {
         let mut total = WorkerMetrics::default();
@@ -324,10 +329,10 @@ impl Metrics {
     }
 }
 
-/// The name of a column, and its number for one worker.
+/// The name of a column, and its value for one worker.
 type Column = (&'static str, fn(&WorkerMetrics) -> u64);
 
-/// The columns that are shown only if there is anything to show in them.
+/// The columns that are shown only if one of their values is not zero.
 const RARE: [Column; 5] = [
     ("critical", |w| w.critical),
     ("high", |w| w.high),
@@ -336,8 +341,8 @@ const RARE: [Column; 5] = [
     ("broken", |w| w.affine_broken),
 ];
 
-/// A table: a line for all workers, then a line for each, places for guests only if somebody was there. Lanes and
-/// boxes have columns if they were used.
+/// A table: a line for all workers, then a line for each; guest slots only if they were used. Lanes
+/// and mailboxes have columns if they were used.
 ///
 /// ```
 /// use filch::{engine::{Event, Level, Observer, Source}, observe::Counters};

@@ -1,19 +1,20 @@
-//! How long things took: counts in buckets that grow with the time.
+//! A histogram of durations, with logarithmic buckets.
 
 use crate::base::sync::{AtomicU64, Ordering};
 use std::{fmt, time::Duration};
 
-/// Each power of two is divided into as many buckets (two to this), so a time is known to 6 %.
-const FINE: u32 = 4;
-const PER_OCTAVE: usize = 1 << FINE;
-/// Times below `PER_OCTAVE` nanoseconds have a bucket each; then come the octaves up to 2^64.
-const BUCKETS: usize = (64 - FINE as usize + 1) * PER_OCTAVE;
+/// The binary logarithm of the number of buckets for each power of two, which bounds the error to 6
+/// %.
+const LOG2_PER_OCTAVE: u32 = 4;
+const PER_OCTAVE: usize = 1 << LOG2_PER_OCTAVE;
+/// Times below `PER_OCTAVE` nanoseconds have a bucket each; then follow the octaves up to 2^64.
+const BUCKETS: usize = (64 - LOG2_PER_OCTAVE as usize + 1) * PER_OCTAVE;
 
 fn bucket_of(nanos: u64) -> usize {
-    let Some(octave) = (nanos | 1).ilog2().checked_sub(FINE) else {
+    let Some(octave) = (nanos | 1).ilog2().checked_sub(LOG2_PER_OCTAVE) else {
         return nanos as usize;
     };
-    // The bits after the highest one say which part of the octave.
+    // The bits after the highest one are the index within the octave.
     let part = (nanos >> octave) as usize & (PER_OCTAVE - 1);
     (octave as usize + 1) * PER_OCTAVE + part
 }
@@ -27,7 +28,7 @@ fn end_of(bucket: usize) -> u64 {
     first + ((1 << octave) - 1)
 }
 
-/// Where times are counted while the program runs, by any thread.
+/// Records times from any thread.
 pub(crate) struct Recorder {
     buckets: Box<[AtomicU64]>,
     sum: AtomicU64,
@@ -44,14 +45,14 @@ impl Recorder {
     }
 
     pub(crate) fn record(&self, nanos: u64) {
-        // Relaxed, all three: numbers of their own.
+        // Relaxed, all three: independent numbers.
         self.buckets[bucket_of(nanos)].fetch_add(1, Ordering::Relaxed);
         self.sum.fetch_add(nanos, Ordering::Relaxed);
         self.max.fetch_max(nanos, Ordering::Relaxed);
     }
 }
 
-/// How long things took, as counts in buckets: whatever is asked of it is exact to 6 %.
+/// A histogram of durations: its quantiles are exact to 6 %.
 ///
 /// ```
 /// use filch::observe::Histogram;
@@ -76,7 +77,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Nothing counted yet.
+    /// Creates an empty histogram.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -87,7 +88,7 @@ impl Histogram {
         }
     }
 
-    /// Counts one time; what is longer than 584 years counts as that.
+    /// Counts one time; times above 584 years count as that.
     pub fn add(&mut self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.buckets[bucket_of(nanos)] += 1;
@@ -96,10 +97,10 @@ impl Histogram {
         self.max = self.max.max(nanos);
     }
 
-    /// Adds what `recorder` has counted.
+    /// Adds the counts of `recorder`.
     pub(crate) fn add_recorded(&mut self, recorder: &Recorder) {
         for (bucket, more) in self.buckets.iter_mut().zip(&recorder.buckets) {
-            // Relaxed: numbers, as of some moment.
+            // Relaxed: an approximate snapshot.
             let more = more.load(Ordering::Relaxed);
             *bucket += more;
             self.count += more;
@@ -110,7 +111,7 @@ impl Histogram {
         self.max = self.max.max(recorder.max.load(Ordering::Relaxed));
     }
 
-    /// How many times were counted.
+    /// The number of counted times.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
@@ -122,13 +123,13 @@ impl Histogram {
         Duration::from_nanos(self.max)
     }
 
-    /// The arithmetic mean, or zero when nothing was counted.
+    /// The arithmetic mean, or zero if empty.
     #[must_use]
     pub fn mean(&self) -> Duration {
         Duration::from_nanos(self.sum.checked_div(self.count).unwrap_or(0))
     }
 
-    /// The time that the fraction `q` of all times don't exceed (0 to 1), or zero when nothing was counted.
+    /// The time that the fraction `q` of all times (0 to 1) don't exceed, or zero if empty.
     ///
     /// ```
     /// use filch::observe::Histogram;
@@ -146,7 +147,7 @@ impl Histogram {
         for (bucket, n) in self.buckets.iter().enumerate() {
             below += n;
             if below >= rank {
-                // No time in the last bucket is longer than the longest of all.
+                // No time in the last bucket is longer than the maximum.
                 return Duration::from_nanos(end_of(bucket).min(self.max));
             }
         }

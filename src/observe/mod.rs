@@ -1,4 +1,4 @@
-//! Listeners: what the engine's events become for people.
+//! Observers of the engine's events: counters and histograms.
 
 mod counters;
 mod histogram;

@@ -1,4 +1,4 @@
-//! What became of submitted tasks.
+//! Counters of submitted tasks.
 
 use super::histogram::{Histogram, Recorder};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 };
 use std::{fmt, ops::AddAssign, time::Instant};
 
-/// Something that happens to a submitted task.
+/// An event of a submitted task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TaskEvent {
     Submitted,
@@ -25,25 +25,25 @@ pub(crate) enum TaskEvent {
 
 const EVENTS: usize = 7;
 
-/// What became of the tasks of one priority, or of all.
+/// The counters of the tasks of one priority, or of all.
 ///
 /// When nothing is queued or running, `submitted == finished + panicked + cancelled + expired`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskCounts {
-    /// Tasks that were let in.
+    /// Tasks that were accepted.
     pub submitted: u64,
-    /// Tasks that ran to their end.
+    /// Tasks that returned.
     pub finished: u64,
     /// Tasks that panicked.
     pub panicked: u64,
-    /// Tasks that were not let in, because the pool was full or closed.
+    /// Tasks that were refused, because the pool was full or closed.
     pub refused: u64,
     /// Tasks that were cancelled before they started.
     pub cancelled: u64,
     /// Tasks that did not start before their deadline.
     pub expired: u64,
-    /// Tasks that whoever joined or submitted them ran itself; they count above as well.
+    /// Tasks that the thread that joined or submitted them ran itself; they count above as well.
     pub inlined: u64,
 }
 
@@ -59,7 +59,7 @@ impl AddAssign for TaskCounts {
     }
 }
 
-/// What became of the tasks that were submitted to a pool.
+/// The counters of the tasks that were submitted to a pool.
 ///
 /// ```
 /// use filch::{Pool, Priority};
@@ -79,20 +79,21 @@ impl AddAssign for TaskCounts {
 #[non_exhaustive]
 pub struct TaskMetrics {
     levels: [TaskCounts; 4],
-    /// How long tasks that started had been queued, if the pool measures it.
+    /// How long tasks were queued before they started, if the pool measures it.
     pub queue_wait: Option<Histogram>,
     /// How long they ran, if the pool measures it.
     pub run_time: Option<Histogram>,
 }
 
 impl TaskMetrics {
-    /// The tasks of one priority. A task counts for the one that it has at that moment.
+    /// The tasks of one priority. An event counts for the priority that the task has at that
+    /// moment.
     #[must_use]
     pub fn of(&self, priority: Level) -> TaskCounts {
         self.levels[priority as usize]
     }
 
-    /// All tasks.
+    /// The sum of all priorities.
     #[must_use]
     pub fn total(&self) -> TaskCounts {
         let mut total = TaskCounts::default();
@@ -101,7 +102,7 @@ impl TaskMetrics {
     }
 }
 
-/// A table: a line for all tasks, a line for each priority, and one for each time that was measured.
+/// A table: a line for all tasks, a line for each priority, and one for each measured time.
 impl fmt::Display for TaskMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
@@ -136,34 +137,34 @@ impl fmt::Display for TaskMetrics {
     }
 }
 
-/// Cells of one writer, or of those that share them.
+/// The cells of one worker slot, or of the threads that share them.
 #[derive(Default)]
 struct Cells {
     events: [[AtomicU64; EVENTS]; 4],
-    /// Tickets that were made stale, and stale ones that were taken out of a queue.
+    /// Tickets that became stale, and stale ones that were removed from a queue.
     staled: AtomicU64,
     met: AtomicU64,
 }
 
-/// Every so many tickets that a thread makes stale it is told to look whether there are too many of them. To look
-/// is to read a line of every other place, so that it costs a few nanoseconds a ticket.
-const LOOK_EVERY: u64 = 1024;
+/// The number of stale tickets of a thread between two checks whether there are too many. A check
+/// reads a cache line of every other slot, so this makes its cost a few nanoseconds a ticket.
+const STALE_TICKETS_BETWEEN_CHECKS: u64 = 1024;
 
-/// How many sets of cells threads from outside share.
-const OUTSIDE: usize = 8;
+/// The number of sets of cells that threads from outside share.
+const OUTSIDE_CELLS: usize = 8;
 
-/// Counts what becomes of tasks: each place of a pool in cells of its own, threads from outside in a few that they
-/// share.
+/// Counts the events of tasks: each worker slot of a pool in cells of its own, threads from outside
+/// in a few shared ones.
 pub(crate) struct TaskCounters {
     places: Box<[Padded<Cells>]>,
-    outside: [Padded<Cells>; OUTSIDE],
+    outside: [Padded<Cells>; OUTSIDE_CELLS],
     times: Option<Times>,
 }
 
 /// The clock of a pool that measures its tasks.
 struct Times {
     start: Instant,
-    /// A few, so that workers rarely meet.
+    /// Several, to reduce contention.
     shards: Box<[Padded<Shard>]>,
 }
 
@@ -172,12 +173,12 @@ struct Shard {
     run_time: Recorder,
 }
 
-/// A moment of a pool's clock, or nothing when it has none.
+/// A reading of a pool's clock, or `None` if it has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment(Option<u64>);
 
 impl TaskCounters {
-    /// For so many places; with a clock if `measured`.
+    /// Creates the counters of `places` worker slots; with a clock if `measured`.
     pub(crate) fn new(places: usize, workers: usize, measured: bool) -> Self {
         let shard = |_| {
             Padded::new(Shard {
@@ -196,59 +197,60 @@ impl TaskCounters {
         }
     }
 
-    /// Counts `event`. `place` is the caller's place in the pool, which no other thread has at this time.
+    /// Counts `event`. `place` is the caller's worker slot in the pool, which no other thread has
+    /// at this time.
     #[inline]
     pub(crate) fn count(&self, place: Option<usize>, level: Level, event: TaskEvent) {
         let (level, event) = (level as usize, event as usize);
         self.add(place, 1, |cells| &cells.events[level][event]);
     }
 
-    /// A ticket became stale. True when it is time to look whether there are too many.
+    /// Counts a ticket that became stale. Returns whether a check for too many of them is due.
     pub(crate) fn staled(&self, place: Option<usize>) -> bool {
-        self.add(place, 1, |cells| &cells.staled) % LOOK_EVERY == LOOK_EVERY - 1
+        self.add(place, 1, |cells| &cells.staled) % STALE_TICKETS_BETWEEN_CHECKS
+            == STALE_TICKETS_BETWEEN_CHECKS - 1
     }
 
-    /// So many stale tickets were taken out of a queue.
+    /// Counts stale tickets that were removed from a queue.
     pub(crate) fn met_stale(&self, place: Option<usize>, tickets: u64) {
         self.add(place, tickets, |cells| &cells.met);
     }
 
-    /// How many stale tickets there seem to be in all queues.
+    /// The approximate number of stale tickets in all queues.
     pub(crate) fn stale(&self) -> usize {
         let (mut staled, mut met) = (0_u64, 0);
         for cells in self.places.iter().chain(&self.outside) {
-            // Relaxed: a guess.
+            // Relaxed: an estimate.
             staled += cells.staled.load(Ordering::Relaxed);
             met += cells.met.load(Ordering::Relaxed);
         }
         staled.saturating_sub(met) as usize
     }
 
-    /// Adds to the caller's cell, and says what it was.
+    /// Adds to the caller's cell, and returns its previous value.
     #[inline]
     fn add(&self, place: Option<usize>, more: u64, cell: impl FnOnce(&Cells) -> &AtomicU64) -> u64 {
         match place {
             Some(place) => {
                 let cell = cell(&self.places[place]);
-                // Relaxed, and no read-modify-write: there is one writer at a time, and places are
-                // handed on with an order of their own.
+                // Relaxed, and no read-modify-write: there is one writer at a time, and the
+                // handover of a slot to another thread has its own synchronization.
                 let before = cell.load(Ordering::Relaxed);
                 cell.store(before + more, Ordering::Relaxed);
                 before
             }
-            // Relaxed: a number. A true addition, because threads share the cell.
-            None => {
-                cell(&self.outside[thread::number() % OUTSIDE]).fetch_add(more, Ordering::Relaxed)
-            }
+            // Relaxed: an independent number. A read-modify-write, because threads share the cell.
+            None => cell(&self.outside[thread::number() % OUTSIDE_CELLS])
+                .fetch_add(more, Ordering::Relaxed),
         }
     }
 
-    /// What has been counted so far.
+    /// The current values.
     pub(crate) fn metrics(&self) -> TaskMetrics {
         let mut metrics = TaskMetrics::default();
         for cells in self.places.iter().chain(&self.outside) {
             for (level, cells) in metrics.levels.iter_mut().zip(&cells.events) {
-                // Relaxed: numbers, as of some moment.
+                // Relaxed: an approximate snapshot.
                 let read = |event: TaskEvent| cells[event as usize].load(Ordering::Relaxed);
                 *level += TaskCounts {
                     submitted: read(TaskEvent::Submitted),
@@ -272,13 +274,13 @@ impl TaskCounters {
         metrics
     }
 
-    /// Now, if there is a clock: in nanoseconds since the pool was made.
+    /// The current time in nanoseconds since the pool was created, if there is a clock.
     #[inline(always)]
     pub(crate) fn now(&self) -> Moment {
         Moment(self.times.as_ref().map(Times::now))
     }
 
-    /// A task that was queued at `queued` has started at `started`, and has ended now.
+    /// Records a task that was queued at `queued`, started at `started`, and has ended now.
     #[inline(always)]
     pub(crate) fn ran(&self, place: Option<usize>, queued: u64, started: Moment) {
         if let (Some(times), Some(started)) = (&self.times, started.0) {
@@ -306,7 +308,7 @@ impl Times {
 }
 
 impl Moment {
-    /// For a place that has no room for nothing.
+    /// The nanoseconds, or zero without a clock, for fields that cannot store an option.
     #[inline(always)]
     pub(crate) fn nanos(self) -> u64 {
         self.0.unwrap_or(0)

@@ -6,17 +6,18 @@ pub use mutex::{Mutex, MutexGuard};
 
 use crate::pool::isolation::Isolation;
 
-/// As long as this lives, the waits of its thread are isolated: from [`isolated`].
+/// Isolates the waits of its thread as long as it lives; from [`isolated`].
 #[must_use = "waits are isolated as long as this lives"]
 #[derive(Debug)]
 pub struct Isolated {
     _isolation: Isolation,
 }
 
-/// Isolates the waits of this thread, as [`isolate`](crate::isolate) does for a call, until the value is dropped: for locks
-/// that this library does not know.
+/// Isolates the waits of this thread, as [`isolate`](crate::isolate) does for a call, until the
+/// value is dropped. It is for locks of other libraries.
 ///
-/// Make it *before* the guard of the lock, or beside it in one struct: then it is dropped after the guard.
+/// Create it *before* the guard of the lock, or beside it in one struct: then it is dropped after
+/// the guard.
 ///
 /// ```
 /// use std::sync::RwLock;
@@ -24,13 +25,14 @@ pub struct Isolated {
 /// let table = RwLock::new(vec![1, 2, 3]);
 /// let _alone = filch::sync::isolated();
 /// let mut entries = table.write().unwrap();
-/// filch::for_each(&mut entries[..], |entry| *entry += 1); // runs nothing that wants the lock
+/// filch::for_each(&mut entries[..], |entry| *entry += 1); // runs nothing that takes the lock
 /// assert_eq!(*entries, [2, 3, 4]);
 /// ```
 ///
-/// Values may be dropped in any order. They do nothing on a thread that is no worker, until it becomes one.
+/// Values may be dropped in any order. On a thread that is not a worker they have no effect, until
+/// it becomes one.
 ///
-/// It stays on its thread:
+/// It is not `Send`:
 ///
 /// ```compile_fail
 /// let alone = filch::sync::isolated();

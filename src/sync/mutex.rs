@@ -13,11 +13,12 @@ use std::{
     },
 };
 
-/// A mutex that may be held across a [`join`](crate::join()), a [`scope`](crate::scope()), a loop or any other wait.
+/// A mutex that may be held across a [`join`](crate::join()), a [`scope`](crate::scope()), a loop or
+/// any other wait.
 ///
-/// It is [`std::sync::Mutex`] whose guard [isolates](crate::isolate) the waits of its thread: while the guard lives, a worker
-/// that waits runs no tasks but those that were queued since it got the lock. So it never runs a task that wants the
-/// lock that it holds itself, further down on its own stack.
+/// It is [`std::sync::Mutex`] whose guard [isolates](crate::isolate) the waits of its thread: while
+/// the guard lives, a worker that waits runs only tasks that were queued since it took the lock. So
+/// it never runs, on top of its own stack, a task that wants the lock that it holds.
 ///
 /// ```
 /// use filch::sync::Mutex;
@@ -35,17 +36,18 @@ use std::{
 /// assert_eq!(sums.into_inner().unwrap(), [120; 4]);
 /// ```
 ///
-/// A task that panics while it holds the lock poisons it, as with `std`: the pool contains the panic and the program goes
-/// on, so other tasks must learn that the data may be half changed. And the `use` line is all that changes in a program
-/// that has used `std`'s.
+/// A task that panics while it holds the lock poisons it, as with `std`: the pool contains the
+/// panic and the program goes on, so other tasks must learn that the data may be half changed. The
+/// interface is that of `std`'s mutex: only the `use` line changes.
 ///
-/// Each guard costs some nanoseconds more than `std`'s. A thread that is no worker uses it like any mutex.
+/// Each guard costs a few nanoseconds more than `std`'s. On a thread that is not a worker it is an
+/// ordinary mutex.
 #[derive(Default)]
 pub struct Mutex<T: ?Sized> {
     inner: StdMutex<T>,
 }
 
-/// The right to use what a [`Mutex`] protects; the waits of this thread are isolated as long as it lives.
+/// The guard of a [`Mutex`]; the waits of this thread are isolated as long as it lives.
 ///
 /// Guards may be dropped in any order. They cannot be sent to other threads:
 ///
@@ -55,7 +57,7 @@ pub struct Mutex<T: ?Sized> {
 /// std::thread::spawn(move || drop(guard));
 /// ```
 ///
-/// but lent:
+/// but shared:
 ///
 /// ```
 /// let mutex = filch::sync::Mutex::new(vec![1, 2, 3]);
@@ -64,7 +66,7 @@ pub struct Mutex<T: ?Sized> {
 /// ```
 #[must_use = "the mutex is unlocked when the guard is dropped"]
 pub struct MutexGuard<'a, T: ?Sized> {
-    // The mutex is unlocked first, by the order of the fields.
+    // Dropped first, by the order of the fields: the mutex is unlocked before the isolation ends.
     inner: StdGuard<'a, T>,
     _isolation: Isolation,
 }
@@ -79,31 +81,31 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
 }
 
 impl<T> Mutex<T> {
-    /// A mutex around `value`.
+    /// Creates a mutex around `value`.
     pub const fn new(value: T) -> Self {
         Self {
             inner: StdMutex::new(value),
         }
     }
 
-    /// What it protected.
+    /// Consumes the mutex and returns the value.
     ///
     /// # Errors
-    /// When it is poisoned; the value is in the error.
+    /// If it is poisoned; the value is in the error.
     pub fn into_inner(self) -> LockResult<T> {
         self.inner.into_inner()
     }
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits for the mutex and locks it. The thread sleeps meanwhile, and runs no tasks: these might want a lock that it
-    /// holds.
+    /// Locks the mutex and blocks until it is free. The thread runs no tasks meanwhile: these might
+    /// want a lock that it holds.
     ///
     /// # Errors
-    /// When a thread has panicked with the mutex locked; the guard is in the error.
+    /// If a thread has panicked with the mutex locked; the guard is in the error.
     ///
     /// # Panics
-    /// It may panic, or wait for ever, when this thread has locked it already.
+    /// It may panic, or block for ever, if this thread has locked it already.
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         let locked = match self.inner.try_lock() {
             Ok(inner) => Ok(inner),
@@ -116,10 +118,10 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// Another thread has it.
+    /// Blocks while another thread has the lock.
     #[cold]
     fn wait(&self) -> LockResult<StdGuard<'_, T>> {
-        // Others should run what this worker has queued.
+        // Wakes sleepers for the tasks that this worker has queued without a notification.
         WorkerContext::with(|context| {
             context
                 .into_iter()
@@ -149,7 +151,7 @@ impl<T: ?Sized> Mutex<T> {
     /// ```
     ///
     /// # Errors
-    /// When it is locked, or poisoned, as with [`lock`](Self::lock).
+    /// If it is locked, or poisoned, as with [`lock`](Self::lock).
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         match self.inner.try_lock() {
             Ok(inner) => Ok(MutexGuard::new(inner)),
@@ -161,10 +163,10 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// What it protects; no lock is needed, because nobody else has it.
+    /// Returns a reference to the value; no lock is needed, since the borrow is exclusive.
     ///
     /// # Errors
-    /// When it is poisoned; the reference is in the error.
+    /// If it is poisoned; the reference is in the error.
     pub fn get_mut(&mut self) -> LockResult<&mut T> {
         self.inner.get_mut()
     }
@@ -186,7 +188,7 @@ impl<T: ?Sized> Mutex<T> {
         self.inner.is_poisoned()
     }
 
-    /// What it protects is in order again.
+    /// Clears the poisoned state: the value is consistent again.
     pub fn clear_poison(&self) {
         self.inner.clear_poison();
     }

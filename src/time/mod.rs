@@ -1,4 +1,4 @@
-//! Waiting for a time, in futures: sleeps, timeouts, intervals.
+//! Timed waits in futures: sleeps, timeouts, intervals.
 //!
 //! ```
 //! use filch::time;
@@ -13,40 +13,44 @@
 //! assert_eq!(filch::block_on(in_time()), Ok(42));
 //! ```
 //!
-//! They are plain futures. They may be made on one pool and awaited on another, on a foreign executor, or in a
-//! `block_on` without any pool.
+//! They are plain futures. They may be created on one pool and awaited on another, on a foreign
+//! executor, or in a `block_on` without any pool.
 //!
-//! # What they promise
+//! # Guarantees
 //!
 //! - **Never early**, and as soon after as the system wakes a thread.
-//! - **In order**: of two that are due, the earlier is taken from the queue first, and of those of the same time the one that
-//!   began to wait first. If two threads happen to look at once, each of them wakes the one that it took.
-//! - **Dropped is gone**: an entry that nobody waits for any more leaves the queue at once, in O(log n).
-//! - **Any duration**: one of zero is over when it is polled first, and one that no clock reaches never is.
+//! - **In order**: of two entries that are due, the earlier is removed from the queue first, and of
+//!   those of the same time the one that began to wait first. If two threads serve the queue at the
+//!   same time, each wakes the entry that it removed.
+//! - **Prompt removal**: the entry of a dropped future leaves the queue at once, in O(log n).
+//! - **Any duration**: a zero duration is over at the first poll, and one beyond the range of
+//!   `Instant` never ends.
 //!
-//! # Who wakes
+//! # Which thread wakes
 //!
-//! One thread, `filch-timer`, serves these and every other deadline of the process. It does not exist before
-//! something has to wait, and sleeps until the next entry is due. Waiting costs a lock and a place in a heap, and no
-//! allocation. A waker that panics costs nobody else anything; one that blocks holds the others up for a moment, until
-//! another thread takes over.
+//! One thread, `filch-timer`, serves these and every other deadline of the process. It is started
+//! by the first wait, and sleeps until the next entry is due. A wait costs a lock and a place in a
+//! heap, and no allocation. A waker that panics does not affect others; one that blocks delays the
+//! others for a moment, until another thread takes over.
 //!
-//! When all cores are busy, that thread has to get one of them first. So the workers of all pools look at the clock
-//! too, between two tasks and at [checkpoints](crate::checkpoint), and wake futures of pools that are due. Other wakers
-//! are left to the thread, since they may do anything.
+//! When all cores are busy, that thread has to be scheduled on one of them first. So the workers of
+//! all pools check the clock too, between two tasks and at [checkpoints](crate::checkpoint), and
+//! wake futures of pools that are due. Other wakers are left to the thread, since they may run
+//! arbitrary code.
 //!
 //! # Which clock
 //!
-//! The functions here ask the clock of the pool whose worker calls them, or in whose
-//! [`block_on`](crate::Pool::block_on) they are called. It is that of the system unless the pool was
-//! [built with another](crate::PoolBuilder::clock). Outside of pools it is that of the system. What was made with a clock stays
-//! with it.
+//! The functions here use the clock of the pool whose worker calls them, or in whose
+//! [`block_on`](crate::Pool::block_on) they are called. It is that of the system unless the pool
+//! was [built with another](crate::PoolBuilder::clock). Outside of pools it is that of the system.
+//! A future keeps the clock with which it was created.
 //!
-//! It is the call that counts, not the poll: `pool.spawn_future(time::sleep(day))` on a thread of your own asks the clock of
-//! the system. Call them inside, as in `pool.spawn_future(async { time::sleep(day).await })`, or on a certain [`Clock`].
+//! The clock is chosen by the call, not by the poll: `pool.spawn_future(time::sleep(day))` on a
+//! thread of your own uses the clock of the system. Call the functions inside, as in
+//! `pool.spawn_future(async { time::sleep(day).await })`, or on a given [`Clock`].
 //!
-//! For tests there is a [`PausedClock`], which stands still until it is moved, so that nothing waits for real
-//! and every run is the same.
+//! For tests there is a [`PausedClock`], which only advances when it is told to, so that no test
+//! waits in real time and every run is the same.
 
 pub use crate::clock::{Clock, Elapsed, Interval, MissedTicks, PausedClock, Sleep, Timeout};
 
@@ -56,7 +60,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A future that is ready after this time.
+/// Returns a future that is ready after `time`.
 ///
 /// ```
 /// use filch::{block_on, time};
@@ -67,13 +71,13 @@ use std::{
 /// assert!(start.elapsed() >= Duration::from_millis(2));
 /// ```
 ///
-/// The time counts from this call, not from the first poll. One that no clock reaches never comes. To let others go
-/// first take a yield: a sleep of zero is ready at once.
+/// The time counts from this call, not from the first poll. A time beyond the range of `Instant` is
+/// never reached. A sleep of zero is ready at once; to let other tasks run, use a yield.
 pub fn sleep(time: Duration) -> Sleep {
     Clock::current().sleep(time)
 }
 
-/// A future that is ready at `at`, or at once if that has passed.
+/// Returns a future that is ready at `at`, or at once if that has passed.
 ///
 /// ```
 /// use filch::{block_on, time};
@@ -87,7 +91,7 @@ pub fn sleep_until(at: Instant) -> Sleep {
     Clock::current().sleep_until(at)
 }
 
-/// Gives `future` so much time, from now: its output, or [`Elapsed`].
+/// Limits `future` to `time` from now: its output, or [`Elapsed`].
 ///
 /// ```
 /// use filch::{block_on, time};
@@ -103,20 +107,20 @@ pub fn timeout<F: IntoFuture>(time: Duration, future: F) -> Timeout<F::IntoFutur
     Clock::current().timeout(time, future)
 }
 
-/// Gives `future` time until `at`: its output, or [`Elapsed`].
+/// Limits `future` to the time until `at`: its output, or [`Elapsed`].
 ///
 /// ```
 /// use filch::{block_on, time};
 /// use std::time::Instant;
 ///
-/// // What is ready is not late.
+/// A future that is ready in its first poll is not late.
 /// assert_eq!(block_on(time::timeout_at(Instant::now(), async { 42 })), Ok(42));
 /// ```
 pub fn timeout_at<F: IntoFuture>(at: Instant, future: F) -> Timeout<F::IntoFuture> {
     Clock::current().timeout_at(at, future)
 }
 
-/// Ticks once a period, for the first time at once.
+/// Returns an interval that ticks once a period, for the first time at once.
 ///
 /// ```no_run
 /// use filch::time;
@@ -132,13 +136,13 @@ pub fn timeout_at<F: IntoFuture>(at: Instant, future: F) -> Timeout<F::IntoFutur
 /// ```
 ///
 /// # Panics
-/// When the period is zero.
+/// If the period is zero.
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     Clock::current().interval(period)
 }
 
-/// Ticks once a period, for the first time at `start`.
+/// Returns an interval that ticks once a period, for the first time at `start`.
 ///
 /// ```
 /// use filch::time;
@@ -152,15 +156,15 @@ pub fn interval(period: Duration) -> Interval {
 /// ```
 ///
 /// # Panics
-/// When the period is zero.
+/// If the period is zero.
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Clock::current().interval_at(start, period)
 }
 
 impl Clock {
-    /// The clock of the pool whose worker calls this, or in whose [`block_on`](crate::Pool::block_on) it is called; that
-    /// of the system if there is none.
+    /// The clock of the pool whose worker calls this, or in whose
+    /// [`block_on`](crate::Pool::block_on) it is called; that of the system if there is none.
     ///
     /// ```
     /// use filch::{Pool, time::{Clock, PausedClock}};

@@ -1,7 +1,7 @@
-//! A node, or a piece, some of whose children were given away.
+//! A node, or a piece, some of whose children were offered to other workers.
 
 use super::{
-    Scheme, Shared,
+    LazyState, Scheme,
     pace::Weight,
     piece::{Piece, Results, Siblings},
 };
@@ -11,14 +11,15 @@ use crate::{
 };
 use std::{collections::VecDeque, mem, sync::Arc, vec};
 
-/// The most children that are taken out of an iterator to be given away: enough that what it costs to give them away is
-/// little beside the work, also if each is a leaf of two nanoseconds; few enough to be had in some microseconds.
-const BATCH: usize = 16_384;
+/// The largest number of children that are taken out of an iterator to be offered: enough that the
+/// cost of offering them is small beside the work, even if each is a leaf of two nanoseconds; few
+/// enough to be taken out in some microseconds.
+const MAX_OFFERED_CHILDREN: usize = 16_384;
 
-/// Where the results go, in their order.
+/// Where the results go, in order.
 pub(super) enum Sink<F: Fold> {
     Heap(F::Heap),
-    /// Of a piece, which has no heap of its own.
+    /// For a piece, which has no heap of its own.
     Results(Vec<F::Result>),
 }
 
@@ -42,14 +43,14 @@ impl<F: Fold> Sink<F> {
     }
 }
 
-/// Some children that follow one another.
+/// Some adjacent children.
 pub(super) enum Segment<F: Fold, S: Scheme> {
     /// They are done, but some before them are not.
     Ready(Vec<F::Result>),
-    /// One that is being folded, by the run that this is in.
+    /// A child that is being folded, by the run that owns this.
     Open,
     Given(Arc<Piece<F, S>>),
-    /// Nobody has begun.
+    /// Not begun, and not offered.
     Todo(vec::IntoIter<F::Node>),
 }
 
@@ -63,30 +64,31 @@ impl<F: Fold, S: Scheme> Segment<F, S> {
     }
 }
 
-/// The children from the first one on whose result is not in the sink: some segments, and what the source has.
+/// The children from the first one on whose result is not in the sink: some segments, and the rest
+/// of the source.
 pub(super) struct Broken<F: Fold, S: Scheme> {
     pub(super) sink: Sink<F>,
     pub(super) segments: VecDeque<Segment<F, S>>,
     pub(super) source: Option<F::Children>,
-    /// How many were taken from the source at once the last time, if it does not say how many it has.
+    /// The size of the last batch that was taken from the source, if its length is unknown.
     batch: usize,
 }
 
-/// What is next.
+/// The next step.
 pub(super) enum Next<F: Fold, S: Scheme> {
     /// Children in the segment of that number.
     Todo(usize),
-    /// Nobody has begun with this piece, so far as we know.
+    /// A piece that is probably not taken yet.
     Queued(usize, Arc<Piece<F, S>>),
     /// Children in the source.
     Source,
-    /// Nothing but what others have begun, this piece first.
+    /// Only pieces that other workers have begun are left; this is the first.
     Wait(Arc<Piece<F, S>>),
     Nothing,
 }
 
 impl<F: Fold, S: Scheme> Broken<F, S> {
-    /// A node that was open until now, with one child open.
+    /// Creates it for a node that was open until now, with one child open.
     pub(super) fn of_node(heap: F::Heap, source: F::Children) -> Self {
         Self {
             sink: Sink::Heap(heap),
@@ -100,7 +102,7 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
         }
     }
 
-    /// A piece.
+    /// Creates it for a piece.
     pub(super) fn of_piece(siblings: Siblings<F>) -> Self {
         let todo = Segment::Todo(siblings.nodes.into_iter());
         Self {
@@ -111,7 +113,7 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
         }
     }
 
-    /// The open child is done.
+    /// Stores the result of the open child.
     pub(super) fn put(&mut self, fold: &F, result: F::Result) {
         let open = self.segments.iter().position(Segment::is_open);
         let open = open.expect("a child was open");
@@ -126,7 +128,7 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
         self.segments.remove(open);
     }
 
-    /// Takes in what has come: on arrival, or when there is nothing else to come.
+    /// Accumulates the available results: on arrival, or only when all are available.
     pub(super) fn merge(&mut self, fold: &F) {
         if S::AT_THE_END {
             for segment in &mut self.segments {
@@ -163,8 +165,8 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
         }
     }
 
-    /// What to do next. The first piece that nobody has begun with is the one that was offered last; it stays on offer as
-    /// long as there is something else to do, unless too many results wait for it.
+    /// The next step. The first piece that is not taken is the one that was offered last; it stays
+    /// on offer as long as there is something else to do, unless too many results wait for it.
     pub(super) fn next(&mut self) -> Next<F, S> {
         let (mut wait, mut queued, mut ready) = (None, None, 0);
         for (at, segment) in self.segments.iter().enumerate() {
@@ -182,18 +184,20 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
         }
         match (queued, wait) {
             (None, _) if self.source.is_some() => Next::Source,
-            (Some(_), _) if self.source.is_some() && ready <= BATCH => Next::Source,
+            (Some(_), _) if self.source.is_some() && ready <= MAX_OFFERED_CHILDREN => Next::Source,
             (Some((at, piece)), _) => Next::Queued(at, piece.clone()),
             (None, Some(piece)) => Next::Wait(piece.clone()),
             (None, None) => Next::Nothing,
         }
     }
 
-    /// Takes out some children that others may fold, and says before which segment they belong; none if there are none.
+    /// Takes out some children to be offered, and returns them with the index of the segment that
+    /// they precede; `None` if there are none.
     ///
-    /// Of light nodes, others get so many that it is worth their while; what stays here is done in no time. Heavy ones are
-    /// all to be had by others: the later half of what is left, as often as this is called. So are those of which nothing
-    /// is known, in one piece: most often it is taken back a moment later.
+    /// Of light nodes, a thief gets enough to be worth its cost; the ones that stay are done
+    /// quickly. Heavy ones are all offered: the later half of the remaining ones, each time this is
+    /// called. Nodes of unknown weight are offered in one piece: most often it is taken back a
+    /// moment later.
     fn split(&mut self, weight: Weight) -> Option<(usize, Siblings<F>)> {
         if let Some(siblings) = self.split_source(weight) {
             return Some((self.segments.len(), siblings));
@@ -216,32 +220,33 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
                 self.source = None;
                 return None;
             }
-            // Not so if it says only that there is one more, each time (`std::iter::successors`).
-            let is_known = most == Some(least) && least < BATCH;
+            // Not if it only reports that there is one more, each time (`std::iter::successors`).
+            let is_known = most == Some(least) && least < MAX_OFFERED_CHILDREN;
             match weight {
                 Weight::Light | Weight::Heavy if is_known => {
                     let nodes = self.take_from_source(least);
                     self.segments.push_back(Segment::Todo(nodes.into_iter()));
-                    // And again, if there are more than it said.
+                    // Again, if there are more than it reported.
                 }
                 Weight::Unknown | Weight::Heavy => return self.source.take().map(Siblings::source),
-                // More than are good to have in one place, or nobody knows how many.
+                // More than should be in one piece, or an unknown number.
                 Weight::Light => {
-                    self.batch = BATCH.min(4 * self.batch);
-                    let nodes = self.take_from_source(self.batch.max(least.min(2 * BATCH) / 2));
+                    self.batch = MAX_OFFERED_CHILDREN.min(4 * self.batch);
+                    let nodes = self
+                        .take_from_source(self.batch.max(least.min(2 * MAX_OFFERED_CHILDREN) / 2));
                     return (!nodes.is_empty()).then(|| Siblings::nodes(nodes));
                 }
             }
         }
     }
 
-    /// Whether something is on offer that nobody has begun with.
+    /// Whether a piece is on offer that is not taken.
     pub(super) fn has_offer(&self) -> bool {
         let is_offer = |s: &Segment<F, S>| matches!(s, Segment::Given(piece) if !piece.is_taken());
         self.segments.iter().any(is_offer)
     }
 
-    /// Takes some nodes from the source, which goes when it has no more.
+    /// Takes some nodes from the source, which is dropped when it is exhausted.
     fn take_from_source(&mut self, wanted: usize) -> Vec<F::Node> {
         let Some(source) = &mut self.source else {
             return Vec::new();
@@ -258,20 +263,20 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
         &mut self,
         weight: Weight,
         fresh: Option<(usize, u64)>,
-        link: &Link<Shared<F, S>>,
+        link: &Link<LazyState<F, S>>,
     ) -> Option<Arc<Piece<F, S>>> {
         let (at, siblings) = self.split(weight)?;
         let piece = Piece::new(link.clone(), siblings, fresh);
         let given = Segment::Given(piece.clone());
         match at.checked_sub(1).map(|before| &mut self.segments[before]) {
-            // Nothing is left there.
+            // That segment is empty.
             Some(place @ Segment::Todo(_)) if !place.is_todo() => *place = given,
             _ => self.segments.insert(at, given),
         }
         Some(piece)
     }
 
-    /// A piece was revoked: its children belong where it was.
+    /// Puts the children of a revoked piece back in its place.
     pub(super) fn take_back(&mut self, at: usize, siblings: Siblings<F>) {
         if siblings.source.is_some() {
             debug_assert_eq!(
@@ -288,7 +293,7 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
         }
     }
 
-    /// The results right before segment `at`, to be added to.
+    /// Takes the results right before segment `at`, to be added to.
     pub(super) fn take_ready_before(&mut self, at: usize) -> Vec<F::Result> {
         match at.checked_sub(1).map(|before| &mut self.segments[before]) {
             Some(Segment::Ready(results)) => mem::take(results),
@@ -296,7 +301,7 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
         }
     }
 
-    /// Puts those results back. Says where segment `at` is now.
+    /// Puts those results back. Returns the new index of segment `at`.
     pub(super) fn put_ready_before(&mut self, at: usize, results: Vec<F::Result>) -> usize {
         if let Some(before) = at.checked_sub(1)
             && let Segment::Ready(place) = &mut self.segments[before]
@@ -311,12 +316,12 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
         at + 1
     }
 
-    /// Whether nothing is left but a heap and a source.
+    /// Whether only a heap and a source are left.
     pub(super) fn is_whole(&self) -> bool {
         self.segments.is_empty() && matches!(self.sink, Sink::Heap(_))
     }
 
-    /// The heap and the source of one that is whole again.
+    /// The heap and the source of one for which `is_whole` holds.
     pub(super) fn into_node(self) -> (F::Heap, F::Children) {
         match (self.sink, self.source) {
             (Sink::Heap(heap), Some(source)) => (heap, source),

@@ -1,4 +1,4 @@
-//! Folds in sequence, and splits off what others ask for.
+//! The lazy strategy: folds sequentially, and splits off siblings on demand.
 
 mod broken;
 mod frame;
@@ -20,15 +20,15 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// What is decided at compile time.
+/// The compile-time choices.
 pub(super) trait Scheme: Send + Sync {
-    /// Results are accumulated when all of them are there, and not as they come.
+    /// Results are accumulated when all of them are there, instead of on arrival.
     const AT_THE_END: bool;
     const WAKE: WakePolicy;
 }
 
-/// What all runs of a fold share.
-pub(super) struct Shared<F: Fold, S> {
+/// The state that all runs of a fold share.
+pub(super) struct LazyState<F: Fold, S> {
     team: Team,
     fold: F,
     pace: Pace,
@@ -36,14 +36,14 @@ pub(super) struct Shared<F: Fold, S> {
     scheme: PhantomData<S>,
 }
 
-impl<F: Fold, S: Scheme> Shared<F, S> {
-    fn keep(&self, result: F::Result) {
+impl<F: Fold, S: Scheme> LazyState<F, S> {
+    fn store_result(&self, result: F::Result) {
         let mut place = self.result.lock().unwrap_or_else(PoisonError::into_inner);
         *place = Some(result);
     }
 }
 
-impl<F: Fold, S: Scheme> Common for Shared<F, S> {
+impl<F: Fold, S: Scheme> Common for LazyState<F, S> {
     fn team(&self) -> &Team {
         &self.team
     }
@@ -55,7 +55,7 @@ pub(super) fn fold<F: Fold, S: Scheme>(
     fold: F,
     root: F::Node,
 ) -> F::Result {
-    let make = |team| Shared::<F, S> {
+    let make = |team| LazyState::<F, S> {
         team,
         fold,
         pace: Pace::new(),

@@ -1,7 +1,7 @@
-//! What a run has on offer: pieces in the queue of its worker, one by one or in bundles.
+//! The offers of a run: pieces in the queue of its worker, singly or in bundles.
 
 use super::{
-    Scheme, Shared,
+    LazyState, Scheme,
     broken::Broken,
     frame::Frame,
     pace::Weight,
@@ -27,15 +27,17 @@ use std::{
     vec,
 };
 
-/// Pieces that lie in one place of the queue, from the outermost to the innermost.
+/// Pieces in one entry of the queue, from the outermost to the innermost.
 ///
-/// Where the outermost children are single leaves, whoever takes one is done with it before the giver looks up again. So
-/// many are offered at a time. Each is a piece all the same: the giver, who comes from the inside, takes back what nobody
-/// has begun with until the two meet.
+/// If the outermost children are single leaves, a thief finishes one before the splitter's next
+/// check. So several are offered at a time. Each is a separate piece: the splitter, which works from
+/// the inside, takes back untaken pieces until the two meet.
 ///
-/// A bundle may outlive the fold, in a queue or with somebody who has just taken it. So it has no piece that
-/// anybody has begun with: who begins takes it out first. The others are over by then.
+/// A bundle may outlive the fold, in a queue or with a worker that has just taken it. So it
+/// contains no piece that a worker has begun: a worker removes a piece from the bundle before it
+/// begins it. The others are revoked by then.
 ///
+/// Aligned as a job requires.
 /// Aligned as a job needs it.
 #[repr(align(8))]
 pub(super) struct Bundle<F: Fold, S: Scheme>(Mutex<vec::IntoIter<Arc<Piece<F, S>>>>);
@@ -45,7 +47,7 @@ impl<F: Fold, S: Scheme> Bundle<F, S> {
         Arc::new(Self(Mutex::new(pieces.into_iter())))
     }
 
-    /// Takes out the outermost.
+    /// Removes the outermost piece.
     fn next(&self) -> Option<Arc<Piece<F, S>>> {
         let mut pieces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let outermost = pieces.next();
@@ -69,16 +71,17 @@ impl<F: Fold, S: Scheme> Part for Bundle<F, S> {
     }
 }
 
-/// What else is in a bundle.
+/// The other pieces of a bundle.
 struct More<F: Fold, S: Scheme> {
     /// The innermost.
     last: Arc<Piece<F, S>>,
     bundle: Arc<Bundle<F, S>>,
 }
 
-/// Something in the queue of this worker.
+/// An offer in the queue of this worker.
 pub(super) struct Offer<F: Fold, S: Scheme> {
-    /// The piece, or the outermost of the bundle. Whoever takes the offer begins with it at once.
+    /// The piece, or the outermost of the bundle. The worker that takes the offer begins with it at
+    /// once.
     first: Arc<Piece<F, S>>,
     /// The others, in a bundle.
     more: Option<More<F, S>>,
@@ -86,7 +89,7 @@ pub(super) struct Offer<F: Fold, S: Scheme> {
 }
 
 impl<F: Fold, S: Scheme> Offer<F, S> {
-    /// Whether others have folded all of it.
+    /// Whether other workers have folded all of it.
     fn is_done(&self) -> bool {
         match &self.more {
             None => self.first.is_done(),
@@ -94,8 +97,9 @@ impl<F: Fold, S: Scheme> Offer<F, S> {
         }
     }
 
-    /// The first piece was revoked just now, so this worker has not taken the offer, which begins with that one: takes it
-    /// out of the queue, if it is still there. Nothing of the user's has run since, or the mark might be that of another job.
+    /// Removes the offer from the queue, if it is still there. The first piece has just been
+    /// revoked, so this worker has not taken the offer, which begins with that piece. No user code
+    /// has run since, or the mark might be that of another job.
     fn take_back(&self, context: &WorkerContext<'_, '_>) {
         match (self.mark, &self.more) {
             (None, _) => {}
@@ -104,8 +108,8 @@ impl<F: Fold, S: Scheme> Offer<F, S> {
         }
     }
 
-    /// Revokes all that nobody has begun with, and drops it.
-    pub(super) fn give_up(self, link: &Link<Shared<F, S>>, context: &WorkerContext<'_, '_>) {
+    /// Revokes and drops all pieces that are not taken.
+    pub(super) fn give_up(self, link: &Link<LazyState<F, S>>, context: &WorkerContext<'_, '_>) {
         let first = self.first.revoke();
         if first.is_some() {
             self.take_back(context);
@@ -129,27 +133,27 @@ impl<F: Fold, S: Scheme> Offer<F, S> {
 }
 
 impl<F: Fold, S: Scheme> Run<F, S> {
-    /// A piece was revoked: takes it out of the queue, if it is still there.
+    /// Removes a revoked piece from the queue, if it is still there.
     pub(super) fn withdraw(
         &mut self,
         piece: &Arc<Piece<F, S>>,
-        link: &Link<Shared<F, S>>,
+        link: &Link<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) {
         let is_it = |offer: &Offer<F, S>| Arc::ptr_eq(&offer.first, piece);
-        // Else it is another one of a bundle.
+        // Else it is a later one of a bundle.
         if let Some(at) = self.offers.iter().rposition(is_it) {
             self.offers.remove(at).take_back(context);
         }
         link.done(context);
     }
 
-    /// A look is due: offers the outermost children that there are, if too few are on offer.
+    /// The periodic check: offers the outermost children that are left, if too few are on offer.
     #[cold]
     #[inline(never)]
-    pub(super) fn consider(
+    pub(super) fn check_offers(
         &mut self,
-        link: &Link<Shared<F, S>>,
+        link: &Link<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> Result<(), Stop> {
         let shared = link.get();
@@ -163,25 +167,27 @@ impl<F: Fold, S: Scheme> Run<F, S> {
             done += usize::from(is_gone && offer.is_done());
             !is_gone
         });
-        let wanted = self.beat.look(&shared.pace, self.offers.len(), gone, done);
+        let wanted = self
+            .timer
+            .check(&shared.pace, self.offers.len(), gone, done);
         let mut from = self.cursor;
         while self.offers.len() < wanted && self.offer(&mut from, link, context) {}
-        // What runs here may take pieces from the queue of this worker, as a thief would.
+        // A task that runs here may take pieces from the queue of this worker, as a thief would.
         if context.leaf_checkpoint() {
-            self.beat.restart();
+            self.timer.restart();
         }
         Ok(())
     }
 
-    /// Offers some of the outermost children that are left, from the node of number `from` on. False when there are
-    /// none.
+    /// Offers some of the outermost children that are left, from the node of number `from` on.
+    /// Returns false if there are none.
     fn offer(
         &mut self,
         from: &mut usize,
-        link: &Link<Shared<F, S>>,
+        link: &Link<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> bool {
-        let weight = self.beat.weight();
+        let weight = self.timer.weight();
         let fresh = (weight == Weight::Unknown).then(|| (context.worker(), thread::nanos()));
         loop {
             let Some(frame) = self.stack.get(*from) else {
@@ -211,7 +217,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                     }
                 },
                 Frame::Broken(mut broken) => {
-                    // One piece of each node is enough, if it does not matter who folds the rest of them.
+                    // One piece of each node is enough, unless nodes are heavy.
                     if weight != Weight::Heavy && broken.has_offer() {
                         *frame = Frame::Broken(broken);
                         *from += 1;
@@ -242,7 +248,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         }
     }
 
-    /// The node of number `from` has nothing to give.
+    /// Skips the node of number `from`, which has no children to offer.
     fn skip(&mut self, from: &mut usize) {
         if self.cursor == *from {
             self.cursor += 1;
@@ -250,15 +256,16 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         *from += 1;
     }
 
-    /// Offers the rest of several nodes' children in one bundle, from the node of number `from` on, if others are done with
-    /// those of one in no time. At most those of half of the nodes: this run wants some, too.
+    /// Offers the remaining children of several nodes in one bundle, from the node of number `from`
+    /// on, if thieves finish those of one node before the next check. Takes at most half of the
+    /// nodes, so that this run keeps some.
     fn offer_bundle(
         &mut self,
         from: usize,
-        link: &Link<Shared<F, S>>,
+        link: &Link<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> bool {
-        let reach = self.beat.reach();
+        let reach = self.timer.reach();
         if reach < 2 {
             return false;
         }
@@ -291,7 +298,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         true
     }
 
-    /// Open nodes whose children are so few that some nodes' together are at most `reach`.
+    /// Open nodes with so few children that those of all chosen nodes together are at most `reach`.
     fn choose(&self, among: std::ops::Range<usize>, reach: usize) -> Vec<usize> {
         let mut nodes = 0;
         let mut chosen = Vec::new();

@@ -1,40 +1,43 @@
-//! How fast a run gets on, and what follows for when it looks up from its nodes.
+//! Measurement of the time a node takes, and the resulting intervals between checks.
 
 use crate::base::{
     sync::{AtomicU32, Ordering},
     thread,
 };
 
-/// How much time passes between two looks, about, and how long what is offered stays on offer at least. That somebody
-/// takes a piece costs both sides about a microsecond, so this is the least that a piece should be good for.
-const INTERVAL: u64 = 10_000;
+/// The approximate time between two checks, in nanoseconds, and the least time for which an offer
+/// stays. A steal costs both sides about a microsecond, so this is the least work that a piece
+/// should contain.
+const CHECK_INTERVAL_NS: u64 = 10_000;
 
-/// The same for the lightest nodes. What they work on is in the cache of the one who has been there before, so that another
-/// takes two or three times as long for them (a star of 10,000 leaves: 16 µs alone, 27 µs with offers after 10 µs).
-const LONG_INTERVAL: u64 = 30_000;
+/// The same for the lightest nodes. Their data is in the cache of the worker that was there before,
+/// so that another worker takes two or three times as long for them (a star of 10,000 leaves: 16 µs
+/// alone, 27 µs with offers after 10 µs).
+const LIGHT_CHECK_INTERVAL_NS: u64 = 30_000;
 
-/// Below this time a node, in nanoseconds, nodes are of the lightest.
-const LIGHT: u32 = 100;
+/// Nodes below this time, in nanoseconds, are the lightest.
+const LIGHT_NODE_NS: u32 = 100;
 
-/// The most nodes between two looks.
-const MOST: u32 = 4096;
+/// The largest number of nodes between two checks.
+const MAX_NODES_BETWEEN_CHECKS: u32 = 4096;
 
-/// From this time a node on, in nanoseconds, a piece is offered for each open node: what that costs is nothing beside the nodes, and
-/// nobody has to wait for a worker that is in a node for long.
-const HEAVY: u32 = 8_000;
+/// From this time a node on, in nanoseconds, a piece is offered for each open node: the cost of
+/// that is negligible beside the nodes, and no worker has to wait for one that is in a long node.
+const HEAVY_NODE_NS: u32 = 8_000;
 
-/// How much a run of lighter nodes has on offer: the first number, and up to the second if all is gone each time that it
-/// looks; unless that is done already, and so little that it was not worth anybody's while.
-const OFFERS: (usize, usize) = (2, 16);
+/// The number of offers of a run with lighter nodes: the first number, and up to the second if all
+/// are taken at each check; unless they are finished already and were too small to be worth
+/// stealing.
+const MIN_MAX_OFFERS: (usize, usize) = (2, 16);
 
-/// From this time a node on, in nanoseconds, on average, single nodes are worth being given away, if many are at a time: that costs the
-/// giver some 100 ns a node.
-const WORTHWHILE: u32 = 250;
+/// From this average time a node on, in nanoseconds, single nodes are worth offering, if in
+/// bundles: that costs the splitter some 100 ns a node.
+const MIN_BUNDLED_NODE_NS: u32 = 250;
 
-/// The most nodes of which pieces are given away in one bundle.
-const REACH: usize = 256;
+/// The largest number of nodes in one bundle.
+const MAX_BUNDLE_NODES: usize = 256;
 
-/// Nanoseconds a node, as the runs of one fold find; zero when nobody knows yet.
+/// Nanoseconds a node, as measured by the runs of one fold; zero while unknown.
 pub(super) struct Pace(AtomicU32);
 
 impl Pace {
@@ -43,7 +46,7 @@ impl Pace {
     }
 
     fn get(&self) -> u32 {
-        // Relaxed: a guess.
+        // Relaxed: an estimate.
         self.0.load(Ordering::Relaxed)
     }
 
@@ -53,35 +56,36 @@ impl Pace {
     }
 }
 
-/// Counts the nodes of one run until the next look.
-pub(super) struct Beat {
+/// Counts the nodes of one run until the next check.
+pub(super) struct CheckTimer {
     left: u32,
     /// Nodes of this interval.
     nodes: u32,
     since: Option<u64>,
-    /// When something was offered.
+    /// When the last offer was made.
     offered: Option<u64>,
-    /// How many pieces should be on offer.
+    /// The number of pieces that should be on offer.
     offers: usize,
-    /// Nanoseconds a node, or zero; the lesser of the last two that were measured, as anything may come in between.
+    /// Nanoseconds a node, or zero while unknown: the smaller of the last two measurements, as each
+    /// may contain interruptions.
     nanos: u32,
     measured: u32,
-    /// The greatest that was measured, fading. It says how soon to look again: where one node in a hundred takes all the time,
-    /// the others do not say how long this worker will be away.
+    /// The largest measurement, decaying. It determines the time to the next check: where one node
+    /// in a hundred takes all the time, the others don't predict how long this worker will be busy.
     recent: u32,
-    /// How many nodes are given away in one bundle.
+    /// The number of nodes in one bundle.
     reach: usize,
 }
 
-impl Beat {
-    /// A look is due at the first node.
+impl CheckTimer {
+    /// A check is due at the first node.
     pub(super) fn new() -> Self {
         Self {
             left: 1,
             nodes: 1,
             since: None,
             offered: None,
-            offers: OFFERS.0,
+            offers: MIN_MAX_OFFERS.0,
             nanos: 0,
             measured: u32::MAX,
             recent: 0,
@@ -89,31 +93,32 @@ impl Beat {
         }
     }
 
-    /// Nodes until the next look. Whoever counts does so in a place of its own, which the compiler keeps in a register:
-    /// in memory, each count would wait for the one before.
+    /// Nodes until the next check. A caller counts in a local variable, which the compiler keeps in
+    /// a register: in memory, each decrement would wait for the one before.
     #[inline(always)]
     pub(super) fn left(&self) -> u32 {
         self.left
     }
 
-    /// What is left when somebody stops counting; not zero, unless a look follows.
+    /// Stores the rest when a caller stops counting; not zero, unless a check follows.
     #[inline(always)]
     pub(super) fn set_left(&mut self, left: u32) {
         self.left = left;
     }
 
-    /// The run goes on elsewhere, or after a while.
+    /// Restarts the measurement: the run moves to another worker, or continues after a pause.
     pub(super) fn restart(&mut self) {
         *self = Self::new();
     }
 
-    /// The look: sets the next interval. Of what was on offer, so many are `left`, and some are `gone`, of which some are
-    /// `done` already. Says how many there should be; none, if it is too early to offer more.
-    pub(super) fn look(&mut self, pace: &Pace, left: usize, gone: usize, done: usize) -> usize {
+    /// Performs the check and sets the next interval. Of the pieces on offer, `left` are not taken,
+    /// and `gone` are taken, of which `done` are finished. Returns the number that should be on
+    /// offer; zero if it is too early to offer more.
+    pub(super) fn check(&mut self, pace: &Pace, left: usize, gone: usize, done: usize) -> usize {
         if done > 0 {
-            self.reach = (2 * self.reach).min(REACH);
+            self.reach = (2 * self.reach).min(MAX_BUNDLE_NODES);
         } else if gone > 0 && left > 0 {
-            // That keeps them busy, and there is more.
+            // The taken pieces keep the thieves busy, and more are on offer.
             self.reach = (self.reach / 2).max(1);
         }
         let now = thread::nanos();
@@ -131,62 +136,63 @@ impl Beat {
             self.nanos = pace.get();
             self.recent = self.nanos;
             if self.weight() == Weight::Light {
-                // Perhaps it is done before that is worth anybody's while.
+                // The run may end before offering pays.
                 self.offered = Some(now);
             }
         }
         let wanted = match self.recent {
             0 => 1,
-            nanos => (INTERVAL as u32 / nanos).max(1),
+            nanos => (CHECK_INTERVAL_NS as u32 / nanos).max(1),
         };
-        // A few cheap nodes in a row say little about the next ones.
-        self.nodes = wanted.min(4 * self.nodes).min(MOST);
+        // A few cheap nodes in a row predict little about the next ones.
+        self.nodes = wanted.min(4 * self.nodes).min(MAX_NODES_BETWEEN_CHECKS);
         self.left = self.nodes;
         self.since = Some(now);
-        let interval = if self.nanos < LIGHT {
-            LONG_INTERVAL
+        let interval = if self.nanos < LIGHT_NODE_NS {
+            LIGHT_CHECK_INTERVAL_NS
         } else {
-            // ClockSampler come a little sooner or later than that, and one that is a little too soon is not for nothing.
-            INTERVAL - INTERVAL / 4
+            // Checks happen a little sooner or later than that, and one that is a little too soon
+            // should still count.
+            CHECK_INTERVAL_NS - CHECK_INTERVAL_NS / 4
         };
         let early = self
             .offered
             .is_some_and(|then| now.saturating_sub(then) < interval);
-        if early && self.nanos < HEAVY {
+        if early && self.nanos < HEAVY_NODE_NS {
             return 0;
         }
         self.offered = Some(now);
-        if left == 0 && gone > 0 && (done == 0 || self.recent >= WORTHWHILE) {
-            self.offers = (2 * self.offers).min(OFFERS.1);
+        if left == 0 && gone > 0 && (done == 0 || self.recent >= MIN_BUNDLED_NODE_NS) {
+            self.offers = (2 * self.offers).min(MIN_MAX_OFFERS.1);
         } else if 2 * left >= self.offers {
-            self.offers = (self.offers / 2).max(OFFERS.0);
+            self.offers = (self.offers / 2).max(MIN_MAX_OFFERS.0);
         }
         match self.nanos {
-            0 | HEAVY.. => usize::MAX,
+            0 | HEAVY_NODE_NS.. => usize::MAX,
             _ => self.offers,
         }
     }
 
-    /// How many nodes to give away in one bundle: more than one if others are done with what they take sooner than this
-    /// run looks up.
+    /// The number of nodes to offer in one bundle: more than one if thieves finish single pieces
+    /// before this run's next check.
     pub(super) fn reach(&self) -> usize {
-        if self.recent < WORTHWHILE {
+        if self.recent < MIN_BUNDLED_NODE_NS {
             return 1;
         }
         self.reach
     }
 
-    /// What is known about the nodes.
+    /// The measured weight of the nodes.
     pub(super) fn weight(&self) -> Weight {
         match self.nanos {
             0 => Weight::Unknown,
-            HEAVY.. => Weight::Heavy,
+            HEAVY_NODE_NS.. => Weight::Heavy,
             _ => Weight::Light,
         }
     }
 }
 
-/// How much work there is in a node, so far as we know.
+/// The work in a node, as measured so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Weight {
     Unknown,

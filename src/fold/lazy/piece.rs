@@ -1,7 +1,7 @@
-//! Siblings that were split off, and the place where their results and the one who needs them meet.
+//! Siblings that were split off, and the synchronization with the run that needs their results.
 
 use super::{
-    Scheme, Shared,
+    LazyState, Scheme,
     run::{Run, late_drop},
 };
 use crate::{
@@ -22,29 +22,33 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
-/// How long a piece stays with its giver if nothing is known about the nodes, in nanoseconds.
-const SETTLE: u64 = 5_000;
+/// How long, in nanoseconds, a thief leaves a piece to its splitter if the weight of the nodes is
+/// unknown.
+const FRESH_PIECE_DELAY_NS: u64 = 5_000;
 
-/// Some siblings, in their order, that anybody may fold.
+/// Some adjacent siblings that any worker may fold.
 ///
-/// Whoever splits them off, the *giver*, goes on with other nodes. When it comes to the place where the results belong,
-/// they are there, or nobody has begun and it takes the siblings back, or somebody is at it: then the giver's whole
-/// run is left here, and whoever finishes the piece goes on with it. So nobody ever waits.
+/// The worker that split them off, the *splitter*, continues with other nodes. When it reaches the
+/// place where the results belong, there are three cases: the results are there; or no worker has
+/// begun and the splitter takes the siblings back; or a worker is folding them. In the last case
+/// the splitter leaves its whole run here, and the worker that finishes the piece continues with
+/// it. So no worker ever blocks.
 ///
-/// Aligned as a job needs it.
+/// Aligned as a job requires.
 #[repr(align(8))]
 pub(super) struct Piece<F: Fold, S: Scheme> {
-    shared: Link<Shared<F, S>>,
-    /// The worker that split it off before anything was known about the nodes, and when.
+    shared: Link<LazyState<F, S>>,
+    /// The worker that split it off before the weight of the nodes was known, and when.
     fresh: Option<(usize, u64)>,
-    /// Somebody has begun with it, or the giver has revoked it. For the giver, who looks often.
+    /// A worker has begun with it, or the splitter has revoked it. For the splitter, which checks
+    /// often.
     taken: AtomicBool,
-    /// It is folded. For the giver too.
+    /// It is folded. For the splitter too.
     done: AtomicBool,
-    state: Mutex<State<F, S>>,
+    state: Mutex<PieceState<F, S>>,
 }
 
-/// What a piece consists of: some nodes, and then those that the iterator has.
+/// The contents of a piece: some nodes, and then those in the iterator.
 pub(super) struct Siblings<F: Fold> {
     pub(super) nodes: Vec<F::Node>,
     pub(super) source: Option<F::Children>,
@@ -78,17 +82,18 @@ impl<F: Fold> Siblings<F> {
     }
 }
 
-enum State<F: Fold, S: Scheme> {
+enum PieceState<F: Fold, S: Scheme> {
     Queued(Siblings<F>),
     Running,
-    /// It is running, and the giver's run waits for it. That is rare, and runs are large beside all else here.
+    /// It is running, and the splitter's run waits for it. Boxed, since this is rare and runs are
+    /// large.
     Awaited(Box<Run<F, S>>),
     Done(Results<F::Result>),
-    /// Revoked, or given up after a panic, or its results were had.
+    /// Revoked, or given up after a panic, or its results were taken.
     Over,
 }
 
-/// What a piece comes to.
+/// The results of a piece.
 pub(super) enum Results<R> {
     One(R),
     Many(Vec<R>),
@@ -96,7 +101,7 @@ pub(super) enum Results<R> {
 
 impl<F: Fold, S: Scheme> Piece<F, S> {
     pub(super) fn new(
-        shared: Link<Shared<F, S>>,
+        shared: Link<LazyState<F, S>>,
         siblings: Siblings<F>,
         fresh: Option<(usize, u64)>,
     ) -> Arc<Self> {
@@ -105,16 +110,16 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
             fresh,
             taken: AtomicBool::new(false),
             done: AtomicBool::new(false),
-            state: Mutex::new(State::Queued(siblings)),
+            state: Mutex::new(PieceState::Queued(siblings)),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<F, S>> {
+    fn lock(&self) -> MutexGuard<'_, PieceState<F, S>> {
         thread::point();
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It will be needed soon, and was with another worker before.
+    /// Prefetches it: it will be needed soon, and was used by another worker before.
     #[inline(always)]
     pub(super) fn fetch(&self) {
         memory::fetch(&raw const self.taken);
@@ -122,7 +127,7 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
     }
 
     pub(super) fn is_taken(&self) -> bool {
-        // Relaxed: a hint. Whoever acts on it takes the lock.
+        // Relaxed: a hint. A worker that acts on it takes the lock.
         self.taken.load(Ordering::Relaxed)
     }
 
@@ -131,20 +136,20 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Gives the giver a moment to take it back: light nodes are done by then, and had better stay where they are. Who
-    /// has nothing to do pays.
-    fn settle(&self, since: u64) {
-        while thread::nanos().saturating_sub(since) < SETTLE && !self.is_taken() {
+    /// Gives the splitter a moment to take it back: light nodes are done by then, and are better
+    /// folded where their data is. Only an idle worker pays for the delay.
+    fn wait_for_splitter(&self, since: u64) {
+        while thread::nanos().saturating_sub(since) < FRESH_PIECE_DELAY_NS && !self.is_taken() {
             hint::spin_loop();
         }
     }
 
-    /// Somebody begins with it, unless it is over.
+    /// Begins with it, unless it is over.
     fn begin(&self) -> Option<Siblings<F>> {
         let mut state = self.lock();
-        match mem::replace(&mut *state, State::Running) {
-            State::Queued(siblings) => {
-                // Relaxed: a hint; the lock does the rest.
+        match mem::replace(&mut *state, PieceState::Running) {
+            PieceState::Queued(siblings) => {
+                // Relaxed: a hint; the lock orders the rest.
                 self.taken.store(true, Ordering::Relaxed);
                 Some(siblings)
             }
@@ -155,11 +160,11 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
         }
     }
 
-    /// The giver takes the siblings back, unless somebody has begun.
+    /// Takes the siblings back for the splitter, unless a worker has begun.
     pub(super) fn revoke(&self) -> Option<Siblings<F>> {
         let mut state = self.lock();
-        match mem::replace(&mut *state, State::Over) {
-            State::Queued(siblings) => {
+        match mem::replace(&mut *state, PieceState::Over) {
+            PieceState::Queued(siblings) => {
                 // Relaxed: as in `begin`.
                 self.taken.store(true, Ordering::Relaxed);
                 Some(siblings)
@@ -171,14 +176,14 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
         }
     }
 
-    /// The results, if they are there. Does not wait for whoever is about to bring them.
+    /// The results, if they are there. Does not block on a worker that holds the lock.
     pub(super) fn results(&self) -> Option<Results<F::Result>> {
         if !self.is_taken() {
             return None;
         }
         let mut state = self.state.try_lock().ok()?;
-        match mem::replace(&mut *state, State::Over) {
-            State::Done(results) => Some(results),
+        match mem::replace(&mut *state, PieceState::Over) {
+            PieceState::Done(results) => Some(results),
             other => {
                 *state = other;
                 None
@@ -186,33 +191,35 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
         }
     }
 
-    /// Leaves the giver's run here. It comes back if the piece is not running any more.
+    /// Leaves the splitter's run here. Returns it if the piece is no longer running.
     pub(super) fn park(&self, run: Run<F, S>) -> Option<Run<F, S>> {
         let mut state = self.lock();
-        let late = broken(Canary::FoldPark) && matches!(*state, State::Done(_));
-        if matches!(*state, State::Running) || late {
-            *state = State::Awaited(Box::new(run));
+        let late = broken(Canary::FoldPark) && matches!(*state, PieceState::Done(_));
+        if matches!(*state, PieceState::Running) || late {
+            *state = PieceState::Awaited(Box::new(run));
             return None;
         }
         Some(run)
     }
 
-    /// The piece is folded. If the giver's run waits for it, it is the caller's now.
+    /// Stores the results. Returns the splitter's run if that waits for them; the caller must
+    /// continue it.
     pub(super) fn complete(&self, results: Results<F::Result>) -> Option<Run<F, S>> {
         let mut state = self.lock();
         // Relaxed: a hint, as in `is_done`.
         self.done.store(true, Ordering::Relaxed);
-        match mem::replace(&mut *state, State::Done(results)) {
-            State::Awaited(run) => Some(*run),
+        match mem::replace(&mut *state, PieceState::Done(results)) {
+            PieceState::Awaited(run) => Some(*run),
             _ => None,
         }
     }
 
-    /// The piece will not be folded. If the giver's run waits for it, it is the caller's, to be given up as well.
+    /// Marks the piece as abandoned. Returns the splitter's run if that waits for it; the caller
+    /// must abandon it as well.
     pub(super) fn give_up(&self) -> Option<Run<F, S>> {
         let mut state = self.lock();
-        match mem::replace(&mut *state, State::Over) {
-            State::Awaited(run) => Some(*run),
+        match mem::replace(&mut *state, PieceState::Over) {
+            PieceState::Awaited(run) => Some(*run),
             _ => None,
         }
     }
@@ -220,12 +227,12 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
 
 impl<F: Fold, S: Scheme> Part for Piece<F, S> {
     fn start(self: Arc<Self>, context: &WorkerContext<'_, '_>) {
-        if let Some((giver, since)) = self.fresh
-            && giver != context.worker()
+        if let Some((splitter, since)) = self.fresh
+            && splitter != context.worker()
         {
-            self.settle(since);
+            self.wait_for_splitter(since);
         }
-        // Before this it may have been revoked, and the fold be over.
+        // Until this succeeds, it may have been revoked, and the fold may have ended.
         let Some(siblings) = self.begin() else {
             return;
         };

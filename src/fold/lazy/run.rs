@@ -1,11 +1,11 @@
-//! One worker's way through a tree, or through a piece of one.
+//! The traversal state of one worker in a tree, or in a piece of one.
 
 use super::{
-    Scheme, Shared,
+    LazyState, Scheme,
     broken::{Broken, Next, Segment, Sink},
     frame::Frame,
     offer::Offer,
-    pace::Beat,
+    pace::CheckTimer,
     piece::{Piece, Results, Siblings},
     walk::{Descended, Followed, Swept, enter},
 };
@@ -19,8 +19,9 @@ use crate::{
 };
 use std::{mem, sync::Arc};
 
-/// How many open nodes ahead what others have done is fetched: as many as take as long as that.
-const SOON: usize = 4;
+/// Prefetch distance for pieces of other workers, in open nodes: folding that many takes about as
+/// long as the memory access.
+const PREFETCH_DISTANCE: usize = 4;
 
 /// Where the result goes.
 enum Home<F: Fold, S: Scheme> {
@@ -29,40 +30,40 @@ enum Home<F: Fold, S: Scheme> {
     Piece(Arc<Piece<F, S>>),
 }
 
-/// The open nodes of one worker, from the outermost to the innermost. It has no stack frame of its own, so that it can
-/// be left at a piece and taken up by another worker.
+/// The open nodes of one worker, from the outermost to the innermost. It uses no native stack, so
+/// that it can be left at a piece and continued by another worker.
 pub(super) struct Run<F: Fold, S: Scheme> {
     home: Home<F, S>,
     pub(super) stack: Vec<Frame<F, S>>,
     /// The heaps of nodes with an only child, see [`Frame::Line`].
     pub(super) lines: Vec<F::Heap>,
-    /// The nodes below this one on the stack have no children to give.
+    /// The nodes below this index on the stack have no children to offer.
     pub(super) cursor: usize,
     /// Oldest first.
     pub(super) offers: Vec<Offer<F, S>>,
-    pub(super) beat: Beat,
-    /// Nothing was offered yet by this worker.
+    pub(super) timer: CheckTimer,
+    /// This worker has not offered anything yet.
     pub(super) first_offer: bool,
 }
 
-/// What to do next.
+/// The next step.
 enum Todo<F: Fold> {
     Visit(F::Node),
-    /// Begin with a piece of several.
+    /// Begin with a piece of several nodes.
     Piece(Siblings<F>),
-    /// Go on with an open node.
+    /// Continue with an open node.
     Enter(F::Heap, F::Children, Option<F::Node>),
-    /// Look at the innermost node, which is a broken one.
-    Look,
+    /// Inspect the innermost node, which is a broken one.
+    Inspect,
 }
 
-/// How it ended.
+/// Why `drive` returned.
 enum End<F: Fold, S: Scheme> {
     Results(Results<F::Result>),
     Wait(Arc<Piece<F, S>>),
 }
 
-/// Somebody has panicked.
+/// The fold has failed with a panic of some worker.
 pub(super) struct Stop;
 
 impl<F: Fold, S: Scheme> Run<F, S> {
@@ -73,7 +74,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
             lines: Vec::new(),
             cursor: 0,
             offers: Vec::new(),
-            beat: Beat::new(),
+            timer: CheckTimer::new(),
             first_offer: true,
         }
     }
@@ -81,21 +82,21 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     /// Folds the tree, except for pieces that thieves take. The caller counts the part as done.
     pub(super) fn of_tree(
         root: F::Node,
-        link: &Link<Shared<F, S>>,
+        link: &Link<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) {
         let run = Self::new(Home::Caller);
-        run.go_on(Todo::Visit(root), link, context);
+        run.run_to_end(Todo::Visit(root), link, context);
     }
 
-    /// Folds a piece, and goes on with what waits for it. A caller that has counted the piece
-    /// counts one part as done when this has returned: the last one of all that the run comes to
-    /// be. Not in here, where nodes, heaps and results are arguments that may borrow what is gone
-    /// when the fold is over.
+    /// Folds a piece, and continues with the run that waits for it. The caller, which has counted
+    /// the piece, counts one part as done when this has returned: the last of all parts that this
+    /// call has continued with. Not in here, where nodes, heaps and results are arguments that may
+    /// borrow what is gone when the fold is over.
     pub(super) fn of_piece(
         piece: Arc<Piece<F, S>>,
         siblings: Siblings<F>,
-        link: &Link<Shared<F, S>>,
+        link: &Link<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) {
         let shared = link.get();
@@ -104,13 +105,13 @@ impl<F: Fold, S: Scheme> Run<F, S> {
             return Self::new(Home::Piece(piece)).give_up(link, context);
         }
         match unwind::contain(|| Self::begin(&shared.fold, siblings)) {
-            // No more than a leaf: there is no need for a run.
+            // Only a leaf: no run is needed.
             Ok(Ok(result)) => {
-                if let Some(waiting) = Self::hand_in(piece, Results::One(result), link, context) {
-                    waiting.take_up(link, context);
+                if let Some(waiting) = Self::deliver(piece, Results::One(result), link, context) {
+                    waiting.resume(link, context);
                 }
             }
-            Ok(Err(todo)) => Self::new(Home::Piece(piece)).go_on(todo, link, context),
+            Ok(Err(todo)) => Self::new(Home::Piece(piece)).run_to_end(todo, link, context),
             Err(payload) => {
                 shared.team().fail(context, payload);
                 Self::new(Home::Piece(piece)).give_up(link, context);
@@ -118,7 +119,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         }
     }
 
-    /// Begins with a piece: says what it comes to if it is a leaf, or what to do.
+    /// Begins with a piece: returns the result if it is a leaf, else the next step.
     fn begin(fold: &F, siblings: Siblings<F>) -> Result<F::Result, Todo<F>> {
         match siblings.into_only() {
             Ok(node) => match enter(fold, node) {
@@ -129,19 +130,19 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         }
     }
 
-    /// Goes on with a run that was left at a piece, on this worker.
-    fn take_up(mut self, link: &Link<Shared<F, S>>, context: &WorkerContext<'_, '_>) {
-        self.beat.restart();
+    /// Continues a run that was left at a piece, on this worker.
+    fn resume(mut self, link: &Link<LazyState<F, S>>, context: &WorkerContext<'_, '_>) {
+        self.timer.restart();
         self.first_offer = true;
-        self.go_on(Todo::Look, link, context);
+        self.run_to_end(Todo::Inspect, link, context);
     }
 
-    /// Goes on until there is nothing more to do here; as [`of_piece`](Self::of_piece), the last
-    /// part is left to the caller.
-    fn go_on(
+    /// Continues until there is nothing more to do here; as in [`of_piece`](Self::of_piece), the
+    /// last part is left to the caller.
+    fn run_to_end(
         mut self,
         mut todo: Todo<F>,
-        link: &Link<Shared<F, S>>,
+        link: &Link<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) {
         let shared = link.get();
@@ -156,29 +157,30 @@ impl<F: Fold, S: Scheme> Run<F, S> {
             };
             let waiting = match end {
                 End::Wait(piece) => {
-                    // Who takes it up is on another worker, perhaps.
+                    // It may be continued on another worker.
                     self.offers.clear();
-                    // That one may come to the end of the fold, or to a panic after which the results are dropped by
-                    // whoever has the piece last. So this worker is counted for itself until it has let go of it.
+                    // The worker that continues it may reach the end of the fold, or a panic after
+                    // which the last owner of the piece drops the results. So this worker counts
+                    // itself as a part until it has released the piece.
                     shared.team().add(context);
                     let back = piece.park(self);
                     unwind::discard(piece);
                     let Some(run) = back else {
                         return;
                     };
-                    // It is done meanwhile, or never will be. It is counted for itself.
+                    // The piece is done meanwhile, or abandoned. The run has its own count.
                     link.done(context);
                     if shared.team.has_failed() {
                         return run.give_up(link, context);
                     }
                     self = run;
-                    todo = Todo::Look;
+                    todo = Todo::Inspect;
                     continue;
                 }
                 End::Results(results) => match (self.leave(), results) {
-                    (Home::Piece(piece), results) => Self::hand_in(piece, results, link, context),
+                    (Home::Piece(piece), results) => Self::deliver(piece, results, link, context),
                     (Home::Caller, Results::One(result)) => {
-                        shared.keep(result);
+                        shared.store_result(result);
                         None
                     }
                     (Home::Caller, Results::Many(_)) => unreachable!("only pieces have several"),
@@ -188,44 +190,45 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                 Some(run) => self = run,
                 None => return,
             }
-            self.beat.restart();
+            self.timer.restart();
             self.first_offer = true;
-            todo = Todo::Look;
+            todo = Todo::Inspect;
         }
     }
 
-    /// A piece is folded. Gives back the run that waits for it, if there is one; then the piece has
-    /// been counted as done.
-    fn hand_in(
+    /// Delivers the results of a folded piece. Returns the run that waits for them, if there is
+    /// one; then the piece has been counted as done.
+    fn deliver(
         piece: Arc<Piece<F, S>>,
         results: Results<F::Result>,
-        link: &Link<Shared<F, S>>,
+        link: &Link<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> Option<Self> {
         let waiting = piece.complete(results);
-        // If the giver has given up, the results end here.
+        // If the splitter has given up, the results are dropped here.
         unwind::discard(piece);
         if waiting.is_some() {
-            // Which is counted for itself.
+            // The waiting run has its own count.
             link.done(context);
         }
         waiting
     }
 
-    /// The end of it: says where the result goes.
+    /// Ends the run, and returns where its result goes.
     ///
-    /// After a panic, whoever lets go of a piece last drops its results, which may borrow from the caller. So every run
-    /// lets go of all its pieces before it is counted as done.
+    /// After a panic, the last owner of a piece drops its results, which may borrow from the
+    /// caller. So every run releases all its pieces before it is counted as done.
     fn leave(&mut self) -> Home<F, S> {
         unwind::discard(mem::take(&mut self.offers));
         mem::replace(&mut self.home, Home::Caller)
     }
 
-    /// Drops what there is, here and in all runs that wait for this one.
+    /// Drops this run and all runs that wait for it.
     #[cold]
-    fn give_up(mut self, link: &Link<Shared<F, S>>, context: &WorkerContext<'_, '_>) {
+    fn give_up(mut self, link: &Link<LazyState<F, S>>, context: &WorkerContext<'_, '_>) {
         loop {
-            // What nobody has begun with need not wait for somebody to come by. The newest first, as they lie.
+            // Untaken offers are revoked instead of waiting for a thief. The newest first, in queue
+            // order.
             while let Some(offer) = self.offers.pop() {
                 offer.give_up(link, context);
             }
@@ -239,7 +242,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                 Some(run) => self = run,
                 None => return,
             }
-            // The run that waited is counted for itself.
+            // The run that waited has its own count.
             link.done(context);
         }
     }
@@ -247,8 +250,8 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     fn drive(
         &mut self,
         mut todo: Todo<F>,
-        link: &Link<Shared<F, S>>,
-        shared: &Shared<F, S>,
+        link: &Link<LazyState<F, S>>,
+        shared: &LazyState<F, S>,
         context: &WorkerContext<'_, '_>,
     ) -> Result<End<F, S>, Stop> {
         let fold = &shared.fold;
@@ -259,10 +262,10 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                 Todo::Piece(siblings) => {
                     let broken = Broken::of_piece(siblings);
                     self.stack.push(Frame::Broken(Box::new(broken)));
-                    todo = Todo::Look;
+                    todo = Todo::Inspect;
                     continue;
                 }
-                Todo::Look => match self.look(fold, link, context)? {
+                Todo::Inspect => match self.inspect(fold, link, context)? {
                     Ok(next) => {
                         todo = next;
                         continue;
@@ -279,7 +282,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                         continue;
                     }
                     Followed::Due(child) => {
-                        self.consider(link, context)?;
+                        self.check_offers(link, context)?;
                         todo = Todo::Visit(child);
                         continue;
                     }
@@ -292,18 +295,18 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         }
     }
 
-    /// What to do about the innermost node, which is broken: go on with one of its children, or with the node
-    /// itself, or end.
-    fn look(
+    /// Determines the next step at the innermost node, which is broken: continue with one of its
+    /// children, or with the node itself, or end.
+    fn inspect(
         &mut self,
         fold: &F,
-        link: &Link<Shared<F, S>>,
+        link: &Link<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> Result<Result<Todo<F>, End<F, S>>, Stop> {
         let mut broken = match self.stack.pop() {
             Some(Frame::Broken(broken)) => broken,
             Some(Frame::Given(heap, piece)) => {
-                return Ok(self.look_at_given(fold, heap, piece, link, context));
+                return Ok(self.inspect_given(fold, heap, piece, link, context));
             }
             _ => unreachable!("open nodes are gone on with"),
         };
@@ -341,7 +344,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                 Swept::Inner(heap, children, first) => Todo::Enter(heap, children, Some(first)),
                 Swept::Due(node) => {
                     self.stack.push(Frame::Broken(broken));
-                    self.consider(link, context)?;
+                    self.check_offers(link, context)?;
                     return Ok(Ok(Todo::Visit(node)));
                 }
             };
@@ -350,18 +353,19 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         }
     }
 
-    /// What to do about the innermost node, if all that is left of its children is in one piece.
-    fn look_at_given(
+    /// Determines the next step at the innermost node if all its remaining children are in one
+    /// piece.
+    fn inspect_given(
         &mut self,
         fold: &F,
         heap: F::Heap,
         piece: Arc<Piece<F, S>>,
-        link: &Link<Shared<F, S>>,
+        link: &Link<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> Result<Todo<F>, End<F, S>> {
         self.cursor = self.cursor.min(self.stack.len());
-        // There may be one after the other.
-        let soon = self.stack.len().checked_sub(SOON);
+        // Several such nodes may follow one another.
+        let soon = self.stack.len().checked_sub(PREFETCH_DISTANCE);
         if let Some(Frame::Given(_, piece)) = soon.map(|at| &self.stack[at]) {
             piece.fetch();
         }
@@ -389,7 +393,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         }
     }
 
-    /// Hands a result to the node that is innermost now.
+    /// Passes a result to the innermost node.
     fn rise(&mut self, fold: &F, mut result: F::Result) -> Result<Todo<F>, End<F, S>> {
         while let Some(&Frame::Line(nodes)) = self.stack.last() {
             self.stack.pop();
@@ -399,11 +403,11 @@ impl<F: Fold, S: Scheme> Run<F, S> {
             None => Err(End::Results(Results::One(result))),
             Some(Frame::Broken(broken)) => {
                 broken.put(fold, result);
-                Ok(Todo::Look)
+                Ok(Todo::Inspect)
             }
             Some(Frame::Given(heap, _)) => {
                 fold.accumulate(heap, result);
-                Ok(Todo::Look)
+                Ok(Todo::Inspect)
             }
             Some(_) => {
                 let Some(Frame::Open(mut heap, mut children)) = self.stack.pop() else {
@@ -417,7 +421,8 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         }
     }
 
-    /// Folds leaves from the source of a broken node until there is something else to do, and marks where that is.
+    /// Folds leaves from the source of a broken node until another step is due, and marks the
+    /// position.
     fn sweep_source(&mut self, fold: &F, broken: &mut Broken<F, S>) -> Swept<F> {
         let Some(mut source) = broken.source.take() else {
             return Swept::Done;
@@ -433,7 +438,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         swept
     }
 
-    /// Folds the leaves of a segment until there is something else to do, and marks where that is.
+    /// Folds the leaves of a segment until another step is due, and marks the position.
     fn sweep_segment(&mut self, fold: &F, broken: &mut Broken<F, S>, at: usize) -> Swept<F> {
         let Segment::Todo(nodes) = &mut broken.segments[at] else {
             unreachable!("it was found a moment ago")
@@ -461,7 +466,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     }
 }
 
-/// Defects for the rehearsals: lets go of a piece when it is too late.
+/// Defects for the rehearsals: releases a piece when it is too late.
 pub(super) fn late_drop<T>(late: Option<T>) {
     if late.is_some() {
         thread::point();

@@ -1,7 +1,7 @@
-//! The way through nodes that nobody else has a part in: where a run spends its time.
+//! The traversal of nodes that are not shared with other workers: the hot path of a run.
 
 use super::{
-    Scheme, Shared,
+    LazyState, Scheme,
     frame::{Frame, fill, is_last, place},
     run::{Run, Stop},
 };
@@ -10,46 +10,46 @@ use crate::{
     pool::context::WorkerContext,
 };
 
-/// Where the way down led.
+/// Where a descent ended.
 pub(super) enum Descended<F: Fold> {
-    /// Up again: a result for the node that is innermost now.
+    /// At a result for the innermost node.
     Result(F::Result),
-    /// To a node with an only child.
+    /// At a node with an only child.
     Line(F::Heap, F::Node),
 }
 
-/// Where a line of only children led.
+/// Where a line of only children ended.
 pub(super) enum Followed<F: Fold> {
-    /// To a leaf: the result of the first node of the line.
+    /// At a leaf: the result of the first node of the line.
     Leaf(F::Result),
-    /// To a node with several children, of which this is the first.
+    /// At a node with several children, of which this is the first.
     Node(F::Heap, F::Children, F::Node),
-    /// To this node, when a look was due.
+    /// At this node, when a check was due.
     Due(F::Node),
 }
 
-/// How far a sweep over children came.
+/// Where a sweep over children ended.
 pub(super) enum Swept<F: Fold> {
     Done,
-    /// To a child with children of its own, of which this is the first.
+    /// At a child with children of its own, of which this is the first.
     Inner(F::Heap, F::Children, F::Node),
-    /// To this child, when a look was due.
+    /// At this child, when a check was due.
     Due(F::Node),
 }
 
 impl<F: Fold, S: Scheme> Run<F, S> {
-    /// Folds what is below an open node, and then the nodes that it is in, up to one that is not just open, or to the root. Or
-    /// down to where a line of only children begins: that is [followed](Self::follow) elsewhere, so that what is needed
-    /// for it is in nobody's way here.
+    /// Folds the subtree of an open node, and then its ancestors, up to one that is not just open,
+    /// or to the root. Stops where a line of only children begins: that is [followed](Self::follow)
+    /// in another function, so that its code does not slow down this one.
     pub(super) fn descend(
         &mut self,
         fold: &F,
         open: (F::Heap, F::Children, Option<F::Node>),
-        link: &Link<Shared<F, S>>,
+        link: &Link<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> Result<Descended<F>, Stop> {
         let (mut heap, mut children, mut next) = open;
-        let mut left = self.beat.left();
+        let mut left = self.timer.left();
         loop {
             let Some(child) = next else {
                 let result = fold.finalize(heap);
@@ -65,7 +65,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                         if let Some(other) = other {
                             self.stack.push(other);
                         }
-                        self.beat.set_left(left);
+                        self.timer.set_left(left);
                         return Ok(Descended::Result(result));
                     }
                 }
@@ -73,8 +73,8 @@ impl<F: Fold, S: Scheme> Run<F, S> {
             left -= 1;
             if left == 0 {
                 self.stack.push(Frame::Open(heap, children));
-                self.consider(link, context)?;
-                left = self.beat.left();
+                self.check_offers(link, context)?;
+                left = self.timer.left();
                 (heap, children, next) = enter(fold, child);
                 continue;
             }
@@ -86,10 +86,10 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                     fold.accumulate(&mut heap, fold.finalize(inner));
                     next = children.next();
                 }
-                // Not the first one: only children here and there are not worth the way.
+                // From the second only child on: single ones are not worth the switch.
                 Some(first) if is_last(&below) && is_last(&children) => {
                     self.stack.push(Frame::Open(heap, children));
-                    self.beat.set_left(left);
+                    self.timer.set_left(left);
                     return Ok(Descended::Line(inner, first));
                 }
                 first => {
@@ -101,8 +101,8 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         }
     }
 
-    /// Folds what is below a node with an only child, as long as there is one child a node. Nothing of these nodes is kept
-    /// but the heaps, so that long chains take little memory, and looks pass them all at once.
+    /// Folds a chain of nodes with one child each. Only the heaps of these nodes are stored, so
+    /// that long chains take little memory, and checks skip them all at once.
     #[inline(never)]
     pub(super) fn follow(
         &mut self,
@@ -110,7 +110,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         mut heap: F::Heap,
         mut child: F::Node,
     ) -> Followed<F> {
-        let left = self.beat.left();
+        let left = self.timer.left();
         let mut nodes = 0;
         loop {
             if nodes + 1 == left {
@@ -122,14 +122,14 @@ impl<F: Fold, S: Scheme> Run<F, S> {
             let mut below = fold.children(child);
             let Some(first) = below.next() else {
                 fold.accumulate(&mut heap, fold.finalize(inner));
-                self.beat.set_left(left - nodes - 1);
+                self.timer.set_left(left - nodes - 1);
                 let result = fold.finalize(heap);
                 return Followed::Leaf(self.rise_line(fold, nodes as usize, result));
             };
             self.lines.push(heap);
             nodes += 1;
             if !is_last(&below) {
-                self.beat.set_left(left - nodes);
+                self.timer.set_left(left - nodes);
                 self.stack.push(Frame::Line(nodes as usize));
                 return Followed::Node(inner, below, first);
             }
@@ -137,7 +137,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         }
     }
 
-    /// Hands a result up a line of only children. Returns what the first one comes to.
+    /// Passes a result up a line of only children. Returns the result of the first one.
     #[inline(never)]
     pub(super) fn rise_line(&mut self, fold: &F, nodes: usize, mut result: F::Result) -> F::Result {
         for _ in 0..nodes {
@@ -151,7 +151,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         result
     }
 
-    /// Folds leaves until there is something else to do.
+    /// Folds leaves until another step is due.
     #[inline(always)]
     pub(super) fn sweep(
         &mut self,
@@ -159,7 +159,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         nodes: &mut impl Iterator<Item = F::Node>,
         mut put: impl FnMut(F::Result),
     ) -> Swept<F> {
-        let mut left = self.beat.left();
+        let mut left = self.timer.left();
         let swept = loop {
             let Some(node) = nodes.next() else {
                 break Swept::Done;
@@ -175,12 +175,12 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                 Some(first) => break Swept::Inner(heap, children, first),
             }
         };
-        self.beat.set_left(left);
+        self.timer.set_left(left);
         swept
     }
 }
 
-/// Enters a node: its heap, its children, and the first of them.
+/// Enters a node: returns its heap, its children, and the first of them.
 #[inline(always)]
 pub(super) fn enter<F: Fold>(fold: &F, node: F::Node) -> (F::Heap, F::Children, Option<F::Node>) {
     let heap = fold.init(&node);
