@@ -17,8 +17,8 @@ const WAKE_AFTER_NS: u64 = 15_000;
 const STEAL_AFTER_NS: u64 = 3_000;
 
 /// The second block, which runs unshared after a first one of one item, is at most this fraction of
-/// a worker's share (1/16), so that it costs little. With fewer items for each worker than this, a loop is shared from the
-/// start: the first item alone may be a good part of the whole.
+/// a worker's share (1/16), so that it costs little. With fewer items for each worker than this, a
+/// loop is shared from the start: the first item alone may be a good part of the whole.
 const TRIAL_DIVISOR: usize = 16;
 
 /// The same fraction (1/4), but of the whole loop, if there is no other worker or the queue has

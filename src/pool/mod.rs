@@ -193,7 +193,7 @@ impl Pool {
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(2).build().unwrap();
-    /// pool.install(|| filch::spawn(|| println!("by somebody")));
+    /// pool.install(|| filch::spawn(|| println!("on a worker")));
     /// let metrics = pool.metrics();
     /// assert_eq!(metrics.total().spawned_local, 1);
     /// // Unused slots are not shown: a title, a sum, two workers, one guest.

@@ -91,7 +91,7 @@ impl Pool {
     /// use filch::Pool;
     ///
     /// let pool = Pool::builder().workers(0).build()?;
-    /// let never = pool.submit(|| unreachable!("nobody took it before the end"));
+    /// let never = pool.submit(|| unreachable!("no worker took it before the end"));
     /// pool.shutdown_now();
     /// assert!(never.join().unwrap_err().is_cancelled());
     /// # Ok::<(), filch::BuildError>(())

@@ -7,7 +7,7 @@ use std::{error::Error, fmt};
 /// ```
 /// use filch::simulate::{Case, Program, Simulation};
 ///
-/// let case = Case::new(2, Program::new().inject(0, "nobody", 1));
+/// let case = Case::new(2, Program::new().inject(0, "unknown", 1));
 /// let error = Simulation::new(case).unwrap_err();
 /// assert!(error.to_string().contains("no such body"));
 /// ```

@@ -256,7 +256,7 @@ impl<T> TaskHandle<T> {
 /// let mut task = pin!(alone.submit(|| 42));
 /// match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
 ///     Poll::Ready(result) => assert_eq!(result.unwrap(), 42),
-///     Poll::Pending => unreachable!("nobody else is there to run it"),
+///     Poll::Pending => unreachable!("no other thread can run it"),
 /// }
 /// # Ok::<(), filch::BuildError>(())
 /// ```

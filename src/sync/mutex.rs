@@ -13,8 +13,8 @@ use std::{
     },
 };
 
-/// A mutex that may be held across a [`join`](crate::join()), a [`scope`](crate::scope()), a loop or
-/// any other wait.
+/// A mutex that may be held across a [`join`](crate::join()), a [`scope`](crate::scope()), a loop
+/// or any other wait.
 ///
 /// It is [`std::sync::Mutex`] whose guard [isolates](crate::isolate) the waits of its thread: while
 /// the guard lives, a worker that waits runs only tasks that were queued since it took the lock. So

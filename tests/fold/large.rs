@@ -1,6 +1,6 @@
 //! Folds over trees that nobody has in memory at once, and what memory they take.
 //!
-//! A million nodes by default; `FILCH_STRESS=long cargo test --release --test fold_large` takes tens of millions.
+//! A million nodes by default; `FILCH_STRESS=long cargo test --release --test fold large` takes tens of millions.
 
 use crate::support::{LIMIT, pool, within};
 use filch::{

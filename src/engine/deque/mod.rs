@@ -74,7 +74,7 @@ struct RingNode<T> {
 /// use filch::engine::{Capacity, Deque, Steal};
 ///
 /// let deque = Deque::new(Capacity::default());
-/// let mut owner = deque.owner().expect("nobody owns it yet");
+/// let mut owner = deque.owner().expect("it has no owner yet");
 /// for task in 1..=3 {
 ///     owner.push(task).unwrap();
 /// }

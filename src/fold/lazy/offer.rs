@@ -30,8 +30,8 @@ use std::{
 /// Pieces in one entry of the queue, from the outermost to the innermost.
 ///
 /// If the outermost children are single leaves, a thief finishes one before the splitter's next
-/// check. So several are offered at a time. Each is a separate piece: the splitter, which works from
-/// the inside, takes back untaken pieces until the two meet.
+/// check. So several are offered at a time. Each is a separate piece: the splitter, which works
+/// from the inside, takes back untaken pieces until the two meet.
 ///
 /// A bundle may outlive the fold, in a queue or with a worker that has just taken it. So it
 /// contains no piece that a worker has begun: a worker removes a piece from the bundle before it
