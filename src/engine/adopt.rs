@@ -59,4 +59,11 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         self.idle = true;
         self.core.conclude(verdict);
     }
+
+    /// See [`RunningWorker::rest`].
+    pub(super) fn rest_again(&mut self) {
+        let verdict = self.rest();
+        self.idle = true;
+        self.core.conclude(verdict);
+    }
 }

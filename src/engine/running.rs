@@ -193,6 +193,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         self.worker.retire();
     }
 
+    /// Flushes the count of a worker that has [retired](Self::retire), after it has run a task all
+    /// the same.
+    pub fn rest(&mut self) {
+        self.worker.rest_again();
+    }
+
     /// Returns the worker's number.
     #[must_use]
     pub fn id(&self) -> usize {

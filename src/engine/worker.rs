@@ -242,8 +242,10 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     /// searches.
     #[inline(always)]
     pub(super) fn notify(&mut self) {
-        debug_assert!(!self.resting, "`Worker::await_pushes` counts on it");
-        if self.core.must_notify() {
+        if self.resting {
+            // A waker that a paused clock calls on a worker that is about to sleep.
+            self.core.notify_moved(self.id);
+        } else if self.core.must_notify() {
             self.notify_with_care();
         }
     }

@@ -3,7 +3,7 @@
 use super::{
     memo::Memo,
     sequence,
-    strategy::{Adaptive, Plan, Strategy},
+    strategy::{Adaptive, Runner, Strategy},
 };
 use std::{fmt, marker::PhantomData};
 
@@ -74,7 +74,7 @@ pub trait Fold: Sync {
     /// pool if it is a worker, else on the global one.
     ///
     /// # Panics
-    /// As [`Plan::run`].
+    /// As [`Runner::run`].
     fn run(&self, root: Self::Node) -> Self::Result
     where
         Self: Sized,
@@ -100,11 +100,11 @@ pub trait Fold: Sync {
 
     /// Selects a [strategy](super#which-strategy) for this fold; a pool can be selected on the
     /// result.
-    fn with<S: Strategy>(&self) -> Plan<'_, Self, S>
+    fn with<S: Strategy>(&self) -> Runner<'_, Self, S>
     where
         Self: Sized,
     {
-        Plan::new(self)
+        Runner::new(self)
     }
 
     /// Folds a graph in which a node may be the child of several: each is folded once. Nodes with

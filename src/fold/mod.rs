@@ -99,7 +99,7 @@ pub use functions::{Fold, Functions, fold};
 pub use memo::{CycleError, Memo};
 pub use strategy::{
     Adaptive, AtTheEnd, BatchWait, Breadth, Each, EveryKth, EveryPush, Lazy, OnArrival,
-    OncePerBatch, Plan, Queue, Quiet, Strategy, Tasks, Wake,
+    OncePerBatch, Queue, Quiet, Runner, Strategy, Tasks, Wake,
 };
 
 /// Items for the model checker.

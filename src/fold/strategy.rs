@@ -199,13 +199,13 @@ impl<Q: Queue, G: BatchWait, W: Wake> sealed::Strategy for Each<Q, G, W> {
 /// let leaves = fold(|n: u32| (0..n.min(4)).map(move |_| n - 4), |n| u32::from(*n == 0), |h, r| *h += r, |h| h);
 /// assert_eq!(leaves.with::<Tasks>().on(&pool).run(12), 64);
 /// ```
-pub struct Plan<'a, F, S> {
+pub struct Runner<'a, F, S> {
     fold: &'a F,
     pool: Option<Pool>,
     strategy: PhantomData<S>,
 }
 
-impl<'a, F: Fold, S: Strategy> Plan<'a, F, S> {
+impl<'a, F: Fold, S: Strategy> Runner<'a, F, S> {
     pub(super) fn new(fold: &'a F) -> Self {
         Self {
             fold,
@@ -262,9 +262,9 @@ fn fold_on<F: Fold, S: Strategy>(
     S::fold(context, fold, root)
 }
 
-impl<F, S> fmt::Debug for Plan<'_, F, S> {
+impl<F, S> fmt::Debug for Runner<'_, F, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Plan")
+        f.debug_struct("Runner")
             .field("pool", &self.pool)
             .finish_non_exhaustive()
     }

@@ -65,6 +65,8 @@ pub(crate) struct WorkerContext<'w, 'c> {
     pub(super) outermost: bool,
     /// An unrelated job runs here nested in the task, at a checkpoint.
     pub(super) serving: Cell<bool>,
+    /// The thread has [retired](Self::retire) from the pool.
+    pub(super) retired: Cell<bool>,
 }
 
 /// Restores the context that was current before.
@@ -117,6 +119,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
             wait_target: Cell::new(ptr::null()),
             outermost,
             serving: Cell::new(false),
+            retired: Cell::new(false),
         }
     }
 
@@ -524,7 +527,12 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     /// Runs one job of one of those pools, if there is one that this thread may run now.
     pub(crate) fn help_below(&self) -> bool {
         // These contexts are not borrowed, as in `on_outer`.
-        self.below()
-            .any(|context| context.as_covering(|context| context.help_in_wait(1) > 0))
+        self.below().any(|context| {
+            context.as_covering(|context| {
+                let ran = context.help_in_wait(1) > 0;
+                context.rest_if_retired();
+                ran
+            })
+        })
     }
 }

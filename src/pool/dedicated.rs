@@ -182,7 +182,7 @@ impl WorkerContext<'_, '_> {
     /// Pushes the job of a future to the lane that the dedicated workers serve, and wakes one of
     /// them. Where waits are isolated, the job is pushed to this worker's own queue.
     #[cold]
-    pub(crate) fn push_for_kept(&self, dedicated: &DedicatedWorkers, job: Job) {
+    pub(crate) fn push_for_dedicated(&self, dedicated: &DedicatedWorkers, job: Job) {
         self.push_at(Level::High, job);
         dedicated.ring();
     }

@@ -12,7 +12,7 @@ use crate::{
 use std::{
     cell::{Cell, RefCell},
     task::Waker,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Interval, in nanoseconds, after which a task polls the driver at its next checkpoint. The same
@@ -73,10 +73,16 @@ impl WorkerContext<'_, '_> {
             && self.is_dedicated()
         {
             // This may be the worker that should wait in the driver.
+            let begin = Instant::now();
             while !until() {
-                let limit = limit.map_or(DRIVER_POLL_INTERVAL, |limit| {
-                    limit.min(DRIVER_POLL_INTERVAL)
-                });
+                let left = match limit {
+                    Some(limit) => limit.saturating_sub(begin.elapsed()),
+                    None => DRIVER_POLL_INTERVAL,
+                };
+                if left.is_zero() {
+                    break;
+                }
+                let limit = left.min(DRIVER_POLL_INTERVAL);
                 let parkers = &self.pool().parkers;
                 parkers.park(self.worker(), Some(limit), &mut Vec::new(), &until);
                 self.as_outside(|| dedicated.poll_driver());
@@ -84,14 +90,23 @@ impl WorkerContext<'_, '_> {
             return;
         }
         let mut ready = Vec::new();
+        let begin = limit.map(|_| Instant::now());
+        let mut left = limit;
         loop {
             self.pool()
                 .parkers
-                .park(self.worker(), limit, &mut ready, &until);
+                .park(self.worker(), left, &mut ready, &until);
             if ready.is_empty() {
                 break;
             }
             self.as_outside(|| wake_all(&mut ready));
+            // Events may keep coming: the limit is for all of them together.
+            if let (Some(limit), Some(begin)) = (limit, begin) {
+                left = Some(limit.saturating_sub(begin.elapsed()));
+            }
+            if until() || left == Some(Duration::ZERO) {
+                break;
+            }
         }
         // The task continues, for an unknown time.
         self.pool().parkers.hand_over();

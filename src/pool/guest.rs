@@ -84,7 +84,16 @@ impl WorkerContext<'_, '_> {
         // With one worker, no other thread would run the remaining jobs.
         while self.pool().threads() == 1 && self.help_once() {}
         self.running().retire();
+        self.retired.set(true);
         PoolBuilder::stand_alone(self.pool());
+    }
+
+    /// Takes no part any more, after it has run a job of a pool that the thread has
+    /// [retired](Self::retire) from: the pool may end.
+    pub(super) fn rest_if_retired(&self) {
+        if self.retired.get() {
+            self.running().rest();
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Waits for an event inside of a task, and runs other jobs meanwhile.
 
-use super::{context::WorkerContext, latch::Awaited, patience::Patience, task};
+use super::{context::WorkerContext, job::Job, latch::Awaited, patience::Patience, task};
 use crate::{
     base::thread,
     engine::{IdleAction, Mark, Step},
@@ -60,24 +60,31 @@ impl WorkerContext<'_, '_> {
             if iterations.is_multiple_of(ITERATIONS_PER_CLOCK_SAMPLE) {
                 self.pool().core().observe_time(thread::nanos());
             }
-            if self.pool().core().wants_attention() {
+            let related_only =
+                others && !self.running().is_taking_older_first() && !patience.is_over();
+            let park_limit = if others && !related_only {
+                patience.park_limit()
+            } else {
+                None
+            };
+            // A wait that leaves unrelated work alone takes no turn of the injector.
+            if park_limit.is_none() && self.pool().core().wants_attention() {
                 self.poll_injector_if_due();
             }
             // Futures that wake themselves may never leave the worker's own queue empty.
             if self.running().is_taking_older_first() && self.run_beside(event) {
                 continue;
             }
-            if others && !self.running().is_taking_older_first() && !patience.is_over() {
+            if related_only {
                 if !self.run_related(event, &patience) {
                     patience.pause(event);
                 }
                 continue;
             }
-            let park_limit = if others { patience.park_limit() } else { None };
             let job = if others {
                 let pressing = match park_limit {
                     // The turns of the injector are for unrelated work.
-                    Some(_) => self.running().take_urgent(),
+                    Some(_) => self.take_addressed(),
                     None => self.running().take_pressing(),
                 };
                 if let Some(job) = pressing {
@@ -85,7 +92,9 @@ impl WorkerContext<'_, '_> {
                     self.nest(job);
                     continue;
                 }
-                self.running().take_own()
+                // A wait that leaves unrelated work alone has not looked into its mailbox.
+                let mail = park_limit.and_then(|_| self.running().take_mail());
+                mail.or_else(|| self.running().take_own())
             } else {
                 self.pop_above(self.floor(began))
             };
@@ -149,6 +158,12 @@ impl WorkerContext<'_, '_> {
         self.serving.set(serving);
     }
 
+    /// Takes an urgent job, or one that this worker is preferred for.
+    fn take_addressed(&self) -> Option<Job> {
+        let mut running = self.running();
+        running.take_urgent().or_else(|| running.take_affine())
+    }
+
     /// Runs a job that the wait for `event` is likely to depend on: urgent work aside, one that the
     /// current job has enqueued, or one from the queue of the worker that runs what is waited for.
     /// (Stealing from the thief of one's own task is *leapfrogging*: Wagner and Calder, 1993.)
@@ -159,10 +174,12 @@ impl WorkerContext<'_, '_> {
         if (has_own || self.pool().core().has_urgent())
             && let Some(job) = self.running().take_pressing()
         {
+            self.running().stop_search();
             self.nest(job);
             return true;
         }
         if has_own && let Some(job) = self.pop() {
+            self.running().stop_search();
             self.run(job);
             return true;
         }
@@ -174,6 +191,8 @@ impl WorkerContext<'_, '_> {
             && patience.tries_steal()
             && let Some(job) = self.running().steal_from(runner)
         {
+            // The wait may have searched before, while older jobs came first.
+            self.running().stop_search();
             self.nest(job);
             return true;
         }
@@ -216,7 +235,11 @@ impl WorkerContext<'_, '_> {
             return false;
         };
         self.running().settle();
-        context.as_covering(|context| context.run(job));
+        context.as_covering(|context| {
+            context.running().stop_search();
+            context.run(job);
+            context.rest_if_retired();
+        });
         true
     }
 

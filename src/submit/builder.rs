@@ -42,7 +42,7 @@ use std::{
 /// # Ok::<(), filch::BuildError>(())
 /// ```
 #[must_use = "a task does nothing before it is submitted"]
-pub struct Task<'p, F> {
+pub struct TaskBuilder<'p, F> {
     pool: Cow<'p, Arc<Inner>>,
     func: F,
     options: Options,
@@ -50,12 +50,12 @@ pub struct Task<'p, F> {
 
 impl Pool {
     /// Returns a builder, which sets a name, a priority and so on before the task is submitted.
-    pub fn task<F, T>(&self, func: F) -> Task<'_, F>
+    pub fn task<F, T>(&self, func: F) -> TaskBuilder<'_, F>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        Task {
+        TaskBuilder {
             pool: Cow::Borrowed(self.inner()),
             func,
             options: Options::default(),
@@ -74,7 +74,7 @@ impl Pool {
 /// });
 /// assert_eq!(sum.join().unwrap(), 2);
 /// ```
-pub fn task<F, T>(func: F) -> Task<'static, F>
+pub fn task<F, T>(func: F) -> TaskBuilder<'static, F>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
@@ -87,14 +87,14 @@ where
             None => Cow::Borrowed(Pool::global().inner()),
         },
     };
-    Task {
+    TaskBuilder {
         pool,
         func,
         options: Options::default(),
     }
 }
 
-impl<F, T> Task<'_, F>
+impl<F, T> TaskBuilder<'_, F>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
@@ -181,15 +181,15 @@ where
     }
 }
 
-impl<F> fmt::Debug for Task<'_, F> {
+impl<F> fmt::Debug for TaskBuilder<'_, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Task")
+        f.debug_struct("TaskBuilder")
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
 }
 
-/// A submission that waits for capacity: the future of [`Task::submit_async`].
+/// A submission that waits for capacity: the future of [`TaskBuilder::submit_async`].
 #[must_use = "nothing is submitted before it is polled"]
 pub struct SubmitAsync<F> {
     pool: Arc<Inner>,

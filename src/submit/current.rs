@@ -118,7 +118,7 @@ impl TaskInfo {
     }
 
     /// Returns the token of this task alone: cancelled with it, and with the token that it was
-    /// [submitted with](super::Task::token). For parts of the task that run elsewhere, and as the
+    /// [submitted with](super::TaskBuilder::token). For parts of the task that run elsewhere, and as the
     /// parent of tasks that should end with this one.
     ///
     /// ```
@@ -145,8 +145,8 @@ impl TaskInfo {
         token.clone()
     }
 
-    /// Returns the task as a dependency for others to [wait](super::Task::after) for: a task can
-    /// submit its own followers.
+    /// Returns the task as a dependency for others to [wait](super::TaskBuilder::after) for: a task
+    /// can submit its own followers.
     ///
     /// ```
     /// let task = filch::submit(|| {

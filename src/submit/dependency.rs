@@ -192,7 +192,7 @@ tuples!(A B C D E F G H);
 
 impl<T> TaskHandle<T> {
     /// Returns the task as a dependency for others to wait for, whatever its result type. See
-    /// [`Task::after`](super::Task::after).
+    /// [`TaskBuilder::after`](super::TaskBuilder::after).
     #[must_use]
     pub fn dependency(&self) -> Dependency {
         Dependency::new(self.cell())
@@ -218,7 +218,7 @@ where
 
 impl Pool {
     /// Submits `task`, which runs when `tasks` have ended: as [`submit`](Self::submit), and with
-    /// [`after`](super::Task::after).
+    /// [`after`](super::TaskBuilder::after).
     ///
     /// ```
     /// use filch::Pool;

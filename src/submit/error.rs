@@ -3,7 +3,7 @@
 use super::{
     TaskId,
     cell::{Cause, TaskStatus},
-    info::TaskInfo,
+    info::TaskMeta,
 };
 use crate::{
     base::unwind::{self, Payload},
@@ -42,11 +42,11 @@ enum Kind {
 }
 
 impl TaskError {
-    pub(super) fn panic(about: &TaskInfo, payload: Payload) -> Self {
+    pub(super) fn panic(about: &TaskMeta, payload: Payload) -> Self {
         Self::new(about, Kind::Panic(Mutex::new(payload)))
     }
 
-    pub(super) fn cancelled(about: &TaskInfo, cause: Cause) -> Self {
+    pub(super) fn cancelled(about: &TaskMeta, cause: Cause) -> Self {
         let failed = match cause {
             Cause::Dependency => about.after().and_then(|after| after.failed()).cloned(),
             _ => None,
@@ -55,11 +55,11 @@ impl TaskError {
         Self::new(about, kind)
     }
 
-    pub(super) fn deadlock(about: &TaskInfo, cycle: Option<Cycle>) -> Self {
+    pub(super) fn deadlock(about: &TaskMeta, cycle: Option<Cycle>) -> Self {
         Self::new(about, Kind::Deadlock(cycle.map(Arc::new)))
     }
 
-    fn new(about: &TaskInfo, kind: Kind) -> Self {
+    fn new(about: &TaskMeta, kind: Kind) -> Self {
         Self {
             kind,
             id: about.id,
@@ -89,7 +89,7 @@ impl TaskError {
     }
 
     /// Returns the task that failed, if this one was cancelled because it
-    /// [waited](super::Task::after) for that one. In a chain of failed dependencies it is the first
+    /// [waited](super::TaskBuilder::after) for that one. In a chain of failed dependencies it is the first
     /// of them.
     ///
     /// ```
@@ -282,7 +282,7 @@ pub struct FailedTask {
 }
 
 impl FailedTask {
-    pub(super) fn new(about: &TaskInfo, fate: TaskStatus) -> Self {
+    pub(super) fn new(about: &TaskMeta, fate: TaskStatus) -> Self {
         Self {
             id: about.id,
             name: about.name().cloned(),

@@ -416,7 +416,7 @@ where
 {
     task_options!();
 
-    /// Submits the task, as [`Task::submit`](super::Task::submit).
+    /// Submits the task, as [`TaskBuilder::submit`](super::TaskBuilder::submit).
     ///
     /// # Errors
     /// The closure, when it is refused. Then it is not part of the group.
@@ -425,7 +425,8 @@ where
             .launch(self.func, self.options, Admission::ByPolicy)
     }
 
-    /// Submits the task if there is capacity, as [`Task::try_submit`](super::Task::try_submit).
+    /// Submits the task if there is capacity, as
+    /// [`TaskBuilder::try_submit`](super::TaskBuilder::try_submit).
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
@@ -434,7 +435,7 @@ where
     }
 
     /// Submits the task when there is capacity in time, as
-    /// [`Task::submit_timeout`](super::Task::submit_timeout).
+    /// [`TaskBuilder::submit_timeout`](super::TaskBuilder::submit_timeout).
     ///
     /// # Errors
     /// As [`submit`](Self::submit).

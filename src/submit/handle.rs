@@ -3,7 +3,7 @@
 use super::{
     Priority, TaskError, TaskId,
     cell::{Cause, Hold, Outcome, Ref},
-    info::{NO_THREADS, TaskInfo},
+    info::{NO_THREADS, TaskMeta},
     launch, run, wait,
 };
 use std::{
@@ -40,7 +40,7 @@ impl<T> TaskHandle<T> {
         self.hold.cell()
     }
 
-    fn about(&self) -> &TaskInfo {
+    fn about(&self) -> &TaskMeta {
         self.cell().about()
     }
 

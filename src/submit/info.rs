@@ -70,7 +70,7 @@ impl fmt::Display for TaskId {
 }
 
 /// The metadata of a task that is known from its creation, and does not change.
-pub(super) struct TaskInfo {
+pub(super) struct TaskMeta {
     pub(super) id: TaskId,
     /// The number of its pool.
     pub(super) pool: u32,
@@ -105,10 +105,10 @@ pub(super) struct Extras {
     after: Option<Box<After>>,
 }
 
-/// Distinguishes a position from a time in [`TaskInfo::clock`]: times are smaller.
+/// Distinguishes a position from a time in [`TaskMeta::clock`]: times are smaller.
 const BEGUN: u64 = 1 << 63;
 
-impl TaskInfo {
+impl TaskMeta {
     /// Creates the metadata of a task of the pool with that number, which was queued at `since`.
     #[inline]
     pub(super) fn new(pool: u32, since: u64) -> Self {

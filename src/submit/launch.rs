@@ -7,7 +7,7 @@ use super::{
     admission::{self, Entry},
     after,
     cell::{self, Body, Cause, Claim, Fresh, Hold, Ticket},
-    info::{COUNTED, ISOLATED, NO_THREADS, TaskInfo},
+    info::{COUNTED, ISOLATED, NO_THREADS, TaskMeta},
     options::Options,
     run,
 };
@@ -59,7 +59,7 @@ where
         (COUNTED, entry == Entry::Queue { counted: true }),
     ];
     let now = pool.tasks().counters.now();
-    let about = TaskInfo::new(pool.number(), now.nanos()).for_worker(worker, flags);
+    let about = TaskMeta::new(pool.number(), now.nanos()).for_worker(worker, flags);
     let (fresh, ticket) = cell::make(func, level, about);
     if options.has_extras() {
         let waits = options.waits();
@@ -158,7 +158,7 @@ where
         true => Cause::Full,
         false => Cause::Closed,
     };
-    let about = TaskInfo::new(pool.number(), 0);
+    let about = TaskMeta::new(pool.number(), 0);
     let (fresh, ticket) = cell::make(refusal.into_inner(), Level::Normal, about);
     if let Some(claim) = ticket.claim() {
         let (ended, payload) = claim.refuse(cause);

@@ -24,11 +24,11 @@
 //! | a result at some later time | [`submit`], [`Pool::submit`], then [`join`](TaskHandle::join) or `.await` |
 //! | to check without waiting, or to wait for a limited time | [`try_join`](TaskHandle::try_join), [`join_timeout`](TaskHandle::join_timeout), [`is_finished`](TaskHandle::is_finished) |
 //! | a name, a priority, an affinity, a deadline, a token | [`Pool::task`] or [`task()`], then `submit` |
-//! | not to wait when the pool is full | [`Task::try_submit`], [`submit_timeout`](Task::submit_timeout), [`submit_async`](Task::submit_async) |
+//! | not to wait when the pool is full | [`TaskBuilder::try_submit`], [`submit_timeout`](TaskBuilder::submit_timeout), [`submit_async`](TaskBuilder::submit_async) |
 //! | to cancel it | [`TaskHandle::cancel`], or a [`CancelToken`](crate::CancelToken) for many |
 //! | to check inside of a task whether it was cancelled | [`is_cancelled()`], [`current_task()`] |
 //! | many results, in their order, or the first error | [`Pool::group`] |
-//! | to start when other tasks have ended | [`submit_after`], [`Pool::submit_after`], [`Task::after`] |
+//! | to start when other tasks have ended | [`submit_after`], [`Pool::submit_after`], [`TaskBuilder::after`] |
 //! | no result | [`TaskHandle::detach`], or [`spawn`](crate::spawn()), which cannot be refused |
 //! | to borrow from the stack | [`join`](crate::join()) and [`scope`](crate::scope()) |
 //!
@@ -91,7 +91,7 @@
 //! - If a predecessor panics, is cancelled or refused, or does not start in time, the task is
 //!   cancelled at that moment, with all tasks that wait for it:
 //!   [`failed_dependency`](TaskError::failed_dependency) returns the task that failed. After
-//!   [`after_any_outcome`](Task::after_any_outcome) it runs nevertheless.
+//!   [`after_any_outcome`](TaskBuilder::after_any_outcome) it runs nevertheless.
 //! - Predecessors may have ended before, or belong to other pools; their handles may be joined or
 //!   dropped. A [`Dependency`] stands for a task of any result type; handles, groups, tuples and
 //!   lists of them are [accepted](Dependencies) as they are.
@@ -142,7 +142,7 @@ mod wait;
 
 /// How urgent a task is.
 pub use crate::engine::Level as Priority;
-pub use builder::{SubmitAsync, Task, task};
+pub use builder::{SubmitAsync, TaskBuilder, task};
 pub use current::{TaskInfo, current_task, is_cancelled};
 pub use dependency::{Dependencies, Dependency, submit_after};
 pub use error::{FailedTask, TaskError};

@@ -2,7 +2,7 @@
 
 use super::{
     cell::{self, After, Arrived, Cancel, Cause, Link, Outcome},
-    info::{Extras, TaskInfo},
+    info::{Extras, TaskMeta},
 };
 use crate::engine::Level;
 use std::{fmt, sync::Arc, task::Waker};
@@ -11,7 +11,7 @@ use std::{fmt, sync::Arc, task::Waker};
 pub fn make<T: Send + 'static>(
     func: impl FnOnce() -> T + Send + 'static,
 ) -> (Hold<T>, Canceller, Ticket) {
-    let (fresh, ticket) = cell::make(func, Level::Normal, TaskInfo::new(u32::MAX, 0));
+    let (fresh, ticket) = cell::make(func, Level::Normal, TaskMeta::new(u32::MAX, 0));
     let canceller = Canceller(ticket.cell().clone());
     (Hold(fresh.hold), canceller, Ticket(ticket))
 }

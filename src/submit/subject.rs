@@ -2,7 +2,7 @@
 
 use super::{
     cell::{self, After, Link, Ref, TaskStatus},
-    info::TaskInfo,
+    info::TaskMeta,
 };
 use crate::{
     base::canary::{Canary, broken},
@@ -41,7 +41,7 @@ pub(super) fn current_party() -> Option<Party> {
     cell::with_current(|cell| cell.map(|cell| party(cell.about())))
 }
 
-fn party(about: &TaskInfo) -> Party {
+fn party(about: &TaskMeta) -> Party {
     Party::task(about.id.get(), about.name().cloned())
 }
 

@@ -1,5 +1,6 @@
 //! Pools whose workers wait in a driver.
 
+use crate::support::{LIMIT, within};
 use filch::{Driver, Pool, PoolBuilder};
 use std::{
     collections::HashSet,
@@ -245,4 +246,69 @@ fn a_worker_that_is_kept_for_futures_waits_in_the_driver() {
         drop(sender);
         assert!(long.join().unwrap().is_err());
     }
+}
+
+/// A driver that has events whenever it is asked.
+struct Flood;
+
+impl Driver for Flood {
+    fn park(&self, timeout: Option<Duration>, ready: &mut Vec<Waker>) {
+        if timeout != Some(Duration::ZERO) {
+            thread::sleep(Duration::from_micros(20));
+        }
+        ready.push(Waker::noop().clone());
+    }
+
+    fn notify(&self) {}
+}
+
+/// A wait in the driver ends although events keep coming: the task that it waits for needs another task.
+#[test]
+fn a_flood_of_events_does_not_hold_up_a_wait() {
+    within(LIMIT, || {
+        let pool = Pool::builder().workers(2).driver(Flood).build().unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let (started, has_started) = mpsc::channel();
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                pool.on_worker(|| {
+                    let brief = || thread::sleep(Duration::from_millis(3));
+                    filch::join(brief, move || {
+                        started.send(()).unwrap();
+                        receiver.recv().unwrap()
+                    })
+                    .1
+                })
+            });
+            has_started.recv().unwrap();
+            pool.spawn(move || sender.send(7).unwrap());
+            assert_eq!(waiter.join().unwrap(), 7);
+        });
+    });
+}
+
+/// A dedicated worker that waits in a future goes on to poll other futures.
+#[test]
+fn a_wait_on_a_dedicated_worker_polls_other_futures() {
+    within(LIMIT, || {
+        for _ in 0..4 {
+            let (_, pool) = with_events(|pool| pool.workers(1).future_workers(1));
+            let (sender, receiver) = mpsc::channel();
+            let (started, has_started) = mpsc::channel();
+            let waiter = pool.spawn_future(async move {
+                let brief = || thread::sleep(Duration::from_millis(3));
+                filch::join(brief, move || {
+                    started.send(()).unwrap();
+                    receiver.recv().unwrap()
+                })
+                .1
+            });
+            has_started.recv().unwrap();
+            // The dedicated worker sleeps in its wait by now, if its job was stolen.
+            thread::sleep(Duration::from_millis(30));
+            pool.spawn_future(async move { sender.send(7).unwrap() })
+                .detach();
+            assert_eq!(waiter.join().unwrap(), 7);
+        }
+    });
 }

@@ -574,3 +574,33 @@ fn a_pool_goes_on_without_the_thread_that_built_it() {
         assert_eq!(missing(|| pool.broadcast(|_| ())), 0);
     });
 }
+
+/// A thread that was a worker waits for something else after its pool was dropped; the pool still ends.
+#[test]
+fn a_pool_ends_while_its_former_thread_waits() {
+    within(Duration::from_secs(10), || {
+        thread::spawn(|| {
+            let (exited, has_exited) = mpsc::channel();
+            let pool = Pool::builder()
+                .workers(2)
+                .on_exit(move |_| exited.send(()).unwrap_or_default())
+                .with_current_thread()
+                .build()
+                .unwrap();
+            let (go, wait) = mpsc::channel::<()>();
+            let (begun, has_begun) = mpsc::channel();
+            pool.spawn(move || {
+                begun.send(()).unwrap();
+                wait.recv().unwrap();
+            });
+            has_begun.recv().unwrap();
+            drop(pool);
+            filch::block_on(filch::time::sleep(Duration::from_millis(5)));
+            go.send(()).unwrap();
+            // The other worker has left.
+            has_exited.recv().unwrap();
+        })
+        .join()
+        .unwrap();
+    });
+}

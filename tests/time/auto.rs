@@ -209,3 +209,30 @@ fn without_a_pool() {
         drop(self::pool(1));
     });
 }
+
+/// A worker that has given up its search is woken by the clock that it moves.
+#[test]
+fn workers_that_sleep_at_once_move_the_clock() {
+    within(LIMIT, || {
+        let clock = PausedClock::auto();
+        let pool = Pool::builder()
+            .workers(0)
+            .spin_rounds(0)
+            .clock(&clock)
+            .build()
+            .unwrap();
+        for hours in 1..20 {
+            pool.block_on(async {
+                let naps = (1..4).map(|n| {
+                    filch::spawn_future(async move {
+                        time::sleep(n * HOUR).await;
+                        time::sleep(hours * HOUR).await;
+                    })
+                });
+                for nap in naps.collect::<Vec<_>>() {
+                    nap.await.unwrap();
+                }
+            });
+        }
+    });
+}

@@ -2,7 +2,7 @@
 
 use super::{Pending, Submits};
 use crate::{countdown::Countdown, pin::Placement};
-use filch::{CancelToken, Pool, PoolBuilder, Priority, TaskHandle, submit::Task};
+use filch::{CancelToken, Pool, PoolBuilder, Priority, TaskHandle, submit::TaskBuilder};
 use std::{collections::VecDeque, marker::PhantomData};
 
 /// How a task is submitted.
@@ -12,7 +12,11 @@ pub(crate) trait Way: 'static {
     }
 
     /// Says about the `nth` task of a thread what there is to say.
-    fn describe<'p, F>(task: Task<'p, F>, _shared: &Shared, _nth: usize) -> Task<'p, F>
+    fn describe<'p, F>(
+        task: TaskBuilder<'p, F>,
+        _shared: &Shared,
+        _nth: usize,
+    ) -> TaskBuilder<'p, F>
     where
         F: FnOnce() -> u64 + Send + 'static,
     {
@@ -110,7 +114,7 @@ pub(crate) struct Turns;
 
 impl Way for Turns {
     #[inline(always)]
-    fn describe<'p, F>(task: Task<'p, F>, _shared: &Shared, nth: usize) -> Task<'p, F>
+    fn describe<'p, F>(task: TaskBuilder<'p, F>, _shared: &Shared, nth: usize) -> TaskBuilder<'p, F>
     where
         F: FnOnce() -> u64 + Send + 'static,
     {
@@ -123,7 +127,11 @@ pub(crate) struct Prioritised;
 
 impl Way for Prioritised {
     #[inline(always)]
-    fn describe<'p, F>(task: Task<'p, F>, _shared: &Shared, _nth: usize) -> Task<'p, F>
+    fn describe<'p, F>(
+        task: TaskBuilder<'p, F>,
+        _shared: &Shared,
+        _nth: usize,
+    ) -> TaskBuilder<'p, F>
     where
         F: FnOnce() -> u64 + Send + 'static,
     {
@@ -136,7 +144,11 @@ pub(crate) struct Named;
 
 impl Way for Named {
     #[inline(always)]
-    fn describe<'p, F>(task: Task<'p, F>, _shared: &Shared, _nth: usize) -> Task<'p, F>
+    fn describe<'p, F>(
+        task: TaskBuilder<'p, F>,
+        _shared: &Shared,
+        _nth: usize,
+    ) -> TaskBuilder<'p, F>
     where
         F: FnOnce() -> u64 + Send + 'static,
     {
@@ -149,7 +161,7 @@ pub(crate) struct WithToken;
 
 impl Way for WithToken {
     #[inline(always)]
-    fn describe<'p, F>(task: Task<'p, F>, shared: &Shared, _nth: usize) -> Task<'p, F>
+    fn describe<'p, F>(task: TaskBuilder<'p, F>, shared: &Shared, _nth: usize) -> TaskBuilder<'p, F>
     where
         F: FnOnce() -> u64 + Send + 'static,
     {
@@ -162,7 +174,7 @@ pub(crate) struct Everything;
 
 impl Way for Everything {
     #[inline(always)]
-    fn describe<'p, F>(task: Task<'p, F>, shared: &Shared, _nth: usize) -> Task<'p, F>
+    fn describe<'p, F>(task: TaskBuilder<'p, F>, shared: &Shared, _nth: usize) -> TaskBuilder<'p, F>
     where
         F: FnOnce() -> u64 + Send + 'static,
     {

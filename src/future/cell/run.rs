@@ -72,7 +72,7 @@ impl Ticket {
         match context.pool().dedicated() {
             None if context.is_serving() => context.push_at(Level::High, self.into_job()),
             None => context.push(self.into_job()),
-            Some(dedicated) => context.push_for_kept(dedicated, self.into_job()),
+            Some(dedicated) => context.push_for_dedicated(dedicated, self.into_job()),
         }
     }
 
@@ -147,7 +147,7 @@ pub(super) unsafe fn schedule(cell: NonNull<Header>) {
         Some(context) if ptr::eq(context.pool(), pool) => {
             if let Some(dedicated) = context.pool().dedicated() {
                 // Dedicated workers are free to poll it.
-                context.push_for_kept(dedicated, ticket.into_job());
+                context.push_for_dedicated(dedicated, ticket.into_job());
             } else if context.wakes_events() {
                 context.push_woken(ticket.into_job());
             } else if context.is_serving() {
@@ -260,14 +260,14 @@ fn requeue(ticket: Ticket, context: &WorkerContext<'_, '_>, by_itself: bool) {
     match context.pool().dedicated() {
         None if context.is_serving() => context.push_last(ticket.into_job()),
         None => context.push_behind(ticket.into_job()),
-        Some(dedicated) if !by_itself => context.push_for_kept(dedicated, ticket.into_job()),
+        Some(dedicated) if !by_itself => context.push_for_dedicated(dedicated, ticket.into_job()),
         // A dedicated worker has no tasks but the urgent ones, and takes the next of them after
         // this one, unless this poll is nested in another; a guest keeps no tasks of its own. If
         // another worker takes this future, it will be queued behind all tasks of that worker.
         Some(dedicated)
             if (context.is_dedicated() || context.is_guest()) && !context.has_isolated_waits() =>
         {
-            context.push_for_kept(dedicated, ticket.into_job());
+            context.push_for_dedicated(dedicated, ticket.into_job());
         }
         Some(_) => context.push_behind(ticket.into_job()),
     }

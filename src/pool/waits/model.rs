@@ -31,7 +31,7 @@ fn position(thread: u64, depth: u64) -> StackPosition {
 #[expect(missing_docs, reason = "a shim for tests")]
 impl Task {
     pub fn begin(&self, thread: u64, depth: u64) {
-        // Relaxed: as in `TaskInfo::start_here`.
+        // Relaxed: as in `TaskMeta::start_here`.
         let at = position(thread, depth).bits();
         self.0.position.store(at, Ordering::Relaxed);
     }
@@ -50,7 +50,7 @@ impl Task {
 impl Subject for Task {
     fn needs(&self) -> Needs {
         let is_running = !self.is_done() || broken(Canary::WaitStale);
-        // Relaxed: as in `TaskInfo::position`.
+        // Relaxed: as in `TaskMeta::position`.
         match self.0.position.load(Ordering::Relaxed) {
             0 => Needs::Unknown,
             at if is_running => Needs::Return(StackPosition::from_bits(at)),

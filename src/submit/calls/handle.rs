@@ -76,7 +76,8 @@ impl<R> CallHandle<R> {
         self.task.name()
     }
 
-    /// Returns the call as a dependency for others to [wait](crate::submit::Task::after) for.
+    /// Returns the call as a dependency for other tasks; see
+    /// [`TaskBuilder::after`](crate::submit::TaskBuilder::after).
     #[must_use]
     pub fn dependency(&self) -> Dependency {
         self.task.dependency()

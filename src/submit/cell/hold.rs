@@ -17,7 +17,7 @@ use crate::{
     },
     engine::Level,
     pool::blocks,
-    submit::{info::TaskInfo, run},
+    submit::{info::TaskMeta, run},
 };
 use std::{
     alloc::Layout,
@@ -34,7 +34,7 @@ pub(in crate::submit) struct Fresh<F, T> {
 
 /// Allocates a task for `func`. Returns its handle, and the ticket to queue it.
 #[inline]
-pub(in crate::submit) fn make<F, T>(func: F, level: Level, about: TaskInfo) -> (Fresh<F, T>, Ticket)
+pub(in crate::submit) fn make<F, T>(func: F, level: Level, about: TaskMeta) -> (Fresh<F, T>, Ticket)
 where
     F: Body<T>,
     T: Send + 'static,

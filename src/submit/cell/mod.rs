@@ -14,7 +14,7 @@ pub(super) use hold::{Fresh, Hold, make};
 pub(super) use state::TaskStatus;
 pub(super) use ticket::{Claim, Ticket, is_stale};
 
-use super::info::TaskInfo;
+use super::info::TaskMeta;
 use crate::{
     base::{
         sync::UnsafeCell,
@@ -89,7 +89,7 @@ pub(super) struct Header {
     /// `Finished::Wake` on, or `Followed` with `WAITING` set, it belongs to the claimer; after
     /// `unwatch` or `Abandoned::LeftWaker` it belongs to the handle again.
     waker: UnsafeCell<Option<Waker>>,
-    about: TaskInfo,
+    about: TaskMeta,
 }
 
 /// Closures and outcomes of seven machine words fit into a block of the second size class, which
@@ -297,7 +297,7 @@ unsafe fn free(cell: NonNull<Header>) {
 }
 
 impl Header {
-    pub(super) fn about(&self) -> &TaskInfo {
+    pub(super) fn about(&self) -> &TaskMeta {
         &self.about
     }
 
