@@ -111,7 +111,7 @@ unsafe fn run_strand(data: *const (), context: &WorkerContext<'_, '_>) {
     // SAFETY: the strand is pending, so the run is alive.
     let over = unsafe {
         Run::as_job(run, context, |run, context| {
-            run.strand(context, index, false)
+            run.strand(context, index, false);
         })
     };
     if over {
@@ -130,7 +130,7 @@ unsafe fn run_admitted(data: *const (), context: &WorkerContext<'_, '_>) {
     // SAFETY: the strand is pending, so the run is alive.
     let over = unsafe {
         Run::as_job(run, context, |run, context| {
-            run.strand(context, index, true)
+            run.strand(context, index, true);
         })
     };
     if over {

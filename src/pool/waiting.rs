@@ -160,7 +160,7 @@ impl WorkerContext<'_, '_> {
 
     /// Takes an urgent job, or one that this worker is preferred for.
     fn take_addressed(&self) -> Option<Job> {
-        let mut running = self.running();
+        let running = self.running();
         running.take_urgent().or_else(|| running.take_affine())
     }
 
