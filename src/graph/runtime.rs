@@ -168,7 +168,7 @@ impl<'env> Runtime<'env> {
     /// meanwhile.
     pub fn wait(&self) {
         self.enter_worker(|context| {
-            unwind::or_abort(|| context.wait(&self.spawned.pending, self.began))
+            unwind::or_abort(|| context.wait(&self.spawned.pending, self.began));
         });
     }
 

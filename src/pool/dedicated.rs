@@ -155,7 +155,7 @@ impl Duty<()> for DedicatedDuty {
         let place = GUESTS + number - pool.threads;
         let more = || dedicated.workers > 1 && pool.core.has_urgent();
         let serve = |context: &WorkerContext<'_, '_>| {
-            context.serve_urgent(|| dedicated.event_count.pass_on(more()))
+            context.serve_urgent(|| dedicated.event_count.pass_on(more()));
         };
         unwind::or_abort(|| {
             dedicated.event_count.attend(

@@ -157,7 +157,7 @@ impl Inner {
             // the caller runs.
             let _aside = task::set_aside();
             while let Step::Ran = worker.step_late(|job, running| {
-                WorkerContext::enter(running, self, |context| job.run(context))
+                WorkerContext::enter(running, self, |context| job.run(context));
             }) {}
         }
         result

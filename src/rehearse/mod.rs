@@ -245,7 +245,7 @@ impl Rehearsal {
             let clock_director = director.clone();
             director.add(|actor| {
                 start(&director, actor, move || {
-                    clock_director.run_clock(actor, &clock)
+                    clock_director.run_clock(actor, &clock);
                 });
             });
         }

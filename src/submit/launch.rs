@@ -247,7 +247,7 @@ fn run_here(
     match (ticket.claim(), context) {
         (Some(claim), Some(context)) => run::execute(claim, pool, context, true),
         (Some(claim), None) => {
-            pool.enter_worker(|context| run::execute(claim, pool, context, true))
+            pool.enter_worker(|context| run::execute(claim, pool, context, true));
         }
         (None, context) => met_stale(pool, context),
     }

@@ -125,7 +125,7 @@ impl<T: ?Sized> Mutex<T> {
         WorkerContext::with(|context| {
             context
                 .into_iter()
-                .for_each(|context| context.notify_deferred())
+                .for_each(|context| context.notify_deferred());
         });
         loop {
             let is_free = || !matches!(self.inner.try_lock(), Err(TryLockError::WouldBlock));
