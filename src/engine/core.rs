@@ -491,6 +491,8 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     /// Called when tasks were moved into the queue of worker `by`, which may be at rest: wakes a
     /// sleeper if no worker searches.
+    #[cold]
+    #[inline(never)]
     pub(super) fn notify_moved(&self, by: usize) {
         // Pairs with the fence in `Worker::await_pushes`, as in `notify_shared`.
         fence_seq_cst();

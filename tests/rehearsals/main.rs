@@ -1,5 +1,5 @@
 //! Programs of every interface in orders that seeds decide.
-#![cfg(not(filch_loom))]
+#![cfg(all(feature = "simulate", not(filch_loom)))]
 
 #[path = "../rehearsal/mod.rs"]
 mod rehearsal;
