@@ -45,7 +45,7 @@ struct Options {
 /// A row, and how it came about.
 #[derive(Clone, Default)]
 struct Row {
-    /// Maintenance of each point until it escaped; zero inside.
+    /// Iterations of each point until it escaped; zero inside.
     points: Vec<u32>,
     /// The worker that rendered it; none for the calling thread.
     worker: Option<usize>,

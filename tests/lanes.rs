@@ -38,7 +38,7 @@ impl Unpark for Calls {
     }
 }
 
-/// ClockSampler as often in vain before it sleeps.
+/// Searches this many times before it sleeps.
 const ROUNDS: u32 = 3;
 
 /// One whose wakes are written down.

@@ -5,5 +5,4 @@
 mod support;
 
 mod basics;
-mod large;
 mod shared_nodes;

@@ -242,7 +242,7 @@ impl Author {
             actors.push(Actor::Local(a, b, c));
         }
         if self.blocking && percent(&mut self.rng, 40) {
-            self.saw("force_injector_poll");
+            self.saw("hurry");
             let times = (0..3).map(|_| self.time()).collect();
             actors.push(Actor::Hurries(times));
         }

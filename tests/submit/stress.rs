@@ -17,7 +17,7 @@ use std::{
 /// Threads that submit.
 const THREADS: usize = 4;
 
-/// Maintenance, and tasks in each.
+/// Rounds, and tasks in each round.
 fn size() -> (u64, usize) {
     match std::env::var("FILCH_STRESS") {
         Ok(value) if value == "long" => (100, 10_000),

@@ -24,7 +24,7 @@ use std::{
 const SHALLOW: u64 = 64;
 const DEEP: u64 = 1000;
 
-/// ClockSampler in vain before a consumer gives its core to somebody else: there are more threads than cores
+/// Failed searches before a consumer yields its core: there are more threads than cores
 /// in the contended case, and a producer may be waiting for ours.
 const LOOKS_BEFORE_YIELD: u32 = 64;
 

@@ -1,8 +1,9 @@
 //! Folds over trees that nobody has in memory at once, and what memory they take.
 //!
-//! A million nodes by default; `FILCH_STRESS=long cargo test --release --test fold large` takes tens of millions.
+//! A million nodes by default; `FILCH_STRESS=long cargo test --release --test fold_large` takes tens of millions.
 
-use crate::support::{LIMIT, pool, within};
+mod support;
+
 use filch::{
     Fold, Pool, fold,
     fold::{Adaptive, AtTheEnd, Lazy, Quiet, Strategy, Tasks},
@@ -14,6 +15,7 @@ use std::{
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
+use support::{LIMIT, pool, within};
 
 /// How much more memory a fold may take than there was in use before. The trees would be hundreds of megabytes.
 const MOST: usize = 48 << 20;
@@ -36,7 +38,7 @@ fn resident() -> usize {
 /// One test at a time: memory is that of the process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// ClockSampler at the memory at one node in so many.
+/// Samples the memory use at one node in this many.
 const SELDOM: u64 = 1 << 15;
 
 /// Folds a generated tree in which a node is a number: that of its leaves. Says what it came to, and the most memory that
