@@ -113,7 +113,7 @@ pub fn timeout<F: IntoFuture>(time: Duration, future: F) -> Timeout<F::IntoFutur
 /// use filch::{block_on, time};
 /// use std::time::Instant;
 ///
-/// A future that is ready in its first poll is not late.
+/// // A future that is ready in its first poll is not late.
 /// assert_eq!(block_on(time::timeout_at(Instant::now(), async { 42 })), Ok(42));
 /// ```
 pub fn timeout_at<F: IntoFuture>(at: Instant, future: F) -> Timeout<F::IntoFuture> {
