@@ -170,6 +170,9 @@ fn a_pool_that_cannot_be_built_leaves_no_thread() {
         assert!(error.is_init(), "{error}");
         assert!(error.to_string().contains("no thread"), "{error}");
     }
-    // Those of `build_on` are not waited for.
-    until("all threads have ended", || threads() == Some(before));
+    // Threads of `build_on` are not joined. A thread of another test may have ended meanwhile, so there
+    // may be fewer than before; a leak would leave ten more or thirty.
+    until("all threads have ended", || {
+        threads().is_some_and(|now| now <= before)
+    });
 }
