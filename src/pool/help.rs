@@ -18,9 +18,8 @@ const MAX_PER_CHECKPOINT: usize = 16;
 /// would nest in one another, and the first would end last.
 const MAX_NESTED_SERVES: u8 = 4;
 
-/// How long tasks may be in the injector before a worker inside of a task serves them, in
-/// nanoseconds. The same as between two tasks (`threads::maintenance`). Until then a worker that is
-/// between two tasks may take them, which delays no running task.
+/// The shortest time between two tasks of the injector that a worker serves inside of a task, in
+/// nanoseconds. The same as between two tasks (`threads::maintenance`).
 const INJECTOR_DELAY_NANOS: u64 = 200_000;
 
 /// The maximum number of calls of [`WorkerContext::is_attention_due`] between two readings of the
@@ -40,9 +39,8 @@ thread_local! {
 #[derive(Clone, Copy)]
 struct InjectorClock {
     sampler: ClockSampler,
-    /// When tasks were first seen there, or were last served; zero if the injector was empty at the
-    /// last check.
-    since: u64,
+    /// When the injector was last served.
+    served: u64,
     /// The injector is due to be served, and has not been served yet.
     due: bool,
 }
@@ -51,28 +49,21 @@ impl InjectorClock {
     const fn new() -> Self {
         Self {
             sampler: ClockSampler::new(MAX_CHECKS_BETWEEN_SAMPLES),
-            since: 0,
+            served: 0,
             due: false,
         }
     }
 
     /// Checks, while tasks are in the injector, whether they are due to be served.
     fn check(&mut self) -> bool {
-        if !self.due && (self.since == 0 || self.sampler.tick()) {
-            let now = thread::nanos().max(1);
+        if !self.due && self.sampler.tick() {
+            let now = thread::nanos();
             self.sampler.record(now);
-            if self.since == 0 {
-                self.since = now;
-            } else if now.saturating_sub(self.since) >= INJECTOR_DELAY_NANOS {
-                (self.since, self.due) = (now, true);
+            if now.saturating_sub(self.served) >= INJECTOR_DELAY_NANOS {
+                (self.served, self.due) = (now, true);
             }
         }
         self.due
-    }
-
-    /// Resets the state, because the injector is empty.
-    fn reset(&mut self) {
-        (self.since, self.due) = (0, false);
     }
 }
 
@@ -231,10 +222,7 @@ impl WorkerContext<'_, '_> {
         if core.has_urgent() || self.running().has_affine() {
             return true;
         }
-        let mut clock = INJECTOR.get();
         if core.injected() == 0 {
-            clock.reset();
-            INJECTOR.set(clock);
             core.settle_attention();
             return false;
         }
@@ -243,6 +231,7 @@ impl WorkerContext<'_, '_> {
         if self.is_guest() {
             return false;
         }
+        let mut clock = INJECTOR.get();
         let due = clock.check();
         INJECTOR.set(clock);
         due
