@@ -53,16 +53,14 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     /// See [`RunningWorker::retire`].
     pub(super) fn retire(&mut self) {
         self.count -= 1;
-        let verdict = self.rest();
-        // The next task that it runs has to be counted again. Its queue is not marked as idle:
-        // thieves must still visit it.
-        self.idle = true;
-        self.core.conclude(verdict);
+        self.rest_again();
     }
 
     /// See [`RunningWorker::rest`].
     pub(super) fn rest_again(&mut self) {
         let verdict = self.rest();
+        // The next task that it runs has to be counted again. Its queue is not marked as idle:
+        // thieves must still visit it.
         self.idle = true;
         self.core.conclude(verdict);
     }

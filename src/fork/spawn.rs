@@ -80,7 +80,7 @@ pub fn yield_local() -> bool {
 /// ```
 #[must_use]
 pub fn has_local_tasks() -> bool {
-    WorkerContext::with(|context| context.is_some_and(WorkerContext::has_tasks))
+    WorkerContext::with(|context| context.is_some_and(WorkerContext::has_queued))
 }
 
 /// Runs a task that has waited longer than this one: one from the other end of the worker's queue,

@@ -150,11 +150,6 @@ impl WorkerContext<'_, '_> {
         true
     }
 
-    /// Whether this worker's own queue is non-empty.
-    pub(crate) fn has_tasks(&self) -> bool {
-        !self.running().queue().owner().is_empty()
-    }
-
     /// Whether a job that can continue later should return here, so that other work runs first.
     pub(crate) fn should_give_way(&self) -> bool {
         if Timer::global().is_due() {
