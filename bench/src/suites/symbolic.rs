@@ -4,7 +4,7 @@
 //! and asks the system to do both.
 
 #[allow(dead_code, unused_imports, reason = "the example needs all of it")]
-#[path = "../../../examples/symbolic/algebra/mod.rs"]
+#[path = "../../../crates/filch/examples/symbolic/algebra/mod.rs"]
 mod algebra;
 
 use super::work::fork_case;

@@ -164,7 +164,7 @@ fn indexmap() {
 #[test]
 fn jwalk() {
     // It keeps its own pool, and reads directories ahead through `par_bridge`.
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../src");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/filch/src");
     let sizes = |entries: &mut dyn Iterator<Item = std::path::PathBuf>| -> BTreeMap<_, _> {
         entries
             .filter_map(|path| Some((path.clone(), path.metadata().ok()?.len())))

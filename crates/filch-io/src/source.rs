@@ -1,10 +1,10 @@
 //! A source of events, and the futures that wait for it.
 //!
-//! The selector reports changes only (edge-triggered), so that a source is registered once. A [`Direction`]
-//! remembers that the source is ready until an operation would block. An event that comes between that
-//! operation and the moment when it is noted must not be forgotten, so events are counted: an operation
-//! that would block clears the readiness that it began with, and no later one. (So does tokio's
-//! `ScheduledIo`.)
+//! The selector reports changes only (edge-triggered), so that a source is registered once. A
+//! [`Direction`] remembers that the source is ready until an operation would block. An event that
+//! comes between that operation and the moment when it is noted must not be forgotten, so events
+//! are counted: an operation that would block clears the readiness that it began with, and no later
+//! one. (So does tokio's `ScheduledIo`.)
 
 use crate::Reactor;
 use mio::event::{Event, Source};
@@ -21,8 +21,8 @@ pub(crate) struct Direction(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     ready: bool,
-    /// The other end will send no more, or takes no more: it stays ready. The system reports this once, perhaps
-    /// together with the last bytes.
+    /// The other end will send no more, or takes no more: it stays ready. The system reports this
+    /// once, perhaps together with the last bytes.
     closed: bool,
     /// How many events there were.
     events: u64,
@@ -65,7 +65,8 @@ impl Direction {
         ready.append(&mut state.waiting);
     }
 
-    /// The number of the last event, when the source is ready. Else the future is woken by the next event.
+    /// The number of the last event, when the source is ready. Else the future is woken by the next
+    /// event.
     fn poll_ready(&self, cx: &mut Context<'_>) -> Poll<u64> {
         let mut state = self.lock();
         if state.ready {
@@ -183,8 +184,8 @@ impl<S: Source> Async<S> {
         self.poll_with(&self.readiness.write, cx, operation, |_| false)
     }
 
-    /// [`poll_read_with`](Self::poll_read_with) that knows whether nothing is `left` to be read: then the
-    /// next read need not try.
+    /// [`poll_read_with`](Self::poll_read_with) that knows whether nothing is `left` to be read:
+    /// then the next read need not try.
     pub(crate) fn poll_read_all<R>(
         &self,
         cx: &mut Context<'_>,

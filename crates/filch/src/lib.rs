@@ -111,16 +111,18 @@ pub use threads::{PoolThread, TimerError, current_worker};
 /// Compiles and runs the examples of the README and the guide.
 #[cfg(doctest)]
 mod guide {
-    #[doc = include_str!("../README.md")]
+    #[doc = include_str!("../../../README.md")]
     struct Readme;
-    #[doc = include_str!("../docs/guide/choosing.md")]
+    #[doc = include_str!("../../../docs/guide/choosing.md")]
     struct Choosing;
-    #[doc = include_str!("../docs/guide/from-rayon.md")]
+    #[doc = include_str!("../../../docs/guide/from-rayon.md")]
     struct FromRayon;
-    #[doc = include_str!("../docs/guide/from-tokio.md")]
+    #[doc = include_str!("../../../docs/guide/from-tokio.md")]
     struct FromTokio;
-    #[doc = include_str!("../docs/guide/from-taskflow.md")]
+    #[doc = include_str!("../../../docs/guide/from-taskflow.md")]
     struct FromTaskflow;
-    #[doc = include_str!("../docs/guide/testing.md")]
+    #[doc = include_str!("../../../docs/guide/locks.md")]
+    struct Locks;
+    #[doc = include_str!("../../../docs/guide/testing.md")]
     struct Testing;
 }

@@ -1,4 +1,28 @@
-#![doc = include_str!("../../docs/guide/locks.md")]
+//! Locks that may be held across a wait.
+//!
+//! A worker that waits in a `join`, a `scope`, a loop or for a task runs other tasks meanwhile. If
+//! one of these wants a lock that the waiting task holds, the worker waits for itself, for ever.
+//! While a guard of [`Mutex`] lives, waits are *isolated*: the worker runs only tasks that were
+//! queued since it got the lock. [`isolated`] does the same for the locks of other libraries.
+//!
+//! ```
+//! use filch::sync::Mutex;
+//!
+//! let cache = Mutex::new(vec![0_u64; 1000]);
+//! filch::scope(|s| {
+//!     for round in 0..8 {
+//!         let cache = &cache;
+//!         s.spawn(move |_| {
+//!             let mut cache = cache.lock().unwrap();
+//!             filch::for_each(&mut cache[..], |entry| *entry += round);
+//!         });
+//!     }
+//! });
+//! assert_eq!(cache.into_inner().unwrap(), vec![28; 1000]);
+//! ```
+//!
+//! The page *Locks, joins and deadlocks* of the guide says what isolation costs and what it does
+//! not do.
 
 mod mutex;
 

@@ -11,8 +11,9 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// Whether a read that does not fill the buffer has read all there was. That holds where the selector
-/// reports the next bytes as a change (`epoll`, see `epoll(7)`); elsewhere the next read tries.
+/// Whether a read that does not fill the buffer has read all there was. That holds where the
+/// selector reports the next bytes as a change (`epoll`, see `epoll(7)`); elsewhere the next read
+/// tries.
 const SHORT_READS_ARE_LAST: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
 /// A socket that accepts connections.
@@ -44,8 +45,8 @@ impl TcpListener {
     /// Waits for a connection.
     ///
     /// # Errors
-    /// When the connection was given up before it was accepted, or the process has no file descriptor
-    /// left for it. The listener goes on.
+    /// When the connection was given up before it was accepted, or the process has no file
+    /// descriptor left for it. The listener goes on.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         poll_fn(|cx| self.poll_accept(cx)).await
     }

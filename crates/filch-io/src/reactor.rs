@@ -11,7 +11,8 @@ use std::{
     time::Duration,
 };
 
-/// The most events that one call of the system returns; tokio's number. More wait for the next call.
+/// The most events that one call of the system returns; tokio's number. More wait for the next
+/// call.
 const EVENTS: usize = 1024;
 
 /// How long a second pool that waits in the same reactor sleeps at a time.
@@ -23,8 +24,8 @@ const NOTIFICATION: Token = Token(usize::MAX);
 /// Waits for sources of the system to become ready, on the workers of a pool. Cheap to clone.
 ///
 /// A reactor belongs to one pool, which gets a clone of it by
-/// [`PoolBuilder::driver`](filch::PoolBuilder::driver). Without a pool no event of it is ever found. A
-/// second pool may share it, but waits in it only now and then while the first one does.
+/// [`PoolBuilder::driver`](filch::PoolBuilder::driver). Without a pool no event of it is ever
+/// found. A second pool may share it, but waits in it only now and then while the first one does.
 ///
 /// ```
 /// use filch_io::Reactor;
@@ -78,7 +79,8 @@ impl Reactor {
         })
     }
 
-    /// Registers `source` for reading and writing. Its number is for [`deregister`](Self::deregister).
+    /// Registers `source` for reading and writing. Its number is for
+    /// [`deregister`](Self::deregister).
     pub(crate) fn register(&self, source: &mut impl Source) -> io::Result<(usize, Arc<Readiness>)> {
         let readiness = Arc::new(Readiness::default());
         let number = self.sources().insert(readiness.clone());

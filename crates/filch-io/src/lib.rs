@@ -1,7 +1,7 @@
 //! I/O on the workers of a [filch] pool, without a thread for the reactor.
 //!
-//! A [`Reactor`] is a [`Driver`](filch::Driver): the pool's idle workers wait in it, and its busy workers
-//! poll it. The futures of an event are woken on the worker that has found the event.
+//! A [`Reactor`] is a [`Driver`](filch::Driver): the pool's idle workers wait in it, and its busy
+//! workers poll it. The futures of an event are woken on the worker that has found the event.
 //!
 //! ```
 //! use filch::Pool;
@@ -32,8 +32,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`TcpStream`] implements the traits of [`futures_io`]. [`Async`] makes a future-aware source of any
-//! other source of mio's, such as a UDP socket.
+//! [`TcpStream`] implements the traits of [`futures_io`]. [`Async`] makes a future-aware source of
+//! any other source of mio's, such as a UDP socket.
 
 mod reactor;
 mod source;

@@ -46,9 +46,10 @@ fn comment(line: &str) -> Option<&str> {
 }
 
 fn texts() -> Vec<Text> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root.canonicalize().expect("the workspace is there");
     let mut files = vec![];
-    for folder in ["src", "docs"] {
+    for folder in ["crates/filch/src", "crates/filch-io/src", "docs"] {
         collect(&root.join(folder), &mut files);
     }
     files.extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root.join(name)));
@@ -57,7 +58,7 @@ fn texts() -> Vec<Text> {
         let is_code = path.extension().is_some_and(|extension| extension == "rs");
         let lines = all.lines().enumerate();
         let lines = lines.filter(|(_, line)| !is_code || comment(line).is_some());
-        let name = path.strip_prefix(root).expect("below the root");
+        let name = path.strip_prefix(&root).expect("below the root");
         Text {
             path: name.to_string_lossy().replace('\\', "/"),
             lines: lines.map(|(n, line)| (n + 1, line.to_owned())).collect(),
