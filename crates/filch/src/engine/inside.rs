@@ -3,14 +3,14 @@
 use super::{
     event::{Event, Observer, Source},
     queue::Strategy,
-    worker::{Phase, Worker},
+    worker::Worker,
 };
 
 impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// The slow path of [`RunningWorker::take_pressing`], when a flag is up or a turn is due.
     #[cold]
     pub(super) fn take_inside(&mut self) -> Option<T> {
-        if self.phase != Phase::Active || self.idle {
+        if !self.is_active() {
             self.selector.turns.put_off();
             return None; // the next step selects, since this worker has no task
         }
@@ -23,7 +23,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
 
     /// [`RunningWorker::take_urgent`].
     pub(super) fn take_urgent_inside(&mut self) -> Option<T> {
-        if self.phase != Phase::Active || self.idle {
+        if !self.is_active() {
             return None; // as in `take_inside`
         }
         let (task, source) = self.take_urgent(self.core.flags().read(), 1)?;
@@ -33,7 +33,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
 
     /// [`RunningWorker::take_injected`].
     pub(super) fn take_injected_inside(&mut self) -> Option<T> {
-        if self.phase != Phase::Active || self.idle {
+        if !self.is_active() {
             return None; // as in `take_inside`
         }
         let task = self.take_injected_now(1)?;
@@ -43,7 +43,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
 
     /// [`RunningWorker::take_affine`].
     pub(super) fn take_affine_inside(&mut self) -> Option<T> {
-        if self.phase != Phase::Active || self.idle {
+        if !self.is_active() {
             return None; // as in `take_inside`
         }
         let (task, source) = self.take_own_affine(self.core.flags().read())?;

@@ -179,7 +179,11 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
 
     /// Makes the worker stop searching or sleeping, because it continues with a task that it has
     /// just taken.
+    #[inline]
     pub fn stop_search(&mut self) {
+        if self.worker.is_active() {
+            return;
+        }
         self.worker.leave_search();
         if self.worker.idle {
             // The task is in flight, so the work is not finished.

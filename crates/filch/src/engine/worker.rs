@@ -507,6 +507,13 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         acquired
     }
 
+    /// Whether the worker is running tasks: it neither searches nor sleeps, and the gate counts it
+    /// as busy.
+    #[inline(always)]
+    pub(super) fn is_active(&self) -> bool {
+        self.phase == Phase::Active && !self.idle
+    }
+
     /// Records that the worker has a task after a period without.
     ///
     /// Returns false when all work was finished, and the workers are about to be stopped.

@@ -109,6 +109,13 @@ impl Team {
         }
     }
 
+    /// Records that a part begins on this worker.
+    pub(super) fn begin(&self, context: &WorkerContext<'_, '_>) {
+        if !self.is_owner(context) {
+            self.pending.begin_elsewhere(context.worker());
+        }
+    }
+
     /// Stores the first panic; others are passed to the pool.
     pub(super) fn fail(&self, context: &WorkerContext<'_, '_>, payload: Payload) {
         let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
@@ -279,6 +286,10 @@ impl Awaited for Team {
     fn has_job(&self) -> bool {
         !self.list.jobs.is_empty()
     }
+
+    fn runner(&self) -> Option<usize> {
+        self.pending.runner()
+    }
 }
 
 /// Runs `f` as a part of a team that is `isolated` or not.
@@ -340,6 +351,10 @@ pub(super) trait Common: Sync {
 }
 
 impl<S: Common> Waiter for S {
+    fn begin(&self, context: &WorkerContext<'_, '_>) {
+        self.team().begin(context);
+    }
+
     unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
         // SAFETY: the caller guarantees that the part is counted, so `gather` has not returned and
         // the state lives.

@@ -311,6 +311,7 @@ impl ScopeState {
 }
 
 impl Awaited for ScopeState {
+    #[inline]
     fn happened(&self) -> bool {
         self.pending.happened()
     }
@@ -329,6 +330,10 @@ impl Awaited for ScopeState {
 
     fn has_job(&self) -> bool {
         !self.list.is_empty()
+    }
+
+    fn runner(&self) -> Option<usize> {
+        self.pending.runner()
     }
 }
 
@@ -524,6 +529,14 @@ impl<'scope> Scope<'scope> {
 }
 
 impl Waiter for Scope<'_> {
+    #[inline]
+    fn begin(&self, context: &WorkerContext<'_, '_>) {
+        if !self.state.is_owner(context) {
+            self.state.pending.begin_elsewhere(context.worker());
+        }
+    }
+
+    #[inline]
     unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
         // SAFETY: the caller guarantees that the task is counted, so the scope lives.
         let state = unsafe { &raw const (*this).state };

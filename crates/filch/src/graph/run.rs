@@ -249,8 +249,11 @@ impl Run<'_> {
     ) -> bool {
         // SAFETY: the caller's job is pending, so `this` lives.
         let run = unsafe { &*this };
-        if run.shape.joins && !run.special && !run.is_owner(context) {
-            run.biased.join();
+        if !run.is_owner(context) {
+            run.pending.begin_elsewhere(context.worker());
+            if run.shape.joins && !run.special {
+                run.biased.join();
+            }
         }
         let call = || {
             if run.isolated {
@@ -631,5 +634,9 @@ impl Awaited for Run<'_> {
 
     fn has_job(&self) -> bool {
         self.alone && self.sent().is_some_and(Remote::has_job)
+    }
+
+    fn runner(&self) -> Option<usize> {
+        self.pending.runner()
     }
 }

@@ -50,19 +50,29 @@ impl Spawned {
         // SAFETY: the task is running, so its run is not over.
         unsafe { &*self.run }
     }
+
+    fn is_owner(&self, context: &WorkerContext<'_, '_>) -> bool {
+        context.worker() == self.owner && ptr::eq(context.pool(), self.run().pool)
+    }
 }
 
 impl Waiter for Spawned {
+    fn begin(&self, context: &WorkerContext<'_, '_>) {
+        if !self.is_owner(context) {
+            self.pending.begin_elsewhere(context.worker());
+        }
+    }
+
     unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
         // SAFETY: the caller passes a pointer to the waiter of a pending job, which lives until
         // that is done.
         let spawned = unsafe { &*this };
-        let (owner, pool) = (spawned.owner, spawned.run().pool);
-        if context.worker() == owner && ptr::eq(context.pool(), pool) {
+        if spawned.is_owner(context) {
             spawned.pending.done_here();
         } else {
-            let word = spawned.pending.elsewhere();
-            pending::done_elsewhere(word, || context.pool().unpark(owner));
+            let owner = spawned.owner;
+            let elsewhere = spawned.pending.elsewhere();
+            pending::done_elsewhere(elsewhere, || context.pool().unpark(owner));
         }
     }
 }

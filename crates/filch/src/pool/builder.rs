@@ -15,6 +15,7 @@ use crate::{
     base::{
         Driver,
         error::BuildError,
+        padded::Padded,
         thread,
         unwind::{self, Payload},
     },
@@ -479,7 +480,7 @@ impl PoolBuilder {
             has_driver: parkers.has_driver(),
             parkers,
             guests: Guests::new(),
-            slabs: (0..places).map(|_| Slab::new()).collect(),
+            slabs: (0..places).map(|_| Padded::new(Slab::new())).collect(),
             reserve: Reserve::default(),
             threads,
             absent: self.external_threads.then(Absent::default),

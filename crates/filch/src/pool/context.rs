@@ -167,6 +167,12 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         }
     }
 
+    /// Whether [`watch_clock`](Self::watch_clock) may have something to do.
+    #[inline]
+    pub(super) fn watches_clock(&self) -> bool {
+        self.pool.has_driver() || Timer::global().is_waited_for()
+    }
+
     /// Wakes the tasks whose deadlines have passed.
     #[cold]
     pub(super) fn wake_due(&self) {
@@ -295,6 +301,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     }
 
     /// Whether waits here run no unrelated jobs, those of lanes and mailboxes included.
+    #[inline]
     pub(crate) fn has_isolated_waits(&self) -> bool {
         self.is_isolated() || !stack::is_ample()
     }
@@ -444,23 +451,27 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     }
 
     /// Whether waits here run only jobs that were queued inside of the isolated section.
+    #[inline]
     pub(crate) fn is_isolated(&self) -> bool {
         self.isolated.get().is_some()
     }
 
     /// Whether the worker's own queue seems to be non-empty, counting jobs that thieves may still
     /// take.
+    #[inline]
     pub(crate) fn has_queued(&self) -> bool {
         !self.running().queue().owner().is_empty()
     }
 
     /// Returns a mark at the young end of the worker's queue.
+    #[inline]
     pub(crate) fn mark(&self) -> Mark {
         self.running().queue().owner().mark()
     }
 
     /// Returns the mark from the start of the current job: for waits whose end may depend on
     /// anything that the job has enqueued.
+    #[inline]
     pub(crate) fn began(&self) -> Mark {
         self.began.get()
     }

@@ -53,6 +53,7 @@ pub use waits::{Cycle, Party, Wait, waits};
 
 use crate::{
     base::{
+        padded::Padded,
         thread,
         unwind::{self, Payload},
     },
@@ -83,7 +84,8 @@ pub(crate) struct Inner {
     has_driver: bool,
     guests: Guests,
     /// One for each worker, guests included.
-    slabs: Box<[Slab]>,
+    /// On separate lines: a worker writes its own at every spawn.
+    slabs: Box<[Padded<Slab>]>,
     reserve: Reserve,
     threads: usize,
     /// If the threads are not started by the pool: the number of workers that have lost theirs.

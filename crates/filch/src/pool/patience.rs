@@ -7,13 +7,16 @@
 //! #942, Taskflow #649). On the other hand a worker that never helped would be idle for the length
 //! of every long wait.
 //!
-//! So for the first 50 µs, if the wait knows which worker runs the task and can steal there, it
-//! runs related work only, and spins. If it does not know, it does so for 10 µs, unless unrelated
-//! work recently took less than 50 µs on this thread. After that it runs unrelated work when it has
-//! waited for as long as such work recently took, at most 10 ms. As with every solution of the ski
-//! rental problem, the loss is at most about that of a wait that knew the future: a wait ends late
-//! by no more than the time that it has waited already, unless unrelated tasks have become much
-//! longer since the last one.
+//! So if the wait knows which worker runs the task (for a group of tasks: which worker has begun
+//! one last) it runs related work only, and spins, until it has found none for 50 µs. If it does
+//! not know, it does so for 10 µs, unless unrelated work recently took less than 50 µs on this
+//! thread. After that it runs unrelated work when it has waited for as long as such work recently
+//! took, at most 10 ms. As with every solution of the ski rental problem, the loss is at most about
+//! that of a wait that knew the future: a wait ends late by no more than the time that it has
+//! waited already, unless unrelated tasks have become much longer since the last one.
+//!
+//! Meanwhile it checks for related work every 100 µs, as long as other work is queued. If none is,
+//! there is nothing to leave alone, and the wait sleeps as an idle worker does.
 
 use super::{latch::Awaited, waiting::pause};
 use crate::base::thread;
@@ -49,31 +52,34 @@ thread_local! {
 
 /// The state of one wait: see the module.
 pub(super) struct Patience {
-    /// Searches so far, and their limit.
+    /// Searches so far.
     searches: u32,
-    limit: u32,
     /// When the first phase ended; `None` before.
     since: Option<u64>,
 }
 
 impl Patience {
-    /// For a wait that does or does not know which worker runs what it waits for.
-    pub(super) fn new(knows_runner: bool) -> Self {
-        let limit = match knows_runner {
-            true => SEARCHES_AT_RUNNER,
-            false if UNRELATED.get() < SHORT_NANOS => 0,
-            false => SEARCHES,
-        };
+    pub(super) fn new() -> Self {
         Self {
             searches: 0,
-            limit: limit.min(thread::patience(limit.max(1))),
             since: None,
         }
     }
 
-    /// Whether the wait may run unrelated work.
-    pub(super) fn is_over(&self) -> bool {
-        self.searches >= self.limit
+    /// Whether the wait may run unrelated work, if it does or does not know which worker runs what
+    /// it waits for.
+    pub(super) fn is_over(&self, knows_runner: bool) -> bool {
+        let limit = match knows_runner {
+            true => SEARCHES_AT_RUNNER,
+            false if UNRELATED.get() < SHORT_NANOS => return true,
+            false => SEARCHES,
+        };
+        self.searches >= limit.min(thread::patience(limit))
+    }
+
+    /// Starts again, because the wait has found related work.
+    pub(super) fn renew(&mut self) {
+        *self = Self::new();
     }
 
     /// Whether this search includes an attempt to steal.

@@ -8,7 +8,7 @@ use super::latch::Awaited;
 use crate::base::{
     canary::{Canary, broken},
     padded::Padded,
-    sync::{AtomicI64, Ordering},
+    sync::{AtomicI64, AtomicU32, Ordering},
     thread,
 };
 use std::cell::Cell;
@@ -24,8 +24,17 @@ pub(crate) struct Pending {
     /// writes it at every spawn, and thieves write the other one after every task (`filch-bench
     /// spawn`, case `scope_spawn`).
     here: Padded<Cell<i64>>,
+    elsewhere: Padded<Elsewhere>,
+}
+
+/// What other threads than the owner's write.
+pub(crate) struct Elsewhere {
     /// Twice the count, plus one while the owner sleeps.
-    elsewhere: Padded<AtomicI64>,
+    word: AtomicI64,
+    /// One more than the number of the worker that has begun a task last; 0 if there is none. A
+    /// hint for the owner: the queue of that worker may hold more tasks of the group. It is not
+    /// cleared when the task ends, since that may have been nested in another one of the group.
+    runner: AtomicU32,
 }
 
 const ONE: i64 = 2;
@@ -35,7 +44,10 @@ impl Pending {
     pub(crate) fn new() -> Self {
         Self {
             here: Padded::new(Cell::new(0)),
-            elsewhere: Padded::new(AtomicI64::new(0)),
+            elsewhere: Padded::new(Elsewhere {
+                word: AtomicI64::new(0),
+                runner: AtomicU32::new(0),
+            }),
         }
     }
 
@@ -44,7 +56,7 @@ impl Pending {
     pub(crate) fn for_outsider() -> Self {
         let this = Self::new();
         // Relaxed: not shared with other threads yet.
-        this.elsewhere.store(ONE + SLEEPING, Ordering::Relaxed);
+        this.elsewhere.word.store(ONE + SLEEPING, Ordering::Relaxed);
         this
     }
 
@@ -57,7 +69,7 @@ impl Pending {
     pub(crate) fn add_elsewhere(&self) {
         // Relaxed: the task that adds is pending itself, or the owner is in `f`; so no thread waits
         // for this very change.
-        self.elsewhere.fetch_add(ONE, Ordering::Relaxed);
+        self.elsewhere.word.fetch_add(ONE, Ordering::Relaxed);
     }
 
     #[inline(always)]
@@ -65,9 +77,20 @@ impl Pending {
         self.here.set(self.here.get() - 1);
     }
 
-    /// The shared word, for [`done_elsewhere`].
+    /// Records that `worker`, which is not the owner, begins a task.
     #[inline(always)]
-    pub(crate) fn elsewhere(&self) -> &AtomicI64 {
+    pub(crate) fn begin_elsewhere(&self, worker: usize) {
+        let runner = worker as u32 + 1;
+        // Relaxed: a hint where to search for work.
+        if self.elsewhere.runner.load(Ordering::Relaxed) != runner {
+            // Relaxed: as above.
+            self.elsewhere.runner.store(runner, Ordering::Relaxed);
+        }
+    }
+
+    /// The shared part, for [`done_elsewhere`].
+    #[inline(always)]
+    pub(crate) fn elsewhere(&self) -> &Elsewhere {
         &self.elsewhere
     }
 
@@ -83,27 +106,29 @@ impl Pending {
     pub(crate) fn give_back_elsewhere(&self, tasks: u32) {
         // Relaxed: that pending task publishes what they did, in `done_elsewhere`.
         self.elsewhere
+            .word
             .fetch_sub(i64::from(tasks) * ONE, Ordering::Relaxed);
     }
 }
 
-/// Counts a task as done on another worker than the owner's. Takes only the word: when it has
-/// changed, everything around it may have been freed.
+/// Counts a task as done on another worker than the owner's. Takes only the shared part: when its
+/// word has changed, everything around it may have been freed.
 #[inline(always)]
-pub(crate) fn done_elsewhere(word: &AtomicI64, unpark: impl FnOnce()) {
+pub(crate) fn done_elsewhere(elsewhere: &Elsewhere, unpark: impl FnOnce()) {
     thread::point();
     // AcqRel: what the task did is visible to the owner when it sees the sum. Nothing is accessed
     // after this: the owner may have returned.
-    let before = word.fetch_sub(ONE, Ordering::AcqRel);
+    let before = elsewhere.word.fetch_sub(ONE, Ordering::AcqRel);
     if before == ONE + SLEEPING && !broken(Canary::ScopeWake) {
         unpark();
     }
 }
 
 impl Awaited for Pending {
+    #[inline]
     fn happened(&self) -> bool {
         // Acquire: pairs with the release in `done_elsewhere`.
-        let elsewhere = self.elsewhere.load(Ordering::Acquire);
+        let elsewhere = self.elsewhere.word.load(Ordering::Acquire);
         self.here.get() + (elsewhere >> 1) == 0
     }
 
@@ -113,6 +138,7 @@ impl Awaited for Pending {
         // AcqRel: as in `done_elsewhere`.
         let before = self
             .elsewhere
+            .word
             .fetch_add(here * ONE + SLEEPING, Ordering::AcqRel);
         if (before >> 1) + here == 0 {
             self.awake();
@@ -123,7 +149,13 @@ impl Awaited for Pending {
 
     fn awake(&self) {
         // AcqRel: as in `done_elsewhere`.
-        self.elsewhere.fetch_sub(SLEEPING, Ordering::AcqRel);
+        self.elsewhere.word.fetch_sub(SLEEPING, Ordering::AcqRel);
+    }
+
+    fn runner(&self) -> Option<usize> {
+        // Relaxed: a hint, as in `begin_elsewhere`.
+        let runner = self.elsewhere.runner.load(Ordering::Relaxed);
+        runner.checked_sub(1).map(|worker| worker as usize)
     }
 }
 

@@ -19,6 +19,10 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 /// The counter of pending jobs of a waiter. It is in the frame of the waiter, or lives until the
 /// waiter is notified.
 pub(crate) trait Waiter: Sync {
+    /// Records that a job begins, for a waiter that searches for work at the worker that runs it.
+    #[inline]
+    fn begin(&self, _context: &WorkerContext<'_, '_>) {}
+
     /// Counts a job as done, and notifies the waiter if it was the last one. The job's last access
     /// to `this`.
     ///
@@ -48,6 +52,8 @@ where
         let waiter = waiter.get();
         let task = task.into_inner();
         // SAFETY: the job is pending, so the waiter is alive; the reference ends with the call.
+        unsafe { &*waiter }.begin(context);
+        // SAFETY: as above: the job is pending until `done`, and the reference ends with the call.
         task(unsafe { &*waiter }, context);
         // SAFETY: the caller has counted the job as pending. No argument of this closure borrows
         // from the waiter any more.

@@ -2,7 +2,7 @@
 
 use super::{context::WorkerContext, job::Job, latch::Awaited, patience::Patience, task};
 use crate::{
-    base::thread,
+    base::{sys::stack, thread},
     engine::{IdleAction, Mark, Step},
 };
 use std::{hint, time::Duration};
@@ -50,23 +50,30 @@ impl WorkerContext<'_, '_> {
         self.poll_is_long();
         // Jobs that run in a wait are not served at a checkpoint.
         let serving = self.serving.replace(false);
-        let mut patience = Patience::new(event.runner().is_some());
+        let mut patience = Patience::new();
         let (mut exits, mut iterations) = (0, 0_u32);
+        // The same for all iterations: they have one frame.
+        let ample = stack::is_ample();
         while !event.happened() {
+            if ample && self.run_own(event) {
+                break;
+            }
             thread::point();
             self.watch_clock();
-            let others = !self.has_isolated_waits();
+            let others = ample && !self.is_isolated();
             iterations = iterations.wrapping_add(1);
             if iterations.is_multiple_of(ITERATIONS_PER_CLOCK_SAMPLE) {
                 self.pool().core().observe_time(thread::nanos());
             }
-            let related_only =
-                others && !self.running().is_taking_older_first() && !patience.is_over();
-            let park_limit = if others && !related_only {
-                patience.park_limit()
-            } else {
-                None
-            };
+            let related_only = others
+                && !self.running().is_taking_older_first()
+                && !patience.is_over(event.runner().is_some());
+            // As long as nothing is queued, there is nothing to leave alone: the wait searches and
+            // sleeps as an idle worker does, and is woken for what it waits for to be shared.
+            let park_limit = (others && !related_only)
+                .then(|| patience.park_limit())
+                .flatten()
+                .filter(|_| self.pool().core().has_work());
             // A wait that leaves unrelated work alone takes no turn of the injector.
             if park_limit.is_none() && self.pool().core().wants_attention() {
                 self.poll_injector_if_due();
@@ -76,8 +83,9 @@ impl WorkerContext<'_, '_> {
                 continue;
             }
             if related_only {
-                if !self.run_related(event, &patience) {
-                    patience.pause(event);
+                match self.run_related(event, &patience) {
+                    true => patience.renew(),
+                    false => patience.pause(event),
                 }
                 continue;
             }
@@ -115,6 +123,10 @@ impl WorkerContext<'_, '_> {
                 continue;
             }
             if let Some(time) = park_limit {
+                if self.run_from_runner(event) {
+                    patience.renew();
+                    continue;
+                }
                 self.running().settle();
                 self.sleep_for(event, time);
                 continue;
@@ -158,6 +170,35 @@ impl WorkerContext<'_, '_> {
         self.serving.set(serving);
     }
 
+    /// Runs what the current job has queued, as long as nothing else has precedence. Returns
+    /// whether `event` has happened.
+    #[inline]
+    fn run_own(&self, event: &impl Awaited) -> bool {
+        if self.is_isolated() || self.watches_clock() {
+            return false;
+        }
+        let (core, began) = (self.pool().core(), self.began());
+        for _ in 0..ITERATIONS_PER_CLOCK_SAMPLE {
+            if !self.has_queued()
+                || !self.running().queue().owner().is_above(began)
+                || core.wants_attention()
+                || !self.running().goes_on()
+            {
+                return false;
+            }
+            let Some(job) = self.pop() else {
+                return false;
+            };
+            self.running().stop_search();
+            self.run(job);
+            thread::point();
+            if event.happened() {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Takes an urgent job, or one that this worker is preferred for.
     fn take_addressed(&self) -> Option<Job> {
         let running = self.running();
@@ -186,12 +227,16 @@ impl WorkerContext<'_, '_> {
         if self.run_beside(event) {
             return true;
         }
+        patience.tries_steal() && self.run_from_runner(event)
+    }
+
+    /// Runs a job from the queue of the worker that runs what is waited for.
+    fn run_from_runner(&self, event: &impl Awaited) -> bool {
         if let Some(runner) = event.runner()
             && runner != self.worker()
-            && patience.tries_steal()
             && let Some(job) = self.running().steal_from(runner)
         {
-            // The wait may have searched before, while older jobs came first.
+            // The wait may have searched before.
             self.running().stop_search();
             self.nest(job);
             return true;

@@ -442,6 +442,7 @@ impl<T: Send> Owner<'_, T> {
     /// assert!(owner.is_above(mark));
     /// ```
     #[must_use]
+    #[inline]
     pub fn is_above(&self, mark: Mark) -> bool {
         self.bottom().since(mark.0) > 0
     }

@@ -237,7 +237,9 @@ impl<F: Fold, S: Scheme> Part for Piece<F, S> {
             return;
         };
         let link = self.shared.clone();
-        let isolated = link.get().team().is_isolated();
+        let team = link.get().team();
+        team.begin(context);
+        let isolated = team.is_isolated();
         let late = broken(Canary::FoldLate).then(|| self.clone());
         team::enter(isolated, context, || {
             Run::of_piece(self, siblings, &link, context);

@@ -240,6 +240,9 @@ impl<'p, 'env> Run<'p, 'env> {
     unsafe fn as_job(this: *const Self, context: &WorkerContext<'_, '_>, station: &Station) {
         // SAFETY: the caller's job is pending, so `this` lives.
         let run = unsafe { &*this };
+        if !run.is_owner(context) {
+            run.pending.begin_elsewhere(context.worker());
+        }
         let last = if run.isolated {
             context.isolate(|| run.strand(context, station))
         } else {
@@ -473,5 +476,9 @@ impl Awaited for Run<'_, '_> {
 
     fn has_job(&self) -> bool {
         self.guest_remote.get().is_some_and(Remote::has_job)
+    }
+
+    fn runner(&self) -> Option<usize> {
+        self.pending.runner()
     }
 }
