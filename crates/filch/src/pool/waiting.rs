@@ -51,20 +51,20 @@ impl WorkerContext<'_, '_> {
         // Jobs that run in a wait are not served at a checkpoint.
         let serving = self.serving.replace(false);
         let mut patience = Patience::new();
-        let (mut exits, mut iterations) = (0, 0_u32);
+        let (mut exits, mut iterations) = (0, 1_u32);
         // The same for all iterations: they have one frame.
         let ample = stack::is_ample();
         while !event.happened() {
-            if ample && self.run_own(event) {
+            if ample && self.run_own(event, &mut iterations) {
                 break;
             }
             thread::point();
             self.watch_clock();
             let others = ample && !self.is_isolated();
-            iterations = iterations.wrapping_add(1);
             if iterations.is_multiple_of(ITERATIONS_PER_CLOCK_SAMPLE) {
                 self.pool().core().observe_time(thread::nanos());
             }
+            iterations = iterations.wrapping_add(1);
             let related_only = others
                 && !self.running().is_taking_older_first()
                 && !patience.is_over(event.runner().is_some());
@@ -170,15 +170,15 @@ impl WorkerContext<'_, '_> {
         self.serving.set(serving);
     }
 
-    /// Runs what the current job has queued, as long as nothing else has precedence. Returns
-    /// whether `event` has happened.
+    /// Runs what the current job has queued, as long as nothing else has precedence and no reading
+    /// of the clock is due. Returns whether `event` has happened.
     #[inline]
-    fn run_own(&self, event: &impl Awaited) -> bool {
+    fn run_own(&self, event: &impl Awaited, iterations: &mut u32) -> bool {
         if self.is_isolated() || self.watches_clock() {
             return false;
         }
         let (core, began) = (self.pool().core(), self.began());
-        for _ in 0..ITERATIONS_PER_CLOCK_SAMPLE {
+        while !iterations.is_multiple_of(ITERATIONS_PER_CLOCK_SAMPLE) {
             if !self.has_queued()
                 || !self.running().queue().owner().is_above(began)
                 || core.wants_attention()
@@ -189,6 +189,7 @@ impl WorkerContext<'_, '_> {
             let Some(job) = self.pop() else {
                 return false;
             };
+            *iterations = iterations.wrapping_add(1);
             self.running().stop_search();
             self.run(job);
             thread::point();
