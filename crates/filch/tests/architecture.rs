@@ -3,10 +3,13 @@
 //! Each check is a function from sources to the places that break its rule, and each is shown a
 //! small bad example as well: a check that reports nothing there is broken itself.
 
+#[path = "architecture/cycles.rs"]
+mod cycles;
 #[path = "architecture/lists.rs"]
 mod lists;
 
-use lists::UNSAFE_FILES;
+use cycles::cycles;
+use lists::{CYCLES, UNSAFE_FILES};
 use std::{
     collections::{HashMap, HashSet},
     fmt, fs,
@@ -97,6 +100,11 @@ fn names_in_safety_comments_exist() {
 #[test]
 fn orderings_have_reasons() {
     holds(ordering_reasons);
+}
+
+#[test]
+fn files_do_not_use_one_another_in_circles() {
+    holds(|sources| cycles(sources, CYCLES));
 }
 
 #[test]
@@ -490,7 +498,7 @@ impl<'a> Source<'a> {
     fn paths(&self) -> Vec<NamePath<'a>> {
         let inline = self.bodies(|w| w[0].text == "mod" && w[2].text == "{");
         let mut paths = Vec::new();
-        let mut imported = false;
+        let (mut imported, mut exported) = (false, false);
         for (at, token) in self.code.iter().enumerate() {
             let before = |n: usize| at.checked_sub(n).map_or("", |at| self.code[at].text);
             let after = self.code.get(at + 1).map_or("", |token| token.text);
@@ -498,14 +506,16 @@ impl<'a> Source<'a> {
                 before(1) == "::" && !["use", "=", "(", "{", ",", ";", "<"].contains(&before(2));
             if token.text == "use" {
                 imported = after != "<";
+                exported = imported && ["pub", ")"].contains(&before(1));
             } else if token.text == ";" {
-                imported = false;
+                (imported, exported) = (false, false);
             } else if token.kind == Kind::Name && !inner && ["::", "as"].contains(&after) {
                 let from = paths.len();
                 unfold(&self.code, at, &[], &mut paths);
                 for path in &mut paths[from..] {
                     path.inline = inline.iter().filter(|body| body.contains(&at)).count();
                     path.imported = imported;
+                    path.exported = exported;
                 }
             }
         }
@@ -553,6 +563,8 @@ struct NamePath<'a> {
     inline: usize,
     /// Whether it belongs to a `use`.
     imported: bool,
+    /// Whether it belongs to a `pub use`.
+    exported: bool,
 }
 
 impl<'a> NamePath<'a> {
@@ -620,6 +632,7 @@ fn unfold<'a>(
             line: tokens[at - 1].line,
             inline: 0,
             imported: false,
+            exported: false,
         });
         return at + if alias.is_some() { 2 } else { 0 };
     }
@@ -836,6 +849,38 @@ mod canaries {
                 broken.iter().any(here)
             });
         assert!(as_expected, "expected {expected:?}, found {broken:#?}");
+    }
+
+    #[test]
+    fn circles_of_files() {
+        let files = [
+            ("src/graph/mod.rs", "mod a; mod b; mod c; pub use a::A;"),
+            // Through a re-export, an imported module, and a path in the code.
+            ("src/graph/a.rs", "use super::b; pub struct A;"),
+            ("src/graph/b.rs", "fn f() { crate::graph::c::g(); }"),
+            (
+                "src/graph/c.rs",
+                "use crate::graph::A; use std::fmt; pub fn g() {}",
+            ),
+        ];
+        let circle = [("src/graph/a.rs:1", "graph::a, graph::b, graph::c")];
+        reports(|sources| cycles(sources, &[]), &files, &circle);
+        reports(|sources| cycles(sources, &[("graph", 2)]), &files, &circle);
+        reports(|sources| cycles(sources, &[("graph", 3)]), &files, &[]);
+        let lower = found(|sources| cycles(sources, &[("graph", 4)]), &files);
+        assert!(lower[0].contains("lower its number to 3"), "{lower:?}");
+        let straight = [
+            ("src/graph/mod.rs", "mod a; mod b; pub use b::B;"),
+            (
+                "src/graph/a.rs",
+                "use super::{B, b::C}; use crate::graph::b;",
+            ),
+            (
+                "src/graph/b.rs",
+                "pub struct B; pub struct C; mod tests { use super::super::a; }",
+            ),
+        ];
+        reports(|sources| cycles(sources, &[]), &straight, &[]);
     }
 
     #[test]
