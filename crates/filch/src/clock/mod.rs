@@ -8,6 +8,7 @@
 
 mod interval;
 mod paused;
+mod paused_state;
 mod sleep;
 mod timeout;
 
@@ -17,7 +18,7 @@ pub use sleep::Sleep;
 pub use timeout::{Elapsed, Timeout};
 
 use crate::threads::timer::{Alarm, Ticket, Timer};
-use paused::Paused;
+use paused_state::Paused;
 use std::{
     fmt,
     future::IntoFuture,

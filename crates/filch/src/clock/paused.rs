@@ -1,18 +1,7 @@
 //! A clock that only advances when it is told to.
 
-use super::Clock;
-use crate::{
-    base::canary::{Canary, broken},
-    threads::timer::{Alarm, Alarms, Ticket, renew},
-};
-use std::{
-    fmt,
-    ops::Deref,
-    // Not through the switch to loom's types: a lock around plain data.
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::Waker,
-    time::{Duration, Instant},
-};
+use super::{Clock, paused_state::Paused};
+use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 
 /// A clock for tests: it only advances when it is told to.
 ///
@@ -98,15 +87,7 @@ impl PausedClock {
     }
 
     fn with(auto: bool) -> Self {
-        let start = Instant::now();
-        let paused = Arc::new(Paused {
-            start,
-            auto,
-            state: Mutex::new(PausedState {
-                now: start,
-                queue: Alarms::new(),
-            }),
-        });
+        let paused = Arc::new(Paused::new(auto));
         Self {
             clock: Clock {
                 paused: Some(paused.clone()),
@@ -128,7 +109,7 @@ impl PausedClock {
     /// ```
     #[must_use]
     pub fn elapsed(&self) -> Duration {
-        self.now() - self.paused.start
+        self.now() - self.paused.start()
     }
 
     /// The number of sleeps, timeouts and intervals that wait for it.
@@ -147,15 +128,13 @@ impl PausedClock {
     /// ```
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.paused.lock().queue.len()
+        self.paused.pending()
     }
 
     /// The time to the next entry.
     #[must_use]
     pub fn next(&self) -> Option<Duration> {
-        let state = self.paused.lock();
-        let next = state.queue.next_at()?;
-        Some(next.saturating_duration_since(state.now))
+        self.paused.next()
     }
 
     /// Advances the clock, and wakes the futures whose time has come, in the order of their times,
@@ -248,109 +227,5 @@ impl From<&PausedClock> for Clock {
 impl fmt::Debug for PausedClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.paused.fmt(f)
-    }
-}
-
-/// The state that the handles of a paused clock share.
-pub(super) struct Paused {
-    start: Instant,
-    /// Whether it advances when a pool would have to wait.
-    auto: bool,
-    state: Mutex<PausedState>,
-}
-
-struct PausedState {
-    /// Never goes back.
-    now: Instant,
-    /// Entries with times after `now`, except for those that are about to fire.
-    queue: Alarms,
-}
-
-impl AsMut<Alarms> for PausedState {
-    fn as_mut(&mut self) -> &mut Alarms {
-        &mut self.queue
-    }
-}
-
-impl Paused {
-    pub(super) fn now(&self) -> Instant {
-        self.lock().now
-    }
-
-    /// Adds an entry, unless its time has come: it would never fire.
-    pub(super) fn wake_at(&self, at: Instant, waker: Waker) -> Result<Ticket, Waker> {
-        let mut state = self.lock();
-        match at > state.now {
-            true => Ok(state.queue.insert(at, Alarm::Wake(waker))),
-            false => Err(waker),
-        }
-    }
-
-    pub(super) fn renew(&self, ticket: Ticket, waker: &Waker) -> bool {
-        renew(&self.state, ticket, waker)
-    }
-
-    pub(super) fn remove(&self, ticket: Ticket) -> Option<Alarm> {
-        self.lock().queue.remove(ticket)
-    }
-
-    pub(super) fn is_auto(&self) -> bool {
-        self.auto
-    }
-
-    #[track_caller]
-    fn advance(&self, time: Duration, mut run: impl FnMut()) {
-        let Some(end) = self.lock().now.checked_add(time) else {
-            panic!("the clock cannot count that far; advance it by less than {time:?}");
-        };
-        while self.step(end) {
-            run();
-        }
-        let mut state = self.lock();
-        state.now = state.now.max(end);
-    }
-
-    pub(super) fn advance_to_next(&self) -> bool {
-        let next = self.lock().queue.next_at();
-        next.is_some_and(|next| self.step(next))
-    }
-
-    /// Advances to the first time that a future waits for, if that is not after `end`, and fires
-    /// all entries of that time. Returns false if there is none.
-    fn step(&self, end: Instant) -> bool {
-        let mut state = self.lock();
-        let Some(next) = state.queue.next_at().filter(|next| *next <= end) else {
-            return false;
-        };
-        state.now = state.now.max(next);
-        let due = if broken(Canary::SleepEarly) {
-            end
-        } else {
-            next
-        };
-        while let Some(alarm) = state.queue.pop_due(due) {
-            drop(state);
-            alarm.ring();
-            state = self.lock();
-            if broken(Canary::ClockForgets) && state.queue.next_at() == Some(next) {
-                drop(state.queue.pop_due(due));
-            }
-        }
-        true
-    }
-
-    fn lock(&self) -> MutexGuard<'_, PausedState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for Paused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.lock();
-        f.debug_struct("PausedClock")
-            .field("elapsed", &(state.now - self.start))
-            .field("pending", &state.queue.len())
-            .field("auto", &self.auto)
-            .finish()
     }
 }

@@ -18,9 +18,9 @@
 //! Meanwhile it checks for related work every 100 µs, as long as other work is queued. If none is,
 //! there is nothing to leave alone, and the wait sleeps as an idle worker does.
 
-use super::{latch::Awaited, waiting::pause};
+use super::latch::Awaited;
 use crate::base::thread;
-use std::{cell::Cell, time::Duration};
+use std::{cell::Cell, hint, time::Duration};
 
 /// Number of searches for related work, with eight pauses in between: about 10 µs.
 const SEARCHES: u32 = 48;
@@ -48,6 +48,17 @@ const MAX_PARK_NANOS: u64 = 100_000;
 thread_local! {
     /// Recent duration of unrelated work in waits of this thread, in nanoseconds: a moving average.
     static UNRELATED: Cell<u64> = const { Cell::new(4 * SHORT_NANOS) };
+}
+
+/// Pauses, but checks the event every time: a pause takes up to 50 ns, and this word belongs to the
+/// waiter.
+pub(super) fn pause(pauses: u32, event: &impl Awaited) {
+    for _ in 0..pauses {
+        if event.happened() {
+            return;
+        }
+        hint::spin_loop();
+    }
 }
 
 /// The state of one wait: see the module.

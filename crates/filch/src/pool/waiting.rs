@@ -1,11 +1,17 @@
 //! Waits for an event inside of a task, and runs other jobs meanwhile.
 
-use super::{context::WorkerContext, job::Job, latch::Awaited, patience::Patience, task};
+use super::{
+    context::WorkerContext,
+    job::Job,
+    latch::Awaited,
+    patience::{Patience, pause},
+    task,
+};
 use crate::{
     base::{sys::stack, thread},
     engine::{IdleAction, Mark, Step},
 };
-use std::{hint, time::Duration};
+use std::time::Duration;
 
 /// Number of checks, with eight pauses in between, before a wait parks: 10 to 20 µs, about the cost
 /// of parking and being woken.
@@ -24,17 +30,6 @@ const YIELDS_BEFORE_TIMED_PARK: u32 = 8;
 /// Number of iterations of a wait between two readings of the clock for Low tasks, which get turns
 /// by the time that they have waited.
 const ITERATIONS_PER_CLOCK_SAMPLE: u32 = 64;
-
-/// Pauses, but checks the event every time: a pause takes up to 50 ns, and this word belongs to the
-/// waiter.
-pub(super) fn pause(pauses: u32, event: &impl Awaited) {
-    for _ in 0..pauses {
-        if event.happened() {
-            return;
-        }
-        hint::spin_loop();
-    }
-}
 
 impl WorkerContext<'_, '_> {
     /// Runs other jobs until `event` has happened, and sleeps when there are none.

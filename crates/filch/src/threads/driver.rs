@@ -100,6 +100,14 @@ impl DriverLock {
     }
 }
 
+/// Parks this thread, for `timeout` at most.
+pub(super) fn park_thread(timeout: Option<Duration>) {
+    match timeout {
+        None => thread::park(),
+        Some(timeout) => thread::park_timeout(timeout),
+    }
+}
+
 /// The driver of a pool.
 pub(crate) struct SharedDriver {
     driver: Arc<dyn Driver>,
@@ -125,7 +133,7 @@ impl SharedDriver {
             }
         } else {
             thread::point();
-            super::parker::park_thread(timeout);
+            park_thread(timeout);
         }
         self.lock.withdraw(worker);
     }

@@ -1,6 +1,6 @@
 //! The parkers of the threads of a group.
 
-use super::driver::SharedDriver;
+use super::driver::{SharedDriver, park_thread};
 use crate::{
     base::thread::{self, Parker},
     engine::Unpark,
@@ -89,13 +89,6 @@ impl Parkers {
         if let Some(worker) = self.driver.as_ref().and_then(SharedDriver::hand_over) {
             self.unpark(worker);
         }
-    }
-}
-
-pub(super) fn park_thread(timeout: Option<Duration>) {
-    match timeout {
-        None => thread::park(),
-        Some(timeout) => thread::park_timeout(timeout),
     }
 }
 

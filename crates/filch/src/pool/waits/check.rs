@@ -1,7 +1,10 @@
 //! The check for cycles of waits. `waits.md` describes what it searches for, and why what it finds
 //! is certain.
 
-use super::{Cycle, Entries, Key, Needs, Subject};
+use super::{
+    entries::{Entries, Key, Needs, Subject},
+    report::Cycle,
+};
 use crate::{
     base::canary::{Canary, broken},
     pool::task::StackPosition,

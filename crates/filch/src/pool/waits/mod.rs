@@ -1,10 +1,12 @@
 #![doc = include_str!("waits.md")]
 
 mod check;
+mod entries;
 #[cfg(filch_loom)]
 pub(crate) mod model;
 mod report;
 
+pub(crate) use entries::{Needs, Subject};
 pub use report::{Cycle, Party, Wait};
 
 use super::task::{self, StackPosition};
@@ -14,38 +16,12 @@ use crate::base::{
     thread,
 };
 use check::Search;
+use entries::{Entries, Key, Listed};
 use std::{
     cell::{Cell, OnceCell},
-    collections::BTreeMap,
     sync::{LazyLock, PoisonError},
     time::Instant,
 };
-
-/// Something that a wait is for.
-pub(crate) trait Subject: Send {
-    /// What must happen before it happens.
-    fn needs(&self) -> Needs;
-
-    /// Its name in reports.
-    fn party(&self) -> Party;
-}
-
-/// What must happen before a [`Subject`] does.
-pub(crate) enum Needs {
-    /// It has happened, or may happen in a way that the list does not show.
-    Unknown,
-    /// It never happens.
-    Never,
-    /// The call at this position returns.
-    Return(StackPosition),
-    /// The future at this address ends; if it is being polled now, not before that poll returns.
-    Poll(usize),
-    /// It is stuck if one of `any` is, and each of `all`.
-    Others {
-        any: Vec<Box<dyn Subject>>,
-        all: Vec<Box<dyn Subject>>,
-    },
-}
 
 /// The waits of this process for submitted tasks and spawned futures that have slept at least once.
 ///
@@ -76,49 +52,6 @@ pub(crate) enum Needs {
 #[must_use]
 pub fn waits() -> Vec<Wait> {
     WaitList::global().snapshot()
-}
-
-/// The key of an entry in the list: its position, and a number that no other entry has.
-type Key = (StackPosition, u64);
-
-/// One wait in progress.
-struct Listed {
-    /// Each of them would end the wait.
-    subjects: Vec<Box<dyn Subject>>,
-    /// Something else may end it too: the clock.
-    is_open: bool,
-    /// The future in whose poll the wait takes place.
-    polled: Option<usize>,
-    waiter: Party,
-    since: Instant,
-}
-
-#[derive(Default)]
-struct Entries {
-    /// By position: the waits above a call are those from its position to the topmost one of its
-    /// thread.
-    by_position: BTreeMap<Key, Listed>,
-    /// The waits in the polls of futures, by the address of the future.
-    by_poll: BTreeMap<usize, Key>,
-    last: u64,
-}
-
-impl Entries {
-    fn insert(&mut self, key: Key, listed: Listed) {
-        if let Some(future) = listed.polled {
-            self.by_poll.insert(future, key);
-        }
-        self.by_position.insert(key, listed);
-    }
-
-    fn remove(&mut self, key: Key) -> Option<Listed> {
-        let removed = self.by_position.remove(&key);
-        let polled = removed.as_ref().and_then(|listed| listed.polled);
-        if let Some(future) = polled.filter(|future| self.by_poll.get(future) == Some(&key)) {
-            self.by_poll.remove(&future);
-        }
-        removed
-    }
 }
 
 /// The waits in progress.

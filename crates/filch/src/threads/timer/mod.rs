@@ -33,9 +33,11 @@
 //! takes over: see [`serve`].
 
 mod alarm;
+mod next;
 mod poll;
 mod queue;
 mod serve;
+mod service;
 #[cfg(all(test, not(filch_loom)))]
 mod tests;
 
@@ -43,8 +45,8 @@ pub(crate) use alarm::{Alarm, Alarms, renew};
 pub(crate) use queue::Ticket;
 
 use crate::base::unwind;
-use poll::Next;
-use serve::{Rest, Service};
+use next::Next;
+use service::{Rest, Service};
 use std::{
     error::Error,
     fmt,
@@ -113,7 +115,7 @@ impl Timer {
         at: Instant,
         callback: impl FnOnce() + Send + 'static,
     ) -> Result<TimerHandle, TimerError> {
-        let ticket = self.insert_with(at, Alarm::Call(Box::new(callback)), serve::start)?;
+        let ticket = self.insert_with(at, Alarm::Call(Box::new(callback)), Self::start)?;
         Ok(TimerHandle {
             timer: self,
             ticket: Some(ticket),
@@ -127,7 +129,7 @@ impl Timer {
     /// # Errors
     /// As of [`at`](Self::at).
     pub(crate) fn wake_at(&'static self, at: Instant, waker: Waker) -> Result<Ticket, TimerError> {
-        self.insert_with(at, Alarm::Wake(waker), serve::start)
+        self.insert_with(at, Alarm::Wake(waker), Self::start)
     }
 
     /// Makes the entry wake `waker` and no other. Returns false when the entry is gone, because it
@@ -174,7 +176,7 @@ impl Timer {
     /// # Errors
     /// When the thread is not running and cannot be started.
     pub(crate) fn ensure_thread(&'static self) -> Result<(), TimerError> {
-        self.start_if_none(&mut self.lock(), serve::start)
+        self.start_if_none(&mut self.lock(), Self::start)
     }
 
     fn start_if_none(

@@ -10,7 +10,7 @@
 //! A watchdog without entries sleeps until there is one. While entries become due it checks at most
 //! once per grace. A process whose deadlines never pass has no second thread.
 
-use super::{State, Timer};
+use super::{State, Timer, service::Rest};
 use crate::base::sys::cores;
 use std::{
     io,
@@ -28,92 +28,6 @@ pub(super) const GRACE: Duration = Duration::from_millis(100);
 /// deadlines wait for the first one that returns.
 pub(super) const THREADS: usize = 8;
 
-/// When a thread will check the queue.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Rest {
-    /// Before it sleeps the next time; or there is no thread.
-    Awake,
-    /// At this time at the latest. (The watchdog: a grace after it.)
-    Until(Instant),
-    /// When it is woken.
-    Forever,
-}
-
-impl Rest {
-    fn until(at: Option<Instant>) -> Self {
-        at.map_or(Self::Forever, Self::Until)
-    }
-
-    /// Records that the thread must check the queue at `at`. Returns whether the thread has to be
-    /// woken for that.
-    pub(super) fn shorten(&mut self, at: Instant) -> bool {
-        let sooner = match *self {
-            Self::Awake => false,
-            Self::Until(time) => at < time,
-            Self::Forever => true,
-        };
-        if sooner {
-            *self = Self::Until(at);
-        }
-        sooner
-    }
-}
-
-/// The roles of the timer's threads.
-#[derive(Debug)]
-pub(super) struct Service {
-    /// The number of the server. It is incremented when another thread takes over.
-    server: u64,
-    /// The number of the callback that the server is in.
-    inside: Option<u64>,
-    /// The number of callbacks so far.
-    callbacks: u64,
-    /// The number of threads.
-    threads: usize,
-    has_watchdog: bool,
-    /// When the watchdog will check.
-    pub(super) watch: Rest,
-}
-
-impl Service {
-    pub(super) const fn new() -> Self {
-        Self {
-            server: 0,
-            inside: None,
-            callbacks: 0,
-            threads: 0,
-            has_watchdog: false,
-            watch: Rest::Awake,
-        }
-    }
-
-    #[cfg(all(test, not(filch_loom)))]
-    pub(super) fn threads(&self) -> usize {
-        self.threads
-    }
-
-    /// Prevents another thread from being started.
-    #[cfg(all(test, not(filch_loom)))]
-    pub(super) fn pretend_watched(&mut self) {
-        self.has_watchdog = true;
-    }
-
-    /// The state with one thread, which has just been started.
-    pub(super) fn first(before: &Self) -> Self {
-        Self {
-            server: before.server + 1,
-            callbacks: before.callbacks,
-            threads: 1,
-            ..Self::new()
-        }
-    }
-}
-
-/// Starts the thread of `timer`. Its stack has the default size, since user callbacks run there.
-pub(super) fn start(timer: &'static Timer) -> io::Result<()> {
-    spawn(timer, Timer::serve)
-}
-
 /// Starts a thread, which is never joined: see the timer's module.
 fn spawn(
     timer: &'static Timer,
@@ -128,6 +42,11 @@ fn spawn(
 }
 
 impl Timer {
+    /// Starts the thread. Its stack has the default size, since user callbacks run there.
+    pub(super) fn start(&'static self) -> io::Result<()> {
+        spawn(self, Self::serve)
+    }
+
     /// Runs a thread of the timer, with `role` first.
     fn work(
         &'static self,

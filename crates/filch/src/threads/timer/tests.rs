@@ -1,6 +1,6 @@
 use super::{
     Alarm, Rest, Timer, TimerError, TimerHandle,
-    serve::{GRACE, THREADS, start},
+    serve::{GRACE, THREADS},
 };
 use std::{
     io,
@@ -233,7 +233,7 @@ fn the_thread_is_started_once_and_again_after_a_fork() {
     let insert = |callback| {
         let handle = timer.at_with(soon(), callback, |timer| {
             starts.fetch_add(1, Ordering::SeqCst);
-            start(timer)
+            timer.start()
         });
         handle.unwrap().detach();
     };
