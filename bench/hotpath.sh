@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Shows the machine code of the hot paths and checks it: at most one fence, and no other locked
-# instruction, in the body of each probe in examples/hotpath.rs. What is rare sits in functions of its
-# own, which the probes only call; those are not looked at.
+# Prints and checks the machine code of the hot paths: at most one fence, and no other locked
+# instruction, in the body of each probe in examples/hotpath.rs. Rare paths are in separate
+# functions, which the probes only call; those are not checked.
 #
-# Exit codes: 0 fine, 1 a probe has too many, 2 it could not be checked.
+# Exit codes: 0 passed, 1 a probe has too many, 2 it could not be checked.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -13,7 +13,7 @@ cannot() {
 }
 
 command -v objdump >/dev/null || cannot "objdump is missing; install binutils"
-[ "$(uname -m)" = x86_64 ] || cannot "this script only knows the instructions of x86-64"
+[ "$(uname -m)" = x86_64 ] || cannot "this script supports x86-64 only"
 
 program=$(
     cargo build --quiet --release --package filch-bench --example hotpath --message-format=json |
@@ -22,7 +22,7 @@ program=$(
 [ -x "$program" ] || cannot "the example was not built"
 code=$(objdump --disassemble --demangle --no-show-raw-insn "$program")
 
-# The lines of the function $1.
+# Prints the lines of the function $1.
 body() {
     awk -v name="hotpath::$1>:" '
         index($0, name) && /^[0-9a-f]+ </ { inside = 1 }
@@ -33,7 +33,7 @@ body() {
 
 # Fences: mfence, or the locked no-op on the stack that compilers emit in its place.
 fence='mfence|lock orl? +\$0x0,(-?0x[0-9a-f]+)?\(%rsp\)'
-# Everything locked: the prefix, and exchanges with memory, which lock by themselves.
+# All locked instructions: the prefix, and exchanges with memory, which lock implicitly.
 locked='\block |xchg[bwlq]? .*\('
 
 count() {
@@ -48,7 +48,7 @@ check() {
     fences=$(count "$fence" <<<"$lines")
     others=$(grep -vE "$fence" <<<"$lines" | count "$locked")
     if [ "$2" = canary ]; then
-        # A checker that finds nothing here would find nothing anywhere.
+        # A checker that misses the canary proves nothing about the probes.
         [ "$fences" = 2 ] && [ "$others" = 2 ] ||
             cannot "the canary has 2 fences and 2 other locked instructions, but $fences and $others were found"
         return

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Counts the instructions of a join, with one worker and nobody to steal: Fibonacci numbers of two sizes,
-# the difference of their instructions divided by the difference of their joins, so that starting and ending
-# the program cancels out. Needs valgrind; without it there is nothing to do.
+# Counts the instructions of a join with one worker, so without steals: the difference of the
+# instructions for two Fibonacci numbers, divided by the difference of their joins, so that start
+# and end of the program cancel out. Without valgrind it is skipped.
 #
 # instructions.sh [SYSTEM...]
 #

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Compares rayon on filch's workers with rayon on its own core: builds the same program on both, runs them in turns, and
-# prints for each row the nanoseconds of both and the ratio (filch by rayon; below 1 is faster): the median over all turns,
-# and the best run, which for a handful of microseconds is luck.
+# Compares rayon on filch's workers with rayon on its own core: builds the same program on both,
+# runs them in turn, and prints for each row the nanoseconds of both and the ratio (filch divided by
+# rayon; below 1 filch is faster), of the medians over all turns and of the best runs. For rows of a
+# few microseconds the best run varies at random.
 #
 #   compat/bench.sh [TURNS] [ROW…]        RAYON_NUM_THREADS sets the number of threads
 set -euo pipefail
@@ -22,7 +23,8 @@ for ((turn = 0; turn < TURNS; turn++)); do
     "$TARGET/compat/release/speed" "$RUNS" "$@" | sed 's/^/filch /' >>"$results"
 done
 
-# Each line: core, row, best, median. Sorted by the median, the middle one of each core and row is the median of all turns.
+# Each line has core, row, best and median. After sorting by the median, the middle line of each
+# core and row has the median over all turns.
 sort -k1,2 -k4,4n "$results" | awk '
     function least(old, new) { return old == "" || new < old ? new : old }
     { n = ++turns[$1, $2]; best[$1, $2] = least(best[$1, $2], $3); medians[$1, $2, n] = $4 }

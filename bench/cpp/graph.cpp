@@ -1,5 +1,5 @@
-// The cases of the suite `graph` for systems in C++: Taskflow and oneTBB, whichever is there when this is compiled.
-// run.sh builds and runs it.
+// The cases of the suite `graph` for systems in C++: Taskflow and oneTBB, if their headers exist at
+// compile time. run.sh builds and runs it.
 
 #include "harness.hpp"
 #include "shapes.hpp"
@@ -17,7 +17,7 @@
 
 namespace {
 
-// A pool, started when it is first needed, and what is run on it.
+// A pool, started on first use, and the workload that runs on it.
 template <class S>
 struct State {
     std::optional<typename S::Pool> pool;
@@ -33,7 +33,7 @@ auto mark(size_t number) {
     return [place = places() + number] { place->mark(); };
 }
 
-// Adds a sampler of S to a case, unless the command line leaves S out.
+// Adds a sampler of S to a case, unless the command line excludes S.
 template <class S, class F>
 void add(Case& to, const Config& config, F sample) {
     if (!Config::has(config.systems, S::name)) return;
@@ -153,7 +153,7 @@ void shape_cases(const Config& config, const Kind& kind) {
 }
 
 #ifdef HAS_TASKFLOW
-// A case in which only Taskflow takes part: `run` is called with a pool and the graph that `make` makes.
+// A case of Taskflow only: `run` is called with a pool and the graph that `make` returns.
 template <class M, class R>
 void taskflow_case(const Config& config, const std::string& name, size_t tasks, uint64_t times, M make, R run) {
     for (const int workers : config.workers) {
@@ -215,7 +215,7 @@ void pipelines(const Config& config) {
     }
 }
 
-// A fixed number of steps, as in src/busy.rs.
+// Work of a fixed number of steps, as in src/busy.rs.
 void steps(uint64_t count) {
     volatile uint64_t source = 1;
     uint64_t state = source;
@@ -264,7 +264,7 @@ void table(const Config& config, const std::string& name, const Shape& shape, do
 
 int main(int argc, char** argv) {
     const Config config = parse(argc, argv);
-    // Before anything is pinned.
+    // Before any thread is pinned.
     cores();
 #ifdef HAS_ONETBB
     OneTbb::look_around();

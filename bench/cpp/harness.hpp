@@ -1,4 +1,5 @@
-// Samples in turns, medians, a table: what src/harness.rs and src/report.rs do for the systems in Rust.
+// Interleaved samples, medians and tables, as src/harness.rs and src/report.rs for the systems in
+// Rust.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,7 @@
 
 using Clock = std::chrono::steady_clock;
 
-// What the command line asks for. Empty lists mean all.
+// The command line. Empty lists mean all.
 struct Config {
     bool quick = false;
     std::vector<std::string> cases, systems;
@@ -38,7 +39,7 @@ struct Config {
     }
 };
 
-// The cores that the process was allowed to use at first.
+// The cores that the process was allowed to use at start.
 inline const std::vector<int>& cores() {
     static const std::vector<int> cores = [] {
         cpu_set_t set;
@@ -52,7 +53,7 @@ inline const std::vector<int>& cores() {
     return cores;
 }
 
-// Worker i goes to core i, round and round; thread 0 means the caller.
+// Pins a thread: worker i to core i modulo the number of cores; thread 0 means the caller.
 inline void place(int worker, pid_t thread = 0) {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -92,7 +93,7 @@ struct Stopwatch {
     }
 };
 
-// Before each sample, so that everybody starts from sleep.
+// Pause before each sample, so that all workers sleep when it starts.
 inline void rest() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 
 struct Case {
@@ -170,7 +171,7 @@ inline std::vector<std::string> list(const std::string& text) {
     return names;
 }
 
-// Leaves the program when the command line makes no sense.
+// Exits if the command line is invalid.
 inline Config parse(int argc, char** argv) {
     Config config;
     const auto fail = [](const std::string& what) {

@@ -15,7 +15,8 @@
 struct OneTbb {
     static constexpr const char* name = "onetbb";
 
-    // To be called before the main thread is pinned: the library asks only once how many cores there are.
+    // Must be called before the main thread is pinned: the library reads the number of cores only
+    // once.
     static void look_around() { tbb::info::default_concurrency(); }
 
     struct Places : tbb::task_scheduler_observer {

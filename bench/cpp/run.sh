@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Builds and runs the cases of the suite `graph` for Taskflow and oneTBB, those of them that are installed. The options
-# are --quick, --workers, --case and --system, as for filch-bench.
+# Builds and runs the cases of the suite `graph` for Taskflow and oneTBB, if they are installed. The
+# options are --quick, --workers, --case and --system, as for filch-bench.
 #
-# Exit codes: 0 fine, 1 a task did not run as often as it should, 2 nothing could be measured.
+# Exit codes: 0 passed, 1 a task did not run the expected number of times, 2 nothing could be
+# measured.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cxx=${CXX:-c++}
@@ -14,7 +15,7 @@ cannot() {
 
 command -v "$cxx" >/dev/null || cannot "there is no C++ compiler; install g++, or name one in CXX"
 
-# has HEADER: whether the compiler finds it. CPATH adds folders to those in which it looks.
+# has HEADER: whether the compiler finds it. CPATH adds folders to its search path.
 has() {
     echo "#include <$1>" | "$cxx" -std=c++20 -E -x c++ - >/dev/null 2>&1
 }

@@ -68,7 +68,7 @@ struct Shape {
     }
 };
 
-// Where a task leaves a mark when it runs.
+// A counter per task.
 struct Place {
     std::atomic<uint32_t> runs{0};
 
@@ -89,7 +89,7 @@ inline void check_places(size_t tasks, uint32_t times) {
     }
 }
 
-// Counters and a stack, nothing atomic.
+// Plain counters and a stack, no atomics.
 struct Seq {
     static constexpr const char* name = "seq";
 

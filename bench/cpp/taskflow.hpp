@@ -40,7 +40,7 @@ struct Taskflow {
 
     static void run(Pool& pool, Graph& graph) { pool.executor->run(*graph).wait(); }
 
-    // Chooses 0 until it has been called so many times, then 1 and begins again.
+    // Chooses 0 until it was called this number of times, then chooses 1 and starts over.
     static auto choose(uint64_t laps) {
         return [laps, left = laps]() mutable {
             if (--left > 0) return 0;

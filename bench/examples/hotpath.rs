@@ -1,4 +1,4 @@
-//! The functions whose machine code `hotpath.sh` looks at.
+//! The functions whose machine code `hotpath.sh` checks.
 
 use filch::engine::{Capacity, Core, Deque, Owner, PerWorker, RunningWorker, Settings, Silent};
 use std::{
@@ -13,7 +13,7 @@ fn probe_push_pop(owner: &mut Owner<'_, u64>, task: u64) -> Option<u64> {
     owner.pop()
 }
 
-/// A spawn by a task that is running: the push, the count, and the look whether somebody sleeps.
+/// A spawn by a running task: the push, the count, and the check for sleeping workers.
 #[inline(never)]
 fn probe_spawn_local(
     active: &mut RunningWorker<'_, '_, u64, PerWorker, Silent>,
@@ -22,7 +22,7 @@ fn probe_spawn_local(
     active.spawn_local(task).is_ok()
 }
 
-/// What must be found: two fences, a locked addition and an exchange.
+/// The canary, in which the script must find two fences, a locked addition and an exchange.
 #[inline(never)]
 fn probe_canary(word: &AtomicU64) -> u64 {
     fence(Ordering::SeqCst);

@@ -1,5 +1,5 @@
-//! `instructions SYSTEM N`: computes a Fibonacci number by joins with one worker, and prints how many joins
-//! that took. `instructions.sh` counts its instructions.
+//! `instructions SYSTEM N`: computes a Fibonacci number by joins with one worker, and prints the
+//! number of joins. `instructions.sh` counts its instructions.
 
 use std::{env, hint::black_box, mem, num::NonZero, process::ExitCode, time::Duration};
 
@@ -34,7 +34,7 @@ fn chili(scope: &mut chili::Scope<'_>, n: u32) -> u64 {
     a + b
 }
 
-/// One worker each: the caller, or with rayon a thread that it waits for.
+/// Runs `system` with one worker: the caller, or with rayon a thread that the caller waits for.
 fn run(system: &str, n: u32) -> Option<u64> {
     Some(match system {
         "seq" => seq(n),
@@ -47,8 +47,9 @@ fn run(system: &str, n: u32) -> Option<u64> {
             pool.expect("the settings are fine").install(|| rayon(n))
         }
         "chili" => {
-            // Its other thread does nothing but beat. Seldom, so that the joins are what is counted; and
-            // never joined, because it would sleep until the next beat.
+            // chili's second thread only sends heartbeats. They are rare here, so that the joins
+            // are what is counted; and the pool is leaked, because dropping it would wait for the
+            // next heartbeat.
             let pool = chili::ThreadPool::with_config(chili::Config {
                 thread_count: NonZero::new(1),
                 heartbeat_interval: Duration::from_secs(3600),
@@ -78,7 +79,7 @@ fn main() -> ExitCode {
         eprintln!("instructions: there is no system {system:?}; choose filch, rayon, chili or seq");
         return ExitCode::from(2);
     };
-    // The numbers up to the one asked for, and the next.
+    // The Fibonacci number `n`, and the next one.
     let (fib, next) = (0..n).fold((0_u64, 1), |(a, b), _| (b, a + b));
     assert_eq!(result, fib, "{system} gave a wrong result");
     println!("{}", next - 1);

@@ -1,7 +1,9 @@
-//! The system's allocator, or that of the feature `mimalloc`, with counters that are switched off while anything is timed.
+//! The global allocator of the benchmark, with counters that are off while anything is timed. It
+//! forwards to the system's allocator, or to mimalloc with the feature `mimalloc`.
 //!
-//! Counting costs a shared read-modify-write, which would be charged to those systems that allocate
-//! most. So it happens in warm-up rounds only; in the others it costs a load and a branch.
+//! Counting costs a shared read-modify-write per allocation, which would be charged to the systems
+//! that allocate most. So it is enabled in warm-up rounds only; in the others it costs a load and a
+//! branch.
 #![expect(unsafe_code, reason = "a global allocator")]
 
 #[cfg(feature = "mimalloc")]
@@ -17,36 +19,36 @@ static COUNTING: AtomicBool = AtomicBool::new(false);
 static COUNT: AtomicU64 = AtomicU64::new(0);
 static HELD: AtomicI64 = AtomicI64::new(0);
 
-/// The allocator.
+/// Counts allocations and forwards them.
 #[derive(Debug)]
 pub(crate) struct Counting;
 
-/// Allocations so far, on all threads, while counting was on. Growing a block counts too.
+/// Allocations on all threads while counting was on. Growing a block counts too.
 pub(crate) fn count() -> u64 {
-    // Relaxed: a number of its own.
+    // Relaxed: the counter orders nothing else.
     COUNT.load(Ordering::Relaxed)
 }
 
-/// Bytes that were allocated while counting was on, less those that were freed. What matters is how it changes.
+/// Bytes allocated while counting was on, minus bytes freed. Only differences are meaningful.
 pub(crate) fn held() -> i64 {
-    // Relaxed: a number of its own.
+    // Relaxed: the counter orders nothing else.
     HELD.load(Ordering::Relaxed)
 }
 
 /// Counts while `part` runs.
 pub(crate) fn counting<R>(part: impl FnOnce() -> R) -> R {
-    // Relaxed: a thread that sees it late counts a little less; threads that are started, or given
-    // work, after this see it.
+    // Relaxed: a thread that observes the switch late counts a little less. Threads that are
+    // started or given work after this store observe it.
     COUNTING.store(true, Ordering::Relaxed);
     let result = part();
     COUNTING.store(false, Ordering::Relaxed);
     result
 }
 
-/// A block of `new` bytes in place of one of `old`, where zero means none.
+/// Records that a block of `new` bytes replaces one of `old`; zero means no block.
 #[inline(always)]
 fn note(old: usize, new: usize) {
-    // Relaxed: as above.
+    // Relaxed: the counters order nothing else.
     if COUNTING.load(Ordering::Relaxed) {
         count_block(old, new);
     }
@@ -60,8 +62,8 @@ fn count_block(old: usize, new: usize) {
     HELD.fetch_add(footprint(new) - footprint(old), Ordering::Relaxed);
 }
 
-/// What a block of so many bytes takes from the heap: glibc puts a word before it, rounds it up to 16 and has none of
-/// less than 32. Other allocators have classes of sizes, which comes to much the same.
+/// The heap memory that a block of `bytes` bytes occupies: glibc adds a header word, rounds up to
+/// 16 bytes and allocates at least 32. Allocators with size classes are close to that.
 fn footprint(bytes: usize) -> i64 {
     if bytes == 0 {
         return 0;
@@ -69,33 +71,33 @@ fn footprint(bytes: usize) -> i64 {
     (bytes + 8).next_multiple_of(16).max(32) as i64
 }
 
-// SAFETY: everything is passed on to the allocator as it is.
+// SAFETY: every call is forwarded unchanged to an allocator that upholds the contract.
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(0, layout.size());
-        // SAFETY: the caller's promises are those that `System` wants.
+        // SAFETY: the caller upholds the contract of `alloc`, which is that of `System`.
         unsafe { System.alloc(layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         note(0, layout.size());
-        // SAFETY: as above.
+        // SAFETY: the caller upholds the contract of `alloc_zeroed`, which is that of `System`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         note(layout.size(), size);
-        // SAFETY: as above; the block came from `System`.
+        // SAFETY: the caller upholds the contract, and the block came from `System`.
         unsafe { System.realloc(block, layout, size) }
     }
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         note(layout.size(), 0);
-        // SAFETY: as above; the block came from `System`.
+        // SAFETY: the caller upholds the contract, and the block came from `System`.
         unsafe { System.dealloc(block, layout) }
     }
 }

@@ -11,7 +11,7 @@ use crate::{
 use lexopt::{Arg, Parser, ValueExt};
 use std::{ffi::OsString, path::PathBuf};
 
-/// What to do.
+/// What the command line requests.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Print the help.
@@ -20,9 +20,9 @@ pub(crate) enum Command {
     List,
     /// Measure.
     Run(Args),
-    /// Take a reading of memory: the suite `future` starts processes for that.
+    /// Measure memory once, in a process that the suite `future` starts for it.
     Pending(Reading),
-    /// Take the samples that are asked for on the input: see [`crate::serve`].
+    /// Take the samples that are requested on standard input: see [`crate::serve`].
     Serve(Config),
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     pub(crate) cases: Vec<String>,
     pub(crate) systems: Vec<String>,
     pub(crate) json: bool,
-    /// The program that has rayon on filch's workers, if it is not where it is looked for.
+    /// The driver, which runs rayon on filch's workers, if it is not beside this program.
     pub(crate) driver: Option<PathBuf>,
     pub(crate) config: Config,
 }
@@ -45,20 +45,20 @@ pub(crate) fn help() -> String {
 Usage: filch-bench SUITE [OPTIONS]
        filch-bench all [OPTIONS]
        filch-bench list
-       filch-bench serve [--quick]    takes the samples that are asked for on its input, in lines
-                                      of SUITE CASE SYSTEM WORKERS, and answers with nanoseconds
+       filch-bench serve [--quick]    takes one sample per input line, which is
+                                      SUITE CASE SYSTEM WORKERS, and prints its nanoseconds
 
 Options:
-  --quick           fewer rounds and tasks: at most 40 s a suite
-  --rounds N        so many samples of each system, instead of 15 mostly: where a scheduler has its
-                    good and its bad moments, 15 do not tell which
-  --json            one JSON object a line instead of tables
-  --oversubscribed  8 and 32 workers too, in the suites of the fork-join pool
-  --workers N,...   numbers of workers, where a suite leaves them open
+  --quick           fewer rounds and tasks: at most 40 s per suite
+  --rounds N        samples of each system, instead of 15 in most suites; take more for cases
+                    whose times have several modes
+  --json            one JSON object per line instead of tables
+  --oversubscribed  also 8 and 32 workers in the suites of the fork-join pool
+  --workers N,...   numbers of workers, in suites that do not fix them
   --case NAME,...   only these cases
   --system NAME,... only these systems
-  --driver PATH     the program that has rayon on filch's workers, built in compat/bench; otherwise
-                    rayon-on-filch beside this one, if it is there
+  --driver PATH     the program that runs rayon on filch's workers, built in compat/bench;
+                    by default rayon-on-filch in the folder of this program, if it exists
   --help            this text
 
 Suites:
@@ -120,9 +120,14 @@ fn parse_with(parser: &mut Parser) -> Result<Command, String> {
 }
 
 fn reading(words: &[String]) -> Result<Reading, String> {
-    let number = |word: &String| word.parse().map_err(|_| format!("{word:?} is no number"));
+    let number = |word: &String| {
+        word.parse()
+            .map_err(|_| format!("{word:?} is not a number"))
+    };
     let [system, workers, futures] = words else {
-        return Err("a reading needs a system, a number of workers and one of futures".to_owned());
+        return Err(
+            "a reading needs a system, a number of workers and a number of futures".to_owned(),
+        );
     };
     Ok(Reading {
         system: system.clone(),
@@ -160,7 +165,7 @@ fn count(number: &str, of: &str, example: &str) -> Result<usize, String> {
     match number.parse() {
         Ok(count) if count > 0 => Ok(count),
         _ => Err(format!(
-            "{number:?} is no number of {of}; give at least 1, such as {example}"
+            "{number:?} is not a number of {of}; give at least 1, such as {example}"
         )),
     }
 }
@@ -204,7 +209,7 @@ mod tests {
         assert!(
             parsed("queue --rounds few")
                 .unwrap_err()
-                .contains("\"few\" is no number of rounds")
+                .contains("\"few\" is not a number of rounds")
         );
         assert!(parsed("queue idle").unwrap_err().contains("--help"));
         assert!(parsed("queue --fast").unwrap_err().contains("--fast"));

@@ -1,5 +1,5 @@
-//! Work that takes a known time: a fixed number of steps, not a look at the clock, so that a worker that
-//! has lost its core has to make up for it.
+//! Work of a known length: a fixed number of steps instead of reading the clock, so that a worker
+//! that was preempted still has to do all of it.
 
 use std::{
     hint::black_box,
@@ -7,20 +7,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// So many steps are timed at a time.
+/// Steps per trial.
 const TRIAL: u64 = 50_000;
 
-/// Trials, of which the fastest counts: the others were disturbed.
+/// Trials. The fastest one counts, since the others were disturbed.
 const TRIALS: usize = 40;
 
-/// A loop that takes a certain time when it is not disturbed.
+/// A loop that takes a given time when it is not disturbed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Busy {
     steps: u64,
 }
 
 impl Busy {
-    /// Work of `length`.
+    /// A loop that takes `length`.
     pub(crate) fn of(length: Duration) -> Self {
         let steps = length.as_secs_f64() * steps_per_second();
         Self {
@@ -34,7 +34,7 @@ impl Busy {
     }
 }
 
-/// Each step needs the one before, and nobody knows a short cut.
+/// Runs `count` steps, each of which depends on the previous one, so that the loop has no shortcut.
 #[inline(always)]
 fn steps(count: u64) {
     let mut state = black_box(1_u64);
@@ -52,7 +52,7 @@ fn steps_per_second() -> f64 {
             steps(black_box(TRIAL));
             start.elapsed()
         };
-        let fastest = (0..TRIALS).map(trial).min().expect("there are some");
+        let fastest = (0..TRIALS).map(trial).min().expect("there are trials");
         TRIAL as f64 / fastest.as_secs_f64()
     })
 }

@@ -1,20 +1,20 @@
-//! Waiting for tasks that nobody waits for one by one.
+//! Waiting for a set of tasks whose handles are not joined.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     thread::{self, Thread},
 };
 
-/// Counts tasks down, and wakes whoever waits for the last one.
+/// Counts completed tasks and wakes the waiting thread after the last one.
 pub(crate) struct Countdown {
     left: AtomicU64,
     waiter: Thread,
 }
 
 impl Countdown {
-    /// For so many tasks, to be waited for by the calling thread.
+    /// Creates a countdown of `tasks` tasks, for which the calling thread will wait.
     pub(crate) fn new(tasks: u64) -> &'static Self {
-        // Tasks that nobody waits for cannot borrow: let a few bytes a sample go.
+        // Detached tasks cannot borrow, so a few bytes per sample are leaked.
         Box::leak(Box::new(Self {
             left: AtomicU64::new(tasks),
             waiter: thread::current(),
@@ -29,10 +29,10 @@ impl Countdown {
         }
     }
 
-    /// A task.
+    /// Counts one completed task.
     #[inline(always)]
     pub(crate) fn one(&self) {
-        // AcqRel: pairs with the load in `wait`, by way of all tasks between.
+        // AcqRel: pairs with the load in `wait`, through the decrements of the tasks in between.
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.waiter.unpark();
         }

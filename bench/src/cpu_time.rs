@@ -1,9 +1,9 @@
-//! How much CPU time this process has used.
+//! CPU time of this process.
 #![expect(unsafe_code, reason = "the clock system call")]
 
 use std::time::Duration;
 
-/// The CPU time of all threads of the process, those that have ended included.
+/// Returns the CPU time of all threads of the process, including those that have ended.
 pub(crate) fn used() -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,

@@ -1,9 +1,9 @@
-//! rayon on filch's workers, beside rayon on its own.
+//! rayon on filch's workers, measured beside rayon on its own core.
 //!
-//! A program has one rayon-core. So `compat/bench` builds this whole package once more, on filch's, and that program
-//! [serves](crate::serve): it takes one sample for each line that it is given, with the same code, the same checks and the same
-//! places for its threads. Between two samples it waits for the next line, and its workers sleep, as those of the
-//! other systems do when it is not their turn.
+//! A program has one rayon-core. So `compat/bench` builds this whole package a second time on
+//! filch's rayon-core, and that program [serves](crate::serve): it takes one sample per input line,
+//! with the same code, checks and thread placement. Between two samples it waits for input and its
+//! workers sleep, like those of the other systems.
 
 use crate::{
     harness::{Case, Config, Readings},
@@ -18,16 +18,16 @@ use std::{
     rc::Rc,
 };
 
-/// Where it takes part.
+/// The suites in which the driver takes part.
 const SUITES: [&str; 3] = ["join", "data", "symbolic"];
 
-/// The systems that it runs, and what they are called then.
+/// The systems that the driver runs, and their names in this program.
 const SYSTEMS: [(&str, &str); 2] = [("rayon", "rayon-filch"), ("rayon-iter", "rayon-iter-filch")];
 
-/// What it is called, beside this program.
+/// The driver's file name, in the folder of this program.
 const PROGRAM: &str = "rayon-on-filch";
 
-/// What the same system is called on rayon's own core, if `name` is one on filch's.
+/// The name of the same system on rayon's own core, if `name` is one on filch's workers.
 pub(crate) fn on_own_core(name: &str) -> Option<&'static str> {
     let system = SYSTEMS.iter().find(|(_, on_filch)| *on_filch == name);
     system.map(|(plain, _)| *plain)
@@ -39,17 +39,17 @@ pub(crate) fn has_part(case: &Case) -> bool {
     systems.into_iter().any(|name| on_own_core(name).is_some())
 }
 
-/// Measures a case without them.
+/// Removes the driver's systems from a case.
 pub(crate) fn leave_out(case: &mut Case) {
     case.keep_systems(|name| on_own_core(name).is_none());
 }
 
-/// A process that has to be started before it is asked for anything.
+/// The driver's process, which has to be started before the first sample.
 #[derive(Debug, Default)]
 pub(crate) struct Driver(Rc<RefCell<Option<Process>>>);
 
 impl Driver {
-    /// Adds its systems to the cases of a suite where it takes part.
+    /// Adds the driver's systems to the cases of a suite in which it takes part.
     pub(crate) fn take_part(&self, suite: &'static str, cases: &mut [Case]) {
         if !SUITES.contains(&suite) {
             return;
@@ -60,13 +60,13 @@ impl Driver {
                 let driver = self.0.clone();
                 case.add_after(system, name, move || {
                     let mut driver = driver.borrow_mut();
-                    driver.as_mut().expect("it has been started").ask(&line)
+                    driver.as_mut().expect("it was started").ask(&line)
                 });
             }
         }
     }
 
-    /// Starts `program`, or that beside this one.
+    /// Starts `program`, or the driver in the folder of this program.
     pub(crate) fn start(&self, program: Option<&Path>, config: &Config) -> Result<(), String> {
         let program = match program {
             Some(program) => program.to_owned(),
@@ -80,19 +80,19 @@ impl Driver {
     }
 }
 
-/// The folder that this program is in.
+/// Returns the folder of this program.
 fn own_folder() -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
     program.parent().unwrap_or(Path::new("")).to_owned()
 }
 
-/// The driver beside this program, if there is one.
+/// Returns the driver in the folder of this program, if it exists.
 fn beside() -> Option<PathBuf> {
     let program = own_folder().join(format!("{PROGRAM}{}", env::consts::EXE_SUFFIX));
     program.exists().then_some(program)
 }
 
-/// What to do about a driver that is not in `folder`.
+/// The message about a driver that is missing in `folder`.
 fn missing(folder: &Path) -> String {
     let target = folder.parent().unwrap_or(folder);
     let here = env::current_dir().unwrap_or_default();
@@ -108,11 +108,11 @@ fn missing(folder: &Path) -> String {
     )
 }
 
-/// The process, and the pipes to it.
+/// The process and its pipes.
 #[derive(Debug)]
 struct Process {
     child: Child,
-    /// Closed to end it.
+    /// Closing it ends the process.
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
@@ -133,14 +133,14 @@ impl Process {
         })
     }
 
-    /// Has a sample taken.
+    /// Requests a sample.
     ///
     /// # Panics
-    /// When there is no answer: the process has said why.
+    /// When there is no answer. The process has printed the reason.
     fn ask(&mut self, line: &str) -> Readings {
         let mut answer = String::new();
         let input = self.input.as_mut().expect("open until the end");
-        // In one piece. If nobody reads it, nobody will answer.
+        // One write per request. If it fails, the missing answer is reported below.
         let _ = input.write_all(format!("{line}\n").as_bytes());
         let _ = self.output.read_line(&mut answer);
         let nanos: Vec<f64> = answer.split_whitespace().flat_map(str::parse).collect();
@@ -154,7 +154,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The end of its input is the end of its work.
+        // Closing its input ends the process.
         drop(self.input.take());
         let _ = self.child.wait();
     }

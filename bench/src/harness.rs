@@ -1,8 +1,8 @@
 //! Cases, systems, and the order in which they are measured.
 //!
 //! A suite is a list of [`Case`]s; a case has a list of systems, each a closure that takes one
-//! [`Sample`]. Samples are interleaved: a round takes one of every system, so that whatever else
-//! happens on the machine meanwhile happens to all of them.
+//! [`Sample`]. Samples are interleaved: a round takes one of every system, so that other load on
+//! the machine affects all of them.
 
 use crate::{alloc, pin::Placement, stats::Summary, stopwatch::Sample};
 use std::fmt;
@@ -11,16 +11,16 @@ use std::fmt;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Config {
     pub(crate) quick: bool,
-    /// More workers than cores, too.
+    /// Also measure with more workers than cores.
     pub(crate) oversubscribed: bool,
-    /// The numbers of workers that the command line asks for.
+    /// The numbers of workers requested on the command line.
     pub(crate) workers: Option<Vec<usize>>,
-    /// The rounds that it asks for.
+    /// The number of rounds requested on the command line.
     pub(crate) rounds: Option<usize>,
 }
 
 impl Config {
-    /// The numbers of workers to measure, for a suite that leaves them open.
+    /// The numbers of workers to measure, for a suite that does not fix them.
     pub(crate) fn workers(&self, default: &[usize]) -> Vec<usize> {
         self.workers.clone().unwrap_or_else(|| default.to_vec())
     }
@@ -35,18 +35,18 @@ impl Config {
         self.workers(default)
     }
 
-    /// The numbers of workers for cases that a crowd on few cores shall not slow down.
+    /// The numbers of workers for cases that oversubscription must not slow down.
     pub(crate) fn crowd_workers(&self) -> Vec<usize> {
         self.workers(&[1, 2, 4, 8, 32])
     }
 
-    /// `quick` when that was asked for, or else `full`.
+    /// `quick` with `--quick`, or else `full`.
     pub(crate) fn pick<T>(&self, quick: T, full: T) -> T {
         if self.quick { quick } else { full }
     }
 }
 
-/// How the numbers of a case are shown in tables. JSON always has nanoseconds.
+/// The unit of a case in tables. JSON always has nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     NanosPerOp,
@@ -54,7 +54,7 @@ pub(crate) enum Unit {
     Millis,
 }
 
-/// One workload at one number of workers, and who competes in it.
+/// One workload at one number of workers, with the systems to compare.
 pub(crate) struct Case {
     name: &'static str,
     workers: usize,
@@ -71,9 +71,9 @@ pub(crate) struct Case {
 /// How the systems of a case are compared with `seq`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ToSeq {
-    /// How many times as long they take.
+    /// Their time divided by that of `seq`.
     Time,
-    /// How many times as fast they are.
+    /// Their speed divided by that of `seq`.
     Speed,
 }
 
@@ -82,14 +82,14 @@ struct System {
     sample: Box<dyn FnMut() -> Readings>,
 }
 
-/// What one system gave in one round.
+/// The readings of one system in one round.
 #[derive(Debug, Default)]
 pub(crate) struct Readings {
-    /// Mostly one.
+    /// One reading in most suites.
     pub(crate) nanos: Vec<f64>,
-    /// So many cores were kept at useful work meanwhile.
+    /// The number of cores that did useful work meanwhile.
     pub(crate) cores: Option<f64>,
-    /// Operations a second, where several are under way at the same time.
+    /// Operations per second, where several run at the same time.
     pub(crate) per_second: Option<f64>,
     pub(crate) allocs_per_op: Option<f64>,
     pub(crate) bytes_per_op: Option<f64>,
@@ -108,25 +108,25 @@ impl From<Sample> for Readings {
     }
 }
 
-/// What one system reached in a case.
+/// The results of one system in a case.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) system: &'static str,
     pub(crate) summary: Summary,
-    /// Allocations an operation, counted in a warm-up round; `None` where nobody counted.
+    /// Allocations per operation, counted in a warm-up round; `None` if they were not counted.
     pub(crate) allocs_per_op: Option<f64>,
-    /// Bytes of the heap that an operation leaves in use, counted likewise.
+    /// Bytes of the heap that an operation leaves in use, counted in a warm-up round.
     pub(crate) bytes_per_op: Option<f64>,
-    /// The largest reading, where rounds have many.
+    /// The largest reading, if rounds have many.
     pub(crate) max: Option<f64>,
-    /// The middle of the rounds' useful cores, where somebody counted.
+    /// The median over the rounds of useful cores, if they were counted.
     pub(crate) cores: Option<f64>,
-    /// The middle of the rounds' operations a second, where they were counted.
+    /// The median over the rounds of operations per second, if they were counted.
     pub(crate) per_second: Option<f64>,
 }
 
 impl Case {
-    /// A case without systems, for `workers` workers, pinned.
+    /// Creates a case without systems, for `workers` workers, pinned.
     pub(crate) fn new(name: &'static str, workers: usize, config: &Config) -> Self {
         Self {
             name,
@@ -142,13 +142,13 @@ impl Case {
         }
     }
 
-    /// Takes `rounds` samples of each system that count, after `warm_up` that don't.
+    /// Takes `rounds` samples of each system after `warm_up` rounds that do not count.
     pub(crate) fn rounds(mut self, warm_up: usize, rounds: usize) -> Self {
         (self.warm_up, self.rounds) = (warm_up, rounds);
         self
     }
 
-    /// As the command line asks for.
+    /// Applies the number of rounds of the command line.
     pub(crate) fn set_rounds(&mut self, rounds: usize) {
         self.rounds = rounds;
     }
@@ -158,19 +158,19 @@ impl Case {
         self
     }
 
-    /// Where the main thread goes while the case runs. Systems place their own workers.
+    /// Sets where the main thread runs during the case. Systems place their own workers.
     pub(crate) fn placement(mut self, placement: Placement) -> Self {
         self.placement = placement;
         self
     }
 
-    /// What an operation would take, in nanoseconds, if scheduling cost nothing and no core ever waited.
+    /// Sets the time per operation, in nanoseconds, with free scheduling and no idle core.
     pub(crate) fn ideal(mut self, nanos: f64) -> Self {
         self.ideal = Some(nanos);
         self
     }
 
-    /// Shows what each system takes on top of `seq`.
+    /// Shows the time of each system in excess of `seq`.
     pub(crate) fn over_seq(mut self) -> Self {
         self.over_seq = true;
         self
@@ -191,7 +191,7 @@ impl Case {
         self.system_of_many(name, move || sample().into())
     }
 
-    /// Adds a system after the one that is called `of`, if there is that one.
+    /// Adds a system after the one named `of`, if that exists.
     pub(crate) fn add_after(
         &mut self,
         of: &str,
@@ -204,7 +204,7 @@ impl Case {
         }
     }
 
-    /// Adds a system that gives many readings in a round.
+    /// Adds a system with many readings per round.
     pub(crate) fn system_of_many(
         mut self,
         name: &'static str,
@@ -253,7 +253,7 @@ impl Case {
         self.systems.iter().map(|system| system.name).collect()
     }
 
-    /// Takes one sample of a system, if there is one of that name.
+    /// Takes one sample of the system `name`, if it exists.
     pub(crate) fn sample(&mut self, system: &str) -> Option<Readings> {
         let mut systems = self.systems.iter_mut();
         let system = systems.find(|known| known.name == system)?;
@@ -296,14 +296,14 @@ impl Case {
     }
 }
 
-/// What a system gave in all rounds.
+/// The readings of a system in all rounds.
 #[derive(Default)]
 struct Taken {
     nanos: Vec<f64>,
     cores: Vec<f64>,
     per_second: Vec<f64>,
-    /// Of rounds that have many readings. The machine may stand still for some milliseconds, in which case all readings of that
-    /// time are late: that spoils one round, and not the figure.
+    /// One p99 per round with many readings. If the machine stalls for some milliseconds, all
+    /// readings of that time are late; the median of the rounds' p99 hides one such round.
     p99s: Vec<f64>,
 }
 
@@ -318,7 +318,7 @@ impl Taken {
     }
 }
 
-/// The median, if there is one.
+/// Returns the median, if there are readings.
 fn middle(readings: Vec<f64>) -> Option<f64> {
     (!readings.is_empty()).then(|| Summary::of(readings).median)
 }

@@ -1,12 +1,14 @@
-//! Measures filch beside its peers. `README.md` says what is measured and how to read it.
+//! Measures filch beside its peers. `README.md` describes the suites and how to read the tables.
 //!
-//! A library, so that it can be built into a second program, in which rayon stands on filch's workers (`compat/bench`).
+//! It is a library so that `compat/bench` can build it into a second program, in which rayon runs
+//! on filch's workers.
 
 mod alloc;
 mod args;
 mod busy;
 mod countdown;
 mod cpu_time;
+mod crossbeam_executor;
 mod driver;
 mod folds;
 mod forks;
@@ -18,7 +20,6 @@ mod mailbox;
 mod pin;
 mod pools;
 mod report;
-mod seed003;
 mod serve;
 mod stack;
 mod stats;
@@ -37,14 +38,14 @@ use suites::Suite;
 #[global_allocator]
 static ALLOCATOR: alloc::Counting = alloc::Counting;
 
-/// What `sysexits` and most tools use for a command line that makes no sense.
+/// The exit code for an invalid command line, as in most tools.
 const USAGE_ERROR: u8 = 2;
 
-/// The whole program.
+/// Runs the program.
 pub fn main() -> ExitCode {
     // Before any thread is started.
     stack::deepen();
-    // Before anything is pinned: which cores may this process use?
+    // Reads the set of allowed cores before any thread is pinned.
     pin::cores();
     let done = args::parse(std::env::args_os().skip(1)).and_then(|command| match command {
         Command::Help => {
@@ -93,7 +94,7 @@ fn run(args: &Args) -> Result<(), String> {
         .collect();
     let cases = || selected.iter().flat_map(|(_, cases)| cases);
     if cases().any(driver::has_part) {
-        // Before anything is pinned, which would pin that process too.
+        // Before any thread is pinned, since a child process inherits the affinity.
         match driver.start(args.driver.as_deref(), &args.config) {
             Ok(()) => {}
             Err(why) if args.driver.is_some() => return Err(why),
@@ -125,7 +126,7 @@ fn run(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-/// The cases of `suite` that the command line asks for, with the systems that it asks for.
+/// The requested cases of `suite`, with the requested systems.
 fn select(suite: &Suite, args: &Args, driver: &Driver) -> Vec<Case> {
     let wanted = |names: &[String], name: &str| {
         names.is_empty() || names.iter().any(|wanted| wanted == name)

@@ -1,5 +1,5 @@
-//! A channel for futures: a lock, a queue, and the wakers of those who wait. Every system gets the same one, so what
-//! differs is who polls whom, and when.
+//! A channel for futures: a lock, a queue, and the wakers of pending senders and of the receiver.
+//! All systems use the same one, so they differ only in how they schedule the futures.
 
 use std::{
     collections::VecDeque,
@@ -8,7 +8,7 @@ use std::{
     task::{Poll, Waker},
 };
 
-/// A queue of so many messages, for one receiver.
+/// A bounded queue of messages for one receiver.
 pub(crate) struct Mailbox {
     capacity: usize,
     state: Mutex<State>,
@@ -36,12 +36,13 @@ impl Mailbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for room, and leaves a message.
+    /// Waits for capacity and enqueues a message.
     pub(crate) async fn send(&self, message: u64) {
         poll_fn(|cx| {
             let mut state = self.lock();
             if state.messages.len() >= self.capacity {
-                // It is polled again when it is woken, and not before: so it is in the list once.
+                // A pending sender is polled again only after its waker was taken, so it is in the
+                // list once.
                 state.senders.push_back(cx.waker().clone());
                 return Poll::Pending;
             }

@@ -1,4 +1,4 @@
-//! See the library.
+//! The program `filch-bench`; the library has all of it.
 
 use std::process::ExitCode;
 

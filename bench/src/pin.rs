@@ -1,8 +1,8 @@
-//! Which thread runs on which core.
+//! Placement of threads on cores.
 //!
-//! Worker `i` goes to the `i`-th of the cores that the process may use, round and round, and the main
-//! thread to the last one, or to the first where it is a worker itself. Without that, two workers may
-//! share a core while another is free, and figures for two workers are a toss of a coin.
+//! Worker `i` runs on core `i` modulo the number of cores that the process may use, and the main
+//! thread on the last core, or on the first where it is a worker itself. Without pinning, two
+//! workers may share a core while another one is idle, and figures for two workers vary at random.
 #![cfg_attr(
     target_os = "linux",
     expect(unsafe_code, reason = "the affinity system calls")
@@ -10,14 +10,14 @@
 
 use std::{collections::BTreeSet, sync::OnceLock};
 
-/// Whether threads stay where they are put.
+/// Where threads are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placement {
-    /// Each thread on a core of its own, as far as they go.
+    /// Each thread pinned to a core, round-robin over the cores.
     Pinned,
-    /// The same, with the main thread as worker 0: it takes part, or sleeps while others work.
+    /// The same, with the main thread as worker 0: it takes part, or sleeps while the workers run.
     Joined,
-    /// Wherever the system puts them.
+    /// Not pinned.
     Free,
 }
 
@@ -27,7 +27,7 @@ impl Placement {
         cfg!(target_os = "linux")
     }
 
-    /// Puts the calling thread, which is worker `worker` of some system, where it belongs.
+    /// Pins the calling thread, which is worker `worker` of some system.
     pub(crate) fn place_worker(self, worker: usize) {
         let cores = cores();
         match self {
@@ -36,7 +36,7 @@ impl Placement {
         }
     }
 
-    /// Puts the calling thread where the main thread belongs.
+    /// Pins the calling thread as the main thread.
     pub(crate) fn place_main(self) {
         self.place_worker(match self {
             Self::Joined => 0,
@@ -44,12 +44,12 @@ impl Placement {
         });
     }
 
-    /// Whether threads that are placed this way stay there, on this system.
+    /// Whether this placement pins threads on this system.
     pub(crate) fn is_pinned(self) -> bool {
         self != Self::Free && Self::works()
     }
 
-    /// What is where, in words.
+    /// Describes the placement.
     pub(crate) fn describe(self) -> String {
         let cores = cores();
         match self {
@@ -66,7 +66,7 @@ impl Placement {
     }
 }
 
-/// The cores that the process was allowed to use when this was first called.
+/// The cores that the process was allowed to use at the first call.
 pub(crate) fn cores() -> &'static [usize] {
     static CORES: OnceLock<Vec<usize>> = OnceLock::new();
     CORES.get_or_init(allowed)
@@ -77,7 +77,7 @@ fn allowed() -> Vec<usize> {
     (0..std::thread::available_parallelism().map_or(1, usize::from)).collect()
 }
 
-/// Lets the calling thread run on `cores` only.
+/// Restricts the calling thread to `cores`.
 fn restrict(cores: &[usize]) {
     assert!(
         try_restrict(CALLER, cores),
@@ -90,14 +90,14 @@ fn try_restrict(_thread: Thread, _cores: &[usize]) -> bool {
     true
 }
 
-/// A thread, as the kernel knows it.
+/// The kernel's identifier of a thread.
 type Thread = i32;
 
-/// Stands for the calling thread.
+/// Denotes the calling thread.
 const CALLER: Thread = 0;
 
-/// Calls `start`, which starts threads that cannot be reached by other means, and puts the first
-/// `workers` of them where workers 1, 2 and so on belong. Any others go where they like.
+/// Calls `start`, which starts threads that have no hook for pinning, and pins the first `workers`
+/// of them as workers 1, 2 and so on. Other threads are not pinned.
 pub(crate) fn place_started<R>(workers: usize, start: impl FnOnce() -> R) -> R {
     let before = Before::now();
     let result = start();
@@ -105,7 +105,7 @@ pub(crate) fn place_started<R>(workers: usize, start: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The threads that there were at some time.
+/// The threads that existed at some time.
 #[derive(Debug)]
 pub(crate) struct Before(BTreeSet<Thread>);
 
@@ -114,13 +114,13 @@ impl Before {
         Self(threads())
     }
 
-    /// Puts the first `workers` of those that were started since where workers 1, 2 and so on belong.
+    /// Pins the first `workers` threads started since then as workers 1, 2 and so on.
     pub(crate) fn place_since(&self, workers: usize) {
         let started = threads();
-        // Their numbers rise in the order in which they were started.
+        // Thread identifiers increase in the order in which threads are started.
         let started = started.iter().filter(|thread| !self.0.contains(thread));
         for (n, &thread) in started.enumerate() {
-            // One that has ended meanwhile needs no place.
+            // A thread that has ended meanwhile is ignored.
             let _ = if n < workers {
                 try_restrict(thread, &[cores()[(n + 1) % cores().len()]])
             } else {
@@ -144,34 +144,34 @@ fn threads() -> BTreeSet<Thread> {
         .collect()
 }
 
-/// As many bits as the kernel's own default set has.
+/// The size of the kernel's default CPU set, in bits.
 #[cfg(target_os = "linux")]
 type Mask = [u64; 16];
 
 #[cfg(target_os = "linux")]
 fn allowed() -> Vec<usize> {
     let mut mask: Mask = [0; 16];
-    // SAFETY: the kernel writes at most `size_of::<Mask>()` bytes to `mask`, where any bits are fine;
-    // zero means the calling thread.
+    // SAFETY: the kernel writes at most `size_of::<Mask>()` bytes to `mask`, and every bit pattern
+    // is valid there; zero denotes the calling thread.
     let failed = unsafe { libc::sched_getaffinity(0, size_of::<Mask>(), mask.as_mut_ptr().cast()) };
     let core = |core: &usize| mask[core / 64] & (1 << (core % 64)) != 0;
     let cores: Vec<_> = (0..mask.len() * 64).filter(core).collect();
     assert!(
         failed == 0 && !cores.is_empty(),
-        "cannot tell which cores this process may use"
+        "cannot determine which cores this process may use"
     );
     cores
 }
 
-/// Lets `thread` run on `cores` only. False when that cannot be.
+/// Restricts `thread` to `cores`. Returns false on failure.
 #[cfg(target_os = "linux")]
 fn try_restrict(thread: Thread, cores: &[usize]) -> bool {
     let mut mask: Mask = [0; 16];
     for core in cores {
         mask[core / 64] |= 1 << (core % 64);
     }
-    // SAFETY: the kernel reads `size_of::<Mask>()` bytes from `mask`; a thread that does not exist is an
-    // error and nothing else.
+    // SAFETY: the kernel reads `size_of::<Mask>()` bytes from `mask`; a thread that does not exist
+    // is reported as an error.
     let failed =
         unsafe { libc::sched_setaffinity(thread, size_of::<Mask>(), mask.as_ptr().cast()) };
     failed == 0

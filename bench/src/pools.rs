@@ -1,4 +1,4 @@
-//! Pools of other crates, with their workers placed.
+//! Pools of other crates, with pinned workers.
 
 use crate::{
     forks::REST,
@@ -15,7 +15,7 @@ use std::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-/// Takes samples with a pool that is started, and used once, at the first of them.
+/// Takes samples with a pool that is started, and used once, for the first of them.
 pub(crate) fn used<P, R>(
     start: impl Fn() -> P,
     sample: impl Fn(&P) -> R,
@@ -36,23 +36,23 @@ pub(crate) fn used<P, R>(
     }
 }
 
-/// A rayon pool to be built by [`build_rayon`].
+/// A builder of a rayon pool, for [`build_rayon`].
 pub(crate) fn rayon(workers: usize, placement: Placement) -> ThreadPoolBuilder {
     ThreadPoolBuilder::new()
         .num_threads(workers)
         .start_handler(move |worker| placement.place_worker(worker))
 }
 
-/// Starts the workers and waits until they are where they belong.
+/// Builds the pool and waits until its workers are pinned.
 pub(crate) fn build_rayon(builder: ThreadPoolBuilder) -> ThreadPool {
     let pool = builder.build().expect("the settings are fine");
-    // The start handlers may still be running when the pool is built; a broadcast comes after them.
+    // The start handlers may still be running when `build` returns; a broadcast runs after them.
     pool.broadcast(|_| ());
     pool
 }
 
-/// A filch pool of `threads` threads, the first of which is worker `first`; those before it are callers
-/// that take part.
+/// A filch pool of `threads` threads, numbered from worker `first`. The workers before it are
+/// callers that take part.
 pub(crate) fn filch(threads: usize, first: usize) -> filch::Pool {
     filch::Pool::builder()
         .workers(threads)
@@ -61,15 +61,16 @@ pub(crate) fn filch(threads: usize, first: usize) -> filch::Pool {
         .expect("the settings are fine")
 }
 
-/// A tokio runtime with as many threads for futures, and a timer.
+/// A tokio runtime with this number of worker threads, and a timer.
 pub(crate) fn tokio(workers: usize) -> Runtime {
-    // Threads are not told their numbers. The first are the workers; others are for what blocks.
+    // Start hooks do not receive an index. The first threads are the workers; later ones run
+    // blocking tasks.
     let started = AtomicUsize::new(0);
     Builder::new_multi_thread()
         .worker_threads(workers)
         .enable_time()
         .on_thread_start(move || {
-            // Relaxed: a number for each.
+            // Relaxed: only distinct numbers are needed.
             Placement::Pinned.place_worker(started.fetch_add(1, Ordering::Relaxed));
         })
         .build()
@@ -82,7 +83,7 @@ pub(crate) fn chili(workers: usize) -> chili::ThreadPool {
         thread_count: NonZero::new(workers),
         ..chili::Config::default()
     };
-    // It has no hooks. The last thread that it starts is no worker but gives the heartbeat.
+    // chili has no hooks. The last thread that it starts is not a worker but the heartbeat.
     pin::place_started(workers - 1, || chili::ThreadPool::with_config(config))
 }
 
@@ -93,7 +94,8 @@ pub(crate) fn threadpool(workers: usize, placement: Placement) -> threadpool::Th
     pool
 }
 
-/// Calls `visit` once on each worker: threadpool has no hooks, so a barrier keeps each at its task.
+/// Calls `visit` once on each worker. threadpool has no hooks, so a barrier holds each worker in
+/// its task.
 pub(crate) fn on_every_worker(
     pool: &threadpool::ThreadPool,
     visit: impl Fn(usize) + Send + Sync + 'static,

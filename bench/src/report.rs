@@ -1,4 +1,4 @@
-//! Tables for people, JSON lines for programs.
+//! Output as tables or as JSON lines.
 
 use crate::{
     driver,
@@ -9,21 +9,21 @@ use std::{collections::HashMap, io::Write};
 /// The system that all others are compared with.
 const REFERENCE: &str = "filch";
 
-/// The system that does without a scheduler.
+/// The system without a scheduler.
 const BASE: &str = "seq";
 
-/// The system that does nothing but work, where others do something else besides.
+/// The system that only runs the jobs, without timers beside them.
 const WORKHORSE: &str = "rayon";
 
-/// The system whose workers share a queue, as pools did before work was stolen.
+/// The system whose workers share one queue, a traditional pool without stealing.
 const SHARED: &str = "single-queue";
 
-/// Prints the results of one suite as they come.
+/// Prints the results of one suite, case by case.
 pub(crate) struct Report<W> {
     out: W,
     suite: &'static str,
     json: bool,
-    /// The medians of one worker, by case and system.
+    /// The medians with one worker, by case and system.
     alone: HashMap<(&'static str, &'static str), f64>,
 }
 
@@ -37,7 +37,7 @@ impl<W: Write> Report<W> {
         }
     }
 
-    /// Says what is about to come. With `--json` there is nothing to say: every line has it.
+    /// Prints the heading. With `--json` there is none, since every line names the suite.
     pub(crate) fn begin(&mut self) {
         if !self.json {
             self.line(&format!("suite {}", self.suite));
@@ -58,7 +58,7 @@ impl<W: Write> Report<W> {
         }
     }
 
-    /// The rows, compared with each other and with those of earlier cases.
+    /// Compares the rows with each other and with those of earlier cases.
     fn lines<'r>(&mut self, case: &Case, rows: &'r [Row]) -> Vec<Line<'r>> {
         let median = |system| {
             let row = rows.iter().find(|row| row.system == system)?;
@@ -98,7 +98,7 @@ impl<W: Write> Report<W> {
     }
 
     fn line(&mut self, text: &str) {
-        // Whoever reads us may have gone (`| head`); then there is nobody to tell.
+        // The reader may have closed the pipe (`| head`); then there is nothing to report to.
         if writeln!(self.out, "{text}")
             .and_then(|()| self.out.flush())
             .is_err()
@@ -108,33 +108,33 @@ impl<W: Write> Report<W> {
     }
 }
 
-/// A row, and how it compares.
+/// A row and its comparisons.
 struct Line<'r> {
     row: &'r Row,
-    /// To [`REFERENCE`].
+    /// Relative to [`REFERENCE`].
     ratio: Option<f64>,
-    /// How many times as fast as with one worker.
+    /// The speed relative to one worker.
     speed_up: Option<f64>,
-    /// What comes on top of [`BASE`].
+    /// The time in excess of [`BASE`].
     overhead: Option<f64>,
-    /// The overhead compared with that of [`REFERENCE`].
+    /// The overhead divided by that of [`REFERENCE`].
     overhead_ratio: Option<f64>,
-    /// To [`SHARED`].
+    /// Relative to [`SHARED`].
     to_shared: Option<f64>,
-    /// To [`BASE`], where the case asks for it.
+    /// Relative to [`BASE`], if the case requests it.
     to_seq: Option<f64>,
-    /// Useful cores, compared with those of [`WORKHORSE`].
+    /// Useful cores, relative to those of [`WORKHORSE`].
     to_horse: Option<f64>,
-    /// What runs on filch's workers to the same on rayon's.
+    /// The time on filch's workers divided by that of the same system on rayon's.
     to_own_core: Option<f64>,
 }
 
-/// `a / b`, where that means something.
+/// Returns `a / b`, if it is defined.
 fn ratio(a: f64, b: f64) -> Option<f64> {
     (b > 0.0 && !a.is_nan()).then_some(a / b)
 }
 
-/// One object. All names are plain words, so nothing needs escaping.
+/// One JSON object. All names are plain words, so nothing needs escaping.
 fn json(suite: &str, case: &Case, line: &Line<'_>) -> String {
     let Line {
         row,
@@ -236,7 +236,7 @@ fn table(suite: &str, case: &Case, lines: &[Line<'_>]) -> String {
         _ => "to seq",
     };
     let times = |ratio: Option<f64>| ratio.map(|ratio| format!("{ratio:.2}"));
-    // Those that have no entry at all are left out.
+    // Columns without any entry are omitted.
     type Entry<'a> = &'a dyn Fn(&Line<'_>) -> Option<String>;
     let optional: [(&str, usize, Entry<'_>); 14] = [
         ("p90", 10, &p90),
@@ -290,7 +290,7 @@ fn table(suite: &str, case: &Case, lines: &[Line<'_>]) -> String {
     table
 }
 
-/// Two digits after the point while they can mean something, none when they cannot; a dash for what is no number.
+/// Prints two decimals for small numbers and none for large ones; a dash if it is not a number.
 fn number(value: f64) -> String {
     if value.is_nan() {
         "-".to_owned()

@@ -1,7 +1,9 @@
-//! The other side of [`driver`](crate::driver): takes samples for another process, one a line.
+//! The counterpart of [`driver`](crate::driver): takes one sample per input line for another
+//! process.
 //!
-//! A line names a suite, a case, a system and a number of workers. The answer is a line too: nanoseconds an operation, of each
-//! reading. What a case has prepared and started is kept until another one is asked for.
+//! A line names a suite, a case, a system and a number of workers. The answer is a line with the
+//! nanoseconds per operation of each reading. The pools and data of a case are kept until another
+//! case is requested.
 
 use crate::{
     harness::{Case, Config},
@@ -9,10 +11,10 @@ use crate::{
 };
 use std::io::{BufRead, Write};
 
-/// The command line's word for it.
+/// The subcommand.
 pub(crate) const COMMAND: &str = "serve";
 
-/// Answers until the input ends.
+/// Answers requests until the input ends.
 pub(crate) fn run(
     config: &Config,
     input: impl BufRead,
@@ -25,7 +27,7 @@ pub(crate) fn run(
         let case = match current.take() {
             Some((same, case)) if same == which => case,
             other => {
-                // Its workers go before the next ones come.
+                // Drops the workers of the previous case before those of the next one start.
                 drop(other);
                 which.find(config)?
             }
@@ -41,14 +43,14 @@ pub(crate) fn run(
         let nanos: Vec<_> = readings.nanos.iter().map(f64::to_string).collect();
         let answered = writeln!(output, "{}", nanos.join(" ")).and_then(|()| output.flush());
         if answered.is_err() {
-            // Whoever asked has gone.
+            // The requesting process has exited.
             return Ok(());
         }
     }
     Ok(())
 }
 
-/// A case, by its names.
+/// A case, identified by its names.
 #[derive(Debug, PartialEq, Eq)]
 struct Which {
     suite: String,
@@ -56,7 +58,7 @@ struct Which {
     workers: usize,
 }
 
-/// A line: which case, and the system.
+/// Parses a line into the case and the system.
 fn read(line: &str) -> Result<(Which, String), String> {
     let wrong = || format!("{line:?} is not a suite, a case, a system and a number of workers");
     let words: Vec<_> = line.split_whitespace().collect();

@@ -1,21 +1,21 @@
-//! What a list of readings comes to.
+//! Statistics of a list of readings.
 
-/// The middle of some readings, and how far they are apart.
+/// The median of some readings and their spread.
 #[derive(Clone, Debug)]
 pub(crate) struct Summary {
     pub(crate) samples: usize,
-    /// No number where there is no reading.
+    /// NaN without readings.
     pub(crate) median: f64,
-    /// The middle half of the readings lies within this share of the median: `(p75 - p25) / median`.
-    /// Zero when the median is.
+    /// The interquartile range relative to the median: `(p75 - p25) / median`. Zero if the median
+    /// is.
     pub(crate) spread: f64,
-    /// `None`, as the next, where there are too few readings for it to mean anything.
+    /// `None`, like `p99`, with fewer than [`ENOUGH_FOR_P99`](Self::ENOUGH_FOR_P99) readings.
     pub(crate) p90: Option<f64>,
     pub(crate) p99: Option<f64>,
 }
 
 impl Summary {
-    /// Fewer readings than this have no 99th percentile.
+    /// The number of readings below which p90 and p99 are not computed.
     const ENOUGH_FOR_P99: usize = 100;
 
     pub(crate) fn of(mut readings: Vec<f64>) -> Self {
@@ -31,14 +31,14 @@ impl Summary {
         }
     }
 
-    /// The same with this 99th percentile, if there is one.
+    /// Replaces the 99th percentile by `p99`, if that is given.
     pub(crate) fn with_p99(mut self, p99: Option<f64>) -> Self {
         self.p99 = p99.or(self.p99);
         self
     }
 }
 
-/// The value below which a share of `q` of the sorted readings lies, between two of them if need be.
+/// The `q`-quantile of the sorted readings, interpolated linearly.
 fn quantile(sorted: &[f64], q: f64) -> f64 {
     if sorted.is_empty() {
         return f64::NAN;

@@ -1,23 +1,23 @@
-//! Time, and allocations, of the parts of a sample that count.
+//! Time and allocations of the measured parts of a sample.
 
 use crate::alloc;
 use std::time::{Duration, Instant};
 
-/// One reading: how long so many operations took.
+/// One reading: the time of `ops` operations.
 #[must_use]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) elapsed: Duration,
     pub(crate) ops: u64,
-    /// Allocations meanwhile, zero unless they were being counted; `None` where nobody looked.
+    /// Allocations meanwhile, zero unless counting was on; `None` if they were not read.
     pub(crate) allocations: Option<u64>,
-    /// Bytes of the heap that the operations have left in use, zero unless allocations were being counted; `None`
-    /// where nobody looked.
+    /// Bytes of the heap that the operations left in use, zero unless counting was on; `None` if
+    /// they were not read.
     pub(crate) bytes: Option<i64>,
 }
 
 impl Sample {
-    /// A reading that was taken by other means than a [`Stopwatch`].
+    /// A reading that was not taken by a [`Stopwatch`].
     pub(crate) fn new(elapsed: Duration, ops: u64) -> Self {
         Self {
             elapsed,
@@ -27,7 +27,7 @@ impl Sample {
         }
     }
 
-    /// The same, with what is left in use.
+    /// Adds the number of bytes left in use.
     pub(crate) fn leaving(self, bytes: i64) -> Self {
         Self {
             bytes: Some(bytes),
@@ -40,7 +40,7 @@ impl Sample {
     }
 }
 
-/// Adds up the timed parts; what happens between them is preparation and costs nothing.
+/// Adds up the timed parts. Preparation between them is not timed.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
     elapsed: Duration,
@@ -58,7 +58,7 @@ impl Stopwatch {
         result
     }
 
-    /// Everything that was timed, as `ops` operations.
+    /// Returns everything that was timed, as `ops` operations.
     pub(crate) fn sample(self, ops: u64) -> Sample {
         Sample {
             elapsed: self.elapsed,

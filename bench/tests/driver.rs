@@ -1,5 +1,5 @@
-//! The program, and a driver for it: here itself, so rayon stands on its own core in both. The program checks all
-//! results by itself.
+//! Runs the program with itself as the driver, so rayon runs on its own core in both. The program
+//! checks all results itself.
 
 use std::{
     fs,
@@ -56,7 +56,7 @@ fn without_a_driver_its_systems_are_left_out_with_a_word() {
     assert!(err.contains("compat/bench/Cargo.toml"), "{err}");
     assert_eq!(out.lines().count(), 2, "{out}");
     assert!(!out.contains("rayon-filch"), "{out}");
-    // Where nothing else is asked for, nothing is left.
+    // If no other system is requested, no case is left.
     let output = run(&program, &format!("{SMALL} --system rayon-filch"), "");
     assert_eq!(output.status.code(), Some(2));
 }

@@ -1,4 +1,4 @@
-//! There is nothing to build: cargo wants a script where `links` is.
+//! Builds nothing: cargo requires a build script in a package with `links`.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

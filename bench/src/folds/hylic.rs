@@ -1,4 +1,4 @@
-//! The crate hylic, which seed 004 is about: at most 262,144 nodes and 63 workers.
+//! The crate hylic, a library for folding trees: at most 262,144 nodes and 63 workers.
 
 use super::{Folds, Node, Task, Work};
 use crate::{forks::System, pin::Before, stopwatch::Sample};
@@ -15,17 +15,17 @@ use hylic::{
 };
 use std::marker::PhantomData;
 
-/// hylic, with a preset.
+/// hylic with one of its presets.
 pub(crate) struct Hylic<P>(PhantomData<P>);
 
-/// One of its presets.
+/// A preset of hylic.
 pub(crate) trait Preset: 'static {
     type Policy: FunnelPolicy;
 
     fn spec(workers: usize) -> Spec<Self::Policy>;
 }
 
-/// Its presets, by their names.
+/// hylic's presets, by name.
 pub(crate) mod presets {
     use super::Preset;
     use hylic::exec::funnel::{Spec, policy};
@@ -57,7 +57,7 @@ pub(crate) mod presets {
 }
 
 impl<P: Preset> System for Hylic<P> {
-    /// The number of threads. They live as long as a closure, which can only be a sample.
+    /// The number of threads. They live as long as a closure, which is one sample here.
     type Pool = usize;
 
     fn pool(workers: usize) -> usize {
@@ -68,7 +68,7 @@ impl<P: Preset> System for Hylic<P> {
 type TheirFold = Fold<&'static Node, u64, u64>;
 type TheirTree = Treeish<&'static Node>;
 
-/// The fold, as a user of hylic writes it.
+/// The fold as a user of hylic writes it.
 fn theirs(work: Work) -> (TheirFold, TheirTree) {
     let fold = shared::fold(
         move |node: &&'static Node| work.enter(node),
@@ -85,7 +85,7 @@ fn theirs(work: Work) -> (TheirFold, TheirTree) {
     (fold, tree)
 }
 
-/// Calls `f` with something that folds, and with the threads in their places.
+/// Calls `f` with a folding function, after the threads were pinned.
 fn with_pool<P: Preset, R>(
     threads: usize,
     work: Work,

@@ -1,7 +1,8 @@
-//! Systems that fold trees, under one roof.
+//! Systems that fold trees, behind one trait.
 //!
-//! As in the suites of the fork-join pool, the main thread is one of the workers, on core 0. In filch and hylic the caller
-//! takes part, and there is one thread fewer; with rayon it sleeps while as many threads as there are workers do the work.
+//! The main thread is one of the workers, on core 0, as in the suites of the fork-join pool. In
+//! filch and hylic the caller takes part, so they have one thread fewer. With rayon it sleeps while
+//! `workers` threads do the work.
 
 mod hylic;
 mod tree;
@@ -18,7 +19,7 @@ use ::rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use filch::{Fold, fold, fold::Strategy};
 use std::{hint::black_box, marker::PhantomData};
 
-/// A tree that stays until the end, which hylic asks for; and how often it is folded in a sample.
+/// A tree that lives until the process ends, as hylic requires, and the number of folds per sample.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task {
     pub(crate) root: &'static Node,
@@ -29,7 +30,8 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// To be called by the thread that measures, so that the tree is in its memory.
+    /// Must be called by the measuring thread, so that the tree is in memory that this thread
+    /// touched first.
     pub(crate) fn new(shape: Shape, work: Work, least_nodes: u64) -> Self {
         let root: &'static Node = Box::leak(Box::new(shape.build()));
         let nodes = count(root);
@@ -42,7 +44,7 @@ impl Task {
         }
     }
 
-    /// Times `fold`, which folds the tree once, after one time without the clock.
+    /// Times `fold`, which folds the tree once, after one untimed call.
     pub(crate) fn sample(self, fold: impl Fn(&'static Node) -> u64) -> Sample {
         let mut watch = Stopwatch::default();
         self.check(fold(self.root));
@@ -68,7 +70,7 @@ pub(crate) trait Folds: System {
     }
 }
 
-/// filch, with a strategy.
+/// filch with a strategy.
 pub(crate) struct Filch<S>(PhantomData<S>);
 
 impl<S: 'static> System for Filch<S> {
@@ -79,7 +81,7 @@ impl<S: 'static> System for Filch<S> {
     }
 }
 
-/// The fold, as a user of filch writes it.
+/// The fold as a user of filch writes it.
 fn ours(work: Work) -> impl Fold<Node = &'static Node, Result = u64> {
     fold(
         |node: &'static Node| &node.children,
@@ -110,7 +112,7 @@ impl Folds for Sequential {
     }
 }
 
-/// A function that calls itself.
+/// A recursive function.
 impl Folds for Seq {
     fn fold((): &(), root: &'static Node, work: Work) -> u64 {
         in_sequence(root, work)
@@ -123,7 +125,7 @@ fn in_sequence(node: &Node, work: Work) -> u64 {
     })
 }
 
-/// By hand: the children are halved, and the halves joined.
+/// rayon by hand: the children are halved, and the halves joined.
 impl Folds for Rayon {
     fn fold(pool: &::rayon::ThreadPool, root: &'static Node, work: Work) -> u64 {
         pool.install(|| joined(root, work))
@@ -148,7 +150,7 @@ fn joined_all(nodes: &[Node], work: Work) -> u64 {
     }
 }
 
-/// By hand: rayon's iterator over the children.
+/// rayon by hand: a parallel iterator over the children.
 pub(crate) struct ParIter;
 
 impl System for ParIter {
@@ -196,7 +198,7 @@ mod tests {
                     Work::even(Duration::from_micros(1)),
                     Work::skewed(),
                 ] {
-                    // It checks itself.
+                    // A sample checks its result itself.
                     let sample = S::sample(&pool, Task::new(shape, work, 500));
                     assert!(sample.ops >= 500);
                 }

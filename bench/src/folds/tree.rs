@@ -1,27 +1,27 @@
-//! The trees that are folded, and what is done at a node.
+//! The trees to fold, and the work at each node.
 
 use crate::busy::Busy;
 use filch::Rng;
 use std::time::Duration;
 
-/// A node, with the nodes below it.
+/// A node and its children.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) value: u64,
     pub(crate) children: Vec<Node>,
 }
 
-/// What is done at each node.
+/// The work at each node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Work {
-    /// Nothing but adding up.
+    /// Only the addition.
     Empty,
     Even(Busy),
-    /// One node in so many has all the work.
+    /// One node in [`SKEW`] does all the work.
     Skewed(Busy),
 }
 
-/// How many nodes share the work of one, in [`Work::Skewed`].
+/// Nodes per node that works, in [`Work::Skewed`].
 const SKEW: u64 = 64;
 
 impl Work {
@@ -29,12 +29,12 @@ impl Work {
         Self::Even(Busy::of(time))
     }
 
-    /// Of a microsecond a node on average.
+    /// On average a microsecond per node.
     pub(crate) fn skewed() -> Self {
         Self::Skewed(Busy::of(Duration::from_micros(SKEW)))
     }
 
-    /// What is done before the children.
+    /// The work before the children are visited.
     #[inline(always)]
     pub(crate) fn enter(self, node: &Node) -> u64 {
         match self {
@@ -50,18 +50,18 @@ impl Work {
     }
 }
 
-/// A kind of trees.
+/// The shape of a tree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
-    /// Full, so many children a node.
+    /// A full tree with `fan` children per node.
     Full { fan: usize, levels: u32 },
-    /// Four to eight children a node, level by level, up to so many nodes.
+    /// Four to eight children per node, level by level, up to this number of nodes.
     Balanced(usize),
-    /// A root and so many leaves.
+    /// A root with this number of leaves.
     Star(usize),
-    /// So many nodes, each the only child of the one before.
+    /// This number of nodes, each the only child of the previous one.
     Chain(usize),
-    /// A chain with a leaf beside each node, behind it.
+    /// A chain with a leaf beside each node, as the later child.
     Spine(usize),
 }
 
@@ -96,7 +96,7 @@ fn full(fan: usize, levels: u32, rng: &mut Rng) -> Node {
 }
 
 fn balanced(nodes: usize, rng: &mut Rng) -> Node {
-    // How many children each has, level by level.
+    // The number of children of each node, level by level.
     let (mut fans, mut count) = (Vec::new(), 1);
     while count < nodes {
         let fan = (4 + rng.below(5)).min(nodes - count);
@@ -134,7 +134,7 @@ fn chain(nodes: usize, rng: &mut Rng, beside: impl Fn(&mut Rng) -> Option<Node>)
     })
 }
 
-/// How many nodes there are.
+/// The number of nodes in the tree.
 pub(crate) fn count(root: &Node) -> u64 {
     1 + root.children.iter().map(count).sum::<u64>()
 }

@@ -1,16 +1,16 @@
-//! Two closures, perhaps at the same time.
+//! Joins of two closures.
 
 use super::{Chili, Filch, Rayon, Seq, System};
 
 /// A system that can run two closures at the same time.
 pub(crate) trait Joins: System {
-    /// What has to be handed down to the next join; nothing, in most systems.
+    /// State that is passed down to nested joins; empty in most systems.
     type Cx<'s>;
 
     /// Calls `f` on the pool, from outside.
     fn enter<R: Send>(pool: &Self::Pool, f: impl FnOnce(&mut Self::Cx<'_>) -> R + Send) -> R;
 
-    /// Calls `a` and `b`.
+    /// Runs `a` and `b`, in parallel if a worker is free.
     fn join<A, B, RA, RB>(cx: &mut Self::Cx<'_>, a: A, b: B) -> (RA, RB)
     where
         A: FnOnce(&mut Self::Cx<'_>) -> RA + Send,

@@ -1,7 +1,7 @@
-//! Fork-join systems under one roof: the workloads are written once and run on all of them.
+//! Fork-join systems behind one trait: the workloads are written once and run on all of them.
 //!
-//! The main thread is one of the workers, on core 0. Systems in which the caller takes part have one
-//! thread fewer; with rayon it sleeps while as many threads as there are workers do the work.
+//! The main thread is one of the workers, on core 0. Systems in which the caller takes part have
+//! one thread fewer. With rayon it sleeps while `workers` threads do the work.
 
 mod joins;
 mod spawns;
@@ -12,18 +12,19 @@ pub(crate) use spawns::Spawns;
 use crate::{pin::Placement, pools, stopwatch::Sample};
 use std::{thread, time::Duration};
 
-/// Before each sample, so that everybody starts from sleep and nobody is disturbed by the system before.
+/// Pause before each sample, so that all workers sleep when it starts and the previous system no
+/// longer runs.
 pub(crate) const REST: Duration = Duration::from_millis(1);
 
-/// Something with workers.
+/// A system with workers.
 pub(crate) trait System: 'static {
     type Pool: 'static;
 
-    /// Starts whatever `workers` workers need, pinned, with the caller on core 0.
+    /// Starts a pool of `workers` workers, pinned, with the caller on core 0.
     fn pool(workers: usize) -> Self::Pool;
 }
 
-/// Takes samples with a pool that is started at the first of them.
+/// Takes samples with a pool that is started for the first of them.
 pub(crate) fn sampler<S: System>(
     workers: usize,
     mut sample: impl FnMut(&S::Pool) -> Sample,
@@ -66,7 +67,7 @@ impl System for Chili {
     }
 }
 
-/// Plain calls on the main thread, however many workers there are.
+/// Plain calls on the main thread, for any number of workers.
 pub(crate) struct Seq;
 
 impl System for Seq {

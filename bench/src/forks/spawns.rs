@@ -1,4 +1,4 @@
-//! Tasks that borrow, and are waited for all at once.
+//! Tasks that borrow, spawned into a scope.
 
 use super::{Filch, Rayon, Seq, System};
 use crate::tally;
@@ -14,7 +14,7 @@ pub(crate) trait Spawns: System {
     /// Calls `f` on the pool.
     fn enter(pool: &Self::Pool, f: impl FnOnce() + Send);
 
-    /// Opens a scope on the pool that the caller works for.
+    /// Opens a scope on the pool of the calling worker.
     fn scope<'scope>(f: impl FnOnce(&Self::Scope<'scope>) + Send);
 
     fn spawn<'scope>(
@@ -22,7 +22,7 @@ pub(crate) trait Spawns: System {
         task: impl FnOnce(&Self::Scope<'scope>) + Send + 'scope,
     );
 
-    /// How many tasks have counted themselves by [`tally::one`] since the last time.
+    /// The number of tasks that called [`tally::one`] since the previous call.
     fn tally(pool: &Self::Pool) -> u64;
 }
 
@@ -87,7 +87,7 @@ impl Spawns for Rayon {
     }
 }
 
-/// A scope whose tasks run as they are spawned.
+/// A scope that runs each task when it is spawned.
 pub(crate) struct Direct<'scope>(PhantomData<fn(&'scope ()) -> &'scope ()>);
 
 impl Spawns for Seq {

@@ -1,4 +1,5 @@
-//! async-executor: with a list of its tasks, or static and without.
+//! async-executor: `Executor`, which keeps a list of its tasks, and `StaticExecutor`, which does
+//! not.
 
 use super::Futures;
 use crate::submits::Workers;
@@ -6,7 +7,7 @@ use async_executor::{Executor, StaticExecutor, Task};
 use futures_lite::future;
 use std::sync::Arc;
 
-/// Drops its tasks when it is dropped.
+/// `Executor`, which drops its tasks when it is dropped.
 pub(crate) struct AsyncExecutor;
 
 impl Futures for AsyncExecutor {
@@ -55,7 +56,7 @@ impl Futures for AsyncExecutor {
     }
 }
 
-/// Is never dropped, and its tasks are not, either.
+/// `StaticExecutor`. Neither it nor its tasks are ever dropped.
 pub(crate) struct StaticAsyncExecutor;
 
 impl Futures for StaticAsyncExecutor {

@@ -1,6 +1,6 @@
-//! Systems that run futures, under one roof.
+//! Systems that run futures, behind one trait.
 //!
-//! Workers are threads, worker `i` on core `i`; the main thread is none of them.
+//! Worker `i` is a thread on core `i`; the main thread is not a worker.
 
 mod async_executor;
 mod filch;
@@ -15,9 +15,9 @@ pub(crate) use tokio::Tokio;
 /// A system with workers.
 pub(crate) trait Futures: 'static {
     type Pool: 'static;
-    /// What a future needs to spawn others.
+    /// The handle through which a future spawns others.
     type Spawner: Clone + Send + Sync + 'static;
-    /// A future whose result is wanted.
+    /// The handle of a spawned future.
     type Handle;
 
     /// Starts `workers` workers, pinned.
@@ -29,18 +29,18 @@ pub(crate) trait Futures: 'static {
     fn spawn(pool: &Self::Pool, future: impl Future<Output = u64> + Send + 'static)
     -> Self::Handle;
 
-    /// Spawns a future that nobody waits for, from outside.
+    /// Spawns a detached future from outside.
     fn detach(pool: &Self::Pool, future: impl Future<Output = ()> + Send + 'static);
 
-    /// Spawns a future that nobody waits for, from a future.
+    /// Spawns a detached future from a future.
     fn detach_inside(spawner: &Self::Spawner, future: impl Future<Output = ()> + Send + 'static);
 
-    /// What came of a future.
+    /// Awaits the result of a future.
     fn result(handle: Self::Handle) -> impl Future<Output = u64>;
 
-    /// Waits for a future on the main thread.
+    /// Blocks the main thread on a future.
     fn block_on<R>(pool: &Self::Pool, future: impl Future<Output = R>) -> R;
 
-    /// The system's own, or else one that wakes itself.
+    /// The system's own yield, or else a future that wakes itself once.
     fn yield_now() -> impl Future<Output = ()> + Send + 'static;
 }

@@ -1,4 +1,4 @@
-//! tokio's runtime with several workers.
+//! tokio's multi-threaded runtime.
 
 use super::Futures;
 use crate::pools;

@@ -32,8 +32,8 @@ impl Graphs for Filch {
     }
 }
 
-/// The same with as many threads as there are workers, on the same cores as those of other systems: the caller is one
-/// more, who takes part.
+/// The same with one thread per worker, on the same cores as in other systems. The calling thread
+/// takes part in addition.
 pub(crate) struct FilchThreads;
 
 impl System for FilchThreads {

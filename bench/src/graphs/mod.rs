@@ -1,8 +1,9 @@
-//! Systems that run graphs of tasks, under one roof: the shapes are written once and run by all of them.
+//! Systems that run graphs of tasks, behind one trait: the shapes are written once and run by all
+//! of them.
 //!
-//! As in the suites of the fork-join pool, the main thread is one of the workers, on core 0. Systems in which the
-//! caller takes part have one thread fewer; in the others it sleeps while as many threads as there are workers
-//! do the work.
+//! The main thread is one of the workers, on core 0, as in the suites of the fork-join pool.
+//! Systems in which the caller takes part have one thread fewer. In the others it sleeps while
+//! `workers` threads do the work.
 
 mod filch;
 mod rayon;
@@ -17,7 +18,7 @@ pub(crate) use taskflowrs::Taskflowrs;
 
 use crate::forks::System;
 
-/// What a task does.
+/// The body of a task.
 pub(crate) trait Task: Fn() + Send + Sync + 'static {}
 
 impl<F: Fn() + Send + Sync + 'static> Task for F {}
@@ -26,19 +27,20 @@ impl<F: Fn() + Send + Sync + 'static> Task for F {}
 pub(crate) trait Graphs: System {
     type Graph: 'static;
 
-    /// Builds a graph of this shape; `task` makes what a task does, by its number.
+    /// Builds a graph of this shape; `task` makes the body of the task with a given number.
     fn build<F: Task>(shape: &Shape, task: impl Fn(usize) -> F) -> Self::Graph;
 
-    /// Whether a graph can be run once only.
+    /// Whether a graph can be run only once.
     const ONCE: bool = false;
 
-    /// Runs it, called from outside of the pool, and returns when it is done.
+    /// Runs the graph, called from outside of the pool, and returns when it is done.
     fn run(pool: &Self::Pool, graph: &mut Self::Graph);
 }
 
-/// What comes after what, for systems that have to keep it themselves: the successors of all tasks in one list.
+/// The successors of all tasks in one list, for systems that keep them by hand.
 struct Successors {
-    /// Where those of a task begin; and where the last ones end.
+    /// The index in `all` at which the successors of each task begin, followed by the end of the
+    /// last ones.
     begins: Vec<u32>,
     all: Vec<u32>,
 }
@@ -54,7 +56,7 @@ impl Successors {
             begins[task + 1] += begins[task];
         }
         let mut all = vec![0; shape.edges().len()];
-        // Each beginning moves on as its list is filled, to where the next one begins.
+        // Each entry advances as its list is filled, and ends where the next list begins.
         for &(before, after) in shape.edges() {
             let place = &mut begins[before as usize];
             all[*place as usize] = after;
@@ -72,7 +74,7 @@ impl Successors {
     }
 }
 
-/// How many predecessors each task has, and the tasks that have none.
+/// The number of predecessors of each task, and the tasks without any.
 fn waits(shape: &Shape) -> (Vec<u32>, Vec<u32>) {
     let mut waits = vec![0; shape.tasks()];
     for &(_, after) in shape.edges() {
@@ -101,7 +103,8 @@ mod tests {
         ]
     }
 
-    /// Tells when each task ran: it is the `n`-th, counted from one; zero while it has not run.
+    /// Records the position at which each task ran, counted from one; zero means that it did not
+    /// run.
     fn runs<S: Graphs>(workers: usize, shape: &Shape) {
         let clock: &'static AtomicU32 = Box::leak(Box::default());
         let ran: &'static [AtomicU32] =
@@ -109,7 +112,7 @@ mod tests {
         let pool = S::pool(workers);
         let mut graph = S::build(shape, |task| {
             move || {
-                // Relaxed: what comes after a task is handed on by the system.
+                // Relaxed: the system orders each task after its predecessors.
                 let now = clock.fetch_add(1, Ordering::Relaxed) + 1;
                 assert_eq!(ran[task].swap(now, Ordering::Relaxed), 0, "twice");
             }

@@ -1,4 +1,5 @@
-//! A graph by hand: counters, and a scope into which tasks are spawned when theirs reach zero.
+//! A graph by hand: atomic counters, and a scope into which a task is spawned when its counter
+//! reaches zero.
 
 use super::{Graphs, Shape, Successors, Task, waits};
 use crate::forks::Rayon;
@@ -7,25 +8,25 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 pub(crate) struct ByHand {
     tasks: Vec<Box<dyn Fn() + Send + Sync>>,
-    /// How many predecessors each still waits for.
+    /// Predecessors that each task still waits for.
     left: Vec<AtomicU32>,
-    /// And at the beginning.
+    /// The initial values of `left`.
     waits: Vec<u32>,
     successors: Successors,
     sources: Vec<u32>,
 }
 
 impl ByHand {
-    /// Runs a task, and then one of those that have waited for nothing else; the others are spawned.
+    /// Runs a task, then the last of its successors that became ready; the others are spawned.
     fn run<'s>(&'s self, scope: &Scope<'s>, mut task: u32) {
         loop {
             (self.tasks[task as usize])();
-            // Relaxed: nobody looks at it before the next run.
+            // Relaxed: the counter is not read again before the next run.
             self.left[task as usize].store(self.waits[task as usize], Ordering::Relaxed);
             let mut next = None;
             for &after in self.successors.after(task) {
-                // AcqRel: the decrements of the others pair with the last one, so what all predecessors did is
-                // visible to the task.
+                // AcqRel: the last decrement pairs with those of the other predecessors, so the
+                // effects of all predecessors are visible to the task.
                 if self.left[after as usize].fetch_sub(1, Ordering::AcqRel) == 1
                     && let Some(other) = next.replace(after)
                 {

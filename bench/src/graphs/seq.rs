@@ -1,20 +1,20 @@
-//! One thread, no scheduler.
+//! Graphs on one thread without a scheduler.
 
 use super::{Graphs, Shape, Successors, Task, waits};
 use crate::forks::{Seq, System};
 
 pub(crate) struct Counted {
     tasks: Vec<Box<dyn Fn()>>,
-    /// How many predecessors each still waits for.
+    /// Predecessors that each task still waits for.
     left: Vec<u32>,
-    /// And at the beginning.
+    /// The initial values of `left`.
     waits: Vec<u32>,
     successors: Successors,
     sources: Vec<u32>,
     ready: Vec<u32>,
 }
 
-/// What a graph takes on one thread: counters and a stack, nothing atomic.
+/// The cost of a graph on one thread: plain counters and a stack, no atomics.
 impl Graphs for Seq {
     type Graph = Counted;
 
@@ -49,7 +49,7 @@ impl Graphs for Seq {
     }
 }
 
-/// What the tasks take by themselves, in an order that was found before: no graph at all.
+/// The cost of the tasks alone, called in a precomputed order without a graph.
 pub(crate) struct InOrder;
 
 impl System for InOrder {
@@ -61,7 +61,7 @@ impl System for InOrder {
 impl Graphs for InOrder {
     type Graph = Vec<Box<dyn Fn()>>;
 
-    /// The numbers of the tasks are such an order.
+    /// The tasks are numbered in such an order.
     fn build<F: Task>(shape: &Shape, task: impl Fn(usize) -> F) -> Self::Graph {
         let tasks = (0..shape.tasks()).map(|number| Box::new(task(number)) as _);
         tasks.collect()

@@ -1,20 +1,20 @@
-//! What waits for what.
+//! Shapes of graphs: tasks and edges.
 
 use filch::Rng;
 
-/// A graph without its tasks, which are numbers.
+/// A graph whose tasks are numbers.
 #[derive(Debug)]
 pub(crate) struct Shape {
     tasks: usize,
-    /// Which runs before which, in the order in which it is said. The number of the first one is always less.
+    /// Edges as (predecessor, successor), in insertion order. The predecessor has the lower number.
     edges: Vec<(u32, u32)>,
 }
 
-/// Where the random graphs start, so that they are always the same.
+/// The seed of the random graphs, fixed so that they are always the same.
 const SEED: u64 = 5;
 
 impl Shape {
-    /// `tasks` tasks; `connect` adds edges, for one task after the other.
+    /// Creates a shape of `tasks` tasks; `connect` adds the edges of one task at a time.
     fn new(tasks: usize, mut connect: impl FnMut(u32, &mut Vec<(u32, u32)>)) -> Self {
         let mut edges = Vec::new();
         (0..tasks as u32).for_each(|task| connect(task, &mut edges));
@@ -25,21 +25,21 @@ impl Shape {
         Self::new(tasks, |_, _| ())
     }
 
-    /// Each waits for the one before.
+    /// A chain: each task waits for the previous one.
     pub(crate) fn chain(tasks: usize) -> Self {
         Self::new(tasks, |task, edges| {
             edges.extend(task.checked_sub(1).map(|before| (before, task)));
         })
     }
 
-    /// Each waits for its parent in a binary tree of 2^`depth` - 1 tasks.
+    /// Each task waits for its parent in a binary tree of 2^`depth` - 1 tasks.
     pub(crate) fn tree(depth: u32) -> Self {
         Self::new((1 << depth) - 1, |task, edges| {
             edges.extend(task.checked_sub(1).map(|above| (above / 2, task)));
         })
     }
 
-    /// Each waits for four others, taken from all that come before it.
+    /// Each task waits for four others, chosen among all tasks before it.
     pub(crate) fn dag(tasks: usize) -> Self {
         const PREDECESSORS: usize = 4;
         let mut rng = Rng::for_worker(SEED, 0);
@@ -54,8 +54,9 @@ impl Shape {
         })
     }
 
-    /// In a square, those below and to the right of each wait for it. The one to the right comes last: systems that
-    /// go on with the last of several then go along the rows, which are together in memory.
+    /// A square in which each task waits for the one above and the one to the left. The edge to the
+    /// right is added last: systems that continue with the last of several successors then follow
+    /// the rows, which are contiguous in memory.
     pub(crate) fn wavefront(side: u32) -> Self {
         Self::new((side * side) as usize, |task, edges| {
             let (row, column) = (task / side, task % side);
@@ -68,7 +69,7 @@ impl Shape {
         })
     }
 
-    /// Each of a stage waits for all of the stage before.
+    /// Each task of a stage waits for all tasks of the previous stage.
     pub(crate) fn stages(stages: u32, width: u32) -> Self {
         Self::new((stages * width) as usize, |task, edges| {
             let stage = task / width * width;

@@ -1,4 +1,4 @@
-//! The crate of seed 000.
+//! The crate taskflowrs.
 
 use super::{Graphs, Shape, Task};
 use crate::{forks::System, pin::Placement};
@@ -7,7 +7,7 @@ use taskflowrs::{Executor, Taskflow};
 pub(crate) struct Taskflowrs;
 
 impl System for Taskflowrs {
-    /// How many workers: threads are started for every run.
+    /// The number of workers. The crate starts new threads for every run.
     type Pool = usize;
 
     fn pool(workers: usize) -> usize {
@@ -18,7 +18,7 @@ impl System for Taskflowrs {
 impl Graphs for Taskflowrs {
     type Graph = Taskflow;
 
-    /// The closures are gone after a run; a second one finds nothing to call.
+    /// A run consumes the closures; a second run would call nothing.
     const ONCE: bool = true;
 
     fn build<F: Task>(shape: &Shape, task: impl Fn(usize) -> F) -> Taskflow {
@@ -32,7 +32,7 @@ impl Graphs for Taskflowrs {
     }
 
     fn run(&workers: &usize, graph: &mut Taskflow) {
-        // Threads begin where their parent is, and there is no hook to move them.
+        // Threads inherit the affinity of their parent, and the crate has no hook to pin them.
         Placement::Free.place_main();
         Executor::new(workers).run(graph).wait();
         Placement::Joined.place_main();

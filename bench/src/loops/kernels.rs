@@ -1,27 +1,27 @@
-//! What is done with an item.
+//! The work on one item, shared by all systems.
 
 use filch::Rng;
 use std::ops::Range;
 
-/// Numbers in no order.
+/// Returns `count` random numbers.
 pub(crate) fn numbers(count: usize) -> Vec<u64> {
     let mut rng = Rng::new(1);
     (0..count).map(|_| rng.next_u64()).collect()
 }
 
-/// Makes another number of one.
+/// Maps a number to another one.
 #[inline]
 pub(crate) fn mixed(number: u64) -> u64 {
     (number ^ (number >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd)
 }
 
-/// Holds for every fourth number or so, and nobody can foresee for which.
+/// Selects about every fourth number, unpredictably for the branch predictor.
 #[inline]
 pub(crate) fn is_wanted(number: u64) -> bool {
     number & 3 == 0
 }
 
-/// Two square matrices, row by row.
+/// Two square matrices in row-major order.
 #[derive(Debug)]
 pub(crate) struct Matrices {
     pub(crate) order: usize,
@@ -52,7 +52,7 @@ impl Matrices {
     }
 }
 
-/// From 0 to 1.
+/// Returns a random number from 0 to 1.
 fn part(rng: &mut Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
@@ -75,13 +75,13 @@ impl Body {
         (0..count).map(body).collect()
     }
 
-    /// This body a moment later, pulled by all of them.
+    /// Returns this body after one time step, attracted by all of them.
     pub(crate) fn moved(&self, bodies: &[Self]) -> Self {
         const MOMENT: f64 = 1e-3;
         let mut pull = [0.0; 3];
         for other in bodies {
             let way: [f64; 3] = std::array::from_fn(|axis| other.place[axis] - self.place[axis]);
-            // A little off, so that nothing is infinite.
+            // Softening, so that the force stays finite.
             let square = way.iter().map(|part| part * part).sum::<f64>() + 1e-6;
             let strength = other.mass / (square * square.sqrt());
             for (pull, part) in pull.iter_mut().zip(way) {
@@ -103,7 +103,7 @@ impl Body {
     }
 }
 
-/// The right to buy something at a price, some day.
+/// A European call option.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contract {
     spot: f64,
@@ -126,7 +126,7 @@ impl Contract {
         (0..count).map(contract).collect()
     }
 
-    /// What it is worth, after Black and Scholes.
+    /// The value by the Black-Scholes formula.
     pub(crate) fn price(&self) -> f64 {
         let spread = self.volatility * self.years.sqrt();
         let drift = self.rate + self.volatility * self.volatility / 2.0;
@@ -136,7 +136,7 @@ impl Contract {
     }
 }
 
-/// The share of a normal distribution below `x`, to seven digits (Abramowitz and Stegun, 26.2.17).
+/// The cumulative normal distribution at `x`, to seven digits (Abramowitz and Stegun, 26.2.17).
 fn normal(x: f64) -> f64 {
     const FACTORS: [f64; 5] = [
         1.330_274_429,
@@ -151,7 +151,8 @@ fn normal(x: f64) -> f64 {
     if x < 0.0 { tail } else { 1.0 - tail }
 }
 
-/// A part of Mandelbrot's set: rows through its middle take a hundred times as long as those at the edge.
+/// A part of the Mandelbrot set: rows through its middle take a hundred times as long as those at
+/// the edge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Picture {
     pub(crate) width: usize,
@@ -181,16 +182,16 @@ impl Picture {
     }
 }
 
-/// Primes below a number, by segments that fit into a cache.
+/// Primes below a number, sieved in segments that fit into a cache.
 #[derive(Debug)]
 pub(crate) struct Sieve {
     below: usize,
-    /// Primes up to its root.
+    /// Primes up to the square root.
     small: Vec<usize>,
 }
 
 impl Sieve {
-    /// Numbers at a time: bytes, in the first cache.
+    /// Numbers per segment, one byte each: they fit into the first-level cache.
     const SEGMENT: usize = 1 << 15;
 
     pub(crate) fn new(below: usize) -> Self {
@@ -206,7 +207,7 @@ impl Sieve {
         0..self.below.div_ceil(Self::SEGMENT)
     }
 
-    /// How many primes there are in a segment.
+    /// The number of primes in a segment.
     pub(crate) fn count(&self, segment: usize) -> usize {
         let start = segment * Self::SEGMENT;
         let mut crossed = [false; Self::SEGMENT];
@@ -221,7 +222,7 @@ impl Sieve {
     }
 }
 
-/// Lines of words of different lengths; `stolen` is in some of them.
+/// Lines of words of different lengths, some of which contain `stolen`.
 pub(crate) fn text(lines: usize) -> String {
     const WORDS: [&str; 8] = [
         "work", "queue", "stole", "steal", "worker", "a", "the idle", "pay",

@@ -1,4 +1,4 @@
-//! async-executor: tasks are futures that are ready when they are first polled.
+//! async-executor: tasks are futures that are ready at their first poll.
 
 use super::{Pending, Submits};
 use crate::pin::Placement;
@@ -70,7 +70,7 @@ pub(crate) struct Workers<E> {
 }
 
 impl Workers<Arc<Executor<'static>>> {
-    /// Of an executor that drops its tasks when it is dropped.
+    /// An executor that drops its tasks when it is dropped.
     pub(crate) fn owned(workers: usize) -> Self {
         Self::start(workers, Arc::default(), |executor, stop| {
             block_on(executor.run(stop.asked()));
@@ -79,7 +79,7 @@ impl Workers<Arc<Executor<'static>>> {
 }
 
 impl Workers<&'static StaticExecutor> {
-    /// Of an executor that is never dropped, and needs no list of its tasks.
+    /// An executor that is never dropped and keeps no list of its tasks.
     pub(crate) fn leaked(workers: usize) -> Self {
         let executor: &'static StaticExecutor = Box::leak(Box::default());
         Self::start(workers, executor, |executor, stop| {
@@ -119,7 +119,7 @@ impl<E> Drop for Workers<E> {
     }
 }
 
-/// Tells the workers to leave.
+/// Signals the workers to exit.
 #[derive(Default)]
 struct Stop(Mutex<Waiting>);
 
@@ -136,7 +136,7 @@ impl Stop {
         waiting.wakers.drain(..).for_each(Waker::wake);
     }
 
-    /// Ready when the workers are to leave. A worker polls it once in 200 tasks.
+    /// Is ready when the workers are to exit. A worker polls it once every 200 tasks.
     fn asked(&self) -> impl Future<Output = ()> {
         poll_fn(|cx| {
             let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Results of tasks that have none: they are sent by the task itself.
+//! Results for systems without handles: the task sends its result itself.
 
 use super::{Pending, Submits};
 use std::{
@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Condvar, Mutex, PoisonError, mpsc},
 };
 
-/// One channel for all results of a submitting thread, which come in any order: the cheapest way.
+/// One channel per submitting thread for all its results, in any order: the cheapest way.
 pub(crate) struct Mpsc<'p, S: Submits> {
     pool: &'p S::Pool,
     pending: usize,
@@ -31,7 +31,7 @@ impl<S: Submits> Pending for Mpsc<'_, S> {
     fn submit(&mut self, task: impl FnOnce() -> u64 + Send + 'static) {
         let sender = self.sender.clone();
         S::detach(self.pool, move || {
-            sender.send(task()).expect("somebody waits");
+            sender.send(task()).expect("the submitting thread waits");
         });
         self.pending += 1;
     }
@@ -48,7 +48,7 @@ impl<S: Submits> Pending for Mpsc<'_, S> {
     }
 }
 
-/// A slot for each result, so that it is known which is whose, as with a handle.
+/// A slot per result, which identifies the task, as a handle does.
 pub(crate) struct Oneshots<'p, S: Submits> {
     pool: &'p S::Pool,
     slots: VecDeque<Arc<Slot>>,

@@ -1,4 +1,4 @@
-//! filch, in all the ways to submit.
+//! filch, with each way to submit a task.
 
 use super::{Pending, Submits};
 use crate::{countdown::Countdown, pin::Placement};
@@ -11,7 +11,7 @@ pub(crate) trait Way: 'static {
         builder
     }
 
-    /// Says about the `nth` task of a thread what there is to say.
+    /// Configures the `nth` task of a thread.
     fn describe<'p, F>(
         task: TaskBuilder<'p, F>,
         _shared: &Shared,
@@ -33,7 +33,7 @@ pub(crate) trait Way: 'static {
     }
 }
 
-/// What all submitting threads have.
+/// State shared by all submitting threads.
 pub(crate) struct Shared {
     pub(crate) pool: Pool,
     token: CancelToken,
@@ -69,7 +69,8 @@ impl<W: Way> Submits for Filch<W> {
         shared.pool.submit(task).detach();
     }
 
-    /// A task that was run by whoever joined it has left a ticket in a queue, for a worker to throw away.
+    /// Drains the queue: a task that was run by the thread that joined it has left an empty entry
+    /// there, which a worker discards.
     fn settle(shared: &Shared) {
         let last = Countdown::new(1);
         let task = shared.pool.task(|| last.one()).priority(Priority::Low);
@@ -109,7 +110,7 @@ fn joined(handle: TaskHandle<u64>) -> u64 {
     handle.join().expect("no task panics or is cancelled")
 }
 
-/// All priorities, in turns.
+/// All priorities in turn.
 pub(crate) struct Turns;
 
 impl Way for Turns {
@@ -122,7 +123,7 @@ impl Way for Turns {
     }
 }
 
-/// A priority that is not the normal one.
+/// A priority other than the default.
 pub(crate) struct Prioritised;
 
 impl Way for Prioritised {
@@ -139,7 +140,7 @@ impl Way for Prioritised {
     }
 }
 
-/// A name.
+/// With a name.
 pub(crate) struct Named;
 
 impl Way for Named {
@@ -156,7 +157,7 @@ impl Way for Named {
     }
 }
 
-/// A token that all tasks share.
+/// With a token that all tasks share.
 pub(crate) struct WithToken;
 
 impl Way for WithToken {
@@ -169,7 +170,7 @@ impl Way for WithToken {
     }
 }
 
-/// All three.
+/// With all three.
 pub(crate) struct Everything;
 
 impl Way for Everything {
@@ -184,7 +185,7 @@ impl Way for Everything {
     }
 }
 
-/// No settings.
+/// Without settings.
 pub(crate) struct Plain;
 
 impl Way for Plain {
@@ -197,7 +198,8 @@ impl Way for Plain {
     }
 }
 
-/// No settings, and room for `CAPACITY` tasks: who comes when there is none has to wait.
+/// Without settings, in a pool with a capacity of `CAPACITY` tasks: a submitter waits while it is
+/// full.
 pub(crate) struct Bounded<const CAPACITY: usize>;
 
 impl<const CAPACITY: usize> Way for Bounded<CAPACITY> {

@@ -1,7 +1,7 @@
-//! Systems that take closures from any thread, under one roof.
+//! Systems that accept closures from any thread, behind one trait.
 //!
-//! Workers are threads, worker `i` on core `i`; whoever submits is none of them. How the results come back
-//! is up to the system: through handles where it has them, else through channels.
+//! Worker `i` is a thread on core `i`; submitting threads are not workers. Results are returned
+//! through handles where the system has them, else through channels.
 
 mod async_executor;
 mod channels;
@@ -24,23 +24,24 @@ pub(crate) trait Submits: 'static {
     /// Starts `workers` workers, pinned.
     fn pool(workers: usize) -> Self::Pool;
 
-    /// For the tasks of one submitting thread.
+    /// Creates the list of pending tasks of one submitting thread.
     fn pending(pool: &Self::Pool) -> Self::Pending<'_>;
 
-    /// Submits a task that nobody waits for.
+    /// Submits a detached task.
     fn detach(pool: &Self::Pool, task: impl FnOnce() + Send + 'static);
 
-    /// Waits until the workers have nothing left to do, if they may have when all results are there.
+    /// Waits until the queues are empty, for systems whose queues may not be when all results have
+    /// arrived.
     fn settle(_pool: &Self::Pool) {}
 }
 
-/// Tasks whose results are wanted.
+/// Submitted tasks whose results are collected.
 pub(crate) trait Pending {
     fn submit(&mut self, task: impl FnOnce() -> u64 + Send + 'static);
 
-    /// Waits for the result of the oldest task; or for any, if that is cheaper.
+    /// Waits for the result of the oldest task, or of any task if that is cheaper.
     fn next(&mut self) -> u64;
 
-    /// Waits for all results that have not been taken, and adds them up.
+    /// Waits for all remaining results and returns their sum.
     fn finish(self) -> u64;
 }

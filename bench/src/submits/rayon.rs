@@ -1,10 +1,10 @@
-//! rayon's `spawn`, which has no result: it comes through a channel.
+//! rayon's `spawn`, whose results are sent through a channel.
 
 use super::{Submits, channels};
 use crate::{pin::Placement, pools};
 use rayon::ThreadPool;
 
-/// With one channel for all.
+/// With one channel per submitting thread.
 pub(crate) struct RayonMpsc;
 
 impl Submits for RayonMpsc {
@@ -25,7 +25,7 @@ impl Submits for RayonMpsc {
     }
 }
 
-/// With a slot for each.
+/// With a slot per result.
 pub(crate) struct RayonOneshot;
 
 impl Submits for RayonOneshot {

@@ -4,7 +4,7 @@ use super::{Submits, channels};
 use crate::{pin::Placement, pools};
 use threadpool::ThreadPool;
 
-/// With one channel for all.
+/// With one channel per submitting thread.
 pub(crate) struct Threadpool;
 
 impl Submits for Threadpool {

@@ -1,4 +1,4 @@
-//! tokio's `spawn_blocking`: as many threads for blocking tasks as there are workers, and no others.
+//! tokio's `spawn_blocking`, with as many blocking threads as workers and no others.
 
 use super::{Pending, Submits};
 use crate::pin::Placement;
@@ -12,7 +12,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// Longer than any benchmark: threads that left would come back unpinned.
+/// Longer than any benchmark: a thread that exited would be replaced by one that is not pinned.
 const FOREVER: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(crate) struct Tokio;
@@ -27,7 +27,7 @@ impl Submits for Tokio {
             .thread_keep_alive(FOREVER)
             .build()
             .expect("the settings are fine");
-        // A barrier keeps each at its task until all threads are there.
+        // A barrier holds each thread in its task until all threads have started.
         let barrier = Arc::new(Barrier::new(workers));
         let visits = (0..workers).map(|worker| {
             let barrier = barrier.clone();
@@ -69,7 +69,8 @@ impl Pending for Handles<'_> {
     #[inline(always)]
     fn next(&mut self) -> u64 {
         let handle = self.handles.pop_front().expect("a task is pending");
-        // By the handle, since several threads do so, and only one can drive the runtime itself.
+        // Through a `Handle`, since several threads wait, and only one can drive the runtime
+        // itself.
         let result = self.runtime.handle().block_on(handle);
         result.expect("no task panics")
     }

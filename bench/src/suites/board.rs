@@ -1,6 +1,6 @@
-//! A chess board that is filled row by row with queens that leave each other alone.
+//! A chess board that is filled row by row with queens that do not attack each other.
 
-/// The columns and diagonals that are taken, as the next row sees them: one bit a column.
+/// The columns and diagonals that are attacked in the next row, one bit per column.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Board {
     all: u32,
@@ -20,13 +20,13 @@ impl Board {
         }
     }
 
-    /// The columns where the next queen may stand.
+    /// The columns in which the next queen may be placed.
     #[inline(always)]
     pub(super) fn open(self) -> u32 {
         self.all & !(self.columns | self.rising | self.falling)
     }
 
-    /// With a queen in `column` of the next row.
+    /// Returns the board with a queen in `column` of the next row.
     #[inline(always)]
     pub(super) fn place(self, column: u32) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Board {
         self.columns == self.all
     }
 
-    /// The boards with one more queen.
+    /// Returns the boards with one more queen.
     #[inline(always)]
     pub(super) fn next(self) -> impl Iterator<Item = Self> {
         let mut open = self.open();
@@ -53,7 +53,7 @@ impl Board {
         })
     }
 
-    /// How many solutions there are from here on, and how many queens are placed on the way.
+    /// The number of solutions from this board, and of queens that are placed on the way.
     pub(super) fn count(self) -> (u64, u64) {
         let below = self.next().map(Self::count);
         let (solutions, placed) = below.fold((0, 0), |(s, p), (solutions, placed)| {

@@ -1,4 +1,4 @@
-//! Trees of several shapes, with several kinds of work at each node. An operation is a node.
+//! Trees of several shapes, with several kinds of work per node. An operation is a node.
 
 use super::work::fork_case;
 use crate::{
@@ -15,12 +15,12 @@ use filch::{
 };
 use std::{cell::OnceCell, rc::Rc, time::Duration};
 
-/// A tree is folded so often that a sample has at least so many nodes: empty ones, and others.
+/// The minimum number of nodes per sample, empty or with work; small trees are folded repeatedly.
 const EMPTY_NODES: u64 = 200_000;
 const QUICK_EMPTY_NODES: u64 = 50_000;
 const BUSY_NODES: u64 = 1_000;
 
-/// What is done at a node.
+/// The work at a node.
 #[derive(Clone, Copy, Debug)]
 enum Load {
     Empty,
@@ -38,16 +38,16 @@ impl Load {
     }
 }
 
-/// A shape.
+/// A shape of trees.
 #[derive(Clone, Copy)]
 struct Kind {
     /// The names of its cases, one for each of [`LOADS`].
     names: [&'static str; 4],
-    /// With empty nodes.
+    /// The tree with empty nodes.
     large: Shape,
-    /// With a microsecond a node.
+    /// The tree with a microsecond per node.
     medium: Shape,
-    /// With more, and with `--quick`.
+    /// The tree with longer nodes, and with `--quick`.
     small: Shape,
 }
 
@@ -155,7 +155,7 @@ fn case(name: &'static str, kind: Kind, load: Load, workers: usize, config: &Con
     case.system("seq", tree.by::<Seq>())
 }
 
-/// The most that hylic can have.
+/// The maximum number of workers of hylic.
 const HYLIC_WORKERS: usize = 63;
 
 fn with_hylic(case: Case, tree: &Tree) -> Case {
@@ -184,7 +184,7 @@ fn with_hylic(case: Case, tree: &Tree) -> Case {
         .system("hylic-deep_narrow", tree.by::<Hylic<presets::DeepNarrow>>())
 }
 
-/// What all systems of a case fold; made when it is first needed, by the main thread.
+/// The tree that all systems of a case fold, built on first use by the main thread.
 struct Tree {
     workers: usize,
     make: Rc<dyn Fn() -> Task>,

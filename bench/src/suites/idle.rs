@@ -1,7 +1,6 @@
-//! CPU time of a pool that has nothing to do.
+//! CPU time of an idle pool.
 //!
-//! Each pool does one small job, is left alone for a moment, and is then watched. A pool that sleeps
-//! uses nothing.
+//! Each pool runs one small job, is left alone for a moment, and is then measured.
 
 use crate::{
     cpu_time,
@@ -13,10 +12,10 @@ use crate::{
 use filch::Executor;
 use std::{sync::mpsc, thread, time::Duration};
 
-/// What the figures refer to, however long the pool was watched.
+/// The period of the figures; shorter measurements are scaled to it.
 const PERIOD: Duration = Duration::from_secs(3);
 
-/// For the workers to fall asleep after the job.
+/// Time for the workers to fall asleep after the job.
 const SETTLE: Duration = Duration::from_millis(50);
 
 pub(super) fn cases(config: &Config) -> Vec<Case> {
@@ -25,7 +24,7 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
         .workers(&[1, 2, 8, 64])
         .into_iter()
         .map(|workers| {
-            // Each sample takes seconds and there is nothing to warm up.
+            // Each sample takes seconds, and a warm-up is not needed.
             Case::new("idle_cpu", workers, config)
                 .rounds(0, config.pick(3, 5))
                 .unit(Unit::Millis)
@@ -56,7 +55,7 @@ fn rayon(workers: usize, watched: Duration) -> Sample {
     watch(watched)
 }
 
-/// The CPU time that the process uses from now on, as for a whole [`PERIOD`].
+/// Measures the CPU time of the process from now on, scaled to [`PERIOD`].
 fn watch(watched: Duration) -> Sample {
     thread::sleep(SETTLE);
     let before = cpu_time::used();

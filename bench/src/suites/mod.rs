@@ -1,4 +1,4 @@
-//! What is measured: a suite is a list of cases.
+//! The suites. A suite is a list of cases.
 
 mod balance;
 mod board;
@@ -23,7 +23,7 @@ mod work;
 
 use crate::harness::{Case, Config};
 
-/// Cases that belong together.
+/// A group of cases.
 #[derive(Debug)]
 pub(crate) struct Suite {
     pub(crate) name: &'static str,
@@ -31,11 +31,11 @@ pub(crate) struct Suite {
     pub(crate) cases: fn(&Config) -> Vec<Case>,
 }
 
-/// Every suite there is.
+/// All suites.
 pub(crate) const ALL: &[Suite] = &[
     Suite {
         name: "queue",
-        about: "the deque and the injector by themselves",
+        about: "the deque and the injector in isolation",
         cases: queue::cases,
     },
     Suite {
@@ -45,32 +45,32 @@ pub(crate) const ALL: &[Suite] = &[
     },
     Suite {
         name: "idle",
-        about: "CPU time of a pool that has nothing to do",
+        about: "CPU time of an idle pool",
         cases: idle::cases,
     },
     Suite {
         name: "wake",
-        about: "time from a spawn into a sleeping pool to the task's start; CPU time of a pool with little to do",
+        about: "latency of a spawn into a sleeping pool; CPU time of a nearly idle pool",
         cases: wake::cases,
     },
     Suite {
         name: "join",
-        about: "trees of joins, down to the smallest",
+        about: "trees of joins without a sequential cutoff",
         cases: join::cases,
     },
     Suite {
         name: "spawn",
-        about: "tasks in scopes, and tasks that nobody waits for",
+        about: "tasks in scopes, and detached tasks",
         cases: spawn::cases,
     },
     Suite {
         name: "traps",
-        about: "shapes that schedulers stumble over",
+        about: "shapes that are hard for schedulers",
         cases: traps::cases,
     },
     Suite {
         name: "small",
-        about: "small jobs from outside of the pool",
+        about: "small calls from outside of the pool",
         cases: small::cases,
     },
     Suite {
@@ -80,12 +80,12 @@ pub(crate) const ALL: &[Suite] = &[
     },
     Suite {
         name: "submit",
-        about: "empty tasks whose results are wanted, submitted from outside and by tasks",
+        about: "empty tasks with results, submitted from outside and by tasks",
         cases: submit::cases,
     },
     Suite {
         name: "balance",
-        about: "tasks of equal and unequal lengths, beside one queue for all workers",
+        about: "tasks of equal and unequal lengths, compared with a pool with one queue",
         cases: balance::cases,
     },
     Suite {
@@ -95,32 +95,32 @@ pub(crate) const ALL: &[Suite] = &[
     },
     Suite {
         name: "future",
-        about: "futures: spawned, joined, woken; bytes of those that wait",
+        about: "futures: spawned, joined, woken; memory of pending futures",
         cases: future::cases,
     },
     Suite {
         name: "mixed",
-        about: "how late a future ticks beside computations that fill the machine",
+        about: "lateness of a timer beside computations on all workers",
         cases: mixed::cases,
     },
     Suite {
         name: "http",
-        about: "a web server on loopback: trivial requests, and some that compute",
+        about: "an HTTP server on loopback: trivial requests, and some that compute",
         cases: http::cases,
     },
     Suite {
         name: "fold",
-        about: "trees of several shapes, folded with every strategy",
+        about: "trees of several shapes, folded with each strategy",
         cases: fold::cases,
     },
     Suite {
         name: "data",
-        about: "loops over data: sums, maps, sorts, pictures, searches; large, and small ones from outside",
+        about: "loops over data: sums, maps, sorts, images, searches; large, and small from outside",
         cases: data::cases,
     },
     Suite {
         name: "symbolic",
-        about: "computer algebra: products of polynomials, derivatives, simplification, values",
+        about: "computer algebra: polynomial products, derivatives, simplification, evaluation",
         cases: symbolic::cases,
     },
 ];

@@ -1,4 +1,4 @@
-//! Small jobs from outside: what a call into the pool costs.
+//! Small calls from outside: the cost of entering the pool.
 
 use super::work::{Work, fork_case, join_cases};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 use std::hint::black_box;
 
-/// Numbers to add up, and how many at a time without a join.
+/// The number of elements, and the sequential cutoff.
 const NUMBERS: u64 = 10_000;
 const CHUNK: usize = 500;
 
@@ -54,7 +54,7 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
     cases
 }
 
-/// A slice, added up again and again. An operation is a call from outside.
+/// A slice that is summed repeatedly. An operation is a call from outside.
 #[derive(Debug)]
 struct Sums {
     numbers: Vec<u64>,
@@ -74,7 +74,7 @@ fn sum<J: Joins>(cx: &mut J::Cx<'_>, numbers: &[u64]) -> u64 {
     if numbers.len() <= CHUNK {
         return numbers.iter().sum();
     }
-    // Whole chunks on the left.
+    // The left part has whole chunks.
     let middle = (numbers.len() / 2).next_multiple_of(CHUNK);
     let (left, right) = numbers.split_at(middle);
     let (a, b) = J::join(cx, |cx| sum::<J>(cx, left), |cx| sum::<J>(cx, right));
@@ -99,7 +99,7 @@ impl Work for Sums {
     }
 }
 
-/// Makes the same call from outside so many times.
+/// Makes the same call from outside `calls` times.
 fn calling<J: Joins>(workers: usize, calls: u64, call: fn(&J::Pool)) -> impl FnMut() -> Sample {
     sampler::<J>(workers, move |pool| {
         let mut watch = Stopwatch::default();

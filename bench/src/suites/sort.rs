@@ -10,7 +10,7 @@ use filch::Rng;
 use rayon::slice::ParallelSliceMut;
 use std::{cell::OnceCell, rc::Rc};
 
-/// Slices up to here are sorted without joins.
+/// The sequential cutoff, in elements.
 const CUTOFF: usize = 4096;
 
 pub(super) fn cases(config: &Config) -> Vec<Case> {
@@ -38,7 +38,7 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
     config.crowd_workers().into_iter().map(case).collect()
 }
 
-/// Numbers in no order, made when they are first needed.
+/// Random numbers, made on first use.
 struct Numbers {
     count: usize,
     cell: OnceCell<Vec<u64>>,
@@ -53,7 +53,7 @@ impl Numbers {
     }
 }
 
-/// Sorts a copy of the numbers. An operation is a number.
+/// Sorts a copy of the numbers. An operation is an element.
 fn sorting<S: System>(
     workers: usize,
     numbers: &Rc<Numbers>,
@@ -88,7 +88,7 @@ fn quicksort<J: Joins>(cx: &mut J::Cx<'_>, numbers: &mut [u64]) {
     }
     let middle = partition(numbers);
     let (left, right) = numbers.split_at_mut(middle);
-    // The pivot, at the start of the right side, is where it belongs.
+    // The pivot, at the start of the right side, is at its final position.
     let right = &mut right[1..];
     J::join(
         cx,
@@ -97,8 +97,8 @@ fn quicksort<J: Joins>(cx: &mut J::Cx<'_>, numbers: &mut [u64]) {
     );
 }
 
-/// Puts a number from the middle where it belongs, with none larger before it and none smaller after it,
-/// and says where that is.
+/// Partitions around an element from the middle and returns its final position: no larger element
+/// is before it and no smaller one after it.
 fn partition(numbers: &mut [u64]) -> usize {
     let last = numbers.len() - 1;
     let mut three = [0, last / 2, last];
@@ -108,7 +108,7 @@ fn partition(numbers: &mut [u64]) -> usize {
     let mut smaller = 0;
     for place in 0..last {
         let number = numbers[place];
-        // Without a branch: nobody could foresee it.
+        // Branch-free, since the branch would be unpredictable.
         numbers.swap(place, smaller);
         smaller += usize::from(number < pivot);
     }

@@ -1,6 +1,6 @@
-//! Tasks that are spawned, into scopes and out of nowhere.
+//! Spawned tasks, in scopes and detached.
 //!
-//! In scopes, tasks count themselves in memory of their worker, and the sum is checked.
+//! In scopes, each task increments a counter of its worker, and the sum is checked.
 
 use super::{board::Board, work::fork_case};
 use crate::{
@@ -32,16 +32,17 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
     cases
 }
 
-/// What happens in scopes. An operation is a task.
+/// The workloads with scopes. An operation is a task.
 #[derive(Clone, Copy, Debug)]
 enum Scoped {
-    /// So many tasks in one scope, opened by a worker.
+    /// This number of tasks in one scope, opened by a worker.
     Flat(u64),
     /// The same, opened from outside.
     Outside(u64),
-    /// Two tasks in each scope, each of which opens one, down to so many levels.
+    /// Two tasks in each scope, each of which opens another scope, down to this number of levels.
     Nested(u32),
-    /// A task for each queen that is placed, all in one scope; those that complete a solution count.
+    /// A task for each queen that is placed, all in one scope; tasks that complete a solution are
+    /// counted.
     Queens(Board),
 }
 
@@ -109,7 +110,7 @@ fn queens<'scope, S: Spawns>(scope: &S::Scope<'scope>, board: Board) {
     }
 }
 
-/// A scope that stays with its caller, which can do nothing but spawn and then sleep.
+/// `in_place_scope`: the closure runs on the caller, which spawns and then sleeps.
 fn in_place(workers: usize, tasks: u64) -> impl FnMut() -> Sample {
     sampler::<Rayon>(workers, move |pool| {
         let mut watch = Stopwatch::default();
@@ -119,8 +120,8 @@ fn in_place(workers: usize, tasks: u64) -> impl FnMut() -> Sample {
     })
 }
 
-/// Tasks that nobody waits for, spawned by a thread that is no worker: all systems have as many threads as
-/// there are workers.
+/// Detached tasks, spawned by a thread that is not a worker. All systems have as many threads as
+/// workers.
 fn detached(workers: usize, tasks: u64, config: &Config) -> Case {
     let filch = {
         let mut pool = None;
@@ -143,7 +144,7 @@ fn detached(workers: usize, tasks: u64, config: &Config) -> Case {
         .system("seq", move || count_down(tasks, Countdown::one))
 }
 
-/// Spawns so many tasks, and waits for them.
+/// Spawns `tasks` tasks, and waits for them.
 fn count_down(tasks: u64, mut spawn: impl FnMut(&'static Countdown)) -> Sample {
     thread::sleep(REST);
     let countdown = Countdown::new(tasks);

@@ -1,7 +1,7 @@
-//! Computer algebra (seed 002): expressions that are large, uneven, and made of small allocations.
+//! Computer algebra: expressions that are large, uneven, and made of small allocations.
 //!
-//! The algebra is that of the example `symbolic`. It cuts its work into halves, down to some tens of microseconds each,
-//! and asks the system to do both.
+//! The algebra is that of the example `symbolic`. It splits its work into halves, down to some tens
+//! of microseconds each, and joins them.
 
 #[allow(dead_code, unused_imports, reason = "the example needs all of it")]
 #[path = "../../../crates/filch/examples/symbolic/algebra/mod.rs"]
@@ -20,10 +20,10 @@ use algebra::{
 use rayon::prelude::*;
 use std::{cell::OnceCell, rc::Rc};
 
-/// Points of which one half evaluates so many at least: tens of microseconds.
+/// The minimum number of points per half: tens of microseconds.
 const POINTS_A_PIECE: usize = 64;
 
-/// The systems that find their pool by themselves.
+/// The systems whose joins need no context.
 impl<S: for<'c> Joins<Cx<'c> = ()> + Sync> Both for S {
     fn both<A: Send, B: Send>(
         &self,
@@ -34,11 +34,11 @@ impl<S: for<'c> Joins<Cx<'c> = ()> + Sync> Both for S {
     }
 }
 
-/// A piece of algebra, and what it is done to.
+/// A computation with its input.
 trait Job: Sync + 'static {
     type Result: Send + PartialEq;
 
-    /// Does it in halves.
+    /// Computes the result by joining halves.
     fn run(&self, both: &impl Both) -> Self::Result;
 }
 
@@ -53,7 +53,7 @@ impl Job for Derive {
 }
 
 impl Derive {
-    /// Term by term: what the loops of a system do with it.
+    /// The terms, for loops over them.
     fn terms(&self) -> &[Expr] {
         self.0.parts()
     }
@@ -85,7 +85,7 @@ impl Job for Simplify {
     type Result = Expr;
 
     fn run(&self, both: &impl Both) -> Expr {
-        simplify(&self.expr, &self.rules, both).expect("the rules come to rest")
+        simplify(&self.expr, &self.rules, both).expect("the rules terminate")
     }
 }
 
@@ -118,7 +118,7 @@ impl Evaluate {
         }
     }
 
-    /// The bits: values that are not numbers are to be the same as well.
+    /// Compared by bits, so that NaN equals NaN.
     fn value(&self, point: &Point) -> u64 {
         let value = self.expr.value(point, &InTurn);
         value.map_or(0, f64::to_bits)
@@ -194,10 +194,10 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
     cases
 }
 
-/// A job, and what it should give.
+/// A job, and its expected result.
 type Data<J> = Rc<OnceCell<(J, <J as Job>::Result)>>;
 
-/// A case of all systems that do it in halves, and what they share.
+/// A case with the systems that join halves, and the data that they share.
 fn case<J: Job>(
     name: &'static str,
     workers: usize,
@@ -228,7 +228,7 @@ fn on<S: Joins + Both, J: Job>(job: &J, pool: &S::Pool, both: &S) -> J::Result {
     S::enter(pool, |_| job.run(both))
 }
 
-/// Does it once. What is done is checked, and given back to the heap, without the clock.
+/// Takes one sample. Checking and dropping the result are not timed.
 fn timed<S: Joins, J: Job>(
     workers: usize,
     data: &Data<J>,

@@ -1,4 +1,4 @@
-//! Shapes that schedulers stumble over. The leaves are of the same known length each time.
+//! Shapes that are hard for schedulers. The leaves have a fixed and known length.
 
 use super::work::{Work, crowd_cases, fork_case};
 use crate::{
@@ -10,14 +10,14 @@ use crate::{
 };
 use std::time::Duration;
 
-/// A leaf of a spine or a region.
+/// The length of a leaf of a spine or a region.
 const LEAF: Duration = Duration::from_micros(24);
 
-/// What is pending behind a long task, and how often.
+/// The length and the number of tasks that are pending behind a long one.
 const PENDING: Duration = Duration::from_millis(1);
 const PENDING_LEAVES: u32 = 20;
 
-/// The long task.
+/// The length of the long task.
 const LONG: Duration = Duration::from_millis(20);
 
 pub(super) fn cases(config: &Config) -> Vec<Case> {
@@ -57,23 +57,23 @@ fn nanos(time: Duration) -> f64 {
     time.as_secs_f64() * 1e9
 }
 
-/// How many workers of the case can run at the same time.
+/// The number of workers of the case that can run at the same time.
 fn parallel(case: &Case) -> f64 {
     case.workers().min(pin::cores().len()) as f64
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Shape {
-    /// A chain of joins, each with the rest of the chain as its first closure and a leaf as its second.
+    /// A chain of joins, whose first closure is the rest of the chain and whose second is a leaf.
     SpineLeft,
-    /// The other way round.
+    /// The same with the closures swapped.
     SpineRight,
     /// Joins of two leaves, one after the other.
     Regions,
 }
 
 impl Shape {
-    /// How many leaves can run at the same time.
+    /// The number of leaves that can run at the same time.
     fn width(self) -> f64 {
         match self {
             Self::SpineLeft | Self::SpineRight => f64::INFINITY,
@@ -82,7 +82,7 @@ impl Shape {
     }
 }
 
-/// So many joins. An operation is a join.
+/// A trap of `joins` joins. An operation is a join.
 #[derive(Clone, Copy, Debug)]
 struct Trap {
     shape: Shape,
@@ -90,7 +90,7 @@ struct Trap {
     leaf: Busy,
 }
 
-/// Returns how many leaves have run.
+/// Returns the number of leaves that ran.
 fn spine_left<J: Joins>(cx: &mut J::Cx<'_>, joins: u64, leaf: Busy) -> u64 {
     if joins == 0 {
         return 0;
@@ -141,7 +141,7 @@ impl Work for Trap {
     }
 }
 
-/// A scope that spawns some leaves and then has something long to do itself. All of it is one operation.
+/// A scope that spawns some leaves and then runs a long task itself. All of it is one operation.
 fn hoard<S: Spawns>(pool: &S::Pool) -> Sample {
     let (pending, long) = (Busy::of(PENDING), Busy::of(LONG));
     let mut watch = Stopwatch::default();

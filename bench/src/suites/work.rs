@@ -8,19 +8,19 @@ use crate::{
 };
 use std::{cell::OnceCell, rc::Rc};
 
-/// Something to do by joins.
+/// A computation by joins.
 pub(super) trait Work: Sync + 'static {
-    /// Does it, called from outside of the pool.
+    /// Computes the result, called from outside of the pool.
     fn run<J: Joins>(&self, pool: &J::Pool) -> u64;
 
-    /// What [`run`](Self::run) must return.
+    /// The expected result of [`run`](Self::run).
     fn expected(&self) -> u64;
 
-    /// As how many operations it counts.
+    /// The number of operations.
     fn ops(&self) -> u64;
 }
 
-/// Runs the work once.
+/// Runs the work once and checks its result.
 fn sample<J: Joins, W: Work>(pool: &J::Pool, work: &W, name: &str) -> Sample {
     let mut watch = Stopwatch::default();
     let result = watch.time(|| work.run::<J>(pool));
@@ -33,8 +33,8 @@ pub(super) fn fork_case(name: &'static str, workers: usize, config: &Config) -> 
     Case::new(name, workers, config).placement(Placement::Joined)
 }
 
-/// Cases, one for each number of workers, in which all systems do the same work. It is made when it is
-/// first needed.
+/// One case per number of workers, in which all systems do the same work. The work is made on first
+/// use.
 pub(super) fn join_cases<W, M>(name: &'static str, config: &Config, make: M) -> Vec<Case>
 where
     W: Work,
@@ -43,7 +43,7 @@ where
     join_cases_for(name, config, config.fork_workers(), make)
 }
 
-/// [`join_cases`] with pinned crowds: more workers than cores.
+/// [`join_cases`] that include more pinned workers than cores.
 pub(super) fn crowd_cases<W, M>(name: &'static str, config: &Config, make: M) -> Vec<Case>
 where
     W: Work,
@@ -90,7 +90,7 @@ where
     })
 }
 
-/// Runs a small piece of work on all systems, whose results are checked.
+/// Runs a small piece of work on all systems and checks the results.
 #[cfg(test)]
 pub(super) fn check(work: impl Work) {
     fn on<J: Joins>(system: &str, work: &impl Work) {

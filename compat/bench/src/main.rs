@@ -1,4 +1,4 @@
-//! `filch-bench`, in which rayon stands on filch's workers. It runs `filch-bench serve` for the other one.
+//! `filch-bench` with rayon on filch's workers. `filch-bench` starts it as `rayon-on-filch serve`.
 
 use std::process::ExitCode;
 

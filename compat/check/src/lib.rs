@@ -1,1 +1,1 @@
-//! See `tests/`.
+//! The tests are in `tests/`.

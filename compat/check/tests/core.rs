@@ -34,7 +34,7 @@ fn panics<R>(f: impl FnOnce() -> R) -> String {
     }
 }
 
-/// Here, in a pool, and in a pool from within another.
+/// Calls `f` on this thread, in a pool, and in a pool called from another pool.
 fn everywhere(f: impl Fn() + Send + Sync) {
     f();
     for threads in [1, 2, 5] {
@@ -134,9 +134,9 @@ fn closures_know_whether_they_moved() {
     let one = pool(1);
     let moved = |cx: FnContext| cx.migrated();
     assert_eq!(one.install(|| join_context(moved, moved)), (false, false));
-    // From outside both do.
+    // From outside both closures run on another thread.
     assert_eq!(join_context(moved, moved), (true, true));
-    // With the first half in the way, the second is stolen.
+    // The first closure blocks until the second one runs, so the second is stolen.
     let stolen = pool(2).install(|| {
         let barrier = Barrier::new(2);
         join_context(
@@ -258,7 +258,7 @@ fn scopes_in_place_run_here_and_spawn_there() {
                 .iter()
                 .all(|place| place.is_some_and(|index| index < 2))
         );
-        // A worker of the same pool.
+        // On a worker of the same pool.
         let mut sum = 0;
         a.in_place_scope(|s| s.spawn(|_| sum += 1));
         in_place_scope(|s| s.spawn(|_| sum += 1));
@@ -297,7 +297,7 @@ fn spawned_tasks_keep_the_order_of_their_kind() {
         let (send, receive) = mpsc::channel();
         let held = Arc::new(Barrier::new(2));
         if !inside {
-            // So that all of them are queued when the first starts.
+            // Holds the worker, so that all tasks are queued when the first starts.
             let held = held.clone();
             one.spawn(move || {
                 held.wait();
@@ -420,7 +420,7 @@ fn yielding() {
 
 #[test]
 fn a_worker_can_wait_for_a_flag_by_yielding() {
-    // The only worker waits for what it has to run itself.
+    // The only worker waits for a task that it has to run itself.
     let one = pool(1);
     let (send, receive) = mpsc::channel();
     one.spawn(move || {
@@ -437,7 +437,7 @@ fn a_worker_can_wait_for_a_flag_by_yielding() {
 
 #[test]
 fn pools_that_call_each_other_do_not_wait_for_ever() {
-    // One worker each: while `a` waits for `b`, it must be there for what `b` wants of it.
+    // One worker each: while `a` waits for `b`, it must run the calls from `b`.
     let (a, b) = (pool(1), pool(1));
     fn bounce(to: &ThreadPool, back: &ThreadPool, times: u32) -> u32 {
         if times == 0 {

@@ -1,4 +1,4 @@
-//! The global pool, and the ends of processes: each case in a process of its own.
+//! The global pool and process exit: each case in a separate process.
 
 use rayon_core::{ThreadPoolBuilder, current_num_threads, join, spawn};
 use std::{
@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-/// Runs the test `name` of this file alone, with the variables.
+/// Runs only the test `name` of this file, with the environment variables.
 fn alone(name: &str, variables: &[(&str, &str)]) -> Output {
     Command::new(env::current_exe().unwrap())
         .args([
@@ -119,18 +119,22 @@ fn set_up_with_this_thread() {
     let here = thread::current().id();
     assert!(
         join(|| thread::current().id(), || ()).0 == here,
-        "it is a thread of the pool"
+        "the current thread is a thread of the pool"
     );
     let there = thread::spawn(rayon_core::current_thread_index)
         .join()
         .unwrap();
     assert_eq!(there, None);
     let index = thread::spawn(|| join(rayon_core::current_thread_index, || ()).0);
-    assert_eq!(index.join().unwrap(), Some(1), "the other one has to do it");
+    assert_eq!(
+        index.join().unwrap(),
+        Some(1),
+        "the other thread has to run it"
+    );
 }
 
 #[test]
-fn a_panic_that_nobody_handles_ends_the_process() {
+fn an_unhandled_panic_aborts_the_process() {
     for name in ["panics_in_a_spawn", "panics_in_the_handler"] {
         let output = alone(name, &[]);
         assert!(!output.status.success());
@@ -140,19 +144,19 @@ fn a_panic_that_nobody_handles_ends_the_process() {
 }
 
 #[test]
-#[ignore = "run by `a_panic_that_nobody_handles_ends_the_process`"]
+#[ignore = "run by `an_unhandled_panic_aborts_the_process`"]
 fn panics_in_a_spawn() {
-    spawn(|| panic!("nobody waits for this"));
+    spawn(|| panic!("detached"));
     thread::sleep(Duration::from_secs(30));
 }
 
 #[test]
-#[ignore = "run by `a_panic_that_nobody_handles_ends_the_process`"]
+#[ignore = "run by `an_unhandled_panic_aborts_the_process`"]
 fn panics_in_the_handler() {
     let pool = ThreadPoolBuilder::new()
         .panic_handler(|_| panic!("again"))
         .build()
         .unwrap();
-    pool.spawn(|| panic!("nobody waits for this"));
+    pool.spawn(|| panic!("detached"));
     thread::sleep(Duration::from_secs(30));
 }

@@ -1,4 +1,5 @@
-//! rayon's iterators, and crates above them, run on filch's workers and come to what they would in sequence.
+//! rayon's iterators, and crates that use them, run on filch's workers with the same results as in
+//! sequence.
 
 use rayon::prelude::*;
 use std::{
@@ -62,7 +63,7 @@ fn sorts() {
 fn a_bridge_from_a_sequential_iterator() {
     let seen: BTreeSet<u32> = (0..5_000).par_bridge().map(|n| n * 2).collect();
     assert!(seen.into_iter().eq((0..5_000).map(|n| n * 2)));
-    // And one that uses the pool itself while it is asked.
+    // A sequential iterator that uses the pool itself.
     let sums = (0..50_u64).map(|n| (0..n).into_par_iter().sum::<u64>());
     assert_eq!(sums.par_bridge().max(), Some(48 * 49 / 2));
 }
@@ -118,7 +119,7 @@ fn an_iterator_that_panics_drops_what_it_has() {
 
 #[test]
 fn one_scratch_for_each_thread() {
-    // What programs do with the index: an array with a place for each thread, which nobody else uses.
+    // A common use of the index: an array with a slot for each thread.
     let places: Vec<Mutex<u64>> = (0..rayon::current_num_threads())
         .map(|_| Mutex::new(0))
         .collect();
@@ -126,7 +127,7 @@ fn one_scratch_for_each_thread() {
         let index = rayon::current_thread_index().unwrap();
         let mut place = places[index]
             .try_lock()
-            .expect("nobody else has this index");
+            .expect("no other thread has this index");
         *place += n;
     });
     let sum: u64 = places.iter().map(|place| *place.lock().unwrap()).sum();
@@ -163,7 +164,7 @@ fn indexmap() {
 
 #[test]
 fn jwalk() {
-    // It keeps its own pool, and reads directories ahead through `par_bridge`.
+    // jwalk has its own pool, and reads directories ahead through `par_bridge`.
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/filch/src");
     let sizes = |entries: &mut dyn Iterator<Item = std::path::PathBuf>| -> BTreeMap<_, _> {
         entries

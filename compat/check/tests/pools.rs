@@ -1,4 +1,4 @@
-//! What can be set about a pool.
+//! The settings of a pool.
 
 use rayon_core::{
     ThreadPoolBuilder, Yield, current_num_threads, current_thread_index, join, scope, spawn,
@@ -45,7 +45,7 @@ fn threads_have_names_and_stacks() {
     assert!(names.iter().flatten().eq(expected));
     assert!(
         pool.install(|| deep(15_000)) > 0,
-        "more than the 2 MB that threads have by themselves"
+        "more than the default of 2 MB"
     );
 }
 
@@ -58,7 +58,7 @@ fn handlers_are_called_on_every_thread() {
         .start_handler(|index| {
             assert_eq!(current_thread_index(), Some(index));
             assert_eq!(current_num_threads(), 3);
-            // They may use what a thread of a pool can use.
+            // Handlers may call the functions of the pool.
             assert_eq!(join(|| 1, || 2), (1, 2));
             SET_UP.set(index + 100);
         })
@@ -188,7 +188,7 @@ fn threads_from_a_handler_that_start_late() {
         .map(|thread| {
             thread::spawn(|| {
                 thread.run();
-                // It is nobody's any more.
+                // After `run` the thread belongs to no pool.
                 assert_eq!(current_thread_index(), None);
             })
         })
@@ -223,7 +223,7 @@ fn a_handler_that_fails_is_told_so_and_its_threads_go_home() {
         .for_each(|thread| thread.join().unwrap());
 }
 
-/// On a thread of its own: it belongs to the pool for good.
+/// Runs `f` on a new thread, since the thread belongs to its pool permanently.
 fn on_a_thread(f: impl FnOnce() + Send + 'static) {
     thread::spawn(f).join().unwrap();
 }
@@ -245,7 +245,7 @@ fn the_current_thread_as_the_only_one() {
         let here = thread::current().id();
         let (send, receive) = mpsc::channel();
         pool.spawn(move || send.send(thread::current().id()).unwrap());
-        assert!(receive.try_recv().is_err(), "not before it gives way");
+        assert!(receive.try_recv().is_err(), "not before the thread yields");
         assert_eq!(yield_now(), Some(Yield::Executed));
         assert_eq!(receive.try_recv(), Ok(here));
         assert_eq!(pool.broadcast(|_| thread::current().id()), [here]);
@@ -271,7 +271,7 @@ fn the_current_thread_as_one_of_several() {
         let here = thread::current().id();
         let ids = pool.broadcast(|_| thread::current().id());
         assert!(ids[0] == here && ids[1] != here && ids[2] != here);
-        // Others work for it while it waits, and it for others.
+        // Other threads run its tasks while it waits, and it runs theirs.
         let sum = AtomicUsize::new(0);
         scope(|s| {
             for n in 0..1000 {
@@ -284,7 +284,7 @@ fn the_current_thread_as_one_of_several() {
         assert_eq!(sum.into_inner(), 499_500);
         let (send, receive) = mpsc::channel();
         pool.spawn(move || send.send(current_thread_index()).unwrap());
-        // It sits in its queue, and is stolen.
+        // The task is in the queue of this thread, and is stolen.
         assert!(matches!(receive.recv_timeout(LONG), Ok(Some(1 | 2))));
     });
 }

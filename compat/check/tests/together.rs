@@ -1,5 +1,5 @@
-//! A small call from outside beside a long parallel iterator: it starts within a few items, not when
-//! the iterator has ended.
+//! A small call from outside beside a long parallel iterator: it starts within a few items, not
+//! when the iterator has ended.
 
 use rayon::{ThreadPoolBuilder, prelude::*};
 use std::{
@@ -11,8 +11,8 @@ use std::{
 
 const ITEMS: usize = 400;
 
-/// The most items that the thread which serves the call may start first; filch's documentation of
-/// lanes has the reason.
+/// The maximum number of items that the thread which serves the call may start first; filch's
+/// documentation of lanes derives it.
 const FIRST: usize = 9;
 
 thread_local! {
@@ -20,7 +20,7 @@ thread_local! {
     static AT_CALL: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
-/// An item of 300 µs. It remembers how many items this thread had started when call `calls` was made.
+/// An item of 300 µs. It records how many items this thread had started when call `calls` was made.
 fn item(calls: &AtomicUsize, items: &AtomicUsize) {
     let call = calls.load(SeqCst);
     if AT_CALL.get().0 != call {

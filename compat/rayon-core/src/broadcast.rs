@@ -1,4 +1,4 @@
-//! One call for each thread of a pool.
+//! One call on each thread of a pool.
 
 use crate::{
     here,
@@ -6,16 +6,16 @@ use crate::{
 };
 use std::{fmt, marker::PhantomData, sync::Arc};
 
-/// Tells a closure of a broadcast which of its calls this is.
+/// The index of the current call of a broadcast, passed to its closure.
 pub struct BroadcastContext<'a> {
     index: usize,
     num_threads: usize,
-    /// It says something about this thread, so it stays on it.
+    /// The context describes this thread, so it is not `Send`.
     stays: PhantomData<(&'a (), *const ())>,
 }
 
 impl BroadcastContext<'_> {
-    /// Calls `f` for the thread `index` of so many.
+    /// Calls `f` for the thread `index` of `num_threads` threads.
     pub(crate) fn with<R>(
         index: usize,
         num_threads: usize,
@@ -34,7 +34,7 @@ impl BroadcastContext<'_> {
         self.index
     }
 
-    /// How many threads get the call.
+    /// The number of threads that receive the call.
     #[must_use]
     pub fn num_threads(&self) -> usize {
         self.num_threads
@@ -50,8 +50,8 @@ impl fmt::Debug for BroadcastContext<'_> {
     }
 }
 
-/// Calls `op` once on every thread of the pool that this thread works for, else of the global one, and returns what they
-/// said, in the order of the threads.
+/// Calls `op` once on every thread of the current pool, or of the global one outside of any pool,
+/// and returns the results in the order of the threads.
 ///
 /// ```
 /// let pool = rayon_core::ThreadPoolBuilder::new().num_threads(3).build()?;
@@ -61,7 +61,7 @@ impl fmt::Debug for BroadcastContext<'_> {
 /// ```
 ///
 /// # Panics
-/// When a call does, after all are done.
+/// If a call panics, after all calls have ended.
 pub fn broadcast<OP, R>(op: OP) -> Vec<R>
 where
     OP: Fn(BroadcastContext<'_>) -> R + Sync,
@@ -75,8 +75,8 @@ where
     }
 }
 
-/// Calls `op` some time, once on every thread of the pool that this thread works for, else of the global one. Panics are
-/// treated as with [`spawn`](crate::spawn()).
+/// Calls `op` asynchronously, once on every thread of the current pool, or of the global one
+/// outside of any pool. Panics are handled as by [`spawn`](crate::spawn()).
 ///
 /// ```
 /// let (send, receive) = std::sync::mpsc::channel();
@@ -95,7 +95,7 @@ where
     }
 }
 
-/// The calls of a broadcast that nobody waits for.
+/// The calls of a detached broadcast.
 pub(crate) fn detached<OP>(
     registry: &Arc<Registry>,
     op: OP,

@@ -1,4 +1,4 @@
-//! Everything that can be set about a pool.
+//! The settings of a pool.
 
 use crate::{
     ThreadBuilder, ThreadPool, ThreadPoolBuildError, here, max_num_threads,
@@ -7,16 +7,18 @@ use crate::{
 };
 use std::{any::Any, env, fmt, io, num::NonZero, thread};
 
-/// The environment variable that says how many threads a pool has whose builder does not say, and its older name.
+/// The environment variable for the number of threads of a pool whose builder does not set it, and
+/// its older name.
 const VARIABLES: [&str; 2] = ["RAYON_NUM_THREADS", "RAYON_RS_NUM_CPUS"];
 
-/// How often an idle thread looks for work before it sleeps, and after how many looks it lets another thread have the core. A tenth
-/// and a quarter of what filch does by itself: there the callers work along, here they wait for a core to go on on.
-/// `docs/decisions/0014-rayon-core.md` has what was measured.
+/// Searches of an idle thread before it sleeps, and searches between two yields of its core. They
+/// are a tenth and a quarter of filch's defaults: in filch callers take part in the work, while
+/// here they sleep and need a core to continue. `bench/results/0014-rayon-core.md` has the
+/// measurements.
 const SPIN_ROUNDS: u32 = 20;
 const YIELD_EVERY: u32 = 4;
 
-/// Builds a [`ThreadPool`], or sets up the global one.
+/// Builds a [`ThreadPool`], or configures the global one.
 ///
 /// ```
 /// use rayon_core::ThreadPoolBuilder;
@@ -59,14 +61,14 @@ impl Default for ThreadPoolBuilder {
 }
 
 impl ThreadPoolBuilder {
-    /// The settings as they are without being set.
+    /// The default settings.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Starts a pool on scoped threads, calls `with_pool` with it, and waits for the threads. Each thread runs `wrapper`,
-    /// which may borrow, sets up what it likes, and then calls [`ThreadBuilder::run`].
+    /// Starts a pool on scoped threads, calls `with_pool` with it, and waits for the threads. Each
+    /// thread runs `wrapper`, which may borrow, and which must call [`ThreadBuilder::run`].
     ///
     /// ```
     /// use rayon_core::ThreadPoolBuilder;
@@ -85,7 +87,7 @@ impl ThreadPoolBuilder {
     /// ```
     ///
     /// # Errors
-    /// When a thread cannot be started.
+    /// If a thread cannot be started.
     pub fn build_scoped<W, F, R>(self, wrapper: W, with_pool: F) -> Result<R, ThreadPoolBuildError>
     where
         W: Fn(ThreadBuilder) + Sync,
@@ -112,8 +114,8 @@ impl ThreadPoolBuilder {
     }
 }
 
-/// `S` says where the threads come from: by itself from the standard library, or from a
-/// [spawn handler](Self::spawn_handler).
+/// `S` starts the threads: those of the standard library by default, or a [spawn
+/// handler](Self::spawn_handler).
 impl<S> ThreadPoolBuilder<S>
 where
     S: ThreadSpawn,
@@ -121,7 +123,8 @@ where
     /// Starts a pool.
     ///
     /// # Errors
-    /// When a thread cannot be started, or the current thread shall be one of a pool and is one already.
+    /// If a thread cannot be started, or with `use_current_thread` on a thread that belongs to a
+    /// pool already.
     pub fn build(mut self) -> Result<ThreadPool, ThreadPoolBuildError> {
         if self.use_current_thread && here::is_inside() {
             return Err(ThreadPoolBuildError::thread_taken());
@@ -153,7 +156,7 @@ where
         });
         let pool = built.map_err(|error| match failed {
             Some(error) => ThreadPoolBuildError::thread(error),
-            // It works for a pool of filch.
+            // The thread belongs to a pool of filch.
             None if self.use_current_thread => ThreadPoolBuildError::thread_taken(),
             None => ThreadPoolBuildError::thread(io::Error::other(error)),
         })?;
@@ -166,15 +169,15 @@ where
     /// Starts the global pool with these settings, and waits until its threads run.
     ///
     /// # Errors
-    /// As [`build`](Self::build); also when the global pool has been started already.
+    /// As [`build`](Self::build); also if the global pool has been started already.
     pub fn build_global(self) -> Result<(), ThreadPoolBuildError> {
         set_global(|| self.build()).unwrap_or_else(|| Err(ThreadPoolBuildError::global_started()))
     }
 }
 
 impl<S> ThreadPoolBuilder<S> {
-    /// Has `spawn` find the threads: it is given one [`ThreadBuilder`] after the other, and has each
-    /// [run](ThreadBuilder::run) on a thread of its own.
+    /// Uses `spawn` to start the threads: it is called with one [`ThreadBuilder`] at a time, and
+    /// must [run](ThreadBuilder::run) each on a separate thread.
     ///
     /// ```
     /// use rayon_core::ThreadPoolBuilder;
@@ -207,7 +210,7 @@ impl<S> ThreadPoolBuilder<S> {
         }
     }
 
-    /// What the threads are called, by their index.
+    /// Sets the names of the threads, by index.
     #[must_use]
     pub fn thread_name<F>(mut self, closure: F) -> Self
     where
@@ -217,17 +220,17 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// How many threads. Zero, as by default, leaves it to the environment variable `RAYON_NUM_THREADS`, or else
-    /// takes one for each core that the process may use.
+    /// Sets the number of threads. Zero, the default, uses the environment variable
+    /// `RAYON_NUM_THREADS`, or else one thread per core that the process may use.
     #[must_use]
     pub fn num_threads(mut self, num_threads: usize) -> Self {
         self.num_threads = num_threads;
         self
     }
 
-    /// Makes the thread that builds the pool its first thread, with index 0, for good. It runs tasks while it waits in
-    /// [`join`](crate::join()), [`scope`](crate::scope()) and the like, and in [`yield_now`](crate::yield_now). The handlers do not
-    /// run on it. Such a pool never ends.
+    /// Makes the thread that builds the pool its first thread, with index 0, permanently. It runs
+    /// tasks while it waits in [`join`](crate::join()), [`scope`](crate::scope()) and the like, and
+    /// in [`yield_now`](crate::yield_now). The handlers do not run on it. Such a pool never ends.
     ///
     /// ```
     /// # std::thread::spawn(|| {
@@ -242,8 +245,8 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// What to do with a panic that nobody waits for, as in [`spawn`](crate::spawn()). Without a handler, or when it panics
-    /// itself, the process is aborted.
+    /// Sets the handler of panics in detached tasks, as in [`spawn`](crate::spawn()). Without a
+    /// handler, or if it panics itself, the process aborts.
     #[must_use]
     pub fn panic_handler<H>(mut self, panic_handler: H) -> Self
     where
@@ -253,15 +256,15 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// The stack of each thread, in bytes.
+    /// Sets the stack size of each thread, in bytes.
     #[must_use]
     pub fn stack_size(mut self, stack_size: usize) -> Self {
         self.stack_size = Some(stack_size);
         self
     }
 
-    /// Was a wish for the oldest tasks first. It is kept and has no effect: [`spawn_fifo`](crate::spawn_fifo()) and
-    /// [`scope_fifo`](crate::scope_fifo()) do that.
+    /// Formerly requested that the oldest tasks run first. It has no effect; use
+    /// [`spawn_fifo`](crate::spawn_fifo()) and [`scope_fifo`](crate::scope_fifo()).
     #[must_use]
     #[deprecated(note = "use `spawn_fifo` and `scope_fifo`")]
     pub fn breadth_first(mut self) -> Self {
@@ -269,7 +272,8 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// Called on each thread with its index, before its first task. A panic in it goes to the panic handler.
+    /// Sets a handler that is called on each thread with its index, before its first task. If it
+    /// panics, the panic handler is called.
     #[must_use]
     pub fn start_handler<H>(mut self, start_handler: H) -> Self
     where
@@ -279,7 +283,8 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// Called on each thread with its index, after its last task. A panic in it goes to the panic handler.
+    /// Sets a handler that is called on each thread with its index, after its last task. If it
+    /// panics, the panic handler is called.
     #[must_use]
     pub fn exit_handler<H>(mut self, exit_handler: H) -> Self
     where
@@ -299,7 +304,8 @@ impl<S> ThreadPoolBuilder<S> {
     }
 }
 
-/// What the environment asks for: the first variable that is a number. Zero asks for nothing.
+/// The number of threads set in the environment: the first variable that is a number. Zero means
+/// unset.
 fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Option<usize> {
     let number = |name: &&str| variable(name)?.parse().ok();
     VARIABLES

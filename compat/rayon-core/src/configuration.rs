@@ -1,27 +1,27 @@
-//! How pools were set up in the early days.
+//! The deprecated interface for configuring pools.
 #![expect(deprecated, reason = "all of it is")]
 
 use crate::{ThreadPool, ThreadPoolBuilder};
 use std::{any::Any, error::Error};
 
-/// The builder of the early days: see [`ThreadPoolBuilder`], which has the same settings.
+/// The deprecated builder. [`ThreadPoolBuilder`] has the same settings.
 #[deprecated(note = "use `ThreadPoolBuilder`")]
 #[derive(Debug, Default)]
 pub struct Configuration {
     builder: ThreadPoolBuilder,
 }
 
-/// Sets up the global pool.
+/// Configures the global pool.
 ///
 /// # Errors
-/// When it has been started already, or a thread cannot be started.
+/// If it has been started already, or a thread cannot be started.
 #[deprecated(note = "use `ThreadPoolBuilder::build_global`")]
 pub fn initialize(config: Configuration) -> Result<(), Box<dyn Error>> {
     Ok(config.builder.build_global()?)
 }
 
 impl Configuration {
-    /// The settings as they are without being set.
+    /// The default settings.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -30,7 +30,7 @@ impl Configuration {
     /// Starts a pool.
     ///
     /// # Errors
-    /// When a thread cannot be started.
+    /// If a thread cannot be started.
     pub fn build(self) -> Result<ThreadPool, Box<dyn Error + 'static>> {
         Ok(self.builder.build()?)
     }

@@ -1,8 +1,8 @@
-//! Why a pool could not be built.
+//! Errors of building a pool.
 
 use std::{error::Error, fmt, io};
 
-/// Why a thread pool could not be built, or the global one not be set up.
+/// The reason why a thread pool could not be built, or the global one not be configured.
 ///
 /// ```
 /// use rayon_core::ThreadPoolBuilder;

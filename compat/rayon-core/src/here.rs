@@ -1,4 +1,4 @@
-//! Which worker this thread is, and of which pool.
+//! The worker and the pool of the current thread.
 
 use crate::registry::Registry;
 use std::{
@@ -7,10 +7,10 @@ use std::{
     sync::Arc,
 };
 
-/// The little that is asked for often.
+/// The frequently read part of a worker's context.
 #[derive(Clone, Copy)]
 pub(crate) struct Here {
-    /// Only compared; null on a thread that is no worker.
+    /// Only compared; null on a thread that is not a worker.
     registry: *const Registry,
     pub(crate) index: usize,
     pub(crate) num_threads: usize,
@@ -23,12 +23,12 @@ const OUTSIDE: Here = Here {
 };
 
 thread_local! {
-    /// Without a destructor, so that reading it is reading it.
+    /// Has no destructor, so an access is a plain read of thread-local memory.
     static HERE: Cell<Here> = const { Cell::new(OUTSIDE) };
     static REGISTRY: RefCell<Option<Arc<Registry>>> = const { RefCell::new(None) };
 }
 
-/// Where this thread is, if it is a worker.
+/// The context of this thread, if it is a worker.
 #[inline(always)]
 pub(crate) fn get() -> Option<Here> {
     let here = HERE.get();
@@ -53,7 +53,7 @@ pub(crate) fn registry() -> Option<Arc<Registry>> {
     registry.ok().flatten()
 }
 
-/// From now on this thread is worker `index` of `registry`.
+/// Makes this thread worker `index` of `registry`.
 pub(crate) fn enter(registry: &Arc<Registry>, index: usize) {
     HERE.set(Here {
         registry: Arc::as_ptr(registry),
@@ -63,9 +63,9 @@ pub(crate) fn enter(registry: &Arc<Registry>, index: usize) {
     REGISTRY.with(|place| *place.borrow_mut() = Some(registry.clone()));
 }
 
-/// This thread is no worker any more.
+/// Makes this thread a non-worker again.
 pub(crate) fn leave() {
     HERE.set(OUTSIDE);
-    // Not while it is borrowed: the last share drops the handlers, which are the user's.
+    // Dropped outside of the borrow: the last reference drops the handlers, which are user code.
     drop(REGISTRY.with(|place| place.borrow_mut().take()));
 }

@@ -1,13 +1,13 @@
-//! Two closures, perhaps at the same time.
+//! Joins of two closures.
 
 use crate::{here, registry::global};
 use std::marker::PhantomData;
 
-/// Tells a closure of [`join_context`] how it came to run.
+/// Passed to a closure of [`join_context`]: whether it has moved to another thread.
 #[derive(Debug)]
 pub struct FnContext {
     migrated: bool,
-    /// It says something about this thread, so it stays on it.
+    /// The context describes this thread, so it is not `Send`.
     stays: PhantomData<*const ()>,
 }
 
@@ -28,10 +28,10 @@ impl FnContext {
     }
 }
 
-/// Runs both closures, perhaps at the same time, and returns both results.
+/// Runs both closures, potentially in parallel, and returns both results.
 ///
-/// The first runs right away, the second when a thread is free or the first is done. From outside of any pool both
-/// run on threads of the global one.
+/// The first closure runs at once, the second when a thread is idle or the first has returned.
+/// Called from outside of any pool, both run on threads of the global one.
 ///
 /// ```
 /// fn sum(numbers: &[u64]) -> u64 {
@@ -46,7 +46,7 @@ impl FnContext {
 /// ```
 ///
 /// # Panics
-/// When a closure panics, after both are done. If both do, it is the panic of the first.
+/// If a closure panics, after both have ended. If both panic, the first one's panic is propagated.
 #[inline]
 pub fn join<A, B, RA, RB>(oper_a: A, oper_b: B) -> (RA, RB)
 where
@@ -74,7 +74,7 @@ where
     global().install(|| filch::join(oper_a, oper_b))
 }
 
-/// [`join`] whose closures are told whether they have moved to another thread.
+/// [`join`] whose closures receive whether they have moved to another thread.
 ///
 /// ```
 /// let pool = rayon_core::ThreadPoolBuilder::new().num_threads(1).build()?;
@@ -123,7 +123,7 @@ where
     RA: Send,
     RB: Send,
 {
-    // Both have moved: the caller is elsewhere.
+    // Both closures have moved, since the caller is not a worker.
     let a = || oper_a(FnContext::new(true));
     let b = || oper_b(FnContext::new(true));
     global().install(|| filch::join(a, b))

@@ -1,16 +1,16 @@
 //! The interface of rayon-core 1.13, on the workers of [filch](filch).
 //!
-//! A program that patches its `rayon-core` with this package keeps its source and its other crates, rayon's
-//! iterators among them, and runs on filch's queues:
+//! A program that patches its `rayon-core` with this package keeps its source and its other crates,
+//! including rayon's iterators, and runs on filch's scheduler:
 //!
 //! ```toml
 //! [patch.crates-io]
 //! rayon-core = { path = "filch/compat/rayon-core" }
 //! ```
 //!
-//! What runs where is as with the original: everything that is handed to a pool runs on the pool's own threads, where
-//! [`current_thread_index`] is below [`current_num_threads`]. A thread from outside sleeps while they work. The
-//! `README.md` beside this package lists what differs.
+//! Closures run where they do with the original: everything passed to a pool runs on the pool's own
+//! threads, where [`current_thread_index`] is below [`current_num_threads`]. A calling thread from
+//! outside sleeps meanwhile. The `README.md` in the parent directory lists the differences.
 
 mod broadcast;
 mod builder;

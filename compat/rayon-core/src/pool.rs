@@ -1,4 +1,4 @@
-//! A pool with a handle.
+//! Pools.
 
 #[expect(deprecated, reason = "part of the interface")]
 use crate::Configuration;
@@ -10,9 +10,10 @@ use crate::{
 };
 use std::{error::Error, fmt, sync::Arc};
 
-/// A pool of threads. Built by a [`ThreadPoolBuilder`](crate::ThreadPoolBuilder).
+/// A pool of threads, built by a [`ThreadPoolBuilder`](crate::ThreadPoolBuilder).
 ///
-/// Dropping it tells the threads to end when everything that was spawned is done. It does not wait for them.
+/// Dropping it makes the threads exit after every spawned task has run. The drop does not wait for
+/// them.
 ///
 /// ```
 /// let pool = rayon_core::ThreadPoolBuilder::new().num_threads(2).build()?;
@@ -37,7 +38,7 @@ impl ThreadPool {
         here::is_of(&self.registry)
     }
 
-    /// The old way to build a pool.
+    /// The deprecated way to build a pool.
     ///
     /// # Errors
     /// As [`ThreadPoolBuilder::build`](crate::ThreadPoolBuilder::build).
@@ -47,13 +48,13 @@ impl ThreadPool {
         configuration.build()
     }
 
-    /// Calls `op` on a thread of this pool, and waits. What it calls in turn ([`join`](crate::join()), iterators, …) runs on this
-    /// pool too.
+    /// Calls `op` on a thread of this pool, and waits for its result. Functions that it calls
+    /// ([`join`](crate::join()), iterators, …) use this pool too.
     ///
-    /// A worker of another pool goes on with tasks of its own pool while it waits.
+    /// A worker of another pool runs tasks of its own pool while it waits.
     ///
     /// # Panics
-    /// When `op` does.
+    /// If `op` panics.
     pub fn install<OP, R>(&self, op: OP) -> R
     where
         OP: FnOnce() -> R + Send,
@@ -69,7 +70,7 @@ impl ThreadPool {
     /// [`broadcast`](crate::broadcast()) on this pool.
     ///
     /// # Panics
-    /// When a call does, after all are done.
+    /// If a call panics, after all calls have ended.
     pub fn broadcast<OP, R>(&self, op: OP) -> Vec<R>
     where
         OP: Fn(BroadcastContext<'_>) -> R + Sync,
@@ -83,7 +84,7 @@ impl ThreadPool {
             .broadcast(|index| BroadcastContext::with(index, threads, &op))
     }
 
-    /// How many threads this pool has.
+    /// The number of threads of this pool.
     #[must_use]
     pub fn current_num_threads(&self) -> usize {
         self.registry.num_threads()

@@ -1,4 +1,4 @@
-//! What the threads and the handle of a pool share.
+//! The state shared by the threads and the handle of a pool.
 
 use crate::{ThreadPool, ThreadPoolBuilder, here};
 use filch::base::latch::Latch;
@@ -15,15 +15,15 @@ pub(crate) type PanicHandler = Box<dyn Fn(Payload) + Send + Sync>;
 pub(crate) type Handler = Box<dyn Fn(usize) + Send + Sync>;
 type Task = Box<dyn FnOnce() + Send>;
 
-/// See the module.
+/// The handlers and FIFO queues of a pool.
 pub(crate) struct Registry {
-    /// For each thread its tasks of `spawn_fifo`, in their order, and behind them those from outside. What is in the
-    /// pool's queues is a turn, which takes the oldest.
+    /// One queue of `spawn_fifo` tasks per thread, and a last one for tasks from outside. The
+    /// pool's own queues hold a closure per task that pops and runs the oldest one.
     lines: Box<[Mutex<VecDeque<Task>>]>,
     panic_handler: Option<PanicHandler>,
     pub(crate) start_handler: Option<Handler>,
     pub(crate) exit_handler: Option<Handler>,
-    /// Opens when all threads that are not the user's own have started.
+    /// Opens when all threads other than the builder's own have started.
     pub(crate) started: Latch,
 }
 
@@ -54,7 +54,8 @@ impl Registry {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts `task` into the line of the thread `index`, or of those outside, and gives the turn that belongs to it.
+    /// Enqueues `task` in the FIFO queue of the thread `index`, or in the one for threads outside,
+    /// and returns the closure to spawn for it.
     pub(crate) fn line_up(
         self: Arc<Self>,
         index: Option<usize>,
@@ -68,7 +69,7 @@ impl Registry {
         }
     }
 
-    /// A panic that nobody waits for.
+    /// Handles a panic of a detached task.
     fn panicked(&self, payload: Payload) {
         let handled = self
             .panic_handler
@@ -77,7 +78,7 @@ impl Registry {
         match handled {
             Some(Ok(())) => {}
             Some(Err(_)) => abort("the panic handler of a thread pool panicked"),
-            None => abort("a task panicked that nobody waits for, and there is no panic handler"),
+            None => abort("a detached task panicked, and there is no panic handler"),
         }
     }
 }
@@ -87,7 +88,7 @@ fn abort(why: &str) -> ! {
     process::abort();
 }
 
-/// Runs the user's code where nobody waits for it.
+/// Runs detached user code and handles its panics.
 pub(crate) fn guard(f: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
         match here::registry() {
@@ -101,7 +102,7 @@ static GLOBAL: OnceLock<ThreadPool> = OnceLock::new();
 /// Held while the global pool is being built.
 static BUILDING: Mutex<()> = Mutex::new(());
 
-/// The pool for everything that names none and happens outside of any.
+/// The pool for calls that name no pool and are made outside of any.
 #[inline]
 pub(crate) fn global() -> &'static ThreadPool {
     GLOBAL.get().unwrap_or_else(|| start_global())
@@ -116,7 +117,7 @@ fn start_global() -> &'static ThreadPool {
     })
 }
 
-/// Makes the pool of `build` the global one; `None` when there is one.
+/// Makes the pool of `build` the global one; returns `None` if there is one already.
 pub(crate) fn set_global<E>(
     build: impl FnOnce() -> Result<ThreadPool, E>,
 ) -> Option<Result<(), E>> {
@@ -130,7 +131,7 @@ pub(crate) fn set_global<E>(
     }))
 }
 
-/// How many threads a pool can have. Larger wishes are cut down to it.
+/// The maximum number of threads of a pool. Larger numbers are reduced to it.
 ///
 /// ```
 /// assert!(rayon_core::max_num_threads() >= 1024);
@@ -140,8 +141,8 @@ pub fn max_num_threads() -> usize {
     filch::Pool::MAX_WORKERS
 }
 
-/// How many threads the pool has that this thread works for, else the global one, which is started for this
-/// if need be.
+/// The number of threads of the current pool, or of the global one outside of any pool, which is
+/// started if necessary.
 ///
 /// ```
 /// let pool = rayon_core::ThreadPoolBuilder::new().num_threads(3).build()?;
@@ -158,8 +159,8 @@ pub fn current_num_threads() -> usize {
     }
 }
 
-/// The index of this thread in the pool that it works for: below [`current_num_threads`], and the same for as long as the
-/// thread lives. `None` on any other thread.
+/// The index of this thread in its pool: below [`current_num_threads`], and constant for the
+/// lifetime of the thread. `None` on a thread outside of any pool.
 ///
 /// ```
 /// use rayon_core::{current_thread_index, join};
@@ -174,7 +175,7 @@ pub fn current_thread_index() -> Option<usize> {
     here::get().map(|here| here.index)
 }
 
-/// Whether there are tasks in this thread's own queue; `None` on a thread that works for no pool.
+/// Whether this thread's own queue has tasks; `None` on a thread outside of any pool.
 ///
 /// ```
 /// assert_eq!(rayon_core::current_thread_has_pending_tasks(), None);

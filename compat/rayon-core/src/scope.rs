@@ -1,24 +1,25 @@
-//! Tasks that borrow, and are waited for.
+//! Scopes: tasks that borrow.
 #![expect(unsafe_code, reason = "a reference to filch's scope is one to ours")]
 
 use crate::{BroadcastContext, here, registry::global};
 use std::fmt;
 
-/// Spawns tasks that may borrow everything that outlives the scope. See [`scope()`].
+/// Spawns tasks that may borrow data that outlives the scope. See [`scope()`].
 #[repr(transparent)]
 pub struct Scope<'scope>(filch::Scope<'scope>);
 
-/// Spawns tasks that may borrow everything that outlives the scope, the oldest first. See [`scope_fifo()`].
+/// Spawns tasks that may borrow data that outlives the scope, in FIFO order. See [`scope_fifo()`].
 #[repr(transparent)]
 pub struct ScopeFifo<'scope>(filch::Scope<'scope>);
 
 impl<'scope> Scope<'scope> {
     pub(crate) fn of<'a>(scope: &'a filch::Scope<'scope>) -> &'a Self {
-        // SAFETY: `Scope` is transparent, so both are the same in memory.
+        // SAFETY: `Scope` is a transparent wrapper of filch's scope, so the reference is valid for
+        // both types.
         unsafe { &*(&raw const *scope).cast() }
     }
 
-    /// Spawns a task: it is done before the scope ends. On one thread the newest goes first.
+    /// Spawns a task that ends before the scope does. On one thread the newest task runs first.
     ///
     /// ```
     /// let mut words = ["one", "two"].map(String::from);
@@ -61,11 +62,13 @@ impl<'scope> Scope<'scope> {
 
 impl<'scope> ScopeFifo<'scope> {
     pub(crate) fn of<'a>(scope: &'a filch::Scope<'scope>) -> &'a Self {
-        // SAFETY: `ScopeFifo` is transparent, so both are the same in memory.
+        // SAFETY: `ScopeFifo` is a transparent wrapper of filch's scope, so the reference is valid
+        // for both types.
         unsafe { &*(&raw const *scope).cast() }
     }
 
-    /// Spawns a task: it is done before the scope ends, and starts after those that were spawned before it.
+    /// Spawns a task that ends before the scope does. It starts after the tasks that were spawned
+    /// before it.
     ///
     /// ```
     /// let mut word = String::from("word");
@@ -103,8 +106,8 @@ impl fmt::Debug for ScopeFifo<'_> {
     }
 }
 
-/// Calls `op` with a scope, and returns when every task that was spawned in it is done. From outside of any pool, `op` and
-/// the tasks run on threads of the global one.
+/// Calls `op` with a scope, and returns when every task spawned in it has ended. Called from
+/// outside of any pool, `op` and the tasks run on threads of the global one.
 ///
 /// ```
 /// let numbers = vec![1, 2, 3];
@@ -117,7 +120,7 @@ impl fmt::Debug for ScopeFifo<'_> {
 /// ```
 ///
 /// # Panics
-/// When `op` or a task does, after all are done.
+/// If `op` or a task panics, after all tasks have ended.
 pub fn scope<'scope, OP, R>(op: OP) -> R
 where
     OP: FnOnce(&Scope<'scope>) -> R + Send,
@@ -130,7 +133,7 @@ where
     }
 }
 
-/// [`scope()`] whose tasks start in the order in which they are spawned, as far as one thread is concerned.
+/// [`scope()`] whose tasks start in the order in which they are spawned, per thread.
 ///
 /// # Panics
 /// As [`scope()`].
@@ -146,8 +149,8 @@ where
     }
 }
 
-/// [`scope()`] whose `op` runs on this very thread; its tasks run on the pool that this thread works for, else on the
-/// global one.
+/// [`scope()`] whose `op` runs on the calling thread; its tasks run on the current pool, or on the
+/// global one outside of any pool.
 ///
 /// ```
 /// use std::{rc::Rc, thread};

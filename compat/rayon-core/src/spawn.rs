@@ -1,16 +1,16 @@
-//! Tasks that nobody waits for.
+//! Detached tasks.
 
 use crate::{
     here,
     registry::{global, guard},
 };
 
-/// Runs `func` some time, on the pool that this thread works for, else on the global one.
+/// Runs `func` asynchronously, on the current pool, or on the global one outside of any pool.
 ///
-/// On a worker the newest goes first, unless an idle thread takes the oldest.
+/// On a worker the newest task runs first, unless an idle thread steals the oldest.
 ///
-/// A panic in it goes to the pool's [panic handler](crate::ThreadPoolBuilder::panic_handler); without one it ends the
-/// process.
+/// If it panics, the pool's [panic handler](crate::ThreadPoolBuilder::panic_handler) is called;
+/// without one the process aborts.
 ///
 /// ```
 /// let (send, receive) = std::sync::mpsc::channel();
@@ -28,7 +28,8 @@ where
     }
 }
 
-/// [`spawn`] that keeps the order: of the tasks that one thread has spawned so, the oldest starts first.
+/// [`spawn`] in FIFO order: of the tasks that one thread spawned by this function, the oldest
+/// starts first.
 ///
 /// ```
 /// let (send, receive) = std::sync::mpsc::channel();

@@ -1,4 +1,4 @@
-//! Where the threads of a pool come from.
+//! Starting the threads of a pool.
 
 use crate::{
     here,
@@ -7,8 +7,8 @@ use crate::{
 use filch::PoolThread;
 use std::{fmt, io, sync::Arc, thread};
 
-/// The life of one thread of a pool, for a [spawn handler](crate::ThreadPoolBuilder::spawn_handler) that finds a
-/// thread for it.
+/// A thread of a pool that is to be started, passed to a [spawn
+/// handler](crate::ThreadPoolBuilder::spawn_handler).
 pub struct ThreadBuilder {
     name: Option<String>,
     stack_size: Option<usize>,
@@ -37,19 +37,19 @@ impl ThreadBuilder {
         self.thread.worker()
     }
 
-    /// What the thread should be called, if that was set.
+    /// The name for the thread, if one was set.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// The stack that the thread should have, in bytes, if that was set.
+    /// The stack size for the thread in bytes, if one was set.
     #[must_use]
     pub fn stack_size(&self) -> Option<usize> {
         self.stack_size
     }
 
-    /// Does the thread's work. Returns when the pool has been dropped and everything is done.
+    /// Runs the worker. Returns when the pool was dropped and all of its tasks have run.
     pub fn run(self) {
         struct Leave;
         impl Drop for Leave {
@@ -67,8 +67,8 @@ impl ThreadBuilder {
     }
 }
 
-/// Calls a handler of the user's. The thread is not at work yet, or any more, but what the handler calls may think so: it
-/// finds a pool that has no other workers.
+/// Calls a handler of the user's. The thread does not run its worker yet, or any more, but the
+/// handler may call functions of the pool: they run in a pool without other workers.
 fn call(handler: Option<&Handler>, index: usize) {
     let Some(handler) = handler else {
         return;
@@ -89,13 +89,13 @@ impl fmt::Debug for ThreadBuilder {
     }
 }
 
-/// What finds threads for a pool.
+/// Starts the threads of a pool.
 pub trait ThreadSpawn {
-    /// Finds one.
+    /// Starts one thread, which must call [`ThreadBuilder::run`].
     fn spawn(&mut self, thread: ThreadBuilder) -> io::Result<()>;
 }
 
-/// Threads of the standard library.
+/// Starts threads of the standard library.
 #[derive(Debug, Default)]
 pub struct DefaultSpawn;
 
@@ -112,7 +112,7 @@ impl ThreadSpawn for DefaultSpawn {
     }
 }
 
-/// What the user has given.
+/// Starts threads by a closure of the user's.
 pub struct CustomSpawn<F>(pub(crate) F);
 
 impl<F> ThreadSpawn for CustomSpawn<F>

@@ -1,13 +1,13 @@
-//! Giving way to other tasks.
+//! Yielding to other tasks.
 
 use crate::here;
 
-/// What became of a [`yield_now`] or [`yield_local`].
+/// The result of [`yield_now`] or [`yield_local`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Yield {
     /// A task was run.
     Executed,
-    /// There was none.
+    /// No task was found.
     Idle,
 }
 
@@ -17,7 +17,7 @@ impl Yield {
     }
 }
 
-/// Runs one task, from wherever there is one. `None` on a thread that works for no pool.
+/// Runs one task from any queue. `None` on a thread outside of any pool.
 ///
 /// ```
 /// use rayon_core::{Yield, spawn, yield_now};
@@ -35,7 +35,7 @@ pub fn yield_now() -> Option<Yield> {
     here::is_inside().then(|| Yield::new(filch::yield_now()))
 }
 
-/// Runs one task of this thread's own queue, if there is one. `None` on a thread that works for no pool.
+/// Runs one task of this thread's own queue, if it has one. `None` on a thread outside of any pool.
 ///
 /// ```
 /// use rayon_core::{Yield, spawn, yield_local};

@@ -1,9 +1,30 @@
-//! Keeps words out of the sources that a reader who knows other schedulers would have to learn, and lines
-//! that are too long to read.
+//! Keeps private vocabulary and overlong lines out of the sources and pages.
 //!
-//! The checks read comments of `src/`, the pages in `docs/` and the texts at the root.
+//! The checks read the comments of the packages and the benchmarks, the pages in `docs/` and
+//! `bench/`, and the texts at the root.
 
 use std::{fs, path::Path};
+
+/// Folders whose comments and pages are checked.
+const FOLDERS: &[&str] = &[
+    "crates/filch/src",
+    "crates/filch-io/src",
+    "docs",
+    "bench/src",
+    "bench/results",
+    "compat/bench/src",
+    "compat/check/src",
+    "compat/rayon-core/src",
+];
+
+/// Single pages that are checked.
+const PAGES: &[&str] = &[
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "bench/README.md",
+    "compat/README.md",
+];
 
 /// Words and phrases that hide which thread, task or worker is meant. `ARCHITECTURE.md` has a glossary.
 const AVOIDED: &[&str] = &[
@@ -49,10 +70,10 @@ fn texts() -> Vec<Text> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let root = root.canonicalize().expect("the workspace is there");
     let mut files = vec![];
-    for folder in ["crates/filch/src", "crates/filch-io/src", "docs"] {
+    for folder in FOLDERS {
         collect(&root.join(folder), &mut files);
     }
-    files.extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root.join(name)));
+    files.extend(PAGES.iter().map(|name| root.join(name)));
     let read = |path: &std::path::PathBuf| {
         let all = fs::read_to_string(path).expect("a source can be read");
         let is_code = path.extension().is_some_and(|extension| extension == "rs");

@@ -1,4 +1,4 @@
-//! Tasks of equal and unequal lengths: is every worker busy until the end?
+//! Load balancing: tasks of equal and unequal lengths, and the time until all workers are done.
 //!
 //! The main thread is one of the workers, as in the suites of the fork-join pool.
 
@@ -53,17 +53,17 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
     cases
 }
 
-/// What is to be done. An operation is a task that works.
+/// The tasks of a case. An operation is a task that works.
 #[derive(Clone, Debug)]
 enum Load {
-    /// Tasks of these lengths, submitted one by one by a task that then waits for all.
+    /// Tasks of these lengths, submitted one by one by a task that then waits for all of them.
     Flat(Vec<Duration>),
-    /// A task that submits the Fibonacci numbers before this one as tasks, and waits for both; the smallest
-    /// two work instead.
+    /// A Fibonacci tree: a task submits the two smaller numbers as tasks and waits for both; the
+    /// smallest two numbers work instead.
     Tree(u32),
 }
 
-/// Where the lengths start, so that they are always the same.
+/// The seed of the lengths, fixed so that they are always the same.
 const SEED: u64 = 2;
 
 impl Load {
@@ -71,7 +71,7 @@ impl Load {
         Self::Flat(vec![Duration::from_micros(10); tasks])
     }
 
-    /// One in ten takes a hundred times as long.
+    /// One task in ten takes a hundred times as long.
     fn mixed(tasks: usize) -> Self {
         let mut rng = Rng::for_worker(SEED, 0);
         let length = |_| match rng.below(10) {
@@ -81,7 +81,7 @@ impl Load {
         Self::Flat((0..tasks).map(length).collect())
     }
 
-    /// Lengths of a Pareto distribution: most tasks are short, and a few of them take most of the time.
+    /// Lengths of a Pareto distribution: most tasks are short, and a few take most of the time.
     fn irregular(tasks: usize) -> Self {
         const SHORTEST: f64 = 2.0;
         const LONGEST: f64 = 2_000.0;
@@ -95,7 +95,7 @@ impl Load {
         Self::Flat((0..tasks).map(length).collect())
     }
 
-    /// How many tasks work.
+    /// The number of tasks that work.
     fn ops(&self) -> u64 {
         match self {
             Self::Flat(lengths) => lengths.len() as u64,
@@ -103,7 +103,7 @@ impl Load {
         }
     }
 
-    /// What a task takes by itself.
+    /// The average length of a task.
     fn nanos_per_op(&self) -> f64 {
         match self {
             Self::Flat(lengths) => {
@@ -130,10 +130,10 @@ impl Load {
     }
 }
 
-/// A leaf of the tree.
+/// The length of a leaf of the tree.
 const LEAF: Duration = Duration::from_micros(2);
 
-/// How many leaves the tree of a number has.
+/// The number of leaves in the tree of a number.
 fn leaves(number: u32) -> u64 {
     let (mut this, mut next) = (1, 1);
     for _ in 1..number {

@@ -1,4 +1,4 @@
-//! A pool whose workers share one queue: a lock, and a condition to sleep on.
+//! A traditional pool whose workers share one queue: a lock, and a condition variable to sleep on.
 
 use crate::pin::Placement;
 use std::{
@@ -10,14 +10,14 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// A queue, and threads that take from it until it is dropped.
+/// A queue, and threads that take tasks from it until it is dropped.
 pub(super) struct ThreadGroup {
     pub(super) queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl ThreadGroup {
-    /// One worker is the caller, whenever it waits.
+    /// Starts `workers - 1` threads. The caller is the remaining worker, while it waits.
     pub(super) fn start(workers: usize) -> Self {
         let queue = Arc::new(Queue::default());
         let threads = (1..workers).map(|worker| {
@@ -49,7 +49,7 @@ type Job = Box<dyn FnOnce(&Queue) + Send>;
 #[derive(Default)]
 pub(super) struct Queue {
     jobs: Mutex<Jobs>,
-    /// There is a job, the last job of a set is done, or the queue is closed.
+    /// Notified when a job is enqueued, the last job of a set is done, or the queue is closed.
     changed: Condvar,
 }
 
@@ -67,18 +67,20 @@ pub(super) struct Set {
 }
 
 impl Queue {
-    /// Puts a task at the end.
+    /// Enqueues a task.
     pub(super) fn submit(&self, set: &Arc<Set>, task: impl FnOnce(&Self) -> u64 + Send + 'static) {
         let set = set.clone();
-        // Relaxed: only whoever submits waits, and the lock hands the job on.
+        // Relaxed: only the submitting thread waits, and the lock publishes the job.
         set.left.fetch_add(1, Ordering::Relaxed);
         let job = move |queue: &Self| {
             let result = task(queue);
-            // Relaxed: the decrement below hands it on.
+            // Relaxed: the decrement below publishes it.
             set.sum.fetch_add(result, Ordering::Relaxed);
-            // Release: pairs with the load in `wait`.
+            // AcqRel: pairs with the load in `wait`, through the decrements of the tasks in
+            // between.
             if set.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-                // Whoever waits has either seen it or sleeps.
+                // The waiter holds the lock between its check and its sleep, so after this it has
+                // observed the decrement or sleeps.
                 drop(queue.lock());
                 queue.changed.notify_all();
             }
@@ -92,22 +94,23 @@ impl Queue {
         let mut jobs = self.lock();
         // Acquire: pairs with the decrement of the last task.
         while set.left.load(Ordering::Acquire) > 0 {
-            // The newest, which is the caller's own or was submitted by others since: with the oldest, tasks
-            // that wait would pile up on the stack, one for each in the tree.
+            // The newest job, which is the caller's own or was submitted later. With the oldest job
+            // first, waiting tasks would accumulate on the stack, up to one per inner node of the
+            // tree.
             jobs = match jobs.waiting.pop_back() {
                 Some(job) => self.run(job, jobs),
                 None => self.sleep(jobs),
             };
         }
         if !jobs.waiting.is_empty() {
-            // We may have been woken for it.
+            // This thread may have consumed a notification for the job.
             self.changed.notify_one();
         }
-        // Relaxed: all tasks are done, as was seen above.
+        // Relaxed: all tasks are done, as the acquire load has observed.
         set.sum.load(Ordering::Relaxed)
     }
 
-    /// What a thread does all its life: the oldest task first.
+    /// The loop of a worker thread: runs the oldest task first.
     fn work(&self) {
         let mut jobs = self.lock();
         loop {

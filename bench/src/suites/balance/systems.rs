@@ -1,4 +1,4 @@
-//! The systems, each as its users would use it.
+//! The systems, each used as its users would.
 
 use super::single_queue::{Queue, Set, ThreadGroup};
 use crate::{
@@ -12,14 +12,14 @@ use std::sync::{
 };
 
 pub(super) trait Balances: System {
-    /// Runs the tasks, submitted in this order; how many have run.
+    /// Runs the tasks, submitted in this order, and returns the number of tasks that ran.
     fn flat(pool: &Self::Pool, tasks: &[Busy]) -> u64;
 
-    /// Runs the tree of a number; how many leaves have run.
+    /// Runs the tree of a number and returns the number of leaves that ran.
     fn tree(pool: &Self::Pool, number: u32, leaf: Busy) -> u64;
 }
 
-/// Submitted tasks, and handles to join them by.
+/// Submitted tasks, joined through their handles.
 impl Balances for Filch {
     fn flat(pool: &filch::Pool, tasks: &[Busy]) -> u64 {
         pool.install(|| {
@@ -51,14 +51,14 @@ fn one(task: Busy) -> u64 {
     1
 }
 
-/// Scopes: the only way in rayon to wait for spawned tasks, and to work meanwhile.
+/// Scopes: rayon's only way to wait for spawned tasks and run others meanwhile.
 impl Balances for Rayon {
     fn flat(pool: &rayon::ThreadPool, tasks: &[Busy]) -> u64 {
         let done = AtomicU64::new(0);
         pool.scope(|scope| {
             for &task in tasks {
                 let done = &done;
-                // Relaxed: the scope's end comes after all.
+                // Relaxed: the end of the scope orders all additions before the load.
                 scope.spawn(move |_| _ = done.fetch_add(one(task), Ordering::Relaxed));
             }
         });
@@ -81,7 +81,7 @@ impl Balances for Rayon {
     }
 }
 
-/// The traditional pool: one queue with a lock. Whoever waits takes part.
+/// The traditional pool: one queue with a lock. A waiting thread runs tasks.
 pub(super) struct SingleQueue;
 
 impl System for SingleQueue {

@@ -1,4 +1,4 @@
-//! Loops over data: large ones, and small ones from outside.
+//! Loops over data: large ones, and small ones called from outside.
 
 mod rows;
 
@@ -15,13 +15,13 @@ use crate::{
 use rows::{Each, Frame, Made, Pairs, Primes, Product, Search, Sorted, Sum, Worth};
 use std::{cell::OnceCell, rc::Rc};
 
-/// Elements of the small loops, and calls in a sample.
+/// Elements of the small loops, and calls per sample.
 const SMALL: usize = 10_000;
 const CALLS: u64 = 200;
 
-/// A loop over data that it has.
+/// A loop with its data.
 trait Row: 'static {
-    /// Runs it on a pool, from outside, and times that. Gives a digest of the result.
+    /// Runs and times the loop, called from outside of the pool. Returns a digest of the result.
     fn run<L: Loops>(&self, pool: &L::Pool, watch: &mut Stopwatch) -> u64;
 }
 
@@ -72,19 +72,20 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
     cases
 }
 
-/// Makes cases for so many workers.
+/// Makes cases for one number of workers.
 struct Rows<'c> {
     workers: usize,
     config: &'c Config,
 }
 
 impl Rows<'_> {
-    /// All of it once. An operation is the whole loop.
+    /// A case that runs the loop once per sample. An operation is the whole loop.
     fn of<R: Row>(&self, name: &'static str, make: impl Fn() -> R + Copy + 'static) -> Case {
         self.case(name, 1, make).unit(Unit::Millis)
     }
 
-    /// The same many times. An operation is a loop, called from outside.
+    /// A case that runs the loop [`CALLS`] times per sample. An operation is one loop, called from
+    /// outside.
     fn small<R: Row>(&self, name: &'static str, make: impl Fn() -> R + Copy + 'static) -> Case {
         self.case(name, CALLS, make)
     }
@@ -104,7 +105,7 @@ impl Rows<'_> {
     }
 }
 
-/// A row, and the digest of what it should give.
+/// A row, and the expected digest.
 type Data<R> = Rc<OnceCell<(R, u64)>>;
 
 fn by<L, R, M>(

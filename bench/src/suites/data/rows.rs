@@ -1,4 +1,4 @@
-//! What is looped over.
+//! The loops of the suite.
 
 use super::Row;
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 };
 use std::hint::black_box;
 
-/// Depends on the order too.
+/// A digest that depends on the order.
 fn digest(words: impl IntoIterator<Item = u64>) -> u64 {
     let step = |sum: u64, word| kernels::mixed(sum.rotate_left(7) ^ word);
     words.into_iter().fold(0, step)
@@ -33,7 +33,7 @@ impl Row for Max {
     }
 }
 
-/// A vector made of the numbers.
+/// A vector computed from the numbers.
 pub(super) struct Made {
     numbers: Vec<u64>,
     filter: bool,
@@ -112,7 +112,7 @@ impl Row for Product {
     }
 }
 
-/// Bodies that pull each other, all pairs.
+/// Gravity between all pairs of bodies.
 pub(super) struct Pairs(pub(super) Vec<Body>);
 
 impl Row for Pairs {
@@ -149,7 +149,7 @@ impl Row for Primes {
     }
 }
 
-/// Lines of text, some of which have a word in them.
+/// Lines of text, some of which contain a word.
 pub(super) struct Search(pub(super) String);
 
 impl Row for Search {

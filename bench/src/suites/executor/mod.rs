@@ -1,7 +1,7 @@
-//! A million empty tasks, spawned in all the ways there are.
+//! A million empty tasks, spawned from outside and by tasks.
 //!
-//! The clock runs from the first spawn until the last task is known to be done. Threads are started,
-//! pinned, used once and back asleep before that. Every task counts itself in memory of its own
+//! The clock runs from the first spawn until the last task is known to be done. Threads are
+//! started, pinned, used once and asleep again before that. Every task increments a counter of its
 //! worker, and the sum is checked.
 
 mod shapes;
@@ -12,25 +12,25 @@ use filch::engine::{PerWorker, Shared};
 use shapes::{Chain, Fanout, Flat, Shape, Tree};
 use systems::{crossbeam, filch, rayon, rayon_scope, threadpool};
 
-/// How the tasks get in.
+/// How the tasks are spawned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Feed {
     /// All from outside, one by one.
     OneByOne,
     /// All from outside, [`BATCH`] at a time.
     Batches,
-    /// One from outside; the others come out of it.
+    /// One from outside, which spawns the others directly or indirectly.
     Root(u64),
 }
 
-/// Tasks spawned at once by [`Feed::Batches`].
+/// Tasks per batch of [`Feed::Batches`].
 const BATCH: u64 = 256;
 
-/// What a system has to do.
+/// The workload of one sample.
 #[derive(Clone, Copy, Debug)]
 struct Job {
     workers: usize,
-    /// How many tasks there are in all.
+    /// The total number of tasks.
     tasks: u64,
     feed: Feed,
 }
@@ -61,7 +61,7 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
 /// The order of the output: cases first, then numbers of workers.
 const ORDER: [&str; 5] = ["outside", "outside_batch", "local_fanout", "chain", "tree"];
 
-/// A case in which one task brings forth all the others.
+/// A case in which one task spawns all others, directly or indirectly.
 fn spawned<S: Shape>(name: &'static str, job: Job, config: &Config) -> Case {
     let (root, tasks) = S::root(job.tasks);
     let job = Job {
@@ -82,7 +82,7 @@ fn all<S: Shape>(name: &'static str, job: Job, config: &Config) -> Case {
         .system("crossbeam", move || crossbeam::<S>(job))
 }
 
-/// Only those systems that can spawn many tasks at once.
+/// Only the systems that can spawn a batch of tasks at once.
 fn batches(job: Job, config: &Config) -> Case {
     Case::new("outside_batch", job.workers, config)
         .system("filch", move || filch::<Flat, PerWorker>(job))

@@ -1,16 +1,15 @@
-//! Who spawns whom. A task is a number, and zero is always a task that spawns nothing.
+//! Which task spawns which. A task is a number, and zero is always a task that spawns nothing.
 
-/// What a task spawns.
+/// The children of each task.
 pub(super) trait Shape: 'static {
     /// Spawns the children of `task`.
     fn children(task: u64, spawn: impl FnMut(u64));
 
-    /// The task to start with so that there will be `tasks` tasks or a little fewer, and how many
-    /// there will be.
+    /// Returns the root task for at most `tasks` tasks, and the exact number of tasks.
     fn root(tasks: u64) -> (u64, u64);
 }
 
-/// Nobody spawns anything.
+/// No task spawns another.
 pub(super) struct Flat;
 
 impl Shape for Flat {
@@ -36,7 +35,7 @@ impl Shape for Fanout {
     }
 }
 
-/// Each task spawns the next.
+/// Each task spawns the next one.
 pub(super) struct Chain;
 
 impl Shape for Chain {
@@ -52,7 +51,7 @@ impl Shape for Chain {
     }
 }
 
-/// Each task spawns two, down to a depth.
+/// Each task spawns two, down to a given depth.
 pub(super) struct Tree;
 
 impl Shape for Tree {

@@ -1,14 +1,15 @@
-//! The systems, each as its users would use it.
+//! The systems, each used as its users would.
 //!
-//! How each knows that all is done: filch and crossbeam join their executor, rayon's pool is dropped
-//! and its workers' exit awaited (it counts pending tasks for that purpose anyway), rayon's scope
-//! ends, and threadpool joins. Those that join pay for the end of their threads, some tens of
-//! microseconds a run.
+//! How the end is detected: filch and crossbeam join their executor, rayon's pool is dropped and
+//! the exit of its workers awaited (rayon counts pending tasks for that purpose anyway), rayon's
+//! scope ends, and threadpool joins. The first three include the exit of their threads, some tens
+//! of microseconds per run.
 
 use super::{Feed, Job, shapes::Shape};
 use crate::{
+    crossbeam_executor,
     pin::Placement,
-    pools, seed003,
+    pools,
     stopwatch::{Sample, Stopwatch},
     tally,
 };
@@ -23,7 +24,7 @@ use std::{
     time::Duration,
 };
 
-/// Between the warm-up and the run, so that everybody starts from sleep.
+/// Pause between the warm-up and the run, so that all workers sleep when it starts.
 const REST: Duration = Duration::from_millis(1);
 
 fn pin(worker: usize) {
@@ -65,15 +66,15 @@ pub(super) fn filch<S: Shape, Q: Strategy<Spec: Default>>(job: Job) -> Sample {
 
 pub(super) fn crossbeam<S: Shape>(job: Job) -> Sample {
     let (warm, ready) = mpsc::channel();
-    let executor = seed003::Executor::new(
+    let executor = crossbeam_executor::Executor::new(
         job.workers,
         move |worker| {
             pin(worker);
-            // Nobody listens any more when a thread starts late.
+            // The receiver may be gone when a thread starts late.
             let _ = warm.send(());
         },
         || 0_u64,
-        |task: u64, cx: &mut seed003::Context<u64, u64>| {
+        |task: u64, cx: &mut crossbeam_executor::Context<u64, u64>| {
             cx.scratch += 1;
             S::children(task, |child| cx.spawn_local(child));
         },
@@ -120,7 +121,7 @@ pub(super) fn rayon<S: Shape>(job: Job) -> Sample {
             Feed::Root(root) => pool.spawn(move || run::<S>(root)),
             _ => (0..job.tasks).for_each(|_| pool.spawn(tally::one)),
         }
-        // The workers leave when the pool is gone and everything that was spawned has run.
+        // The workers exit when the pool was dropped and every spawned task has run.
         drop(pool);
         (0..job.workers).for_each(|_| exited.recv().expect("every worker leaves"));
     });

@@ -9,16 +9,16 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Futures in a ring.
+/// Futures in the ring.
 const RING: u64 = 300;
 
-/// Futures that send to one.
+/// Futures that send to one receiver.
 const SENDERS: u64 = 50;
 
-/// Messages that the one who receives them may have waiting.
+/// The capacity of the receiver's mailbox, in messages.
 const ROOM: usize = 64;
 
-/// Two futures send each other a message in turns; so many there and back.
+/// Two futures that send each other a message in turn, for this number of round trips.
 #[derive(Clone, Copy)]
 pub(super) struct PingPong(pub(super) u64);
 
@@ -50,7 +50,7 @@ impl Load for PingPong {
     }
 }
 
-/// A message goes round so many times.
+/// A message that passes around the ring this number of times.
 #[derive(Clone, Copy)]
 pub(super) struct Ring(pub(super) u64);
 
@@ -83,7 +83,7 @@ impl Load for Ring {
     }
 }
 
-/// [`SENDERS`] futures send so many messages each to one that adds them up.
+/// [`SENDERS`] futures that send this number of messages each to one receiver, which adds them up.
 #[derive(Clone, Copy)]
 pub(super) struct FanIn(pub(super) u64);
 

@@ -1,7 +1,7 @@
 //! Futures: spawned, joined, woken.
 //!
-//! Each system has run the same once before anything is counted. Messages go through a [`Mailbox`], which is the same
-//! for all systems.
+//! Each system runs a case once before anything is counted. Messages are sent through a
+//! [`Mailbox`], which is the same for all systems.
 
 mod messages;
 pub(crate) mod pending;
@@ -15,7 +15,7 @@ use crate::{
     stopwatch::{Sample, Stopwatch},
 };
 
-/// Takes a sample of so many operations.
+/// A workload of a given number of operations.
 trait Load: Copy + 'static {
     fn sample<S: Futures>(self, pool: &S::Pool) -> Sample;
 }
@@ -33,7 +33,7 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
     add("by_task", &|case, n| all(case, n, ByTask(tasks)));
     add("join", &|case, n| all(case, n, Join(tasks)));
     add("join_busy", &|case, n| {
-        polite(case, n, yields::JoinBusy(tasks / 20))
+        fair(case, n, yields::JoinBusy(tasks / 20))
     });
     add("yield", &|case, n| all(case, n, yields::Yield(tasks / 100)));
     add("ping_pong", &|case, n| {
@@ -56,11 +56,11 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
 }
 
 fn all(case: Case, workers: usize, load: impl Load) -> Case {
-    polite(case, workers, load).system("futures-pool", sampler::<FuturesPool>(workers, load))
+    fair(case, workers, load).system("futures-pool", sampler::<FuturesPool>(workers, load))
 }
 
-/// Without those that poll a future which wakes itself again and again, and nothing else.
-fn polite(case: Case, workers: usize, load: impl Load) -> Case {
+/// The systems without those that poll a self-waking future again and again before any other.
+fn fair(case: Case, workers: usize, load: impl Load) -> Case {
     case.system("filch", sampler::<Filch>(workers, load))
         .system("tokio", sampler::<Tokio>(workers, load))
         .system("async-executor", sampler::<AsyncExecutor>(workers, load))
@@ -78,12 +78,12 @@ fn sampler<S: Futures>(workers: usize, load: impl Load) -> impl FnMut() -> Sampl
     )
 }
 
-/// An empty future; its result says that it ran.
+/// An empty future, whose result proves that it ran.
 async fn empty() -> u64 {
     1
 }
 
-/// So many, spawned by the main thread, which a count tells of the last.
+/// This number of futures, spawned by the main thread. It waits for a shared counter.
 #[derive(Clone, Copy)]
 struct Outside(u64);
 
@@ -118,7 +118,7 @@ impl Load for ByTask {
     }
 }
 
-/// So many, spawned and then awaited by the main thread.
+/// This number of futures, spawned and then awaited by the main thread.
 #[derive(Clone, Copy)]
 struct Join(u64);
 
@@ -142,7 +142,7 @@ fn spawn_and_join<S: Futures>(pool: &S::Pool, tasks: u64) -> u64 {
     })
 }
 
-/// Each spawns the next.
+/// A chain of futures, each spawned by the previous one.
 #[derive(Clone, Copy)]
 struct Chain(u64);
 

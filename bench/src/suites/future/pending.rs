@@ -1,7 +1,7 @@
-//! What a future that waits takes of the memory.
+//! The memory of a pending future.
 //!
-//! Pools keep what they have been given for later, and so do allocators. So each reading is taken by a process of its
-//! own, which has done nothing before.
+//! Pools and allocators keep memory for reuse. So each reading is taken by a new process that has
+//! done nothing before.
 
 use crate::{
     alloc,
@@ -19,19 +19,19 @@ use std::{
     time::Duration,
 };
 
-/// The command line's word for taking a reading.
+/// The subcommand that takes a reading.
 pub(crate) const COMMAND: &str = "pending";
 
-/// Which bytes.
+/// The kind of memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bytes {
-    /// Of blocks in the heap.
+    /// Blocks of the heap.
     Heap,
-    /// Of the process in memory, all told.
+    /// The resident set of the process.
     Resident,
 }
 
-/// What a process of its own is to do.
+/// The workload of such a process.
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
     pub(crate) system: String,
@@ -56,7 +56,7 @@ pub(super) fn systems(mut case: Case, workers: usize, futures: u64, which: Bytes
     case
 }
 
-/// Has the reading taken elsewhere.
+/// Takes the reading in a new process.
 fn in_a_process(system: &str, workers: usize, futures: u64, which: Bytes) -> Sample {
     let program = env::current_exe().expect("this program is somewhere");
     let output = process::Command::new(program)
@@ -85,15 +85,15 @@ impl Reading {
         let (sample, resident) = alloc::counting(|| take(self.workers, self.futures));
         let heap = sample.bytes.expect("it was counted");
         println!("{} {heap} {resident}", sample.elapsed.as_nanos());
-        // Whatever is pending stays so.
+        // The pending futures are not dropped.
         process::exit(0);
     }
 }
 
-/// Everybody who waits. A future that nobody can wake may be dropped at once.
+/// The wakers of all pending futures. A future without a waker could be dropped at once.
 static WAITING: Mutex<Vec<Waker>> = Mutex::new(Vec::new());
 
-/// Waits for ever. It has no size, for what it needs is elsewhere.
+/// Is pending forever. The future has size zero, since its waker is stored elsewhere.
 async fn forever() {
     poll_fn(|cx| {
         let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,11 +103,11 @@ async fn forever() {
     .await;
 }
 
-/// Spawns so many, waits until all are pending, and looks what has changed.
+/// Spawns `futures` futures, waits until all are pending, and returns the growth of memory.
 fn take<S: Futures>(workers: usize, futures: usize) -> (Sample, i64) {
     let waiting = || WAITING.lock().unwrap_or_else(PoisonError::into_inner);
     let pool = S::pool(workers);
-    // Whatever a pool needs for its first.
+    // Excludes what a pool allocates for its first future.
     S::detach(&pool, forever());
     while waiting().is_empty() {
         thread::yield_now();
@@ -115,7 +115,7 @@ fn take<S: Futures>(workers: usize, futures: usize) -> (Sample, i64) {
     {
         let mut waiting = waiting();
         waiting.reserve_exact(futures);
-        // Pages count when they have been written.
+        // Touches the pages, so that they count as resident before the measurement.
         waiting.resize(futures + 1, Waker::noop().clone());
         waiting.truncate(1);
     }
@@ -127,16 +127,16 @@ fn take<S: Futures>(workers: usize, futures: usize) -> (Sample, i64) {
             thread::yield_now();
         }
     });
-    // For what the workers put away when they fall asleep.
+    // Gives workers time to release memory when they fall asleep.
     thread::sleep(Duration::from_millis(20));
     let sample = watch.sample(futures as u64);
     let resident = resident_bytes() - resident;
     (sample.leaving(alloc::held() - heap), resident)
 }
 
-/// What the process has in memory at present; zero where there is no way to know.
+/// The resident set of the process, in bytes; zero if it is unknown.
 fn resident_bytes() -> i64 {
-    // `statm` is kept by each core for itself, and some megabytes behind.
+    // `statm` is updated from counters per core and lags by some megabytes.
     let text = fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("Rss:"));
     let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<i64>().ok());

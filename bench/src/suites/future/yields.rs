@@ -1,4 +1,4 @@
-//! Futures that let others go first, again and again.
+//! Futures that yield repeatedly.
 
 use super::{Load, spawn_and_join};
 use crate::{
@@ -11,13 +11,13 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-/// Futures that yield, in the case `yield`.
+/// Futures in the case `yield`.
 const YIELDERS: u64 = 200;
 
-/// Futures that yield while others come from outside.
+/// Futures that yield while others are spawned from outside.
 const BUSY: u64 = 8;
 
-/// Each of [`YIELDERS`] yields so many times.
+/// Each of [`YIELDERS`] futures yields this number of times.
 #[derive(Clone, Copy)]
 pub(super) struct Yield(pub(super) u64);
 
@@ -40,7 +40,8 @@ impl Load for Yield {
     }
 }
 
-/// So many, spawned and awaited by the main thread while every worker has futures that are always ready.
+/// This number of futures, spawned and awaited by the main thread while [`BUSY`] futures are always
+/// ready.
 #[derive(Clone, Copy)]
 pub(super) struct JoinBusy(pub(super) u64);
 
@@ -52,7 +53,7 @@ impl Load for JoinBusy {
             let stop = stop.clone();
             S::detach(pool, async move {
                 begun.one();
-                // Relaxed: a request that nothing depends on.
+                // Relaxed: the flag publishes no data.
                 while !stop.load(Ordering::Relaxed) {
                     S::yield_now().await;
                 }
@@ -62,7 +63,7 @@ impl Load for JoinBusy {
         begun.wait();
         let mut watch = Stopwatch::default();
         let done = watch.time(|| spawn_and_join::<S>(pool, self.0));
-        // Relaxed: as above.
+        // Relaxed: the flag publishes no data.
         stop.store(true, Ordering::Relaxed);
         ended.wait();
         assert_eq!(done, self.0, "not every future ran once");

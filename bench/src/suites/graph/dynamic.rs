@@ -1,4 +1,4 @@
-//! What graphs can do besides running every task once: loops, graphs that are built by tasks, semaphores, pipelines.
+//! Graphs beyond running every task once: loops, subgraphs built by tasks, semaphores, pipelines.
 
 use super::{Place, check_places, places};
 use crate::{
@@ -14,7 +14,7 @@ use filch::{
 use rayon::ThreadPool;
 use std::{hint::black_box, sync::Mutex};
 
-/// So many tokens are on their way at the same time.
+/// The maximum number of tokens in the pipeline.
 const LINES: usize = 8;
 
 pub(super) fn cases(config: &Config) -> Vec<Case> {
@@ -25,7 +25,7 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
     )
 }
 
-/// Loops of so many laps, and graphs with so many tasks.
+/// The cases, with loops of `laps` laps and graphs of `tasks` tasks.
 pub(super) fn cases_of(config: &Config, laps: u64, tasks: usize) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |name, systems: &dyn Fn(Case, usize) -> Case| {
@@ -87,8 +87,8 @@ pub(super) fn cases_of(config: &Config, laps: u64, tasks: usize) -> Vec<Case> {
     cases
 }
 
-/// Times what is made by `make`, when it is first needed, and does it on a pool: the first `tasks` places are to be
-/// marked `times` times, and each mark is an operation.
+/// Times a closure that `make` creates on first use, on a pool. It must mark the first `tasks`
+/// places `times` times, and each mark is an operation.
 fn sampling<S: System, R: FnMut(&S::Pool)>(
     workers: usize,
     tasks: usize,
@@ -120,7 +120,7 @@ fn plan(
     })
 }
 
-/// What has one place, and needs no pool.
+/// A workload with one place, without a pool.
 fn by_hand<R: FnMut()>(workers: usize, times: u64, make: impl Fn() -> R) -> impl FnMut() -> Sample {
     sampling::<Seq, _>(workers, 1, times, move || {
         let mut run = make();
@@ -136,7 +136,7 @@ fn first() -> &'static Place {
     &places()[0]
 }
 
-/// Chooses 0 until it has been called `laps` times, then 1 and begins again.
+/// Chooses 0 until it was called `laps` times, then chooses 1 and starts over.
 fn choose(laps: u64) -> impl FnMut() -> usize + Send + 'static {
     let mut left = laps;
     move || {
@@ -172,7 +172,7 @@ fn again_by_hand(laps: u64) -> impl FnMut() {
     move || while again() == 0 {}
 }
 
-/// A task, and a condition that chooses it again.
+/// A task, and a condition that chooses the task again.
 fn condition_body(laps: u64) -> Plan<'static> {
     let (graph, place) = (Graph::new(), first());
     let start = graph.task("", || ());
@@ -199,7 +199,7 @@ fn body_by_hand(laps: u64) -> impl FnMut() {
     }
 }
 
-/// A graph of one task, run so many times by one call.
+/// A graph of one task, run `laps` times by one call.
 fn run_n(laps: u64) -> impl FnMut(&Pool) {
     let (graph, place) = (Graph::new(), first());
     graph.task("", move || place.mark());
@@ -210,7 +210,7 @@ fn run_n(laps: u64) -> impl FnMut(&Pool) {
     }
 }
 
-/// A scope with a task, again and again, inside of the pool.
+/// A scope with one task, opened repeatedly inside of the pool.
 fn scopes(laps: u64) -> impl FnMut(&ThreadPool) {
     let place = first();
     move |pool| {
@@ -228,7 +228,7 @@ fn call_n(laps: u64) -> impl FnMut() {
     move || (0..laps).for_each(|_| task())
 }
 
-/// Tasks that build graphs of `inside` tasks, which are the operations.
+/// Tasks that each build a subgraph of `inside` tasks, which are the operations.
 fn subflows(case: Case, workers: usize, outside: usize, inside: usize) -> Case {
     let tasks = outside * inside;
     let flows = move || {
@@ -269,7 +269,7 @@ fn subflows(case: Case, workers: usize, outside: usize, inside: usize) -> Case {
         )
 }
 
-/// A task for each place.
+/// One task per place.
 fn boxed(places: &'static [Place]) -> Vec<Box<dyn Fn()>> {
     let task = |place: &'static Place| Box::new(move || place.mark()) as _;
     black_box(places.iter().map(task).collect())
@@ -284,7 +284,7 @@ fn semaphore(tasks: usize) -> Plan<'static> {
     planned(graph)
 }
 
-/// Tasks that hold a lock: their workers wait for it, and do nothing else.
+/// Tasks that hold a lock: a worker that waits for it is blocked.
 fn mutex(tasks: usize) -> impl FnMut(&ThreadPool) {
     let lock = Mutex::new(());
     move |pool| {

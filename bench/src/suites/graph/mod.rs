@@ -23,36 +23,36 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
     cases
 }
 
-/// As many tasks as the largest graph has.
+/// The number of tasks in the largest graph.
 const MOST_TASKS: usize = 1 << 20;
 
-/// Where a task leaves a mark when it runs: one for each, so that nothing is shared.
+/// A counter per task, so that tasks share no memory.
 #[derive(Debug, Default)]
 struct Place(AtomicU32);
 
 impl Place {
-    /// All that a task does.
+    /// The body of a task: counts one run.
     #[inline(always)]
     fn mark(&self) {
-        // Relaxed, and no read-modify-write: one task writes here, and no two of its runs overlap.
+        // Relaxed, without a read-modify-write: one task writes here, and its runs do not overlap.
         let runs = self.0.load(Ordering::Relaxed);
         self.0.store(runs + 1, Ordering::Relaxed);
     }
 }
 
-/// The places of all tasks; one array for all systems, which take turns.
+/// The places of all tasks. All systems use the same array in turn.
 fn places() -> &'static [Place] {
     static PLACES: OnceLock<Vec<Place>> = OnceLock::new();
     PLACES.get_or_init(|| (0..MOST_TASKS).map(|_| Place::default()).collect())
 }
 
-/// Wipes the places out.
+/// Checks and clears the places.
 ///
 /// # Panics
 /// When one of the first `tasks` tasks did not run `times` times.
 fn check_places(tasks: usize, times: u64) {
     for (task, place) in places()[..tasks].iter().enumerate() {
-        // Relaxed: whoever ran the graph has waited for it.
+        // Relaxed: the calling thread has waited for the run of the graph.
         let runs = place.0.swap(0, Ordering::Relaxed);
         assert_eq!(u64::from(runs), times, "runs of task {task}");
     }
@@ -63,7 +63,7 @@ mod tests {
     use super::{dynamic, round_trip, shapes, tables, uneven};
     use crate::{harness::Config, suites::work::fork_case};
 
-    /// One test, because the places are there once.
+    /// One test, since there is one array of places.
     #[test]
     fn every_system_runs_every_task_once() {
         let config = Config {
@@ -80,7 +80,7 @@ mod tests {
             cases.push(round_trip::systems(case, workers, 3));
         }
         for case in cases {
-            // What a sample checks it checks itself.
+            // A sample checks its results itself.
             case.rounds(1, 1).run();
         }
     }

@@ -1,4 +1,4 @@
-//! One task, from outside and back: what a call costs.
+//! The cost of a call: a graph of one task, run from outside.
 
 use super::places;
 use crate::{
@@ -17,7 +17,7 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
         let case = fork_case("round_trip", workers, config);
         cases.push(systems(case, workers, calls));
     }
-    // Before every sample there is time to fall asleep.
+    // The pause before every sample lets the workers fall asleep.
     for workers in config.workers(&[1, 2]) {
         let case = fork_case("round_trip_asleep", workers, config).rounds(1, rounds);
         cases.push(systems(case, workers, 1));
@@ -40,7 +40,7 @@ fn task() {
     places()[0].mark();
 }
 
-/// Runs the same graph again and again, or builds it again where it can be run once only.
+/// Runs the same graph repeatedly, or a new one each time if a graph can be run only once.
 fn calling<S: Graphs>(workers: usize, calls: u64) -> impl FnMut() -> Sample {
     let shape = Shape::independent(1);
     let mut graph = S::build(&shape, |_| task);
@@ -58,7 +58,7 @@ fn calling<S: Graphs>(workers: usize, calls: u64) -> impl FnMut() -> Sample {
     })
 }
 
-/// No graph: a closure that is called inside of the pool.
+/// Without a graph: a closure that is called inside of the pool.
 fn installing(workers: usize, calls: u64) -> impl FnMut() -> Sample {
     sampler::<Rayon>(workers, move |pool| {
         let mut watch = Stopwatch::default();

@@ -11,23 +11,23 @@ use crate::{
 };
 use std::{cell::OnceCell, rc::Rc};
 
-/// Small graphs are built and run several times in a sample, so that it has about so many tasks.
+/// The approximate number of tasks per sample; small graphs are built and run repeatedly.
 const TASKS_A_SAMPLE: usize = 1_000_000;
 const QUICK_TASKS_A_SAMPLE: usize = 50_000;
 
-/// taskflowrs looks for every task, and for both ends of every edge, from the beginning of a list: with a million tasks
-/// it would take hours.
+/// The size of graphs for taskflowrs, which finds every task and both ends of every edge by a
+/// linear search: a million tasks would take hours.
 const SMALL_TASKS: usize = 4096;
 const QUICK_SMALL_TASKS: usize = 1024;
 
-/// A shape, in three cases.
+/// A shape, with the names of its three cases.
 pub(super) struct Kind {
     build: &'static str,
     first: &'static str,
     rerun: &'static str,
     tasks: usize,
     quick_tasks: usize,
-    /// One with about so many tasks.
+    /// Makes a shape with about this number of tasks.
     make: fn(usize) -> Shape,
 }
 
@@ -89,7 +89,7 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
     })
 }
 
-/// Graphs of about so many tasks.
+/// The cases, with graphs of about `tasks` tasks.
 pub(super) fn cases_of(
     config: &Config,
     tasks_a_sample: usize,
@@ -108,7 +108,7 @@ pub(super) fn cases_of(
             let case = fork_case(name, workers, config).rounds(1, config.pick(3, 9));
             case.beside_seq(ToSeq::Time)
         };
-        // One thread builds, however many workers there are.
+        // One thread builds, for any number of workers.
         cases.push(systems(case(kind.build, 1), 1, &load, Part::Build));
         for (name, part) in [(kind.first, Part::First), (kind.rerun, Part::Again)] {
             for workers in config.workers(&[1, 2]) {
@@ -130,31 +130,31 @@ fn systems(case: Case, workers: usize, load: &Load, part: Part) -> Case {
         .system("seq-order", load.sampler::<InOrder>(workers, part))
 }
 
-/// What is timed.
+/// The part that is timed.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     Build,
-    /// The first run of each graph that is built.
+    /// The first run of each new graph.
     First,
-    /// Runs of one graph that has been run before.
+    /// Runs of a graph that was run before.
     Again,
 }
 
 /// Graphs of one shape.
 #[derive(Clone)]
 struct Load {
-    /// Made when it is first needed.
+    /// Made on first use.
     shape: Rc<OnceCell<Shape>>,
     make: fn(usize) -> Shape,
     tasks: usize,
-    /// At most, in the [`small`](Self::small) ones.
+    /// The maximum number of tasks of [`small`](Self::small) graphs.
     small_tasks: usize,
-    /// How often it is built or run in a sample.
+    /// The number of builds or runs per sample.
     times: usize,
 }
 
 impl Load {
-    /// A smaller graph of the same shape, for a system whose tasks take the longer the more there are.
+    /// A smaller graph of the same shape, for a system whose cost per task grows with the graph.
     fn small(&self) -> Self {
         Self {
             shape: Rc::default(),
@@ -179,7 +179,7 @@ impl Load {
 
     fn build<S: Graphs>(&self) -> Sample {
         let shape = self.shape();
-        // They are nobody's memory.
+        // Allocates the places now, since they belong to no graph.
         places();
         let (mut watch, mut left) = (Stopwatch::default(), 0);
         for _ in 0..self.times {
@@ -202,8 +202,9 @@ impl Load {
         self.sample(watch)
     }
 
-    /// Runs it once more before the clock starts: the caches are full of what the systems before have done. One that can
-    /// be run once only has to be built again, as its users have to.
+    /// Runs the graph once before the clock starts, since the caches hold data of other systems. A
+    /// graph that can be run only once is rebuilt for every run, as its users have to do, and that
+    /// is timed.
     fn again<S: Graphs>(&self, pool: &S::Pool, graph: &mut Option<S::Graph>) -> Sample {
         let shape = self.shape();
         let mut run = || {

@@ -1,4 +1,5 @@
-//! The two tables of seed 000, whose tasks take as long as its figures say: 850 ms and 520 ms for 1000 tasks on one worker.
+//! The two benchmarks that the crate taskflowrs publishes. The tasks take as long as its figures
+//! for one worker imply: 850 ms and 520 ms for 1000 tasks.
 
 use super::{check_places, places};
 use crate::{
@@ -12,7 +13,8 @@ use crate::{
 };
 use std::time::Duration;
 
-/// Wide: 1000 independent tasks. Deep: 100 stages of 10, each of which waits for all of the stage before.
+/// Wide: 1000 independent tasks. Deep: 100 stages of 10, each of which waits for the previous
+/// stage.
 const TASKS: u32 = 1000;
 const WIDTH: u32 = 10;
 
@@ -20,7 +22,7 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
     cases_of(config, config.pick(20, 1))
 }
 
-/// With tasks that are so many times shorter.
+/// The cases, with tasks shortened by the factor `shorter`.
 pub(super) fn cases_of(config: &Config, shorter: u32) -> Vec<Case> {
     let tables = [
         Table {
@@ -43,12 +45,12 @@ pub(super) fn cases_of(config: &Config, shorter: u32) -> Vec<Case> {
     cases
 }
 
-/// An operation is a run.
+/// One of the two benchmarks. An operation is a run.
 #[derive(Clone, Copy)]
 struct Table {
     name: &'static str,
     shape: fn() -> Shape,
-    /// Of each task.
+    /// The length of each task.
     work: Duration,
 }
 
@@ -66,7 +68,7 @@ impl Table {
             .system("seq", self.sampler::<Seq>(workers))
     }
 
-    /// Building is not timed, as in the seed.
+    /// Building is not timed, as in the published benchmarks.
     fn sampler<S: Graphs>(self, workers: usize) -> impl FnMut() -> Sample {
         let mut graph = None;
         sampler::<S>(workers, move |pool| {

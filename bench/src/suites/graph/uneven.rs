@@ -1,6 +1,6 @@
 //! Independent tasks of which the first few are long. An operation is a run.
 //!
-//! A system that hands out tasks in blocks which nobody else can reach gives all of the long ones
+//! A system that assigns tasks in blocks from which other workers cannot steal gives all long tasks
 //! to one worker.
 
 use super::{check_places, places};
@@ -18,14 +18,14 @@ use std::time::Duration;
 
 const TASKS: usize = 1024;
 
-/// So many at the beginning are long.
+/// The number of long tasks, which come first.
 const LONG: usize = 64;
 
 pub(super) fn cases(config: &Config) -> Vec<Case> {
     cases_of(config, config.pick(20, 1))
 }
 
-/// With tasks that are so many times shorter than a millisecond.
+/// The cases, with long tasks of a millisecond divided by `shorter`.
 pub(super) fn cases_of(config: &Config, shorter: u32) -> Vec<Case> {
     let work = Duration::from_millis(1) / shorter;
     let mut cases = Vec::new();
@@ -77,7 +77,7 @@ fn build<S: Graphs>(work: Duration) -> S::Graph {
     S::build(&Shape::independent(TASKS), |number| task(work, number))
 }
 
-/// The long ones have this priority.
+/// Builds the plan; the long tasks have this priority.
 fn plan(work: Duration, priority: Option<i32>) -> Plan<'static> {
     let graph = Graph::with_capacity(TASKS);
     for number in 0..TASKS {

@@ -1,4 +1,4 @@
-//! The load: connections that send a request, wait for the answer, and send the next.
+//! The load: connections that send a request, wait for the response, and send the next one.
 
 use crate::harness::Readings;
 use mio::{Events, Interest, Poll, Token, net::TcpStream};
@@ -9,25 +9,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Connections at the same time.
+/// Concurrent connections.
 pub(super) const CONNECTIONS: usize = 64;
 
-/// The threads that they are on.
+/// Threads of the load.
 pub(super) const THREADS: usize = 2;
 
-/// What every answer consists of.
+/// The body of every response.
 pub(super) const BODY: &str = "Hello, world!";
 
 /// The path of requests that compute.
 pub(super) const COMPUTE: &str = "/compute";
 
-/// For the connections to get going before anything is counted.
+/// Time before the window, in which the load reaches a steady state.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// How long a server may give no answer before the sample fails.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The time without any response after which the sample fails.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is asked for, and how long.
+/// The kind of requests and the length of the window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) window: Duration,
@@ -36,7 +36,8 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Asks the server at `address` for the time of the window, and returns how long each answer took.
+    /// Sends requests to the server at `address` during the window, and returns the latency of each
+    /// response.
     pub(super) fn sample(self, address: SocketAddr) -> Readings {
         let start = Instant::now() + SETTLE;
         let ask = move |thread| {
@@ -59,13 +60,13 @@ impl Load {
         }
     }
 
-    /// One thread's share.
+    /// The share of one thread.
     fn ask(self, address: SocketAddr, thread: usize, start: Instant) -> io::Result<Vec<f64>> {
         let mut poll = Poll::new()?;
         let mut events = Events::with_capacity(CONNECTIONS);
         let mut connections = Vec::new();
         for number in 0..CONNECTIONS / THREADS {
-            // It blocks until it is connected, so the first event is an answer.
+            // `connect` blocks, so the first event is a response.
             let stream = std::net::TcpStream::connect(address)?;
             stream.set_nonblocking(true)?;
             stream.set_nodelay(true)?;
@@ -73,7 +74,7 @@ impl Load {
             let interest = Interest::READABLE;
             poll.registry()
                 .register(&mut stream, Token(number), interest)?;
-            // Not all of them compute at the same time.
+            // Staggers the requests that compute.
             let sent = (thread * CONNECTIONS + number) as u32 * 37;
             let mut connection = Connection::new(stream, sent);
             connection.send(self)?;
@@ -81,10 +82,11 @@ impl Load {
         }
         let end = start + self.window;
         let mut nanos = Vec::with_capacity(1 << 16);
-        // Every request is answered before the sample ends, so the server begins the next sample without a backlog.
+        // Every request is answered before the sample ends, so the next sample starts without a
+        // backlog.
         let mut waiting = connections.len();
         while waiting > 0 {
-            poll.poll(&mut events, Some(PATIENCE))?;
+            poll.poll(&mut events, Some(RESPONSE_TIMEOUT))?;
             if events.is_empty() {
                 return Err(ErrorKind::TimedOut.into());
             }
@@ -110,9 +112,9 @@ impl Load {
 struct Connection {
     stream: TcpStream,
     answer: Vec<u8>,
-    /// When the present request was sent.
+    /// When the current request was sent.
     since: Instant,
-    /// How many were.
+    /// The number of requests sent.
     sent: u32,
 }
 
@@ -134,14 +136,14 @@ impl Connection {
         let path = if computes { COMPUTE } else { "/" };
         self.answer.clear();
         self.since = Instant::now();
-        // So short that the system takes it whole: there is nothing else under way.
+        // The request is short and nothing else is in flight, so the kernel accepts all of it.
         write!(
             Whole(&self.stream),
             "GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"
         )
     }
 
-    /// Reads what is there. True when the answer is complete.
+    /// Reads available data. Returns whether the response is complete.
     fn receive(&mut self) -> io::Result<bool> {
         let mut bytes = [0; 1024];
         loop {
@@ -161,7 +163,7 @@ impl Connection {
     }
 }
 
-/// Collects what is formatted, and writes it at once.
+/// Collects formatted output, to write it at once.
 struct Whole<'a>(&'a TcpStream);
 
 impl Write for Whole<'_> {

@@ -1,8 +1,8 @@
-//! A web server with trivial handlers, and one in which some requests compute.
+//! An HTTP server with trivial handlers, and one in which some requests compute.
 //!
-//! The server is hyper's in all cases. The load is closed: [`load::CONNECTIONS`] connections, each with one request at a
-//! time, on [`load::THREADS`] threads that share the cores with the server. A reading is the time from a request to its
-//! answer. Everything is on the loopback interface, and a sample ends after its window.
+//! All systems run hyper's server. The load is closed: [`load::CONNECTIONS`] connections, each with
+//! one request at a time, on [`load::THREADS`] threads that share the cores with the server. A
+//! reading is the time from a request to its response. All traffic is on the loopback interface.
 
 mod load;
 mod server;
@@ -14,7 +14,7 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The CPU work of a request that computes.
+/// The CPU time of a request that computes.
 const COMPUTATION: Duration = Duration::from_millis(20);
 
 /// One request in this many computes.
@@ -22,7 +22,7 @@ const COMPUTES: u32 = 100;
 
 pub(super) fn cases(config: &Config) -> Vec<Case> {
     let case = |name| {
-        // Systems warm up by themselves.
+        // Each sample has a warm-up of its own.
         Case::new(name, 2, config)
             .rounds(0, config.pick(3, 7))
             .unit(Unit::Micros)

@@ -18,10 +18,10 @@ use std::{
 };
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
-/// The room for a request.
+/// The size of the buffer for a request.
 const BUFFER: usize = 8192;
 
-/// A connection as the systems have it.
+/// The connection type of a system.
 pub(super) trait Stream: Unpin + Send + 'static {
     fn read(&mut self, cx: &mut Context<'_>, bytes: &mut [u8]) -> Poll<io::Result<usize>>;
     fn write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
@@ -33,7 +33,7 @@ pub(super) trait Stream: Unpin + Send + 'static {
     fn close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 }
 
-/// A stream with the traits of `futures-io`: filch-io's and async-io's.
+/// A stream with the traits of `futures-io`: that of filch-io and of async-io.
 pub(super) struct Common<S>(pub(super) S);
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for Common<S> {
@@ -82,7 +82,8 @@ impl Stream for tokio::net::TcpStream {
     }
 }
 
-/// A stream for hyper, the same for all systems: what is read is copied, which costs some 10 ns a request.
+/// The stream adapter for hyper, the same for all systems. Reads are copied, which costs some 10 ns
+/// per request.
 struct Io<S> {
     stream: S,
     buffer: Box<[u8]>,
@@ -132,7 +133,8 @@ impl<S: Stream> hyper::rt::Write for Io<S> {
     }
 }
 
-/// Serves one connection until it is closed. `compute` does the CPU work of requests that ask for it.
+/// Serves one connection until it is closed. `compute` does the CPU work of requests that request
+/// it.
 pub(super) async fn serve<F: Future<Output = ()> + Send>(
     stream: impl Stream,
     compute: impl Fn() -> F + Send + Sync,
@@ -149,7 +151,7 @@ pub(super) async fn serve<F: Future<Output = ()> + Send>(
         stream,
         buffer: vec![0; BUFFER].into(),
     };
-    // The load closes connections in the middle of a request.
+    // The load closes connections in the middle of a request, so errors are ignored.
     let _ = http1::Builder::new()
         .serve_connection(io, service_fn(answer))
         .await;

@@ -1,4 +1,4 @@
-//! The servers of each system.
+//! The server of each system.
 
 use super::{
     COMPUTATION,
@@ -24,18 +24,19 @@ use tokio::runtime::Handle;
 
 const WORKERS: usize = 2;
 
-/// Pieces of a computation, for systems that let others in between two of them.
+/// Parts of a computation, for systems that run other tasks between two of them.
 const PIECE: Duration = Duration::from_micros(20);
 
 fn localhost() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 0).into()
 }
 
-/// Takes samples of a server that `start` starts when the first is taken. It goes on, idle, until the process ends.
+/// Takes samples of a server that `start` starts for the first one. It stays, idle, until the
+/// process ends.
 fn running(load: Load, start: fn() -> SocketAddr) -> impl FnMut() -> Readings {
     let mut address = None;
     move || {
-        // The threads that are started from here may run anywhere.
+        // Threads that are started from here on are not pinned.
         Placement::Free.place_worker(0);
         let address = *address.get_or_insert_with(|| {
             let address = start();
@@ -63,7 +64,7 @@ pub(super) fn mixed(case: Case, load: Load) -> Case {
         .system_of_many("tokio", running(load, on_tokio))
 }
 
-/// 20 ms of work with checkpoints, on the workers that serve.
+/// 20 ms of work with checkpoints, on the workers that serve requests.
 fn compute_on_filch() -> impl Future<Output = ()> + Send {
     let piece = Busy::of(PIECE);
     let pieces = COMPUTATION.div_duration_f64(PIECE) as u32;
@@ -95,7 +96,7 @@ fn on_filch(set: fn(filch::PoolBuilder) -> filch::PoolBuilder) -> SocketAddr {
     address
 }
 
-/// filch's workers, with tokio's reactor on a thread of its own.
+/// filch's workers, with tokio's reactor on a separate thread.
 fn on_filch_by_tokio() -> SocketAddr {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -123,7 +124,7 @@ fn on_filch_by_tokio() -> SocketAddr {
     address
 }
 
-/// Polls `future` where tokio's I/O knows its reactor.
+/// Polls `future` in the context of tokio's reactor.
 async fn with_tokio<F: Future>(handle: Handle, future: F) -> F::Output {
     let mut future = pin!(future);
     poll_fn(|cx| {
@@ -169,7 +170,7 @@ fn on_tokio() -> SocketAddr {
     address
 }
 
-/// async-executor with async-io, driven as smol does: each thread is in `async_io::block_on`.
+/// async-executor with async-io, driven as in smol: each thread runs `async_io::block_on`.
 fn on_smol() -> SocketAddr {
     static EXECUTOR: Executor<'static> = Executor::new();
     let listener = Async::<TcpListener>::bind(localhost()).expect("a free port");

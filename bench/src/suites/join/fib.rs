@@ -1,4 +1,4 @@
-//! Fibonacci numbers the hard way: nothing but joins.
+//! Fibonacci numbers by naive recursion: joins without other work.
 
 use crate::{forks::Joins, suites::work::Work};
 use std::hint::black_box;
@@ -19,7 +19,7 @@ fn fib<J: Joins>(cx: &mut J::Cx<'_>, n: u32) -> u64 {
     a + b
 }
 
-/// The same with a loop.
+/// The same number, computed by a loop.
 fn fast(n: u32) -> u64 {
     (0..n).fold((0, 1), |(a, b), _| (b, a + b)).0
 }

@@ -1,4 +1,4 @@
-//! Trees of joins, without anything that would spare the small ones.
+//! Trees of joins, without a sequential cutoff.
 
 mod fib;
 mod queens;

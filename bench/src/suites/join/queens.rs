@@ -1,11 +1,11 @@
-//! Queens on a chess board: joins over the columns that are left in a row.
+//! N queens: joins over the columns that are open in a row.
 
 use crate::{
     forks::Joins,
     suites::{board::Board, work::Work},
 };
 
-/// How many ways there are to place the queens. An operation is a queen placed.
+/// The number of ways to place the queens. An operation is a queen placed.
 #[derive(Debug)]
 pub(super) struct Queens {
     board: Board,
@@ -25,7 +25,7 @@ impl Queens {
     }
 }
 
-/// Solutions with a queen in one of `columns` of the next row.
+/// Counts the solutions with a queen in one of `columns` of the next row.
 fn solve<J: Joins>(cx: &mut J::Cx<'_>, board: Board, columns: u32) -> u64 {
     if columns.count_ones() > 1 {
         let (left, right) = halves(columns);
@@ -47,7 +47,7 @@ fn solve<J: Joins>(cx: &mut J::Cx<'_>, board: Board, columns: u32) -> u64 {
     }
 }
 
-/// Half of the columns each.
+/// Splits the columns into halves.
 fn halves(columns: u32) -> (u32, u32) {
     let mut rest = columns;
     for _ in 0..columns.count_ones() / 2 {

@@ -1,9 +1,10 @@
-//! The sum over a balanced tree of boxes: memory that somebody else may have been the first to touch.
+//! The sum over a balanced tree of boxes, in memory that was touched first by this or by another
+//! thread.
 
 use crate::{forks::Joins, suites::work::Work};
 use std::thread;
 
-/// A binary tree of so many levels. An operation is a node.
+/// A binary tree of `levels` levels. An operation is a node.
 #[derive(Debug)]
 pub(super) struct Tree {
     levels: u32,
@@ -25,7 +26,7 @@ impl Tree {
         }
     }
 
-    /// Built by another thread, which is gone then.
+    /// Built by another thread, which has ended.
     pub(super) fn foreign(levels: u32) -> Self {
         let builder = thread::spawn(move || Self::new(levels));
         builder.join().expect("it does not panic")

@@ -1,7 +1,7 @@
-//! Unbalanced tree search: trees whose shape nobody can foresee, some of them deep, most of them tiny.
+//! Unbalanced tree search: trees of unpredictable shape, most of them tiny and some deep.
 //!
-//! A node has two children with a probability of a little less than a half. Which ones have is decided by a
-//! hash, so the trees are the same each time.
+//! A node has two children with a probability of a little less than a half. A hash decides, so the
+//! trees are always the same.
 
 use crate::{
     forks::{Joins, Seq},
@@ -9,13 +9,13 @@ use crate::{
 };
 use std::ops::Range;
 
-/// How likely a node has children.
+/// The probability that a node has children.
 const FERTILITY: f64 = 0.4998;
 
-/// Below this, a hash means children.
+/// A node has children if its hash is below this.
 const LIMIT: u64 = (FERTILITY * 18_446_744_073_709_551_616.0) as u64;
 
-/// Trees to be searched. An operation is a node.
+/// Trees to search. An operation is a node.
 #[derive(Debug)]
 pub(super) struct Forest {
     seed: u64,
@@ -33,7 +33,7 @@ impl Forest {
     }
 }
 
-/// The step and the hash of splitmix64.
+/// The increment and the hash of splitmix64.
 #[inline(always)]
 fn mix(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -57,7 +57,7 @@ fn search<J: Joins>(cx: &mut J::Cx<'_>, seed: u64, trees: Range<u64>) -> u64 {
     a + b
 }
 
-/// Counts a node and those below it.
+/// Counts a node and its descendants.
 fn nodes<J: Joins>(cx: &mut J::Cx<'_>, node: u64) -> u64 {
     if mix(node) >= LIMIT {
         return 1;

@@ -1,4 +1,4 @@
-//! One pool for both.
+//! One filch pool for futures and jobs.
 
 use super::{Job, Load, Ticks};
 use crate::{
@@ -10,10 +10,10 @@ use crate::{
 use filch::{Plan, Pool};
 use std::sync::mpsc::Sender;
 
-/// Tasks of a graph that may run at the same time.
+/// The width of a stage of a graph, in tasks.
 const WIDTH: u32 = 5;
 
-/// Futures for each worker that submit jobs.
+/// Futures per worker that submit jobs.
 const FUTURES: usize = 4;
 
 pub(super) fn systems(case: Case, load: Load) -> Case {
@@ -61,7 +61,7 @@ fn start_futures(pool: &Pool, job: Job) {
                 let next = job.clone();
                 let done = filch::submit(move || next.run(filch::checkpoint));
                 done.await.expect("no job panics");
-                // The first one says that the job has ended.
+                // The first future counts as the job.
                 if if n == 0 { !job.again() } else { job.is_over() } {
                     return;
                 }
@@ -71,7 +71,7 @@ fn start_futures(pool: &Pool, job: Job) {
     }
 }
 
-/// So many pieces by joins, down to one.
+/// Runs `pieces` pieces by joins, down to one.
 fn halve(job: &Job, pieces: u64) {
     if pieces <= 1 {
         return job.piece();
@@ -80,12 +80,12 @@ fn halve(job: &Job, pieces: u64) {
     filch::join(|| halve(job, half), || halve(job, pieces - half));
 }
 
-/// So many pieces by a loop.
+/// Runs the pieces of a job by a parallel loop.
 fn go_through(job: &Job) {
     filch::loops::over(0..job.pieces).for_each(|_| job.piece());
 }
 
-/// Jobs that are graphs: stages of [`WIDTH`] tasks, of a piece each.
+/// Jobs that are graphs: stages of [`WIDTH`] tasks of one piece each.
 fn start_graph(pool: &Pool, job: Job) {
     fn start(mut plan: Plan<'static>, job: Job) {
         plan.run().expect("no task panics");

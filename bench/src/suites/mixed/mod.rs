@@ -1,8 +1,9 @@
-//! A future that ticks every millisecond, beside computations that fill the machine; and short waits beside long tasks.
+//! A timer of one millisecond beside computations on all workers; and short waits beside long
+//! tasks.
 //!
-//! A reading is how late a tick is. Ticks that are missed are made up for, so every millisecond has one, and those that
-//! a long computation keeps waiting all count. As many jobs as there are workers run all the time: whichever ends starts
-//! the next.
+//! A reading is the lateness of a tick. Missed ticks are made up for, so each millisecond has one,
+//! and all ticks that a long computation delays count. One job per worker runs at all times: a job
+//! that ends starts the next one.
 
 mod filch;
 mod tokio;
@@ -25,13 +26,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Between two ticks.
+/// The time between two ticks.
 const PERIOD: Duration = Duration::from_millis(1);
 
-/// Jobs work in pieces of this length: between two of them is the only place for anything else.
+/// The length of a piece of a job. Other tasks can run only between two pieces.
 const PIECE: Duration = Duration::from_micros(20);
 
-/// For the jobs to get going before anything is counted.
+/// Time before the window, in which the jobs reach a steady state.
 const SETTLE: Duration = Duration::from_millis(10);
 
 pub(super) fn cases(config: &Config) -> Vec<Case> {
@@ -49,7 +50,7 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
                 length,
                 window,
             };
-            // Systems warm up by themselves.
+            // Each sample has a warm-up of its own.
             let case = Case::new(name, workers, config)
                 .rounds(0, config.pick(3, 11))
                 .unit(Unit::Micros);
@@ -61,23 +62,24 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
     cases
 }
 
-/// How much is to be done beside the ticks.
+/// The load beside the ticks.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     workers: usize,
-    /// Of a job.
+    /// The length of a job.
     length: Duration,
-    /// Of a sample.
+    /// The length of a sample.
     window: Duration,
 }
 
 impl Load {
-    /// What a job consists of, at least one.
+    /// The number of pieces of a job, at least one.
     fn pieces(self) -> u64 {
         self.length.div_duration_f64(PIECE).round().max(1.0) as u64
     }
 
-    /// Starts jobs and a ticker on `pool`, watches them, and ends them. Where nobody ticks, the sender is dropped.
+    /// Starts jobs and a ticker on `pool`, measures both, and stops them. Without a ticker the
+    /// sender is dropped.
     fn sample<P>(
         self,
         pool: &P,
@@ -102,7 +104,7 @@ impl Load {
         tick(pool, Ticks { begin, ticks }, sender);
         thread::sleep(self.window);
         let (elapsed, pieces) = (begin.elapsed(), job.done() - before);
-        // Relaxed: a request that nothing depends on.
+        // Relaxed: the flag publishes no data.
         job.stop.store(true, Ordering::Relaxed);
         job.end.wait();
         let useful = PIECE.mul_f64(pieces as f64);
@@ -114,7 +116,7 @@ impl Load {
     }
 }
 
-/// A computation that is followed by the next one.
+/// A computation, which starts the next one when it ends.
 #[derive(Clone)]
 struct Job {
     piece: Busy,
@@ -125,14 +127,14 @@ struct Job {
 }
 
 impl Job {
-    /// One piece.
+    /// Runs one piece.
     fn piece(&self) {
         self.piece.run();
-        // Relaxed: a number of its own.
+        // Relaxed: the counter orders nothing else.
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// All pieces, with something else between them.
+    /// Runs all pieces and calls `between` after each.
     fn run(&self, between: impl Fn()) {
         for _ in 0..self.pieces {
             self.piece();
@@ -140,13 +142,13 @@ impl Job {
         }
     }
 
-    /// Pieces so far, of all jobs.
+    /// The number of pieces completed by all jobs.
     fn done(&self) -> u64 {
-        // Relaxed: as above.
+        // Relaxed: the counter orders nothing else.
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Whether another one follows.
+    /// Returns whether to start another job; if not, counts this one as ended.
     fn again(&self) -> bool {
         let again = !self.is_over();
         if !again {
@@ -157,12 +159,12 @@ impl Job {
 
     /// Whether the measurement is over.
     fn is_over(&self) -> bool {
-        // Relaxed: as where it is set.
+        // Relaxed: the flag publishes no data.
         self.stop.load(Ordering::Relaxed)
     }
 }
 
-/// When to tick.
+/// The schedule of the ticks.
 #[derive(Clone, Copy, Debug)]
 struct Ticks {
     begin: Instant,
@@ -170,7 +172,7 @@ struct Ticks {
 }
 
 impl Ticks {
-    /// Sleeps from tick to tick, and sends how late each was, in nanoseconds.
+    /// Sleeps from tick to tick, and sends the lateness of each in nanoseconds.
     async fn run<S: Future>(self, sleep_until: impl Fn(Instant) -> S, result: Sender<Vec<f64>>) {
         let mut late = Vec::with_capacity(self.ticks as usize);
         for tick in 1..=self.ticks {
@@ -178,7 +180,7 @@ impl Ticks {
             sleep_until(due).await;
             late.push(due.elapsed().as_secs_f64() * 1e9);
         }
-        // It is received, unless the main thread has panicked.
+        // The receiver is gone only if the main thread has panicked.
         let _ = result.send(late);
     }
 }
@@ -194,7 +196,7 @@ fn start_on_rayon(pool: &rayon::ThreadPool, job: Job) {
     pool.spawn(move || run(job));
 }
 
-/// Nothing but jobs: what the machine can do.
+/// Only jobs, without ticks: the throughput of the machine.
 fn rayon(load: Load) -> impl FnMut() -> Readings {
     pools::used(
         move || pools::build_rayon(pools::rayon(load.workers, Placement::Pinned)),

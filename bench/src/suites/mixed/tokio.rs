@@ -1,4 +1,4 @@
-//! A runtime for futures, and what people do about computations.
+//! tokio's runtime, with common ways to run computations beside it.
 
 use super::{Job, Load, Ticks, start_on_rayon};
 use crate::{
@@ -10,7 +10,7 @@ use std::sync::mpsc::Sender;
 use tokio::{runtime::Runtime, task};
 
 /// Pieces between two yields: 200 µs.
-const POLITE: u64 = 10;
+const PIECES_BETWEEN_YIELDS: u64 = 10;
 
 pub(super) fn systems(case: Case, load: Load) -> Case {
     case.system_of_many("tokio", sampler(load, Some(start_inline)))
@@ -36,7 +36,7 @@ fn tick(runtime: &Runtime, ticks: Ticks, result: Sender<Vec<f64>>) {
     drop(runtime.spawn(ticks.run(sleep_until, result)));
 }
 
-/// In the poll of a future.
+/// Jobs inside of one poll of a future.
 fn start_inline(runtime: &Runtime, job: Job) {
     fn start(job: Job) {
         job.run(|| ());
@@ -47,13 +47,13 @@ fn start_inline(runtime: &Runtime, job: Job) {
     drop(runtime.spawn(async { start(job) }));
 }
 
-/// In a future that yields now and then.
+/// Jobs in a future that yields every [`PIECES_BETWEEN_YIELDS`] pieces.
 fn start_polite(runtime: &Runtime, job: Job) {
     fn next(job: Job) {
         drop(tokio::spawn(async move {
             for piece in 1..=job.pieces {
                 job.piece();
-                if piece % POLITE == 0 {
+                if piece % PIECES_BETWEEN_YIELDS == 0 {
                     task::yield_now().await;
                 }
             }
@@ -66,7 +66,7 @@ fn start_polite(runtime: &Runtime, job: Job) {
     next(job);
 }
 
-/// On threads for what blocks.
+/// Jobs on tokio's blocking threads.
 fn start_blocking(runtime: &Runtime, job: Job) {
     fn next(job: Job) {
         drop(task::spawn_blocking(move || {
@@ -80,7 +80,7 @@ fn start_blocking(runtime: &Runtime, job: Job) {
     next(job);
 }
 
-/// On a pool of rayon's beside the runtime.
+/// Jobs on a rayon pool beside the runtime.
 fn beside_rayon(load: Load) -> impl FnMut() -> Readings {
     let pools = move || {
         let rayon = pools::rayon(load.workers, Placement::Pinned);

@@ -1,7 +1,8 @@
 //! Joins that wait for a short half, beside unrelated tasks that are five times as long.
 //!
-//! A reading is how long a join takes. Its second half is stolen and takes 100 µs, while the first one is done after
-//! 10 µs. A wait that picks up one of the unrelated tasks, which come from outside, ends late by the length of that task.
+//! A reading is the time of a join. Its second half is stolen and takes 100 µs, while the first one
+//! is done after 10 µs. If the waiting worker runs one of the unrelated tasks, which are spawned
+//! from outside, the join ends late by the length of that task.
 
 use super::SETTLE;
 use crate::{
@@ -20,7 +21,7 @@ const FIRST_HALF: Duration = Duration::from_micros(10);
 const SECOND_HALF: Duration = Duration::from_micros(100);
 const UNRELATED: Duration = Duration::from_micros(500);
 
-/// Between two unrelated tasks.
+/// The time between two unrelated tasks.
 const PERIOD: Duration = Duration::from_millis(1);
 
 pub(super) fn cases(config: &Config) -> Vec<Case> {
@@ -76,7 +77,7 @@ fn sampler<P: Joins>(workers: usize, window: Duration) -> impl FnMut() -> Readin
         let pool = pool.get_or_insert_with(|| P::start(workers));
         let (sender, readings) = mpsc::channel();
         pool.spawn(move || {
-            // It is received, unless the main thread has panicked.
+            // The receiver is gone only if the main thread has panicked.
             let _ = sender.send(time_joins::<P>(SETTLE + window));
         });
         let (begin, unrelated) = (Instant::now(), Busy::of(UNRELATED));
@@ -91,7 +92,7 @@ fn sampler<P: Joins>(workers: usize, window: Duration) -> impl FnMut() -> Readin
     }
 }
 
-/// Joins one after the other; the time of each, in nanoseconds, but for the first ones.
+/// Joins repeatedly and returns the time of each join in nanoseconds, except those of the warm-up.
 fn time_joins<P: Joins>(window: Duration) -> Vec<f64> {
     let (first, second) = (Busy::of(FIRST_HALF), Busy::of(SECOND_HALF));
     let (begin, mut nanos) = (Instant::now(), Vec::new());

@@ -1,16 +1,16 @@
-//! The deques that compete, behind one trait, so that all run the same loops.
+//! The deques, behind one trait, so that all run the same loops.
 
 use filch::engine::{Capacity, Deque, Owner, PerWorkerSpec, Steal};
 
-/// Room in deques that don't grow: more than any case holds at a time.
+/// The capacity of deques that do not grow: more than any case holds at a time.
 const ROOM: usize = 4096;
 
-/// A task, and how many more went to the thief's own deque.
+/// A stolen task, and the number of further tasks moved to the thief's own deque.
 pub(super) type Stolen = Steal<(u64, usize)>;
 
 /// A kind of deque.
 pub(super) trait Deques: 'static {
-    /// What owner and thieves share, where they borrow it.
+    /// The state that owner and thieves share, where they borrow it.
     type Store: Sync;
     type Owner<'a>;
     type Thief<'a>: Send;
@@ -19,9 +19,9 @@ pub(super) trait Deques: 'static {
     fn open(store: &Self::Store) -> (Self::Owner<'_>, Self::Thief<'_>);
     fn push(owner: &mut Self::Owner<'_>, task: u64);
     fn pop(owner: &mut Self::Owner<'_>) -> Option<u64>;
-    /// Steals one task. `spare` is an empty deque, for those that cannot do without.
+    /// Steals one task. `spare` is an empty deque, for kinds that need one as the destination.
     fn steal(thief: &Self::Thief<'_>, spare: &mut Self::Owner<'_>) -> Stolen;
-    /// Steals as many as the kind likes to.
+    /// Steals a batch of the kind's default size.
     fn steal_batch(thief: &Self::Thief<'_>, into: &mut Self::Owner<'_>) -> Stolen;
 }
 
@@ -104,7 +104,7 @@ impl Deques for Crossbeam {
 
     #[inline(always)]
     fn steal_batch(thief: &Self::Thief<'_>, into: &mut Self::Owner<'_>) -> Stolen {
-        // The number of those moved is not returned; the length tells.
+        // crossbeam does not return the number of moved tasks; the length gives it.
         let before = into.len();
         match thief.steal_batch_and_pop(into) {
             crossbeam_deque::Steal::Success(task) => Steal::Taken((task, into.len() - before)),
@@ -160,7 +160,7 @@ fn stolen(result: Result<(u64, usize), st3::StealError>) -> Stolen {
     }
 }
 
-/// A vector, from which nobody steals: what pushing and popping costs anyhow.
+/// A vector without thieves: the base cost of pushing and popping.
 pub(super) struct Plain;
 
 impl Deques for Plain {

@@ -1,15 +1,15 @@
-//! The injectors that compete, behind one trait.
+//! The injectors, behind one trait.
 
 use super::deques::{Crossbeam, Deques, Filch};
 use filch::engine::{Injector, Steal, Take};
 
-/// Tasks that [`FilchBatches`] pushes at once.
+/// The batch size of [`FilchBatches`].
 const BATCH: u64 = 256;
 
-/// The most tasks that a worker takes at once: the engine's default.
+/// The maximum batch that a worker takes: the engine's default.
 const MOST: usize = 64;
 
-/// A kind of injector, and the deque that its batches go to.
+/// A kind of injector, and the deque that receives its batches.
 pub(super) trait Injectors: 'static {
     type Into: Deques;
     type Injector: Sync;
@@ -17,7 +17,7 @@ pub(super) trait Injectors: 'static {
     fn new() -> Self::Injector;
     /// Pushes the tasks from zero to `tasks`.
     fn push_all(injector: &Self::Injector, tasks: u64);
-    /// Takes a batch: one task is returned, the others go to `into`.
+    /// Takes a batch: returns one task and moves the others to `into`.
     fn take(injector: &Self::Injector, into: &mut <Self::Into as Deques>::Owner<'_>) -> Steal<u64>;
 }
 
@@ -44,7 +44,7 @@ impl Injectors for Filch {
     }
 }
 
-/// filch's injector, filled a batch at a time.
+/// filch's injector, filled in batches.
 pub(super) struct FilchBatches;
 
 impl Injectors for FilchBatches {

@@ -1,4 +1,4 @@
-//! The deque and the injector by themselves: no threads but those that the case is about.
+//! The deque and the injector in isolation, with no threads other than those of the case.
 
 mod deques;
 mod injectors;
@@ -24,9 +24,9 @@ use std::{
 const SHALLOW: u64 = 64;
 const DEEP: u64 = 1000;
 
-/// Failed searches before a consumer yields its core: there are more threads than cores
-/// in the contended case, and a producer may be waiting for ours.
-const LOOKS_BEFORE_YIELD: u32 = 64;
+/// Failed attempts before a consumer yields its core: the contended case may have more threads than
+/// cores, and a producer may wait for this one.
+const ATTEMPTS_BEFORE_YIELD: u32 = 64;
 
 pub(super) fn cases(config: &Config) -> Vec<Case> {
     let tasks = config.pick(2_000_000, 5_000_000);
@@ -81,7 +81,7 @@ fn push_pop<D: Deques>(tasks: u64, burst: u64) -> Sample {
                 D::push(&mut owner, black_box(task));
             }
             for _ in 0..burst {
-                black_box(D::pop(&mut owner)).expect("nobody steals");
+                black_box(D::pop(&mut owner)).expect("there is no thief");
             }
         }
     });
@@ -113,7 +113,7 @@ fn steal<D: Deques>(
                 }
             }
         });
-        assert_eq!(taken, DEEP, "a thief alone gets everything");
+        assert_eq!(taken, DEEP, "a thief without competition takes everything");
         while let Some(task) = D::pop(&mut into) {
             black_box(task);
         }
@@ -122,7 +122,7 @@ fn steal<D: Deques>(
 }
 
 /// The owner pushes bursts and pops what is left of them, while a thief on another core steals one
-/// by one without pause; an operation is a task, whoever got it.
+/// by one without pause. An operation is a task, popped or stolen.
 fn ping_pong<D: Deques>(tasks: u64) -> Sample {
     let store = D::store();
     let (mut owner, thief) = D::open(&store);
@@ -142,7 +142,7 @@ fn ping_pong<D: Deques>(tasks: u64) -> Sample {
                         black_box(task);
                         stolen += 1;
                     }
-                    // Acquire: pairs with the release below; nothing is pushed after it.
+                    // Acquire: pairs with the release store below, after which nothing is pushed.
                     Steal::Empty if over.load(Ordering::Acquire) => return stolen,
                     Steal::Empty | Steal::Retry => spin_loop(),
                 }
@@ -186,7 +186,7 @@ fn injector<I: Injectors>(tasks: u64) -> Sample {
     watch.sample(fills * DEEP)
 }
 
-/// Two producers, one consumer.
+/// Two producers and one consumer.
 fn contended<I: Injectors>(tasks: u64) -> Sample {
     let injector = I::new();
     let store = <I::Into as Deques>::store();
@@ -210,7 +210,7 @@ fn contended<I: Injectors>(tasks: u64) -> Sample {
     watch.sample(2 * each)
 }
 
-/// Takes `tasks` tasks and adds them up.
+/// Takes `tasks` tasks and returns their sum.
 fn consume<I: Injectors>(
     injector: &I::Injector,
     owner: &mut <I::Into as Deques>::Owner<'_>,
@@ -220,7 +220,7 @@ fn consume<I: Injectors>(
     while taken < tasks {
         let Steal::Taken(mut task) = I::take(injector, owner) else {
             in_vain += 1;
-            if in_vain % LOOKS_BEFORE_YIELD == 0 {
+            if in_vain % ATTEMPTS_BEFORE_YIELD == 0 {
                 thread::yield_now();
             }
             spin_loop();

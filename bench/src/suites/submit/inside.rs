@@ -1,7 +1,7 @@
 //! Tasks that are submitted by a task, which waits for them.
 //!
-//! threadpool and `spawn_blocking` cannot do it: a worker that waits does nothing else, and there may be no
-//! other one.
+//! threadpool and `spawn_blocking` cannot do this: a worker that waits is blocked, and it may be
+//! the only one.
 
 use super::{empty, sampling};
 use crate::{
@@ -17,11 +17,11 @@ use std::{
     thread,
 };
 
-/// So many are submitted before the first is joined.
+/// Tasks submitted before the first is joined.
 const AT_ONCE: u64 = 1000;
 
-/// Starts a task on a pool, which submits and joins so many times [`AT_ONCE`] tasks, and sends the sum of
-/// their results.
+/// Starts a task on a pool, which a given number of times submits and joins [`AT_ONCE`] tasks, and
+/// then sends the sum of their results.
 type Start<S> = fn(&<S as Submits>::Pool, u64, Sender<u64>);
 
 pub(super) fn systems(case: Case, workers: usize, tasks: u64) -> Case {
@@ -45,7 +45,7 @@ fn sampler<S: Submits>(workers: usize, times: u64, start: Start<S>) -> impl FnMu
     sampling::<S>(workers, move |pool| sample::<S>(pool, times, start))
 }
 
-/// The main thread does nothing but sleep.
+/// Takes a sample while the main thread sleeps.
 fn sample<S: Submits>(pool: &S::Pool, times: u64, start: Start<S>) -> Sample {
     let (sender, result) = mpsc::channel();
     let mut watch = Stopwatch::default();
@@ -59,7 +59,7 @@ fn sample<S: Submits>(pool: &S::Pool, times: u64, start: Start<S>) -> Sample {
 }
 
 fn report(result: Sender<u64>, sum: u64) {
-    result.send(sum).expect("somebody waits");
+    result.send(sum).expect("the main thread waits");
 }
 
 fn filch(pool: &<Filch<Plain> as Submits>::Pool, times: u64, result: Sender<u64>) {
@@ -68,7 +68,7 @@ fn filch(pool: &<Filch<Plain> as Submits>::Pool, times: u64, result: Sender<u64>
         let results = tasks.into_iter().map(|task| task.join());
         results.map(|result| result.expect("no task panics")).sum()
     }
-    // Nobody joins this one, so a worker runs it.
+    // This task is detached, so a worker runs it.
     let task = move || report(result, (0..times).map(|_| once()).sum());
     pool.pool.submit(task).detach();
 }
@@ -78,12 +78,12 @@ fn rayon_mpsc(pool: &rayon::ThreadPool, times: u64, result: Sender<u64>) {
         let (sender, results) = mpsc::channel();
         for _ in 0..AT_ONCE {
             let sender = sender.clone();
-            rayon::spawn(move || sender.send(empty()).expect("somebody waits"));
+            rayon::spawn(move || sender.send(empty()).expect("the submitting task waits"));
         }
         let next = |_| loop {
             match results.try_recv() {
                 Ok(result) => return result,
-                // There is no other way to wait and work.
+                // rayon has no other way to run tasks while waiting for a channel.
                 Err(TryRecvError::Empty) => {
                     if rayon::yield_now() != Some(rayon::Yield::Executed) {
                         thread::yield_now();
@@ -97,7 +97,7 @@ fn rayon_mpsc(pool: &rayon::ThreadPool, times: u64, result: Sender<u64>) {
     pool.spawn(move || report(result, (0..times).map(|_| once()).sum()));
 }
 
-/// What rayon has for this: tasks that write their results where the scope's owner finds them.
+/// rayon's own way: tasks that write their results to memory borrowed from the scope's owner.
 fn rayon_scope(pool: &rayon::ThreadPool, times: u64, result: Sender<u64>) {
     fn once() -> u64 {
         let mut results = vec![0; AT_ONCE as usize];

@@ -1,8 +1,8 @@
 //! Empty tasks, submitted one by one.
 //!
-//! The clock runs from the first submission until the last result is there, or, where nobody waits for each
-//! task, until a count says that all have run. Each system has run the same once before anything is counted:
-//! what it keeps for later it has by then.
+//! The clock runs from the first submission until the last result has arrived or, for detached
+//! tasks, until a shared counter reaches zero. Each system runs a case once before anything is
+//! counted, so its caches of memory are filled.
 
 mod inside;
 
@@ -19,7 +19,7 @@ use crate::{
 };
 use std::{sync::Barrier, thread};
 
-/// So many tasks may be pending in the case `bounded`.
+/// The maximum number of pending tasks in the case `bounded`.
 const CAPACITY: usize = 1024;
 
 pub(super) fn cases(config: &Config) -> Vec<Case> {
@@ -78,7 +78,8 @@ fn detached(case: Case, workers: usize, load: Load) -> Case {
         .system("async-executor", sampler::<AsyncExecutor>(workers, load))
 }
 
-/// Other systems have no bound: whoever submits waits for a result first when many are pending.
+/// Other systems have no bound: the submitting thread takes a result before each submission at the
+/// limit.
 fn bounded(case: Case, workers: usize, load: Load) -> Case {
     let window = load.wait(Wait::Window(CAPACITY as u64));
     case.system("filch", sampler::<Filch<Bounded<CAPACITY>>>(workers, load))
@@ -90,24 +91,24 @@ fn bounded(case: Case, workers: usize, load: Load) -> Case {
         .system("async-executor", sampler::<AsyncExecutor>(workers, window))
 }
 
-/// How many submit how much.
+/// The number of tasks, and how they are submitted.
 #[derive(Clone, Copy, Debug)]
 struct Load {
-    /// One is the main thread; more are threads of their own.
+    /// One submitter is the main thread; several are separate threads.
     submitters: u64,
-    /// In all.
+    /// The total number of tasks.
     tasks: u64,
     wait: Wait,
 }
 
-/// How a submitting thread learns that its tasks are done.
+/// How a submitting thread waits for its tasks.
 #[derive(Clone, Copy, Debug)]
 enum Wait {
-    /// By their results, when all have been submitted.
+    /// For their results, after all were submitted.
     ForEach,
-    /// By their results, with at most so many pending at the same time.
+    /// For their results, with at most this number pending at the same time.
     Window(u64),
-    /// It does not; a count tells the main thread.
+    /// Not at all; the main thread waits for a shared counter.
     ForTheCount,
 }
 
@@ -124,7 +125,7 @@ impl Load {
         Self { wait, ..self }
     }
 
-    /// How many each thread submits.
+    /// The number of tasks per thread.
     fn share(self) -> u64 {
         self.tasks / self.submitters
     }
@@ -145,7 +146,7 @@ impl Load {
     }
 }
 
-/// Takes samples with a pool that is started, and used once, at the first of them.
+/// Takes samples with a pool that is started, and used once, for the first of them.
 fn sampler<S: Submits>(workers: usize, load: Load) -> impl FnMut() -> Sample {
     sampling::<S>(workers, move |pool| load.sample::<S>(pool))
 }
@@ -157,7 +158,7 @@ fn sampling<S: Submits>(
     pools::used(move || S::pool(workers), sample, S::settle)
 }
 
-/// An empty task; its result says that it ran.
+/// An empty task, whose result proves that it ran.
 #[inline(always)]
 fn empty() -> u64 {
     1
@@ -199,8 +200,9 @@ fn count_down<S: Submits>(watch: &mut Stopwatch, pool: &S::Pool, load: Load) -> 
     submitted
 }
 
-/// Times the same on so many threads at once, and adds up what they return. One is the caller itself; the
-/// `n`-th of several is on the `n`-th core after that of the main thread.
+/// Times `each` on this number of threads at once, and returns the sum of their results. A single
+/// submitter is the caller; the `n`-th of several runs on the `n`-th core after that of the main
+/// thread.
 fn crowd(watch: &mut Stopwatch, threads: u64, each: impl Fn() -> u64 + Sync) -> u64 {
     if threads == 1 {
         return watch.time(each);
@@ -217,7 +219,7 @@ fn crowd(watch: &mut Stopwatch, threads: u64, each: impl Fn() -> u64 + Sync) -> 
             })
         };
         let crowd: Vec<_> = (0..threads as usize).map(start).collect();
-        // Once when all are there, and once to let them go.
+        // The barrier is passed twice: when all threads have started, and to release them.
         gate.wait();
         watch.time(|| {
             gate.wait();
@@ -235,7 +237,7 @@ mod tests {
         RayonOneshot, Submits, Threadpool, Tokio, Turns, WithToken,
     };
 
-    /// Every number is submitted, and its square comes back once.
+    /// Submits every number; the square of each must return once.
     fn squares<S: Submits>(pool: &S::Pool) {
         let mut pending = S::pending(pool);
         let mut sum = 0;

@@ -1,6 +1,6 @@
-//! Time from a spawn to the start of the task, where the thread that spawns goes on computing.
+//! Latency from a spawn to the start of the task, while the spawning thread continues to compute.
 //!
-//! A worker that is woken on the core of that thread has to wait for the system to take the core away from it.
+//! A worker that is woken on the core of that thread has to wait until the system preempts it.
 
 use super::{Ping, SETTLE};
 use crate::{
@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The submitter stops to compute after this time at the latest.
+/// The maximum time that the submitter computes.
 const LONGEST: Duration = Duration::from_millis(20);
 
 /// A pool that runs closures.
@@ -50,7 +50,7 @@ impl Spawner for Arc<rayon::ThreadPool> {
     }
 }
 
-/// Who spawns the task.
+/// The thread that spawns the task.
 #[derive(Clone, Copy, Debug)]
 enum Submitter {
     /// The main thread.
@@ -103,7 +103,7 @@ fn sampler<S: Spawner>(
                 let (sender, receiver) = mpsc::channel();
                 let inside = pool.clone();
                 pool.spawn(move || {
-                    // It is received, unless the main thread has panicked.
+                    // The receiver is gone only if the main thread has panicked.
                     let _ = sender.send(spawn_and_compute(&inside));
                 });
                 receiver.recv().expect("the task sends its reading")

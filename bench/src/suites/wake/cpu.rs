@@ -1,6 +1,6 @@
-//! CPU time of a pool that has next to nothing to do: a thousand short tasks a second.
+//! CPU time of a nearly idle pool: a thousand short tasks per second.
 //!
-//! The figures are milliseconds of CPU time a second, of all threads of the process.
+//! The figures are milliseconds of CPU time per second, of all threads of the process.
 
 use crate::{
     cpu_time,
@@ -15,18 +15,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Between two tasks.
+/// The time between two tasks.
 const PERIOD: Duration = Duration::from_millis(1);
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// For the workers to get used to it.
+/// Time before the measurement, in which the workers reach a steady state.
 const SETTLE: Duration = Duration::from_millis(50);
 
 pub(super) fn cases(config: &Config) -> Vec<Case> {
     let watched = config.pick(SECOND / 4, SECOND);
     let case = |name, workers| {
-        // Each sample takes a while, and there is nothing to warm up.
+        // Each sample takes long, and a warm-up is not needed.
         Case::new(name, workers, config)
             .rounds(0, config.pick(3, 5))
             .placement(Placement::Free)
@@ -83,7 +83,7 @@ fn free_tokio(workers: usize) -> tokio::runtime::Runtime {
         .expect("the settings are fine")
 }
 
-/// Ticks for a while longer than it is watched.
+/// Ticks for longer than the measurement takes.
 async fn tick<S: Future>(sleep_until: impl Fn(Instant) -> S, watched: Duration) {
     let begin = Instant::now();
     let ticks = (watched + 2 * SETTLE).div_duration_f64(PERIOD) as u32;
@@ -92,7 +92,7 @@ async fn tick<S: Future>(sleep_until: impl Fn(Instant) -> S, watched: Duration) 
     }
 }
 
-/// The CPU time of a second in which another thread ticks.
+/// Measures CPU time per second while a worker runs the ticker.
 fn watch(watched: Duration) -> Sample {
     thread::sleep(SETTLE);
     let before = cpu_time::used();
@@ -100,7 +100,7 @@ fn watch(watched: Duration) -> Sample {
     share(cpu_time::used() - before, watched)
 }
 
-/// The CPU time of a second in which this thread submits tasks.
+/// Measures CPU time per second while this thread submits tasks.
 fn submit(watched: Duration, mut task: impl FnMut()) -> Sample {
     let mut submit_for = |time: Duration| {
         let begin = Instant::now();

@@ -1,15 +1,17 @@
-//! Time from a spawn into a sleeping pool to the start of the task, and what keeping watch for tasks costs.
+//! Latency from a spawn into a sleeping pool to the start of the task, and the CPU time of nearly
+//! idle pools.
 //!
-//! Each sample has a pool of its own, so that the idle threads of the others don't disturb: it is
-//! built, used once, left alone until it sleeps, and then woken.
+//! Each sample has a pool of its own, so that idle threads of other pools do not disturb it: the
+//! pool is built, used once, left alone until it sleeps, and then woken.
 
 mod busy;
 mod cpu;
 
 use crate::{
+    crossbeam_executor,
     harness::{Case, Config},
     pin::Placement,
-    pools, seed003,
+    pools,
     stopwatch::Sample,
 };
 use filch::Executor;
@@ -22,7 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// For the pool to fall asleep.
+/// Time for the pool to fall asleep.
 const SETTLE: Duration = Duration::from_millis(2);
 
 pub(super) fn cases(config: &Config) -> Vec<Case> {
@@ -48,9 +50,9 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
     cases
 }
 
-/// Where a task says when it started.
+/// Receives the latency from a task.
 struct Ping {
-    /// Nanoseconds from the spawn to the start, plus one; zero while there is nothing to say.
+    /// Nanoseconds from the spawn to the start, plus one; zero until the task has started.
     latency: AtomicU64,
     waiter: Thread,
 }
@@ -63,7 +65,7 @@ impl Ping {
         })
     }
 
-    /// The task, which was spawned at `sent`.
+    /// Called by the task, which was spawned at `sent`.
     fn arrive(&self, sent: Instant) {
         let latency = sent.elapsed().as_nanos() as u64 + 1;
         // Release: pairs with the acquire in `round_trip`.
@@ -71,8 +73,8 @@ impl Ping {
         self.waiter.unpark();
     }
 
-    /// Spawns a task and sleeps until it has arrived: the main thread must not keep a core from the
-    /// worker that is being woken.
+    /// Spawns a task and sleeps until it has started: the main thread must not occupy the core of
+    /// the worker that is being woken.
     fn round_trip(&self, spawn: impl FnOnce(Instant)) -> Duration {
         spawn(Instant::now());
         loop {
@@ -83,7 +85,7 @@ impl Ping {
         }
     }
 
-    /// One round trip for warm-up, and one that counts.
+    /// Runs one round trip as a warm-up, and one that counts.
     fn measure(&self, spawn: impl Fn(Instant)) -> Sample {
         self.round_trip(&spawn);
         thread::sleep(SETTLE);
@@ -105,7 +107,7 @@ fn filch(workers: usize, placement: Placement) -> Sample {
 fn crossbeam(workers: usize, placement: Placement) -> Sample {
     let ping = Ping::new();
     let task = ping.clone();
-    let executor = seed003::Executor::new(
+    let executor = crossbeam_executor::Executor::new(
         workers,
         move |worker| placement.place_worker(worker),
         || (),

@@ -1,5 +1,5 @@
-//! How long rayon takes for a few things: a line for each, with its name and the nanoseconds of the best and of the median
-//! run. The same source is built on both cores; `compat/bench.sh` compares them.
+//! Times some uses of rayon and prints a line for each: its name, and the nanoseconds of the best
+//! and of the median run. The same source is built on both cores; `compat/bench.sh` compares them.
 //!
 //! ```console
 //! speed [ROUNDS] [ROW…]
@@ -8,7 +8,7 @@
 use rayon::prelude::*;
 use std::{env, hint::black_box, time::Instant};
 
-/// A cheap generator: the numbers must look random to a sort, no more.
+/// A cheap generator, random enough for a sort.
 fn numbers(n: usize) -> Vec<u64> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let next = || {
@@ -28,7 +28,7 @@ fn fib(n: u32) -> u64 {
     a + b
 }
 
-/// Some work that the compiler cannot fold away.
+/// Work that the compiler cannot eliminate.
 fn spin(n: u64) -> u64 {
     (0..n).fold(n, |acc, k| black_box(acc.wrapping_mul(31).wrapping_add(k)))
 }
@@ -43,7 +43,7 @@ fn tree<'s>(scope: &rayon::Scope<'s>, depth: u32) {
 
 struct Row {
     name: &'static str,
-    /// Repeated within a run, so that a run takes some milliseconds.
+    /// Calls per run, so that a run takes some milliseconds.
     times: u32,
     body: Box<dyn FnMut() + Send>,
 }
@@ -56,7 +56,7 @@ fn row(name: &'static str, times: u32, body: impl FnMut() + Send + 'static) -> R
     }
 }
 
-/// What is called inside of the pool, over and over.
+/// Calls `f` inside of the pool.
 fn inside<R: Send>(f: impl Fn() -> R + Send + Sync + 'static) -> impl FnMut() + Send + 'static {
     move || {
         black_box(f());

@@ -1,11 +1,12 @@
-//! An executor in the style of seed 003, the scanner's, written from its description for this
-//! benchmark: what filch started from, on the usual parts.
+//! An executor on crossbeam's parts, written for this benchmark: the common design of a
+//! work-stealing executor with a shared in-flight counter.
 //!
-//! Each worker has a deque of crossbeam's, newest first, and there is one injector of crossbeam's for
-//! tasks from outside. One atomic word holds the number of tasks in flight and whether more are let
-//! in; every local spawn adds to it and every completion subtracts. A spawn from outside unparks a
-//! worker, in turns, asleep or not; a worker that has spawned 32 tasks in a row does so too. A worker
-//! without work spins, then parks for 200 µs at a time.
+//! Each worker has a LIFO deque of crossbeam's, and tasks from outside go to one injector of
+//! crossbeam's. One atomic word holds the number of tasks in flight and whether the executor
+//! accepts more; every local spawn increments it and every completion decrements it. Each spawn
+//! from outside unparks one worker in round-robin order, parked or not, and so does a worker after
+//! every 32 tasks that it has spawned in a row. A worker without work spins, then parks for 200 µs
+//! at a time.
 
 use crossbeam_deque::{Injector, Steal, Stealer, Worker};
 use crossbeam_utils::{
@@ -24,7 +25,7 @@ use std::{
     time::Duration,
 };
 
-// All of these are the seed's.
+// Fixed parameters of the design, not tuned for this benchmark.
 const ACCEPTING: usize = 1;
 const ONE_TASK: usize = 2;
 const WAKE_ON_HOARD: u32 = 32;
@@ -37,7 +38,7 @@ const SEED: u64 = 0x853c_49e6_748f_ea9b;
 struct Shared<T> {
     injector: Injector<T>,
     stealers: Vec<Stealer<T>>,
-    /// Tasks in flight, times two, plus one while more are let in.
+    /// Twice the number of tasks in flight, plus one while the executor accepts tasks.
     state: CachePadded<AtomicUsize>,
     done: AtomicBool,
     unparkers: Vec<Unparker>,
@@ -45,7 +46,7 @@ struct Shared<T> {
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-/// What a task sees of the worker that runs it.
+/// The interface of a task to the worker that runs it.
 pub(crate) struct Context<T, S> {
     pub(crate) scratch: S,
     id: usize,
@@ -63,7 +64,7 @@ pub(crate) struct Executor<T, S> {
 }
 
 impl<T: Send + 'static, S: Send + 'static> Executor<T, S> {
-    /// Starts `workers` threads: `on_start` is called on each, `scratch` makes the scratch of each,
+    /// Starts `workers` threads. Each calls `on_start` and creates its scratch by `scratch`;
     /// `runner` runs a task.
     pub(crate) fn new(
         workers: usize,
@@ -107,7 +108,7 @@ impl<T: Send + 'static, S: Send + 'static> Executor<T, S> {
         }
     }
 
-    /// Spawns a task from outside, or gives it back when the executor is closed.
+    /// Spawns a task from outside, or returns it if the executor is closed.
     pub(crate) fn spawn(&self, task: T) -> Result<(), T> {
         if !self.shared.enter(1) {
             return Err(task);
@@ -132,7 +133,7 @@ impl<T: Send + 'static, S: Send + 'static> Executor<T, S> {
         Ok(())
     }
 
-    /// Lets no more tasks in, runs those that are, and gives the scratch of each worker.
+    /// Stops accepting tasks, runs the remaining ones, and returns the scratch of each worker.
     pub(crate) fn join(self) -> Vec<S> {
         let before = self.shared.state.fetch_and(!ACCEPTING, Ordering::AcqRel);
         if before / ONE_TASK == 0 {
@@ -156,7 +157,7 @@ impl<T, S> fmt::Debug for Executor<T, S> {
 }
 
 impl<T> Shared<T> {
-    /// Counts `n` more tasks, unless the gate is closed.
+    /// Counts `n` more tasks in flight, unless the executor is closed.
     fn enter(&self, n: usize) -> bool {
         let more = |state| (state & ACCEPTING != 0).then_some(state + n * ONE_TASK);
         self.state
@@ -201,7 +202,7 @@ impl<T, S> Context<T, S> {
         }
     }
 
-    /// The own deque, then the injector, then some of the others.
+    /// Searches the own deque, then the injector, then some of the other deques.
     #[inline]
     fn find(&mut self) -> Option<T> {
         if let Some(task) = self.local.pop() {
@@ -257,7 +258,7 @@ impl<T, S> Context<T, S> {
         self.parker.park_timeout(PARK_TIMEOUT);
     }
 
-    /// Xorshift.
+    /// An xorshift generator.
     fn random(&mut self) -> u64 {
         self.rng ^= self.rng << 13;
         self.rng ^= self.rng >> 7;
