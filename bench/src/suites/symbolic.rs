@@ -4,7 +4,7 @@
 //! of microseconds each, and joins them.
 
 #[allow(dead_code, unused_imports, reason = "the example needs all of it")]
-#[path = "../../../crates/filch/examples/symbolic/algebra/mod.rs"]
+#[path = "../../../crates/filch-calls/examples/symbolic/algebra/mod.rs"]
 mod algebra;
 
 use super::work::fork_case;

@@ -17,7 +17,7 @@
 //! | timed waits in futures: sleeps, timeouts, intervals | [`time`] |
 //! | a limit on how much is in use at the same time: a count, bytes, several resources at once | [`Budget`], [`Budgets`] |
 //! | your own scheduler or queue strategy | [`engine`] |
-//! | functions called by name, and calls that are stored or sent | `calls` (feature `calls`) |
+//! | functions called by name, and calls that are stored or sent | the crate `filch-calls` |
 //! | a simulation of a schedule, for example on 64 workers | `simulate` (feature `simulate`) |
 //! | a search for the order of events that breaks your program | `rehearse` (feature `simulate`) |
 //!
@@ -100,8 +100,6 @@ pub use graph::{Graph, Plan};
 pub use limit::{AcquireError, Budget, Budgets, Permit, Permits};
 pub use loops::{for_each, map, map_reduce, over, sort, sort_unstable};
 pub use pool::{Pool, PoolBuilder, TaskOverflow, waits};
-#[cfg(feature = "calls")]
-pub use submit::calls;
 pub use submit::{
     Affinity, Dependency, Priority, TaskError, TaskGroup, TaskHandle, TaskId, TaskInfo,
     current_task, is_cancelled, submit, submit_after, task,

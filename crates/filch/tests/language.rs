@@ -5,10 +5,8 @@
 
 use std::{fs, path::Path};
 
-/// Folders whose comments and pages are checked.
+/// Folders whose comments and pages are checked, besides the sources of every crate.
 const FOLDERS: &[&str] = &[
-    "crates/filch/src",
-    "crates/filch-io/src",
     "docs",
     "bench/src",
     "bench/results",
@@ -70,6 +68,10 @@ fn texts() -> Vec<Text> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let root = root.canonicalize().expect("the workspace is there");
     let mut files = vec![];
+    for entry in fs::read_dir(root.join("crates")).expect("the crates are there") {
+        let package = entry.expect("an entry can be read").path();
+        collect(&package.join("src"), &mut files);
+    }
     for folder in FOLDERS {
         collect(&root.join(folder), &mut files);
     }

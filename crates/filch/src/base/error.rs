@@ -179,7 +179,17 @@ impl<T> Refused<T> {
     }
 
     /// Returns the same refusal, with the task replaced by `f(task)`.
-    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Refused<U> {
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(0).task_capacity(1).build()?;
+    /// let first = pool.submit(|| 1);
+    /// let refused = pool.task(|| 2).try_submit().unwrap_err().map(|task| task());
+    /// assert!(refused.is_full());
+    /// assert_eq!(refused.into_inner(), 2);
+    /// # first.detach();
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Refused<U> {
         Refused {
             tasks: f(self.tasks),
             reason: self.reason,

@@ -116,13 +116,6 @@ impl<T> Each for &TaskGroup<T> {
     }
 }
 
-#[cfg(feature = "calls")]
-impl<R> Each for &super::calls::CallHandle<R> {
-    fn each(self, f: &mut dyn FnMut(Dependency)) {
-        f(self.dependency());
-    }
-}
-
 impl<D: Each> Each for Option<D> {
     fn each(self, f: &mut dyn FnMut(Dependency)) {
         self.into_iter().for_each(|tasks| tasks.each(f));

@@ -122,8 +122,6 @@
 mod admission;
 mod after;
 mod builder;
-#[cfg(feature = "calls")]
-pub mod calls;
 mod cell;
 mod current;
 mod dependency;

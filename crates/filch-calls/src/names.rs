@@ -8,7 +8,7 @@ const MAX_CHARACTERS: usize = 60;
 
 /// Returns the hint of an error for an unknown function: the names with a similar spelling, or all
 /// of them.
-pub(super) fn suggestion<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn suggestion<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.collect();
     let near: Vec<&str> = known
         .iter()
@@ -55,7 +55,7 @@ fn distance(a: &str, b: &str) -> usize {
 }
 
 /// Returns the name of a type without the paths: `Vec<Point>`.
-pub(super) fn type_name<T>() -> String {
+pub(crate) fn type_name<T>() -> String {
     let full = std::any::type_name::<T>();
     let (mut short, mut word) = (String::new(), String::new());
     for c in full.chars() {
@@ -74,7 +74,7 @@ pub(super) fn type_name<T>() -> String {
 }
 
 /// Returns a value as JSON, truncated if it is long.
-pub(super) fn excerpt(value: &serde_json::Value) -> String {
+pub(crate) fn excerpt(value: &serde_json::Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,9 +1,9 @@
 //! A small computer algebra whose work runs as tasks: calls by name, closures, parallel evaluation and pattern
 //! matching, with results compared to those of one thread, and the speed-up measured.
 //!
-//! `cargo run --release --features calls --example symbolic`
+//! `cargo run --release --example symbolic`
 //!
-//! `cargo run --release --features calls --example symbolic -- "sin(x)*x^2" --derive x --at x=2`
+//! `cargo run --release --example symbolic -- "sin(x)*x^2" --derive x --at x=2`
 
 mod algebra;
 mod functions;

@@ -1,7 +1,7 @@
 //! Functions by name.
 
-use super::{Call, error::CallError, names};
-use crate::base::error::BuildError;
+use crate::{Call, CallError, names};
+use filch::BuildError;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{collections::BTreeMap, error::Error, fmt, sync::Arc};
@@ -12,7 +12,8 @@ type BoxedError = Box<dyn Error + Send + Sync>;
 /// Functions that can be called by name. Cheap to clone.
 ///
 /// ```
-/// use filch::{Pool, calls::Registry};
+/// use filch::Pool;
+/// use filch_calls::Registry;
 ///
 /// let registry = Registry::builder()
 ///     .function("Square", |x: i64| x * x)
@@ -31,29 +32,28 @@ pub struct Registry {
 }
 
 /// A registered function.
-pub(super) struct Function {
+pub(crate) struct Function {
     name: Arc<str>,
     takes: String,
     gives: String,
     run: Box<Run>,
 }
 
-type Run = dyn Fn(&Function, Value) -> Result<Value, CallError> + Send + Sync;
+type Run = dyn Fn(&Function, &Value) -> Result<Value, CallError> + Send + Sync;
 
 impl Function {
-    pub(super) fn name(&self) -> &Arc<str> {
+    pub(crate) fn name(&self) -> &Arc<str> {
         &self.name
     }
 
     /// Calls the function, which may panic.
-    pub(super) fn run(&self, args: Value) -> Result<Value, CallError> {
+    pub(crate) fn run(&self, args: &Value) -> Result<Value, CallError> {
         (self.run)(self, args)
     }
 
-    fn read<A: DeserializeOwned>(&self, args: Value) -> Result<A, CallError> {
-        // By reference, so that the error can show the value when it does not fit.
-        A::deserialize(&args)
-            .map_err(|error| CallError::arguments(&self.name, &self.takes, &args, error))
+    fn read<A: DeserializeOwned>(&self, args: &Value) -> Result<A, CallError> {
+        A::deserialize(args)
+            .map_err(|error| CallError::arguments(&self.name, &self.takes, args, error))
     }
 
     fn write(&self, result: &impl Serialize) -> Result<Value, CallError> {
@@ -73,7 +73,7 @@ impl Registry {
     /// Returns the names of the functions, in alphabetical order.
     ///
     /// ```
-    /// # use filch::calls::Registry;
+    /// # use filch_calls::Registry;
     /// let registry = Registry::builder()
     ///     .function("Square", |x: i64| x * x)
     ///     .function("Negate", |x: i64| -x)
@@ -88,7 +88,7 @@ impl Registry {
     /// Runs a call on this thread.
     ///
     /// ```
-    /// use filch::calls::{Call, Registry};
+    /// use filch_calls::{Call, Registry};
     ///
     /// let registry = Registry::builder()
     ///     .function("Add", |(a, b): (i64, i64)| a + b)
@@ -102,10 +102,10 @@ impl Registry {
     /// An unknown function, arguments that do not fit, a result that cannot be written as JSON, or
     /// the function's own error. A panic is propagated, as from any other call.
     pub fn run(&self, call: Call) -> Result<Value, CallError> {
-        self.function(&call.function)?.run(call.args)
+        self.function(&call.function)?.run(&call.args)
     }
 
-    pub(super) fn function(&self, name: &str) -> Result<&Arc<Function>, CallError> {
+    pub(crate) fn function(&self, name: &str) -> Result<&Arc<Function>, CallError> {
         let unknown = || CallError::unknown(name, names::suggestion(name, self.names()));
         self.functions.get(name).ok_or_else(unknown)
     }
@@ -124,7 +124,7 @@ impl fmt::Debug for Registry {
 /// Builds a [`Registry`].
 ///
 /// ```
-/// use filch::calls::Registry;
+/// use filch_calls::Registry;
 ///
 /// let twice = Registry::builder()
 ///     .function("Square", |x: i64| x * x)
@@ -154,7 +154,7 @@ impl RegistryBuilder {
     /// Adds a function that may fail. Its error becomes the source of a [`CallError`].
     ///
     /// ```
-    /// use filch::calls::{Call, Registry};
+    /// use filch_calls::{Call, Registry};
     ///
     /// let registry = Registry::builder()
     ///     .try_function("Divide", |(a, b): (i64, i64)| {
@@ -185,7 +185,7 @@ impl RegistryBuilder {
     fn add<A, R>(
         mut self,
         name: String,
-        run: impl Fn(&Function, Value) -> Result<Value, CallError> + Send + Sync + 'static,
+        run: impl Fn(&Function, &Value) -> Result<Value, CallError> + Send + Sync + 'static,
     ) -> Self {
         self.functions.push(Function {
             name: name.into(),
@@ -205,7 +205,7 @@ impl RegistryBuilder {
         for function in self.functions {
             let name = function.name.clone();
             if name.is_empty() {
-                let what = "a function has an empty name; nobody could call it";
+                let what = "a function has an empty name; give it a name to call it by";
                 return Err(BuildError::config(what));
             }
             if let Some(other) = functions.insert(name, Arc::new(function)) {

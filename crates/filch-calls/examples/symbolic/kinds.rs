@@ -8,10 +8,8 @@ use crate::{
     },
     functions::Formula,
 };
-use filch::{
-    Pool, Priority,
-    calls::{Call, Registry},
-};
+use filch::{Pool, Priority};
+use filch_calls::{Call, Registry};
 use std::{error::Error, io::Write, sync::Arc};
 
 type Shown = Result<(), Box<dyn Error>>;
@@ -57,7 +55,7 @@ fn by_name(pool: &Pool, registry: &Registry, out: &mut impl Write) -> Shown {
             product,
         ),
     ] {
-        let handle = pool.call::<Formula>(registry, Call::from_json(text)?)?;
+        let handle = registry.submit::<Formula>(pool, Call::from_json(text)?)?;
         // What was written down reads back as the same when it is brought into normal form.
         let result = simplify(&handle.join()?.0, &[], &InTurn)?;
         let result = same("by name", result, &simplify(&expected, &[], &InTurn)?)?;

@@ -1,7 +1,7 @@
 //! The handle of a call.
 
-use super::{CallError, Raw, names, registry::Function};
-use crate::submit::{Dependency, Priority, TaskError, TaskHandle, TaskId};
+use crate::{CallError, Raw, names, registry::Function};
+use filch::{Dependency, Priority, TaskError, TaskHandle, TaskId};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::{
@@ -19,7 +19,8 @@ use std::{
 /// Dropping it *detaches* the call. It is a future too.
 ///
 /// ```
-/// use filch::{Pool, calls::Registry};
+/// use filch::Pool;
+/// use filch_calls::Registry;
 ///
 /// let registry = Registry::builder()
 ///     .function("Words", |text: String| text.split(' ').map(str::to_owned).collect::<Vec<_>>())
@@ -44,7 +45,7 @@ pub struct CallHandle<R> {
 }
 
 impl<R> CallHandle<R> {
-    pub(super) fn new(task: TaskHandle<Raw>, function: Arc<Function>) -> Self {
+    pub(crate) fn new(task: TaskHandle<Raw>, function: Arc<Function>) -> Self {
         Self {
             task,
             function,
@@ -77,7 +78,7 @@ impl<R> CallHandle<R> {
     }
 
     /// Returns the call as a dependency for other tasks; see
-    /// [`TaskBuilder::after`](crate::submit::TaskBuilder::after).
+    /// [`TaskBuilder::after`](filch::submit::TaskBuilder::after).
     #[must_use]
     pub fn dependency(&self) -> Dependency {
         self.task.dependency()
@@ -90,10 +91,11 @@ impl<R> CallHandle<R> {
     }
 
     /// Cancels the call. Returns true when it had not started, and never will. A running function
-    /// can check with [`is_cancelled`](crate::is_cancelled).
+    /// can check with [`is_cancelled`](filch::is_cancelled).
     ///
     /// ```
-    /// use filch::{Pool, calls::Registry};
+    /// use filch::Pool;
+    /// use filch_calls::Registry;
     ///
     /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
     /// let pool = Pool::builder().workers(0).build()?;
@@ -133,7 +135,8 @@ impl<R: DeserializeOwned> CallHandle<R> {
     /// Returns the result, if the call is done; else the handle itself.
     ///
     /// ```
-    /// # use filch::{Pool, calls::Registry};
+    /// # use filch::Pool;
+    /// # use filch_calls::Registry;
     /// # let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
     /// # let alone = Pool::builder().workers(0).build()?;
     /// let square = registry.call::<i64>(&alone, "Square", &7)?;
@@ -196,7 +199,7 @@ fn read<R: DeserializeOwned>(
 }
 
 /// Reads the result of a function as an `R`.
-pub(super) fn value<R: DeserializeOwned>(
+pub(crate) fn value<R: DeserializeOwned>(
     function: &Function,
     value: &Value,
 ) -> Result<R, CallError> {

@@ -5,10 +5,8 @@ use crate::{
     functions::{Formula, Found},
     options::Options,
 };
-use filch::{
-    Pool,
-    calls::{Call, Registry},
-};
+use filch::Pool;
+use filch_calls::{Call, Registry};
 use std::{collections::BTreeMap, error::Error, io::Write};
 
 /// Simplifies, differentiates, evaluates and matches, as the options say.
@@ -25,7 +23,7 @@ pub(crate) fn show(
     }
     let simplified = |formula: &Formula| {
         let call = Call::new("Simplify", &(formula, &rules))?;
-        pool.call::<Formula>(registry, call)?.join()
+        registry.submit::<Formula>(pool, call)?.join()
     };
     let expression = options.expression.clone().ok_or("no expression")?;
     let given = Formula(expression);
@@ -37,12 +35,12 @@ pub(crate) fn show(
     for by in &options.derive {
         let call = Call::new("Differentiate", &(&formula, by))?;
         writeln!(out, "call       {}", call.to_json())?;
-        formula = simplified(&pool.call::<Formula>(registry, call)?.join()?)?;
+        formula = simplified(&registry.submit::<Formula>(pool, call)?.join()?)?;
         writeln!(out, "{:<10} {}", format!("d/d{by}"), formula.0)?;
     }
     for pattern in &options.patterns {
         let call = Call::new("Match", &(pattern, &formula))?;
-        let found = pool.call::<Vec<Found>>(registry, call)?.join()?;
+        let found = registry.submit::<Vec<Found>>(pool, call)?.join()?;
         let places = if found.len() == 1 { "place" } else { "places" };
         writeln!(out, "{pattern} matches {} {places}", found.len())?;
         for Found { place, holes } in found {
@@ -56,7 +54,7 @@ pub(crate) fn show(
     if !options.at.is_empty() {
         let at: BTreeMap<_, _> = options.at.iter().cloned().collect();
         let call = Call::new("Evaluate", &(&formula, &at))?;
-        let value = pool.call::<Option<f64>>(registry, call)?.join()?;
+        let value = registry.submit::<Option<f64>>(pool, call)?.join()?;
         let point = at.iter().map(|(name, value)| format!("{name}={value}"));
         let point = format!("at {}", point.collect::<Vec<_>>().join(","));
         match value {

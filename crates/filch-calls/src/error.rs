@@ -1,17 +1,14 @@
 //! Why a call has no result.
 
-use super::{Call, names};
-use crate::{
-    base::{error::Refused, unwind::Payload},
-    submit::TaskError,
-};
+use crate::{Call, names};
+use filch::{Refused, TaskError};
 use serde_json::Value;
-use std::{error::Error, fmt};
+use std::{any::Any, error::Error, fmt};
 
 /// Why a call has no result.
 ///
 /// ```
-/// use filch::calls::{Call, Registry};
+/// use filch_calls::{Call, Registry};
 ///
 /// let registry = Registry::builder()
 ///     .function("Add", |(a, b): (i64, i64)| a + b)
@@ -65,8 +62,10 @@ enum Kind {
     Task {
         source: TaskError,
     },
+    /// The pool did not accept it. A chunk of a map or a reduction is not returned.
     Refused {
-        refusal: Refused<Call>,
+        refusal: Refused<()>,
+        call: Option<Call>,
     },
     /// It was cancelled between the values of a chunk.
     Stopped,
@@ -84,11 +83,11 @@ impl CallError {
         }
     }
 
-    pub(super) fn unknown(function: &str, suggestion: String) -> Self {
+    pub(crate) fn unknown(function: &str, suggestion: String) -> Self {
         Self::new(function, Kind::Unknown { suggestion })
     }
 
-    pub(super) fn arguments(
+    pub(crate) fn arguments(
         function: &str,
         takes: &str,
         got: &Value,
@@ -98,11 +97,11 @@ impl CallError {
         Self::new(function, Kind::Arguments { takes, got, source })
     }
 
-    pub(super) fn unwritable(function: String, source: serde_json::Error) -> Self {
+    pub(crate) fn unwritable(function: String, source: serde_json::Error) -> Self {
         Self::new(function, Kind::Unwritable { source })
     }
 
-    pub(super) fn result(
+    pub(crate) fn result(
         function: &str,
         wanted: String,
         got: &Value,
@@ -119,7 +118,7 @@ impl CallError {
         )
     }
 
-    pub(super) fn unwritable_result(
+    pub(crate) fn unwritable_result(
         function: &str,
         gives: &str,
         source: serde_json::Error,
@@ -128,28 +127,28 @@ impl CallError {
         Self::new(function, Kind::UnwritableResult { gives, source })
     }
 
-    pub(super) fn failed(function: &str, source: Box<dyn Error + Send + Sync>) -> Self {
+    pub(crate) fn failed(function: &str, source: Box<dyn Error + Send + Sync>) -> Self {
         Self::new(function, Kind::Failed { source })
     }
 
-    pub(super) fn task(function: &str, source: TaskError) -> Self {
+    pub(crate) fn task(function: &str, source: TaskError) -> Self {
         Self::new(function, Kind::Task { source })
     }
 
-    pub(super) fn refused(function: &str, refusal: Refused<Call>) -> Self {
-        Self::new(function, Kind::Refused { refusal })
+    pub(crate) fn refused(function: &str, refusal: Refused<()>, call: Option<Call>) -> Self {
+        Self::new(function, Kind::Refused { refusal, call })
     }
 
-    pub(super) fn stopped(function: &str) -> Self {
+    pub(crate) fn stopped(function: &str) -> Self {
         Self::new(function, Kind::Stopped)
     }
 
-    pub(super) fn text(source: serde_json::Error) -> Self {
+    pub(crate) fn text(source: serde_json::Error) -> Self {
         Self::new("", Kind::Text { source })
     }
 
     /// Sets the index of the value of a map or a reduction that caused the error.
-    pub(super) fn at(mut self, item: usize) -> Self {
+    pub(crate) fn at(mut self, item: usize) -> Self {
         self.item = Some(item);
         self
     }
@@ -160,8 +159,8 @@ impl CallError {
         &self.function
     }
 
-    /// Returns the index of the value that caused the error, in a [`map`](super::Registry::map) or
-    /// a [`reduce`](super::Registry::reduce).
+    /// Returns the index of the value that caused the error, in a [`map`](crate::Registry::map) or
+    /// a [`reduce`](crate::Registry::reduce).
     #[must_use]
     pub fn item(&self) -> Option<usize> {
         self.item
@@ -220,12 +219,13 @@ impl CallError {
     /// [`into_call`](Self::into_call) returns it.
     ///
     /// ```
-    /// use filch::{Pool, TaskOverflow, calls::{Call, Registry}};
+    /// use filch::Pool;
+    /// use filch_calls::{Call, Registry};
     ///
     /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
     /// let pool = Pool::builder().workers(0).task_capacity(1).build()?;
     /// let first = registry.call::<i64>(&pool, "Square", &1)?;
-    /// let second = pool.call_task(&registry, Call::new("Square", &2)?)?.try_submit::<i64>();
+    /// let second = registry.task(&pool, Call::new("Square", &2)?)?.try_submit::<i64>();
     /// let error = second.unwrap_err();
     /// assert!(error.is_refused());
     /// assert_eq!(error.into_call().unwrap(), Call::new("Square", &2)?);
@@ -257,7 +257,7 @@ impl CallError {
     ///
     /// # Errors
     /// The error itself, when the function did not panic.
-    pub fn into_panic(self) -> Result<Payload, Self> {
+    pub fn into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
         match self.kind {
             Kind::Task { source } => source.try_into_panic().map_err(|source| Self {
                 kind: Kind::Task { source },
@@ -270,10 +270,13 @@ impl CallError {
     /// Returns the call that was refused when it was submitted.
     ///
     /// # Errors
-    /// The error itself, when the call was not refused.
+    /// The error itself, when the call was not refused, or was one of a [map](crate::Registry::map)
+    /// or a [reduction](crate::Registry::reduce).
     pub fn into_call(self) -> Result<Call, Self> {
         match self.kind {
-            Kind::Refused { refusal } => Ok(refusal.into_inner()),
+            Kind::Refused {
+                call: Some(call), ..
+            } => Ok(call),
             _ => Err(self),
         }
     }
@@ -310,15 +313,29 @@ impl fmt::Display for CallError {
             ),
             Kind::Failed { source } => write!(f, "{function} failed: {source}"),
             Kind::Task { source } => write!(f, "{source}"),
-            Kind::Refused { refusal } if refusal.is_full() => write!(
+            Kind::Refused {
+                refusal,
+                call: None,
+            } if refusal.is_full() => write!(
+                f,
+                "the pool has no room for calls of {function}; try again later"
+            ),
+            Kind::Refused {
+                refusal,
+                call: None,
+            } if refusal.is_closed() => write!(
+                f,
+                "{function} cannot be called: the pool takes no more tasks"
+            ),
+            Kind::Refused { refusal, .. } if refusal.is_full() => write!(
                 f,
                 "the pool has no room for a call of {function}; take it back with into_call and try again later"
             ),
-            Kind::Refused { refusal } if refusal.is_closed() => write!(
+            Kind::Refused { refusal, .. } if refusal.is_closed() => write!(
                 f,
                 "the pool takes no more tasks; take the call of {function} back with into_call"
             ),
-            Kind::Refused { refusal } => write!(f, "{function} cannot be called: {refusal}"),
+            Kind::Refused { refusal, .. } => write!(f, "{function} cannot be called: {refusal}"),
             Kind::Stopped => write!(f, "{function} was cancelled before it had seen all values"),
             Kind::Text { source } => write!(f, "this is no call: {source}"),
         }
@@ -336,7 +353,7 @@ impl Error for CallError {
             | Kind::Text { source } => Some(source),
             Kind::Failed { source } => Some(&**source),
             Kind::Task { source } => Some(source),
-            Kind::Refused { refusal } => Some(refusal),
+            Kind::Refused { refusal, .. } => Some(refusal),
         }
     }
 }

@@ -1,17 +1,13 @@
 //! Calls of one function with many values.
 
-use super::{CallError, Registry, Value, handle, registry::Function};
-use crate::{
-    base::unwind,
-    pool::Pool,
-    submit::{
-        TaskHandle, is_cancelled,
-        launch::{self, Admission},
-        options::Options,
-    },
-};
+use crate::{CallError, Registry, Value, handle, registry::Function};
+use filch::{Pool, TaskHandle, is_cancelled};
 use serde::{Serialize, de::DeserializeOwned};
-use std::sync::Arc;
+use std::{
+    mem,
+    panic::{self, AssertUnwindSafe},
+    sync::Arc,
+};
 
 /// Tasks per worker into which the values are divided: enough to balance values that take longer,
 /// few enough that the cost of a task does not matter.
@@ -27,7 +23,8 @@ impl Registry {
     /// Calls `function` with each of `values`; returns the results in the order of the values.
     ///
     /// ```
-    /// use filch::{Pool, calls::Registry};
+    /// use filch::Pool;
+    /// use filch_calls::Registry;
     ///
     /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
     /// let pool = Pool::builder().workers(2).build()?;
@@ -44,7 +41,7 @@ impl Registry {
     /// ```
     ///
     /// # Errors
-    /// That of the first value that failed, as [`CallHandle::join`](super::CallHandle::join)
+    /// That of the first value that failed, as [`CallHandle::join`](crate::CallHandle::join)
     /// returns it; or when there is no such function. When this returns, no call runs any more.
     pub fn map<R: DeserializeOwned + Send + 'static>(
         &self,
@@ -59,7 +56,7 @@ impl Registry {
             for (place, value) in (chunk.first..).zip(chunk.values) {
                 check_cancelled(function)?;
                 let result = function
-                    .run(value)
+                    .run(&value)
                     .and_then(|result| handle::value(function, &result));
                 results.push(result.map_err(|error| error.at(place))?);
             }
@@ -74,7 +71,8 @@ impl Registry {
     /// Returns `None` for no values; a single one is the result itself.
     ///
     /// ```
-    /// use filch::{Pool, calls::Registry};
+    /// use filch::Pool;
+    /// use filch_calls::Registry;
     ///
     /// let registry = Registry::builder()
     ///     .function("Append", |(a, b): (String, String)| a + &b)
@@ -152,7 +150,7 @@ fn fold(
     for (place, value) in values {
         check_cancelled(function)?;
         let pair = Value::Array(vec![folded, value]);
-        folded = function.run(pair).map_err(|error| error.at(place))?;
+        folded = function.run(&pair).map_err(|error| error.at(place))?;
     }
     Ok(Some(folded))
 }
@@ -183,10 +181,14 @@ fn in_chunks<T: Send + 'static>(
         match join(function, task) {
             Ok(result) => results.push(result),
             Err(error) => {
-                tasks.as_slice().iter().for_each(|task| _ = task.cancel());
+                tasks
+                    .as_slice()
+                    .iter()
+                    .flatten()
+                    .for_each(|task| _ = task.cancel());
                 // Their results and the panics of their destructors are discarded.
-                tasks.for_each(|task| unwind::discard(task.join()));
-                unwind::discard(results);
+                tasks.flatten().for_each(|task| discard(task.join()));
+                discard(results);
                 return Err(error);
             }
         }
@@ -194,30 +196,32 @@ fn in_chunks<T: Send + 'static>(
     Ok(results)
 }
 
+/// Submits a task with the name of the function. The error is that of a pool that refused it.
 fn submit<T: Send + 'static>(
     pool: &Pool,
     function: &Arc<Function>,
     work: impl FnOnce(&Function) -> T + Send + 'static,
-) -> TaskHandle<T> {
-    let options = Options {
-        name: Some(function.name().clone()),
-        ..Options::default()
-    };
-    let function = function.clone();
-    let pool = pool.inner();
-    launch::at_place(pool, |context| {
-        launch::launch(
-            pool,
-            context,
-            move || work(&function),
-            options,
-            Admission::ByPolicy,
-        )
-    })
-    .unwrap_or_else(|refusal| launch::refused(pool, refusal))
+) -> Result<TaskHandle<T>, CallError> {
+    let (name, shared) = (function.name(), function.clone());
+    let task = pool.task(move || work(&shared)).name(name.clone());
+    task.submit()
+        .map_err(|refusal| CallError::refused(name, refusal.map(drop), None))
 }
 
-fn join<T>(function: &Function, task: TaskHandle<Result<T, CallError>>) -> Result<T, CallError> {
-    let result = task.join();
+fn join<T>(
+    function: &Function,
+    task: Result<TaskHandle<Result<T, CallError>>, CallError>,
+) -> Result<T, CallError> {
+    let result = task?.join();
     result.unwrap_or_else(|error| Err(CallError::task(function.name(), error)))
+}
+
+/// Drops results, whose destructors are user code and may panic. The destructor of a payload may
+/// panic as well: that second payload is leaked.
+fn discard<T>(value: T) {
+    if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| drop(value)))
+        && let Err(another) = panic::catch_unwind(AssertUnwindSafe(|| drop(payload)))
+    {
+        mem::forget(another);
+    }
 }

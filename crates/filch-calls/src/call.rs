@@ -1,21 +1,21 @@
 //! A call as data.
 
-use super::error::CallError;
+use crate::CallError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
 
 /// A function name and its arguments: plain data that can be stored, sent, and run where a
-/// [`Registry`](super::Registry) has the function.
+/// [`Registry`](crate::Registry) has the function.
 ///
 /// ```
-/// use filch::calls::Call;
+/// use filch_calls::Call;
 ///
 /// let call = Call::new("Add", &(2, 3))?;
 /// let text = call.to_json();
 /// assert_eq!(text, r#"{"function":"Add","args":[2,3]}"#);
 /// assert_eq!(Call::from_json(&text)?, call);
-/// # Ok::<(), filch::calls::CallError>(())
+/// # Ok::<(), filch_calls::CallError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,11 +31,11 @@ impl Call {
     /// Creates a call of `function` with `args`.
     ///
     /// ```
-    /// use filch::calls::Call;
+    /// use filch_calls::Call;
     ///
     /// assert_eq!(Call::new("Square", &7)?.args, 7);
     /// assert!(Call::new("Now", &())?.args.is_null());
-    /// # Ok::<(), filch::calls::CallError>(())
+    /// # Ok::<(), filch_calls::CallError>(())
     /// ```
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl Call {
     /// `null`, which a function without arguments takes.
     ///
     /// ```
-    /// use filch::calls::Call;
+    /// use filch_calls::Call;
     ///
     /// let error = Call::from_json(r#"{"args": [1]}"#).unwrap_err();
     /// assert!(error.is_text());

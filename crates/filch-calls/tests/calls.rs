@@ -1,11 +1,10 @@
 //! What calls by name promise.
 
+#[path = "../../filch/tests/support/mod.rs"]
 mod support;
 
-use filch::{
-    CancelToken, Pool, Priority, TaskOverflow,
-    calls::{Call, CallError, CallHandle, Registry, Value},
-};
+use filch::{CancelToken, Pool, Priority, TaskOverflow};
+use filch_calls::{Call, CallError, CallHandle, Registry, Value};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -116,7 +115,7 @@ fn a_call_can_be_sent_and_run_elsewhere() {
     let received = Call::from_json(&text).unwrap();
     assert_eq!(received.to_string(), "Add(2, 3)");
     assert_eq!(registry().run(received.clone()).unwrap(), 5);
-    let result = pool(1).call::<i64>(&registry(), received);
+    let result = registry().submit::<i64>(&pool(1), received);
     assert_eq!(result.unwrap().join().unwrap(), 5);
     // Without arguments: those of a function of nothing.
     let bare = Call::from_json(r#"{"function": "Nothing"}"#).unwrap();
@@ -314,7 +313,7 @@ fn a_call_has_the_settings_of_a_task() {
         let pool = pool(1);
         let call = Call::new("Who", &()).unwrap();
         let task = |name: Option<&str>| {
-            let task = pool.call_task(&registry, call.clone()).unwrap();
+            let task = registry.task(&pool, call.clone()).unwrap();
             let task = task.priority(Priority::High);
             match name {
                 Some(name) => task.name(name),
@@ -340,10 +339,10 @@ fn calls_are_cancelled_by_handle_token_and_deadline() {
         let (registry, begun, go) = waiting();
         let pool = pool(1);
         let call = Call::new("Wait", &5).unwrap();
-        let running = pool.call::<i64>(&registry, call.clone()).unwrap();
+        let running = registry.submit::<i64>(&pool, call.clone()).unwrap();
         begun.wait("the first call runs");
         let token = CancelToken::new();
-        let task = || pool.call_task(&registry, call.clone()).unwrap();
+        let task = || registry.task(&pool, call.clone()).unwrap();
         let by_hand = task().submit::<i64>().unwrap();
         let by_token = task().token(&token).submit::<i64>().unwrap();
         let by_deadline = task().timeout(Duration::ZERO).submit::<i64>().unwrap();
@@ -369,7 +368,7 @@ fn a_refused_call_comes_back() {
         let pool = builder.overflow(TaskOverflow::Refuse).build().unwrap();
         let queued = registry.call::<i64>(&pool, "Square", &2).unwrap();
         let call = Call::new("Square", &3).unwrap();
-        let task = || pool.call_task(&registry, call.clone()).unwrap();
+        let task = || registry.task(&pool, call.clone()).unwrap();
         for refused in [task().submit::<i64>(), task().try_submit::<i64>()] {
             let error = refused.unwrap_err();
             assert!(error.is_refused() && error.is_cancelled() && error.source().is_some());
@@ -387,7 +386,7 @@ fn a_refused_call_comes_back() {
         assert_eq!(queued.join().unwrap(), 4);
         let other = pool.clone();
         pool.shutdown();
-        let error = other.call::<i64>(&registry, call.clone()).unwrap_err();
+        let error = registry.submit::<i64>(&other, call.clone()).unwrap_err();
         assert!(error.is_refused());
         assert!(error.to_string().contains("takes no more tasks"), "{error}");
         assert_eq!(error.into_call().unwrap(), call);

@@ -4,7 +4,8 @@ use crate::{
     AtOnce,
     algebra::{Expr, Point, Polynomial, Rule, differentiate, matches, parse, simplify},
 };
-use filch::{BuildError, calls::Registry};
+use filch::BuildError;
+use filch_calls::Registry;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -91,15 +92,13 @@ pub(crate) fn registry() -> Result<Registry, BuildError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use filch::{
-        Pool,
-        calls::{Call, CallError},
-    };
+    use filch::Pool;
+    use filch_calls::{Call, CallError, Value};
 
     fn called(function: &str, args: &impl Serialize) -> Result<String, CallError> {
         let pool = Pool::builder().workers(1).build().unwrap();
         let call = Call::new(function, args)?;
-        let value = pool.call::<filch::calls::Value>(&registry().unwrap(), call)?;
+        let value = registry().unwrap().submit::<Value>(&pool, call)?;
         value.join().map(|value| value.to_string())
     }
 
