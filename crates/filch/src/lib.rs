@@ -18,8 +18,8 @@
 //! | a limit on how much is in use at the same time: a count, bytes, several resources at once | [`Budget`], [`Budgets`] |
 //! | your own scheduler or queue strategy | [`engine`] |
 //! | functions called by name, and calls that are stored or sent | the crate `filch-calls` |
-//! | a simulation of a schedule, for example on 64 workers | `simulate` (feature `simulate`) |
-//! | a search for the order of events that breaks your program | `rehearse` (feature `simulate`) |
+//! | a simulation of a schedule, for example on 64 workers | the crate `filch-sim` |
+//! | a search for the order of events that breaks your program | `rehearse` (feature `rehearse`) |
 //!
 //! ```
 //! use filch::Executor;
@@ -58,8 +58,8 @@
 //! Each uses only what is below it: [`loops`] on [`fork`](mod@fork) and [`future`] · interfaces
 //! ([`executor`], [`fold`](mod@fold), [`fork`](mod@fork), [`future`], [`graph`],
 //! [`submit`](mod@submit), [`sync`], [`time`]) · [`pool`] · aids ([`limit`], [`cancel`]) · drivers
-//! ([`threads`]: threads, `simulate`: virtual workers) · [`observe`] · [`engine`] · [`base`].
-//! `ARCHITECTURE.md` in the repository describes them.
+//! ([`threads`]: threads) · [`observe`] · [`engine`] · [`base`]. `ARCHITECTURE.md` in the
+//! repository describes them.
 
 pub mod base;
 pub mod cancel;
@@ -74,15 +74,16 @@ pub mod limit;
 pub mod loops;
 pub mod observe;
 pub mod pool;
-#[cfg(all(feature = "simulate", not(filch_loom)))]
+#[cfg(all(feature = "rehearse", not(filch_loom)))]
 pub mod rehearse;
-#[cfg(feature = "simulate")]
-pub mod simulate;
 pub mod submit;
 pub mod sync;
 pub mod threads;
 pub mod time;
 
+#[cfg(any(filch_loom, filch_canary))]
+#[doc(hidden)]
+pub use base::canary;
 pub use base::{
     Driver,
     error::{BuildError, Refused},

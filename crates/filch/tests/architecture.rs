@@ -23,7 +23,7 @@ const LAYERS: &[&[&str]] = &[
     &["base"],
     &["engine"],
     &["observe"],
-    &["threads", "simulate"],
+    &["threads"],
     &["limit", "cancel", "clock"],
     &["pool"],
     &[
@@ -52,7 +52,7 @@ const ATOMIC_FILES: &[&str] = &["src/base/sync.rs", "src/base/canary.rs"];
 /// Where threads of `std` may wait: the door, who directs rehearsals, the timer's thread, those who only ask.
 const WAITING_FILES: &str = "src/base/thread/mod.rs src/base/thread/directed.rs \
     src/rehearse/mod.rs src/rehearse/director.rs src/threads/timer/mod.rs \
-    src/threads/config.rs src/simulate/stage.rs";
+    src/threads/config.rs";
 
 /// How far below the end of its comment an ordering may stand, in lines. A compare-and-swap that is
 /// formatted over several lines needs seven.
@@ -919,11 +919,11 @@ mod canaries {
 
     #[test]
     fn neighbours_and_strangers_are_reported() {
-        let driver = (
-            "src/simulate/mod.rs",
-            "pub(crate) use crate::threads::ThreadGroup;",
+        let aid = (
+            "src/limit/mod.rs",
+            "pub(crate) use crate::cancel::CancelToken;",
         );
-        reports(layers, &[driver], &[("src/simulate/mod.rs:1", "one layer")]);
+        reports(layers, &[aid], &[("src/limit/mod.rs:1", "one layer")]);
         let face = (
             "src/fork/join.rs",
             "use crate::{engine::Core, graph::Plan};",

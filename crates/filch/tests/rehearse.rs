@@ -1,5 +1,5 @@
 //! What a rehearsal promises.
-#![cfg(feature = "simulate")]
+#![cfg(feature = "rehearse")]
 
 mod support;
 

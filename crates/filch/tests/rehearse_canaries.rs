@@ -1,7 +1,7 @@
 //! Rehearsals must be seen to fail: they find every deliberate defect that shows in one order of events.
 //!
-//! Run with `RUSTFLAGS="--cfg filch_canary" cargo test --release --features simulate --test rehearse_canaries`.
-#![cfg(all(feature = "simulate", filch_canary))]
+//! Run with `RUSTFLAGS="--cfg filch_canary" cargo test --release --features rehearse --test rehearse_canaries`.
+#![cfg(all(feature = "rehearse", filch_canary))]
 
 mod rehearsal;
 mod support;

@@ -25,11 +25,11 @@ pub(crate) use std::sync::{
 #[cfg(not(any(filch_loom, filch_plain_words, miri, target_family = "wasm")))]
 pub(crate) use atomic_maybe_uninit::AtomicMaybeUninit;
 
-#[cfg(not(any(filch_loom, feature = "simulate")))]
+#[cfg(not(any(filch_loom, feature = "rehearse")))]
 pub(crate) use std::hint;
 
 /// In a rehearsal other actors run while one spins.
-#[cfg(all(feature = "simulate", not(filch_loom)))]
+#[cfg(all(feature = "rehearse", not(filch_loom)))]
 pub(crate) mod hint {
     pub(crate) use crate::base::thread::spin as spin_loop;
 }

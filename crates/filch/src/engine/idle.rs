@@ -114,7 +114,6 @@ impl IdlePolicy for Tiered {
 /// assert_eq!(WakePolicy::default(), WakePolicy::EveryPush);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "simulate", derive(serde::Serialize, serde::Deserialize))]
 pub enum WakePolicy {
     /// At every push.
     #[default]

@@ -16,11 +16,6 @@ use std::fmt;
 /// assert_eq!(Level::default(), Level::Normal);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(
-    feature = "simulate",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "snake_case")
-)]
 pub enum Level {
     /// Runs when there is no other task.
     Low,
@@ -51,11 +46,6 @@ impl Level {
 /// # let _ = settings;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "simulate",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
 pub struct Ageing {
     /// After this number of Critical tasks in a row, with High tasks waiting, a worker takes a High
     /// one.

@@ -74,6 +74,6 @@ pub use queue::{Acquired, Hunt, PerWorker, PerWorkerSpec, Queue, Shared, SharedS
 pub(crate) use queue::{FAST_STEPS, STEPS};
 pub use running::RunningWorker;
 pub use settings::{Settings, Unpark};
-pub use sleep::Sleep;
+pub use sleep::{MAX_WORKERS, Sleep};
 pub use victims::{Topology, Victims};
 pub use worker::{Step, Ticket, Worker};

@@ -262,7 +262,7 @@ impl PoolBuilder {
     }
 
     /// The number of dedicated workers, which are threads but not workers of the engine.
-    #[cfg(all(feature = "simulate", not(filch_loom)))]
+    #[cfg(all(feature = "rehearse", not(filch_loom)))]
     pub(crate) fn dedicated(&self) -> usize {
         self.future_workers
     }

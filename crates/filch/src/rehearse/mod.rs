@@ -1,7 +1,7 @@
 //! Deterministic testing of programs on a pool: the production code on real threads, of which only
 //! one runs at a time, in an order that a seed decides.
 //!
-//! [`simulate`](crate::simulate) checks the engine. This module checks the layers above it: graphs,
+//! The crate `filch-sim` checks the engine. This module checks the layers above it: graphs,
 //! submitted tasks, scopes, and the programs that use them.
 //!
 //! ```

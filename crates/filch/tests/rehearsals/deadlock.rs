@@ -1,7 +1,7 @@
 //! Joins in circles in rehearsals: each circle is reported, and nothing else is.
 //!
 //! Seeds as in `graph.rs`.
-#![cfg(feature = "simulate")]
+#![cfg(feature = "rehearse")]
 
 use crate::rehearsal::{all_seeds, deadlocks};
 

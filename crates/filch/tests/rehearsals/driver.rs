@@ -2,7 +2,7 @@
 //!
 //! A few hundred seeds by default; `FILCH_REHEARSALS=100000 cargo test --release --all-features --test rehearsals driver::`
 //! takes more, and `FILCH_REHEARSAL=seed` one of them.
-#![cfg(feature = "simulate")]
+#![cfg(feature = "rehearse")]
 
 use crate::rehearsal::{all_seeds, drivers};
 

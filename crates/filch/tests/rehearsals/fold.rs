@@ -3,7 +3,7 @@
 //!
 //! A few hundred seeds by default; `FILCH_REHEARSALS=100000 cargo test --release --all-features --test rehearsals fold::` takes
 //! more, and `FILCH_REHEARSAL=seed` one of them.
-#![cfg(feature = "simulate")]
+#![cfg(feature = "rehearse")]
 
 use crate::rehearsal::{all_seeds, folds};
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! Programs of every interface in orders that seeds decide.
-#![cfg(all(feature = "simulate", not(filch_loom)))]
+#![cfg(all(feature = "rehearse", not(filch_loom)))]
 
 #[path = "../rehearsal/mod.rs"]
 mod rehearsal;

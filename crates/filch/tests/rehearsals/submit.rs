@@ -1,7 +1,7 @@
 //! Submitted tasks in rehearsals: random trees, priorities, cancellations, joins from inside, full pools, early ends.
 //!
 //! Seeds as in `graph.rs`.
-#![cfg(feature = "simulate")]
+#![cfg(feature = "rehearse")]
 
 use crate::rehearsal::{after, all_seeds, tasks};
 

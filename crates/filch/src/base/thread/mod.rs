@@ -2,11 +2,11 @@
 //! scheduling.
 //!
 //! In normal builds these are functions of `std`, and a [`point`] does nothing. With the feature
-//! `simulate` a thread may be an *actor* in a rehearsal: then a *director* decides at each of these
+//! `rehearse` a thread may be an *actor* in a rehearsal: then a *director* decides at each of these
 //! calls which actor continues, and a sleeper is one that the director does not choose. A rehearsal
 //! cannot control code above this module that waits in another way.
 
-#[cfg(all(feature = "simulate", not(filch_loom)))]
+#[cfg(all(feature = "rehearse", not(filch_loom)))]
 mod directed;
 mod driver;
 mod parker;
@@ -20,13 +20,13 @@ pub(crate) use parker::{Parker, park_in, parker};
 use std::sync::{Mutex, PoisonError};
 use std::{cell::Cell, sync::OnceLock, time::Instant};
 
-#[cfg(all(feature = "simulate", not(filch_loom)))]
+#[cfg(all(feature = "rehearse", not(filch_loom)))]
 pub(crate) use directed::*;
-#[cfg(not(all(feature = "simulate", not(filch_loom))))]
+#[cfg(not(all(feature = "rehearse", not(filch_loom))))]
 pub(crate) use free::*;
 
 /// Threads without a director.
-#[cfg(not(all(feature = "simulate", not(filch_loom))))]
+#[cfg(not(all(feature = "rehearse", not(filch_loom))))]
 mod free {
     pub(crate) use std::thread::{Thread, current, park, park_timeout, sleep, yield_now};
     use std::{

@@ -122,7 +122,7 @@ fn shared_parker() -> Option<Arc<Parker>> {
 }
 
 /// Discards the parker of this thread; the next call of [`parker`] makes another one.
-#[cfg(all(feature = "simulate", not(filch_loom)))]
+#[cfg(all(feature = "rehearse", not(filch_loom)))]
 pub(super) fn forget_parker() {
     let before = CURRENT.try_with(RefCell::take);
     drop(before);

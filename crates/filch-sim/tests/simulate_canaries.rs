@@ -1,12 +1,10 @@
 //! The simulator must be seen to fail: it finds every deliberate defect that it can see.
 //!
-//! Run with `RUSTFLAGS="--cfg filch_canary" cargo test --features simulate --test simulate_canaries`.
-#![cfg(all(feature = "simulate", filch_canary))]
+//! Run with `RUSTFLAGS="--cfg filch_canary" cargo test --test simulate_canaries`.
+#![cfg(filch_canary)]
 
-use filch::{
-    base::canary::{self, Canary},
-    simulate::{Case, Oracle, Simulation},
-};
+use filch::canary::{self, Canary};
+use filch_sim::{Case, Oracle, Simulation};
 use std::fs;
 
 /// Within how many random runs a defect must be found.

@@ -1,14 +1,14 @@
 //! The simulator's own record of every task: its state, and the worker that ran it.
 
-use super::{
+use crate::{
     oracle::{Oracle, Violation},
     waiting::Label,
 };
-use crate::engine::Level;
+use filch::engine::Level;
 
 /// The task type of the simulated engine: the index of a task in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Task(pub(super) u32);
+pub(crate) struct Task(pub(crate) u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TaskStatus {
@@ -34,40 +34,40 @@ struct Record {
 
 /// The actions of one worker, as counted by the simulator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct WorkerTally {
-    pub(super) executed: u64,
-    pub(super) spawned_local: u64,
-    pub(super) spawned_global: u64,
-    pub(super) spawned_lane: u64,
-    pub(super) spawned_affine: u64,
+pub(crate) struct WorkerTally {
+    pub(crate) executed: u64,
+    pub(crate) spawned_local: u64,
+    pub(crate) spawned_global: u64,
+    pub(crate) spawned_lane: u64,
+    pub(crate) spawned_affine: u64,
     /// Executed tasks of these levels.
-    pub(super) critical: u64,
-    pub(super) high: u64,
-    pub(super) low: u64,
-    pub(super) parks: u64,
+    pub(crate) critical: u64,
+    pub(crate) high: u64,
+    pub(crate) low: u64,
+    pub(crate) parks: u64,
     /// Ticks spent on tasks.
-    pub(super) busy: u64,
+    pub(crate) busy: u64,
 }
 
 /// All tasks, and the actions of all workers.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     tasks: Vec<Record>,
-    pub(super) tallies: Vec<WorkerTally>,
+    pub(crate) tallies: Vec<WorkerTally>,
     /// The number of tasks that are accepted and neither done nor abandoned.
-    pub(super) live: u64,
+    pub(crate) live: u64,
     /// The number of live tasks that have not started.
-    pub(super) unstarted: u64,
-    pub(super) executed: u64,
-    pub(super) panicked: u64,
-    pub(super) refused: u64,
-    pub(super) abandoned: u64,
+    pub(crate) unstarted: u64,
+    pub(crate) executed: u64,
+    pub(crate) panicked: u64,
+    pub(crate) refused: u64,
+    pub(crate) abandoned: u64,
     /// Spawns into workers' own queues so far, including refused ones.
-    pub(super) pushes: u64,
+    pub(crate) pushes: u64,
 }
 
 impl Ledger {
-    pub(super) fn new(workers: usize) -> Self {
+    pub(crate) fn new(workers: usize) -> Self {
         Self {
             tallies: vec![WorkerTally::default(); workers],
             ..Self::default()
@@ -76,12 +76,12 @@ impl Ledger {
 
     /// Creates a task that is about to be queued. It counts as queued at once, because a worker may
     /// run it before the call that queues it returns.
-    pub(super) fn create(&mut self, body: u32, begin: u32) -> Task {
+    pub(crate) fn create(&mut self, body: u32, begin: u32) -> Task {
         self.create_for(body, begin, Level::Normal, None)
     }
 
     /// As `create`, with a level and an optional affinity.
-    pub(super) fn create_for(
+    pub(crate) fn create_for(
         &mut self,
         body: u32,
         begin: u32,
@@ -103,13 +103,13 @@ impl Ledger {
     }
 
     /// Whether the task was ever created.
-    pub(super) fn knows(&self, task: Task) -> bool {
+    pub(crate) fn knows(&self, task: Task) -> bool {
         (task.0 as usize) < self.tasks.len()
     }
 
     /// Records that the call that queued the task has returned, after `moves` moves have begun.
     /// Returns `None` if the task has already started.
-    pub(super) fn queued(&mut self, task: Task, moves: u64) -> Option<Label> {
+    pub(crate) fn queued(&mut self, task: Task, moves: u64) -> Option<Label> {
         let record = &mut self.tasks[task.0 as usize];
         if record.fate != TaskStatus::Queued {
             return None;
@@ -119,7 +119,7 @@ impl Ledger {
     }
 
     /// Returns where the task was queued.
-    pub(super) fn label(&self, task: Task) -> Label {
+    pub(crate) fn label(&self, task: Task) -> Label {
         let record = self.tasks.get(task.0 as usize);
         Label {
             task: task.0,
@@ -130,7 +130,7 @@ impl Ledger {
     }
 
     /// Records that the engine, or the overflow policy, refused the task.
-    pub(super) fn refuse(&mut self, task: Task) -> Result<(), Violation> {
+    pub(crate) fn refuse(&mut self, task: Task) -> Result<(), Violation> {
         self.change(task, TaskStatus::Queued, TaskStatus::Refused, "refused")?;
         self.live -= 1;
         self.refused += 1;
@@ -139,7 +139,7 @@ impl Ledger {
 
     /// Records that `worker` starts the task. Returns its body, and the operation at which it
     /// begins.
-    pub(super) fn start(&mut self, task: Task, worker: usize) -> Result<(u32, u32), Violation> {
+    pub(crate) fn start(&mut self, task: Task, worker: usize) -> Result<(u32, u32), Violation> {
         self.change(task, TaskStatus::Queued, TaskStatus::Running, "run")?;
         let record = self.tasks[task.0 as usize];
         let tally = &mut self.tallies[worker];
@@ -154,14 +154,14 @@ impl Ledger {
         Ok((record.body, record.begin))
     }
 
-    pub(super) fn finish(&mut self, task: Task, panicked: bool) -> Result<(), Violation> {
+    pub(crate) fn finish(&mut self, task: Task, panicked: bool) -> Result<(), Violation> {
         self.change(task, TaskStatus::Running, TaskStatus::Done, "finished")?;
         self.live -= 1;
         self.panicked += u64::from(panicked);
         Ok(())
     }
 
-    pub(super) fn abandon(&mut self, task: Task) -> Result<(), Violation> {
+    pub(crate) fn abandon(&mut self, task: Task) -> Result<(), Violation> {
         self.change(task, TaskStatus::Queued, TaskStatus::Abandoned, "abandoned")?;
         self.live -= 1;
         self.abandoned += 1;
@@ -169,7 +169,7 @@ impl Ledger {
     }
 
     /// Lists the tasks that are accepted and not done, at most eight of them.
-    pub(super) fn unfinished(&self) -> String {
+    pub(crate) fn unfinished(&self) -> String {
         const SHOWN: usize = 8;
         let open = |r: &Record| matches!(r.fate, TaskStatus::Queued | TaskStatus::Running);
         let numbers: Vec<_> = (0..self.tasks.len())

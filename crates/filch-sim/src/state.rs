@@ -1,6 +1,6 @@
 //! The state of all workers in virtual time, and the choice of the next move.
 
-use super::{
+use crate::{
     Plan,
     fault::Fault,
     ledger::{Ledger, Task},
@@ -9,11 +9,11 @@ use super::{
     schedule::{Candidate, Move, Picker, Preempt},
     waiting::{Presence, Start, Waiting},
 };
-use crate::engine::{IdleAction, Source, Ticket};
+use filch::engine::{IdleAction, Source, Ticket};
 
 /// The state of a worker between two of its moves.
 #[derive(Debug)]
-pub(super) enum WorkerStatus {
+pub(crate) enum WorkerStatus {
     /// It is absent.
     Out,
     /// It is awake, between two steps.
@@ -28,18 +28,18 @@ pub(super) enum WorkerStatus {
 
 /// The simulator's view of a worker.
 #[derive(Debug)]
-pub(super) struct Slot {
-    pub(super) status: WorkerStatus,
+pub(crate) struct Slot {
+    pub(crate) status: WorkerStatus,
     /// Whether the program wants it to be present.
-    pub(super) wanted: bool,
+    pub(crate) wanted: bool,
     /// The earliest time of its next move, unless it sleeps.
-    pub(super) ready: u64,
+    pub(crate) ready: u64,
     /// The time at which it wakes, if it has been unparked.
-    pub(super) called: Option<u64>,
+    pub(crate) called: Option<u64>,
     /// Whether its last step announced its sleep and the final check is still to come.
-    pub(super) about_to_look: bool,
+    pub(crate) about_to_look: bool,
     /// The number of moves that had begun when it fell asleep.
-    pub(super) asleep_since: u64,
+    pub(crate) asleep_since: u64,
     /// The number of consecutive failed searches while work was queued, and the value of
     /// `State::changes` since which they are counted.
     failed_searches: (u64, u64),
@@ -47,25 +47,25 @@ pub(super) struct Slot {
 
 /// A move in progress. There are several when a move is interrupted.
 #[derive(Debug, Default)]
-pub(super) struct Frame {
+pub(crate) struct Frame {
     /// `None` is an external event.
-    pub(super) worker: Option<usize>,
+    pub(crate) worker: Option<usize>,
     /// Its ordinal number.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// The pending interruption, if any; `after` counts down.
-    pub(super) preempt: Option<Preempt>,
+    pub(crate) preempt: Option<Preempt>,
     /// Its cost so far, in ticks.
-    pub(super) cost: u64,
+    pub(crate) cost: u64,
     /// The task that it ran, and the queue that it came from.
-    pub(super) task: Option<u32>,
-    pub(super) source: Option<Source>,
+    pub(crate) task: Option<u32>,
+    pub(crate) source: Option<Source>,
     /// Whether the engine had been stopped when it began.
-    pub(super) after_stop: bool,
+    pub(crate) after_stop: bool,
 }
 
 /// The kind of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Enter,
     Step,
     Resume,
@@ -78,26 +78,26 @@ pub(super) enum Kind {
 
 /// The mutable state of a run, except for the engine itself.
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) now: u64,
+pub(crate) struct State {
+    pub(crate) now: u64,
     /// When the last task ended.
-    pub(super) makespan: u64,
-    pub(super) slots: Vec<Slot>,
-    pub(super) ledger: Ledger,
-    pub(super) frames: Vec<Frame>,
-    pub(super) recorded: Vec<Move>,
-    pub(super) trace: Vec<Trace>,
-    pub(super) violation: Option<Violation>,
-    pub(super) present: usize,
-    pub(super) most_present: usize,
-    pub(super) searching_before: usize,
+    pub(crate) makespan: u64,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) ledger: Ledger,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) recorded: Vec<Move>,
+    pub(crate) trace: Vec<Trace>,
+    pub(crate) violation: Option<Violation>,
+    pub(crate) present: usize,
+    pub(crate) most_present: usize,
+    pub(crate) searching_before: usize,
     /// The number of workers that were woken for a task in their mailbox since the last check.
-    pub(super) called_for_mailboxes: usize,
-    pub(super) waiting: Waiting,
-    pub(super) close_asked: bool,
-    pub(super) stop_asked: bool,
+    pub(crate) called_for_mailboxes: usize,
+    pub(crate) waiting: Waiting,
+    pub(crate) close_asked: bool,
+    pub(crate) stop_asked: bool,
     /// The number of unparks so far.
-    pub(super) wakes: u64,
+    pub(crate) wakes: u64,
     picker: Picker,
     /// The number of external events that have happened.
     outside_done: usize,
@@ -112,7 +112,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(crate) fn new(plan: &Plan) -> Self {
         let workers = plan.case.config.workers;
         let slot = |worker: usize| Slot {
             status: WorkerStatus::Out,
@@ -150,18 +150,18 @@ impl State {
     }
 
     /// Records the first violation, which ends the run.
-    pub(super) fn fail(&mut self, violation: Violation) {
+    pub(crate) fn fail(&mut self, violation: Violation) {
         self.violation.get_or_insert(violation);
     }
 
-    pub(super) fn note(&mut self, result: Result<(), Violation>) {
+    pub(crate) fn note(&mut self, result: Result<(), Violation>) {
         if let Err(violation) = result {
             self.fail(violation);
         }
     }
 
     /// Records that the call that queued the task has returned.
-    pub(super) fn queued(&mut self, task: Task) {
+    pub(crate) fn queued(&mut self, task: Task) {
         let moves = self.recorded.len() as u64;
         if let Some(label) = self.ledger.queued(task, moves) {
             self.waiting.add(label);
@@ -170,14 +170,14 @@ impl State {
 
     /// As `queued`, for a task with an affinity to `worker`; `before` is the worker's presence when
     /// the call began.
-    pub(super) fn queued_for(&mut self, worker: usize, before: Presence, task: Task) {
+    pub(crate) fn queued_for(&mut self, worker: usize, before: Presence, task: Task) {
         if self.waiting.presence(worker) == before {
             self.queued(task);
         }
     }
 
     /// Checks whether `worker` was allowed to choose this task in the current move.
-    pub(super) fn chosen(&mut self, task: Task, worker: usize) {
+    pub(crate) fn chosen(&mut self, task: Task, worker: usize) {
         let label = self.ledger.label(task);
         self.waiting.remove(label);
         let Some((top, below)) = self.frames.split_last() else {
@@ -203,7 +203,7 @@ impl State {
     }
 
     /// Chooses the next move and begins it; returns `None` if no move is possible.
-    pub(super) fn begin(&mut self, plan: &Plan, stopped: bool) -> Option<(Option<usize>, Kind)> {
+    pub(crate) fn begin(&mut self, plan: &Plan, stopped: bool) -> Option<(Option<usize>, Kind)> {
         if self.violation.is_some() {
             return None;
         }
@@ -355,7 +355,7 @@ impl State {
     }
 
     /// Handles the unpark of `worker`, which wakes after the wake latency.
-    pub(super) fn call(&mut self, plan: &Plan, worker: usize) {
+    pub(crate) fn call(&mut self, plan: &Plan, worker: usize) {
         self.wakes += 1;
         let mut latency = plan.case.config.costs.wake;
         for fault in &plan.case.faults {
@@ -385,7 +385,7 @@ impl State {
 
     /// Counts a failed search of `worker`; `there` says whether work is queued. Too many failed
     /// searches while work is queued are a violation.
-    pub(super) fn count_failed_search(&mut self, plan: &Plan, worker: usize, there: bool) {
+    pub(crate) fn count_failed_search(&mut self, plan: &Plan, worker: usize, there: bool) {
         let there = there && !self.is_left_to_sleepers();
         let (looks, since) = &mut self.slots[worker].failed_searches;
         if !there || *since != self.changes {
@@ -403,7 +403,7 @@ impl State {
     }
 
     /// Ends the current move; `then` is the new state of its worker.
-    pub(super) fn end(&mut self, plan: &Plan, what: What, then: Option<WorkerStatus>) {
+    pub(crate) fn end(&mut self, plan: &Plan, what: What, then: Option<WorkerStatus>) {
         let frame = self.frames.pop().expect("a move that ends has begun");
         let costs = &plan.case.config.costs;
         let mut cost = frame.cost;
@@ -453,7 +453,7 @@ impl State {
     }
 
     /// Returns the facts that this state contains.
-    pub(super) fn facts(&self) -> Facts {
+    pub(crate) fn facts(&self) -> Facts {
         let mut facts = Facts {
             live: self.ledger.live,
             close_asked: self.close_asked,

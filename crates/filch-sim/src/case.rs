@@ -1,25 +1,25 @@
 //! A case: the complete input of a run.
 
-use super::{
+use crate::{
     config::Config,
     error::CaseError,
     fault::Fault,
     program::{Act, Instruction, Program},
     schedule::Scheduler,
 };
-use crate::engine::Level;
+use filch::engine::Level;
 use serde::{Deserialize, Serialize};
 
 /// The complete input of a run: settings, program, faults and schedule. Plain data, stored as JSON.
 /// The same case gives the same run.
 ///
 /// ```
-/// use filch::simulate::{Case, Program};
+/// use filch_sim::{Case, Program};
 ///
 /// let case = Case::new(4, Program::tree(5, 2, 10));
 /// let text = case.to_json();
 /// assert_eq!(Case::from_json(&text)?, case);
-/// # Ok::<(), filch::simulate::CaseError>(())
+/// # Ok::<(), filch_sim::CaseError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,7 +27,7 @@ pub struct Case {
     /// A description for readers.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
-    /// The name of the deliberate defect (`base::canary::Canary`) with which the case fails. A
+    /// The name of the deliberate defect (`filch::canary::Canary`) with which the case fails. A
     /// correct engine passes every case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<String>,
@@ -63,7 +63,7 @@ impl Case {
     /// Fails if the text is not JSON, not a case, or an invalid case; the error says where.
     ///
     /// ```
-    /// use filch::simulate::Case;
+    /// use filch_sim::Case;
     ///
     /// let error = Case::from_json("{}").unwrap_err();
     /// assert!(error.to_string().contains("missing field `config`"));
@@ -77,10 +77,10 @@ impl Case {
     /// Returns the case as readable JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
-        super::layout::to_json(self)
+        crate::layout::to_json(self)
     }
 
-    pub(super) fn check(&self) -> Result<(), CaseError> {
+    pub(crate) fn check(&self) -> Result<(), CaseError> {
         let workers = self.config.workers;
         self.config.check()?;
         let program = self.program.compile()?;

@@ -1,7 +1,7 @@
 //! Simulated programs: task bodies and external events.
 
-use super::error::CaseError;
-use crate::engine::Level;
+use crate::{error::CaseError, remote};
+use filch::engine::Level;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ const MAX_OPS: usize = 1_000_000;
 /// A program for the simulator: task bodies, and external events with their times.
 ///
 /// ```
-/// use filch::simulate::{Op, Program};
+/// use filch_sim::{Op, Program};
 ///
 /// let program = Program::new()
 ///     .body("leaf", [Op::Work(10)])
@@ -26,7 +26,7 @@ const MAX_OPS: usize = 1_000_000;
 /// The same as JSON:
 ///
 /// ```
-/// # use filch::simulate::Program;
+/// # use filch_sim::Program;
 /// let program = Program::from_json(r#"{
 ///     "bodies": [
 ///         {"name": "leaf", "ops": [{"work": 10}]},
@@ -35,7 +35,7 @@ const MAX_OPS: usize = 1_000_000;
 ///     "outside": [{"at": 0, "act": {"inject": {"body": "root"}}}]
 /// }"#)?;
 /// assert_eq!(program.tasks()?, 5);
-/// # Ok::<(), filch::simulate::CaseError>(())
+/// # Ok::<(), filch_sim::CaseError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -74,6 +74,7 @@ pub enum Op {
     /// Spawns a task at a level; a Normal one into the worker's own queue.
     SpawnAt {
         /// The level.
+        #[serde(with = "remote::Level")]
         level: Level,
         /// Its body.
         body: String,
@@ -105,7 +106,7 @@ impl Op {
     /// Returns an [`Op::SpawnLocal`].
     ///
     /// ```
-    /// use filch::simulate::Op;
+    /// use filch_sim::Op;
     /// assert_eq!(Op::spawn("leaf"), Op::SpawnLocal("leaf".to_owned()));
     /// ```
     #[must_use]
@@ -117,7 +118,7 @@ impl Op {
 /// An external event at a time.
 ///
 /// ```
-/// use filch::simulate::{Act, Case, Program, Simulation};
+/// use filch_sim::{Act, Case, Program, Simulation};
 ///
 /// // The only worker leaves during the run, and enters again.
 /// let program = Program::wide(10, 100)
@@ -125,7 +126,7 @@ impl Op {
 ///     .outside(5_000, Act::Enter(0));
 /// let outcome = Simulation::new(Case::new(1, program))?.run().unwrap();
 /// assert!(outcome.executed == 11 && outcome.makespan > 5_000);
-/// # Ok::<(), filch::simulate::CaseError>(())
+/// # Ok::<(), filch_sim::CaseError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -148,7 +149,7 @@ pub enum Act {
         #[serde(default = "one")]
         count: usize,
         /// Their level. Tasks that are not Normal are injected one by one.
-        #[serde(default, skip_serializing_if = "is_normal")]
+        #[serde(default, skip_serializing_if = "is_normal", with = "remote::Level")]
         level: Level,
         /// The worker to which they have an affinity, if any. Such tasks are Normal, and are
         /// injected one by one.
@@ -211,12 +212,12 @@ impl Program {
     ///
     /// ```
     /// use filch::engine::Level;
-    /// use filch::simulate::{Case, Program, Simulation};
+    /// use filch_sim::{Case, Program, Simulation};
     ///
     /// let program = Program::wide(10, 100).inject_at(250, Level::Critical, "leaf", 2);
     /// let outcome = Simulation::new(Case::new(1, program))?.run().unwrap();
     /// assert_eq!(outcome.metrics.total().critical, 2);
-    /// # Ok::<(), filch::simulate::CaseError>(())
+    /// # Ok::<(), filch_sim::CaseError>(())
     /// ```
     #[must_use]
     pub fn inject_at(self, at: u64, level: Level, body: &str, count: usize) -> Self {
@@ -244,7 +245,7 @@ impl Program {
     /// Creates a program of one task that spawns `tasks` others, each of `work` ticks.
     ///
     /// ```
-    /// use filch::simulate::Program;
+    /// use filch_sim::Program;
     /// assert_eq!(Program::wide(100, 5).tasks().unwrap(), 101);
     /// ```
     #[must_use]
@@ -260,7 +261,7 @@ impl Program {
     /// children and `work` ticks of its own.
     ///
     /// ```
-    /// use filch::simulate::Program;
+    /// use filch_sim::Program;
     /// assert_eq!(Program::tree(3, 2, 10).tasks().unwrap(), 1 + 2 + 4 + 8);
     /// ```
     #[must_use]
@@ -280,7 +281,7 @@ impl Program {
     /// Fails if the text is not JSON, not a program, or an invalid program; the error says where.
     ///
     /// ```
-    /// use filch::simulate::Program;
+    /// use filch_sim::Program;
     ///
     /// let error = Program::from_json(r#"{"bodies": [{"name": "a", "ops": ["fly"]}]}"#).unwrap_err();
     /// assert!(error.to_string().contains("unknown variant `fly`"));
@@ -295,7 +296,7 @@ impl Program {
     /// Returns the program as readable JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
-        super::layout::to_json(self)
+        crate::layout::to_json(self)
     }
 
     /// Returns the total number of tasks if nothing is refused and nothing panics; the rest after a
@@ -308,7 +309,7 @@ impl Program {
     }
 
     /// Checks the program, and replaces names by indices.
-    pub(super) fn compile(&self) -> Result<Compiled, CaseError> {
+    pub(crate) fn compile(&self) -> Result<Compiled, CaseError> {
         let mut names = HashMap::new();
         for (index, body) in self.bodies.iter().enumerate() {
             if names.insert(body.name.as_str(), index).is_some() {
@@ -414,7 +415,7 @@ impl Program {
 
 /// One operation of a body after repeats are expanded and names are replaced by indices.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Instruction {
+pub(crate) enum Instruction {
     SpawnLocal(u32),
     SpawnGlobal(u32),
     SpawnAt(Level, u32),
@@ -439,12 +440,12 @@ impl Instruction {
 
 /// A checked program.
 #[derive(Clone, Debug)]
-pub(super) struct Compiled {
-    pub(super) bodies: Vec<Vec<Instruction>>,
+pub(crate) struct Compiled {
+    pub(crate) bodies: Vec<Vec<Instruction>>,
     /// The index of the body for each external event; zero for events without a body.
-    pub(super) outside: Vec<u32>,
+    pub(crate) outside: Vec<u32>,
     /// The total number of tasks.
-    pub(super) tasks: u64,
+    pub(crate) tasks: u64,
 }
 
 fn flatten(

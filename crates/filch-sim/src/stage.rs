@@ -17,16 +17,16 @@
 //!
 //! No lock is held during a call to the engine.
 
-use super::{
+use crate::{
     Plan,
     ledger::Task,
     oracle::{Facts, Violation, check_counters},
     outcome::What,
     program::Act,
     state::{Kind, State, WorkerStatus},
+    unwind,
 };
-use crate::{
-    base::unwind,
+use filch::{
     engine::{
         Core, Event, Level, OUTSIDE, Observer, Source, Step, Strategy, Unpark, WakePolicy, Worker,
     },
@@ -34,19 +34,20 @@ use crate::{
 };
 use std::{
     mem::ManuallyDrop,
+    panic,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     thread,
 };
 
 /// The engine's observer in a simulation: its counters, and the stage.
-pub(super) type SimulationObserver<'c> = (Counters, EventForwarder<'c>);
+pub(crate) type SimulationObserver<'c> = (Counters, EventForwarder<'c>);
 
-pub(super) type VirtualWorker<'c, Q> = Worker<'c, Task, Q, SimulationObserver<'c>>;
+pub(crate) type VirtualWorker<'c, Q> = Worker<'c, Task, Q, SimulationObserver<'c>>;
 
 /// Forwards every event to the stage.
-pub(super) struct EventForwarder<'c>(pub(super) &'c (dyn EventSink + 'c));
+pub(crate) struct EventForwarder<'c>(pub(crate) &'c (dyn EventSink + 'c));
 
-pub(super) trait EventSink: Sync {
+pub(crate) trait EventSink: Sync {
     fn on_event(&self, worker: usize, event: Event);
 }
 
@@ -56,9 +57,9 @@ impl Observer for EventForwarder<'_> {
     }
 }
 
-/// Records the engine's unparks, in their order.
-#[derive(Debug, Default)]
-pub(super) struct UnparkLog(Mutex<Vec<usize>>);
+/// Records the engine's unparks, in their order. Clones share the record.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UnparkLog(Arc<Mutex<Vec<usize>>>);
 
 impl UnparkLog {
     fn take(&self) -> Vec<usize> {
@@ -66,7 +67,7 @@ impl UnparkLog {
     }
 }
 
-impl Unpark for Arc<UnparkLog> {
+impl Unpark for UnparkLog {
     fn unpark(&self, worker: usize) {
         lock(&self.0).push(worker);
     }
@@ -74,10 +75,10 @@ impl Unpark for Arc<UnparkLog> {
 
 /// The core of the moving worker.
 #[derive(Debug, Default)]
-pub(super) struct Moving(Mutex<Option<u32>>);
+pub(crate) struct Moving(Mutex<Option<u32>>);
 
 impl Moving {
-    pub(super) fn core(&self) -> Option<u32> {
+    pub(crate) fn core(&self) -> Option<u32> {
         *lock(&self.0)
     }
 
@@ -91,11 +92,11 @@ impl Moving {
 }
 
 /// The engine, its virtual workers, and their states.
-pub(super) struct Stage<'c, Q: Strategy> {
-    pub(super) plan: &'c Plan,
-    pub(super) core: OnceLock<&'c Core<Task, Q, SimulationObserver<'c>>>,
-    pub(super) calls: Arc<UnparkLog>,
-    pub(super) moving: Arc<Moving>,
+pub(crate) struct Stage<'c, Q: Strategy> {
+    pub(crate) plan: &'c Plan,
+    pub(crate) core: OnceLock<&'c Core<Task, Q, SimulationObserver<'c>>>,
+    pub(crate) calls: UnparkLog,
+    pub(crate) moving: Arc<Moving>,
     state: Mutex<State>,
     workers: Mutex<ManuallyDrop<Vec<Option<VirtualWorker<'c, Q>>>>>,
 }
@@ -109,28 +110,28 @@ impl<'c, Q: Strategy> Stage<'c, Q>
 where
     Q::Handle<'c, Task>: Send,
 {
-    pub(super) fn new(plan: &'c Plan) -> Self {
+    pub(crate) fn new(plan: &'c Plan) -> Self {
         let absent = (0..plan.case.config.workers).map(|_| None).collect();
         Self {
             plan,
             core: OnceLock::new(),
-            calls: Arc::default(),
+            calls: UnparkLog::default(),
             moving: Arc::default(),
             state: Mutex::new(State::new(plan)),
             workers: Mutex::new(ManuallyDrop::new(absent)),
         }
     }
 
-    pub(super) fn core(&self) -> &'c Core<Task, Q, SimulationObserver<'c>> {
+    pub(crate) fn core(&self) -> &'c Core<Task, Q, SimulationObserver<'c>> {
         self.core.get().expect("the engine is there from the start")
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
 
     /// Drops all remaining workers.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         let workers = std::mem::take(&mut **lock(&self.workers));
         drop(workers);
     }
@@ -145,7 +146,7 @@ where
     }
 
     /// Makes one move; returns false if no move is possible.
-    pub(super) fn one_move(&self) -> bool {
+    pub(crate) fn one_move(&self) -> bool {
         let stopped = self.core().is_stopped();
         let chosen = {
             let mut state = self.state();
@@ -196,8 +197,8 @@ where
         let step = unwind::contain(|| worker.step(|task, running| self.run(task, running)));
         let step = match step {
             Ok(step) => step,
-            Err(payload) if payload.is::<super::run::TaskPanic>() => Step::Ran,
-            Err(payload) => unwind::resume(payload),
+            Err(payload) if payload.is::<crate::run::TaskPanic>() => Step::Ran,
+            Err(payload) => panic::resume_unwind(payload),
         };
         match step {
             Step::Ran => {
@@ -346,7 +347,7 @@ where
             let mut state = self.state();
             if closed && !(state.close_asked || state.stop_asked) {
                 state.fail(Violation::new(
-                    super::Oracle::Gate,
+                    crate::Oracle::Gate,
                     "a task was refused because the gate is closed, but it is open",
                 ));
             }
@@ -380,7 +381,7 @@ where
             ..state.facts()
         };
         if let Err(mut violation) = facts.check() {
-            if violation.oracle == super::Oracle::TaskLost {
+            if violation.oracle == crate::Oracle::TaskLost {
                 let tasks = state.ledger.unfinished();
                 violation.message.push_str(&format!(": {tasks}"));
             }

@@ -1,11 +1,11 @@
 //! The settings of the engine under test, and the costs of its moves.
 
-use super::error::CaseError;
-use crate::{
-    base::error::BuildError,
+use crate::{error::CaseError, remote};
+use filch::{
+    BuildError,
     engine::{
-        Ageing, Capacity, PerWorkerSpec, Settings, SharedSpec, Tiered, Topology, Unpark,
-        WakePolicy, sleep::MAX_WORKERS,
+        Ageing, Capacity, MAX_WORKERS, PerWorkerSpec, Settings, SharedSpec, Tiered, Topology,
+        Unpark, WakePolicy,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ const STANDBY: u32 = 2;
 ///
 /// ```
 /// use filch::engine::WakePolicy;
-/// use filch::simulate::{Config, Queues};
+/// use filch_sim::{Config, Queues};
 ///
 /// let config = Config {
 ///     queues: Queues::Shared { capacity: None },
@@ -45,7 +45,7 @@ pub struct Config {
     #[serde(default)]
     pub overflow: Overflow,
     /// When a push checks for sleepers.
-    #[serde(default)]
+    #[serde(default, with = "remote::WakePolicy")]
     pub wake: WakePolicy,
     /// The idle policy.
     #[serde(default)]
@@ -60,7 +60,11 @@ pub struct Config {
     #[serde(default = "default::inject_interval")]
     pub inject_interval: u32,
     /// [`Settings::ageing`].
-    #[serde(default, skip_serializing_if = "default::is_default")]
+    #[serde(
+        default,
+        skip_serializing_if = "default::is_default",
+        with = "remote::Ageing"
+    )]
     pub ageing: Ageing,
     /// [`Settings::inject_capacity`].
     #[serde(default)]
@@ -84,7 +88,7 @@ pub struct Config {
 /// The queue strategy: how workers share their tasks.
 ///
 /// ```
-/// use filch::simulate::Queues;
+/// use filch_sim::Queues;
 /// let tiny: Queues = serde_json::from_str(r#"{"bounded": {"capacity": 2, "steal_batch": 1}}"#).unwrap();
 /// assert_eq!(tiny, Queues::Bounded { capacity: 2, steal_batch: 1 });
 /// ```
@@ -125,14 +129,14 @@ impl Default for Queues {
 /// library choose one of these.
 ///
 /// ```
-/// use filch::simulate::{Case, Overflow, Program, Queues, Simulation};
+/// use filch_sim::{Case, Overflow, Program, Queues, Simulation};
 ///
 /// let mut case = Case::new(1, Program::wide(10, 1));
 /// case.config.queues = Queues::Bounded { capacity: 4, steal_batch: 1 };
 /// case.config.overflow = Overflow::Return;
 /// let outcome = Simulation::new(case)?.run().unwrap();
 /// assert_eq!((outcome.executed, outcome.refused), (1 + 4, 6));
-/// # Ok::<(), filch::simulate::CaseError>(())
+/// # Ok::<(), filch_sim::CaseError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -149,7 +153,7 @@ pub enum Overflow {
 /// The idle policy: [`Tiered`], with its time in ticks.
 ///
 /// ```
-/// use filch::simulate::Idle;
+/// use filch_sim::Idle;
 ///
 /// // Sleeps at once, and searches again every hundred ticks.
 /// let idle = Idle { spin_rounds: 0, park_timeout: Some(100), ..Idle::default() };
@@ -220,7 +224,7 @@ impl Costs {
     /// Returns costs of zero, so that only the tasks' own work takes time.
     ///
     /// ```
-    /// use filch::simulate::Costs;
+    /// use filch_sim::Costs;
     /// assert_eq!(Costs::free().wake, 0);
     /// ```
     #[must_use]
@@ -238,7 +242,7 @@ impl Costs {
 
     /// Returns the cost of stealing from a worker at `distance`.
     #[must_use]
-    pub(super) fn steal(&self, distance: usize) -> u64 {
+    pub(crate) fn steal(&self, distance: usize) -> u64 {
         self.steal
             .get(distance)
             .or(self.steal.last())
@@ -248,21 +252,21 @@ impl Costs {
 }
 
 mod default {
-    use crate::engine::Settings;
+    use filch::engine::Settings;
 
-    pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
         *value == T::default()
     }
 
-    pub(super) fn steal_tries() -> usize {
+    pub(crate) fn steal_tries() -> usize {
         Settings::new(1).steal_tries
     }
 
-    pub(super) fn inject_batch() -> usize {
+    pub(crate) fn inject_batch() -> usize {
         Settings::new(1).inject_batch
     }
 
-    pub(super) fn inject_interval() -> u32 {
+    pub(crate) fn inject_interval() -> u32 {
         Settings::new(1).inject_interval
     }
 }
@@ -292,7 +296,7 @@ impl Config {
     }
 
     /// Returns the distances between workers.
-    pub(super) fn topology(&self) -> Topology {
+    pub(crate) fn topology(&self) -> Topology {
         match self.node {
             0 => Topology::flat(self.workers),
             node => Topology::tiers(self.workers, |a, b| usize::from(a / node != b / node)),
@@ -300,12 +304,12 @@ impl Config {
     }
 
     /// Returns the core of `worker` if cores are known.
-    pub(super) fn core_of(&self, worker: usize) -> Option<u32> {
+    pub(crate) fn core_of(&self, worker: usize) -> Option<u32> {
         let core = worker.checked_rem(self.cores)?;
         u32::try_from(core).ok()
     }
 
-    pub(super) fn settings(
+    pub(crate) fn settings(
         &self,
         unpark: Box<dyn Unpark>,
         current_core: Box<dyn Fn() -> Option<u32> + Send + Sync>,
@@ -333,7 +337,7 @@ impl Config {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), CaseError> {
+    pub(crate) fn check(&self) -> Result<(), CaseError> {
         let problem = if !(1..=MAX_WORKERS).contains(&self.workers) {
             Some(format!(
                 "{} workers; there must be at least 1 and at most {MAX_WORKERS}",
@@ -356,7 +360,7 @@ impl Config {
     /// livelock. Progress is a task that runs, a tick that passes or an external event. The limit
     /// allows some rounds in which every worker checks every other one as often as the idle policy
     /// permits.
-    pub(super) fn max_moves_without_progress(&self) -> u64 {
+    pub(crate) fn max_moves_without_progress(&self) -> u64 {
         let steps_a_round = self.workers / self.steal_tries.max(1) + 3;
         let rounds = u64::from(self.idle.spin_rounds) + 3;
         1_000 + 4 * self.workers as u64 * steps_a_round as u64 * rounds
@@ -366,7 +370,7 @@ impl Config {
     /// queued and no other worker makes a change. A thief checks a deque with a single task 16
     /// times before it steals, and with one try per step a round over all workers takes one search
     /// per worker.
-    pub(super) fn max_failed_searches(&self) -> u64 {
+    pub(crate) fn max_failed_searches(&self) -> u64 {
         (16 + 4) * (self.workers as u64 + 2) + u64::from(STANDBY)
     }
 }
@@ -378,7 +382,7 @@ impl From<BuildError> for CaseError {
     }
 }
 
-pub(super) fn per_worker(capacity: Capacity, steal_batch: usize) -> PerWorkerSpec {
+pub(crate) fn per_worker(capacity: Capacity, steal_batch: usize) -> PerWorkerSpec {
     PerWorkerSpec {
         capacity,
         steal_batch,
@@ -386,6 +390,6 @@ pub(super) fn per_worker(capacity: Capacity, steal_batch: usize) -> PerWorkerSpe
     }
 }
 
-pub(super) fn shared(capacity: Option<usize>) -> SharedSpec {
+pub(crate) fn shared(capacity: Option<usize>) -> SharedSpec {
     SharedSpec { capacity }
 }

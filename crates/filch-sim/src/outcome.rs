@@ -1,7 +1,7 @@
 //! The outcome of a run.
 
-use super::{case::Case, oracle::Oracle, schedule::Move};
-use crate::{
+use crate::{case::Case, oracle::Oracle, schedule::Move};
+use filch::{
     engine::{IdleAction, Source},
     observe::Metrics,
 };
@@ -13,14 +13,14 @@ use std::{
 /// The outcome of a run that broke no rule. The same case always gives the same outcome.
 ///
 /// ```
-/// use filch::simulate::{Case, Program, Simulation, What};
+/// use filch_sim::{Case, Program, Simulation, What};
 ///
 /// let outcome = Simulation::new(Case::new(2, Program::wide(6, 100)))?.run().unwrap();
 /// let ran = outcome.trace.iter().filter(|step| matches!(step.what, What::Ran { .. }));
 /// assert_eq!(ran.count(), 7);
 /// assert_eq!(outcome.metrics.total().executed, 7);
 /// println!("{outcome}");
-/// # Ok::<(), filch::simulate::CaseError>(())
+/// # Ok::<(), filch_sim::CaseError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -37,7 +37,7 @@ pub struct Outcome {
     pub abandoned: u64,
     /// The engine's own counters; a nanosecond is a tick.
     pub metrics: Metrics,
-    /// Every choice of the scheduler: the moves of [`Scheduler::Replay`](super::Scheduler::Replay).
+    /// Every choice of the scheduler: the moves of [`Scheduler::Replay`](crate::Scheduler::Replay).
     pub schedule: Vec<Move>,
     /// Every move, in the order in which they ended.
     pub trace: Vec<Trace>,
@@ -172,7 +172,7 @@ impl Failure {
     /// Fails if the file cannot be written.
     ///
     /// ```
-    /// use filch::simulate::{Case, Fault, Program, Simulation};
+    /// use filch_sim::{Case, Fault, Program, Simulation};
     ///
     /// let mut case = Case::new(2, Program::wide(3, 50).inject(1_000, "leaf", 1));
     /// case.faults.push(Fault::LoseWake { wake: 1 }); // a driver with a bug
@@ -205,7 +205,7 @@ impl fmt::Display for Failure {
         for line in &self.trace[skipped..] {
             writeln!(f, "{line}")?;
         }
-        let command = "cargo run --release --features simulate --example simulate --";
+        let command = "cargo run --release -p filch-sim --example simulate --";
         match (&self.saved, self.seed) {
             (Some(path), _) => write!(f, "again: {command} --replay {}", path.display()),
             (None, Some(seed)) => write!(f, "again: {command} --seed {seed}"),

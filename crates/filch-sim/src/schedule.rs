@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::base::rng::Rng;
+use filch::Rng;
 use serde::{Deserialize, Serialize};
 
 /// The maximum nesting of interrupted moves: a move, one inside of it, and one inside of that. Most
@@ -15,14 +15,14 @@ const MAX_DEPTH: usize = 3;
 /// The choices of every scheduler are recorded, and [`Replay`](Self::Replay) repeats them.
 ///
 /// ```
-/// use filch::simulate::{Case, Program, Scheduler, Simulation};
+/// use filch_sim::{Case, Program, Scheduler, Simulation};
 ///
 /// let mut case = Case::new(3, Program::wide(30, 5));
 /// case.scheduler = Scheduler::Random { seed: 1, jump: 8, preempt: 4 };
 /// let outcome = Simulation::new(case.clone())?.run().unwrap();
 /// case.scheduler = Scheduler::Replay(outcome.schedule.clone());
 /// assert_eq!(Simulation::new(case)?.run().unwrap(), outcome);
-/// # Ok::<(), filch::simulate::CaseError>(())
+/// # Ok::<(), filch_sim::CaseError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -68,7 +68,7 @@ pub enum Scheduler {
 /// three numbers.
 ///
 /// ```
-/// use filch::simulate::Move;
+/// use filch_sim::Move;
 ///
 /// let moves: Vec<Move> = serde_json::from_str("[2, -1, [0, 3, 5]]").unwrap();
 /// assert_eq!(moves[0].worker, Some(2));
@@ -131,15 +131,15 @@ impl From<Move> for RawMove {
 
 /// A possible next move, and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Candidate {
+pub(crate) struct Candidate {
     /// `None` is an external event.
-    pub(super) worker: Option<usize>,
-    pub(super) at: u64,
+    pub(crate) worker: Option<usize>,
+    pub(crate) at: u64,
 }
 
 /// The running state of a [`Scheduler`].
 #[derive(Debug)]
-pub(super) enum Picker {
+pub(crate) enum Picker {
     RoundRobin {
         last: usize,
     },
@@ -165,7 +165,7 @@ pub(super) enum Picker {
 }
 
 impl Picker {
-    pub(super) fn new(scheduler: &Scheduler, workers: usize) -> Self {
+    pub(crate) fn new(scheduler: &Scheduler, workers: usize) -> Self {
         match *scheduler {
             Scheduler::RoundRobin => Self::RoundRobin { last: workers },
             Scheduler::Random {
@@ -207,7 +207,7 @@ impl Picker {
 
     /// Chooses the index of the candidate that makes the `number`-th move while `depth` moves are
     /// in progress, and its interruption. There is at least one candidate.
-    pub(super) fn pick(
+    pub(crate) fn pick(
         &mut self,
         candidates: &[Candidate],
         now: u64,

@@ -1,8 +1,8 @@
 //! Records the waiting tasks of each level and mailbox, and how often each worker has passed them
 //! over, to check the rules of `engine::lanes`.
 
-use super::oracle::{Oracle, Violation};
-use crate::engine::{Ageing, Level};
+use crate::oracle::{Oracle, Violation};
+use filch::engine::{Ageing, Level};
 use std::collections::BTreeSet;
 
 /// The number of tasks that a level may have to wait beyond its own ageing limit. Turns that are
@@ -17,34 +17,34 @@ type Waiter = (u64, u32);
 /// The number of times that a worker has entered or left, and whether it is gone. Tasks with an
 /// affinity to a worker that is gone are for any worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Presence {
+pub(crate) struct Presence {
     changes: u64,
     gone: bool,
 }
 
 /// A task, and where it was queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Label {
-    pub(super) task: u32,
-    pub(super) level: Level,
+pub(crate) struct Label {
+    pub(crate) task: u32,
+    pub(crate) level: Level,
     /// The worker to which it has an affinity.
-    pub(super) owner: Option<usize>,
+    pub(crate) owner: Option<usize>,
     /// The number of moves that had begun when it was queued.
-    pub(super) since: u64,
+    pub(crate) since: u64,
 }
 
 /// The circumstances in which a worker started a task.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Start {
-    pub(super) worker: usize,
+pub(crate) struct Start {
+    pub(crate) worker: usize,
     /// The number of the move.
-    pub(super) began: u64,
+    pub(crate) began: u64,
     /// The number of interrupted moves that may have taken a task without having started it.
-    pub(super) suspended: usize,
+    pub(crate) suspended: usize,
     /// The worker whose mailbox it came from.
-    pub(super) from_mailbox: Option<usize>,
+    pub(crate) from_mailbox: Option<usize>,
     /// The move since which that worker has been asleep, if it is.
-    pub(super) owner_asleep: Option<u64>,
+    pub(crate) owner_asleep: Option<u64>,
 }
 
 /// How often in a row a worker has passed waiting tasks over.
@@ -60,7 +60,7 @@ struct Passes {
 
 /// All waiting tasks, and how often each worker has passed them over.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     ageing: Ageing,
     lanes: [BTreeSet<Waiter>; 4],
     mailboxes: Vec<BTreeSet<Waiter>>,
@@ -70,7 +70,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    pub(super) fn new(workers: usize, ageing: Ageing) -> Self {
+    pub(crate) fn new(workers: usize, ageing: Ageing) -> Self {
         Self {
             ageing,
             lanes: Default::default(),
@@ -89,7 +89,7 @@ impl Waiting {
     }
 
     /// Records that the task is queued.
-    pub(super) fn add(&mut self, label: Label) {
+    pub(crate) fn add(&mut self, label: Label) {
         let waiter = (label.since, label.task);
         match label.owner.filter(|&owner| !self.presences[owner].gone) {
             Some(owner) => self.mailboxes[owner].insert(waiter),
@@ -100,7 +100,7 @@ impl Waiting {
     }
 
     /// Records that the task is about to run.
-    pub(super) fn remove(&mut self, label: Label) {
+    pub(crate) fn remove(&mut self, label: Label) {
         let waiter = (label.since, label.task);
         let was_in_mailbox = label
             .owner
@@ -112,22 +112,22 @@ impl Waiting {
 
     /// Returns the presence of `worker`. The caller compares it before and after it queues a task
     /// for the worker: if the worker entered or left meanwhile, the queue of the task is unknown.
-    pub(super) fn presence(&self, worker: usize) -> Presence {
+    pub(crate) fn presence(&self, worker: usize) -> Presence {
         self.presences[worker]
     }
 
     /// Returns the number of tasks in the mailbox of `worker`.
-    pub(super) fn mailbox_len(&self, worker: usize) -> u64 {
+    pub(crate) fn mailbox_len(&self, worker: usize) -> u64 {
         self.mailboxes[worker].len() as u64
     }
 
-    pub(super) fn entered(&mut self, worker: usize) {
+    pub(crate) fn entered(&mut self, worker: usize) {
         self.presences[worker].gone = false;
         self.presences[worker].changes += 1;
     }
 
     /// Records that the worker has left: the tasks of its mailbox are for any worker.
-    pub(super) fn left(&mut self, worker: usize) {
+    pub(crate) fn left(&mut self, worker: usize) {
         self.presences[worker].gone = true;
         self.presences[worker].changes += 1;
         let mut orphaned = std::mem::take(&mut self.mailboxes[worker]);
@@ -138,7 +138,7 @@ impl Waiting {
     }
 
     /// Checks the start of the task of `label`, which was removed before.
-    pub(super) fn start(&mut self, start: Start, label: Label) -> Result<(), Violation> {
+    pub(crate) fn start(&mut self, start: Start, label: Label) -> Result<(), Violation> {
         let Ageing { high, normal, low } = self.ageing;
         let level = label.level;
         let oldest = |of: &BTreeSet<Waiter>| {

@@ -1,12 +1,9 @@
 //! The scheduler under the simulator: random cases, saved ones, and what the simulator itself promises.
-#![cfg(feature = "simulate")]
 
-use filch::{
-    engine::{Ageing, Level, Source, WakePolicy},
-    simulate::{
-        Act, Case, Config, Costs, Curve, Fault, Idle, Op, Oracle, Outcome, Overflow, Program,
-        Queues, Scheduler, Simulation, What,
-    },
+use filch::engine::{Ageing, Level, Source, WakePolicy};
+use filch_sim::{
+    Act, Case, Config, Costs, Curve, Fault, Idle, Op, Oracle, Outcome, Overflow, Program, Queues,
+    Scheduler, Simulation, What,
 };
 use std::fs;
 
@@ -504,7 +501,7 @@ fn a_driver_that_loses_a_wake_is_found_out() {
     case.faults = vec![Fault::LoseWake { wake: 1 }];
     let mut failure = Simulation::new(case).unwrap().run().unwrap_err();
     assert_eq!(failure.oracle, Oracle::SleepsOnWork);
-    let command = "cargo run --release --features simulate --example simulate -- --replay";
+    let command = "cargo run --release -p filch-sim --example simulate -- --replay";
     assert!(failure.to_string().contains(command), "{failure}");
 
     let path = std::env::temp_dir().join(format!("filch-lost-wake-{}.json", std::process::id()));

@@ -3,15 +3,15 @@
 #[cfg(test)]
 mod tests;
 
-use super::ledger::WorkerTally;
-use crate::observe::WorkerMetrics;
+use crate::ledger::WorkerTally;
+use filch::observe::WorkerMetrics;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A rule that a run broke.
 ///
 /// ```
-/// use filch::simulate::Oracle;
+/// use filch_sim::Oracle;
 /// assert_eq!(Oracle::TaskLost.to_string(), "a task was lost");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub enum Oracle {
     TaskTwice,
     /// No worker sleeps while there is work that no other worker is about to find.
     ///
-    /// With [`EveryPush`](crate::engine::WakePolicy::EveryPush): if a task is queued and a worker
+    /// With [`EveryPush`](filch::engine::WakePolicy::EveryPush): if a task is queued and a worker
     /// sleeps, then a worker counts as searching (a worker that has been woken does), stands by, or
     /// is about to make its last check before sleep. The other wake policies allow a busy worker to
     /// hold tasks without a wake; with them, not all workers may sleep while a task is queued.
@@ -35,7 +35,7 @@ pub enum Oracle {
     Visible,
     /// No worker starts two less urgent tasks while the same Critical task waits in its lane.
     Priority,
-    /// Waiting tasks get turns, by [`Ageing`](crate::engine::Ageing): a worker starts only a
+    /// Waiting tasks get turns, by [`Ageing`](filch::engine::Ageing): a worker starts only a
     /// bounded number of more urgent tasks in a row while a High, a Normal (checked only with one
     /// worker, which can reach all of them) or a Low task waits, or one in its own mailbox.
     Starvation,
@@ -86,13 +86,13 @@ impl fmt::Display for Oracle {
 
 /// A broken rule, with a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Violation {
-    pub(super) oracle: Oracle,
-    pub(super) message: String,
+pub(crate) struct Violation {
+    pub(crate) oracle: Oracle,
+    pub(crate) message: String,
 }
 
 impl Violation {
-    pub(super) fn new(oracle: Oracle, message: impl Into<String>) -> Self {
+    pub(crate) fn new(oracle: Oracle, message: impl Into<String>) -> Self {
         Self {
             oracle,
             message: message.into(),
@@ -103,43 +103,43 @@ impl Violation {
 /// The state between two moves, as far as the oracles need it. Plain values, so that a test can
 /// pass a broken state to each oracle.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Facts {
+pub(crate) struct Facts {
     /// Whether the wake policy guarantees a wake, if needed, for every push.
-    pub(super) strict: bool,
+    pub(crate) strict: bool,
     /// Whether the engine finds a task in some queue.
-    pub(super) has_work: bool,
+    pub(crate) has_work: bool,
     /// The number of tasks that are accepted and not done, by the ledger.
-    pub(super) live: u64,
-    pub(super) gate_open: bool,
-    pub(super) gate_busy: usize,
-    pub(super) gate_in_flight: i64,
+    pub(crate) live: u64,
+    pub(crate) gate_open: bool,
+    pub(crate) gate_busy: usize,
+    pub(crate) gate_in_flight: i64,
     /// Whether the engine has told all workers to exit.
-    pub(super) stopped: bool,
+    pub(crate) stopped: bool,
     /// Whether the program closed the gate, or stopped the engine.
-    pub(super) close_asked: bool,
-    pub(super) stop_asked: bool,
-    pub(super) searching: usize,
+    pub(crate) close_asked: bool,
+    pub(crate) stop_asked: bool,
+    pub(crate) searching: usize,
     /// The number of searchers after the previous move.
-    pub(super) searching_before: usize,
+    pub(crate) searching_before: usize,
     /// Whether a worker stands by, on which pushes rely.
-    pub(super) standby: bool,
+    pub(crate) standby: bool,
     /// The number of workers that were woken for a task in their mailbox since then.
-    pub(super) called: usize,
+    pub(crate) called: usize,
     /// The number of present workers, and its maximum since the previous move.
-    pub(super) present: usize,
-    pub(super) most_present: usize,
+    pub(crate) present: usize,
+    pub(crate) most_present: usize,
     /// The number of sleeping workers, and one of them that has not been unparked.
-    pub(super) asleep: usize,
-    pub(super) unwoken: Option<usize>,
+    pub(crate) asleep: usize,
+    pub(crate) unwoken: Option<usize>,
     /// A worker that the engine has marked as woken without unparking it.
-    pub(super) uncalled: Option<usize>,
+    pub(crate) uncalled: Option<usize>,
     /// Whether a worker has announced its sleep and is about to check once more.
-    pub(super) about_to_look: bool,
+    pub(crate) about_to_look: bool,
 }
 
 impl Facts {
     /// Checks all rules, and returns the first broken one as an error.
-    pub(super) fn check(&self) -> Result<(), Violation> {
+    pub(crate) fn check(&self) -> Result<(), Violation> {
         self.tasks()?;
         self.sleep()?;
         self.gate()?;
@@ -256,7 +256,7 @@ impl Facts {
 }
 
 /// Checks that a worker's counters match its actions.
-pub(super) fn check_counters(
+pub(crate) fn check_counters(
     worker: usize,
     reported: &WorkerMetrics,
     tally: &WorkerTally,

@@ -6,7 +6,7 @@ use serde::Serialize;
 const WIDTH: usize = 100;
 
 /// Returns `value` as JSON, with fields in the order of the type.
-pub(super) fn to_json(value: &impl Serialize) -> String {
+pub(crate) fn to_json(value: &impl Serialize) -> String {
     let compact = serde_json::to_string(value).expect("plain data with text for keys");
     let mut text = String::new();
     lay_out(&compact, 0, &mut text);

@@ -5,7 +5,7 @@ use std::{error::Error, fmt};
 /// An invalid case, or invalid JSON of one. The message says where, and what to do about it.
 ///
 /// ```
-/// use filch::simulate::{Case, Program, Simulation};
+/// use filch_sim::{Case, Program, Simulation};
 ///
 /// let case = Case::new(2, Program::new().inject(0, "unknown", 1));
 /// let error = Simulation::new(case).unwrap_err();
@@ -17,11 +17,11 @@ pub struct CaseError {
 }
 
 impl CaseError {
-    pub(super) fn new(what: impl Into<String>) -> Self {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
         Self { what: what.into() }
     }
 
-    pub(super) fn json(of: &str, error: &serde_json::Error) -> Self {
+    pub(crate) fn json(of: &str, error: &serde_json::Error) -> Self {
         Self::new(format!("this is no {of}: {error}"))
     }
 }

@@ -1,19 +1,19 @@
 //! Injected faults.
 
-use super::error::CaseError;
+use crate::error::CaseError;
 use serde::{Deserialize, Serialize};
 
 /// An injected fault or delay. The engine must tolerate all of them except
 /// [`LoseWake`](Self::LoseWake).
 ///
 /// ```
-/// use filch::simulate::{Case, Fault, Program, Simulation};
+/// use filch_sim::{Case, Fault, Program, Simulation};
 ///
 /// let mut case = Case::new(3, Program::wide(20, 5));
 /// case.faults.push(Fault::Panic { task: 7 });
 /// let outcome = Simulation::new(case)?.run().unwrap();
 /// assert_eq!((outcome.executed, outcome.panicked), (21, 1));
-/// # Ok::<(), filch::simulate::CaseError>(())
+/// # Ok::<(), filch_sim::CaseError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -62,14 +62,14 @@ pub enum Fault {
 
 impl Fault {
     /// Returns the worker that the fault affects, if it affects a particular one.
-    pub(super) fn worker(self) -> Option<usize> {
+    pub(crate) fn worker(self) -> Option<usize> {
         match self {
             Self::Stall { worker, .. } | Self::Spurious { worker, .. } => Some(worker),
             _ => None,
         }
     }
 
-    pub(super) fn check(self, workers: usize) -> Result<(), CaseError> {
+    pub(crate) fn check(self, workers: usize) -> Result<(), CaseError> {
         match self.worker() {
             Some(worker) if worker >= workers => Err(CaseError::new(format!(
                 "a fault is about worker {worker}, but there are only {workers} workers, counted from 0"

@@ -3,15 +3,15 @@
 //! All parameters are small. A queue of two slots is often full, and a worker that searches once
 //! before it sleeps often sleeps, so rare situations of large parameters are frequent here.
 
-use super::{
+use crate::{
     case::Case,
     config::{Config, Costs, Idle, Overflow, Queues},
     fault::Fault,
     program::{Act, Body, Op, Outside, Program},
     schedule::Scheduler,
 };
-use crate::{
-    base::rng::Rng,
+use filch::{
+    Rng,
     engine::{Ageing, Level, WakePolicy},
 };
 
@@ -22,7 +22,7 @@ const MAX_TASKS: u64 = 200;
 const LEVELS_SALT: u64 = 0x6c65_7665_6c73;
 
 /// Returns the case of `seed`.
-pub(super) fn case(seed: u64) -> Case {
+pub(crate) fn case(seed: u64) -> Case {
     let mut rng = Rng::new(seed);
     let rng = &mut rng;
     let workers = match rng.below(16) {

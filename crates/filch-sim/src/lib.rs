@@ -1,15 +1,17 @@
-//! A deterministic simulator: the production engine, driven by virtual workers in virtual time.
+//! A deterministic simulator of the scheduler of [filch]: the production engine, driven by virtual
+//! workers in virtual time. It shows what a schedule does, on 64 workers for example, and finds the
+//! order of events that breaks an invariant of the scheduler.
 //!
-//! A [`Simulation`] calls the same [`Core`](crate::engine::Core) and the same
-//! [`Worker::step`](crate::engine::Worker::step) as the threads of a pool, but from one thread and
+//! A [`Simulation`] calls the same [`Core`](filch::engine::Core) and the same
+//! [`Worker::step`](filch::engine::Worker::step) as the threads of a pool, but from one thread and
 //! in an order that a seed decides. So a run can be repeated exactly, a worker can be preempted at
 //! any event, a hundred workers need no hundred cores, and the invariants can be checked after
 //! every move.
 //!
 //! ```
-//! use filch::simulate::{Case, Program, Simulation};
+//! use filch_sim::{Case, Program, Simulation};
 //!
-//! // A thousand random cases; `cargo run --features simulate --example simulate` does more.
+//! // A thousand random cases; `cargo run -p filch-sim --example simulate` does more.
 //! # let thousand = 20;
 //! for seed in 0..thousand {
 //!     if let Err(failure) = Simulation::from_seed(seed).run() {
@@ -28,7 +30,7 @@
 //! - A [`Case`] is the complete input of a run: [`Config`], [`Program`], [`Fault`]s and a
 //!   [`Scheduler`]. It is plain data, and JSON on disk.
 //! - A *move* is one step of one worker, or its entering, waking or leaving, or one external event.
-//! - A task has a [`Level`](crate::engine::Level), or an affinity to a worker ([`Op::SpawnAt`],
+//! - A task has a [`Level`](filch::engine::Level), or an affinity to a worker ([`Op::SpawnAt`],
 //!   [`Op::SpawnFor`]).
 //! - An [`Oracle`] is a rule that is checked after every move. A run that breaks one ends in a
 //!   [`Failure`], which [shrinks](Failure::shrink) and can be [saved](Failure::save).
@@ -60,12 +62,14 @@ mod ledger;
 mod oracle;
 mod outcome;
 mod program;
+mod remote;
 mod run;
 mod schedule;
 mod shrink;
 mod simulation;
 mod stage;
 mod state;
+mod unwind;
 mod waiting;
 
 pub use case::Case;

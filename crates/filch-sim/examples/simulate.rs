@@ -1,8 +1,8 @@
 //! Runs the deterministic simulator: random cases from seeds, saved cases, programs, scaling curves.
 //!
-//! `cargo run --release --features simulate --example simulate -- --help`
+//! `cargo run --release -p filch-sim --example simulate -- --help`
 
-use filch::simulate::{Case, Curve, Failure, Outcome, Program, Simulation};
+use filch_sim::{Case, Curve, Failure, Outcome, Program, Simulation};
 use std::{
     error::Error,
     fmt::Display,
@@ -145,7 +145,7 @@ fn work(options: &Options) -> Result<bool, Box<dyn Error>> {
 /// Switches a deliberate defect on, to see the simulator find it.
 #[cfg(filch_canary)]
 fn break_engine(name: &str) -> Result<(), Box<dyn Error>> {
-    use filch::base::canary::{self, Canary};
+    use filch::canary::{self, Canary};
     let all = [
         Canary::GrowPublish,
         Canary::GateFlush,

@@ -6,7 +6,7 @@
 //! 2002). This repeats until no reduction succeeds. A smaller program seldom fails under the
 //! schedule of the larger one, so it is also run with a few random schedules.
 
-use super::{
+use crate::{
     case::Case,
     config::{Costs, Idle, Overflow, Queues},
     fault::Fault,
@@ -15,7 +15,7 @@ use super::{
     schedule::{Move, Preempt, Scheduler},
     simulation::Simulation,
 };
-use crate::engine::{Ageing, Level, WakePolicy};
+use filch::engine::{Ageing, Level, WakePolicy};
 
 /// The number of random schedules that are tried on a smaller case that passes under the old
 /// schedule.
@@ -30,7 +30,7 @@ impl Failure {
     /// one.
     ///
     /// ```
-    /// use filch::simulate::{Case, Fault, Program, Simulation};
+    /// use filch_sim::{Case, Fault, Program, Simulation};
     ///
     /// // A driver that loses a wake, in a large case that is mostly irrelevant to it.
     /// let mut case = Case::new(6, Program::tree(4, 3, 20));
@@ -40,7 +40,7 @@ impl Failure {
     /// assert_eq!(small.oracle, failure.oracle);
     /// assert_eq!(small.case.faults, [Fault::LoseWake { wake: 1 }]);
     /// assert!(small.case.config.workers < 3);
-    /// # Ok::<(), filch::simulate::CaseError>(())
+    /// # Ok::<(), filch_sim::CaseError>(())
     /// ```
     #[must_use]
     pub fn shrink(&self, runs: u64) -> Self {

@@ -1,18 +1,18 @@
 //! Scaling curves of a program, beyond the number of cores of the machine.
 
-use super::{case::Case, error::CaseError, simulation::Simulation};
+use crate::{case::Case, error::CaseError, simulation::Simulation};
 use std::fmt;
 
 /// The makespans of one program with increasing numbers of workers.
 ///
 /// ```
-/// use filch::simulate::{Case, Curve, Program};
+/// use filch_sim::{Case, Curve, Program};
 ///
 /// let case = Case::new(1, Program::wide(1_000, 100));
 /// let curve = Curve::draw(&case, &[1, 2, 4])?;
 /// assert!(curve.points[1].speedup > 1.9);
 /// println!("{curve}");
-/// # Ok::<(), filch::simulate::CaseError>(())
+/// # Ok::<(), filch_sim::CaseError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

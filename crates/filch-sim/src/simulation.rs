@@ -1,6 +1,6 @@
 //! A checked case, and its run.
 
-use super::{
+use crate::{
     case::Case,
     config::{self, Queues},
     error::CaseError,
@@ -11,34 +11,34 @@ use super::{
     program::Compiled,
     schedule::Scheduler,
     stage::{EventForwarder, SimulationObserver, Stage},
+    unwind,
 };
-use crate::{
-    base::unwind,
+use filch::{
     engine::{Capacity, Core, PerWorker, Shared, Strategy, Topology},
     observe::{Counters, Metrics},
 };
-use std::time::Duration;
+use std::{panic, time::Duration};
 
 /// A case with the values that a run derives from it.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) case: Case,
-    pub(super) program: Compiled,
-    pub(super) topology: Topology,
-    pub(super) has_stalls: bool,
-    pub(super) max_moves: u64,
+pub(crate) struct Plan {
+    pub(crate) case: Case,
+    pub(crate) program: Compiled,
+    pub(crate) topology: Topology,
+    pub(crate) has_stalls: bool,
+    pub(crate) max_moves: u64,
 }
 
 /// A case that can be run any number of times, with the same result.
 ///
 /// ```
-/// use filch::simulate::{Case, Program, Simulation};
+/// use filch_sim::{Case, Program, Simulation};
 ///
 /// let simulation = Simulation::new(Case::new(8, Program::tree(6, 2, 50)))?;
 /// let outcome = simulation.run().unwrap();
 /// assert_eq!(outcome.executed, 127);
 /// assert_eq!(outcome, simulation.run().unwrap());
-/// # Ok::<(), filch::simulate::CaseError>(())
+/// # Ok::<(), filch_sim::CaseError>(())
 /// ```
 #[derive(Debug)]
 pub struct Simulation {
@@ -73,12 +73,12 @@ impl Simulation {
     /// Generates a random case from `seed`.
     ///
     /// ```
-    /// use filch::simulate::Simulation;
+    /// use filch_sim::Simulation;
     /// assert_eq!(Simulation::from_seed(3).case(), Simulation::from_seed(3).case());
     /// ```
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
-        let case = super::generate::case(seed);
+        let case = crate::generate::case(seed);
         let mut simulation = Self::new(case).expect("the generator makes cases that can be run");
         simulation.seed = Some(seed);
         simulation
@@ -216,12 +216,13 @@ where
     }
     // All workers have left. `abandoned` waits for tasks that are counted and not queued yet, but
     // no thread will queue any now.
-    let abandoned = unwind::contain(|| core.abandoned(|| unwind::resume(Box::new(UnqueuedTask))))
-        .map_err(|payload| {
-            if !payload.is::<UnqueuedTask>() {
-                unwind::resume(payload);
-            }
-        });
+    let abandoned =
+        unwind::contain(|| core.abandoned(|| panic::resume_unwind(Box::new(UnqueuedTask))))
+            .map_err(|payload| {
+                if !payload.is::<UnqueuedTask>() {
+                    panic::resume_unwind(payload);
+                }
+            });
     let mut state = stage.state();
     match abandoned {
         Err(()) => {

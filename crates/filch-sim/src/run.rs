@@ -1,6 +1,6 @@
 //! Executes simulated tasks, as the library's interfaces do with the engine's `RunningWorker`.
 
-use super::{
+use crate::{
     config::Overflow,
     fault::Fault,
     ledger::Task,
@@ -8,17 +8,15 @@ use super::{
     program::Instruction,
     stage::{SimulationObserver, Stage},
 };
-use crate::{
-    base::unwind,
-    engine::{Level, RunningWorker, Strategy},
-};
+use filch::engine::{Level, RunningWorker, Strategy};
+use std::panic;
 
 /// The maximum depth of tasks that run inside of each other when their queue is full; deeper ones
 /// go to the injector, as in the library's interfaces.
 const INLINE_DEPTH: u32 = 8;
 
 /// The panic payload of a simulated task.
-pub(super) struct TaskPanic;
+pub(crate) struct TaskPanic;
 
 type TaskContext<'w, 'c, Q> = RunningWorker<'w, 'c, Task, Q, SimulationObserver<'c>>;
 
@@ -27,7 +25,7 @@ where
     Q::Handle<'c, Task>: Send,
 {
     /// Runs `task`; panics with [`TaskPanic`] if the task panics.
-    pub(super) fn run(&self, task: Task, mut running: TaskContext<'_, 'c, Q>) {
+    pub(crate) fn run(&self, task: Task, mut running: TaskContext<'_, 'c, Q>) {
         {
             let mut state = self.state();
             state.chosen(task, running.id());
@@ -50,7 +48,7 @@ where
         }
         if self.execute(task, &mut running, 0) {
             // The unwinding drops `running`.
-            unwind::resume(Box::new(TaskPanic));
+            panic::resume_unwind(Box::new(TaskPanic));
         }
     }
 
