@@ -65,6 +65,5 @@ pub(super) const CYCLES: &[(&str, usize)] = &[
     ("limit", 2),
     ("loops", 2),
     ("pool", 10),
-    ("simulate", 5),
-    ("submit", 23),
+    ("submit", 18),
 ];
