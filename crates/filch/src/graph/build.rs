@@ -6,7 +6,7 @@ use super::{
     edges::MAX_TASKS,
     error::GraphError,
     flow::Place,
-    node::{Env, Kind, Node, Then},
+    node::{Env, Node, TaskKind, Then},
     order::Order,
     plan::Plan,
     semaphore::Semaphore,
@@ -187,7 +187,7 @@ impl<'env> Graph<'env> {
     }
 
     #[inline(always)]
-    fn add_with<F>(&self, name: Cow<'static, str>, kind: Kind, func: F) -> Task<'_, 'env>
+    fn add_with<F>(&self, name: Cow<'static, str>, kind: TaskKind, func: F) -> Task<'_, 'env>
     where
         F: FnMut(&Context<'_, '_, '_>) -> Then + Send + 'env,
     {
@@ -198,17 +198,17 @@ impl<'env> Graph<'env> {
         Task { graph: self, index }
     }
 
-    pub(super) fn set<F>(&self, index: u32, kind: Kind, func: F)
+    pub(super) fn set<F>(&self, index: u32, kind: TaskKind, func: F)
     where
         F: FnMut(&Context<'_, '_, '_>) -> Then + Send + 'env,
     {
         let mut parts = self.parts.borrow_mut();
         let had = std::mem::replace(&mut parts.nodes[index as usize].kind, kind);
         // The graph inside of the old closure is removed as well.
-        let inside = matches!(had, Kind::Module | Kind::Subflow);
+        let inside = matches!(had, TaskKind::Module | TaskKind::Subflow);
         let inside = inside.then(|| parts.take_places(index));
         let node = &mut parts.nodes[index as usize];
-        let old = (had != Kind::Empty).then(|| node.take());
+        let old = (had != TaskKind::Empty).then(|| node.take());
         node.set(func);
         // The destructor of the old closure is user code, so `parts` is released first.
         drop(parts);
@@ -226,7 +226,7 @@ impl<'env> Graph<'env> {
         name: impl Into<Cow<'static, str>>,
         mut work: impl FnMut() + Send + 'env,
     ) -> Task<'_, 'env> {
-        self.add_with(name.into(), Kind::Plain, move |_| {
+        self.add_with(name.into(), TaskKind::Plain, move |_| {
             work();
             Then::All
         })
@@ -310,7 +310,7 @@ impl<'env> Graph<'env> {
         I: IntoIterator<Item = usize>,
     {
         let task = self.add(name.into());
-        self.set(task.index, Kind::MultiCondition, move |cx| {
+        self.set(task.index, TaskKind::MultiCondition, move |cx| {
             let numbers = choose().into_iter().collect();
             if let Some(left) = cx.left {
                 left.chosen.set(numbers);
@@ -438,7 +438,7 @@ impl<'g, 'env> Task<'g, 'env> {
     /// Sets the work of the task, and drops its previous work.
     #[inline]
     pub fn work(self, mut work: impl FnMut() + Send + 'env) -> Self {
-        self.graph.set(self.index, Kind::Plain, move |_| {
+        self.graph.set(self.index, TaskKind::Plain, move |_| {
             work();
             Then::All
         });
@@ -447,8 +447,11 @@ impl<'g, 'env> Task<'g, 'env> {
 
     /// Makes the task a [`condition`](Graph::condition).
     pub fn choose(self, mut choose: impl FnMut() -> usize + Send + 'env) -> Self {
-        self.graph
-            .set(self.index, Kind::Condition, move |_| Then::One(choose()));
+        self.graph.set(
+            self.index,
+            TaskKind::Condition,
+            move |_| Then::One(choose()),
+        );
         self
     }
 }

@@ -5,7 +5,7 @@ use super::{
     build::{Graph, Task},
     context::Context,
     error::{Broken, GraphError, Outcome},
-    node::{Kind, Then},
+    node::{TaskKind, Then},
     plan::Plan,
     start::run_inside,
 };
@@ -131,7 +131,7 @@ impl<'env> Graph<'env> {
         let name = task.name();
         let place = Place::default();
         self.parts().places.push((task.index(), place.clone()));
-        self.set(task.index(), Kind::Subflow, move |cx| {
+        self.set(task.index(), TaskKind::Subflow, move |cx| {
             let old = place.take();
             drop(old);
             let flow = Subflow {
@@ -175,7 +175,7 @@ impl<'env> Graph<'env> {
         // The plan borrows what outlives this graph, which it becomes a part of.
         place.put(plan.forget_env());
         self.parts().places.push((task.index(), place.clone()));
-        self.set(task.index(), Kind::Module, move |cx| {
+        self.set(task.index(), TaskKind::Module, move |cx| {
             let plan = place.take().expect("a module is not run twice at once");
             run_inside(cx, plan, true, name.clone(), Some(place.clone()))
         });

@@ -17,7 +17,7 @@ use super::{
     build::{Graph, Task},
     context::Context,
     future_state::FutureState,
-    node::{Kind, Then},
+    node::{TaskKind, Then},
     remote::{Halt, Remote},
     run::Run,
     start, within,
@@ -98,7 +98,7 @@ impl<'env> Graph<'env> {
         F: Future<Output = ()> + Send + 'env,
     {
         let task = self.add(name.into());
-        self.set(task.index(), Kind::Future, move |cx| {
+        self.set(task.index(), TaskKind::Future, move |cx| {
             begin(cx, Box::pin(make()))
         });
         task

@@ -53,9 +53,20 @@ struct Actions {
 }
 
 /// The kind of a task, which decides how its successors are released.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// ```
+/// use filch::{Graph, graph::TaskKind};
+///
+/// let graph = Graph::new();
+/// graph.task("work", || ());
+/// graph.placeholder("later");
+/// let kinds: Vec<_> = graph.describe().tasks.iter().map(|task| task.kind).collect();
+/// assert_eq!(kinds, [TaskKind::Plain, TaskKind::Empty]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub(super) enum Kind {
+#[non_exhaustive]
+pub enum TaskKind {
     /// A placeholder whose work has not been set.
     Empty,
     /// Its successors wait for it.
@@ -74,7 +85,7 @@ pub(super) enum Kind {
     Future,
 }
 
-impl Kind {
+impl TaskKind {
     /// Whether its successors do not wait for it.
     pub(super) fn is_weak(self) -> bool {
         matches!(self, Self::Condition | Self::MultiCondition)
@@ -105,7 +116,7 @@ pub(super) struct Node {
     /// The position in the array, from which the first record is found.
     index: u32,
     busy: AtomicU8,
-    pub(super) kind: Kind,
+    pub(super) kind: TaskKind,
 }
 
 const _: () = assert!(size_of::<Node>() == 64 || cfg!(filch_loom));
@@ -120,13 +131,13 @@ impl Node {
             storage: UnsafeCell::new(MaybeUninit::uninit()),
             index,
             busy: AtomicU8::new(0),
-            kind: Kind::Empty,
+            kind: TaskKind::Empty,
         }
     }
 
     /// Creates a task that calls `func`.
     #[inline(always)]
-    pub(super) fn new<F>(index: u32, kind: Kind, func: F) -> Self
+    pub(super) fn new<F>(index: u32, kind: TaskKind, func: F) -> Self
     where
         F: FnMut(&Context<'_, '_, '_>) -> Then + Send,
     {

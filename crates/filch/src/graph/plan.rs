@@ -8,9 +8,9 @@ use super::{
     node::{Env, Node},
     options::RunOptions,
     predecessor_count::PredecessorCount,
+    recorder::Recorder,
     semaphore::Needs,
     start,
-    timeline::Recorder,
 };
 use crate::base::sys::memory;
 use crate::pool::{Pool, on_current};
@@ -225,13 +225,9 @@ impl<'env> Plan<'env> {
     /// ```
     #[must_use]
     pub fn edit(self) -> Graph<'env> {
+        let edges = self.edges().collect();
         let mut parts = self.parts;
-        for node in &parts.nodes {
-            let next = node.leads.all(&self.shape.successors);
-            parts
-                .edges
-                .extend(next.map(|edge| (node.index(), edge.to())));
-        }
+        parts.edges = edges;
         Graph::from_parts(parts)
     }
 
@@ -249,6 +245,14 @@ impl<'env> Plan<'env> {
 
     pub(super) fn nodes(&self) -> &[Node] {
         &self.parts.nodes
+    }
+
+    /// Returns all edges, by the tasks' numbers.
+    pub(super) fn edges(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.nodes().iter().flat_map(|node| {
+            let next = node.leads.all(&self.shape.successors);
+            next.map(|edge| (node.index(), edge.to()))
+        })
     }
 
     /// Prepares the plan for the next run. A run that was stopped leaves counters behind that are

@@ -3,7 +3,7 @@
 
 use super::{
     build::{Graph, Task},
-    node::{Kind, Then},
+    node::{TaskKind, Then},
     remote::on_pool,
     run::Run,
 };
@@ -107,7 +107,7 @@ impl<'env> Graph<'env> {
         mut work: impl FnMut(&Runtime<'env>) + Send + 'env,
     ) -> Task<'_, 'env> {
         let task = self.add(name.into());
-        self.set(task.index(), Kind::Runtime, move |cx| {
+        self.set(task.index(), TaskKind::Runtime, move |cx| {
             let run = ptr::from_ref(cx.run).cast();
             Runtime::enter(run, cx.index(), cx.context, |runtime| work(runtime));
             Then::All

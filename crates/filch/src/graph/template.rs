@@ -4,7 +4,7 @@ use super::{
     build::{Graph, Names, Parts, Task},
     edges::Leads,
     error::GraphError,
-    node::{Kind, Node, Then},
+    node::{Node, TaskKind, Then},
     order::Order,
     plan::{Plan, Shape},
     predecessor_count::PredecessorCount,
@@ -21,7 +21,7 @@ pub struct TemplateGraph<'env, D> {
     graph: Graph<'env>,
     /// The kinds and closures of the tasks, in their order. [`Task::work`] changes only what the
     /// graph has.
-    works: RefCell<Vec<(Kind, Work<'env, D>)>>,
+    works: RefCell<Vec<(TaskKind, Work<'env, D>)>>,
 }
 
 impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
@@ -34,7 +34,7 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
         }
     }
 
-    fn add(&self, name: Cow<'static, str>, kind: Kind, work: Work<'env, D>) -> Task<'_, 'env> {
+    fn add(&self, name: Cow<'static, str>, kind: TaskKind, work: Work<'env, D>) -> Task<'_, 'env> {
         let task = self.graph.add(name);
         self.works.borrow_mut().push((kind, work));
         self.graph.set(task.index(), kind, |_| Then::All);
@@ -51,7 +51,7 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
             work(data);
             Then::All
         };
-        self.add(name.into(), Kind::Plain, Arc::new(work))
+        self.add(name.into(), TaskKind::Plain, Arc::new(work))
     }
 
     /// Adds a [`condition`](Graph::condition).
@@ -61,7 +61,7 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
         choose: impl Fn(&D) -> usize + Send + Sync + 'env,
     ) -> Task<'_, 'env> {
         let choose = move |data: &D| Then::One(choose(data));
-        self.add(name.into(), Kind::Condition, Arc::new(choose))
+        self.add(name.into(), TaskKind::Condition, Arc::new(choose))
     }
 
     /// Checks the graph, and returns the template.
@@ -69,7 +69,7 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
     /// # Errors
     /// As [`Graph::plan`].
     pub fn template(self) -> Result<Template<'env, D>, GraphError> {
-        let (kinds, works): (Vec<Kind>, _) = self.works.into_inner().into_iter().unzip();
+        let (kinds, works): (Vec<TaskKind>, _) = self.works.into_inner().into_iter().unzip();
         // The first record is no task.
         for (node, kind) in self.graph.parts().nodes[1..].iter_mut().zip(kinds) {
             node.kind = kind;
@@ -128,7 +128,7 @@ impl<D> fmt::Debug for TemplateGraph<'_, D> {
 pub struct Template<'env, D> {
     works: Vec<Work<'env, D>>,
     /// For each record: its successors, its number of predecessors, and its kind.
-    records: Vec<(Leads, u32, Kind)>,
+    records: Vec<(Leads, u32, TaskKind)>,
     names: Names,
     /// The semaphores and the order of the tasks. The shape contains them in its own form, but
     /// [`Plan::edit`] needs the original ones.

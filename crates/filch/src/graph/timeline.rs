@@ -1,113 +1,9 @@
-//! Records which task ran when, and on which worker.
+//! Which task ran when, and on which worker, as data.
 
-use super::{plan::Plan, svg};
-use crate::{
-    base::{
-        padded::Padded,
-        sync::{AtomicUsize, Ordering},
-    },
-    pool::context::WorkerContext,
-};
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, fmt, ops::Range, time::Duration};
 
-/// Number of separately locked lists of spans; workers beyond that share them.
-const LANES: usize = 64;
-
-/// Records when tasks run, while a plan [records](Plan::record).
-pub(super) struct Recorder {
-    lanes: Box<[Padded<Mutex<Vec<Span>>>]>,
-    events: Mutex<Events>,
-    /// The number of threads of the pool.
-    threads: AtomicUsize,
-}
-
-/// Events that are rarer than spans.
-#[derive(Default)]
-struct Events {
-    /// The starts of runs.
-    runs: Vec<Instant>,
-    /// Tasks that were done later than their closures returned, and when.
-    completed: Vec<(u32, Instant)>,
-}
-
-struct Span {
-    task: u32,
-    worker: usize,
-    start: Instant,
-    end: Instant,
-}
-
-/// A task that is running. It ends when this is dropped, also by a panic.
-pub(super) struct Running<'a> {
-    recorder: &'a Recorder,
-    task: u32,
-    worker: usize,
-    start: Instant,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Recorder {
-    fn new() -> Self {
-        Self {
-            lanes: (0..LANES).map(|_| Padded::default()).collect(),
-            events: Mutex::default(),
-            threads: AtomicUsize::new(0),
-        }
-    }
-
-    /// Records the begin of a run.
-    pub(super) fn run(&self) {
-        lock(&self.events).runs.push(Instant::now());
-    }
-
-    /// Records the begin of a task.
-    pub(super) fn begin(&self, context: &WorkerContext<'_, '_>, task: u32) -> Running<'_> {
-        // Relaxed: always the same number in one run, read when it is over.
-        self.threads
-            .store(context.pool().threads(), Ordering::Relaxed);
-        Running {
-            recorder: self,
-            task,
-            worker: context.worker(),
-            start: Instant::now(),
-        }
-    }
-
-    /// Records that a held task is done, whose closure returned before.
-    pub(super) fn complete(&self, task: u32) {
-        lock(&self.events).completed.push((task, Instant::now()));
-    }
-
-    /// Takes what has been recorded since the last call.
-    fn take(&self) -> (Vec<Span>, Events) {
-        let lanes = self.lanes.iter();
-        let spans = lanes.flat_map(|lane| std::mem::take(&mut *lock(lane)));
-        (spans.collect(), std::mem::take(&mut *lock(&self.events)))
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        let span = Span {
-            task: self.task,
-            worker: self.worker,
-            start: self.start,
-            end: Instant::now(),
-        };
-        lock(&self.recorder.lanes[self.worker % LANES]).push(span);
-    }
-}
-
-/// Which tasks of a plan ran when, and on which worker, since it began to [record](Plan::record) or
-/// since the last [`timeline`](Plan::timeline).
+/// Which tasks of a plan ran when, and on which worker, since it began to
+/// [record](super::Plan::record) or since the last [`timeline`](super::Plan::timeline).
 ///
 /// ```
 /// use filch::Graph;
@@ -125,9 +21,7 @@ impl Drop for Running<'_> {
 /// for task in timeline.tasks() {
 ///     println!("{} on worker {}: {:?}", task.name(), task.worker(), task.duration());
 /// }
-/// println!("{timeline}");
-/// let picture = timeline.to_svg();
-/// assert!(picture.starts_with("<svg"));
+/// println!("{timeline}"); // the crate `filch-draw` draws it
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -145,16 +39,40 @@ pub struct Timeline {
 pub struct TaskTime {
     index: u32,
     name: String,
-    run: usize,
+    pub(super) run: usize,
     worker: usize,
     start: Duration,
     end: Duration,
     /// When the task was done; for most tasks that is their end.
-    done: Duration,
+    pub(super) done: Duration,
     critical: bool,
 }
 
 impl TaskTime {
+    /// Creates the time of a task with this number and name, which ran on `worker` at `time`. With
+    /// [`Timeline::new`] it stands for a run that was not recorded by a plan.
+    ///
+    /// ```
+    /// use filch::graph::TaskTime;
+    /// use std::time::Duration;
+    ///
+    /// let task = TaskTime::new(1, "read", 0, Duration::ZERO..Duration::from_millis(2));
+    /// assert_eq!(task.duration().as_millis(), 2);
+    /// ```
+    #[must_use]
+    pub fn new(index: u32, name: impl Into<String>, worker: usize, time: Range<Duration>) -> Self {
+        Self {
+            index,
+            name: name.into(),
+            run: 0,
+            worker,
+            start: time.start,
+            end: time.end,
+            done: time.end,
+            critical: false,
+        }
+    }
+
     /// Returns the task's number in its graph.
     #[must_use]
     pub fn index(&self) -> u32 {
@@ -199,7 +117,17 @@ impl TaskTime {
         self.critical
     }
 
-    pub(super) fn end(&self) -> Duration {
+    /// Returns when the task returned, relative to the start of the first task.
+    ///
+    /// ```
+    /// use filch::graph::TaskTime;
+    /// use std::time::Duration;
+    ///
+    /// let task = TaskTime::new(1, "read", 0, Duration::ZERO..Duration::from_millis(2));
+    /// assert_eq!(task.end(), task.start() + task.duration());
+    /// ```
+    #[must_use]
+    pub fn end(&self) -> Duration {
         self.end
     }
 
@@ -210,49 +138,33 @@ impl TaskTime {
 }
 
 impl Timeline {
-    fn new(
-        (mut spans, events): (Vec<Span>, Events),
+    /// Creates a timeline of these tasks, with these edges between their numbers, on a pool with
+    /// `threads` threads.
+    ///
+    /// ```
+    /// use filch::graph::{TaskTime, Timeline};
+    /// use std::time::Duration;
+    ///
+    /// let at = Duration::from_millis;
+    /// let tasks = [
+    ///     TaskTime::new(1, "read", 0, at(0)..at(2)),
+    ///     TaskTime::new(2, "parse", 0, at(2)..at(5)),
+    ///     TaskTime::new(3, "list", 1, at(0)..at(1)),
+    /// ];
+    /// let timeline = Timeline::new(2, tasks, [(1, 2)]);
+    /// assert_eq!(timeline.critical_time(), at(5));
+    /// assert_eq!(timeline.busy(1), at(1));
+    /// ```
+    #[must_use]
+    pub fn new(
         threads: usize,
-        name: impl Fn(u32) -> String,
-        edges: impl Iterator<Item = (u32, u32)>,
+        tasks: impl IntoIterator<Item = TaskTime>,
+        edges: impl IntoIterator<Item = (u32, u32)>,
     ) -> Self {
+        let mut tasks: Vec<_> = tasks.into_iter().collect();
         // Sorted, so that the result does not depend on the order in which the lanes were written.
-        spans.sort_by_key(|span| (span.start, span.end, span.task));
-        let mut done_later: HashMap<u32, Vec<Instant>> = HashMap::new();
-        for (task, when) in events.completed {
-            done_later.entry(task).or_default().push(when);
-        }
-        done_later
-            .values_mut()
-            .for_each(|times| times.sort_unstable());
-        let Some(zero) = spans.first().map(|span| span.start) else {
-            return Self {
-                tasks: Vec::new(),
-                critical: Vec::new(),
-                threads,
-            };
-        };
-        let tasks = spans.into_iter().map(|span| {
-            let done = done_later.get(&span.task).and_then(|times| {
-                let next = times.partition_point(|when| *when < span.end);
-                times.get(next)
-            });
-            TaskTime {
-                index: span.task,
-                name: name(span.task),
-                run: events
-                    .runs
-                    .partition_point(|run| *run <= span.start)
-                    .saturating_sub(1),
-                worker: span.worker,
-                start: span.start - zero,
-                end: span.end - zero,
-                done: *done.unwrap_or(&span.end) - zero,
-                critical: false,
-            }
-        });
-        let mut tasks: Vec<_> = tasks.collect();
-        let critical = critical(&tasks, edges);
+        tasks.sort_by_key(|task| (task.start, task.end, task.index));
+        let critical = critical(&tasks, edges.into_iter());
         for &place in &critical {
             tasks[place].critical = true;
         }
@@ -331,20 +243,21 @@ impl Timeline {
         }
     }
 
-    /// Returns the display name of a worker.
-    pub(super) fn lane_name(&self, worker: usize) -> String {
-        if worker < self.threads {
-            format!("worker {worker}")
-        } else {
-            format!("caller {}", worker - self.threads)
-        }
-    }
-
-    /// Draws the timeline as SVG: a lane for each worker, a rectangle for each task, the critical
-    /// path in another colour. Rectangles show their name and times as tooltips.
+    /// Returns how many threads the pool had. Workers with this number or a larger one are calling
+    /// threads that worked on the run.
+    ///
+    /// ```
+    /// use filch::graph::{TaskTime, Timeline};
+    /// use std::time::Duration;
+    ///
+    /// let task = TaskTime::new(1, "read", 2, Duration::ZERO..Duration::from_millis(2));
+    /// let timeline = Timeline::new(2, [task], []);
+    /// let callers = timeline.workers().into_iter().filter(|&worker| worker >= timeline.threads());
+    /// assert_eq!(callers.count(), 1);
+    /// ```
     #[must_use]
-    pub fn to_svg(&self) -> String {
-        svg::draw(self)
+    pub fn threads(&self) -> usize {
+        self.threads
     }
 }
 
@@ -383,31 +296,6 @@ fn critical(tasks: &[TaskTime], edges: impl Iterator<Item = (u32, u32)>) -> Vec<
     path
 }
 
-impl Plan<'_> {
-    /// Starts or stops recording runs. Recording costs some 100 ns a task, and memory until the
-    /// [`timeline`](Self::timeline) is taken; while it is off it costs nothing.
-    ///
-    /// Graphs inside of tasks are recorded as their task.
-    pub fn record(&mut self, on: bool) {
-        let special = self.parts.nodes.iter().any(|node| node.kind.is_special());
-        self.shape.special = on || special || !self.shape.needs.is_empty();
-        self.shape.recorder = on.then(|| Recorder::new().into());
-    }
-
-    /// Returns what was recorded since the last call; nothing if the plan does not
-    /// [`record`](Self::record).
-    #[must_use]
-    pub fn timeline(&mut self) -> Timeline {
-        let (spans, threads) = match &self.shape.recorder {
-            // Relaxed: as in `begin`.
-            Some(recorder) => (recorder.take(), recorder.threads.load(Ordering::Relaxed)),
-            None => Default::default(),
-        };
-        let name = |index| self.parts.names.of(index);
-        Timeline::new(spans, threads, name, self.edges())
-    }
-}
-
 /// A summary in two lines.
 impl fmt::Display for Timeline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -438,140 +326,5 @@ impl fmt::Display for Timeline {
             Some(more @ 1..) => write!(f, " → … ({more} more)"),
             _ => Ok(()),
         }
-    }
-}
-
-impl fmt::Debug for Recorder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recorder").finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Creates a timeline of tasks, each with its number, worker, start and end in milliseconds.
-    fn timeline(
-        threads: usize,
-        tasks: &[(u32, usize, u64, u64)],
-        completed: &[(u32, u64)],
-        edges: &[(u32, u32)],
-    ) -> Timeline {
-        let zero = Instant::now();
-        let at = |millis| zero + Duration::from_millis(millis);
-        let spans = tasks.iter().rev().map(|&(task, worker, start, end)| Span {
-            task,
-            worker,
-            start: at(start),
-            end: at(end),
-        });
-        let completed = completed.iter().map(|&(task, when)| (task, at(when)));
-        let events = Events {
-            runs: vec![at(0), at(1000)],
-            completed: completed.collect(),
-        };
-        Timeline::new(
-            (spans.collect(), events),
-            threads,
-            |index| format!("task {index}"),
-            edges.iter().copied(),
-        )
-    }
-
-    fn path(timeline: &Timeline) -> Vec<u32> {
-        timeline.critical_path().map(TaskTime::index).collect()
-    }
-
-    #[test]
-    fn the_critical_path_is_the_longest_chain() {
-        // 1 → 2 → 4, 1 → 3 → 4: 3 takes longer than 2 but 5 longer than all of them.
-        let mut tasks = vec![
-            (1, 0, 10, 12),
-            (2, 0, 12, 15),
-            (3, 1, 12, 18),
-            (4, 1, 18, 20),
-        ];
-        let edges = [(1, 2), (1, 3), (2, 4), (3, 4)];
-        let first = timeline(2, &tasks, &[], &edges);
-        assert_eq!(path(&first), [1, 3, 4]);
-        assert_eq!(first.critical_time(), Duration::from_millis(10));
-        assert_eq!(first.wall(), Duration::from_millis(10));
-        assert_eq!(first.work(), Duration::from_millis(13));
-        assert!((first.busy_share() - 0.65).abs() < 1e-9);
-        assert_eq!(first.tasks()[0].start(), Duration::ZERO);
-        tasks.push((5, 2, 10, 21));
-        let second = timeline(2, &tasks, &[], &edges);
-        assert_eq!(path(&second), [5]);
-        // A calling thread counts like a worker.
-        assert!((second.busy_share() - 24.0 / 33.0).abs() < 1e-9);
-        assert_eq!(second.lane_name(2), "caller 0");
-    }
-
-    #[test]
-    fn laps_of_a_loop_follow_each_other() {
-        // 1 → 2 ⇢ 1: three iterations, as of a condition.
-        let tasks: Vec<_> = (0..3)
-            .flat_map(|lap| {
-                [
-                    (1, 0, 10 * lap, 10 * lap + 4),
-                    (2, 0, 10 * lap + 4, 10 * lap + 5),
-                ]
-            })
-            .collect();
-        let loops = timeline(1, &tasks, &[], &[(1, 2), (2, 1)]);
-        assert_eq!(path(&loops), [1, 2, 1, 2, 1, 2]);
-        assert_eq!(loops.critical_time(), Duration::from_millis(15));
-    }
-
-    #[test]
-    fn a_path_stays_in_its_run() {
-        let tasks = [
-            (1, 0, 0, 3),
-            (2, 0, 3, 5),
-            (1, 0, 1000, 1001),
-            (2, 0, 1001, 1007),
-        ];
-        let two = timeline(1, &tasks, &[], &[(1, 2), (2, 1)]);
-        assert_eq!(path(&two), [1, 2]);
-        assert_eq!(two.critical_time(), Duration::from_millis(7));
-        let runs: Vec<_> = two.tasks().iter().map(TaskTime::run).collect();
-        assert_eq!(runs, [0, 0, 1, 1]);
-    }
-
-    #[test]
-    fn a_task_that_is_done_later_counts_until_then() {
-        let tasks = [(1, 0, 0, 1), (2, 0, 8, 9), (3, 1, 0, 5)];
-        let late = timeline(2, &tasks, &[(1, 8)], &[(1, 2)]);
-        assert_eq!(path(&late), [1, 2]);
-        assert_eq!(late.critical_time(), Duration::from_millis(9));
-    }
-
-    #[test]
-    fn tasks_inside_of_others_count_once() {
-        let nested = timeline(1, &[(1, 0, 0, 10), (2, 0, 2, 4), (3, 0, 12, 14)], &[], &[]);
-        assert_eq!(nested.busy(0), Duration::from_millis(12));
-        assert!((nested.busy_share() - 12.0 / 14.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn an_empty_timeline_can_be_drawn() {
-        let nothing = timeline(0, &[], &[], &[(1, 2)]);
-        assert_eq!(
-            (nothing.wall(), nothing.busy_share()),
-            (Duration::ZERO, 0.0)
-        );
-        assert!(nothing.to_svg().ends_with("</svg>\n"));
-        assert!(nothing.to_string().starts_with("0 tasks on 0 workers"));
-    }
-
-    #[test]
-    fn narrow_rectangles_are_merged() {
-        let tasks: Vec<_> = (0..20_000)
-            .map(|n| (n + 1, 0, u64::from(n), u64::from(n) + 1))
-            .collect();
-        let picture = timeline(1, &tasks, &[], &[]).to_svg();
-        assert!(picture.len() < 20_000, "{} bytes", picture.len());
-        assert!(picture.contains("short tasks"));
     }
 }

@@ -61,7 +61,7 @@ pub(super) const CYCLES: &[(&str, usize)] = &[
     ("fold", 13),
     ("fork", 2),
     ("future", 3),
-    ("graph", 17),
+    ("graph", 16),
     ("limit", 2),
     ("loops", 2),
     ("pool", 10),

@@ -476,7 +476,7 @@ mod semaphores {
         }
         let template = graph.template().unwrap();
         let instance = template.instance(&running);
-        assert!(instance.to_dot().contains("at most 1"));
+        assert_eq!(instance.describe().limits[0].permits, 1);
         let mut edited = instance.edit().plan().unwrap();
         for _ in 0..20 {
             edited.run_on(&pool(4)).unwrap();

@@ -5,9 +5,10 @@
 mod support;
 
 mod basics;
-mod draw;
+mod describe;
 mod dynamic;
 mod edge_cases;
 mod pipeline;
 mod sources;
+mod timeline;
 mod waits;

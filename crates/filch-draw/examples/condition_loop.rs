@@ -110,7 +110,7 @@ fn root(number: f64) -> Result<(), Box<dyn std::error::Error>> {
     send.precede(arrived);
     arrived.precede([send, celebrate, give_up]);
 
-    let dot = graph.to_dot();
+    let dot = filch_draw::dot(&graph.describe());
     let report = graph.plan()?.run()?;
     println!(
         "{} tasks ran; as a picture, for Graphviz:\n\n{dot}",

@@ -1,6 +1,6 @@
 //! Draws a timeline as SVG.
 
-use super::timeline::{TaskTime, Timeline};
+use filch::graph::{TaskTime, Timeline};
 use std::{
     fmt::{self, Write},
     time::Duration,
@@ -23,8 +23,21 @@ const LETTER_WIDTH: f64 = 6.3;
 /// invisible, and there may be a million.
 const MIN_WIDTH: f64 = 0.4;
 
-/// Draws a timeline.
-pub(super) fn draw(timeline: &Timeline) -> String {
+/// Draws a timeline as SVG: a lane for each worker, a rectangle for each task, the critical path in
+/// another colour. Rectangles show their name and times as tooltips.
+///
+/// ```
+/// let graph = filch::Graph::new();
+/// graph.linearize([graph.task("first", || ()), graph.task("second", || ())]);
+/// let mut plan = graph.plan()?;
+/// plan.record(true);
+/// plan.run()?;
+/// let picture = filch_draw::svg(&plan.timeline());
+/// assert!(picture.starts_with("<svg") && picture.contains("first"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub fn svg(timeline: &Timeline) -> String {
     let workers = timeline.workers();
     let height = TOP + LANE_HEIGHT * workers.len() as f64 + BOTTOM;
     let mut svg = Svg {
@@ -130,7 +143,7 @@ impl Svg {
             WIDTH - LEFT - RIGHT,
             LANE_HEIGHT - 2.0,
             LEFT - 8.0,
-            timeline.lane_name(worker),
+            lane_name(timeline, worker),
             LEFT - 8.0,
             middle + 11.0,
             share * 100.0
@@ -258,6 +271,14 @@ impl Svg {
     }
 }
 
+/// Returns the display name of a worker.
+fn lane_name(timeline: &Timeline, worker: usize) -> String {
+    match worker.checked_sub(timeline.threads()) {
+        None => format!("worker {worker}"),
+        Some(caller) => format!("caller {caller}"),
+    }
+}
+
 /// Returns the distance between two ticks of the axis: about ten of them, at round times.
 fn step(wall: Duration) -> Duration {
     let wanted = wall.as_nanos() / 10;
@@ -307,6 +328,34 @@ impl fmt::Display for Escaped<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Returns the time of a task, in milliseconds.
+    fn task(number: u32, worker: usize, start: u64, end: u64) -> TaskTime {
+        let at = Duration::from_millis;
+        TaskTime::new(number, format!("task {number}"), worker, at(start)..at(end))
+    }
+
+    #[test]
+    fn an_empty_timeline_can_be_drawn() {
+        let nothing = Timeline::new(0, [], [(1, 2)]);
+        assert!(svg(&nothing).ends_with("</svg>\n"));
+    }
+
+    #[test]
+    fn calling_threads_have_lanes_of_their_own() {
+        let timeline = Timeline::new(2, [task(1, 1, 0, 3), task(2, 2, 1, 2)], []);
+        assert_eq!(lane_name(&timeline, 1), "worker 1");
+        assert_eq!(lane_name(&timeline, 2), "caller 0");
+        assert_eq!(svg(&timeline).matches("class=\"lane\"").count(), 2);
+    }
+
+    #[test]
+    fn narrow_rectangles_are_merged() {
+        let tasks = (0..20_000).map(|n| task(n + 1, 0, u64::from(n), u64::from(n) + 1));
+        let picture = svg(&Timeline::new(1, tasks, []));
+        assert!(picture.len() < 20_000, "{} bytes", picture.len());
+        assert!(picture.contains("short tasks"));
+    }
 
     #[test]
     fn the_axis_has_round_marks() {

@@ -166,8 +166,8 @@ fn build(project: &Project, draw: bool) -> Result<(), Box<dyn std::error::Error>
     }
     if draw {
         fs::create_dir_all("target")?;
-        fs::write("target/build_system.svg", timeline.to_svg())?;
-        fs::write("target/build_system.dot", plan.to_dot())?;
+        fs::write("target/build_system.svg", filch_draw::svg(&timeline))?;
+        fs::write("target/build_system.dot", filch_draw::dot(&plan.describe()))?;
         println!("  drawn in target/build_system.svg and target/build_system.dot");
     }
     Ok(())

@@ -1,0 +1,124 @@
+//! What a plan records of its runs.
+#![cfg(not(filch_loom))]
+
+use crate::support::{LIMIT, pool, quiet_panic, within};
+use filch::Graph;
+use std::{thread, time::Duration};
+
+#[test]
+fn a_recorded_run_tells_what_ran_when_and_where() {
+    within(LIMIT, || {
+        for workers in [0, 1, 2, 4] {
+            let graph = Graph::new();
+            let nap = |millis| move || thread::sleep(Duration::from_millis(millis));
+            let first = graph.task("first", nap(2));
+            let short = graph.task("short", nap(1));
+            let long = graph.task("long", nap(30));
+            let last = graph.task("last <&>", nap(2));
+            first.precede([short, long]);
+            last.succeed([short, long]);
+            let mut plan = graph.plan().unwrap();
+            plan.run_on(&pool(workers)).unwrap();
+            assert!(plan.timeline().tasks().is_empty(), "not recorded");
+            plan.record(true);
+            plan.run_on(&pool(workers)).unwrap();
+            let timeline = plan.timeline();
+            let tasks = timeline.tasks();
+            assert_eq!(tasks.len(), 4);
+            let path: Vec<_> = timeline.critical_path().map(|task| task.name()).collect();
+            let took = |name| {
+                let mut tasks = tasks.iter();
+                tasks.find(|task| task.name() == name).unwrap().duration()
+            };
+            let longer = if took("short") > took("long") {
+                "short" // on a very busy machine
+            } else {
+                "long"
+            };
+            assert_eq!(path, ["first", longer, "last <&>"]);
+            assert_eq!(tasks[0].name(), "first");
+            assert_eq!(tasks[0].start(), Duration::ZERO);
+            for task in tasks {
+                let end = task.start() + task.duration();
+                assert!(end <= timeline.wall() && task.worker() <= workers + 32);
+                assert_eq!(task.is_critical(), path.contains(&task.name()));
+            }
+            assert!(took("long") >= Duration::from_millis(30));
+            assert!(timeline.critical_time() >= Duration::from_millis(34));
+            assert!(timeline.critical_time() <= timeline.wall());
+            let busy = timeline.busy_share();
+            assert!(busy > 0.0 && busy <= 1.0, "{busy}");
+            // Taken once; off again.
+            assert!(plan.timeline().tasks().is_empty());
+            plan.record(false);
+            plan.run_on(&pool(workers)).unwrap();
+            assert!(plan.timeline().tasks().is_empty());
+        }
+    });
+}
+
+#[test]
+fn laps_and_runs_add_up_in_a_timeline() {
+    within(LIMIT, || {
+        let mut laps = 0;
+        let graph = Graph::new();
+        let begin = graph.task("begin", || ());
+        let lap = graph.task("lap", || ());
+        let again = graph.condition("again?", || {
+            laps += 1;
+            usize::from(laps % 10 == 0)
+        });
+        let end = graph.task("end", || ());
+        begin.precede(lap);
+        lap.precede(again);
+        again.precede([lap, end]);
+        let mut plan = graph.plan().unwrap();
+        plan.record(true);
+        plan.run_on(&pool(2)).unwrap();
+        plan.run_on(&pool(2)).unwrap();
+        let timeline = plan.timeline();
+        assert_eq!(timeline.tasks().len(), 2 * 22);
+        // Everything of one of the runs, in its order.
+        assert_eq!(timeline.critical_path().count(), 22);
+    });
+}
+
+#[test]
+fn a_task_that_panics_or_holds_a_graph_is_recorded_too() {
+    within(LIMIT, || {
+        let inner = Graph::new();
+        inner.task("inner", || thread::sleep(Duration::from_millis(5)));
+        let graph = Graph::new();
+        let outer = graph.module("outer", inner.plan().unwrap());
+        let bad = graph.task("bad", || quiet_panic("bad"));
+        let never = graph.task("never", || ());
+        outer.precede(bad);
+        bad.precede(never);
+        let mut plan = graph.plan().unwrap();
+        plan.record(true);
+        assert_eq!(plan.run_on(&pool(2)).unwrap_err().panics().len(), 1);
+        let timeline = plan.timeline();
+        let names: Vec<_> = timeline.tasks().iter().map(|task| task.name()).collect();
+        assert_eq!(names, ["outer", "bad"]);
+        assert_eq!(timeline.critical_path().count(), 2);
+        assert!(timeline.critical_time() >= Duration::from_millis(5));
+    });
+}
+
+#[test]
+fn two_workers_have_two_lanes() {
+    within(LIMIT, || {
+        let together = std::sync::Barrier::new(2);
+        let graph = Graph::new();
+        for _ in 0..2 {
+            graph.task("both", || {
+                together.wait();
+            });
+        }
+        let mut plan = graph.plan().unwrap();
+        plan.record(true);
+        plan.run_on(&pool(2)).unwrap();
+        let timeline = plan.timeline();
+        assert_eq!(timeline.workers().len(), 2);
+    });
+}
