@@ -32,7 +32,7 @@ fn main() {
     futures(cores);
     println!(
         "\nThe same scheduler, step by step, on as many workers as you like:\n  \
-         cargo run --release --features simulate --example simulate -- --curve"
+         cargo run --release --example simulate -- --curve"
     );
 }
 
