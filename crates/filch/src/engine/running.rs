@@ -4,8 +4,7 @@ use super::{
     core::Core,
     deque::Mark,
     event::{Event, Observer, Source},
-    lanes::Level,
-    queue::{PerWorker, Queue, STEPS, Strategy},
+    queue::{PerWorker, Queue, Strategy},
     worker::{Step, Ticket, Worker},
 };
 use crate::base::rng::Rng;
@@ -56,8 +55,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         self.worker.step_late(run)
     }
 
-    /// Takes a task of the worker's own queue: the newest, or the oldest while one [waits behind
-    /// all](Self::spawn_behind). It runs inside of the current task, see [`took`](Self::took).
+    /// Takes a task of the worker's own queue: the newest, or the oldest while one was queued [to
+    /// run last](super::Placement::LocalLast). It runs inside of the current task, see
+    /// [`took`](Self::took).
     #[inline(always)]
     pub fn take_own(&mut self) -> Option<T> {
         self.worker.take_own()
@@ -142,14 +142,6 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         self.worker.has_mail()
     }
 
-    /// Spawns a task that only `worker` may run or, if that one leaves before, any worker.
-    pub fn send(&mut self, worker: usize, task: T) {
-        let core = self.worker.core;
-        assert!(worker < core.workers(), "no worker {worker} in this engine");
-        self.worker.count += 1;
-        core.deliver(worker, task);
-    }
-
     /// Wakes a sleeper, if necessary, for a task in the worker's own queue.
     pub fn announce(&mut self) {
         self.worker.notify();
@@ -160,8 +152,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         self.worker.notify_with_care();
     }
 
-    /// Wakes a sleeper, if necessary, for tasks that were spawned [to run next](Self::spawn_next)
-    /// or [without a notification](Self::spawn_unnotified), if they may still be queued.
+    /// Wakes a sleeper, if necessary, for tasks that were spawned [to run
+    /// next](super::Placement::Next) or [without a
+    /// notification](super::Placement::LocalUnnotified), if they may still be queued.
     #[inline]
     pub fn notify_deferred(&mut self) {
         if self.worker.next_unnotified || self.worker.has_unnotified {
@@ -220,81 +213,6 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         self.worker.core
     }
 
-    /// Spawns a task into the worker's own queue, or returns it when that is full.
-    ///
-    /// # Errors
-    /// The task, when the queue is full.
-    #[inline(always)]
-    pub fn spawn_local(&mut self, task: T) -> Result<(), T> {
-        let worker = &mut *self.worker;
-        worker.queue.push(task)?;
-        worker.count += 1;
-        worker.core.observer.event(worker.id, Event::SpawnedLocal);
-        if worker.wake.push() {
-            worker.notify();
-        }
-        Ok(())
-    }
-
-    /// [`spawn_local`](Self::spawn_local) that wakes no sleeper, regardless of the policy: this
-    /// worker is awake, and runs the task if no thief does. [`announce`](Self::announce) makes up
-    /// for it, and so does [`settle`](Self::settle), when the worker continues with another task.
-    ///
-    /// # Errors
-    /// The task, when the queue is full.
-    pub fn spawn_unnotified(&mut self, task: T) -> Result<(), T> {
-        let worker = &mut *self.worker;
-        worker.queue.push(task)?;
-        worker.count += 1;
-        worker.has_unnotified = true;
-        worker.core.observer.event(worker.id, Event::SpawnedLocal);
-        Ok(())
-    }
-
-    /// Spawns a task of some [`Level`]: a normal one as [`spawn_local`](Self::spawn_local) does,
-    /// and the others into the lane of their level, which all workers check.
-    ///
-    /// # Errors
-    /// The task, when it is a normal one and the queue is full.
-    pub fn spawn_at(&mut self, level: Level, task: T) -> Result<(), T> {
-        if level == Level::Normal {
-            return self.spawn_local(task);
-        }
-        let worker = &mut *self.worker;
-        let core = worker.core;
-        core.lanes.push_always(core.flags(), level, task);
-        worker.count += 1;
-        core.observer.event(worker.id, Event::SpawnedLane { level });
-        core.notify_shared(worker.id);
-        Ok(())
-    }
-
-    /// Spawns a task that `owner` should run if it is free soon, and otherwise any worker. If
-    /// `owner` has left, any worker may run the task at once.
-    ///
-    /// # Panics
-    /// When `owner` is not the number of a worker.
-    pub fn spawn_for(&mut self, owner: usize, task: T) {
-        let worker = &mut *self.worker;
-        let core = worker.core;
-        assert!(owner < core.workers(), "no worker {owner} in this engine");
-        core.put_for(owner, task);
-        worker.count += 1;
-        let event = Event::SpawnedFor { worker: owner };
-        core.observer.event(worker.id, event);
-        core.notify_mailbox(worker.id, owner);
-    }
-
-    /// Spawns a task into the injector, behind all tasks that this thread has put there before.
-    /// Tasks from outside and those of other workers get their turns beside them.
-    pub fn spawn_global(&mut self, task: T) {
-        let worker = &mut *self.worker;
-        worker.core.injector.push_always([task]);
-        worker.count += 1;
-        worker.core.observer.event(worker.id, Event::SpawnedGlobal);
-        worker.core.notify_shared(worker.id);
-    }
-
     /// Whether all workers are awake, so that none can be woken for another task.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
@@ -347,52 +265,6 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
 }
 
 impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
-    /// [`spawn_local`](Self::spawn_local) of a task that comes behind all others in the worker's
-    /// own queue: until its turn comes, the worker takes the oldest first.
-    ///
-    /// # Errors
-    /// The task, when the queue is full.
-    #[inline]
-    pub fn spawn_behind(&mut self, task: T) -> Result<(), T> {
-        self.spawn_local(task)?;
-        self.take_older_first();
-        Ok(())
-    }
-
-    /// [`spawn_local`](Self::spawn_local) of a task that this worker takes next. If it is alone in
-    /// the queue, no sleeper is woken for it. Searching workers can see it, and before the worker
-    /// starts another task, or sleeps, it notifies the sleepers. Until then the current task delays
-    /// it; [`notify_deferred`](Self::notify_deferred) ends that.
-    ///
-    /// # Errors
-    /// The task, when the queue is full.
-    #[inline]
-    pub fn spawn_next(&mut self, task: T) -> Result<(), T> {
-        let worker = &mut *self.worker;
-        let alone = worker.queue.owner().is_empty();
-        // Thieves leave the task to this worker while it makes progress: two tasks that wake each
-        // other run faster on one worker.
-        worker
-            .queue
-            .set_thief_patience(if alone { STEPS } else { 0 });
-        if !alone {
-            return self.spawn_local(task);
-        }
-        worker.queue.count_step();
-        worker.queue.push(task)?;
-        worker.count += 1;
-        worker.core.observer.event(worker.id, Event::SpawnedLocal);
-        worker.next_unnotified = true;
-        Ok(())
-    }
-
-    /// Makes the tasks that are in the worker's own queue now run before later ones, the oldest
-    /// first.
-    #[inline]
-    pub fn take_older_first(&mut self) {
-        self.worker.oldest_first = self.worker.queue.owner().len();
-    }
-
     /// Makes the oldest task of the worker's own queue run before all others.
     #[inline]
     pub fn take_oldest_next(&mut self) {
@@ -407,7 +279,8 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
         self.worker.reordered
     }
 
-    /// Whether some of the tasks of [`take_older_first`](Self::take_older_first) are still to come.
+    /// Whether the worker takes the oldest first, because a task was queued [to run
+    /// last](super::Placement::LocalLast) or [the oldest is next](Self::take_oldest_next).
     #[inline(always)]
     #[must_use]
     pub fn is_taking_older_first(&self) -> bool {
@@ -416,7 +289,7 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
 
     /// Moves the newest of the tasks that were queued since `mark` behind the others. For a worker
     /// that takes no task from below the mark, this is the equivalent of
-    /// [`take_older_first`](Self::take_older_first).
+    /// [`LocalLast`](super::Placement::LocalLast).
     #[cold]
     pub fn rotate_above(&mut self, mark: Mark) {
         self.worker.oldest_first = 0;
@@ -505,7 +378,7 @@ impl<T: Send, Q: Strategy, O: Observer> fmt::Debug for RunningWorker<'_, '_, T, 
 
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
-    use crate::engine::{Core, PerWorker, Settings, Silent, Step, Unpark};
+    use crate::engine::{Core, PerWorker, Placement, Settings, Silent, Step, Unpark};
     use std::sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -525,7 +398,8 @@ mod tests {
     /// Spawns a task to run next while another worker sleeps, and does `then`. Returns the number
     /// of wakes in each of the two steps.
     fn beside_a_sleeper(then: impl FnOnce(&TestCore, &mut TestRunning<'_, '_>)) -> [usize; 2] {
-        let spawn = |running: &mut TestRunning<'_, '_>| running.spawn_next("next").unwrap();
+        let spawn =
+            |running: &mut TestRunning<'_, '_>| running.try_spawn("next", Placement::Next).unwrap();
         steps_beside_a_sleeper(spawn, then)
     }
 
@@ -538,7 +412,7 @@ mod tests {
         settings.unpark = Box::new(Wakes(wakes.clone()));
         let core = TestCore::new(settings, &Default::default(), Silent).unwrap();
         let (mut busy, mut sleeper) = (core.enter(0), core.enter(1));
-        core.inject("busy").unwrap();
+        core.inject("busy", Placement::Injector).unwrap();
         let mut woken = [0; 2];
         let step = busy.step(|_, mut running| {
             while !matches!(sleeper.step(|_, _| ()), Step::Park(_)) {}
@@ -565,7 +439,7 @@ mod tests {
         let settled = beside_a_sleeper(|_, running| running.settle());
         assert_eq!(settled, [0, 1], "the running task continues");
         let pinned = beside_a_sleeper(|core, running| {
-            core.send(0, "pinned").unwrap();
+            core.inject("pinned", Placement::Pinned(0)).unwrap();
             assert_eq!(running.take_mail(), Some("pinned"));
             running.took();
         });
@@ -578,13 +452,17 @@ mod tests {
     #[test]
     fn a_deferred_notification_is_made_up_when_a_newer_task_is_taken() {
         let taken = beside_a_sleeper(|_, running| {
-            running.spawn_unnotified("above").unwrap();
+            running
+                .try_spawn("above", Placement::LocalUnnotified)
+                .unwrap();
             assert_eq!(running.take_own(), Some("above"));
             running.took();
         });
         assert_eq!(taken, [0, 1], "another one runs before it");
         let back = beside_a_sleeper(|_, running| {
-            running.spawn_unnotified("above").unwrap();
+            running
+                .try_spawn("above", Placement::LocalUnnotified)
+                .unwrap();
             assert_eq!(running.take_own(), Some("above"));
             running.took_back();
             running.settle();
@@ -595,8 +473,12 @@ mod tests {
     #[test]
     fn deferred_notifications_are_made_up_when_the_wait_ends() {
         let spawn = |running: &mut TestRunning<'_, '_>| {
-            running.spawn_unnotified("one").unwrap();
-            running.spawn_unnotified("two").unwrap();
+            running
+                .try_spawn("one", Placement::LocalUnnotified)
+                .unwrap();
+            running
+                .try_spawn("two", Placement::LocalUnnotified)
+                .unwrap();
         };
         let one_left = steps_beside_a_sleeper(spawn, |_, running| {
             assert_eq!(running.take_own(), Some("two"));
@@ -617,15 +499,15 @@ mod tests {
     fn rotating_above_a_mark_moves_the_newest_behind_the_others() {
         let core = TestCore::new(Settings::new(1), &Default::default(), Silent).unwrap();
         let mut worker = core.enter(0);
-        core.inject("").unwrap();
+        core.inject("", Placement::Injector).unwrap();
         let _step = worker.step(|_, mut running| {
-            running.spawn_local("below").unwrap();
+            running.try_spawn("below", Placement::Local).unwrap();
             let mark = running.queue().owner().mark();
             running.rotate_above(mark);
             for task in ["a", "b"] {
-                running.spawn_local(task).unwrap();
+                running.try_spawn(task, Placement::Local).unwrap();
             }
-            running.spawn_behind("c").unwrap();
+            running.try_spawn("c", Placement::LocalLast).unwrap();
             assert!(running.is_taking_older_first());
             running.rotate_above(mark);
             assert!(!running.is_taking_older_first());

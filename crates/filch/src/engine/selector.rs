@@ -505,7 +505,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
     use super::*;
-    use crate::engine::{Core, PerWorker, Settings, Step};
+    use crate::engine::{Core, PerWorker, Placement, Settings, Step};
     use std::sync::{
         Arc, OnceLock, Weak,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -599,7 +599,7 @@ mod tests {
         fn event(&self, _worker: usize, event: Event) {
             if matches!(event, Event::Searched { .. }) && self.armed.swap(false, Relaxed) {
                 let core = self.core.get().and_then(Weak::upgrade);
-                core.unwrap().inject(9).unwrap();
+                core.unwrap().inject(9, Placement::Injector).unwrap();
             }
         }
     }
@@ -618,7 +618,7 @@ mod tests {
         if thief_takes_one {
             thief.queue.steal_one_by_one();
         }
-        core.inject(0).unwrap();
+        core.inject(0, Placement::Injector).unwrap();
         let mut order = Vec::new();
         let _ran = busy.step(|_, mut running| {
             assert!(
@@ -626,8 +626,8 @@ mod tests {
                 "it searches"
             );
             running.queue().set_one_by_one(victim_wants_one);
-            running.spawn_local(1).unwrap();
-            running.spawn_local(2).unwrap();
+            running.try_spawn(1, Placement::Local).unwrap();
+            running.try_spawn(2, Placement::Local).unwrap();
             core.observer().armed.store(true, Relaxed);
             while order.len() < 3 {
                 let _step = thief.step(|task, _| order.push(task));

@@ -105,8 +105,8 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     /// Whether the newest task of the own queue, which was the only one, is to run next and was
     /// queued without a notification.
     pub(super) next_unnotified: bool,
-    /// Whether there may be tasks in the own queue that were [spawned without a
-    /// notification](RunningWorker::spawn_unnotified).
+    /// Whether there may be tasks in the own queue that were spawned [without a
+    /// notification](super::Placement::LocalUnnotified).
     pub(super) has_unnotified: bool,
     /// Whether it has returned [`IdleAction::Poll`] since it last found a task.
     polled: bool,

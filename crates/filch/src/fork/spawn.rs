@@ -7,6 +7,7 @@ use crate::{
         thread,
         unwind::{self, Payload},
     },
+    engine::Placement,
     pool::{
         Inner, Pool,
         context::WorkerContext,
@@ -246,12 +247,14 @@ impl Inner {
     }
 
     fn send_from_outside(&self, worker: usize, job: Job) {
-        self.queue_or_run(job, |job| self.core().send(worker, job));
+        self.queue_or_run(job, |job| {
+            self.core().inject(job, Placement::Pinned(worker))
+        });
     }
 
     /// Queues a job from a thread that is not a worker of this pool.
     pub(crate) fn submit(&self, job: Job) {
-        if let Err(refused) = self.core().inject(job) {
+        if let Err(refused) = self.core().inject(job, Placement::Injector) {
             // Not part of the task that the caller runs.
             let _aside = task::set_aside();
             // The pool is shut down: only the caller is left to run it.
@@ -261,13 +264,15 @@ impl Inner {
 
     /// [`submit`](Self::submit) for a caller that waits for the job.
     pub(super) fn submit_awaited(&self, job: Job) {
-        self.queue_or_run(job, |job| self.core().inject(job));
+        self.queue_or_run(job, |job| self.core().inject(job, Placement::Injector));
     }
 
     /// [`submit_awaited`](Self::submit_awaited), but if all workers sleep, always the first one is
     /// woken for it.
     pub(super) fn submit_near(&self, job: Job) {
-        self.queue_or_run(job, |job| self.core().inject_near(0, job));
+        self.queue_or_run(job, |job| {
+            self.core().inject(job, Placement::InjectorNear(0))
+        });
     }
 }
 

@@ -3,16 +3,16 @@
 use super::{context::WorkerContext, job::Job};
 use crate::{
     base::unwind,
-    engine::{Level, Mark},
+    engine::{Level, Mark, Placement},
 };
 
 impl WorkerContext<'_, '_> {
     /// Pushes a job to this worker's queue.
     #[inline(always)]
     pub(crate) fn push(&self, job: Job) {
-        if let Err(job) = self.running().spawn_local(job) {
+        if let Err(job) = self.running().try_spawn(job, Placement::Local) {
             // The pool's queues grow as long as there is memory; the limit is out of reach.
-            self.running().spawn_global(job);
+            self.running().spawn(job, Placement::Injector);
         }
     }
 
@@ -23,16 +23,16 @@ impl WorkerContext<'_, '_> {
         if self.has_isolated_waits() {
             self.push(job);
         } else {
-            self.running().spawn_global(job);
+            self.running().spawn(job, Placement::Injector);
         }
     }
 
     /// Pushes a job to this worker's queue, behind all jobs there.
     #[inline]
     pub(crate) fn push_behind(&self, job: Job) {
-        if let Err(job) = self.running().spawn_behind(job) {
+        if let Err(job) = self.running().try_spawn(job, Placement::LocalLast) {
             // As in `push`.
-            self.running().spawn_global(job);
+            self.running().spawn(job, Placement::Injector);
         }
     }
 
@@ -40,18 +40,18 @@ impl WorkerContext<'_, '_> {
     /// as long as this worker starts nothing else before.
     #[inline]
     pub(crate) fn push_next(&self, job: Job) {
-        if let Err(job) = self.running().spawn_next(job) {
+        if let Err(job) = self.running().try_spawn(job, Placement::Next) {
             // As in `push`.
-            self.running().spawn_global(job);
+            self.running().spawn(job, Placement::Injector);
         }
     }
 
     /// Pushes the job of a future that the driver has woken. The worker notifies others after it
     /// has pushed all such jobs.
     pub(crate) fn push_woken(&self, job: Job) {
-        if let Err(job) = self.running().spawn_unnotified(job) {
+        if let Err(job) = self.running().try_spawn(job, Placement::LocalUnnotified) {
             // As in `push`.
-            self.running().spawn_global(job);
+            self.running().spawn(job, Placement::Injector);
         }
     }
 
@@ -62,9 +62,9 @@ impl WorkerContext<'_, '_> {
         } else {
             level
         };
-        if let Err(job) = self.running().spawn_at(level, job) {
+        if let Err(job) = self.running().try_spawn(job, Placement::Lane(level)) {
             // As in `push`.
-            self.running().spawn_global(job);
+            self.running().spawn(job, Placement::Injector);
         }
     }
 
@@ -74,7 +74,7 @@ impl WorkerContext<'_, '_> {
         if self.has_isolated_waits() || worker >= self.pool().threads() {
             self.push(job); // a guest leaves soon
         } else {
-            self.running().spawn_for(worker, job);
+            self.running().spawn(job, Placement::Affine(worker));
         }
     }
 
@@ -83,12 +83,12 @@ impl WorkerContext<'_, '_> {
     pub(crate) fn push_elsewhere(&self, worker: Option<usize>, level: Level, job: Job) {
         match (worker, level) {
             (Some(worker), _) if worker < self.pool().threads() => {
-                self.running().spawn_for(worker, job);
+                self.running().spawn(job, Placement::Affine(worker));
             }
-            (_, Level::Normal) => self.running().spawn_global(job),
+            (_, Level::Normal) => self.running().spawn(job, Placement::Injector),
             (_, level) => {
-                if let Err(job) = self.running().spawn_at(level, job) {
-                    self.running().spawn_global(job);
+                if let Err(job) = self.running().try_spawn(job, Placement::Lane(level)) {
+                    self.running().spawn(job, Placement::Injector);
                 }
             }
         }
@@ -96,7 +96,7 @@ impl WorkerContext<'_, '_> {
 
     /// Sends a pinned job to the mailbox of `worker`, which alone may run it.
     pub(crate) fn send(&self, worker: usize, job: Job) {
-        self.running().send(worker, job);
+        self.running().spawn(job, Placement::Pinned(worker));
     }
 
     /// Pushes a part of the current task, which it will wait for. Returns its position, for
@@ -128,7 +128,7 @@ impl WorkerContext<'_, '_> {
     #[inline(always)]
     pub(crate) fn push_detached(&self, job: Job) {
         if self.is_serving() {
-            self.running().spawn_global(job);
+            self.running().spawn(job, Placement::Injector);
         } else {
             self.push(job);
         }
@@ -141,7 +141,7 @@ impl WorkerContext<'_, '_> {
             Ok(mark) => mark,
             Err(job) => {
                 // As in `push`. The worker that runs the part corrects the count.
-                self.running().spawn_global(job);
+                self.running().spawn(job, Placement::Injector);
                 self.running().took_back();
                 self.mark().nowhere()
             }

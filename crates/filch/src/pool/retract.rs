@@ -1,22 +1,22 @@
 //! Jobs that their producer may take back.
 
 use super::{context::WorkerContext, job::Job};
-use crate::engine::Mark;
+use crate::engine::{Mark, Placement};
 
 impl WorkerContext<'_, '_> {
     /// Pushes a job to this worker's queue, and wakes a sleeper for it if needed and `announce` is
     /// set. Returns its position, for [`retract_task`](Self::retract_task).
     pub(crate) fn push_marked(&self, job: Job, announce: bool) -> Option<Mark> {
         let pushed = if announce {
-            self.running().spawn_local(job)
+            self.running().try_spawn(job, Placement::Local)
         } else {
-            self.running().spawn_unnotified(job)
+            self.running().try_spawn(job, Placement::LocalUnnotified)
         };
         match pushed {
             Ok(()) => Some(self.mark()),
             Err(job) => {
                 // As in `push`.
-                self.running().spawn_global(job);
+                self.running().spawn(job, Placement::Injector);
                 None
             }
         }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     base::error::Refused,
-    engine::Level,
+    engine::{Level, Placement},
     observe::TaskEvent,
     pool::{Inner, context::WorkerContext},
 };
@@ -185,12 +185,8 @@ fn queue(
     }
     let job = ticket.into_job();
     let Some(context) = context else {
-        let injected = match (worker, level) {
-            (Some(worker), _) => pool.core().inject_for(worker, job),
-            (None, Level::Normal) => pool.core().inject(job),
-            (None, level) => pool.core().inject_at(level, job),
-        };
-        return injected.map_err(|refused| {
+        let placement = worker.map_or(Placement::Lane(level), Placement::Affine);
+        return pool.core().inject(job, placement).map_err(|refused| {
             let ticket = Ticket::from_job(refused.into_inner());
             ticket.expect("it was made of one above")
         });

@@ -12,7 +12,7 @@ use crate::{
         error::Refused,
         unwind::{self, Payload},
     },
-    engine::Level,
+    engine::{Level, Placement},
     pool::{
         Inner,
         context::WorkerContext,
@@ -80,14 +80,16 @@ impl Ticket {
     pub(in crate::future) fn queue_outside(self, pool: &Inner) {
         let core = pool.core();
         match pool.dedicated() {
-            None => self.inject(pool, |job| core.inject_future(job)),
+            None => self.inject(pool, |job| core.inject(job, Placement::FutureInjector)),
             Some(_) => self.inject_woken(pool),
         }
     }
 
     /// Queues a future that was woken from outside, or is for dedicated workers.
     fn inject_woken(self, pool: &Inner) {
-        self.inject(pool, |job| pool.core().inject_at(Level::High, job));
+        self.inject(pool, |job| {
+            pool.core().inject(job, Placement::Lane(Level::High))
+        });
     }
 
     fn inject(self, pool: &Inner, inject: impl FnOnce(Job) -> Result<(), Refused<Job>>) {
