@@ -204,7 +204,8 @@ fn detached(
 
 fn spawn_on(context: &WorkerContext<'_, '_>, task: impl FnOnce() + Send + 'static) {
     // SAFETY: the task borrows nothing, and the pool runs every job before it ends.
-    context.push_detached(unsafe { heap::job_on(context, detached(task)) });
+    let job = unsafe { heap::job_on(context, detached(task)) };
+    context.push_detached(job, Placement::Local);
 }
 
 impl Inner {
@@ -241,7 +242,7 @@ impl Inner {
     ) {
         match context {
             _ if self.threads() == 0 => self.submit(job),
-            Some(context) => context.send(worker, job),
+            Some(context) => context.push(job, Placement::Pinned(worker)),
             None => self.send_from_outside(worker, job),
         }
     }

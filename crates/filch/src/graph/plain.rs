@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     base::{sync::Ordering, thread, unwind},
+    engine::Placement,
     pool::context::WorkerContext,
 };
 
@@ -212,7 +213,7 @@ impl Run<'_> {
         let (job, spare) = (self.strand_job(index), cx.spare.get());
         if spare > 0 {
             cx.spare.set(spare - 1);
-            cx.context.push(job);
+            cx.context.push(job, Placement::Local);
         } else {
             self.push(cx.context, job);
         }

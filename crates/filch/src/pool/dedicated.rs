@@ -16,7 +16,7 @@
 use super::{Inner, context::WorkerContext, event_count::EventCount, guest::GUESTS, job::Job};
 use crate::{
     base::{error::BuildError, thread, unwind},
-    engine::{Level, sleep::MAX_WORKERS},
+    engine::{Level, Placement, sleep::MAX_WORKERS},
     threads::{Duty, SharedDriver, ThreadConfig, ThreadGroup, wake_all},
 };
 use std::sync::Arc;
@@ -183,7 +183,7 @@ impl WorkerContext<'_, '_> {
     /// them. Where waits are isolated, the job is pushed to this worker's own queue.
     #[cold]
     pub(crate) fn push_for_dedicated(&self, dedicated: &DedicatedWorkers, job: Job) {
-        self.push_at(Level::High, job);
+        self.push(job, Placement::Lane(Level::High));
         dedicated.ring();
     }
 

@@ -1,21 +1,16 @@
 //! Jobs that their producer may take back.
 
-use super::{context::WorkerContext, job::Job};
+use super::{context::WorkerContext, job::Job, push::is_own};
 use crate::engine::{Mark, Placement};
 
 impl WorkerContext<'_, '_> {
-    /// Pushes a job to this worker's queue, and wakes a sleeper for it if needed and `announce` is
-    /// set. Returns its position, for [`retract_task`](Self::retract_task).
-    pub(crate) fn push_marked(&self, job: Job, announce: bool) -> Option<Mark> {
-        let pushed = if announce {
-            self.running().try_spawn(job, Placement::Local)
-        } else {
-            self.running().try_spawn(job, Placement::LocalUnnotified)
-        };
-        match pushed {
+    /// Enqueues a job in this worker's own queue. Returns its position, for
+    /// [`retract_task`](Self::retract_task), unless the queue was full.
+    pub(crate) fn push_marked(&self, job: Job, placement: Placement) -> Option<Mark> {
+        debug_assert!(is_own(placement), "there is no mark of another queue");
+        match self.running().try_spawn(job, placement) {
             Ok(()) => Some(self.mark()),
             Err(job) => {
-                // As in `push`.
                 self.running().spawn(job, Placement::Injector);
                 None
             }

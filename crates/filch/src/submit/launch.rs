@@ -192,9 +192,9 @@ fn queue(
         });
     };
     match (worker, level) {
-        (Some(worker), _) => context.push_for(worker, job),
-        (None, Level::Normal) => context.push_detached(job),
-        (None, level) => context.push_at(level, job),
+        (Some(worker), _) => context.push(job, Placement::Affine(worker)),
+        (None, Level::Normal) => context.push_detached(job, Placement::Local),
+        (None, level) => context.push(job, Placement::Lane(level)),
     }
     Ok(())
 }
@@ -227,7 +227,12 @@ pub(super) fn queue_ready(ticket: Ticket) -> Option<Claim> {
 #[cold]
 fn queue_elsewhere(context: &WorkerContext<'_, '_>, ticket: Ticket) {
     let (worker, level) = (ticket.cell().about().worker(), ticket.level());
-    context.push_elsewhere(worker, level, ticket.into_job());
+    let placement = match (worker, level) {
+        (Some(worker), _) => Placement::Affine(worker),
+        (None, Level::Normal) => Placement::Injector,
+        (None, level) => Placement::Lane(level),
+    };
+    context.push_detached(ticket.into_job(), placement);
 }
 
 /// Runs a task instead of queueing it.
