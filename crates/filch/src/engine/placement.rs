@@ -137,8 +137,7 @@ impl<T: Send, Q: Strategy, O: Observer> RunningWorker<'_, '_, T, Q, O> {
     /// ```
     /// use filch::engine::{Capacity, Core, PerWorker, PerWorkerSpec, Placement, Settings, Silent};
     ///
-    /// let mut spec = PerWorkerSpec::default();
-    /// spec.capacity = Capacity::Fixed(2);
+    /// let spec = PerWorkerSpec { capacity: Capacity::bounded(2), ..Default::default() };
     /// let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &spec, Silent)?;
     /// core.inject(0, Placement::Injector).unwrap();
     /// let _ = core.enter(0).step(|_, mut running| {
@@ -356,3 +355,6 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         self.settings.unpark.unpark(worker);
     }
 }
+
+#[cfg(all(test, not(filch_loom)))]
+mod tests;
