@@ -476,15 +476,15 @@ fn a_task_that_waits_takes_what_is_pressing() {
     let mut worker = core.enter(0);
     let _ = worker.step(
         |_, mut cx: RunningWorker<'_, '_, u32, PerWorker, Counters>| {
-            assert_eq!(cx.take_pressing(), None);
+            assert_eq!(cx.take_preferred(), None);
             cx.try_spawn(1, Placement::Local).unwrap();
             cx.try_spawn(2, Placement::Lane(Level::Low)).unwrap();
-            assert_eq!(cx.take_pressing(), None, "these can wait");
+            assert_eq!(cx.take_preferred(), None, "these can wait");
             cx.spawn(3, Placement::Affine(0));
             cx.try_spawn(4, Placement::Lane(Level::High)).unwrap();
-            assert_eq!(cx.take_pressing(), Some(4));
-            assert_eq!(cx.take_pressing(), Some(3));
-            assert_eq!(cx.take_pressing(), None);
+            assert_eq!(cx.take_preferred(), Some(4));
+            assert_eq!(cx.take_preferred(), Some(3));
+            assert_eq!(cx.take_preferred(), None);
         },
     );
     assert_eq!(all(&mut worker), [1, 2]);
@@ -543,7 +543,7 @@ fn drive(
             }
             Step::Idle(_) => thread::yield_now(),
             Step::Park(ticket) => {
-                while !worker.is_woken() && !worker.has_mail() {
+                while !worker.is_woken() && !worker.has_pinned() {
                     thread::park();
                 }
                 worker.resume(ticket);

@@ -279,10 +279,19 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         self.flags().read().urgent()
     }
 
-    /// Whether all workers are awake, so that none can be woken for another task.
+    /// Whether a worker sleeps, which could be woken for another task.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Settings, Silent, Step};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// let mut worker = core.enter(0);
+    /// while !matches!(worker.step(|_, _| ()), Step::Park(_)) {}
+    /// assert!(core.has_sleepers());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
-    pub fn is_crowded(&self) -> bool {
-        !self.sleep.state().has_sleepers()
+    pub fn has_sleepers(&self) -> bool {
+        self.sleep.state().has_sleepers()
     }
 
     /// Returns the number of normal tasks from outside at some recent moment.

@@ -136,8 +136,8 @@ impl Team {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Returns the placement of the next push, which wakes a sleeper if `policy` says so; `first` if
-    /// the push is the first of its batch.
+    /// Returns the placement of the next push, which wakes a sleeper if `policy` says so; `first`
+    /// if the push is the first of its batch.
     #[inline]
     pub(super) fn placement(&self, policy: WakePolicy, first: bool) -> Placement {
         let notify = match policy {

@@ -145,7 +145,7 @@ pub(super) fn start(
     let feeder = run.feeder_job();
     match context {
         Some(context) if !context.is_guest() || run.keeps(context) => {
-            context.push_detached(feeder, Placement::Local)
+            context.push_detached(feeder, Placement::Local);
         }
         _ => remote.send(feeder, false),
     }

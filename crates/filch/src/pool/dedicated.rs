@@ -188,12 +188,12 @@ impl WorkerContext<'_, '_> {
     }
 
     /// Runs urgent jobs, until there are none, or until one has enqueued a job here, which ordinary
-    /// workers should run. Calls `took` before each.
-    fn serve_urgent(&self, took: impl Fn()) {
+    /// workers should run. Calls `on_take` before each.
+    fn serve_urgent(&self, on_take: impl Fn()) {
         // As in `serve`, but outside of any task.
         self.with_wait_target(self, || {
             while let Some(job) = self.running().take_urgent() {
-                took();
+                on_take();
                 self.nest(job);
                 thread::point();
                 if !self.running().queue().owner().is_empty() {

@@ -70,7 +70,7 @@ impl WorkerContext<'_, '_> {
     #[cold]
     #[inline(never)]
     fn after_push(&self) {
-        self.running().notify();
+        self.running().notify_part();
         unwind::or_abort(|| self.preempt());
     }
 
@@ -82,7 +82,7 @@ impl WorkerContext<'_, '_> {
             Err(job) => {
                 // The worker that runs the part corrects the count.
                 self.running().spawn(job, Placement::Injector);
-                self.running().took_back();
+                self.running().record_retract();
                 self.mark().nowhere()
             }
         }

@@ -71,7 +71,7 @@ impl Ticket {
     pub(in crate::future) fn queue_on(self, context: &WorkerContext<'_, '_>) {
         match context.pool().dedicated() {
             None if context.is_serving() => {
-                context.push(self.into_job(), Placement::Lane(Level::High))
+                context.push(self.into_job(), Placement::Lane(Level::High));
             }
             None => context.push(self.into_job(), Placement::Local),
             Some(dedicated) => context.push_for_dedicated(dedicated, self.into_job()),
@@ -160,7 +160,7 @@ pub(super) unsafe fn schedule(cell: NonNull<Header>) {
             } else if context.is_in_poll() {
                 // This worker runs it next.
                 context.push(ticket.into_job(), Placement::Next);
-            } else if !context.is_crowded() {
+            } else if context.has_sleepers() {
                 // A sleeping worker is woken for it.
                 context.push(ticket.into_job(), Placement::Local);
             } else {
@@ -194,7 +194,7 @@ unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
         // SAFETY: `start` has just made this thread the one that started it.
         return unsafe { end(cell, pool) };
     }
-    context.fetch_soon();
+    context.prefetch_upcoming();
     let before = pool.dedicated().map(|_| POLLED.replace(cell.as_ptr()));
     let polled = {
         // The poll may be nested in a task, and is not part of it.
