@@ -1,6 +1,8 @@
 //! The functions whose machine code `hotpath.sh` checks.
 
-use filch::engine::{Capacity, Core, Deque, Owner, PerWorker, RunningWorker, Settings, Silent};
+use filch::engine::{
+    Capacity, Core, Deque, Owner, PerWorker, Placement, RunningWorker, Settings, Silent,
+};
 use std::{
     hint::black_box,
     sync::atomic::{AtomicU64, Ordering, fence},
@@ -19,7 +21,7 @@ fn probe_spawn_local(
     active: &mut RunningWorker<'_, '_, u64, PerWorker, Silent>,
     task: u64,
 ) -> bool {
-    active.spawn_local(task).is_ok()
+    active.try_spawn(task, Placement::Local).is_ok()
 }
 
 /// The canary, in which the script must find two fences, a locked addition and an exchange.
@@ -39,7 +41,7 @@ fn main() {
 
     let core: Core<u64, PerWorker, Silent> =
         Core::new(Settings::new(1), &Default::default(), Silent).expect("the settings are fine");
-    core.inject(1).expect("open");
+    core.inject(1, Placement::Injector).expect("open");
     let mut worker = core.enter(0);
     let _ = worker.step(|task, mut active| {
         assert!(black_box(probe_spawn_local)(&mut active, black_box(task)));

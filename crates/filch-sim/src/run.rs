@@ -8,7 +8,7 @@ use crate::{
     program::Instruction,
     stage::{SimulationObserver, Stage},
 };
-use filch::engine::{Level, RunningWorker, Strategy};
+use filch::engine::{Level, Placement, RunningWorker, Strategy};
 use std::panic;
 
 /// The maximum depth of tasks that run inside of each other when their queue is full; deeper ones
@@ -119,7 +119,7 @@ where
 
     fn spawn_global(&self, task: Task, running: &mut TaskContext<'_, 'c, Q>) {
         self.pay(self.plan.case.config.costs.spawn);
-        running.spawn_global(task);
+        running.spawn(task, Placement::Injector);
         let mut state = self.state();
         state.ledger.tallies[running.id()].spawned_global += 1;
         state.queued(task);
@@ -128,9 +128,7 @@ where
     fn spawn_at(&self, level: Level, body: u32, running: &mut TaskContext<'_, 'c, Q>) {
         self.pay(self.plan.case.config.costs.spawn);
         let task = self.state().ledger.create_for(body, 0, level, None);
-        if running.spawn_at(level, task).is_err() {
-            unreachable!("a lane takes whatever a worker spawns");
-        }
+        running.spawn(task, Placement::Lane(level));
         let mut state = self.state();
         state.ledger.tallies[running.id()].spawned_lane += 1;
         state.queued(task);
@@ -144,7 +142,7 @@ where
             let task = ledger.create_for(body, 0, Level::Normal, owner);
             (state.waiting.presence(worker), task)
         };
-        running.spawn_for(worker, task);
+        running.spawn(task, Placement::Affine(worker));
         let mut state = self.state();
         state.ledger.tallies[running.id()].spawned_affine += 1;
         state.queued_for(worker, presence, task);
@@ -161,7 +159,7 @@ where
         let pushed = if refused {
             Err(task)
         } else {
-            running.spawn_local(task)
+            running.try_spawn(task, Placement::Local)
         };
         match pushed {
             Ok(()) => {
@@ -181,7 +179,7 @@ where
         match self.plan.case.config.overflow {
             Overflow::Spill => {
                 running.spill();
-                match running.spawn_local(task) {
+                match running.try_spawn(task, Placement::Local) {
                     Ok(()) => {
                         self.spawned(running.id());
                         self.state().queued(task);

@@ -28,7 +28,8 @@ use crate::{
 };
 use filch::{
     engine::{
-        Core, Event, Level, OUTSIDE, Observer, Source, Step, Strategy, Unpark, WakePolicy, Worker,
+        Core, Event, Level, OUTSIDE, Observer, Placement, Source, Step, Strategy, Unpark,
+        WakePolicy, Worker,
     },
     observe::Counters,
 };
@@ -312,7 +313,7 @@ where
         };
         let all = tasks.clone();
         let refused = if count == 1 {
-            let result = self.core().inject(tasks.remove(0));
+            let result = self.core().inject(tasks.remove(0), Placement::Injector);
             result.map_err(|refused| (refused.is_closed(), vec![refused.into_inner()]))
         } else {
             let result = self.core().inject_batch(tasks);
@@ -326,8 +327,8 @@ where
         let task = self.state().ledger.create_for(body, 0, level, worker);
         let presence = worker.map(|worker| self.state().waiting.presence(worker));
         let result = match worker {
-            Some(worker) => self.core().inject_for(worker, task),
-            None => self.core().inject_at(level, task),
+            Some(worker) => self.core().inject(task, Placement::Affine(worker)),
+            None => self.core().inject(task, Placement::Lane(level)),
         };
         let refused = result.map_err(|refused| (refused.is_closed(), vec![refused.into_inner()]));
         match (worker.zip(presence), &refused) {

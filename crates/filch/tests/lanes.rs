@@ -5,8 +5,8 @@ mod support;
 use filch::{
     Rng,
     engine::{
-        Ageing, Core, Level, Observer, PerWorker, RunningWorker, Settings, Shared, Step, Strategy,
-        Ticket, Tiered, Unpark, Worker,
+        Ageing, Core, Level, Observer, PerWorker, Placement, RunningWorker, Settings, Shared, Step,
+        Strategy, Ticket, Tiered, Unpark, Worker,
     },
     observe::Counters,
 };
@@ -112,7 +112,8 @@ fn the_most_urgent_come_first_and_in_their_order() {
     let levels = [Level::Low, Level::Normal, Level::High, Level::Critical];
     for round in 0..2 {
         for (n, level) in levels.into_iter().enumerate() {
-            core.inject_at(level, 10 * n as u32 + round).unwrap();
+            core.inject(10 * n as u32 + round, Placement::Lane(level))
+                .unwrap();
         }
     }
     let mut worker = core.enter(0);
@@ -125,20 +126,20 @@ fn the_most_urgent_come_first_and_in_their_order() {
 #[test]
 fn urgent_tasks_overtake_the_own_queue() {
     let core = engine(1);
-    core.inject(0).unwrap();
+    core.inject(0, Placement::Injector).unwrap();
     let mut worker = core.enter(0);
     let mut order = Vec::new();
     while order.len() < 9 {
         let _ = worker.step(|task, mut cx| {
             order.push(task);
             match task {
-                0 => (1..5).for_each(|n| cx.spawn_local(n).unwrap()),
+                0 => (1..5).for_each(|n| cx.try_spawn(n, Placement::Local).unwrap()),
                 // In the middle of its own: two urgent ones, one that can wait, and one that is normal.
                 3 => {
-                    cx.spawn_at(Level::Low, 100).unwrap();
-                    cx.spawn_at(Level::High, 101).unwrap();
-                    cx.spawn_at(Level::Critical, 102).unwrap();
-                    cx.spawn_at(Level::Normal, 103).unwrap();
+                    cx.try_spawn(100, Placement::Lane(Level::Low)).unwrap();
+                    cx.try_spawn(101, Placement::Lane(Level::High)).unwrap();
+                    cx.try_spawn(102, Placement::Lane(Level::Critical)).unwrap();
+                    cx.try_spawn(103, Placement::Lane(Level::Normal)).unwrap();
                 }
                 _ => {}
             }
@@ -151,8 +152,8 @@ fn urgent_tasks_overtake_the_own_queue() {
 
 /// One task of `few` among 200 of `many`: how many of these come before it.
 fn place_of(core: &Engine, few: Level, many: Level) -> usize {
-    (0..200).for_each(|_| core.inject_at(many, 0).unwrap());
-    core.inject_at(few, 1).unwrap();
+    (0..200).for_each(|_| core.inject(0, Placement::Lane(many)).unwrap());
+    core.inject(1, Placement::Lane(few)).unwrap();
     let mut worker = core.enter(0);
     let order = all(&mut worker);
     assert_eq!(order.len(), 201);
@@ -195,7 +196,7 @@ fn no_turn_keeps_another_one_waiting() {
     let core = with_ageing(1, 1, 1);
     for level in Level::ALL {
         for _ in 0..100 {
-            core.inject_at(level, level as u32).unwrap();
+            core.inject(level as u32, Placement::Lane(level)).unwrap();
         }
     }
     let mut worker = core.enter(0);
@@ -212,7 +213,7 @@ fn with_one_shared_queue_levels_are_the_same() {
     let core: Engine<Shared> =
         Core::new(Settings::new(1), &Default::default(), Counters::new(1)).unwrap();
     for (n, level) in Level::ALL.into_iter().enumerate() {
-        core.inject_at(level, n as u32).unwrap();
+        core.inject(n as u32, Placement::Lane(level)).unwrap();
     }
     assert_eq!(all(&mut core.enter(0)), [3, 2, 1, 0]);
 }
@@ -220,12 +221,13 @@ fn with_one_shared_queue_levels_are_the_same() {
 #[test]
 fn a_thief_looks_at_the_lanes_first() {
     let core = engine(2);
-    core.inject(0).unwrap();
+    core.inject(0, Placement::Injector).unwrap();
     let mut busy = core.enter(0);
-    let step = busy.step(|_, mut cx| (1..20).for_each(|n| cx.spawn_local(n).unwrap()));
+    let step =
+        busy.step(|_, mut cx| (1..20).for_each(|n| cx.try_spawn(n, Placement::Local).unwrap()));
     assert!(matches!(step, Step::Ran));
-    core.inject_at(Level::Low, 100).unwrap();
-    core.inject_at(Level::High, 101).unwrap();
+    core.inject(100, Placement::Lane(Level::Low)).unwrap();
+    core.inject(101, Placement::Lane(Level::High)).unwrap();
     let mut thief = core.enter(1);
     assert_eq!(next(&mut thief), Some(101));
     let stolen = next(&mut thief).unwrap();
@@ -245,17 +247,25 @@ fn a_lane_refuses_when_it_is_full_or_the_gate_closed() {
         ..Settings::new(1)
     });
     for level in Level::ALL {
-        core.inject_at(level, 1).unwrap();
-        core.inject_at(level, 2).unwrap();
-        let refused = core.inject_at(level, 3).unwrap_err();
+        core.inject(1, Placement::Lane(level)).unwrap();
+        core.inject(2, Placement::Lane(level)).unwrap();
+        let refused = core.inject(3, Placement::Lane(level)).unwrap_err();
         assert!(refused.is_full() && refused.into_inner() == 3);
     }
-    core.inject_for(0, 4).unwrap();
+    core.inject(4, Placement::Affine(0)).unwrap();
     core.close();
     for level in Level::ALL {
-        assert!(core.inject_at(level, 5).unwrap_err().is_closed());
+        assert!(
+            core.inject(5, Placement::Lane(level))
+                .unwrap_err()
+                .is_closed()
+        );
     }
-    assert!(core.inject_for(0, 5).unwrap_err().is_closed());
+    assert!(
+        core.inject(5, Placement::Affine(0))
+            .unwrap_err()
+            .is_closed()
+    );
     let mut worker = core.enter(0);
     assert_eq!(all(&mut worker).len(), 9);
     assert!(core.is_stopped(), "everything has run");
@@ -265,10 +275,10 @@ fn a_lane_refuses_when_it_is_full_or_the_gate_closed() {
 fn what_a_stop_leaves_in_lanes_and_boxes_comes_back() {
     let core = engine(2);
     for level in Level::ALL {
-        core.inject_at(level, level as u32).unwrap();
+        core.inject(level as u32, Placement::Lane(level)).unwrap();
     }
-    core.inject_for(0, 4).unwrap();
-    core.inject_for(1, 5).unwrap();
+    core.inject(4, Placement::Affine(0)).unwrap();
+    core.inject(5, Placement::Affine(1)).unwrap();
     let worker = core.enter(0);
     core.stop();
     drop(worker);
@@ -281,15 +291,15 @@ fn what_a_stop_leaves_in_lanes_and_boxes_comes_back() {
 #[test]
 fn a_worker_takes_from_its_box_and_its_queue_in_turns() {
     let core = engine(1);
-    core.inject(0).unwrap();
+    core.inject(0, Placement::Injector).unwrap();
     let mut worker = core.enter(0);
     let _ = worker.step(|_, mut cx| {
         for n in 1..=3 {
-            cx.spawn_local(n).unwrap();
-            cx.spawn_for(0, 10 * n);
+            cx.try_spawn(n, Placement::Local).unwrap();
+            cx.spawn(10 * n, Placement::Affine(0));
         }
     });
-    core.inject(99).unwrap();
+    core.inject(99, Placement::Injector).unwrap();
     assert_eq!(all(&mut worker), [10, 3, 20, 2, 30, 1, 99]);
     let metrics = core.observer().worker(0);
     assert_eq!((metrics.affine_kept, metrics.spawned_affine), (3, 3));
@@ -301,7 +311,7 @@ fn another_worker_takes_a_boxed_task_after_a_whole_search() {
     let core = engine(2);
     let busy = core.enter(0);
     let mut idle = core.enter(1);
-    core.inject_for(0, 7).unwrap();
+    core.inject(7, Placement::Affine(0)).unwrap();
     let mut looks = 0;
     let ran = loop {
         let mut ran = None;
@@ -322,16 +332,16 @@ fn a_task_from_outside_may_prefer_a_worker() {
     let (core, calls) = engine_with_calls(3);
     let mut workers = [core.enter(0), core.enter(1), core.enter(2)];
     let mut tickets: Vec<_> = workers.iter_mut().map(|w| Some(park(w))).collect();
-    core.inject(6).unwrap();
+    core.inject(6, Placement::Injector).unwrap();
     assert_eq!(calls.take(), [2], "the one that fell asleep last");
     workers[2].resume(tickets[2].take().unwrap());
     assert_eq!(next(&mut workers[2]), Some(6));
     assert!(calls.take().is_empty(), "one task wakes one worker");
     let _ = park(&mut workers[2]);
-    core.inject_near(0, 7).unwrap();
+    core.inject(7, Placement::InjectorNear(0)).unwrap();
     assert_eq!(calls.take(), [0], "the one that fell asleep first");
     // It is on its way, so nobody else is woken.
-    core.inject_near(2, 8).unwrap();
+    core.inject(8, Placement::InjectorNear(2)).unwrap();
     assert!(calls.take().is_empty());
     workers[0].resume(tickets[0].take().unwrap());
     let both = [next(&mut workers[0]), next(&mut workers[0])];
@@ -339,7 +349,11 @@ fn a_task_from_outside_may_prefer_a_worker() {
     // The search that found the first passed on the second.
     assert_eq!(calls.take(), [2]);
     core.close();
-    assert!(core.inject_near(0, 9).unwrap_err().is_closed());
+    assert!(
+        core.inject(9, Placement::InjectorNear(0))
+            .unwrap_err()
+            .is_closed()
+    );
 }
 
 #[test]
@@ -348,7 +362,7 @@ fn a_task_for_a_worker_that_is_awake_wakes_another() {
     let _awake = core.enter(0);
     let mut sleeper = core.enter(1);
     let _ticket = park(&mut sleeper);
-    core.inject_near(0, 7).unwrap();
+    core.inject(7, Placement::InjectorNear(0)).unwrap();
     assert_eq!(calls.take(), [1]);
 }
 
@@ -358,11 +372,11 @@ fn a_worker_that_sleeps_is_called_and_nobody_else() {
     let mut workers = [core.enter(0), core.enter(1), core.enter(2)];
     // The first one to sleep is the last in the list.
     let mut tickets: Vec<_> = workers.iter_mut().map(|w| Some(park(w))).collect();
-    core.inject_for(0, 7).unwrap();
+    core.inject(7, Placement::Affine(0)).unwrap();
     assert_eq!(calls.take(), [0]);
     assert!(workers[0].is_woken() && !workers[1].is_woken());
     // It counts as searching: nobody is woken for the next one, nor again for this one.
-    core.inject_for(0, 8).unwrap();
+    core.inject(8, Placement::Affine(0)).unwrap();
     assert!(calls.take().is_empty());
     workers[0].resume(tickets[0].take().unwrap());
     assert_eq!(next(&mut workers[0]), Some(7));
@@ -380,7 +394,7 @@ fn a_worker_that_sleeps_is_called_and_nobody_else() {
     }
     calls.take();
     for id in 0..3 {
-        core.inject_for(id, id as u32).unwrap();
+        core.inject(id as u32, Placement::Affine(id)).unwrap();
     }
     assert_eq!(calls.take(), [0, 1, 2]);
     for (id, worker) in workers.iter_mut().enumerate() {
@@ -395,7 +409,7 @@ fn a_worker_that_searched_in_vain_calls_the_one_that_sleeps() {
     let (mut first, mut second) = (core.enter(0), core.enter(1));
     // Two searchers are one too many, so the first waits until the second is through.
     let ticket = park(&mut first);
-    core.inject_for(0, 7).unwrap();
+    core.inject(7, Placement::Affine(0)).unwrap();
     assert_eq!(calls.take(), [0]);
     let asleep = park(&mut second);
     assert_eq!(core.observer().worker(1).executed, 0, "it is not its task");
@@ -409,9 +423,9 @@ fn a_box_goes_with_its_worker() {
     let core = engine(2);
     let mut stays = core.enter(0);
     let leaves = core.enter(1);
-    core.inject_for(1, 7).unwrap();
+    core.inject(7, Placement::Affine(1)).unwrap();
     drop(leaves);
-    core.inject_for(1, 8).unwrap();
+    core.inject(8, Placement::Affine(1)).unwrap();
     let mut steps = 0;
     let mut order = Vec::new();
     while order.len() < 2 {
@@ -422,7 +436,7 @@ fn a_box_goes_with_its_worker() {
     assert_eq!(core.observer().worker(0).affine_broken, 0);
     // One that comes back has its box again.
     let mut back = core.enter(1);
-    core.inject_for(1, 9).unwrap();
+    core.inject(9, Placement::Affine(1)).unwrap();
     assert_eq!(next(&mut back), Some(9));
     assert_eq!(core.observer().worker(1).affine_kept, 1);
 }
@@ -439,15 +453,15 @@ fn a_boxed_task_does_not_wait_for_ever() {
     });
     let stuck = core.enter(0);
     let mut busy = core.enter(1);
-    core.inject(0).unwrap();
-    core.inject_for(0, 1).unwrap();
+    core.inject(0, Placement::Injector).unwrap();
+    core.inject(1, Placement::Affine(0)).unwrap();
     let mut before = 0;
     let mut found = false;
     while !found {
         let _ = busy.step(|task, mut cx| {
             found = task == 1;
             before += u32::from(!found);
-            cx.spawn_local(0).unwrap();
+            cx.try_spawn(0, Placement::Local).unwrap();
         });
         assert!(before <= 2 * 10, "{before} tasks of its own");
     }
@@ -458,19 +472,19 @@ fn a_boxed_task_does_not_wait_for_ever() {
 #[test]
 fn a_task_that_waits_takes_what_is_pressing() {
     let core = engine(1);
-    core.inject(0).unwrap();
+    core.inject(0, Placement::Injector).unwrap();
     let mut worker = core.enter(0);
     let _ = worker.step(
         |_, mut cx: RunningWorker<'_, '_, u32, PerWorker, Counters>| {
-            assert_eq!(cx.take_pressing(), None);
-            cx.spawn_local(1).unwrap();
-            cx.spawn_at(Level::Low, 2).unwrap();
-            assert_eq!(cx.take_pressing(), None, "these can wait");
-            cx.spawn_for(0, 3);
-            cx.spawn_at(Level::High, 4).unwrap();
-            assert_eq!(cx.take_pressing(), Some(4));
-            assert_eq!(cx.take_pressing(), Some(3));
-            assert_eq!(cx.take_pressing(), None);
+            assert_eq!(cx.take_preferred(), None);
+            cx.try_spawn(1, Placement::Local).unwrap();
+            cx.try_spawn(2, Placement::Lane(Level::Low)).unwrap();
+            assert_eq!(cx.take_preferred(), None, "these can wait");
+            cx.spawn(3, Placement::Affine(0));
+            cx.try_spawn(4, Placement::Lane(Level::High)).unwrap();
+            assert_eq!(cx.take_preferred(), Some(4));
+            assert_eq!(cx.take_preferred(), Some(3));
+            assert_eq!(cx.take_preferred(), None);
         },
     );
     assert_eq!(all(&mut worker), [1, 2]);
@@ -483,12 +497,12 @@ fn a_task_that_waits_takes_what_is_pressing() {
 #[test]
 fn the_table_shows_what_was_used() {
     let core = engine(2);
-    core.inject(0).unwrap();
+    core.inject(0, Placement::Injector).unwrap();
     let mut worker = core.enter(0);
     all(&mut worker);
     let plain = core.observer().metrics().to_string();
-    core.inject_at(Level::Critical, 0).unwrap();
-    core.inject_for(0, 0).unwrap();
+    core.inject(0, Placement::Lane(Level::Critical)).unwrap();
+    core.inject(0, Placement::Affine(0)).unwrap();
     all(&mut worker);
     let table = core.observer().metrics().to_string();
     for (name, shown) in [("critical", true), ("kept", true), ("low", false)] {
@@ -529,7 +543,7 @@ fn drive(
             }
             Step::Idle(_) => thread::yield_now(),
             Step::Park(ticket) => {
-                while !worker.is_woken() && !worker.has_mail() {
+                while !worker.is_woken() && !worker.has_pinned() {
                     thread::park();
                 }
                 worker.resume(ticket);
@@ -571,10 +585,10 @@ fn everything_runs_once() {
                         if task < ROOTS {
                             for child in [ROOTS + 2 * task, ROOTS + 2 * task + 1] {
                                 if rng.one_in(2) {
-                                    cx.spawn_for(rng.below(WORKERS), child);
+                                    cx.spawn(child, Placement::Affine(rng.below(WORKERS)));
                                 } else {
                                     let level = Level::ALL[rng.below(4)];
-                                    cx.spawn_at(level, child).unwrap();
+                                    cx.try_spawn(child, Placement::Lane(level)).unwrap();
                                 }
                             }
                         }
@@ -587,9 +601,11 @@ fn everything_runs_once() {
                     let mut rng = Rng::new(!seed ^ u64::from(source));
                     for task in source * EACH..(source + 1) * EACH {
                         if rng.one_in(2) {
-                            core.inject_for(rng.below(WORKERS), task).unwrap();
+                            core.inject(task, Placement::Affine(rng.below(WORKERS)))
+                                .unwrap();
                         } else {
-                            core.inject_at(Level::ALL[rng.below(4)], task).unwrap();
+                            core.inject(task, Placement::Lane(Level::ALL[rng.below(4)]))
+                                .unwrap();
                         }
                         if rng.one_in(1000) {
                             thread::sleep(Duration::from_micros(200));
@@ -641,9 +657,11 @@ fn nobody_sleeps_on_a_single_task() {
         let mut rng = Rng::new(1);
         for task in 0..2_000 {
             if rng.one_in(2) {
-                core.inject_for(rng.below(WORKERS), task).unwrap();
+                core.inject(task, Placement::Affine(rng.below(WORKERS)))
+                    .unwrap();
             } else {
-                core.inject_at(Level::ALL[rng.below(4)], task).unwrap();
+                core.inject(task, Placement::Lane(Level::ALL[rng.below(4)]))
+                    .unwrap();
             }
             support::until("the task", || done.load(Ordering::Acquire) > task as usize);
             // Now they fall asleep, or are in the middle of it.

@@ -1,6 +1,6 @@
 //! Which sleeper is woken, by which push, and how long a worker searches before it sleeps.
 
-use filch::engine::{Core, PerWorker, Settings, Silent, Step, Ticket, Unpark, Worker};
+use filch::engine::{Core, PerWorker, Placement, Settings, Silent, Step, Ticket, Unpark, Worker};
 use std::{
     cell::Cell,
     sync::{Arc, Mutex},
@@ -89,7 +89,7 @@ fn one_task_wakes_one_worker() {
         .each_mut()
         .map(|worker| fall_asleep(worker).0)
         .map(Some);
-    core.inject(1).unwrap();
+    core.inject(1, Placement::Injector).unwrap();
     let first = woken.take();
     assert_eq!(first.len(), 1);
     let first = first[0];
@@ -106,8 +106,8 @@ fn a_worker_that_finds_the_first_of_two_tasks_wakes_another() {
         .each_mut()
         .map(|worker| fall_asleep(worker).0)
         .map(Some);
-    core.inject(1).unwrap();
-    core.inject(2).unwrap();
+    core.inject(1, Placement::Injector).unwrap();
+    core.inject(2, Placement::Injector).unwrap();
     let first = woken.take();
     assert_eq!(first.len(), 1, "a worker is on the way already");
     let first = first[0];
@@ -140,7 +140,7 @@ fn a_sleeper_on_another_core_is_woken_first() {
         });
     }
     // Worker 2 fell asleep last, but on the core of the thread that injects.
-    on(0, || core.inject(1).unwrap());
+    on(0, || core.inject(1, Placement::Injector).unwrap());
     assert_eq!(woken.take(), [1]);
 }
 
@@ -149,7 +149,7 @@ fn a_sleeper_on_another_core_is_woken_first() {
 fn beside_a_busy_worker(cores: [u32; 2], then: impl FnOnce(&TestCore, usize, &mut TestWorker<'_>)) {
     let (core, woken) = engine(3);
     let mut busy = on(0, || core.enter(0));
-    core.inject(1).unwrap();
+    core.inject(1, Placement::Injector).unwrap();
     let step = on(0, || {
         busy.step(|_, mut running| {
             let mut others = cores.map(|at| (at, None));
@@ -160,7 +160,7 @@ fn beside_a_busy_worker(cores: [u32; 2], then: impl FnOnce(&TestCore, usize, &mu
                     *slot = Some((worker, ticket));
                 });
             }
-            running.spawn_local(2).unwrap();
+            running.try_spawn(2, Placement::Local).unwrap();
             let woken = woken.take();
             assert_eq!(woken.len(), 1);
             let (at, slot) = &mut others[woken[0] - 1];
@@ -202,10 +202,10 @@ fn a_worker_that_can_leave_its_core_does_not_give_way() {
     let (core, woken) = engine(2);
     let step = on(UNPINNED, || {
         let (mut busy, mut other) = (core.enter(0), core.enter(1));
-        core.inject(1).unwrap();
+        core.inject(1, Placement::Injector).unwrap();
         busy.step(|_, mut running| {
             let (ticket, _) = fall_asleep(&mut other);
-            running.spawn_local(2).unwrap();
+            running.try_spawn(2, Placement::Local).unwrap();
             assert_eq!(woken.take(), [1]);
             other.resume(ticket);
             assert!(!other.stands_by());
@@ -219,7 +219,7 @@ fn a_worker_that_can_leave_its_core_does_not_give_way() {
 fn a_worker_does_not_give_way_when_a_task_comes_from_outside() {
     beside_a_busy_worker([0, 0], |core, _, worker| {
         assert!(worker.stands_by());
-        core.inject(3).unwrap();
+        core.inject(3, Placement::Injector).unwrap();
         let (task, steps) = run_one(worker);
         assert_eq!((task, steps), (3, 2));
     });
@@ -234,12 +234,12 @@ fn a_worker_that_falls_asleep_on_a_core_of_its_own_is_woken_though_another_stand
     });
     // The same with a fourth worker, on core 1.
     let mut busy = on(0, || core.enter(0));
-    core.inject(1).unwrap();
+    core.inject(1, Placement::Injector).unwrap();
     let step = on(0, || {
         busy.step(|_, mut running| {
             let mut standby = core.enter(1);
             let (ticket, _) = fall_asleep(&mut standby);
-            running.spawn_local(2).unwrap();
+            running.try_spawn(2, Placement::Local).unwrap();
             assert_eq!(woken.take(), [1]);
             standby.resume(ticket);
             assert!(standby.stands_by());
@@ -250,7 +250,7 @@ fn a_worker_that_falls_asleep_on_a_core_of_its_own_is_woken_though_another_stand
                 assert_eq!(run_one(&mut late).0, 2);
                 let (_ticket, _) = fall_asleep(&mut late);
                 assert!(core.sleep().wants_wake(), "{:?}", core.sleep());
-                on(0, || running.spawn_local(3).unwrap());
+                on(0, || running.try_spawn(3, Placement::Local).unwrap());
                 assert_eq!(woken.take(), [2]);
             });
         })

@@ -81,6 +81,6 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     /// Whether there is work that a busy worker should serve before its own.
     fn needs_attention(&self) -> bool {
-        self.flags().read().presses() || !self.injector.is_empty() || !self.futures.is_empty()
+        self.flags().read().has_preferred() || !self.injector.is_empty() || !self.futures.is_empty()
     }
 }

@@ -4,7 +4,7 @@ use super::{
     event::{Event, OUTSIDE, Observer},
     gate::{Gate, GateState, Verdict},
     injector::Injector,
-    lanes::{Flags, Lanes, Level, LowAge},
+    lanes::{Flags, Lanes, LowAge},
     mailbox::Mailbox,
     queue::Strategy,
     settings::Settings,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::base::{
     canary::{Canary, broken},
-    error::{BuildError, Refused},
+    error::BuildError,
     padded::Padded,
     sync::{AtomicUsize, Ordering, fence_after_rmw, fence_seq_cst},
     sys::barrier,
@@ -86,146 +86,6 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         Worker::enter(self, worker)
     }
 
-    /// Adds a task from outside.
-    ///
-    /// # Errors
-    /// The task, when the gate is closed or the injector full.
-    pub fn inject(&self, task: T) -> Result<(), Refused<T>> {
-        self.enqueue(task)?;
-        self.notify_shared(OUTSIDE);
-        Ok(())
-    }
-
-    /// Adds a future from outside. It comes before the tasks in the injector, first in, first out,
-    /// and is taken in batches.
-    ///
-    /// # Errors
-    /// The task, when the gate is closed or the queue full.
-    pub fn inject_future(&self, task: T) -> Result<(), Refused<T>> {
-        // The queue counts it until `shut`, as in `enqueue`.
-        self.futures.admit(task)?;
-        self.notify_shared(OUTSIDE);
-        Ok(())
-    }
-
-    /// [`inject`](Self::inject) that prefers to wake `worker` over the one that fell asleep last,
-    /// if a worker has to be woken. Repeated calls then find warm caches and local memory.
-    ///
-    /// # Errors
-    /// As [`inject`](Self::inject).
-    ///
-    /// # Panics
-    /// When `worker` is not the number of a worker.
-    pub fn inject_near(&self, worker: usize, task: T) -> Result<(), Refused<T>> {
-        assert!(worker < self.workers(), "no worker {worker} in this engine");
-        self.enqueue(task)?;
-        self.notify_near(worker);
-        Ok(())
-    }
-
-    fn enqueue(&self, task: T) -> Result<(), Refused<T>> {
-        // The injector counts it until `shut`.
-        self.injector.admit(task)
-    }
-
-    /// Adds all tasks from outside, in their order, or none.
-    ///
-    /// # Errors
-    /// All the tasks, when the gate is closed or they don't all fit into the injector.
-    pub fn inject_batch(&self, tasks: Vec<T>) -> Result<(), Refused<Vec<T>>> {
-        self.injector.admit_batch(tasks)?;
-        self.notify_shared(OUTSIDE);
-        Ok(())
-    }
-
-    /// Adds a task from outside that only `worker` may run or, if that one leaves before, any
-    /// worker. The worker runs it between two tasks.
-    ///
-    /// # Errors
-    /// The task, when the gate is closed.
-    ///
-    /// # Panics
-    /// When `worker` is not the number of a worker.
-    pub fn send(&self, worker: usize, task: T) -> Result<(), Refused<T>> {
-        assert!(worker < self.workers(), "no worker {worker} in this engine");
-        if !self.gate.enter(1) {
-            return Err(Refused::closed(task));
-        }
-        self.deliver(worker, task);
-        Ok(())
-    }
-
-    /// Adds a task of some [`Level`] from outside; a normal one as [`inject`](Self::inject) does.
-    ///
-    /// ```
-    /// use filch::engine::{Core, Level, PerWorker, Settings, Silent};
-    ///
-    /// let core: Core<&str, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
-    /// core.inject("some time").unwrap();
-    /// core.inject_at(Level::Low, "last").unwrap();
-    /// core.inject_at(Level::Critical, "first").unwrap();
-    /// let (mut worker, mut order) = (core.enter(0), vec![]);
-    /// while order.len() < 3 {
-    ///     let _ = worker.step(|task, _| order.push(task));
-    /// }
-    /// assert_eq!(order, ["first", "some time", "last"]);
-    /// # Ok::<(), filch::BuildError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The task, when the gate is closed or the queue of its level full.
-    pub fn inject_at(&self, level: Level, task: T) -> Result<(), Refused<T>> {
-        if level == Level::Normal {
-            return self.inject(task);
-        }
-        if !self.gate.enter(1) {
-            return Err(Refused::closed(task));
-        }
-        match self.lanes.push(self.flags(), level, task) {
-            Ok(()) => {
-                self.notify_shared(OUTSIDE);
-                Ok(())
-            }
-            Err(task) => {
-                self.conclude(self.gate.withdraw(1));
-                Err(Refused::full(task))
-            }
-        }
-    }
-
-    /// Adds a task from outside that `worker` should run if it is free soon, and otherwise any
-    /// worker. If `worker` has left, any worker may run the task at once.
-    ///
-    /// # Errors
-    /// The task, when the gate is closed.
-    ///
-    /// # Panics
-    /// When `worker` is not the number of a worker.
-    pub fn inject_for(&self, worker: usize, task: T) -> Result<(), Refused<T>> {
-        assert!(worker < self.workers(), "no worker {worker} in this engine");
-        if !self.gate.enter(1) {
-            return Err(Refused::closed(task));
-        }
-        self.put_for(worker, task);
-        self.notify_mailbox(OUTSIDE, worker);
-        Ok(())
-    }
-
-    /// Adds an affine task for `worker`, or adds it to the injector if the worker has left.
-    pub(super) fn put_for(&self, worker: usize, task: T) {
-        // After the end the worker may be about to leave, and the thread that spawns now must be
-        // able to find the task again.
-        let gone = self.sleep.state().stopped();
-        let put = if gone {
-            Err(task)
-        } else {
-            self.mailboxes[worker].push_affine(self.flags(), task)
-        };
-        if let Err(task) = put {
-            self.injector.push_always([task]);
-        }
-    }
-
     /// Called when there is an affine task for `worker`: wakes it if it sleeps, and otherwise a
     /// sleeper that takes the task if `worker` does not become free.
     pub(super) fn notify_mailbox(&self, by: usize, worker: usize) {
@@ -242,18 +102,6 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
             self.settings.unpark.unpark(worker);
         }
         called
-    }
-
-    pub(super) fn deliver(&self, worker: usize, task: T) {
-        if let Err(task) = self.mailboxes[worker].push_pinned(task) {
-            // The worker has left, so any worker may run the task.
-            self.injector.push_always([task]);
-            self.notify_shared(OUTSIDE);
-            return;
-        }
-        // Correct whether the worker sleeps or is about to: it checks its pinned tasks after it has
-        // been unparked.
-        self.settings.unpark.unpark(worker);
     }
 
     /// Admits no more tasks. When all tasks in flight have run, every worker gets
@@ -364,13 +212,13 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// `useless` is called under a lock for every task, so it should be short, and must not panic.
     ///
     /// ```
-    /// use filch::engine::{Core, Level, PerWorker, Settings, Silent};
+    /// use filch::engine::{Core, Level, PerWorker, Placement, Settings, Silent};
     ///
     /// let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
     /// for task in 0..6 {
-    ///     core.inject_at(Level::ALL[task as usize % 4], task).unwrap();
+    ///     core.inject(task, Placement::Lane(Level::ALL[task as usize % 4])).unwrap();
     /// }
-    /// core.inject_for(0, 6).unwrap();
+    /// core.inject(6, Placement::Affine(0)).unwrap();
     /// let mut weeds = vec![];
     /// core.remove_useless(|task| task % 2 == 0, &mut weeds);
     /// weeds.sort();
@@ -431,10 +279,19 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         self.flags().read().urgent()
     }
 
-    /// Whether all workers are awake, so that none can be woken for another task.
+    /// Whether a worker sleeps, which could be woken for another task.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Settings, Silent, Step};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// let mut worker = core.enter(0);
+    /// while !matches!(worker.step(|_, _| ()), Step::Park(_)) {}
+    /// assert!(core.has_sleepers());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
-    pub fn is_crowded(&self) -> bool {
-        !self.sleep.state().has_sleepers()
+    pub fn has_sleepers(&self) -> bool {
+        self.sleep.state().has_sleepers()
     }
 
     /// Returns the number of normal tasks from outside at some recent moment.
@@ -479,13 +336,13 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     }
 
     /// [`notify_shared`](Self::notify_shared) that prefers to wake `worker`.
-    fn notify_near(&self, worker: usize) {
+    pub(super) fn notify_near(&self, by: usize, worker: usize) {
         // Pairs as in `notify_shared`.
         fence_after_rmw();
         let wanted = self.sleep.state().wants_wake() && !broken(Canary::PushWake);
-        if !(wanted && self.call(OUTSIDE, worker)) {
+        if !(wanted && self.call(by, worker)) {
             // The worker is awake or about to sleep, or pushes have counted on this call meanwhile.
-            self.notify_shared(OUTSIDE);
+            self.notify_shared(by);
         }
     }
 

@@ -146,7 +146,7 @@ pub(super) struct Raised(u64);
 impl Raised {
     /// Whether there is a task that should not wait until the worker's own queue is empty.
     #[inline(always)]
-    pub(super) const fn presses(self) -> bool {
+    pub(super) const fn has_preferred(self) -> bool {
         self.0 & !(LOW | SPAWNED) != 0
     }
 
@@ -369,7 +369,7 @@ mod tests {
             lanes.push_always(&flags, level, 3);
             for n in 1..=3 {
                 assert!(flags.read().has(level) && flags.read().lanes());
-                assert_eq!(flags.read().presses(), level != Level::Low);
+                assert_eq!(flags.read().has_preferred(), level != Level::Low);
                 assert_eq!(lanes.take(&flags, level), Some(n));
             }
             assert_eq!(flags.read(), Raised(0));
@@ -400,7 +400,7 @@ mod tests {
         flags.raise_affine();
         flags.lower(CRITICAL);
         flags.lower_affine();
-        assert!(flags.read().has_affine() && flags.read().presses() && !flags.read().lanes());
+        assert!(flags.read().has_affine() && flags.read().has_preferred() && !flags.read().lanes());
         flags.lower_affine();
         assert_eq!(flags.read(), Raised(0));
     }

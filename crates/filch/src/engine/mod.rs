@@ -7,21 +7,21 @@
 //! for authors of faces.
 //!
 //! ```
-//! use filch::engine::{Core, PerWorker, Settings, Silent, Step};
+//! use filch::engine::{Core, PerWorker, Placement, Settings, Silent, Step};
 //!
 //! // Two workers, driven by hand.
 //! let core: Core<u64, PerWorker, Silent> = Core::new(Settings::new(2), &Default::default(), Silent)?;
-//! core.inject(10).unwrap();
+//! core.inject(10, Placement::Injector).unwrap();
 //! core.close();
 //!
 //! let mut workers = [core.enter(0), core.enter(1)];
 //! let mut sum = 0;
 //! let mut at_work = vec![0, 1];
 //! while let Some(&who) = at_work.first() {
-//!     let step = workers[who].step(|n, mut cx| {
+//!     let step = workers[who].step(|n, mut running| {
 //!         sum += n;
 //!         if n > 0 {
-//!             cx.spawn_local(n - 1).unwrap();
+//!             running.spawn(n - 1, Placement::Local);
 //!         }
 //!     });
 //!     match step {
@@ -48,11 +48,12 @@ mod event;
 pub mod gate;
 mod idle;
 mod injector;
-mod inside;
 pub mod lanes;
 mod leave;
 mod locked;
 mod mailbox;
+mod nested;
+mod placement;
 pub mod queue;
 mod running;
 mod selector;
@@ -70,6 +71,7 @@ pub use gate::{Gate, Verdict};
 pub use idle::{IdleAction, IdlePolicy, Tiered, WakePolicy};
 pub use injector::{Injector, Take};
 pub use lanes::{Ageing, Level};
+pub use placement::Placement;
 pub use queue::{Acquired, Hunt, PerWorker, PerWorkerSpec, Queue, Shared, SharedSpec, Strategy};
 pub(crate) use queue::{FAST_STEPS, STEPS};
 pub use running::RunningWorker;

@@ -4,8 +4,7 @@ use super::{
     core::Core,
     deque::Mark,
     event::{Event, Observer, Source},
-    lanes::Level,
-    queue::{PerWorker, Queue, STEPS, Strategy},
+    queue::{PerWorker, Queue, Strategy},
     worker::{Step, Ticket, Worker},
 };
 use crate::base::rng::Rng;
@@ -27,21 +26,47 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
 
     /// Declares that what runs here is a part of another task, and does not count as a task itself.
     pub fn count_part(&mut self) {
-        // Compensates for the decrement when `self` is dropped, or in `took`.
+        // Compensates for the decrement when `self` is dropped, or in `record_start`.
         self.worker.count += 1;
     }
 
     /// Records that a task taken from [`queue`](Self::queue) runs inside of the current one.
-    pub fn took(&mut self) {
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// running.spawn(1, Placement::Local);
+    /// let task = running.take_own();
+    /// running.record_start();
+    /// assert_eq!(task, Some(1));
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn record_start(&mut self) {
         if self.worker.next_unnotified {
             self.worker.start_after_deferred(Source::Local);
         }
-        self.took_back();
+        self.record_retract();
     }
 
     /// Records that a task taken from [`queue`](Self::queue) continues as a part of the current
     /// one, which has spawned it.
-    pub fn took_back(&mut self) {
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// running.spawn(1, Placement::Local);
+    /// if running.queue().owner().pop().is_some() {
+    ///     running.record_retract(); // the current task does its work
+    /// }
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn record_retract(&mut self) {
         self.worker.count -= 1;
         let source = Source::Local;
         self.worker
@@ -51,13 +76,14 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     }
 
     /// Makes one step of the worker while its task waits: as [`Worker::step_late`]. When the wait
-    /// is over, call [`settle`](Self::settle).
+    /// is over, call [`end_wait`](Self::end_wait).
     pub fn step(&mut self, run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>)) -> Step {
         self.worker.step_late(run)
     }
 
-    /// Takes a task of the worker's own queue: the newest, or the oldest while one [waits behind
-    /// all](Self::spawn_behind). It runs inside of the current task, see [`took`](Self::took).
+    /// Takes a task of the worker's own queue: the newest, or the oldest while one was queued [to
+    /// run last](super::Placement::LocalLast). It runs inside of the current task, see
+    /// [`record_start`](Self::record_start).
     #[inline(always)]
     pub fn take_own(&mut self) -> Option<T> {
         self.worker.take_own()
@@ -66,12 +92,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     /// Takes an urgent task, if there is one. It runs inside of the current task.
     #[cold]
     pub fn take_urgent(&mut self) -> Option<T> {
-        self.worker.take_urgent_inside()
+        self.worker.take_urgent_nested()
     }
 
     /// Takes one of this worker's affine tasks. It runs inside of the current task.
     pub fn take_affine(&mut self) -> Option<T> {
-        self.worker.take_affine_inside()
+        self.worker.take_affine_nested()
     }
 
     /// Whether there seems to be an affine task for this worker.
@@ -86,9 +112,21 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     }
 
     /// Takes a task that only this worker may run. It runs inside of the current task, see
-    /// [`took`](Self::took).
-    pub fn take_mail(&mut self) -> Option<T> {
-        let task = self.worker.take_mail()?;
+    /// [`record_start`](Self::record_start).
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// running.spawn(1, Placement::Pinned(0));
+    /// assert_eq!(running.take_pinned(), Some(1));
+    /// running.record_start();
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn take_pinned(&mut self) -> Option<T> {
+        let task = self.worker.take_pinned()?;
         // It runs before a task that was queued without a notification.
         self.notify_deferred();
         Some(task)
@@ -96,27 +134,53 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
 
     /// Takes a task that should not wait for those in the worker's own queue: an urgent one, or an
     /// affine one. It runs inside of the current task.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// running.spawn(1, Placement::Local);
+    /// running.spawn(2, Placement::Affine(0));
+    /// assert_eq!(running.take_preferred(), Some(2));
+    /// assert_eq!(running.take_preferred(), None);
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[inline]
-    pub fn take_pressing(&mut self) -> Option<T> {
+    pub fn take_preferred(&mut self) -> Option<T> {
         let turn = self.worker.selector.turns.tick();
         let raised = self.worker.core.flags().read();
-        if turn || raised.presses() || self.worker.selector.is_turn_of_futures(raised) {
-            self.worker.take_inside()
+        if turn || raised.has_preferred() || self.worker.selector.tick_turn_of_futures(raised) {
+            self.worker.take_preferred_slowly()
         } else {
             None
         }
     }
 
-    /// Whether the worker may continue with the newest task of its own queue: no task has
-    /// precedence, the old end is not due first, and no turn is due. If so it counts as a step.
+    /// Counts a step and returns true, if the worker may continue with the newest task of its own
+    /// queue: no task has precedence, the old end is not due first, and no turn is due.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// running.spawn(1, Placement::Local);
+    /// assert!(running.try_continue_own());
+    /// running.spawn(2, Placement::Affine(0));
+    /// assert!(!running.try_continue_own());
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[inline(always)]
-    pub fn goes_on(&mut self) -> bool {
+    pub fn try_continue_own(&mut self) -> bool {
         let worker = &mut *self.worker;
         worker.oldest_first == 0
-            && !worker.core.flags().read().presses()
+            && !worker.core.flags().read().has_preferred()
             && !worker
                 .selector
-                .is_turn_of_futures(worker.core.flags().read())
+                .tick_turn_of_futures(worker.core.flags().read())
             && worker.selector.turns.tick_unless_due()
     }
 
@@ -131,37 +195,80 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     }
 
     /// Whether the worker has a reason to wake up: it has been woken, or has pinned tasks.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// assert!(!running.is_notified());
+    /// running.spawn(1, Placement::Pinned(0));
+    /// assert!(running.is_notified());
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
-    pub fn is_called(&self) -> bool {
-        self.worker.is_woken() || self.worker.has_mail()
+    pub fn is_notified(&self) -> bool {
+        self.worker.is_woken() || self.worker.has_pinned()
     }
 
     /// Whether there are tasks that only this worker may run.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// running.spawn(1, Placement::Pinned(0));
+    /// assert!(running.has_pinned());
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
-    pub fn has_mail(&self) -> bool {
-        self.worker.has_mail()
-    }
-
-    /// Spawns a task that only `worker` may run or, if that one leaves before, any worker.
-    pub fn send(&mut self, worker: usize, task: T) {
-        let core = self.worker.core;
-        assert!(worker < core.workers(), "no worker {worker} in this engine");
-        self.worker.count += 1;
-        core.deliver(worker, task);
+    pub fn has_pinned(&self) -> bool {
+        self.worker.has_pinned()
     }
 
     /// Wakes a sleeper, if necessary, for a task in the worker's own queue.
-    pub fn announce(&mut self) {
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// for task in 1..4 {
+    ///     running.spawn(task, Placement::LocalUnnotified);
+    /// }
+    /// running.notify();
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn notify(&mut self) {
         self.worker.notify();
     }
 
     /// Completes a [`push_part`](Self::push_part) that has returned true.
-    pub fn notify(&mut self) {
-        self.worker.notify_with_care();
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// let (mark, notify) = running.push_part(1).unwrap();
+    /// if notify {
+    ///     running.notify_part();
+    /// }
+    /// assert!(running.queue().owner().retract(mark));
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn notify_part(&mut self) {
+        self.worker.notify_slowly();
     }
 
-    /// Wakes a sleeper, if necessary, for tasks that were spawned [to run next](Self::spawn_next)
-    /// or [without a notification](Self::spawn_unnotified), if they may still be queued.
+    /// Wakes a sleeper, if necessary, for tasks that were spawned [to run
+    /// next](super::Placement::Next) or [without a
+    /// notification](super::Placement::LocalUnnotified), if they may still be queued.
     #[inline]
     pub fn notify_deferred(&mut self) {
         if self.worker.next_unnotified || self.worker.has_unnotified {
@@ -172,7 +279,22 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     /// Ends a wait: the worker continues with its task and stops searching or sleeping. Tasks that
     /// it has queued without a notification may stay queued for long now, so a sleeper is woken for
     /// them.
-    pub fn settle(&mut self) {
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// running.spawn(1, Placement::Local);
+    /// let mut done = false;
+    /// while !done {
+    ///     let _ = running.step(|_, _| done = true);
+    /// }
+    /// running.end_wait();
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn end_wait(&mut self) {
         self.stop_search();
         self.notify_deferred();
     }
@@ -218,87 +340,6 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     #[must_use]
     pub fn core(&self) -> &Core<T, Q, O> {
         self.worker.core
-    }
-
-    /// Spawns a task into the worker's own queue, or returns it when that is full.
-    ///
-    /// # Errors
-    /// The task, when the queue is full.
-    #[inline(always)]
-    pub fn spawn_local(&mut self, task: T) -> Result<(), T> {
-        let worker = &mut *self.worker;
-        worker.queue.push(task)?;
-        worker.count += 1;
-        worker.core.observer.event(worker.id, Event::SpawnedLocal);
-        if worker.wake.push() {
-            worker.notify();
-        }
-        Ok(())
-    }
-
-    /// [`spawn_local`](Self::spawn_local) that wakes no sleeper, regardless of the policy: this
-    /// worker is awake, and runs the task if no thief does. [`announce`](Self::announce) makes up
-    /// for it, and so does [`settle`](Self::settle), when the worker continues with another task.
-    ///
-    /// # Errors
-    /// The task, when the queue is full.
-    pub fn spawn_unnotified(&mut self, task: T) -> Result<(), T> {
-        let worker = &mut *self.worker;
-        worker.queue.push(task)?;
-        worker.count += 1;
-        worker.has_unnotified = true;
-        worker.core.observer.event(worker.id, Event::SpawnedLocal);
-        Ok(())
-    }
-
-    /// Spawns a task of some [`Level`]: a normal one as [`spawn_local`](Self::spawn_local) does,
-    /// and the others into the lane of their level, which all workers check.
-    ///
-    /// # Errors
-    /// The task, when it is a normal one and the queue is full.
-    pub fn spawn_at(&mut self, level: Level, task: T) -> Result<(), T> {
-        if level == Level::Normal {
-            return self.spawn_local(task);
-        }
-        let worker = &mut *self.worker;
-        let core = worker.core;
-        core.lanes.push_always(core.flags(), level, task);
-        worker.count += 1;
-        core.observer.event(worker.id, Event::SpawnedLane { level });
-        core.notify_shared(worker.id);
-        Ok(())
-    }
-
-    /// Spawns a task that `owner` should run if it is free soon, and otherwise any worker. If
-    /// `owner` has left, any worker may run the task at once.
-    ///
-    /// # Panics
-    /// When `owner` is not the number of a worker.
-    pub fn spawn_for(&mut self, owner: usize, task: T) {
-        let worker = &mut *self.worker;
-        let core = worker.core;
-        assert!(owner < core.workers(), "no worker {owner} in this engine");
-        core.put_for(owner, task);
-        worker.count += 1;
-        let event = Event::SpawnedFor { worker: owner };
-        core.observer.event(worker.id, event);
-        core.notify_mailbox(worker.id, owner);
-    }
-
-    /// Spawns a task into the injector, behind all tasks that this thread has put there before.
-    /// Tasks from outside and those of other workers get their turns beside them.
-    pub fn spawn_global(&mut self, task: T) {
-        let worker = &mut *self.worker;
-        worker.core.injector.push_always([task]);
-        worker.count += 1;
-        worker.core.observer.event(worker.id, Event::SpawnedGlobal);
-        worker.core.notify_shared(worker.id);
-    }
-
-    /// Whether all workers are awake, so that none can be woken for another task.
-    #[must_use]
-    pub fn is_crowded(&self) -> bool {
-        self.worker.core.is_crowded()
     }
 
     /// Moves the older half of the worker's own queue to the injector.
@@ -347,52 +388,6 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
 }
 
 impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
-    /// [`spawn_local`](Self::spawn_local) of a task that comes behind all others in the worker's
-    /// own queue: until its turn comes, the worker takes the oldest first.
-    ///
-    /// # Errors
-    /// The task, when the queue is full.
-    #[inline]
-    pub fn spawn_behind(&mut self, task: T) -> Result<(), T> {
-        self.spawn_local(task)?;
-        self.take_older_first();
-        Ok(())
-    }
-
-    /// [`spawn_local`](Self::spawn_local) of a task that this worker takes next. If it is alone in
-    /// the queue, no sleeper is woken for it. Searching workers can see it, and before the worker
-    /// starts another task, or sleeps, it notifies the sleepers. Until then the current task delays
-    /// it; [`notify_deferred`](Self::notify_deferred) ends that.
-    ///
-    /// # Errors
-    /// The task, when the queue is full.
-    #[inline]
-    pub fn spawn_next(&mut self, task: T) -> Result<(), T> {
-        let worker = &mut *self.worker;
-        let alone = worker.queue.owner().is_empty();
-        // Thieves leave the task to this worker while it makes progress: two tasks that wake each
-        // other run faster on one worker.
-        worker
-            .queue
-            .set_thief_patience(if alone { STEPS } else { 0 });
-        if !alone {
-            return self.spawn_local(task);
-        }
-        worker.queue.count_step();
-        worker.queue.push(task)?;
-        worker.count += 1;
-        worker.core.observer.event(worker.id, Event::SpawnedLocal);
-        worker.next_unnotified = true;
-        Ok(())
-    }
-
-    /// Makes the tasks that are in the worker's own queue now run before later ones, the oldest
-    /// first.
-    #[inline]
-    pub fn take_older_first(&mut self) {
-        self.worker.oldest_first = self.worker.queue.owner().len();
-    }
-
     /// Makes the oldest task of the worker's own queue run before all others.
     #[inline]
     pub fn take_oldest_next(&mut self) {
@@ -401,13 +396,28 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
 
     /// Whether tasks in the worker's own queue may have changed places: then a caller that retracts
     /// a task by its mark has to check that it is the right one.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// assert!(!running.is_reordered());
+    /// let mark = running.queue().owner().mark();
+    /// running.spawn(1, Placement::Local);
+    /// running.move_newest_behind(mark);
+    /// assert!(running.is_reordered());
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[inline(always)]
     #[must_use]
-    pub fn is_shuffled(&self) -> bool {
+    pub fn is_reordered(&self) -> bool {
         self.worker.reordered
     }
 
-    /// Whether some of the tasks of [`take_older_first`](Self::take_older_first) are still to come.
+    /// Whether the worker takes the oldest first, because a task was queued [to run
+    /// last](super::Placement::LocalLast) or [the oldest is next](Self::take_oldest_next).
     #[inline(always)]
     #[must_use]
     pub fn is_taking_older_first(&self) -> bool {
@@ -416,9 +426,24 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
 
     /// Moves the newest of the tasks that were queued since `mark` behind the others. For a worker
     /// that takes no task from below the mark, this is the equivalent of
-    /// [`take_older_first`](Self::take_older_first).
+    /// [`LocalLast`](super::Placement::LocalLast).
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// let mark = running.queue().owner().mark();
+    /// running.spawn(1, Placement::Local);
+    /// running.spawn(2, Placement::LocalLast);
+    /// running.move_newest_behind(mark);
+    /// assert_eq!(running.take_own(), Some(1));
+    /// # running.record_start();
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[cold]
-    pub fn rotate_above(&mut self, mark: Mark) {
+    pub fn move_newest_behind(&mut self, mark: Mark) {
         self.worker.oldest_first = 0;
         let owner = self.worker.queue.owner();
         let mut taken = Vec::new();
@@ -441,13 +466,14 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
             }
         }
         // While the tasks were out of the queue, a last check may have missed them.
-        self.announce();
+        self.notify();
     }
 
     /// Queues a *part* of the current task: a job without which the task does not finish. Parts are
     /// not counted; the worker that runs one calls [`count_part`](Self::count_part). The mark is
     /// for [`Owner::retract`](super::Owner::retract). The flag is true if the push may have to wake
-    /// a sleeper, or attention is requested: then the caller must call [`notify`](Self::notify).
+    /// a sleeper, or attention is requested: then the caller must call
+    /// [`notify_part`](Self::notify_part).
     ///
     /// # Errors
     /// The part, when the queue must grow or is full: then call
@@ -464,13 +490,13 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
     /// Takes a task from the injector, if there is one. It runs inside of the current task.
     #[cold]
     pub fn take_injected(&mut self) -> Option<T> {
-        self.worker.take_injected_inside()
+        self.worker.take_injected_nested()
     }
 
     /// Steals one task from the deque of `victim`. It runs inside of the current task.
     pub fn steal_from(&mut self, victim: usize) -> Option<T> {
         let task = self.worker.queue.steal_from(victim)?;
-        self.worker.start_inside(Source::Steal { victim });
+        self.worker.start_nested(Source::Steal { victim });
         Some(task)
     }
 
@@ -504,137 +530,4 @@ impl<T: Send, Q: Strategy, O: Observer> fmt::Debug for RunningWorker<'_, '_, T, 
 }
 
 #[cfg(all(test, not(filch_loom)))]
-mod tests {
-    use crate::engine::{Core, PerWorker, Settings, Silent, Step, Unpark};
-    use std::sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    };
-
-    struct Wakes(Arc<AtomicUsize>);
-
-    impl Unpark for Wakes {
-        fn unpark(&self, _worker: usize) {
-            self.0.fetch_add(1, Relaxed);
-        }
-    }
-
-    type TestCore = Core<&'static str, PerWorker, Silent>;
-    type TestRunning<'w, 'c> = super::RunningWorker<'w, 'c, &'static str, PerWorker, Silent>;
-
-    /// Spawns a task to run next while another worker sleeps, and does `then`. Returns the number
-    /// of wakes in each of the two steps.
-    fn beside_a_sleeper(then: impl FnOnce(&TestCore, &mut TestRunning<'_, '_>)) -> [usize; 2] {
-        let spawn = |running: &mut TestRunning<'_, '_>| running.spawn_next("next").unwrap();
-        steps_beside_a_sleeper(spawn, then)
-    }
-
-    fn steps_beside_a_sleeper(
-        first: impl FnOnce(&mut TestRunning<'_, '_>),
-        then: impl FnOnce(&TestCore, &mut TestRunning<'_, '_>),
-    ) -> [usize; 2] {
-        let wakes = Arc::new(AtomicUsize::new(0));
-        let mut settings = Settings::new(2);
-        settings.unpark = Box::new(Wakes(wakes.clone()));
-        let core = TestCore::new(settings, &Default::default(), Silent).unwrap();
-        let (mut busy, mut sleeper) = (core.enter(0), core.enter(1));
-        core.inject("busy").unwrap();
-        let mut woken = [0; 2];
-        let step = busy.step(|_, mut running| {
-            while !matches!(sleeper.step(|_, _| ()), Step::Park(_)) {}
-            let count = || wakes.swap(0, Relaxed);
-            count();
-            first(&mut running);
-            woken[0] = count();
-            then(&core, &mut running);
-            woken[1] = count();
-        });
-        assert!(matches!(step, Step::Ran));
-        woken
-    }
-
-    #[test]
-    fn a_deferred_notification_is_made_up_before_another_task_runs() {
-        assert_eq!(beside_a_sleeper(|_, _| ()), [0, 0], "it is next");
-        let own = beside_a_sleeper(|_, running| {
-            assert_eq!(running.take_own(), Some("next"));
-            running.took();
-            running.settle();
-        });
-        assert_eq!(own, [0, 0], "it has been taken");
-        let settled = beside_a_sleeper(|_, running| running.settle());
-        assert_eq!(settled, [0, 1], "the running task continues");
-        let pinned = beside_a_sleeper(|core, running| {
-            core.send(0, "pinned").unwrap();
-            assert_eq!(running.take_mail(), Some("pinned"));
-            running.took();
-        });
-        // One for the pinned task.
-        assert_eq!(pinned, [0, 2], "the pinned task runs first");
-        let urgent = beside_a_sleeper(|_, running| assert_eq!(running.take_mail(), None));
-        assert_eq!(urgent, [0, 0], "there was no pinned task");
-    }
-
-    #[test]
-    fn a_deferred_notification_is_made_up_when_a_newer_task_is_taken() {
-        let taken = beside_a_sleeper(|_, running| {
-            running.spawn_unnotified("above").unwrap();
-            assert_eq!(running.take_own(), Some("above"));
-            running.took();
-        });
-        assert_eq!(taken, [0, 1], "another one runs before it");
-        let back = beside_a_sleeper(|_, running| {
-            running.spawn_unnotified("above").unwrap();
-            assert_eq!(running.take_own(), Some("above"));
-            running.took_back();
-            running.settle();
-        });
-        assert_eq!(back, [0, 1], "the running task continues");
-    }
-
-    #[test]
-    fn deferred_notifications_are_made_up_when_the_wait_ends() {
-        let spawn = |running: &mut TestRunning<'_, '_>| {
-            running.spawn_unnotified("one").unwrap();
-            running.spawn_unnotified("two").unwrap();
-        };
-        let one_left = steps_beside_a_sleeper(spawn, |_, running| {
-            assert_eq!(running.take_own(), Some("two"));
-            running.took();
-            running.settle();
-        });
-        assert_eq!(one_left, [0, 1]);
-        let none_left = steps_beside_a_sleeper(spawn, |_, running| {
-            while running.take_own().is_some() {
-                running.took();
-            }
-            running.settle();
-        });
-        assert_eq!(none_left, [0, 0]);
-    }
-
-    #[test]
-    fn rotating_above_a_mark_moves_the_newest_behind_the_others() {
-        let core = TestCore::new(Settings::new(1), &Default::default(), Silent).unwrap();
-        let mut worker = core.enter(0);
-        core.inject("").unwrap();
-        let _step = worker.step(|_, mut running| {
-            running.spawn_local("below").unwrap();
-            let mark = running.queue().owner().mark();
-            running.rotate_above(mark);
-            for task in ["a", "b"] {
-                running.spawn_local(task).unwrap();
-            }
-            running.spawn_behind("c").unwrap();
-            assert!(running.is_taking_older_first());
-            running.rotate_above(mark);
-            assert!(!running.is_taking_older_first());
-            let mut order = Vec::new();
-            while let Some(task) = running.take_own() {
-                running.took();
-                order.push(task);
-            }
-            assert_eq!(order, ["b", "a", "c", "below"]);
-        });
-    }
-}
+mod tests;

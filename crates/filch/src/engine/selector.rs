@@ -86,7 +86,7 @@ impl Turns {
     }
 
     /// Postpones a due turn to the next step.
-    pub(super) fn put_off(&mut self) {
+    pub(super) fn postpone(&mut self) {
         self.left = self.left.max(1);
     }
 
@@ -187,7 +187,7 @@ impl TaskSelector {
     /// Whether futures that were spawned from outside come before the own queue: there are some,
     /// and those of the last batch have had time to run. If not, it counts as a step.
     #[inline(always)]
-    pub(super) fn is_turn_of_futures(&mut self, raised: Raised) -> bool {
+    pub(super) fn tick_turn_of_futures(&mut self, raised: Raised) -> bool {
         if !raised.spawned() {
             return false;
         }
@@ -224,13 +224,13 @@ impl TaskSelector {
         }
     }
 
-    fn took_spawned(&mut self, tasks: usize) {
+    fn record_spawned(&mut self, tasks: usize) {
         let tasks = u32::try_from(tasks).unwrap_or(u32::MAX);
         self.over_normal = self.over_normal.saturating_add(tasks);
         self.futures = tasks - 1;
     }
 
-    fn took_urgent(&mut self, level: Level, raised: Raised) {
+    fn record_urgent(&mut self, level: Level, raised: Raised) {
         self.over_normal = self.over_normal.saturating_add(1);
         self.urgent_next = level < Level::Critical && raised.has(Level::Critical);
         self.over_high = if level == Level::Critical && raised.has(Level::High) {
@@ -277,7 +277,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             self.selector.urgent_next = raised.urgent();
             return found;
         }
-        if let found @ Some(_) = self.take_pressing(raised, turn) {
+        if let found @ Some(_) = self.take_urgent_or_affine(raised, turn) {
             return found;
         }
         if self.selector.turns.injector.is_due()
@@ -344,7 +344,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         } else {
             INJECTOR_TURN_BATCH
         };
-        self.take_mail().or_else(|| self.take_injected_now(most))
+        self.take_pinned().or_else(|| self.take_injected_now(most))
     }
 
     /// Takes a normal task from a place that needs no search.
@@ -358,13 +358,13 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         if let Some(task) = self.take_own() {
             return Some((task, Source::Local));
         }
-        let task = self.take_mail().or_else(|| self.take_injected(1))?;
+        let task = self.take_pinned().or_else(|| self.take_injected(1))?;
         Some((task, Source::Injector))
     }
 
     /// Takes an urgent task, unless it is the turn of the normal ones; or every other time one of
     /// the worker's affine tasks.
-    fn take_pressing(&mut self, raised: Raised, turn: Option<Turn>) -> Found<T> {
+    fn take_urgent_or_affine(&mut self, raised: Raised, turn: Option<Turn>) -> Found<T> {
         if turn == Some(Turn::Normal) {
             self.selector.over_normal = 0;
             let found = self
@@ -413,7 +413,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         };
         for level in order {
             if let Some(task) = self.core.lanes.take(self.core.flags(), level) {
-                self.selector.took_urgent(level, raised);
+                self.selector.record_urgent(level, raised);
                 return Some((task, Source::Lane(level)));
             }
         }
@@ -421,7 +421,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             return None;
         }
         let (task, moved) = self.take_spawned(most)?;
-        self.selector.took_spawned(1 + moved);
+        self.selector.record_spawned(1 + moved);
         Some((task, Source::Injector))
     }
 
@@ -505,7 +505,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
     use super::*;
-    use crate::engine::{Core, PerWorker, Settings, Step};
+    use crate::engine::{Core, PerWorker, Placement, Settings, Step};
     use std::sync::{
         Arc, OnceLock, Weak,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -599,7 +599,7 @@ mod tests {
         fn event(&self, _worker: usize, event: Event) {
             if matches!(event, Event::Searched { .. }) && self.armed.swap(false, Relaxed) {
                 let core = self.core.get().and_then(Weak::upgrade);
-                core.unwrap().inject(9).unwrap();
+                core.unwrap().inject(9, Placement::Injector).unwrap();
             }
         }
     }
@@ -618,7 +618,7 @@ mod tests {
         if thief_takes_one {
             thief.queue.steal_one_by_one();
         }
-        core.inject(0).unwrap();
+        core.inject(0, Placement::Injector).unwrap();
         let mut order = Vec::new();
         let _ran = busy.step(|_, mut running| {
             assert!(
@@ -626,8 +626,8 @@ mod tests {
                 "it searches"
             );
             running.queue().set_one_by_one(victim_wants_one);
-            running.spawn_local(1).unwrap();
-            running.spawn_local(2).unwrap();
+            running.try_spawn(1, Placement::Local).unwrap();
+            running.try_spawn(2, Placement::Local).unwrap();
             core.observer().armed.store(true, Relaxed);
             while order.len() < 3 {
                 let _step = thief.step(|task, _| order.push(task));

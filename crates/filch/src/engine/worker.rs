@@ -105,8 +105,8 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     /// Whether the newest task of the own queue, which was the only one, is to run next and was
     /// queued without a notification.
     pub(super) next_unnotified: bool,
-    /// Whether there may be tasks in the own queue that were [spawned without a
-    /// notification](RunningWorker::spawn_unnotified).
+    /// Whether there may be tasks in the own queue that were spawned [without a
+    /// notification](super::Placement::LocalUnnotified).
     pub(super) has_unnotified: bool,
     /// Whether it has returned [`IdleAction::Poll`] since it last found a task.
     polled: bool,
@@ -190,8 +190,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             let raised = self.core.flags().read();
             if (turn
                 || self.yielded
-                || raised.presses()
-                || self.selector.is_turn_of_futures(raised))
+                || raised.has_preferred()
+                || self.selector.tick_turn_of_futures(raised))
                 && let Some((task, source)) = self.find_preferred()
             {
                 self.run(task, source, run);
@@ -246,13 +246,13 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             // A waker that a paused clock calls on a worker that is about to sleep.
             self.core.notify_moved(self.id);
         } else if self.core.must_notify() {
-            self.notify_with_care();
+            self.notify_slowly();
         }
     }
 
     /// The slow path of [`notify`](Self::notify).
     #[cold]
-    pub(super) fn notify_with_care(&mut self) {
+    pub(super) fn notify_slowly(&mut self) {
         barrier::light();
         if self.core.wake_one(self.id) {
             // The woken worker will steal from this queue.
@@ -339,7 +339,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     /// Checks the places that a worker without tasks visits without announcing a search.
     fn find_unannounced(&mut self) -> Found<T> {
         let outside = self
-            .take_mail()
+            .take_pinned()
             .or_else(|| self.take_injected(self.core.settings.inject_batch));
         if let Some(task) = outside {
             return Some((task, Source::Injector));
@@ -371,14 +371,23 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         }
     }
 
-    pub(super) fn take_mail(&mut self) -> Option<T> {
+    pub(super) fn take_pinned(&mut self) -> Option<T> {
         self.core.mailboxes[self.id].take_pinned()
     }
 
     /// Whether there are tasks that only this worker may run. A driver that parks it must wake it
     /// for them.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// let worker = core.enter(0);
+    /// core.inject(1, Placement::Pinned(0)).unwrap();
+    /// assert!(worker.has_pinned());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
-    pub fn has_mail(&self) -> bool {
+    pub fn has_pinned(&self) -> bool {
         self.core.mailboxes[self.id].has_pinned()
     }
 

@@ -105,7 +105,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         let shared = |here| core.sleep.cores().is_shared(self.id, here);
         let free = |here| core.sleep.cores().choose(here, None).is_some();
         !urgent
-            && !self.has_mail()
+            && !self.has_pinned()
             && here.is_some_and(|here| shared(here) && !free(here))
             && Q::has_work(&core.store)
     }

@@ -3,7 +3,7 @@
 use super::{Handle, Inner, Listeners, Overflow, builder::Runner};
 use crate::{
     base::{error::Refused, rng::Rng, unwind},
-    engine::{Observer, PerWorker, RunningWorker, Silent, Strategy},
+    engine::{Observer, PerWorker, Placement, RunningWorker, Silent, Strategy},
     observe::WorkerMetrics,
 };
 use std::{fmt, sync::Arc};
@@ -77,7 +77,7 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     /// [`Overflow`] policy applies.
     #[inline(always)]
     pub fn spawn_local(&mut self, task: T) {
-        if let Err(task) = self.running.spawn_local(task) {
+        if let Err(task) = self.running.try_spawn(task, Placement::Local) {
             self.overflow(task);
         }
     }
@@ -88,14 +88,16 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     /// The task, if the queue is bounded and full.
     #[inline]
     pub fn try_spawn_local(&mut self, task: T) -> Result<(), Refused<T>> {
-        self.running.spawn_local(task).map_err(Refused::full)
+        self.running
+            .try_spawn(task, Placement::Local)
+            .map_err(Refused::full)
     }
 
     /// Spawns a task into the injector, behind those that this worker has spawned there before.
     /// Tasks from outside and those of other workers are interleaved with them. Never refused, also
     /// when the injector is bounded: a worker that waited for room would wait for itself.
     pub fn spawn_global(&mut self, task: T) {
-        self.running.spawn_global(task);
+        self.running.spawn(task, Placement::Injector);
     }
 
     /// Queues `rest`, and lets an older task run first.
@@ -172,11 +174,9 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
             }
             Overflow::Spill => {
                 self.running.spill();
-                if let Err(task) = self.running.spawn_local(task) {
-                    self.running.spawn_global(task);
-                }
+                self.running.spawn(task, Placement::Local);
             }
-            Overflow::Inline => self.running.spawn_global(task),
+            Overflow::Inline => self.running.spawn(task, Placement::Injector),
         }
     }
     /// Runs a task; a panic in it is recorded and contained.

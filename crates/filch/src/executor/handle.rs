@@ -3,7 +3,7 @@
 use super::{Inner, Metrics};
 use crate::{
     base::error::Refused,
-    engine::{Observer, PerWorker, Silent, Strategy},
+    engine::{Observer, PerWorker, Placement, Silent, Strategy},
 };
 use std::{fmt, sync::Arc};
 
@@ -37,7 +37,7 @@ impl<T: Send, Q: Strategy, O: Observer> Handle<T, Q, O> {
     /// # Errors
     /// The task, if the executor is closed or its injector is bounded and full.
     pub fn spawn(&self, task: T) -> Result<(), Refused<T>> {
-        self.inner.core.inject(task)
+        self.inner.core.inject(task, Placement::Injector)
     }
 
     /// Spawns all tasks, in order, or none. Much cheaper than one by one.

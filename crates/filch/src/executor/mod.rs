@@ -59,7 +59,7 @@ use crate::{
         thread,
         unwind::{self, Payload},
     },
-    engine::{Core, Observer, PerWorker, Silent, Strategy},
+    engine::{Core, Observer, PerWorker, Placement, Silent, Strategy},
     observe::{Counters, Metrics},
     threads::{ThreadGroup, is_thread_of},
 };
@@ -196,7 +196,7 @@ where
     /// # Errors
     /// The task, if the executor is closed or its injector is bounded and full.
     pub fn spawn(&self, task: T) -> Result<(), Refused<T>> {
-        self.inner.core.inject(task)
+        self.inner.core.inject(task, Placement::Injector)
     }
 
     /// Spawns all tasks, or none.

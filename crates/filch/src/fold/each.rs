@@ -5,7 +5,11 @@ use super::{
     family::{Family, Place},
     team::{Common, Link, Team},
 };
-use crate::{base::unwind, engine::WakePolicy, pool::context::WorkerContext};
+use crate::{
+    base::unwind,
+    engine::{Placement, WakePolicy},
+    pool::context::WorkerContext,
+};
 use std::{
     marker::PhantomData,
     mem,
@@ -99,8 +103,11 @@ fn walk<F: Fold, S: Scheme>(
             let task = move |link: &Link<EachState<F, S>>, context: &WorkerContext<'_, '_>| {
                 visit(link, context, place, child);
             };
-            let due = !S::SHARED && team.is_due(S::WAKE, mem::take(&mut first_push));
-            Team::spawn(link, context, task, S::SHARED, due);
+            let placement = match S::SHARED {
+                true => Placement::Local, // not used: the job goes to the team's queue
+                false => team.placement(S::WAKE, mem::take(&mut first_push)),
+            };
+            Team::spawn(link, context, task, S::SHARED, placement);
         }
         // Regardless of the policy: workers find the jobs in that queue only by a help job, and
         // this worker may be in the first child for long. There is one help job at a time, so this

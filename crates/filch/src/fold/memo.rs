@@ -9,6 +9,7 @@ use crate::{
         sync::{AtomicUsize, Ordering},
         unwind,
     },
+    engine::Placement,
     pool::{Pool, context::WorkerContext, on_current},
 };
 use std::{
@@ -300,7 +301,7 @@ where
             shared.team.fail(context, payload);
         }
     };
-    Team::spawn(link, context, task, false, true);
+    Team::spawn(link, context, task, false, Placement::Local);
 }
 
 impl<'a, F> MemoState<'a, F>

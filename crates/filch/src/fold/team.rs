@@ -9,7 +9,7 @@ use crate::{
         sync::{AtomicBool, AtomicU32, Ordering},
         unwind::{self, Payload},
     },
-    engine::{Mark, WakePolicy},
+    engine::{Mark, Placement, WakePolicy},
     pool::{
         Inner,
         context::WorkerContext,
@@ -136,10 +136,11 @@ impl Team {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Whether a worker should be woken for the next push; `first` if it is the first of its batch.
+    /// Returns the placement of the next push, which wakes a sleeper if `policy` says so; `first`
+    /// if the push is the first of its batch.
     #[inline]
-    pub(super) fn is_due(&self, policy: WakePolicy, first: bool) -> bool {
-        match policy {
+    pub(super) fn placement(&self, policy: WakePolicy, first: bool) -> Placement {
+        let notify = match policy {
             WakePolicy::EveryPush => true,
             WakePolicy::OncePerBatch => first,
             WakePolicy::EveryKth(k) | WakePolicy::OnHoard(k) => {
@@ -147,6 +148,10 @@ impl Team {
                 let pushes = self.pushes.fetch_add(1, Ordering::Relaxed);
                 pushes.is_multiple_of(k.max(1))
             }
+        };
+        match notify {
+            true => Placement::Local,
+            false => Placement::LocalUnnotified,
         }
     }
 
@@ -160,7 +165,7 @@ impl Team {
         &self,
         context: &WorkerContext<'_, '_>,
         part: Arc<P>,
-        announce: bool,
+        placement: Placement,
     ) -> Option<Mark> {
         // SAFETY: `run_part` is called once, with the pointer from `into_raw`. What the part
         // borrows lives until it has been counted as done, which implementations of `Part`
@@ -171,7 +176,7 @@ impl Team {
             self.request_help(context);
             return None;
         }
-        context.push_marked(job, announce)
+        context.push_marked(job, placement)
     }
 
     /// Whether the parts that this worker splits off go to the team's queue: it is a guest that may
@@ -189,7 +194,7 @@ impl Team {
         context: &WorkerContext<'_, '_>,
         task: impl FnOnce(&Link<S>, &WorkerContext<'_, '_>) + Send,
         shared: bool,
-        announce: bool,
+        placement: Placement,
     ) {
         let team = link.get().team();
         team.add(context);
@@ -209,7 +214,7 @@ impl Team {
             team.list.push(job);
             team.request_help(context);
         } else {
-            context.push_marked(job, announce);
+            context.push_marked(job, placement);
         }
     }
 
@@ -262,7 +267,8 @@ impl TeamQueue {
             }
         };
         // SAFETY: a help job borrows nothing: it shares the list, and the pool runs every job.
-        context.push(unsafe { heap::job_on(context, help) });
+        let job = unsafe { heap::job_on(context, help) };
+        context.push(job, Placement::Local);
     }
 }
 

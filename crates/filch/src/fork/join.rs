@@ -159,7 +159,7 @@ where
         context.is_isolated(),
     );
     // If this is inside of a poll: the closures may take long.
-    context.poll_is_long();
+    context.mark_poll_long();
     // SAFETY: `job` stays in this frame until it has been taken back or its latch is set: nothing
     // below unwinds before that.
     let mark = context.push_part(unsafe { job.job() });

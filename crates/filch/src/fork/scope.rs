@@ -4,6 +4,7 @@
 use super::{outside::Signal, spawn::require_worker};
 use crate::{
     base::unwind::{self, Payload},
+    engine::Placement,
     pool::{
         Inner, Pool,
         context::WorkerContext,
@@ -355,7 +356,8 @@ impl<'scope> Scope<'scope> {
                     let task = unsafe { self.wrap(task) };
                     // SAFETY: the pool runs every job, and what it borrows lives until it has run,
                     // as `wrap` says.
-                    context.push(unsafe { heap::job_on(context, task) });
+                    let job = unsafe { heap::job_on(context, task) };
+                    context.push(job, Placement::Local);
                 }
                 None => self.spawn_outside(task),
             }
@@ -414,7 +416,8 @@ impl<'scope> Scope<'scope> {
         match context {
             Some(context) => {
                 // SAFETY: a placeholder borrows nothing: it shares the list.
-                context.push(unsafe { heap::job_on(context, placeholder) });
+                let job = unsafe { heap::job_on(context, placeholder) };
+                context.push(job, Placement::Local);
             }
             None => {
                 // SAFETY: a placeholder borrows nothing: it shares the list.
@@ -500,7 +503,8 @@ impl<'scope> Scope<'scope> {
         // SAFETY: the task has been counted, and every job that is sent is run, as in `spawn`.
         let task = unsafe { self.wrap(task) };
         // SAFETY: what the task borrows lives until it has run, as in `spawn`.
-        context.send(worker, unsafe { heap::shared(task) });
+        let job = unsafe { heap::shared(task) };
+        context.push(job, Placement::Pinned(worker));
     }
 
     /// Wraps the task so that it is counted as done afterwards.

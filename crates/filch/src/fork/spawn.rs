@@ -7,6 +7,7 @@ use crate::{
         thread,
         unwind::{self, Payload},
     },
+    engine::Placement,
     pool::{
         Inner, Pool,
         context::WorkerContext,
@@ -203,7 +204,8 @@ fn detached(
 
 fn spawn_on(context: &WorkerContext<'_, '_>, task: impl FnOnce() + Send + 'static) {
     // SAFETY: the task borrows nothing, and the pool runs every job before it ends.
-    context.push_detached(unsafe { heap::job_on(context, detached(task)) });
+    let job = unsafe { heap::job_on(context, detached(task)) };
+    context.push_detached(job, Placement::Local);
 }
 
 impl Inner {
@@ -240,18 +242,20 @@ impl Inner {
     ) {
         match context {
             _ if self.threads() == 0 => self.submit(job),
-            Some(context) => context.send(worker, job),
+            Some(context) => context.push(job, Placement::Pinned(worker)),
             None => self.send_from_outside(worker, job),
         }
     }
 
     fn send_from_outside(&self, worker: usize, job: Job) {
-        self.queue_or_run(job, |job| self.core().send(worker, job));
+        self.queue_or_run(job, |job| {
+            self.core().inject(job, Placement::Pinned(worker))
+        });
     }
 
     /// Queues a job from a thread that is not a worker of this pool.
     pub(crate) fn submit(&self, job: Job) {
-        if let Err(refused) = self.core().inject(job) {
+        if let Err(refused) = self.core().inject(job, Placement::Injector) {
             // Not part of the task that the caller runs.
             let _aside = task::set_aside();
             // The pool is shut down: only the caller is left to run it.
@@ -261,13 +265,15 @@ impl Inner {
 
     /// [`submit`](Self::submit) for a caller that waits for the job.
     pub(super) fn submit_awaited(&self, job: Job) {
-        self.queue_or_run(job, |job| self.core().inject(job));
+        self.queue_or_run(job, |job| self.core().inject(job, Placement::Injector));
     }
 
     /// [`submit_awaited`](Self::submit_awaited), but if all workers sleep, always the first one is
     /// woken for it.
     pub(super) fn submit_near(&self, job: Job) {
-        self.queue_or_run(job, |job| self.core().inject_near(0, job));
+        self.queue_or_run(job, |job| {
+            self.core().inject(job, Placement::InjectorNear(0))
+        });
     }
 }
 

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     base::{sync::Ordering, thread, unwind},
+    engine::Placement,
     pool::context::WorkerContext,
 };
 
@@ -212,7 +213,7 @@ impl Run<'_> {
         let (job, spare) = (self.strand_job(index), cx.spare.get());
         if spare > 0 {
             cx.spare.set(spare - 1);
-            cx.context.push(job);
+            cx.context.push(job, Placement::Local);
         } else {
             self.push(cx.context, job);
         }
@@ -241,7 +242,7 @@ impl Run<'_> {
         let nodes = self.nodes.as_ptr_range();
         // Only strand jobs point to records, and in a plain plan they are all of one kind.
         let ours = |data: *const ()| nodes.contains(&data.cast());
-        let data = cx.context.go_on_with(ours)?;
+        let data = cx.context.continue_with(ours)?;
         cx.spare.set(cx.spare.get() + 1);
         Some(((data.addr() - nodes.start.addr()) / size_of::<Node>()) as u32)
     }

@@ -7,6 +7,7 @@ use crate::{
         thread,
     },
     cancel::{CancelReason, OnCancel},
+    engine::Placement,
     pool::{Inner, context::WorkerContext, heap, job::Job, list::List},
 };
 use std::{
@@ -254,8 +255,8 @@ impl Remote {
                     && (!context.is_guest() || !self.pool.core().is_open()) =>
             {
                 match last {
-                    true => context.push_last(job),
-                    false => context.push_detached(job),
+                    true => context.push(job, Placement::Injector),
+                    false => context.push_detached(job, Placement::Local),
                 }
             }
             _ => self.pool.submit(job),

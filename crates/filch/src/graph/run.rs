@@ -24,6 +24,7 @@ use crate::{
         sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
         thread, unwind,
     },
+    engine::Placement,
     pool::{
         Inner,
         context::WorkerContext,
@@ -336,7 +337,7 @@ impl Run<'_> {
                 return self.send(job);
             }
         }
-        context.push(job);
+        context.push(job, Placement::Local);
     }
 
     /// Whether the owner would not run the jobs that this guest leaves in its queue: those move to

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     base::unwind,
-    engine::Mark,
+    engine::{Mark, Placement},
     pool::{
         context::WorkerContext,
         heap,
@@ -170,7 +170,8 @@ impl<'env> Runtime<'env> {
             let job = unsafe { scoped(&raw const self.spawned, call) };
             // SAFETY: as for `scoped`: the job is counted, `enter` waits for it, and what it
             // borrows outlives the graph.
-            context.push(unsafe { heap::job_on(context, job) });
+            let job = unsafe { heap::job_on(context, job) };
+            context.push(job, Placement::Local);
         });
     }
 

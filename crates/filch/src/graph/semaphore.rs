@@ -20,6 +20,7 @@ use crate::{
         sync::{AtomicBool, Ordering},
         thread,
     },
+    engine::Placement,
     pool::{context::WorkerContext, job::Job},
 };
 use std::{
@@ -333,7 +334,7 @@ fn offer(task: &Arc<Parked>, from: &Arc<Remote>, context: &WorkerContext<'_, '_>
     }
     if let Some((admitted, _)) = task.take_jobs() {
         if Arc::ptr_eq(&task.remote, from) && !context.is_guest() {
-            context.push(admitted);
+            context.push(admitted, Placement::Local);
         } else {
             task.remote.send(admitted, false);
         }

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     base::{padded::Padded, sync::AtomicBool, unwind},
+    engine::Placement,
     pool::{Inner, context::WorkerContext, latch::Awaited},
 };
 use std::{ptr, sync::Arc};
@@ -143,7 +144,9 @@ pub(super) fn start(
     run.nodes[0].lead_to(ptr::from_ref(run).cast());
     let feeder = run.feeder_job();
     match context {
-        Some(context) if !context.is_guest() || run.keeps(context) => context.push_detached(feeder),
+        Some(context) if !context.is_guest() || run.keeps(context) => {
+            context.push_detached(feeder, Placement::Local);
+        }
         _ => remote.send(feeder, false),
     }
 }

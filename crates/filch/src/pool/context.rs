@@ -294,10 +294,10 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         self.running().is_taking_older_first()
     }
 
-    /// Whether all workers of the pool are awake, so that jobs queued here may wait for the end of
+    /// Whether a worker of the pool sleeps. If none does, jobs queued here may wait for the end of
     /// this task.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.running().is_crowded()
+    pub(crate) fn has_sleepers(&self) -> bool {
+        self.pool.core().has_sleepers()
     }
 
     /// Whether waits here run no unrelated jobs, those of lanes and mailboxes included.
@@ -310,7 +310,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     /// serve other work.
     #[inline(always)]
     pub(crate) fn retract_part<T>(&self, mark: Mark, data: *const T) -> bool {
-        if self.running().is_shuffled() {
+        if self.running().is_reordered() {
             return self.retract_if_at(mark, data);
         }
         match self.running().queue().owner().retract_quickly(mark) {
@@ -333,7 +333,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
             return owner.retract_guarded(mark);
         }
         owner.undo_retract(mark);
-        self.running().announce();
+        self.running().notify();
         false
     }
 
@@ -347,7 +347,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     /// queued and the newest.
     #[inline(always)]
     pub(crate) fn retract<T>(&self, mark: Mark, data: *const T) -> bool {
-        if self.running().is_shuffled() {
+        if self.running().is_reordered() {
             return self.retract_if_at(mark, data);
         }
         self.running().queue().owner().retract(mark)
@@ -358,8 +358,8 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     #[cold]
     fn retract_if_at<T>(&self, mark: Mark, data: *const T) -> bool {
         let newest = self.running().queue().owner().newest();
-        // SAFETY: as in `go_on_with`: a job is two words without a destructor, and only the words
-        // are compared.
+        // SAFETY: as in `continue_with`: a job is two words without a destructor, and only the
+        // words are compared.
         let ours = newest.is_some_and(|newest| unsafe { newest.assume_init_ref() }.is_at(data));
         ours && self.running().queue().owner().retract(mark)
     }
@@ -388,9 +388,9 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     /// that of the next job: it runs within about twenty nanoseconds, and a memory access takes a
     /// hundred.
     #[inline(always)]
-    pub(crate) fn fetch_soon(&self) {
+    pub(crate) fn prefetch_upcoming(&self) {
         if let Some(soon) = self.running().queue().owner().newest_but(PREFETCH_DISTANCE) {
-            // SAFETY: as in `go_on_with`: a job is two words without a destructor, and only the
+            // SAFETY: as in `continue_with`: a job is two words without a destructor, and only the
             // address is read.
             memory::fetch(unsafe { soon.assume_init_ref() }.address());
         }
@@ -402,7 +402,10 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     /// job which the caller has made. Not to be called where waits are
     /// [isolated](Self::has_isolated_waits).
     #[inline(always)]
-    pub(crate) fn go_on_with(&self, wanted: impl FnOnce(*const ()) -> bool) -> Option<*const ()> {
+    pub(crate) fn continue_with(
+        &self,
+        wanted: impl FnOnce(*const ()) -> bool,
+    ) -> Option<*const ()> {
         debug_assert!(
             !self.is_isolated(),
             "what is below the mark is not for those above it"
@@ -415,11 +418,11 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
             return None;
         }
         self.watch_clock();
-        if !self.running().goes_on() {
+        if !self.running().try_continue_own() {
             return None;
         }
         let job = self.pop()?;
-        self.running().took();
+        self.running().record_start();
         // This job replaces the one that has run here: what it enqueues is above this mark.
         self.began.set(self.mark());
         // No other thread pushes here, so it is the job that was inspected.
@@ -428,7 +431,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
 
     /// Runs a job that was popped, nested in the current task.
     pub(crate) fn run(&self, job: Job) {
-        self.running().took();
+        self.running().record_start();
         self.nest(job);
     }
 
@@ -489,7 +492,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         }
         // While it was out of the queue, the last check of a worker about to park may have missed
         // it.
-        self.running().announce();
+        self.running().notify();
     }
 
     /// Runs the newest jobs of this worker as long as they are `stale`, so that they don't

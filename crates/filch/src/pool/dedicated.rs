@@ -16,7 +16,7 @@
 use super::{Inner, context::WorkerContext, event_count::EventCount, guest::GUESTS, job::Job};
 use crate::{
     base::{error::BuildError, thread, unwind},
-    engine::{Level, sleep::MAX_WORKERS},
+    engine::{Level, Placement, sleep::MAX_WORKERS},
     threads::{Duty, SharedDriver, ThreadConfig, ThreadGroup, wake_all},
 };
 use std::sync::Arc;
@@ -183,17 +183,17 @@ impl WorkerContext<'_, '_> {
     /// them. Where waits are isolated, the job is pushed to this worker's own queue.
     #[cold]
     pub(crate) fn push_for_dedicated(&self, dedicated: &DedicatedWorkers, job: Job) {
-        self.push_at(Level::High, job);
+        self.push(job, Placement::Lane(Level::High));
         dedicated.ring();
     }
 
     /// Runs urgent jobs, until there are none, or until one has enqueued a job here, which ordinary
-    /// workers should run. Calls `took` before each.
-    fn serve_urgent(&self, took: impl Fn()) {
+    /// workers should run. Calls `on_take` before each.
+    fn serve_urgent(&self, on_take: impl Fn()) {
         // As in `serve`, but outside of any task.
         self.with_wait_target(self, || {
             while let Some(job) = self.running().take_urgent() {
-                took();
+                on_take();
                 self.nest(job);
                 thread::point();
                 if !self.running().queue().owner().is_empty() {

@@ -62,7 +62,7 @@ impl WorkerContext<'_, '_> {
         wake_all(ready);
         self.wakes.set(false);
         if self.running().queue().owner().len() > 1 {
-            self.running().announce();
+            self.running().notify();
         }
     }
 

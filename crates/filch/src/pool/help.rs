@@ -103,11 +103,11 @@ impl WorkerContext<'_, '_> {
             return 0;
         }
         let _aside = task::set_aside();
-        self.poll_is_long();
+        self.mark_poll_long();
         let ran = (0..most)
             .take_while(|_| matches!(self.step(), Step::Ran))
             .count();
-        self.running().settle();
+        self.running().end_wait();
         ran
     }
 
@@ -119,7 +119,7 @@ impl WorkerContext<'_, '_> {
             return self.help(most);
         }
         let _aside = task::set_aside();
-        self.poll_is_long();
+        self.mark_poll_long();
         let floor = self.floor(self.began());
         let mut ran = 0;
         while ran < most
@@ -128,7 +128,7 @@ impl WorkerContext<'_, '_> {
             self.run(job);
             ran += 1;
         }
-        self.running().settle();
+        self.running().end_wait();
         ran
     }
 
@@ -136,17 +136,17 @@ impl WorkerContext<'_, '_> {
     pub(crate) fn help_itself(&self) -> bool {
         let job = match self.isolated.get() {
             Some(mark) => self.pop_above(mark),
-            None if self.has_isolated_waits() => self.running().take_mail(),
-            None => self.pop().or_else(|| self.running().take_mail()),
+            None if self.has_isolated_waits() => self.running().take_pinned(),
+            None => self.pop().or_else(|| self.running().take_pinned()),
         };
         let Some(job) = job else {
             return false;
         };
         let _aside = task::set_aside();
-        self.poll_is_long();
+        self.mark_poll_long();
         self.run(job);
         // The task continues, for an unknown time.
-        self.running().settle();
+        self.running().end_wait();
         true
     }
 
@@ -179,7 +179,7 @@ impl WorkerContext<'_, '_> {
     /// ran.
     #[inline(always)]
     pub(crate) fn checkpoint(&self) -> bool {
-        if self.poll_is_long() {
+        if self.mark_poll_long() {
             self.notify_deferred();
         }
         self.has_urgent() && self.serve(Serve::Urgent)
@@ -189,7 +189,7 @@ impl WorkerContext<'_, '_> {
     /// from outside may run here too. Returns whether any ran.
     #[inline(always)]
     pub(crate) fn leaf_checkpoint(&self) -> bool {
-        if self.poll_is_long() {
+        if self.mark_poll_long() {
             self.notify_deferred();
         }
         self.watch_clock();
@@ -266,7 +266,7 @@ impl WorkerContext<'_, '_> {
             return false;
         }
         let _aside = task::set_aside();
-        self.poll_is_long();
+        self.mark_poll_long();
         SERVED.set(depth + 1);
         let back = Back(&self.serving, self.serving.replace(true), depth);
         // No wait target of another task: jobs that run here do not continue with more of their
@@ -317,10 +317,10 @@ impl WorkerContext<'_, '_> {
     /// Takes the newest job of this worker that was queued since `mark`, or one from its mailbox.
     pub(super) fn pop_above(&self, mark: Mark) -> Option<Job> {
         if self.running().is_taking_older_first() {
-            self.running().rotate_above(mark);
+            self.running().move_newest_behind(mark);
             // Jobs that are re-enqueued repeatedly would starve the mailbox too.
-            if let mail @ Some(_) = self.running().take_mail() {
-                return mail;
+            if let pinned @ Some(_) = self.running().take_pinned() {
+                return pinned;
             }
         }
         if self.running().queue().owner().is_above(mark)
@@ -328,6 +328,6 @@ impl WorkerContext<'_, '_> {
         {
             return Some(job);
         }
-        self.running().take_mail()
+        self.running().take_pinned()
     }
 }

@@ -1,102 +1,53 @@
-//! The ways for a worker to enqueue a job.
+//! How a worker enqueues a job. [`Placement`] has the table of queues; this module adds what only
+//! the pool knows: whether the current task may wait for the job. (The own queue grows as long as
+//! there is memory, so the fallback of `RunningWorker::spawn` is out of reach.)
+//!
+//! | call | for a job that | in addition to `RunningWorker::spawn` |
+//! |---|---|---|
+//! | `push` | the current task may wait for | in isolated waits, a shared queue means `Local` |
+//! | `push_detached` | the task does not wait for | at checkpoints, `Local` means `Injector` |
+//! | `push_marked` | its producer may take back | returns the position |
+//! | `push_part` | is the second half of a join | returns the position; may run other work |
+//! | `push_for_dedicated` | polls a future | wakes a dedicated worker |
 
 use super::{context::WorkerContext, job::Job};
 use crate::{
     base::unwind,
-    engine::{Level, Mark},
+    engine::{Level, Mark, Placement},
 };
 
 impl WorkerContext<'_, '_> {
-    /// Pushes a job to this worker's queue.
+    /// Enqueues a job that the current task may wait for. Where waits are isolated, a job for a
+    /// shared queue goes to this worker's own queue, because an isolated wait takes jobs only from
+    /// there and from the mailboxes of pinned jobs. The same holds for an affine job.
     #[inline(always)]
-    pub(crate) fn push(&self, job: Job) {
-        if let Err(job) = self.running().spawn_local(job) {
-            // The pool's queues grow as long as there is memory; the limit is out of reach.
-            self.running().spawn_global(job);
-        }
-    }
-
-    /// Pushes a job to the injector, behind everything that came from outside before, so that what
-    /// is queued on this worker runs first. Where waits are isolated, the job is pushed to this
-    /// worker's queue.
-    pub(crate) fn push_last(&self, job: Job) {
-        if self.has_isolated_waits() {
-            self.push(job);
+    pub(crate) fn push(&self, job: Job, placement: Placement) {
+        if is_own(placement) {
+            self.running().spawn(job, placement);
         } else {
-            self.running().spawn_global(job);
+            self.push_shared(job, placement);
         }
     }
 
-    /// Pushes a job to this worker's queue, behind all jobs there.
-    #[inline]
-    pub(crate) fn push_behind(&self, job: Job) {
-        if let Err(job) = self.running().spawn_behind(job) {
-            // As in `push`.
-            self.running().spawn_global(job);
-        }
-    }
-
-    /// Pushes a job that this worker takes next. If it is the only one, no worker is woken for it,
-    /// as long as this worker starts nothing else before.
-    #[inline]
-    pub(crate) fn push_next(&self, job: Job) {
-        if let Err(job) = self.running().spawn_next(job) {
-            // As in `push`.
-            self.running().spawn_global(job);
-        }
-    }
-
-    /// Pushes the job of a future that the driver has woken. The worker notifies others after it
-    /// has pushed all such jobs.
-    pub(crate) fn push_woken(&self, job: Job) {
-        if let Err(job) = self.running().spawn_unnotified(job) {
-            // As in `push`.
-            self.running().spawn_global(job);
-        }
-    }
-
-    /// Pushes a job of some level. Where waits are isolated, it is pushed to this worker's queue.
-    pub(crate) fn push_at(&self, level: Level, job: Job) {
-        let level = if self.has_isolated_waits() {
-            Level::Normal
-        } else {
-            level
+    fn push_shared(&self, job: Job, placement: Placement) {
+        let pinned = matches!(placement, Placement::Pinned(_));
+        let placement = match !pinned && self.has_isolated_waits() {
+            true => Placement::Local,
+            false => placement,
         };
-        if let Err(job) = self.running().spawn_at(level, job) {
-            // As in `push`.
-            self.running().spawn_global(job);
-        }
+        self.running().spawn(job, placement);
     }
 
-    /// Pushes a job that `worker` should run if it is free soon, and any other worker otherwise.
-    /// Where waits are isolated, it is pushed to this worker's queue.
-    pub(crate) fn push_for(&self, worker: usize, job: Job) {
-        if self.has_isolated_waits() || worker >= self.pool().threads() {
-            self.push(job); // a guest leaves soon
+    /// Enqueues a job that the current task does not wait for. At a checkpoint of another task a
+    /// job for this worker's own queue goes to the injector: see `WorkerContext::serve`. A job for
+    /// a shared queue goes there also where waits are isolated, and those waits do not run it.
+    #[inline(always)]
+    pub(crate) fn push_detached(&self, job: Job, placement: Placement) {
+        if is_own(placement) && self.is_serving() {
+            self.running().spawn(job, Placement::Injector);
         } else {
-            self.running().spawn_for(worker, job);
+            self.running().spawn(job, placement);
         }
-    }
-
-    /// Pushes a job of some level, or for `worker`, that is not part of what runs here: waits in an
-    /// isolated task do not run it.
-    pub(crate) fn push_elsewhere(&self, worker: Option<usize>, level: Level, job: Job) {
-        match (worker, level) {
-            (Some(worker), _) if worker < self.pool().threads() => {
-                self.running().spawn_for(worker, job);
-            }
-            (_, Level::Normal) => self.running().spawn_global(job),
-            (_, level) => {
-                if let Err(job) = self.running().spawn_at(level, job) {
-                    self.running().spawn_global(job);
-                }
-            }
-        }
-    }
-
-    /// Sends a pinned job to the mailbox of `worker`, which alone may run it.
-    pub(crate) fn send(&self, worker: usize, job: Job) {
-        self.running().send(worker, job);
     }
 
     /// Pushes a part of the current task, which it will wait for. Returns its position, for
@@ -119,19 +70,8 @@ impl WorkerContext<'_, '_> {
     #[cold]
     #[inline(never)]
     fn after_push(&self) {
-        self.running().notify();
+        self.running().notify_part();
         unwind::or_abort(|| self.preempt());
-    }
-
-    /// Pushes a job that the current task does not wait for. At a checkpoint of another task it
-    /// goes to the injector: see `WorkerContext::serve`.
-    #[inline(always)]
-    pub(crate) fn push_detached(&self, job: Job) {
-        if self.is_serving() {
-            self.running().spawn_global(job);
-        } else {
-            self.push(job);
-        }
     }
 
     #[cold]
@@ -140,11 +80,24 @@ impl WorkerContext<'_, '_> {
         match self.running().push_part_slowly(job) {
             Ok(mark) => mark,
             Err(job) => {
-                // As in `push`. The worker that runs the part corrects the count.
-                self.running().spawn_global(job);
-                self.running().took_back();
+                // The worker that runs the part corrects the count.
+                self.running().spawn(job, Placement::Injector);
+                self.running().record_retract();
                 self.mark().nowhere()
             }
         }
     }
+}
+
+/// Whether the placement is this worker's own queue.
+#[inline(always)]
+pub(super) const fn is_own(placement: Placement) -> bool {
+    matches!(
+        placement,
+        Placement::Local
+            | Placement::LocalUnnotified
+            | Placement::LocalLast
+            | Placement::Next
+            | Placement::Lane(Level::Normal)
+    )
 }

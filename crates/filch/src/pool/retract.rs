@@ -1,22 +1,17 @@
 //! Jobs that their producer may take back.
 
-use super::{context::WorkerContext, job::Job};
-use crate::engine::Mark;
+use super::{context::WorkerContext, job::Job, push::is_own};
+use crate::engine::{Mark, Placement};
 
 impl WorkerContext<'_, '_> {
-    /// Pushes a job to this worker's queue, and wakes a sleeper for it if needed and `announce` is
-    /// set. Returns its position, for [`retract_task`](Self::retract_task).
-    pub(crate) fn push_marked(&self, job: Job, announce: bool) -> Option<Mark> {
-        let pushed = if announce {
-            self.running().spawn_local(job)
-        } else {
-            self.running().spawn_unnotified(job)
-        };
-        match pushed {
+    /// Enqueues a job in this worker's own queue. Returns its position, for
+    /// [`retract_task`](Self::retract_task), unless the queue was full.
+    pub(crate) fn push_marked(&self, job: Job, placement: Placement) -> Option<Mark> {
+        debug_assert!(is_own(placement), "there is no mark of another queue");
+        match self.running().try_spawn(job, placement) {
             Ok(()) => Some(self.mark()),
             Err(job) => {
-                // As in `push`.
-                self.running().spawn_global(job);
+                self.running().spawn(job, Placement::Injector);
                 None
             }
         }
@@ -28,7 +23,7 @@ impl WorkerContext<'_, '_> {
     pub(crate) fn retract_task<T>(&self, mark: Mark, data: *const T) -> bool {
         let back = self.retract(mark, data);
         if back {
-            self.running().took_back();
+            self.running().record_retract();
         }
         back
     }

@@ -112,7 +112,7 @@ impl WorkerContext<'_, '_> {
 
     /// Marks the current poll as long-running. Returns whether it was considered short.
     #[inline(always)]
-    pub(crate) fn poll_is_long(&self) -> bool {
+    pub(crate) fn mark_poll_long(&self) -> bool {
         self.in_poll.replace(false)
     }
 }

@@ -42,7 +42,7 @@ impl WorkerContext<'_, '_> {
 
     fn wait_for(&self, event: &impl Awaited, began: Mark) {
         let _aside = task::set_aside();
-        self.poll_is_long();
+        self.mark_poll_long();
         // Jobs that run in a wait are not served at a checkpoint.
         let serving = self.serving.replace(false);
         let mut patience = Patience::new();
@@ -88,7 +88,7 @@ impl WorkerContext<'_, '_> {
                 let pressing = match park_limit {
                     // The turns of the injector are for unrelated work.
                     Some(_) => self.take_addressed(),
-                    None => self.running().take_pressing(),
+                    None => self.running().take_preferred(),
                 };
                 if let Some(job) = pressing {
                     self.running().stop_search();
@@ -96,7 +96,7 @@ impl WorkerContext<'_, '_> {
                     continue;
                 }
                 // A wait that leaves unrelated work alone has not looked into its mailbox.
-                let mail = park_limit.and_then(|_| self.running().take_mail());
+                let mail = park_limit.and_then(|_| self.running().take_pinned());
                 mail.or_else(|| self.running().take_own())
             } else {
                 self.pop_above(self.floor(began))
@@ -122,7 +122,7 @@ impl WorkerContext<'_, '_> {
                     patience.renew();
                     continue;
                 }
-                self.running().settle();
+                self.running().end_wait();
                 self.sleep_for(event, time);
                 continue;
             }
@@ -161,7 +161,7 @@ impl WorkerContext<'_, '_> {
                 }
             }
         }
-        self.running().settle();
+        self.running().end_wait();
         self.serving.set(serving);
     }
 
@@ -177,7 +177,7 @@ impl WorkerContext<'_, '_> {
             if !self.has_queued()
                 || !self.running().queue().owner().is_above(began)
                 || core.wants_attention()
-                || !self.running().goes_on()
+                || !self.running().try_continue_own()
             {
                 return false;
             }
@@ -209,7 +209,7 @@ impl WorkerContext<'_, '_> {
         let has_own = self.has_queued() && self.running().queue().owner().is_above(self.began());
         // Not at every search: it counts as a step, and other work gets its turn by steps.
         if (has_own || self.pool().core().has_urgent())
-            && let Some(job) = self.running().take_pressing()
+            && let Some(job) = self.running().take_preferred()
         {
             self.running().stop_search();
             self.nest(job);
@@ -244,38 +244,38 @@ impl WorkerContext<'_, '_> {
     fn run_beside(&self, event: &impl Awaited) -> bool {
         match event.take_job() {
             Some(job) => {
-                self.running().settle();
+                self.running().end_wait();
                 self.nest(job);
                 true
             }
-            None => self.run_mail_below(),
+            None => self.run_pinned_below(),
         }
     }
 
     /// Parks until `event` has happened, or for `time`.
     fn sleep_for(&self, event: &impl Awaited, time: Duration) {
         if event.sleep(self.worker()) {
-            let called = || event.happened() || event.has_job() || self.is_called();
-            self.park(Some(time), called);
+            let is_over = || event.happened() || event.has_job() || self.is_notified();
+            self.park(Some(time), is_over);
             event.awake();
         }
     }
 
     /// Runs a pinned task from the mailbox of this thread in another pool that it is a worker of:
     /// the sender of the task may be what this wait ultimately depends on.
-    fn run_mail_below(&self) -> bool {
+    fn run_pinned_below(&self) -> bool {
         if self.other.is_null() {
             return false;
         }
         let mail = self.below().find_map(|context| {
             // This context is not borrowed, as in `on_outer`.
-            let job = context.running().take_mail()?;
+            let job = context.running().take_pinned()?;
             Some((context, job))
         });
         let Some((context, job)) = mail else {
             return false;
         };
-        self.running().settle();
+        self.running().end_wait();
         context.as_covering(|context| {
             context.running().stop_search();
             context.run(job);
@@ -285,19 +285,19 @@ impl WorkerContext<'_, '_> {
     }
 
     /// Whether the worker has a reason to wake up.
-    fn is_called(&self) -> bool {
-        self.running().is_called() || self.below().any(|context| context.running().has_mail())
+    fn is_notified(&self) -> bool {
+        self.running().is_notified() || self.below().any(|context| context.running().has_pinned())
     }
 
     fn sleep_until(&self, event: &impl Awaited) {
         // Other workers should run what this worker may not run now.
         self.running().notify_deferred();
-        let or = || self.is_called();
+        let notified = || self.is_notified();
         // What a task waits for is running already and most often short: when a chain of waits
         // unwinds, each link is set a moment after the one before, and being woken for each would
         // cost a hundred times as much (`filch-bench traps`, case `spine_right`).
         for round in 1..=thread::patience(CHECKS_BEFORE_PARK) {
-            if event.happened() || event.has_job() || or() {
+            if event.happened() || event.has_job() || notified() {
                 return;
             }
             if round % 16 == 0 {
@@ -306,7 +306,7 @@ impl WorkerContext<'_, '_> {
             pause(8, event);
         }
         if event.sleep(self.worker()) {
-            self.park(None, || event.happened() || event.has_job() || or());
+            self.park(None, || event.happened() || event.has_job() || notified());
             event.awake();
         }
     }

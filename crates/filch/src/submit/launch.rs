@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     base::error::Refused,
-    engine::Level,
+    engine::{Level, Placement},
     observe::TaskEvent,
     pool::{Inner, context::WorkerContext},
 };
@@ -185,20 +185,16 @@ fn queue(
     }
     let job = ticket.into_job();
     let Some(context) = context else {
-        let injected = match (worker, level) {
-            (Some(worker), _) => pool.core().inject_for(worker, job),
-            (None, Level::Normal) => pool.core().inject(job),
-            (None, level) => pool.core().inject_at(level, job),
-        };
-        return injected.map_err(|refused| {
+        let placement = worker.map_or(Placement::Lane(level), Placement::Affine);
+        return pool.core().inject(job, placement).map_err(|refused| {
             let ticket = Ticket::from_job(refused.into_inner());
             ticket.expect("it was made of one above")
         });
     };
     match (worker, level) {
-        (Some(worker), _) => context.push_for(worker, job),
-        (None, Level::Normal) => context.push_detached(job),
-        (None, level) => context.push_at(level, job),
+        (Some(worker), _) => context.push(job, Placement::Affine(worker)),
+        (None, Level::Normal) => context.push_detached(job, Placement::Local),
+        (None, level) => context.push(job, Placement::Lane(level)),
     }
     Ok(())
 }
@@ -231,7 +227,12 @@ pub(super) fn queue_ready(ticket: Ticket) -> Option<Claim> {
 #[cold]
 fn queue_elsewhere(context: &WorkerContext<'_, '_>, ticket: Ticket) {
     let (worker, level) = (ticket.cell().about().worker(), ticket.level());
-    context.push_elsewhere(worker, level, ticket.into_job());
+    let placement = match (worker, level) {
+        (Some(worker), _) => Placement::Affine(worker),
+        (None, Level::Normal) => Placement::Injector,
+        (None, level) => Placement::Lane(level),
+    };
+    context.push_detached(ticket.into_job(), placement);
 }
 
 /// Runs a task instead of queueing it.

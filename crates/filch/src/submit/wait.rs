@@ -194,7 +194,7 @@ fn starts_soon(cell: &Ref) -> bool {
 }
 
 /// Whether a task for `worker` may run at `context`, or outside. With isolated waits a task is
-/// queued on the submitting worker and is for no other one (`WorkerContext::push_for`).
+/// queued on the submitting worker and is for no other one (`WorkerContext::push`).
 fn may_run(worker: Option<usize>, pool: &Inner, context: Option<&WorkerContext<'_, '_>>) -> bool {
     let here = |context: &WorkerContext<'_, '_>, worker| {
         context.worker() == worker || context.has_isolated_waits()

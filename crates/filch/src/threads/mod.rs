@@ -421,7 +421,7 @@ where
                 Step::Park(ticket) => {
                     let asleep = thread::nanos();
                     parkers.park(id, ticket.timeout(), &mut ready, || {
-                        worker.is_woken() || worker.has_mail()
+                        worker.is_woken() || worker.has_pinned()
                     });
                     let slept = thread::nanos().saturating_sub(asleep);
                     worker.resume_after(ticket, Duration::from_nanos(slept));

@@ -6,28 +6,28 @@ use super::{
 };
 use filch::{
     base::canary::Canary,
-    engine::{Level, Step},
+    engine::{Level, Placement, Step},
 };
 use loom::{sync::Arc, thread};
 
 type Push = fn(&Engine);
 
 fn inject(core: &Engine) {
-    core.inject(1).unwrap();
+    core.inject(1, Placement::Injector).unwrap();
 }
 
 fn inject_urgent(core: &Engine) {
-    core.inject_at(Level::Critical, 1).unwrap();
+    core.inject(1, Placement::Lane(Level::Critical)).unwrap();
 }
 
 fn inject_future(core: &Engine) {
-    core.inject_future(1).unwrap();
+    core.inject(1, Placement::FutureInjector).unwrap();
 }
 
 /// The only worker is inside of a task and clears the attention bit while a task comes.
 fn push_against_clear(push: Push) {
     let core = core(1);
-    core.inject(0).unwrap();
+    core.inject(0, Placement::Injector).unwrap();
     assert!(core.wants_attention(), "no worker sleeps or searches");
     let mut worker = core.enter(0);
     let step = worker.step(|_, running| {
@@ -67,10 +67,10 @@ fn canary_attention_cleared_without_another_look() {
 /// pusher does.
 fn push_against_end_of_search() {
     let core = core(2);
-    core.inject(0).unwrap();
+    core.inject(0, Placement::Injector).unwrap();
     let mut busy = core.enter(0);
     let step = busy.step(|_, mut running| {
-        running.spawn_local(7).unwrap();
+        running.try_spawn(7, Placement::Local).unwrap();
         std::mem::forget(running);
     });
     std::mem::forget((busy, step));

@@ -6,7 +6,7 @@ use super::{
 };
 use filch::{
     base::{canary::Canary, thread::set_number},
-    engine::{Core, Injector, PerWorker, Silent, Take},
+    engine::{Core, Injector, PerWorker, Placement, Silent, Take},
 };
 use loom::{sync::Arc, thread};
 
@@ -131,11 +131,11 @@ fn inject_against_close() {
         let core = core.clone();
         thread::spawn(move || {
             set_number(1);
-            core.inject(1).is_ok()
+            core.inject(1, Placement::Injector).is_ok()
         })
     };
     core.close();
-    assert!(core.inject(2).unwrap_err().is_closed());
+    assert!(core.inject(2, Placement::Injector).unwrap_err().is_closed());
     let accepted = producer.join().unwrap();
     assert_eq!(in_flight(&core), i64::from(accepted));
     assert_eq!(
@@ -158,15 +158,15 @@ fn canary_count_before_refusal() {
 /// Two threads close, and each collects the count of some shards.
 fn two_closes() {
     let core = core(1);
-    core.inject(1).unwrap();
+    core.inject(1, Placement::Injector).unwrap();
     set_number(1);
-    core.inject(2).unwrap();
+    core.inject(2, Placement::Injector).unwrap();
     let other = {
         let core = core.clone();
         thread::spawn(move || core.close())
     };
     core.close();
-    assert!(!core.is_open() && core.inject(3).is_err());
+    assert!(!core.is_open() && core.inject(3, Placement::Injector).is_err());
     other.join().unwrap();
     assert_eq!((in_flight(&core), core.is_stopped()), (2, false));
 }

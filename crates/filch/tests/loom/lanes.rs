@@ -8,7 +8,7 @@ use super::{
 use filch::{
     base::canary::Canary,
     engine::{
-        Level, Sleep,
+        Level, Placement, Sleep,
         sleep::{Announced, Awake},
     },
 };
@@ -22,7 +22,7 @@ fn urgent_against_sleep(count: usize) {
         thread::spawn(move || until_asleep(&core, 0))
     };
     for task in 0..count {
-        core.inject_at(Level::Critical, task).unwrap();
+        core.inject(task, Placement::Lane(Level::Critical)).unwrap();
     }
     let (ran, asleep) = sleeper.join().unwrap();
     let on_the_way = !asleep || core.sleep().searching() > 0;
@@ -71,7 +71,7 @@ fn boxed_against_sleep() {
         let core = core.clone();
         thread::spawn(move || until_asleep(&core, 0))
     };
-    core.inject_for(0, 7).unwrap();
+    core.inject(7, Placement::Affine(0)).unwrap();
     let (ran, asleep) = sleeper.join().unwrap();
     assert!(
         ran > 0 || !asleep || core.sleep().searching() > 0,
@@ -96,7 +96,7 @@ fn near_against_sleep(near: usize) {
         let core = core.clone();
         thread::spawn(move || until_asleep(&core, 0))
     };
-    core.inject_near(near, 7).unwrap();
+    core.inject(7, Placement::InjectorNear(near)).unwrap();
     let (ran, asleep) = sleeper.join().unwrap();
     assert!(
         ran > 0 || !asleep || core.sleep().searching() > 0,
@@ -119,14 +119,14 @@ fn canary_task_nearby_without_a_look_at_the_sleepers() {
 /// on the way.
 fn spawn_for_against_sleep(owner: usize) {
     let core = core(2);
-    core.inject(1).unwrap();
+    core.inject(1, Placement::Injector).unwrap();
     let mut busy = core.enter(0);
     let sleeper = {
         let core = core.clone();
         thread::spawn(move || until_asleep(&core, 1))
     };
     let step = busy.step(|_, mut cx| {
-        cx.spawn_for(owner, 2);
+        cx.spawn(2, Placement::Affine(owner));
         // For ever in this task, as far as the others can tell.
         std::mem::forget(cx);
     });

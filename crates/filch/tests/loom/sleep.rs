@@ -4,8 +4,8 @@ use super::{caught, model};
 use filch::{
     base::{canary::Canary, sys::barrier::model::busy_side},
     engine::{
-        Capacity, Core, IdleAction, IdlePolicy, PerWorker, PerWorkerSpec, Settings, Silent, Sleep,
-        Step, sleep::Announced,
+        Capacity, Core, IdleAction, IdlePolicy, PerWorker, PerWorkerSpec, Placement, Settings,
+        Silent, Sleep, Step, sleep::Announced,
     },
 };
 use loom::{sync::Arc, thread};
@@ -66,7 +66,7 @@ fn inject_against_sleep() {
         let core = core.clone();
         thread::spawn(move || until_asleep(&core, 0))
     };
-    core.inject(7).unwrap();
+    core.inject(7, Placement::Injector).unwrap();
     let (ran, asleep) = sleeper.join().unwrap();
     // The worker forgot itself in its sleep; whether it was woken after that is in its entry.
     let left_behind = asleep && core.sleep().has_sleepers() && core.sleep().searching() == 0;
@@ -101,14 +101,14 @@ fn canary_wake_bit_that_is_not_kept() {
 /// be stolen.
 fn spawn_against_sleep() {
     let core = core(2);
-    core.inject(1).unwrap();
+    core.inject(1, Placement::Injector).unwrap();
     let mut busy = core.enter(0);
     let sleeper = {
         let core = core.clone();
         thread::spawn(move || until_asleep(&core, 1))
     };
     let step = busy.step(|_, mut cx| {
-        cx.spawn_local(2).unwrap();
+        cx.try_spawn(2, Placement::Local).unwrap();
         // For ever in this task, as far as the others can tell.
         std::mem::forget(cx);
     });
@@ -137,7 +137,7 @@ fn unfenced_spawn_against_sleep() {
     busy.adopt(
         || (),
         |mut cx| {
-            cx.spawn_local(2).unwrap();
+            cx.try_spawn(2, Placement::Local).unwrap();
             // As above.
             std::mem::forget(cx);
         },
@@ -187,7 +187,7 @@ fn the_last_of_two_searchers_looks() {
             let core = core.clone();
             thread::spawn(move || until_asleep(&core, 0))
         };
-        core.inject(7).unwrap();
+        core.inject(7, Placement::Injector).unwrap();
         let second = until_asleep(&core, 1);
         let first = sleeper.join().unwrap();
         assert!(
@@ -306,10 +306,10 @@ fn glance_against_last_look() {
     };
     let core: Arc<Core<usize, PerWorker, Silent>> =
         Arc::new(Core::new(settings, &spec, Silent).unwrap());
-    core.inject(1).unwrap();
+    core.inject(1, Placement::Injector).unwrap();
     let mut busy = core.enter(0);
     let step = busy.step(|_, mut cx| {
-        (2..5).for_each(|task| cx.spawn_local(task).unwrap());
+        (2..5).for_each(|task| cx.try_spawn(task, Placement::Local).unwrap());
         // It stays in its task, as does the thief below.
         std::mem::forget(cx);
     });
@@ -363,8 +363,8 @@ fn found_against_push() {
     let pusher = {
         let core = core.clone();
         thread::spawn(move || {
-            core.inject(7).unwrap();
-            core.inject(8).unwrap();
+            core.inject(7, Placement::Injector).unwrap();
+            core.inject(8, Placement::Injector).unwrap();
         })
     };
     until_busy_or_asleep(&core, 0);
@@ -409,14 +409,14 @@ fn spawn_against_standby(leaves: bool) {
     };
     let core: Arc<Core<usize, PerWorker, Silent>> =
         Arc::new(Core::new(settings, &spec, Silent).unwrap());
-    core.inject(1).unwrap();
+    core.inject(1, Placement::Injector).unwrap();
     let mut busy = core.enter(0);
     let mut third = None;
     let step = busy.step(|_, mut cx| {
         assert_eq!(until_asleep(&core, 1), (0, true));
         let core = core.clone();
         third = Some(thread::spawn(move || third_stands_by(&core, leaves)));
-        cx.spawn_local(2).unwrap();
+        cx.try_spawn(2, Placement::Local).unwrap();
         std::mem::forget(cx);
     });
     std::mem::forget((busy, step));

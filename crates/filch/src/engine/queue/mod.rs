@@ -143,6 +143,19 @@ pub trait Queue<T> {
         true
     }
 
+    /// Returns the number of tasks that this worker pushed and no worker has taken, at some recent
+    /// moment; 0 if that is not known. For [`Placement::LocalLast`](super::Placement::LocalLast).
+    fn own_len(&self) -> usize {
+        0
+    }
+
+    /// Prepares the queue for a push of [`Placement::Next`](super::Placement::Next). Returns
+    /// whether that task will be the only one of this worker, so that no sleeper must be woken for
+    /// it; false if that is not known.
+    fn prepare_next(&mut self) -> bool {
+        false
+    }
+
     /// Prepares the queue for a thief that is expected, so that its steal is cheap.
     fn open(&mut self) {}
 

@@ -361,6 +361,22 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
         !self.owner.is_empty()
     }
 
+    #[inline]
+    fn own_len(&self) -> usize {
+        self.owner.len()
+    }
+
+    #[inline]
+    fn prepare_next(&mut self) -> bool {
+        let alone = self.owner.is_empty();
+        // Thieves leave the task to this worker while it makes progress.
+        self.set_thief_patience(if alone { STEPS } else { 0 });
+        if alone {
+            self.count_step();
+        }
+        alone
+    }
+
     fn keeps_stolen(&self, victim: usize) -> bool {
         // Relaxed: set before the task was pushed, and read after it was stolen, so the steal makes
         // it visible. A worker in an isolated wait may hold a lock while it waits for its tasks,

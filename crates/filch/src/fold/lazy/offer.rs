@@ -237,8 +237,8 @@ impl<F: Fold, S: Scheme> Run<F, S> {
             };
             let team = link.get().team();
             team.add(context);
-            let announce = team.is_due(S::WAKE, mem::take(&mut self.first_offer));
-            let mark = team.queue(context, piece.clone(), announce);
+            let placement = team.placement(S::WAKE, mem::take(&mut self.first_offer));
+            let mark = team.queue(context, piece.clone(), placement);
             self.offers.push(Offer {
                 first: piece,
                 more: None,
@@ -288,8 +288,8 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         let ends = pieces.first().cloned().zip(pieces.last().cloned());
         let (first, last) = ends.expect("there are two at least");
         let bundle = Bundle::new(pieces);
-        let announce = team.is_due(S::WAKE, mem::take(&mut self.first_offer));
-        let mark = team.queue(context, bundle.clone(), announce);
+        let placement = team.placement(S::WAKE, mem::take(&mut self.first_offer));
+        let mark = team.queue(context, bundle.clone(), placement);
         self.offers.push(Offer {
             first,
             more: Some(More { last, bundle }),

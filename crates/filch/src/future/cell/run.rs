@@ -12,7 +12,7 @@ use crate::{
         error::Refused,
         unwind::{self, Payload},
     },
-    engine::Level,
+    engine::{Level, Placement},
     pool::{
         Inner,
         context::WorkerContext,
@@ -70,8 +70,10 @@ impl Ticket {
     #[inline]
     pub(in crate::future) fn queue_on(self, context: &WorkerContext<'_, '_>) {
         match context.pool().dedicated() {
-            None if context.is_serving() => context.push_at(Level::High, self.into_job()),
-            None => context.push(self.into_job()),
+            None if context.is_serving() => {
+                context.push(self.into_job(), Placement::Lane(Level::High));
+            }
+            None => context.push(self.into_job(), Placement::Local),
             Some(dedicated) => context.push_for_dedicated(dedicated, self.into_job()),
         }
     }
@@ -80,14 +82,16 @@ impl Ticket {
     pub(in crate::future) fn queue_outside(self, pool: &Inner) {
         let core = pool.core();
         match pool.dedicated() {
-            None => self.inject(pool, |job| core.inject_future(job)),
+            None => self.inject(pool, |job| core.inject(job, Placement::FutureInjector)),
             Some(_) => self.inject_woken(pool),
         }
     }
 
     /// Queues a future that was woken from outside, or is for dedicated workers.
     fn inject_woken(self, pool: &Inner) {
-        self.inject(pool, |job| pool.core().inject_at(Level::High, job));
+        self.inject(pool, |job| {
+            pool.core().inject(job, Placement::Lane(Level::High))
+        });
     }
 
     fn inject(self, pool: &Inner, inject: impl FnOnce(Job) -> Result<(), Refused<Job>>) {
@@ -149,19 +153,19 @@ pub(super) unsafe fn schedule(cell: NonNull<Header>) {
                 // Dedicated workers are free to poll it.
                 context.push_for_dedicated(dedicated, ticket.into_job());
             } else if context.wakes_events() {
-                context.push_woken(ticket.into_job());
+                context.push(ticket.into_job(), Placement::LocalUnnotified);
             } else if context.is_serving() {
                 // This poll is nested in a task that continues after it.
-                context.push_at(Level::High, ticket.into_job());
+                context.push(ticket.into_job(), Placement::Lane(Level::High));
             } else if context.is_in_poll() {
                 // This worker runs it next.
-                context.push_next(ticket.into_job());
-            } else if !context.is_crowded() {
+                context.push(ticket.into_job(), Placement::Next);
+            } else if context.has_sleepers() {
                 // A sleeping worker is woken for it.
-                context.push(ticket.into_job());
+                context.push(ticket.into_job(), Placement::Local);
             } else {
                 // No worker sleeps, and this task may be long.
-                context.push_at(Level::High, ticket.into_job());
+                context.push(ticket.into_job(), Placement::Lane(Level::High));
             }
         }
         _ => {
@@ -190,7 +194,7 @@ unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
         // SAFETY: `start` has just made this thread the one that started it.
         return unsafe { end(cell, pool) };
     }
-    context.fetch_soon();
+    context.prefetch_upcoming();
     let before = pool.dedicated().map(|_| POLLED.replace(cell.as_ptr()));
     let polled = {
         // The poll may be nested in a task, and is not part of it.
@@ -258,8 +262,8 @@ unsafe fn pause(cell: NonNull<Header>, context: &WorkerContext<'_, '_>, by_itsel
 #[inline]
 fn requeue(ticket: Ticket, context: &WorkerContext<'_, '_>, by_itself: bool) {
     match context.pool().dedicated() {
-        None if context.is_serving() => context.push_last(ticket.into_job()),
-        None => context.push_behind(ticket.into_job()),
+        None if context.is_serving() => context.push(ticket.into_job(), Placement::Injector),
+        None => context.push(ticket.into_job(), Placement::LocalLast),
         Some(dedicated) if !by_itself => context.push_for_dedicated(dedicated, ticket.into_job()),
         // A dedicated worker has no tasks but the urgent ones, and takes the next of them after
         // this one, unless this poll is nested in another; a guest keeps no tasks of its own. If
@@ -269,7 +273,7 @@ fn requeue(ticket: Ticket, context: &WorkerContext<'_, '_>, by_itself: bool) {
         {
             context.push_for_dedicated(dedicated, ticket.into_job());
         }
-        Some(_) => context.push_behind(ticket.into_job()),
+        Some(_) => context.push(ticket.into_job(), Placement::LocalLast),
     }
 }
 

@@ -37,6 +37,7 @@ use super::{
 };
 use crate::{
     base::unwind::{self, Payload},
+    engine::Placement,
     graph::remote::{LazyRemote, Remote},
     pool::{
         Inner,
@@ -251,7 +252,7 @@ impl<'p, 'env> Run<'p, 'env> {
         if let Some(next) = last {
             if !run.is_left_behind(context) {
                 // The new job takes over the count of this one. The run is not accessed after this.
-                context.push(run.job(next));
+                context.push(run.job(next), Placement::Local);
                 return;
             }
             run.queue(context, next);
@@ -290,7 +291,7 @@ impl<'p, 'env> Run<'p, 'env> {
     fn queue(&self, context: &WorkerContext<'_, '_>, station: &Station) {
         if self.is_owner(context) {
             self.pending.add_here();
-            context.push(self.job(station));
+            context.push(self.job(station), Placement::Local);
             return;
         }
         self.pending.add_elsewhere();
@@ -298,7 +299,7 @@ impl<'p, 'env> Run<'p, 'env> {
             self.guest_remote
                 .send(context.pool(), self.owner, self.job(station));
         } else {
-            context.push(self.job(station));
+            context.push(self.job(station), Placement::Local);
         }
     }
 

@@ -7,52 +7,52 @@ use super::{
 };
 
 impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
-    /// The slow path of [`RunningWorker::take_pressing`], when a flag is up or a turn is due.
+    /// The slow path of [`RunningWorker::take_preferred`], when a flag is up or a turn is due.
     #[cold]
-    pub(super) fn take_inside(&mut self) -> Option<T> {
+    pub(super) fn take_preferred_slowly(&mut self) -> Option<T> {
         if !self.is_active() {
-            self.selector.turns.put_off();
+            self.selector.turns.postpone();
             return None; // the next step selects, since this worker has no task
         }
         // Inside of a task, which waits for the tasks that are taken.
         self.selector.turns.limit_batch_to_one();
         let (task, source) = self.find_preferred()?;
-        self.start_inside(source);
+        self.start_nested(source);
         Some(task)
     }
 
     /// [`RunningWorker::take_urgent`].
-    pub(super) fn take_urgent_inside(&mut self) -> Option<T> {
+    pub(super) fn take_urgent_nested(&mut self) -> Option<T> {
         if !self.is_active() {
-            return None; // as in `take_inside`
+            return None; // as in `take_preferred_slowly`
         }
         let (task, source) = self.take_urgent(self.core.flags().read(), 1)?;
-        self.start_inside(source);
+        self.start_nested(source);
         Some(task)
     }
 
     /// [`RunningWorker::take_injected`].
-    pub(super) fn take_injected_inside(&mut self) -> Option<T> {
+    pub(super) fn take_injected_nested(&mut self) -> Option<T> {
         if !self.is_active() {
-            return None; // as in `take_inside`
+            return None; // as in `take_preferred_slowly`
         }
         let task = self.take_injected_now(1)?;
-        self.start_inside(Source::Injector);
+        self.start_nested(Source::Injector);
         Some(task)
     }
 
     /// [`RunningWorker::take_affine`].
-    pub(super) fn take_affine_inside(&mut self) -> Option<T> {
+    pub(super) fn take_affine_nested(&mut self) -> Option<T> {
         if !self.is_active() {
-            return None; // as in `take_inside`
+            return None; // as in `take_preferred_slowly`
         }
         let (task, source) = self.take_own_affine(self.core.flags().read())?;
-        self.start_inside(source);
+        self.start_nested(source);
         Some(task)
     }
 
     /// Records that a task from another queue starts inside of the current one.
-    pub(super) fn start_inside(&mut self, source: Source) {
+    pub(super) fn start_nested(&mut self, source: Source) {
         if self.next_unnotified || self.has_unnotified {
             self.notify_deferred();
         }
