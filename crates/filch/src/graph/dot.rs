@@ -5,6 +5,7 @@ use super::{
     node::{Kind, Node},
     plan::Plan,
 };
+use crate::semaphore::Semaphore;
 use std::fmt::Write;
 
 /// What is drawn: tasks, edges, and limits on groups of tasks.
@@ -146,16 +147,17 @@ fn sketch(parts: &Parts, edges: impl Iterator<Item = (u32, u32)>) -> Sketch {
 
 /// Returns the semaphores, and the tasks that need them.
 fn limits(parts: &Parts) -> Vec<(String, Vec<usize>)> {
-    let mut found: Vec<(usize, usize, Vec<usize>)> = Vec::new();
-    for (task, semaphore) in &parts.semaphores {
-        let ((id, permits), task) = (semaphore.id_and_permits(), *task as usize - 1);
-        match found.iter_mut().find(|(other, ..)| *other == id) {
-            Some((_, _, tasks)) if tasks.contains(&task) => {}
-            Some((_, _, tasks)) => tasks.push(task),
-            None => found.push((id, permits, vec![task])),
+    let mut found: Vec<(&Semaphore, Vec<usize>)> = Vec::new();
+    for (task, semaphore, _) in &parts.semaphores {
+        let (number, task) = (semaphore.number(), *task as usize - 1);
+        match found.iter_mut().find(|(other, _)| other.number() == number) {
+            Some((_, tasks)) if tasks.contains(&task) => {}
+            Some((_, tasks)) => tasks.push(task),
+            None => found.push((semaphore, vec![task])),
         }
     }
-    let named = |(_, permits, tasks)| (format!("at most {permits}"), tasks);
+    let named =
+        |(semaphore, tasks): (&Semaphore, _)| (format!("at most {}", semaphore.capacity()), tasks);
     found.into_iter().map(named).collect()
 }
 

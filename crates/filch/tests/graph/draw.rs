@@ -2,7 +2,7 @@
 #![cfg(not(filch_loom))]
 
 use crate::support::{LIMIT, pool, quiet_panic, within};
-use filch::{Graph, graph::Semaphore};
+use filch::{Graph, Semaphore};
 use std::{thread, time::Duration};
 
 /// Whether `text` is well-formed: what is opened is closed, attributes are quoted, entities are known.
