@@ -3,7 +3,7 @@
 #[path = "../../filch/tests/support/mod.rs"]
 mod support;
 
-use filch::{Graph, graph::Semaphore};
+use filch::{Graph, Semaphore};
 use filch_draw::{dot, svg};
 use std::{thread, time::Duration};
 use support::{LIMIT, in_a_child, pool, within};

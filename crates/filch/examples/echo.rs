@@ -6,7 +6,7 @@
 //! `cargo run --release --example echo -- 200 100 64`
 
 use async_io::Async;
-use filch::{Budget, CancelToken, FutureHandle, Pool, observe::Histogram, time};
+use filch::{CancelToken, FutureHandle, Pool, Semaphore, observe::Histogram, time};
 use futures::{
     AsyncReadExt, AsyncWriteExt,
     future::{Either, join_all, select},
@@ -80,7 +80,7 @@ fn talk(clients: usize, messages: usize, bytes: usize) -> Result<(), Failure> {
     let server = pool.spawn_future(serve(listener, end.clone()));
 
     let start = Instant::now();
-    let crowd = Budget::new(OPEN);
+    let crowd = Semaphore::new(OPEN);
     let clients: Vec<_> = (0..clients)
         .map(|n| pool.spawn_future(client(address, crowd.clone(), n, messages, bytes)))
         .collect();
@@ -168,12 +168,12 @@ async fn echo(mut stream: Async<TcpStream>) -> io::Result<u64> {
 /// Sends messages one after the other, compares the answers, and says how long each took.
 async fn client(
     server: SocketAddr,
-    crowd: Budget,
+    crowd: Semaphore,
     number: usize,
     messages: usize,
     bytes: usize,
 ) -> Result<Vec<Duration>, Failure> {
-    let _place = crowd.acquire_async(1).await?;
+    let _place = crowd.acquire_async().await?;
     let mut stream = Async::<TcpStream>::connect(server).await?;
     stream.get_ref().set_nodelay(true)?;
     let mut answer = vec![0; bytes];

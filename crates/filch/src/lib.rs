@@ -15,7 +15,7 @@
 //! | tasks with dependencies, run once or repeatedly | [`Graph`], see [`graph`] |
 //! | many tasks of one type, that spawn more of them | [`Executor`] |
 //! | timed waits in futures: sleeps, timeouts, intervals | [`time`] |
-//! | a limit on how much is in use at the same time: a count, bytes, several resources at once | [`Budget`], [`Budgets`] |
+//! | a limit on how much is in use at the same time: a count, bytes, several resources at once | [`Semaphore`] |
 //! | your own scheduler or queue strategy | [`engine`] |
 //! | functions called by name, and calls that are stored or sent | the crate `filch-calls` |
 //! | a simulation of a schedule, for example on 64 workers | the crate `filch-sim` |
@@ -57,7 +57,7 @@
 //!
 //! Each uses only what is below it: [`loops`] on [`fork`](mod@fork) and [`future`] · interfaces
 //! ([`executor`], [`fold`](mod@fold), [`fork`](mod@fork), [`future`], [`graph`],
-//! [`submit`](mod@submit), [`sync`], [`time`]) · [`pool`] · aids ([`limit`], [`cancel`]) · drivers
+//! [`submit`](mod@submit), [`sync`], [`time`]) · [`pool`] · aids ([`Semaphore`], [`cancel`]) · drivers
 //! ([`threads`]: threads) · [`observe`] · [`engine`] · [`base`]. `ARCHITECTURE.md` in the
 //! repository describes them.
 
@@ -70,12 +70,12 @@ pub mod fold;
 pub mod fork;
 pub mod future;
 pub mod graph;
-pub mod limit;
 pub mod loops;
 pub mod observe;
 pub mod pool;
 #[cfg(all(feature = "rehearse", not(filch_loom)))]
 pub mod rehearse;
+mod semaphore;
 pub mod submit;
 pub mod sync;
 pub mod threads;
@@ -98,9 +98,9 @@ pub use fork::{
 };
 pub use future::{FutureHandle, block_on, checkpoint, spawn_future};
 pub use graph::{Graph, Plan};
-pub use limit::{AcquireError, Budget, Budgets, Permit, Permits};
 pub use loops::{for_each, map, map_reduce, over, sort, sort_unstable};
 pub use pool::{Pool, PoolBuilder, TaskOverflow, waits};
+pub use semaphore::{AcquireError, Permit, Semaphore};
 pub use submit::{
     Affinity, Dependency, Priority, TaskError, TaskGroup, TaskHandle, TaskId, TaskInfo,
     current_task, is_cancelled, submit, submit_after, task,

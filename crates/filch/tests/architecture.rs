@@ -24,7 +24,7 @@ const LAYERS: &[&[&str]] = &[
     &["engine"],
     &["observe"],
     &["threads"],
-    &["limit", "cancel", "clock"],
+    &["semaphore", "cancel", "clock"],
     &["pool"],
     &[
         "executor", "fork", "submit", "graph", "future", "fold", "time", "rehearse", "sync",

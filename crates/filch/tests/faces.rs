@@ -5,12 +5,12 @@
 //! every queue, so that Miri and the sanitizers can see a use after free, a double drop or a leak.
 
 use filch::{
-    Budget, Budgets, CancelToken, Executor, Fold, Graph, Pool, Priority,
+    CancelToken, Executor, Fold, Graph, Pool, Priority, Semaphore,
     engine::PerWorker,
     fold,
     fold::{AtTheEnd, Each, Lazy, Tasks},
     future::{LocalSet, yield_now},
-    graph::{Pipeline, Semaphore, SharedPlan},
+    graph::{Pipeline, SharedPlan},
     time::{self, PausedClock},
 };
 use std::{
@@ -449,21 +449,21 @@ fn executors_of_tasks_with_padding() {
 #[test]
 fn limits() {
     let (pool, most, now) = (pool(), AtomicUsize::new(0), AtomicUsize::new(0));
-    let (budget, budgets) = (Budget::new(1), Budgets::new().with("a", 1).with("b", 2));
+    let [semaphore, a, b] = [1, 1, 2].map(Semaphore::new);
     pool.scope(|s| {
         for _ in 0..2 {
             s.spawn(|_| {
-                let permit = budget.acquire(1).unwrap();
+                let permit = semaphore.acquire().unwrap();
                 most.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
                 now.fetch_sub(1, Ordering::Relaxed);
                 drop(permit);
-                drop(budgets.acquire(&[("a", 1), ("b", 2)]).unwrap());
+                drop(Semaphore::acquire_all([(&a, 1), (&b, 2)]).unwrap());
             });
         }
     });
     pool.block_on(async {
-        let first = budget.acquire_async(1).await.unwrap();
-        let second = budget.acquire_async(1);
+        let first = semaphore.acquire_async().await.unwrap();
+        let second = semaphore.acquire_async();
         drop(first);
         drop(second.await.unwrap());
     });

@@ -40,12 +40,12 @@ mod injector;
 mod lanes;
 #[path = "loom/latch.rs"]
 mod latch;
-#[path = "loom/limit.rs"]
-mod limit;
 #[path = "loom/pipeline.rs"]
 mod pipeline;
 #[path = "loom/pool.rs"]
 mod pool;
+#[path = "loom/semaphore.rs"]
+mod semaphore;
 #[path = "loom/sleep.rs"]
 mod sleep;
 #[path = "loom/submit.rs"]

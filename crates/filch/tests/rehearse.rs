@@ -4,7 +4,7 @@
 mod support;
 
 use filch::{
-    Budget, CancelToken, Pool,
+    CancelToken, Pool, Semaphore,
     rehearse::{self, Rehearsal, Rehearsed},
 };
 use std::sync::{
@@ -123,16 +123,16 @@ fn a_run_panics_with_the_seed() {
 fn threads_from_outside_wait_for_workers_and_for_each_other() {
     for seed in 0..100 {
         Rehearsal::new(2, seed).run(|pool| {
-            let budget = Budget::new(1);
+            let semaphore = Semaphore::new(1);
             let token = CancelToken::new();
             let inside = Arc::new(AtomicUsize::new(0));
             let others: Vec<_> = (0..3)
                 .map(|_| {
-                    let (pool, budget) = (pool.clone(), budget.clone());
+                    let (pool, semaphore) = (pool.clone(), semaphore.clone());
                     let (token, inside) = (token.clone(), inside.clone());
                     rehearse::spawn_outside(move || {
                         token.wait();
-                        let permit = budget.acquire(1).unwrap();
+                        let permit = semaphore.acquire().unwrap();
                         assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                         let one = pool.submit(|| 1).join().unwrap();
                         rehearse::point();

@@ -7,10 +7,7 @@ use crate::{
     stopwatch::{Sample, Stopwatch},
     suites::work::fork_case,
 };
-use filch::{
-    Graph, Plan, Pool,
-    graph::{Pipeline, Semaphore},
-};
+use filch::{Graph, Plan, Pool, Semaphore, graph::Pipeline};
 use rayon::ThreadPool;
 use std::{hint::black_box, sync::Mutex};
 

@@ -99,11 +99,14 @@ pub enum Canary {
     /// A token is cancelled without publishing what was done before.
     CancelUnordered = 45,
     /// A request joins the queue for units without checking the free ones again.
-    BudgetHandover = 18,
+    SemaphoreHandover = 18,
     /// A request that is dropped after it was served keeps its units.
-    BudgetCancel = 19,
+    SemaphoreCancel = 19,
     /// A request leaves the head of the queue and does not serve the one behind it.
-    BudgetMoveUp = 20,
+    SemaphoreMoveUp = 20,
+    /// A request for several semaphores is granted, and only the queue in which it was found is
+    /// served further.
+    SemaphoreServeOthers = 26,
     /// A ticket claims its task in two steps: a check, then a write.
     TaskClaim = 60,
     /// The thread that finishes a task checks for a handle before the step that hands the outcome

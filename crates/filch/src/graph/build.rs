@@ -9,10 +9,9 @@ use super::{
     node::{Env, Node, TaskKind, Then},
     order::Order,
     plan::Plan,
-    semaphore::Semaphore,
     value::Values,
 };
-use crate::base::sys::memory;
+use crate::{base::sys::memory, semaphore::Semaphore};
 use std::{
     borrow::Cow,
     cell::{RefCell, RefMut},
@@ -59,7 +58,8 @@ pub(super) struct Parts {
     pub(super) names: Names,
     /// Where the graphs inside of tasks are stored between runs.
     pub(super) places: Vec<(u32, Place)>,
-    pub(super) semaphores: Vec<(u32, Semaphore)>,
+    /// The units that tasks need.
+    pub(super) semaphores: Vec<(u32, Semaphore, u64)>,
     pub(super) order: Order,
     pub(super) values: Values,
 }

@@ -63,7 +63,7 @@ pub struct DescribedTask {
 /// A semaphore of a [`Description`].
 ///
 /// ```
-/// use filch::{Graph, graph::Semaphore};
+/// use filch::{Graph, Semaphore};
 ///
 /// let (graph, tools) = (Graph::new(), Semaphore::new(2));
 /// graph.task("saw", || ()).acquire([&tools]);
@@ -73,7 +73,7 @@ pub struct DescribedTask {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedLimit {
     /// How many of the tasks may run at the same time, if each needs one permit.
-    pub permits: usize,
+    pub permits: u64,
     /// The tasks that need it, as positions in [`Description::tasks`], in ascending order.
     pub tasks: Vec<usize>,
 }
@@ -106,7 +106,7 @@ struct Describer {
     /// The graphs that are still to be described, with the tasks that contain them.
     inner: VecDeque<(usize, Place)>,
     /// Positions in the list of limits, by the identities of the semaphores.
-    limits: HashMap<usize, usize>,
+    limits: HashMap<u64, usize>,
 }
 
 impl Describer {
@@ -135,10 +135,9 @@ impl Describer {
                 }),
         );
         all_edges.extend(edges.map(|(from, to)| (place(from), place(to))));
-        for (task, semaphore) in &parts.semaphores {
-            let (id, permits) = semaphore.id_and_permits();
-            let limit = *self.limits.entry(id).or_insert_with(|| {
-                let tasks = Vec::new();
+        for (task, semaphore, _) in &parts.semaphores {
+            let limit = *self.limits.entry(semaphore.number()).or_insert_with(|| {
+                let (permits, tasks) = (semaphore.capacity(), Vec::new());
                 limits.push(DescribedLimit { permits, tasks });
                 limits.len() - 1
             });

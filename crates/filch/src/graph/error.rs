@@ -1,7 +1,10 @@
 //! Errors of a graph, and of a run of it.
 
 use super::plan::RunReport;
-use crate::base::unwind::{self, Payload};
+use crate::{
+    base::unwind::{self, Payload},
+    semaphore::AcquireError,
+};
 use std::{error::Error, fmt};
 
 /// Why a graph cannot be run.
@@ -117,6 +120,8 @@ pub(super) enum Broken {
     Graph(GraphError),
     /// The task waits for a run of the plan that it belongs to.
     Itself,
+    /// A semaphore that the task needs has been closed, or has become too small for it.
+    Refused(AcquireError),
 }
 
 impl Outcome {
@@ -155,8 +160,8 @@ impl Outcome {
 
 /// Why a run of a graph did not finish.
 ///
-/// It failed, because tasks panicked or the graph is invalid in a way that only a run can show; or
-/// it was cancelled.
+/// It failed, because tasks panicked, a semaphore refused the units that a task needs, or the graph
+/// is invalid in a way that only a run can show; or it was cancelled.
 pub struct RunError {
     pub(super) panics: Vec<TaskPanic>,
     pub(super) broken: Vec<(String, Broken)>,
@@ -286,6 +291,7 @@ impl fmt::Display for RunError {
                 Broken::Graph(error) => {
                     write!(f, "{comma}the graph that {task} has built: {error}")?;
                 }
+                Broken::Refused(error) => write!(f, "{comma}{task} cannot run: {error}")?,
                 Broken::Itself => write!(
                     f,
                     "{comma}a task waits for a run of its own plan, which waits for the task; launch it and do not wait"

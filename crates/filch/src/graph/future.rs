@@ -133,7 +133,7 @@ fn begin<'env>(
         Ok(Poll::Pending) => cx.later(move |_| future_task.fall_asleep()),
         Err(payload) => cx.later(move |cx| {
             cx.run.panicked(future_task.index, payload);
-            future_task.give_up(cx.context, cx.run);
+            future_task.give_up(cx.run);
             cx.run.unhold(cx.context);
         }),
     }
@@ -191,7 +191,7 @@ impl FutureTask {
     fn poll_again(self: &Arc<Self>, context: &WorkerContext<'_, '_>, run: &Run<'_>) -> bool {
         self.state.begin();
         if run.stopped() {
-            self.give_up(context, run);
+            self.give_up(run);
             return true;
         }
         match self.poll() {
@@ -202,7 +202,7 @@ impl FutureTask {
             }
             Err(payload) => {
                 run.panicked(self.index, payload);
-                self.give_up(context, run);
+                self.give_up(run);
             }
         }
         true
@@ -226,13 +226,13 @@ impl FutureTask {
     }
 
     /// Drops the future without completing it.
-    fn give_up(&self, context: &WorkerContext<'_, '_>, run: &Run<'_>) {
+    fn give_up(&self, run: &Run<'_>) {
         self.end();
         let work = lock(&self.work).take();
         if let Err(payload) = unwind::contain(|| drop(work)) {
             run.panicked(self.index, payload);
         }
-        run.abandon(context, self.index);
+        run.abandon(self.index);
     }
 
     /// Ends the future: wakes have no effect any more.

@@ -21,7 +21,7 @@
 //! | a graph as a part of another | [`Graph::module`] |
 //! | one graph for many sets of data, also at the same time | [`Template`] |
 //! | an external event to wait for | [`Graph::future`] |
-//! | a scarce resource | [`Semaphore`], [`Graph::limit`] |
+//! | a scarce resource | [`Task::acquire`], [`Graph::limit`] |
 //! | a preference among ready tasks | [`Task::priority`], [`Graph::critical_path_first`] |
 //! | to run it and wait | [`Plan::run`], [`Plan::run_on`] |
 //! | to run it repeatedly and wait | [`Plan::run_n`], [`Plan::run_until`] |
@@ -173,7 +173,6 @@ pub use options::RunOptions;
 pub use pipeline::{Flow, Pipeline, PipelineError, PipelineReport, Stage, StagePanic};
 pub use plan::{Plan, RunReport};
 pub use runtime::Runtime;
-pub use semaphore::Semaphore;
 pub use template::{Template, TemplateGraph};
 pub use timeline::{TaskTime, Timeline};
 pub use value::{Input, Inputs, Moved, Value};

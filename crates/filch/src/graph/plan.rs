@@ -9,11 +9,13 @@ use super::{
     options::RunOptions,
     predecessor_count::PredecessorCount,
     recorder::Recorder,
-    semaphore::Needs,
     start,
 };
-use crate::base::sys::memory;
-use crate::pool::{Pool, on_current};
+use crate::{
+    base::sys::memory,
+    pool::{Pool, on_current},
+    semaphore::Wants,
+};
 use std::{fmt, sync::Arc};
 
 /// A graph that has been checked, ready to be run any number of times.
@@ -49,7 +51,7 @@ pub(super) struct Shape {
     pub(super) recorder: Option<Arc<Recorder>>,
     pub(super) unreachable: Arc<[u32]>,
     /// The semaphores of the tasks that have some, sorted by the tasks' numbers.
-    pub(super) needs: Arc<[(u32, Needs)]>,
+    pub(super) needs: Arc<[(u32, Wants)]>,
 }
 
 /// The plan has little parallelism: few of its tasks can run at the same time, so that one worker

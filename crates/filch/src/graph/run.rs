@@ -9,6 +9,7 @@ use super::{
     block::{Blocks, Firsts, Single, Taken},
     context::{Context, Left},
     edges::Edge,
+    error::Broken,
     node::{Node, Then},
     plan::{Plan, Shape},
     predecessor_count::PredecessorCount,
@@ -547,7 +548,7 @@ impl Run<'_> {
         };
         if let Err(payload) = followed {
             if !broken(Canary::GraphPermits) {
-                self.leave(context, cx.index());
+                self.leave(cx.index());
             }
             self.panicked(cx.index(), payload);
         }
@@ -566,7 +567,7 @@ impl Run<'_> {
             cx.at.set(index);
             if self.stopped() {
                 if has_permits {
-                    self.give_back(context, index);
+                    self.give_back(index);
                 }
                 return self.cut();
             }
@@ -578,8 +579,8 @@ impl Run<'_> {
                 self.missing[index as usize].rearm(node.waits_for());
             }
             if conditions && !node.claim() {
-                self.give_back(context, index);
-                return self.overlapped(index);
+                self.give_back(index);
+                return self.broke(index, Broken::Overlap);
             }
             let running = recorder.map(|to| to.begin(context, index));
             // SAFETY: this strand alone runs the task: the last of its predecessors has released
@@ -596,7 +597,7 @@ impl Run<'_> {
                 node.unclaim();
             }
             if needs {
-                self.give_back(context, index);
+                self.give_back(index);
             }
             cx.ran.set(cx.ran.get() + 1);
             next = match then {

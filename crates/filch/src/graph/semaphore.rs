@@ -1,204 +1,98 @@
-//! Semaphores: limits on how many tasks of some kind may run at the same time.
+//! Tasks that need units of semaphores, and wait for them without a worker.
 //!
 //! # The protocol
 //!
-//! A task takes all of its permits or none. It holds the locks of all its semaphores meanwhile, in
-//! the order in which the semaphores were made. When a semaphore is short of permits, the task is
-//! parked there, under that lock, and its strand ends. A worker that gives permits back then goes
-//! through the tasks that are parked at these semaphores. Each of them takes all of its permits and
-//! is queued, or is parked at a semaphore that is short now. So a task that is parked at a
-//! semaphore was short there the last time a permit was given back to it.
+//! A strand takes all units of its next task or none. If it has to wait, the task is *parked*: it
+//! enters the queues of its semaphores, as threads and futures do, and the strand ends. The thread
+//! that grants the units queues the task again. A run that is stopped removes its parked tasks from
+//! the queues. The locks of the queues decide which of the two continues a task.
 
 use super::{
     build::{Graph, Parts, Task},
-    error::GraphError,
+    error::{Broken, GraphError},
     remote::{Halt, Remote},
     run::Run,
 };
 use crate::{
-    base::{
-        sync::{AtomicBool, Ordering},
-        thread,
-    },
+    base::thread,
     engine::Placement,
     pool::{context::WorkerContext, job::Job},
+    semaphore::{self, Continuation, Entry, Notify, Outcome, Semaphore, Wants},
 };
 use std::{
-    collections::VecDeque,
-    fmt,
+    cell::Cell,
+    ptr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Limits how many tasks run at the same time: of one graph, or of all graphs that use a clone of
-/// it.
-///
-/// A task that waits for a permit occupies no worker. It may need several semaphores; it takes all
-/// permits at once, so the order in which they are named does not matter. The permits are given
-/// back when the task is done, also after a panic. The order in which waiting tasks get permits is
-/// unspecified.
-///
-/// ```
-/// use filch::{Graph, graph::Semaphore};
-/// use std::sync::atomic::{AtomicU32, Ordering};
-///
-/// let (tools, running) = (Semaphore::new(2), AtomicU32::new(0));
-/// let graph = Graph::new();
-/// for _ in 0..10 {
-///     let task = graph.task("use a tool", || {
-///         assert!(running.fetch_add(1, Ordering::SeqCst) < 2);
-///         running.fetch_sub(1, Ordering::SeqCst);
-///     });
-///     task.acquire([&tools]);
-/// }
-/// graph.plan()?.run()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone)]
-pub struct Semaphore {
-    shared: Arc<SemaphoreShared>,
+thread_local! {
+    /// The run whose task gives units back on this thread, or null; only for comparison.
+    static GIVING: Cell<*const Remote> = const { Cell::new(ptr::null()) };
 }
 
-struct SemaphoreShared {
-    /// The creation order of the semaphores, in which their locks are taken.
-    number: u64,
-    permits: usize,
-    state: Mutex<SemaphoreState>,
-}
-
-struct SemaphoreState {
-    free: usize,
-    parked: VecDeque<Arc<Parked>>,
-    /// The number of parked tasks at which those whose runs have been stopped are removed.
-    sweep_at: usize,
-}
-
-/// Minimum number of parked tasks for a removal: fewer are not worth the pass.
-const MIN_SWEEP: usize = 16;
-
-impl SemaphoreState {
-    /// Adds a task. Returns the tasks that need not wait any more. Otherwise they might stay for
-    /// long, while runs are started and cancelled. The threshold doubles, so each task is checked
-    /// about twice.
-    fn park(&mut self, task: &Arc<Parked>) -> VecDeque<Arc<Parked>> {
-        let mut gone = VecDeque::new();
-        if self.parked.len() >= self.sweep_at {
-            let all = std::mem::take(&mut self.parked).into_iter();
-            (gone, self.parked) = all.partition(|task| task.is_gone());
-            self.sweep_at = (2 * self.parked.len()).max(MIN_SWEEP);
-        }
-        self.parked.push_back(task.clone());
-        gone
-    }
-}
-
-/// The number of the newest semaphore. The order is not that of addresses, so that a rehearsal can
-/// be replayed.
-static LAST_NUMBER: Mutex<u64> = Mutex::new(0);
-
-/// The permits that a task needs: semaphores in the order of their numbers.
-pub(super) type Needs = Arc<[(Semaphore, usize)]>;
-
-/// A task that waits for permits.
-struct Parked {
-    needs: Needs,
+/// A task that waits for units.
+struct ParkedTask {
+    needs: Wants,
     remote: Arc<Remote>,
-    /// Whether the task has been queued.
-    gone: AtomicBool,
-    /// The jobs that continue the task: with its permits, and without them when the run has been
-    /// stopped.
+    /// The jobs that continue the task: with its units, and without them when it was refused or
+    /// when the run has been stopped.
     jobs: Mutex<Option<(Job, Job)>>,
-    key: Mutex<Option<u64>>,
+    place: Mutex<Option<ParkingPlace>>,
 }
 
-impl Parked {
-    /// Claims the task. Returns true if the caller has to queue it.
-    fn claim(&self) -> bool {
-        // Relaxed: the jobs are handed over by a lock.
-        !self.gone.swap(true, Ordering::Relaxed)
-    }
-
-    /// Whether the task has been queued. A hint: `claim` decides.
-    fn is_gone(&self) -> bool {
-        // Relaxed: as in `claim`.
-        self.gone.load(Ordering::Relaxed)
-    }
-
-    fn take_jobs(&self) -> Option<(Job, Job)> {
-        lock(&self.jobs).take()
-    }
-}
-
-impl Halt for Parked {
-    fn halt(self: Arc<Self>) {
-        if self.claim()
-            && let Some((_, stopped)) = self.take_jobs()
-        {
-            self.remote.send(stopped, false);
-        }
-    }
+/// Where a parked task is registered.
+struct ParkingPlace {
+    /// In the queues of its semaphores.
+    ticket: u64,
+    /// In the list of suspended parts of its run.
+    key: u64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Semaphore {
-    /// Creates a semaphore with this number of permits.
-    ///
-    /// # Panics
-    /// If `permits` is zero: no task could ever run.
-    #[must_use]
-    pub fn new(permits: usize) -> Self {
-        assert!(permits > 0, "a semaphore needs a permit");
-        let state = SemaphoreState {
-            free: permits,
-            parked: VecDeque::new(),
-            sweep_at: MIN_SWEEP,
+impl ParkedTask {
+    fn queue(&self, is_admitted: bool) {
+        let Some((admitted, stopped)) = lock(&self.jobs).take() else {
+            return;
         };
-        let number = {
-            let mut next = lock(&LAST_NUMBER);
-            *next += 1;
-            *next
-        };
-        let shared = SemaphoreShared {
-            number,
-            permits,
-            state: Mutex::new(state),
-        };
-        Self {
-            shared: Arc::new(shared),
+        let job = if is_admitted { admitted } else { stopped };
+        let is_own_run = GIVING.get() == Arc::as_ptr(&self.remote);
+        WorkerContext::with(|context| match context {
+            // As a strand that queues a successor. A guest may leave before the job is taken.
+            Some(context)
+                if is_own_run
+                    && !context.is_guest()
+                    && ptr::eq(context.pool(), self.remote.pool()) =>
+            {
+                context.push(job, Placement::Local);
+            }
+            _ => self.remote.send(job, false),
+        });
+    }
+}
+
+impl Continuation for ParkedTask {
+    /// A task that is refused asks once more, and reports the error.
+    fn resume(self: Arc<Self>, outcome: Outcome) {
+        thread::point();
+        let place = lock(&self.place).take();
+        if let Some(place) = place {
+            self.remote.forget(place.key);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, SemaphoreState> {
-        lock(&self.shared.state)
-    }
-
-    fn number(&self) -> u64 {
-        self.shared.number
-    }
-
-    /// Returns how many permits are free at present.
-    #[must_use]
-    pub fn available(&self) -> usize {
-        self.lock().free
+        self.queue(outcome.is_ok());
     }
 }
 
-impl Semaphore {
-    /// Returns an identity, and the number of permits.
-    pub(super) fn id_and_permits(&self) -> (usize, usize) {
-        (Arc::as_ptr(&self.shared).addr(), self.shared.permits)
-    }
-}
-
-impl fmt::Debug for Semaphore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Semaphore")
-            .field("permits", &self.shared.permits)
-            .field("available", &self.available())
-            .field("waiting", &self.lock().parked.len())
-            .finish()
+impl Halt for ParkedTask {
+    fn halt(self: Arc<Self>) {
+        thread::point();
+        let place = lock(&self.place).take();
+        // If it is not queued any more, it has been resumed and sees that the run is stopped.
+        if place.is_some_and(|place| semaphore::cancel(&self.needs, place.ticket)) {
+            self.queue(false);
+        }
     }
 }
 
@@ -221,7 +115,8 @@ impl<'env> Graph<'env> {
     where
         'env: 'g,
     {
-        let semaphore = Semaphore::new(n);
+        assert!(n > 0, "a semaphore needs a permit");
+        let semaphore = Semaphore::new(n as u64);
         for task in tasks {
             self.check_own(task);
             task.acquire([&semaphore]);
@@ -230,126 +125,87 @@ impl<'env> Graph<'env> {
 }
 
 impl Task<'_, '_> {
-    /// Makes the task run with a permit of each of these semaphores; with two if one is named
-    /// twice. If a task needs more permits than a semaphore has, [`Graph::plan`] returns an error.
+    /// Makes the task run with a unit of each of these semaphores; with two if one is named twice.
+    /// See [`acquire_all`](Self::acquire_all).
+    ///
+    /// ```
+    /// use filch::{Graph, Semaphore};
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    ///
+    /// let (tools, running) = (Semaphore::new(2), AtomicU32::new(0));
+    /// let graph = Graph::new();
+    /// for _ in 0..10 {
+    ///     let task = graph.task("use a tool", || {
+    ///         assert!(running.fetch_add(1, Ordering::SeqCst) < 2);
+    ///         running.fetch_sub(1, Ordering::SeqCst);
+    ///     });
+    ///     task.acquire([&tools]);
+    /// }
+    /// graph.plan()?.run()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn acquire<'s>(self, semaphores: impl IntoIterator<Item = &'s Semaphore>) -> Self {
+        self.acquire_all(semaphores.into_iter().map(|semaphore| (semaphore, 1)))
+    }
+
+    /// Makes the task run with units of these semaphores, which may be shared with other graphs,
+    /// threads and futures.
+    ///
+    /// A task that waits for units occupies no worker. It takes all of them at once, so the order
+    /// in which the semaphores are named does not matter, and it is served first in, first out with
+    /// all others that wait. The units are given back when the task is done, also after a panic.
+    /// If a task needs more units than a semaphore has, [`Graph::plan`] returns an error; if a
+    /// semaphore is closed or made too small later, the run fails.
+    ///
+    /// ```
+    /// use filch::{Graph, Semaphore};
+    ///
+    /// let (gpus, memory) = (Semaphore::new(1), Semaphore::new(1 << 30));
+    /// let graph = Graph::new();
+    /// graph.task("train", || ()).acquire_all([(&gpus, 1), (&memory, 1 << 29)]);
+    /// graph.task("load", || ()).acquire_all([(&memory, 1 << 20)]);
+    /// graph.plan()?.run()?;
+    /// assert_eq!(memory.available(), 1 << 30);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn acquire_all<'s>(self, wanted: impl IntoIterator<Item = (&'s Semaphore, u64)>) -> Self {
         let index = self.index();
         let mut parts = self.graph.parts();
-        for semaphore in semaphores {
-            parts.semaphores.push((index, semaphore.clone()));
+        for (semaphore, n) in wanted {
+            parts.semaphores.push((index, semaphore.clone(), n));
         }
         drop(parts);
         self
     }
 }
 
-/// Returns the permits of each task, sorted by the tasks' numbers.
-pub(super) fn needs(parts: &Parts) -> Result<Vec<(u32, Needs)>, GraphError> {
-    let mut sorted = parts.semaphores.clone();
-    sorted.sort_by_key(|(index, semaphore)| (*index, semaphore.number()));
+/// Returns the units of each task, sorted by the tasks' numbers.
+pub(super) fn needs(parts: &Parts) -> Result<Vec<(u32, Wants)>, GraphError> {
+    let mut sorted: Vec<_> = parts.semaphores.iter().collect();
+    sorted.sort_by_key(|(index, ..)| *index);
     let mut all = Vec::new();
-    for task in sorted.chunk_by(|(a, _), (b, _)| a == b) {
-        let mut needs: Vec<(Semaphore, usize)> = Vec::new();
-        for (_, semaphore) in task {
-            match needs.last_mut() {
-                Some((last, permits)) if last.number() == semaphore.number() => *permits += 1,
-                _ => needs.push((semaphore.clone(), 1)),
-            }
-        }
+    for task in sorted.chunk_by(|(a, ..), (b, ..)| a == b) {
         let index = task[0].0;
-        if needs
-            .iter()
-            .any(|(semaphore, permits)| *permits > semaphore.shared.permits)
-        {
+        let failed = |_| GraphError::permits(parts.names.of(index));
+        let needs = task.iter().map(|(_, semaphore, n)| (semaphore, *n));
+        let needs = semaphore::sum_up(needs).map_err(failed)?;
+        if needs.iter().any(|(semaphore, n)| *n > semaphore.capacity()) {
             return Err(GraphError::permits(parts.names.of(index)));
         }
-        all.push((index, needs.into()));
+        all.push((index, needs));
     }
     Ok(all)
 }
 
-/// Takes all permits, or none. When a semaphore is short of permits, parks `task` there, if one is
-/// given, and returns the number of that semaphore.
-fn take_all(needs: &Needs, task: Option<&Arc<Parked>>) -> Result<(), u64> {
-    // Dropped after the locks are released: it may hold the last share of a pool.
-    let mut _gone = VecDeque::new();
-    thread::point();
-    let mut states: Vec<_> = needs
-        .iter()
-        .map(|(semaphore, _)| semaphore.lock())
-        .collect();
-    let short = (0..needs.len()).find(|&at| states[at].free < needs[at].1);
-    if let Some(short) = short {
-        if let Some(task) = task {
-            _gone = states[short].park(task);
-        }
-        return Err(needs[short].0.number());
-    }
-    for (state, (_, permits)) in states.iter_mut().zip(needs.iter()) {
-        state.free -= permits;
-    }
-    Ok(())
-}
-
-/// Gives permits back, and queues the tasks that waited for them.
-fn give_back(needs: &Needs, from: &Arc<Remote>, context: &WorkerContext<'_, '_>) {
-    let mut given = vec![needs.clone()];
-    while let Some(needs) = given.pop() {
-        for (semaphore, permits) in needs.iter() {
-            semaphore.lock().free += permits;
-        }
-        for (semaphore, _) in needs.iter() {
-            let waiting = semaphore.lock().parked.len();
-            thread::point();
-            // Tries each parked task once: a task that is short here again goes to the end.
-            for _ in 0..waiting {
-                let mut state = semaphore.lock();
-                if state.free == 0 {
-                    break;
-                }
-                let Some(task) = state.parked.pop_front() else {
-                    break;
-                };
-                drop(state);
-                if let Some(back) = offer(&task, from, context) {
-                    given.push(back);
-                }
-            }
-        }
-    }
-}
-
-/// Queues a parked task if all of its permits are free. Returns permits that were taken for a task
-/// that does not need them any more.
-fn offer(task: &Arc<Parked>, from: &Arc<Remote>, context: &WorkerContext<'_, '_>) -> Option<Needs> {
-    if task.is_gone() || take_all(&task.needs, Some(task)).is_err() {
-        return None;
-    }
-    thread::point();
-    if !task.claim() {
-        return Some(task.needs.clone());
-    }
-    if let Some(key) = lock(&task.key).take() {
-        task.remote.forget(key);
-    }
-    if let Some((admitted, _)) = task.take_jobs() {
-        if Arc::ptr_eq(&task.remote, from) && !context.is_guest() {
-            context.push(admitted, Placement::Local);
-        } else {
-            task.remote.send(admitted, false);
-        }
-    }
-    None
-}
-
 impl Run<'_> {
-    fn needs(&self, index: u32) -> Option<&Needs> {
+    fn needs(&self, index: u32) -> Option<&Wants> {
         let all = &self.shape.needs;
         let found = all.binary_search_by_key(&index, |(index, _)| *index);
         found.ok().map(|at| &all[at].1)
     }
 
-    /// Takes the permits of a task. Returns false if it has been parked: it will be queued later.
+    /// Takes the units of a task. Returns false if it must not run now: it has been parked, and
+    /// will be queued later, or the run has been stopped.
     #[inline(always)]
     pub(super) fn acquire(&self, context: &WorkerContext<'_, '_>, index: u32) -> bool {
         self.shape.needs.is_empty() || self.acquire_all(context, index)
@@ -359,51 +215,63 @@ impl Run<'_> {
         let Some(needs) = self.needs(index) else {
             return true;
         };
-        if take_all(needs, None).is_ok() {
-            return true;
-        }
-        self.hold(context);
-        let remote = self.remote();
-        let task = Arc::new(Parked {
-            needs: needs.clone(),
-            remote: remote.clone(),
-            gone: AtomicBool::new(false),
-            jobs: Mutex::new(Some((self.admitted_job(index), self.strand_job(index)))),
-            key: Mutex::new(None),
-        });
-        // While the lock is held, no worker that queues the task can read the key before it is set.
-        let mut key = lock(&task.key);
-        *key = remote.suspend(task.clone());
-        let stopped = key.is_none();
-        drop(key);
-        if stopped {
-            self.unhold(context);
-            self.cut();
-            return false;
-        }
-        if take_all(needs, Some(&task)).is_err() {
-            return false;
-        }
-        // The permits became free in the meantime.
         thread::point();
-        if task.claim() {
-            if let Some(key) = lock(&task.key).take() {
-                remote.forget(key);
+        let outcome = match semaphore::try_take(needs) {
+            Err(error) if error.is_full() => self.park(context, index, needs),
+            outcome => Some(outcome),
+        };
+        match outcome {
+            Some(Err(error)) => {
+                self.broke(index, Broken::Refused(error));
+                false
             }
-            self.unhold(context);
-            return true;
+            Some(Ok(())) => true,
+            None => false,
         }
-        give_back(needs, remote, context);
-        false
     }
 
-    /// Gives back the permits of a task.
+    /// Parks a task. Returns the outcome if it need not wait after all.
+    fn park(&self, context: &WorkerContext<'_, '_>, index: u32, needs: &Wants) -> Option<Outcome> {
+        self.hold(context);
+        let remote = self.remote();
+        let task = Arc::new(ParkedTask {
+            needs: needs.clone(),
+            remote: remote.clone(),
+            jobs: Mutex::new(Some((self.admitted_job(index), self.strand_job(index)))),
+            place: Mutex::new(None),
+        });
+        thread::point();
+        // While the lock is held, no thread that resumes the task can read the place before it is
+        // set.
+        let mut place = lock(&task.place);
+        let ticket = match semaphore::enter(needs, Notify::Task(task.clone())) {
+            Entry::Queued(ticket) => ticket,
+            Entry::Settled(outcome) => {
+                self.unhold(context);
+                return Some(outcome);
+            }
+        };
+        let key = remote.suspend(task.clone());
+        *place = key.map(|key| ParkingPlace { ticket, key });
+        drop(place);
+        // If the run has been stopped and the task is not queued any more, it has been resumed.
+        if key.is_none() && semaphore::cancel(needs, ticket) {
+            self.unhold(context);
+            self.cut();
+        }
+        None
+    }
+
+    /// Gives back the units of a task.
     #[inline(always)]
-    pub(super) fn give_back(&self, context: &WorkerContext<'_, '_>, index: u32) {
+    pub(super) fn give_back(&self, index: u32) {
         if !self.shape.needs.is_empty()
             && let Some(needs) = self.needs(index)
         {
-            give_back(needs, self.remote(), context);
+            thread::point();
+            let outer = GIVING.replace(Arc::as_ptr(self.remote()));
+            semaphore::give(needs);
+            GIVING.set(outer);
         }
     }
 }

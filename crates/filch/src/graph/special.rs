@@ -6,11 +6,11 @@ use crate::pool::context::WorkerContext;
 impl Run<'_> {
     /// Releases the claim and the permits of the running task.
     #[inline(always)]
-    pub(super) fn leave(&self, context: &WorkerContext<'_, '_>, index: u32) {
+    pub(super) fn leave(&self, index: u32) {
         if self.shape.conditions {
             self.nodes[index as usize].unclaim();
         }
-        self.give_back(context, index);
+        self.give_back(index);
     }
 
     /// Like `release`, where tasks may be called again.
@@ -45,7 +45,7 @@ impl Run<'_> {
 
     /// Completes a held task and releases its successors. The caller calls `done` next.
     pub(super) fn complete(&self, context: &WorkerContext<'_, '_>, index: u32) {
-        self.leave(context, index);
+        self.leave(index);
         if let Some(to) = &self.shape.recorder {
             to.complete(index);
         }
@@ -58,8 +58,8 @@ impl Run<'_> {
 
     /// Gives up a held task that will not be completed: its future was dropped, or the run inside
     /// of it did not finish.
-    pub(super) fn abandon(&self, context: &WorkerContext<'_, '_>, index: u32) {
-        self.leave(context, index);
+    pub(super) fn abandon(&self, index: u32) {
+        self.leave(index);
         self.cut();
     }
 }

@@ -218,7 +218,7 @@ pub(super) fn run_inside<'env>(
         let unfinished = outcome.cut || outcome.has_failed();
         outer.absorb(&name, outcome);
         if joined && unfinished {
-            outer.abandon(context, index);
+            outer.abandon(index);
         } else if joined {
             outer.complete(context, index);
         }

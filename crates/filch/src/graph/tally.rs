@@ -12,7 +12,7 @@ use std::sync::{MutexGuard, PoisonError};
 #[derive(Default)]
 pub(super) struct Tally {
     panics: Vec<(u32, Payload)>,
-    overlaps: Vec<u32>,
+    broken: Vec<(u32, Broken)>,
     /// Whether tasks were skipped because the run was stopped.
     cut: bool,
     /// The failures of the runs inside of tasks.
@@ -39,10 +39,10 @@ impl Run<'_> {
             payload,
         });
         outcome.panics.extend(panics);
-        let overlaps = tally.overlaps.into_iter();
+        let broken = tally.broken.into_iter();
         outcome
             .broken
-            .extend(overlaps.map(|index| (named(index), Broken::Overlap)));
+            .extend(broken.map(|(index, broken)| (named(index), broken)));
         outcome
     }
 
@@ -87,10 +87,10 @@ impl Run<'_> {
         self.stop_all();
     }
 
-    /// Records that a task was released while it was running, and stops the run.
+    /// Records an error of a task other than a panic, and stops the run.
     #[cold]
-    pub(super) fn overlapped(&self, index: u32) {
-        self.note(|tally| tally.overlaps.push(index));
+    pub(super) fn broke(&self, index: u32, broken: Broken) {
+        self.note(|tally| tally.broken.push((index, broken)));
         self.stop_all();
     }
 

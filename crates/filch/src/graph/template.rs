@@ -8,9 +8,8 @@ use super::{
     order::Order,
     plan::{Plan, Shape},
     predecessor_count::PredecessorCount,
-    semaphore::Semaphore,
 };
-use crate::base::sys::memory;
+use crate::{base::sys::memory, semaphore::Semaphore};
 use std::{borrow::Cow, cell::RefCell, fmt, sync::Arc};
 
 type Work<'env, D> = Arc<dyn Fn(&D) -> Then + Send + Sync + 'env>;
@@ -132,7 +131,7 @@ pub struct Template<'env, D> {
     names: Names,
     /// The semaphores and the order of the tasks. The shape contains them in its own form, but
     /// [`Plan::edit`] needs the original ones.
-    semaphores: Vec<(u32, Semaphore)>,
+    semaphores: Vec<(u32, Semaphore, u64)>,
     order: Order,
     shape: Shape,
 }

@@ -3,8 +3,8 @@
 use super::{Inner, Pool, job::Job};
 use crate::{
     base::sync::{AtomicBool, Ordering},
-    limit::Budget,
     observe::{TaskCounters, TaskMetrics},
+    semaphore::Semaphore,
 };
 use std::sync::Mutex;
 
@@ -41,7 +41,7 @@ pub enum TaskOverflow {
 /// The submitted tasks of a pool: see the module.
 pub(crate) struct Tasks {
     /// One unit for each submitted task that is queued.
-    pub(crate) capacity: Option<Budget>,
+    pub(crate) capacity: Option<Semaphore>,
     pub(crate) overflow: TaskOverflow,
     pub(crate) counters: TaskCounters,
     /// Tasks that have not started never will.
@@ -60,7 +60,7 @@ impl Tasks {
         counters: TaskCounters,
     ) -> Self {
         Self {
-            capacity: capacity.map(|tasks| Budget::new(tasks as u64)),
+            capacity: capacity.map(|tasks| Semaphore::new(tasks as u64)),
             overflow,
             counters,
             abandoned: AtomicBool::new(false),

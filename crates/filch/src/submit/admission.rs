@@ -1,8 +1,8 @@
 //! Admission of tasks to a pool with a capacity limit.
 
 use crate::{
-    limit::Budget,
     pool::{Inner, TaskOverflow, context::WorkerContext},
+    semaphore::Semaphore,
 };
 use std::time::Instant;
 
@@ -82,7 +82,7 @@ pub(super) fn enter(
 /// Runs other tasks until there is capacity. Returns false when that does not help.
 fn make_room(
     context: &WorkerContext<'_, '_>,
-    capacity: &Budget,
+    capacity: &Semaphore,
     deadline: Option<Instant>,
 ) -> bool {
     for round in 0.. {
@@ -100,12 +100,12 @@ fn make_room(
     false
 }
 
-fn wait_for_capacity(capacity: &Budget, deadline: Option<Instant>) -> Entry {
+fn wait_for_capacity(capacity: &Semaphore, deadline: Option<Instant>) -> Entry {
     let permit = match deadline {
-        None => capacity.acquire(1),
+        None => capacity.acquire(),
         Some(deadline) => {
             let left = deadline.saturating_duration_since(Instant::now());
-            capacity.acquire_timeout(1, left)
+            capacity.acquire_timeout(left)
         }
     };
     match permit {

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     base::error::Refused,
-    limit::Acquire,
     pool::{Inner, Pool, context::WorkerContext},
+    semaphore::Acquire,
 };
 use std::{
     borrow::Cow,
@@ -216,7 +216,7 @@ where
         if let Some(capacity) = &this.pool.tasks().capacity {
             let request = this
                 .request
-                .get_or_insert_with(|| capacity.acquire_async(1).into_owned());
+                .get_or_insert_with(|| capacity.acquire_async().into_owned());
             loop {
                 match Pin::new(&mut *request).poll(cx) {
                     Poll::Ready(permit) => {

@@ -1,4 +1,9 @@
-//! Locks that may be held across a wait.
+//! Locks that may be held across a wait, and semaphores.
+//!
+//! [`Semaphore`] limits how much is in use at the same time, for threads, futures and tasks of
+//! graphs.
+//!
+//! # Locks
 //!
 //! A worker that waits in a `join`, a `scope`, a loop or for a task runs other tasks meanwhile. If
 //! one of these wants a lock that the waiting task holds, the worker waits for itself, for ever.
@@ -26,6 +31,7 @@
 
 mod mutex;
 
+pub use crate::semaphore::{Acquire, AcquireAll, AcquireError, Permit, Semaphore};
 pub use mutex::{Mutex, MutexGuard};
 
 use crate::pool::isolation::Isolation;

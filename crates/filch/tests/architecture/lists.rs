@@ -62,7 +62,6 @@ pub(super) const CYCLES: &[(&str, usize)] = &[
     ("fork", 2),
     ("future", 3),
     ("graph", 16),
-    ("limit", 2),
     ("loops", 2),
     ("pool", 10),
     ("submit", 18),

@@ -2,8 +2,8 @@
 
 use crate::support::{Drops, LIMIT, message, panic_of, pool, quiet_panic, within};
 use filch::{
-    CancelToken, Graph, Plan, Pool,
-    graph::{RunOptions, Semaphore, Task},
+    CancelToken, Graph, Plan, Pool, Semaphore,
+    graph::{RunOptions, Task},
 };
 use proptest::prelude::*;
 use std::sync::{

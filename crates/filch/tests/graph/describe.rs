@@ -3,8 +3,8 @@
 
 use crate::support::{LIMIT, in_a_child, pool, within};
 use filch::{
-    Graph,
-    graph::{Description, Semaphore, TaskKind},
+    Graph, Semaphore,
+    graph::{Description, TaskKind},
 };
 
 fn names(description: &Description) -> Vec<&str> {

@@ -5,8 +5,8 @@ use crate::support::{
     within,
 };
 use filch::{
-    CancelToken, Graph, Plan, Pool, Priority,
-    graph::{RunHandle, RunOptions, Semaphore, SharedPlan},
+    CancelToken, Graph, Plan, Pool, Priority, Semaphore,
+    graph::{RunHandle, RunOptions, SharedPlan},
 };
 use std::{
     future::poll_fn,
@@ -580,7 +580,7 @@ mod semaphores {
         within(LIMIT, || {
             for pool in pools() {
                 for permits in [1, 2, 3] {
-                    let (semaphore, gauge) = (Semaphore::new(permits), Gauge::new());
+                    let (semaphore, gauge) = (Semaphore::new(permits as u64), Gauge::new());
                     let graph = Graph::new();
                     let start = graph.task("", || ());
                     for _ in 0..50 {
@@ -593,7 +593,7 @@ mod semaphores {
                         assert_eq!(plan.run_on(&pool).unwrap().ran(), 101);
                     }
                     assert_eq!(get(&gauge.1), 250);
-                    assert_eq!(semaphore.available(), permits);
+                    assert_eq!(semaphore.available(), permits as u64);
                 }
             }
         });
@@ -745,6 +745,12 @@ mod semaphores {
         task.acquire([&semaphore]);
         let error = graph.plan().unwrap_err();
         assert!(error.to_string().contains("greedy needs more"), "{error}");
-        assert_eq!(panic_of(|| Semaphore::new(0)), "a semaphore needs a permit");
+        let graph = Graph::new();
+        graph.task("never", || ()).acquire([&Semaphore::new(0)]);
+        let error = graph.plan().unwrap_err();
+        assert!(error.to_string().contains("never needs more"), "{error}");
+        let graph = Graph::new();
+        let text = panic_of(|| graph.limit([], 0));
+        assert_eq!(text, "a semaphore needs a permit");
     }
 }

@@ -3,8 +3,8 @@
 use super::percent;
 use crate::support::quiet_panic;
 use filch::{
-    CancelToken, Graph, Plan, Pool, Priority, Rng, TaskHandle,
-    graph::{RunError, RunOptions, RunReport, Semaphore, SharedPlan},
+    CancelToken, Graph, Plan, Pool, Priority, Rng, Semaphore, TaskHandle,
+    graph::{RunError, RunOptions, RunReport, SharedPlan},
     rehearse::{self, Rehearsal},
 };
 use std::{
@@ -410,7 +410,11 @@ impl Case {
             counted: pieces.iter().flat_map(|p| p.kind.counted()).collect(),
             is_plain: pieces.iter().all(|p| matches!(p.kind, Kind::Plain(_))),
             pieces,
-            semaphores: world.permits.iter().map(|&n| Semaphore::new(n)).collect(),
+            semaphores: world
+                .permits
+                .iter()
+                .map(|&n| Semaphore::new(n as u64))
+                .collect(),
             world: Arc::new(world),
             before,
             how: hows[rng.below(hows.len())],
@@ -500,7 +504,7 @@ impl Case {
             return Err(wrong.clone());
         }
         for (semaphore, permits) in self.semaphores.iter().zip(&self.world.permits) {
-            if semaphore.available() != *permits {
+            if semaphore.available() != *permits as u64 {
                 return Err(format!("a permit was not given back: {semaphore:?}"));
             }
         }

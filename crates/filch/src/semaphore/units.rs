@@ -1,16 +1,16 @@
-//! The atomic word of a budget: the free units, whether requests are queued, and whether it is
+//! The atomic word of a semaphore: the free units, whether requests are queued, and whether it is
 //! closed.
 //!
-//! `budget.md` argues why the handover needs all three in one word.
+//! `semaphore.md` argues why the handover needs all three in one word.
 
 use crate::base::{
-    canary::{Canary, broken},
     padded::Padded,
     sync::{AtomicU64, Ordering},
 };
 use std::fmt;
 
-/// The queue is not empty. Changes only under the lock of the queue.
+/// The queue is not empty, or a request is about to take units or to be queued under the lock. No
+/// thread takes units without the lock. Changes only under the lock of the queue.
 const WAITING: u64 = 1;
 /// No units are given out any more. Set under the lock of the queue.
 const CLOSED: u64 = 2;
@@ -60,7 +60,8 @@ impl fmt::Debug for UnitsState {
     }
 }
 
-/// The word. The units never exceed [`MOST_UNITS`](super::MOST_UNITS), so sums don't overflow.
+/// The word. The units never exceed [`Semaphore::MAX_UNITS`](super::Semaphore::MAX_UNITS), so sums
+/// don't overflow.
 pub(super) struct Units {
     word: Padded<AtomicU64>,
 }
@@ -105,56 +106,42 @@ impl Units {
 
     /// Gives `n` units back. Returns whether requests are queued: then the queue must be served.
     #[inline]
-    #[must_use = "somebody may wait for them"]
+    #[must_use = "a waiter may need them"]
     pub(super) fn give(&self, n: u64) -> bool {
-        // Release: pairs with the acquire that takes the units, in `take` or `take_for_first`.
+        // Release: pairs with the acquire that takes the units, in `take`, `take_for_first`
+        // or `take_held`.
         UnitsState(self.word.fetch_add(n << SHIFT, Ordering::Release)).is_waiting()
     }
 
-    /// Takes `n` units, or sets `WAITING` in the same step. Requires the lock.
-    pub(super) fn take_or_wait(&self, n: u64) -> Take {
-        if broken(Canary::BudgetHandover) && !self.state().is_closed() {
-            // The defect that this step exists to rule out: check, then queue. Relaxed, as below.
-            self.word.fetch_or(WAITING, Ordering::Relaxed);
-            return Take::Wait;
-        }
-        // Relaxed: the swap decides; a refused caller holds the lock under which the bits change.
-        let mut word = self.word.load(Ordering::Relaxed);
-        loop {
-            let state = UnitsState(word);
-            if state.is_closed() {
-                return Take::Closed;
-            }
-            let (next, found) = match state.serves(n) {
-                true => (word - (n << SHIFT), Take::Taken),
-                false => (word | WAITING, Take::Wait),
-            };
-            // Acquire: as in `take`.
-            match self
-                .word
-                .compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed)
-            {
-                Ok(_) => return found,
-                Err(now) => word = now,
-            }
-        }
+    /// Sets `WAITING`, and returns the free units. Until it is cleared, no other thread takes any.
+    /// Requires the lock.
+    pub(super) fn hold(&self) -> u64 {
+        // Relaxed: the units carry their own order. A thread that adds units later sees `WAITING`
+        // and takes the lock to serve.
+        UnitsState(self.word.fetch_or(WAITING, Ordering::Relaxed)).free()
     }
 
-    /// Takes `n` units for the head of the queue, if they are free. If it is the `last` request as
-    /// well, clears `WAITING` in the same step. Requires the lock.
+    /// Takes `n` units that are free while `WAITING` is set. Requires the lock.
+    pub(super) fn take_held(&self, n: u64) {
+        // Acquire: as in `take`.
+        self.word.fetch_sub(n << SHIFT, Ordering::Acquire);
+    }
+
+    /// Takes `n` units for the head of the queue, if they are free and the semaphore is open. If it
+    /// is the `last` request as well, clears `WAITING` in the same step. Requires the lock.
     pub(super) fn take_for_first(&self, n: u64, last: bool) -> bool {
         let less = (n << SHIFT) + if last { WAITING } else { 0 };
         // Acquire: as in `take`; the lock makes it visible to the waiter. Relaxed on failure: a
         // thread that adds units later sees `WAITING` and takes the lock to serve.
         self.word
             .fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| {
-                (UnitsState(word).free() >= n).then(|| word - less)
+                let state = UnitsState(word);
+                (state.free() >= n && !state.is_closed()).then(|| word - less)
             })
             .is_ok()
     }
 
-    /// Clears `WAITING` after the queue has become empty by other means than serving. Requires the
-    /// lock.
+    /// Clears `WAITING`, when the queue is empty. Requires the lock.
     pub(super) fn clear_waiting(&self) {
         // Relaxed: the units carry their own order, and the queue is protected by its lock.
         self.word.fetch_and(!WAITING, Ordering::Relaxed);

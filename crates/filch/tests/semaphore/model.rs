@@ -1,9 +1,9 @@
-//! Random steps, on a budget and on a simple model of it.
+//! Random steps, on a semaphore and on a simple model of it.
 
 use super::Polled;
 use filch::{
-    AcquireError, Budget, Budgets, Permit, Permits,
-    limit::{Acquire, AcquireAll},
+    AcquireError, Permit, Semaphore,
+    sync::{Acquire, AcquireAll},
 };
 use proptest::prelude::*;
 use std::{collections::HashMap, future::Future, time::Duration};
@@ -11,10 +11,10 @@ use std::{collections::HashMap, future::Future, time::Duration};
 /// Units by the number of their part.
 type Ask = Vec<(usize, u64)>;
 
-/// The names of the parts in the random tests.
-const PARTS: [&str; 3] = ["a", "b", "c"];
+/// The number of semaphores in the random tests with several.
+const PARTS: usize = 3;
 
-/// What the random tests do with one budget and with several.
+/// What the random tests do with one semaphore and with several.
 trait Limited {
     type Permit;
     type Future: Future<Output = Result<Self::Permit, AcquireError>> + Unpin;
@@ -24,9 +24,9 @@ trait Limited {
     fn acquire_at_once(&self, ask: &Ask) -> Result<Self::Permit, AcquireError>;
     fn acquire_async(&self, ask: &Ask) -> Self::Future;
     fn add(&self, part: usize, units: u64);
-    fn close(&self);
-    /// The free units of each part, all units of each part, and how many wait.
-    fn numbers(&self) -> (Vec<u64>, Vec<u64>, usize);
+    fn close(&self, part: usize);
+    /// The free units of each part, all units of each part, and how many wait for each part.
+    fn numbers(&self) -> (Vec<u64>, Vec<u64>, Vec<usize>);
     fn split(permit: &mut Self::Permit, ask: &Ask) -> Option<Self::Permit>;
     fn merge(permit: &mut Self::Permit, other: Self::Permit);
     fn forget(permit: Self::Permit);
@@ -37,7 +37,7 @@ fn sum(ask: &Ask) -> u64 {
     ask.iter().map(|&(_, n)| n).sum()
 }
 
-impl Limited for Budget {
+impl Limited for Semaphore {
     type Permit = Permit<'static>;
     type Future = Acquire<'static>;
 
@@ -46,29 +46,29 @@ impl Limited for Budget {
     }
 
     fn try_acquire(&self, ask: &Ask) -> Result<Self::Permit, AcquireError> {
-        self.try_acquire(sum(ask)).map(Permit::into_owned)
+        self.try_acquire_many(sum(ask)).map(Permit::into_owned)
     }
 
     fn acquire_at_once(&self, ask: &Ask) -> Result<Self::Permit, AcquireError> {
-        let permit = self.acquire_timeout(sum(ask), Duration::ZERO);
+        let permit = self.acquire_many_timeout(sum(ask), Duration::ZERO);
         permit.map(Permit::into_owned)
     }
 
     fn acquire_async(&self, ask: &Ask) -> Self::Future {
-        self.acquire_async(sum(ask)).into_owned()
+        self.acquire_many_async(sum(ask)).into_owned()
     }
 
     fn add(&self, _: usize, units: u64) {
         self.add(units);
     }
 
-    fn close(&self) {
+    fn close(&self, _: usize) {
         self.close();
     }
 
-    fn numbers(&self) -> (Vec<u64>, Vec<u64>, usize) {
+    fn numbers(&self) -> (Vec<u64>, Vec<u64>, Vec<usize>) {
         let (free, all) = (self.available(), self.capacity());
-        (vec![free], vec![all], self.waiting())
+        (vec![free], vec![all], vec![self.waiting()])
     }
 
     fn split(permit: &mut Self::Permit, ask: &Ask) -> Option<Self::Permit> {
@@ -84,59 +84,82 @@ impl Limited for Budget {
     }
 }
 
-/// The same by names.
-fn named(ask: &Ask) -> Vec<(&'static str, u64)> {
-    ask.iter().map(|&(part, n)| (PARTS[part], n)).collect()
+/// How many units of `part` are wanted.
+fn of(ask: &Ask, part: usize) -> u64 {
+    let found = ask.iter().find(|&&(other, _)| other == part);
+    found.map_or(0, |&(_, n)| n)
 }
 
-impl Limited for Budgets {
-    type Permit = Permits<'static>;
+/// Several semaphores. A request names all of them, so it gets a permit for each.
+struct Several(Vec<Semaphore>);
+
+impl Several {
+    fn wanted(&self, ask: &Ask) -> impl Iterator<Item = (&Semaphore, u64)> {
+        let all = self.0.iter().enumerate();
+        all.map(|(part, semaphore)| (semaphore, of(ask, part)))
+    }
+}
+
+fn owned(permits: Vec<Permit<'_>>) -> Vec<Permit<'static>> {
+    permits.into_iter().map(Permit::into_owned).collect()
+}
+
+impl Limited for Several {
+    type Permit = Vec<Permit<'static>>;
     type Future = AcquireAll<'static>;
 
     fn make(units: &[u64]) -> Self {
-        let parts = PARTS.into_iter().zip(units);
-        parts.fold(Self::new(), |budgets, (name, &units)| {
-            budgets.with(name, units)
-        })
+        Self(units.iter().map(|&units| Semaphore::new(units)).collect())
     }
 
     fn try_acquire(&self, ask: &Ask) -> Result<Self::Permit, AcquireError> {
-        self.try_acquire(&named(ask)).map(Permits::into_owned)
+        Semaphore::try_acquire_all(self.wanted(ask)).map(owned)
     }
 
     fn acquire_at_once(&self, ask: &Ask) -> Result<Self::Permit, AcquireError> {
-        let permits = self.acquire_timeout(&named(ask), Duration::ZERO);
-        permits.map(Permits::into_owned)
+        Semaphore::acquire_all_timeout(self.wanted(ask), Duration::ZERO).map(owned)
     }
 
     fn acquire_async(&self, ask: &Ask) -> Self::Future {
-        self.acquire_async(&named(ask)).into_owned()
+        Semaphore::acquire_all_async(self.wanted(ask)).into_owned()
     }
 
     fn add(&self, part: usize, units: u64) {
-        self.add(PARTS[part], units);
+        self.0[part].add(units);
     }
 
-    fn close(&self) {
-        self.close();
+    fn close(&self, part: usize) {
+        self.0[part].close();
     }
 
-    fn numbers(&self) -> (Vec<u64>, Vec<u64>, usize) {
-        let free = PARTS.iter().filter_map(|name| self.available(name));
-        let all = PARTS.iter().filter_map(|name| self.capacity(name));
-        (free.collect(), all.collect(), self.waiting())
+    fn numbers(&self) -> (Vec<u64>, Vec<u64>, Vec<usize>) {
+        let all = || self.0.iter();
+        (
+            all().map(Semaphore::available).collect(),
+            all().map(Semaphore::capacity).collect(),
+            all().map(Semaphore::waiting).collect(),
+        )
     }
 
-    fn split(permit: &mut Self::Permit, ask: &Ask) -> Option<Self::Permit> {
-        permit.split(&named(ask))
+    fn split(permits: &mut Self::Permit, ask: &Ask) -> Option<Self::Permit> {
+        let mut parts = permits.iter_mut().enumerate();
+        if parts.any(|(part, permit)| permit.units() < of(ask, part)) {
+            return None;
+        }
+        let parts = permits.iter_mut().enumerate();
+        parts
+            .map(|(part, permit)| permit.split(of(ask, part)))
+            .collect()
     }
 
-    fn merge(permit: &mut Self::Permit, other: Self::Permit) {
-        permit.merge(other).unwrap();
+    fn merge(permits: &mut Self::Permit, others: Self::Permit) {
+        for (permit, other) in permits.iter_mut().zip(others) {
+            permit.merge(other).unwrap();
+        }
     }
 
-    fn forget(permit: Self::Permit) {
-        permit.forget();
+    fn forget(permits: Self::Permit) {
+        permits.into_iter().for_each(Permit::forget);
     }
 }
 
@@ -163,11 +186,11 @@ impl End {
     }
 }
 
-/// What a budget should do, told as simply as possible.
+/// What semaphores should do, as simply as possible.
 struct Model {
     free: Vec<u64>,
     all: Vec<u64>,
-    closed: bool,
+    closed: Vec<bool>,
     queue: Vec<(usize, Ask)>,
     /// What those got who were in the queue.
     ended: HashMap<usize, End>,
@@ -182,12 +205,9 @@ impl Model {
             let fits = |&(part, n): &(usize, u64)| {
                 n == 0 || n <= self.free[part] && !waited_for.contains(&part)
             };
-            if self.closed || too_large {
-                let end = if self.closed {
-                    End::Closed
-                } else {
-                    End::TooLarge
-                };
+            let closed = ask.iter().any(|&(part, n)| n > 0 && self.closed[part]);
+            if closed || too_large {
+                let end = if closed { End::Closed } else { End::TooLarge };
                 self.ended.insert(id, end);
             } else if ask.iter().all(fits) {
                 ask.iter().for_each(|&(part, n)| self.free[part] -= n);
@@ -201,6 +221,10 @@ impl Model {
 
     /// A new request; `None` when it waits.
     fn ask(&mut self, id: usize, ask: &Ask) -> Option<End> {
+        if self.closed.contains(&true) {
+            self.ended.insert(id, End::Closed);
+            return Some(End::Closed);
+        }
         self.queue.push((id, ask.clone()));
         self.serve();
         self.ended.get(&id).copied()
@@ -230,7 +254,7 @@ enum Step {
     Merge(usize, usize),
     Forget(usize),
     Add(usize, u64),
-    Close,
+    Close(usize),
 }
 
 /// Requests for one of `parts` parts or for several; no part twice, so that the model can stay simple.
@@ -254,12 +278,12 @@ fn steps(parts: usize) -> impl Strategy<Value = Vec<Step>> {
         2 => (at.clone(), at.clone()).prop_map(|(at, other)| Step::Merge(at, other)),
         1 => at.prop_map(Step::Forget),
         1 => (0..parts, 0..3_u64).prop_map(|(part, units)| Step::Add(part, units)),
-        1 => prop_oneof![9 => Just(Step::Add(0, 0)), 1 => Just(Step::Close)],
+        1 => prop_oneof![9 => Just(Step::Add(0, 0)), 1 => (0..parts).prop_map(Step::Close)],
     ];
     prop::collection::vec(step, 1..60)
 }
 
-/// The budget and its model side by side.
+/// The semaphore and its model side by side.
 struct Twins<L: Limited> {
     limit: L,
     model: Model,
@@ -288,7 +312,7 @@ impl<L: Limited> Twins<L> {
         let model = Model {
             free: units.to_vec(),
             all: units.to_vec(),
-            closed: false,
+            closed: vec![false; units.len()],
             queue: Vec::new(),
             ended: HashMap::new(),
         };
@@ -350,12 +374,7 @@ impl<L: Limited> Twins<L> {
         let Some((mut ask, mut permit)) = pick(&mut self.permits, at) else {
             return;
         };
-        let held = |part| {
-            ask.iter()
-                .find(|(other, _)| *other == part)
-                .map_or(0, |a| a.1)
-        };
-        let enough = apart.iter().all(|&(part, n)| n <= held(part));
+        let enough = apart.iter().all(|&(part, n)| n <= of(&ask, part));
         let split = L::split(&mut permit, &apart);
         assert_eq!(split.is_some(), enough);
         if let Some(split) = split {
@@ -411,9 +430,9 @@ impl<L: Limited> Twins<L> {
                 self.model.all[part] += units;
                 self.model.give(&vec![(part, units)]);
             }
-            Step::Close => {
-                self.limit.close();
-                self.model.closed = true;
+            Step::Close(part) => {
+                self.limit.close(part);
+                self.model.closed[part] = true;
                 self.model.serve();
             }
         }
@@ -423,7 +442,9 @@ impl<L: Limited> Twins<L> {
         let Model {
             free, all, queue, ..
         } = &self.model;
-        let expected = (free.clone(), all.clone(), queue.len());
+        let waits_for = |part| queue.iter().filter(|(_, ask)| of(ask, part) > 0).count();
+        let waiting = (0..free.len()).map(waits_for).collect();
+        let expected = (free.clone(), all.clone(), waiting);
         assert_eq!(self.limit.numbers(), expected);
         for (id, _, request) in &self.requests {
             let ended = self.model.ended.contains_key(id);
@@ -440,21 +461,21 @@ impl<L: Limited> Twins<L> {
         twins.requests.clear();
         twins.permits.clear();
         let (free, all, waiting) = twins.limit.numbers();
-        assert_eq!((free, waiting), (all, 0));
+        assert_eq!((free, waiting), (all, vec![0; twins.model.free.len()]));
     }
 }
 
 proptest! {
     #[test]
-    fn one_budget_does_as_its_model(units in 0..6_u64, steps in steps(1)) {
-        Twins::<Budget>::run(&[units], steps);
+    fn one_semaphore_does_as_its_model(units in 0..6_u64, steps in steps(1)) {
+        Twins::<Semaphore>::run(&[units], steps);
     }
 
     #[test]
-    fn several_budgets_do_as_their_model(
-        units in prop::collection::vec(1..6_u64, PARTS.len()),
-        steps in steps(PARTS.len()),
+    fn several_semaphores_do_as_their_model(
+        units in prop::collection::vec(1..6_u64, PARTS),
+        steps in steps(PARTS),
     ) {
-        Twins::<Budgets>::run(&units, steps);
+        Twins::<Several>::run(&units, steps);
     }
 }

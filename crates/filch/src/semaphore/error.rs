@@ -1,0 +1,91 @@
+//! Why a request was refused.
+
+use std::{error::Error, fmt};
+
+/// Why a [`Semaphore`](crate::Semaphore) refused a request.
+///
+/// ```
+/// use filch::Semaphore;
+/// use std::time::Duration;
+///
+/// let semaphore = Semaphore::new(2);
+/// let _one = semaphore.acquire()?;
+/// assert!(semaphore.try_acquire_many(2).unwrap_err().is_full());
+/// assert!(semaphore.acquire_many_timeout(2, Duration::ZERO).unwrap_err().is_timeout());
+/// assert!(semaphore.acquire_many(3).unwrap_err().is_too_large());
+/// semaphore.close();
+/// assert!(semaphore.acquire().unwrap_err().is_closed());
+/// # Ok::<(), filch::AcquireError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcquireError {
+    kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    Closed,
+    Full,
+    Timeout,
+    TooLarge { asked: u64, capacity: u64 },
+}
+
+impl AcquireError {
+    pub(super) const CLOSED: Self = Self { kind: Kind::Closed };
+    pub(super) const FULL: Self = Self { kind: Kind::Full };
+    pub(super) const TIMEOUT: Self = Self {
+        kind: Kind::Timeout,
+    };
+
+    #[cold]
+    pub(super) fn too_large(asked: u64, capacity: u64) -> Self {
+        let kind = Kind::TooLarge { asked, capacity };
+        Self { kind }
+    }
+
+    /// Whether the semaphore was closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.kind == Kind::Closed
+    }
+
+    /// Whether too few units are free, or other requests are queued; the same call may succeed
+    /// later.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.kind == Kind::Full
+    }
+
+    /// Whether the deadline passed before the units were free.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        self.kind == Kind::Timeout
+    }
+
+    /// Whether the request exceeds the capacity; waiting would not help.
+    #[must_use]
+    pub fn is_too_large(&self) -> bool {
+        matches!(self.kind, Kind::TooLarge { .. })
+    }
+}
+
+impl fmt::Display for AcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Kind::Closed => f.write_str("the semaphore is closed; use another one"),
+            Kind::Full => f.write_str(
+                "not enough units are free, or others wait for them; try again later or wait",
+            ),
+            Kind::Timeout => {
+                f.write_str("the units were not free in time; wait longer or ask for fewer")
+            }
+            Kind::TooLarge { asked, capacity } => write!(
+                f,
+                "{asked} units were asked for and there are {capacity} in all; ask for fewer or \
+                 add some"
+            ),
+        }
+    }
+}
+
+impl Error for AcquireError {}

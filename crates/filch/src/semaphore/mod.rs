@@ -1,0 +1,21 @@
+#![doc = include_str!("semaphore.md")]
+
+mod acquire;
+mod all;
+mod error;
+mod future;
+mod permit;
+mod queue;
+mod request;
+mod state;
+mod turn;
+mod units;
+
+pub use error::AcquireError;
+pub use future::{Acquire, AcquireAll};
+pub use permit::Permit;
+pub use state::Semaphore;
+
+pub(crate) use queue::{Continuation, Notify, Outcome};
+pub(crate) use request::{Entry, cancel, enter, give, sum_up, try_take};
+pub(crate) use state::Wants;

@@ -1,0 +1,377 @@
+//! Semaphores: every waiter is served, and no unit is lost.
+
+use super::{caught, model};
+use filch::{Permit, Semaphore, base::canary::Canary, sync::Acquire};
+use loom::{cell::UnsafeCell, thread};
+// Not loom's: when it reports a sleep without an end, its `Arc` must not be dropped any more.
+use std::{
+    future::Future,
+    mem::ManuallyDrop,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+};
+
+/// Notes that it was called.
+#[derive(Default)]
+struct WakeCount(AtomicBool);
+
+impl Wake for WakeCount {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A request that is polled by hand.
+///
+/// It is not dropped by a panic, since loom's locks don't work any more when loom has reported something.
+struct Request {
+    acquire: ManuallyDrop<Acquire<'static>>,
+    wakes: Arc<WakeCount>,
+}
+
+impl Request {
+    fn new(semaphore: &Semaphore, n: u64) -> Self {
+        Self {
+            acquire: ManuallyDrop::new(semaphore.acquire_many_async(n).into_owned()),
+            wakes: Arc::default(),
+        }
+    }
+
+    /// One that is in the queue.
+    fn queued(semaphore: &Semaphore, n: u64) -> Self {
+        let mut request = Self::new(semaphore, n);
+        assert!(request.poll().is_none(), "there should be nothing for it");
+        request
+    }
+
+    fn poll(&mut self) -> Option<Permit<'static>> {
+        let waker = Waker::from(self.wakes.clone());
+        let acquire = Pin::new(&mut *self.acquire);
+        match acquire.poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(result) => Some(result.unwrap()),
+            Poll::Pending => None,
+        }
+    }
+
+    /// It had to wait; by now somebody has called, and not in vain.
+    fn was_called(mut self) {
+        let called = self.wakes.0.load(Ordering::SeqCst);
+        assert!(called, "nobody called who had to wait");
+        assert!(self.poll().is_some(), "called in vain");
+        self.cancel();
+    }
+
+    fn cancel(self) {
+        drop(ManuallyDrop::into_inner(self.acquire));
+    }
+}
+
+/// A release without the lock against a request that is about to queue up.
+fn release_against_queueing() {
+    let semaphore = Semaphore::new(1);
+    let held = semaphore.acquire().unwrap().into_owned();
+    let waiter = {
+        let semaphore = semaphore.clone();
+        thread::spawn(move || {
+            let mut request = Request::new(&semaphore, 1);
+            let served = request.poll().map(drop).is_some();
+            (request, served)
+        })
+    };
+    drop(held);
+    let (request, served) = waiter.join().unwrap();
+    match served {
+        true => request.cancel(),
+        false => request.was_called(),
+    }
+    assert_eq!((semaphore.available(), semaphore.waiting()), (1, 0));
+}
+
+#[test]
+fn a_release_reaches_who_is_about_to_wait() {
+    model(None, release_against_queueing);
+}
+
+#[test]
+fn canary_look_then_queue() {
+    caught(Canary::SemaphoreHandover, None, release_against_queueing);
+}
+
+/// The same with a thread that blocks.
+#[test]
+fn a_release_reaches_who_is_about_to_block() {
+    model(None, || {
+        let semaphore = Semaphore::new(2);
+        let held = [(); 2].map(|()| semaphore.acquire().unwrap().into_owned());
+        let waiter = {
+            let semaphore = semaphore.clone();
+            thread::spawn(move || semaphore.acquire_many(2).unwrap().units())
+        };
+        drop(held);
+        assert_eq!(waiter.join().unwrap(), 2);
+        assert_eq!((semaphore.available(), semaphore.waiting()), (2, 0));
+    });
+}
+
+/// A release serves a request that is dropped in the same moment.
+fn cancel_against_grant() {
+    let semaphore = Semaphore::new(1);
+    let held = semaphore.acquire().unwrap().into_owned();
+    let request = Request::queued(&semaphore, 1);
+    let canceller = thread::spawn(move || request.cancel());
+    drop(held);
+    canceller.join().unwrap();
+    assert_eq!((semaphore.available(), semaphore.waiting()), (1, 0));
+    assert!(semaphore.try_acquire().is_ok());
+}
+
+#[test]
+fn a_dropped_request_loses_nothing() {
+    model(None, cancel_against_grant);
+}
+
+#[test]
+fn canary_dropped_after_it_was_served() {
+    caught(Canary::SemaphoreCancel, None, cancel_against_grant);
+}
+
+/// A large request at the head leaves while a release comes that is too small for it, but not for the one
+/// behind it.
+fn head_leaves_against_release() {
+    let semaphore = Semaphore::new(2);
+    let mut held = semaphore.acquire_many(2).unwrap().into_owned();
+    let small = held.split(1).unwrap();
+    let head = Request::queued(&semaphore, 2);
+    let behind = Request::queued(&semaphore, 1);
+    let canceller = thread::spawn(move || head.cancel());
+    drop(small);
+    canceller.join().unwrap();
+    behind.was_called();
+    drop(held);
+    assert_eq!((semaphore.available(), semaphore.waiting()), (2, 0));
+}
+
+#[test]
+fn who_is_behind_a_request_that_leaves_is_served() {
+    model(None, head_leaves_against_release);
+}
+
+#[test]
+fn canary_leaves_without_a_look_behind() {
+    caught(Canary::SemaphoreMoveUp, None, head_leaves_against_release);
+}
+
+/// The same, and the one behind is about to block.
+#[test]
+fn who_is_about_to_block_behind_a_request_that_leaves_is_served() {
+    model(None, || {
+        let semaphore = Semaphore::new(2);
+        let mut held = semaphore.acquire_many(2).unwrap().into_owned();
+        let small = held.split(1).unwrap();
+        let head = Request::queued(&semaphore, 2);
+        let waiter = {
+            let semaphore = semaphore.clone();
+            thread::spawn(move || semaphore.acquire().unwrap().units())
+        };
+        let canceller = thread::spawn(move || head.cancel());
+        drop(small);
+        canceller.join().unwrap();
+        assert_eq!(waiter.join().unwrap(), 1);
+        drop(held);
+        assert_eq!((semaphore.available(), semaphore.waiting()), (2, 0));
+    });
+}
+
+/// A close against a request that is about to queue up, and against its grant.
+#[test]
+fn a_close_sends_everybody_home() {
+    model(None, || {
+        let semaphore = Semaphore::new(1);
+        let held = semaphore.acquire().unwrap().into_owned();
+        let waiter = {
+            let semaphore = semaphore.clone();
+            thread::spawn(move || semaphore.acquire().map(|permit| permit.units()))
+        };
+        semaphore.close();
+        drop(held);
+        assert!(waiter.join().unwrap().unwrap_err().is_closed());
+        assert_eq!((semaphore.available(), semaphore.waiting()), (1, 0));
+    });
+}
+
+/// The semaphore becomes too small for a request that is about to queue up.
+#[test]
+fn a_smaller_semaphore_leaves_no_request_waiting_for_ever() {
+    model(None, || {
+        let semaphore = Semaphore::new(2);
+        let mut held = semaphore.acquire_many(2).unwrap().into_owned();
+        let lost = held.split(1).unwrap();
+        let waiter = {
+            let semaphore = semaphore.clone();
+            thread::spawn(move || semaphore.acquire_many(2).map(|permit| permit.units()))
+        };
+        lost.forget();
+        assert!(waiter.join().unwrap().unwrap_err().is_too_large());
+        drop(held);
+        assert_eq!((semaphore.available(), semaphore.capacity()), (1, 1));
+    });
+}
+
+/// What a holder does: a plain cell, so that loom reports an access that nothing orders.
+#[derive(Default)]
+struct Data(UnsafeCell<usize>);
+
+// SAFETY: the semaphore of one unit orders the accesses, which is what loom checks.
+#[expect(unsafe_code, reason = "a cell whose accesses loom watches")]
+unsafe impl Sync for Data {}
+
+impl Data {
+    #[expect(unsafe_code, reason = "loom watches")]
+    fn add_one(&self) -> usize {
+        self.0.with_mut(|data| {
+            // SAFETY: as above.
+            let data = unsafe { &mut *data };
+            *data += 1;
+            *data
+        })
+    }
+}
+
+/// Three holders of one unit, by the fast path and by the queue, one after the other.
+#[test]
+fn a_holder_sees_what_the_one_before_it_did() {
+    model(None, || {
+        let (semaphore, data) = (Semaphore::new(1), Arc::new(Data::default()));
+        let threads = [(); 2].map(|()| {
+            let (semaphore, data) = (semaphore.clone(), data.clone());
+            thread::spawn(move || {
+                let _permit = semaphore.acquire().unwrap();
+                data.add_one();
+            })
+        });
+        let permit = semaphore.acquire().unwrap();
+        data.add_one();
+        drop(permit);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        let _permit = semaphore.try_acquire().unwrap();
+        assert_eq!(data.add_one(), 4);
+    });
+}
+
+/// One holder gives back, and another one hands its units on, together with its own.
+#[test]
+fn units_that_another_hands_on_bring_what_their_holder_did() {
+    model(None, || {
+        let (semaphore, data) = (Semaphore::new(2), Arc::new(Data::default()));
+        let [first, second] = [(); 2].map(|()| semaphore.acquire().unwrap().into_owned());
+        let mut request = Request::queued(&semaphore, 2);
+        let holder = {
+            let data = data.clone();
+            thread::spawn(move || {
+                data.add_one();
+                drop(first);
+            })
+        };
+        drop(second);
+        if request.poll().is_some() {
+            assert_eq!(data.add_one(), 2);
+        }
+        holder.join().unwrap();
+        request.cancel();
+        assert_eq!((semaphore.available(), semaphore.waiting()), (2, 0));
+    });
+}
+
+/// Two semaphores that are wanted in opposite orders.
+#[test]
+fn opposite_orders_do_not_lock_each_other_out() {
+    model(None, || {
+        let [a, b] = [(); 2].map(|()| Semaphore::new(1));
+        let other = {
+            let (a, b) = (a.clone(), b.clone());
+            thread::spawn(move || drop(Semaphore::acquire_all([(&b, 1), (&a, 1)]).unwrap()))
+        };
+        drop(Semaphore::acquire_all([(&a, 1), (&b, 1)]).unwrap());
+        other.join().unwrap();
+        assert_eq!([a.available(), b.available()], [1, 1]);
+        assert_eq!([a.waiting(), b.waiting()], [0, 0]);
+    });
+}
+
+/// One of two requests that do not wait gets the unit that both want. One of them takes it without
+/// a lock.
+#[test]
+fn a_request_for_two_and_one_for_one_do_not_both_fail() {
+    model(None, || {
+        let [a, b] = [(); 2].map(|()| Semaphore::new(1));
+        let other = {
+            let b = b.clone();
+            thread::spawn(move || b.try_acquire().map(Permit::into_owned))
+        };
+        let both = Semaphore::try_acquire_all([(&a, 1), (&b, 1)]);
+        let one = other.join().unwrap();
+        assert!(both.is_ok() != one.is_ok(), "the unit has one holder");
+        drop((both, one));
+        assert_eq!([a.available(), b.available()], [1, 1]);
+    });
+}
+
+/// Both semaphores of a request get their units back at the same time.
+#[test]
+fn two_releases_reach_a_request_that_waits_for_both() {
+    model(None, || {
+        let [a, b] = [(); 2].map(|()| Semaphore::new(1));
+        let [first, second] = [&a, &b].map(|one| one.acquire().unwrap().into_owned());
+        let wakes = Arc::new(WakeCount::default());
+        let waker = Waker::from(wakes.clone());
+        let both = Semaphore::acquire_all_async([(&b, 1), (&a, 1)]).into_owned();
+        // Not dropped by a panic; see `Request`.
+        let mut both = ManuallyDrop::new(both);
+        let mut poll = || Pin::new(&mut *both).poll(&mut Context::from_waker(&waker));
+        assert!(poll().is_pending());
+        let other = thread::spawn(move || drop(first));
+        drop(second);
+        other.join().unwrap();
+        assert!(wakes.0.load(Ordering::SeqCst), "it was not notified");
+        assert!(poll().is_ready());
+        assert_eq!([a.waiting(), b.waiting()], [0, 0]);
+    });
+}
+
+/// A request for two semaphores is granted, and one behind it can be granted as well.
+fn grant_against_the_next_request() {
+    let (a, b) = (Semaphore::new(1), Semaphore::new(2));
+    let held = a.acquire().unwrap().into_owned();
+    let mut cx = Context::from_waker(Waker::noop());
+    let both = Semaphore::acquire_all_async([(&a, 1), (&b, 1)]).into_owned();
+    let mut both = ManuallyDrop::new(both);
+    assert!(Pin::new(&mut *both).poll(&mut cx).is_pending());
+    let behind = Request::queued(&b, 1);
+    let other = thread::spawn(move || drop(held));
+    let polled = Pin::new(&mut *both).poll(&mut cx);
+    other.join().unwrap();
+    behind.was_called();
+    drop(polled);
+    drop(ManuallyDrop::into_inner(both));
+    assert_eq!([a.available(), b.available()], [1, 2]);
+}
+
+#[test]
+fn a_grant_of_two_serves_the_queues_of_both() {
+    model(None, grant_against_the_next_request);
+}
+
+#[test]
+fn canary_grant_without_serving() {
+    caught(
+        Canary::SemaphoreServeOthers,
+        None,
+        grant_against_the_next_request,
+    );
+}
