@@ -920,10 +920,10 @@ mod canaries {
     #[test]
     fn neighbours_and_strangers_are_reported() {
         let aid = (
-            "src/limit/mod.rs",
+            "src/semaphore/mod.rs",
             "pub(crate) use crate::cancel::CancelToken;",
         );
-        reports(layers, &[aid], &[("src/limit/mod.rs:1", "one layer")]);
+        reports(layers, &[aid], &[("src/semaphore/mod.rs:1", "one layer")]);
         let face = (
             "src/fork/join.rs",
             "use crate::{engine::Core, graph::Plan};",
