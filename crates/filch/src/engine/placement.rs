@@ -112,6 +112,21 @@ pub enum Placement {
     Pinned(usize),
 }
 
+impl Placement {
+    /// Whether the task goes to the own queue of the worker that spawns it.
+    #[inline(always)]
+    pub(crate) const fn is_own(self) -> bool {
+        matches!(
+            self,
+            Self::Local
+                | Self::LocalUnnotified
+                | Self::LocalLast
+                | Self::Next
+                | Self::Lane(Level::Normal)
+        )
+    }
+}
+
 impl<T: Send, Q: Strategy, O: Observer> RunningWorker<'_, '_, T, Q, O> {
     /// Queues a task. If the worker's own queue is meant and full, the task goes to the injector.
     /// [`Placement`] has an example.
@@ -157,70 +172,63 @@ impl<T: Send, Q: Strategy, O: Observer> RunningWorker<'_, '_, T, Q, O> {
     #[inline(always)]
     pub fn try_spawn(&mut self, task: T, placement: Placement) -> Result<(), T> {
         let worker = &mut *self.worker;
-        let (core, id) = (worker.core, worker.id);
-        match placement {
-            Placement::Local | Placement::Lane(Level::Normal) => worker.push_local(task)?,
-            Placement::LocalUnnotified => {
-                worker.push_unnotified(task)?;
-                worker.has_unnotified = true;
-            }
-            Placement::LocalLast => {
-                worker.push_local(task)?;
-                worker.oldest_first = worker.queue.own_len();
-            }
-            Placement::Next if worker.queue.prepare_next() => {
-                worker.push_unnotified(task)?;
-                worker.next_unnotified = true;
-            }
-            Placement::Next => worker.push_local(task)?,
-            Placement::Injector => worker.push_injected(task),
-            Placement::InjectorNear(near) => {
-                core.assert_worker(near);
-                core.injector.push_always([task]);
-                worker.count_spawned(Event::SpawnedGlobal);
-                core.notify_near(id, near);
-            }
-            Placement::FutureInjector => {
-                core.futures.push_always([task]);
-                worker.count_spawned(Event::SpawnedGlobal);
-                core.notify_shared(id);
-            }
-            Placement::Lane(level) => {
-                core.lanes.push_always(core.flags(), level, task);
-                worker.count_spawned(Event::SpawnedLane { level });
-                core.notify_shared(id);
-            }
-            Placement::Affine(owner) => {
-                core.assert_worker(owner);
-                core.push_affine(owner, task);
-                worker.count_spawned(Event::SpawnedFor { worker: owner });
-                core.notify_mailbox(id, owner);
-            }
-            Placement::Pinned(owner) => {
-                core.assert_worker(owner);
-                worker.count += 1;
-                core.push_pinned(owner, task);
-            }
+        if !placement.is_own() {
+            worker.push_shared(task, placement);
+            return Ok(());
+        }
+        let next = placement == Placement::Next && worker.queue.prepare_next();
+        worker.queue.push(task)?;
+        worker.count_spawned(Event::SpawnedLocal);
+        if placement == Placement::LocalUnnotified {
+            worker.has_unnotified = true;
+        } else if next {
+            worker.next_unnotified = true;
+        } else if worker.wake.push() {
+            worker.notify();
+        }
+        if placement == Placement::LocalLast {
+            worker.oldest_first = worker.queue.own_len();
         }
         Ok(())
     }
 }
 
 impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
-    #[inline(always)]
-    fn push_local(&mut self, task: T) -> Result<(), T> {
-        self.push_unnotified(task)?;
-        if self.wake.push() {
-            self.notify();
+    /// Adds a task that does not go to the worker's own queue. Not always inlined: the frames of
+    /// unoptimised builds would grow by the locals of all arms.
+    #[inline]
+    fn push_shared(&mut self, task: T, placement: Placement) {
+        let (core, id) = (self.core, self.id);
+        match placement {
+            Placement::InjectorNear(near) => {
+                core.assert_worker(near);
+                core.injector.push_always([task]);
+                self.count_spawned(Event::SpawnedGlobal);
+                core.notify_near(id, near);
+            }
+            Placement::FutureInjector => {
+                core.futures.push_always([task]);
+                self.count_spawned(Event::SpawnedGlobal);
+                core.notify_shared(id);
+            }
+            Placement::Lane(level) => {
+                core.lanes.push_always(core.flags(), level, task);
+                self.count_spawned(Event::SpawnedLane { level });
+                core.notify_shared(id);
+            }
+            Placement::Affine(owner) => {
+                core.assert_worker(owner);
+                core.push_affine(owner, task);
+                self.count_spawned(Event::SpawnedFor { worker: owner });
+                core.notify_mailbox(id, owner);
+            }
+            Placement::Pinned(owner) => {
+                core.assert_worker(owner);
+                self.count += 1;
+                core.push_pinned(owner, task);
+            }
+            _ => self.push_injected(task),
         }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn push_unnotified(&mut self, task: T) -> Result<(), T> {
-        self.queue.push(task)?;
-        self.count_spawned(Event::SpawnedLocal);
-        Ok(())
     }
 
     fn push_injected(&mut self, task: T) {

@@ -13,7 +13,7 @@
 use super::{context::WorkerContext, job::Job};
 use crate::{
     base::unwind,
-    engine::{Level, Mark, Placement},
+    engine::{Mark, Placement},
 };
 
 impl WorkerContext<'_, '_> {
@@ -22,7 +22,7 @@ impl WorkerContext<'_, '_> {
     /// there and from the mailboxes of pinned jobs. The same holds for an affine job.
     #[inline(always)]
     pub(crate) fn push(&self, job: Job, placement: Placement) {
-        if is_own(placement) {
+        if placement.is_own() {
             self.running().spawn(job, placement);
         } else {
             self.push_shared(job, placement);
@@ -43,7 +43,7 @@ impl WorkerContext<'_, '_> {
     /// a shared queue goes there also where waits are isolated, and those waits do not run it.
     #[inline(always)]
     pub(crate) fn push_detached(&self, job: Job, placement: Placement) {
-        if is_own(placement) && self.is_serving() {
+        if placement.is_own() && self.is_serving() {
             self.running().spawn(job, Placement::Injector);
         } else {
             self.running().spawn(job, placement);
@@ -87,17 +87,4 @@ impl WorkerContext<'_, '_> {
             }
         }
     }
-}
-
-/// Whether the placement is this worker's own queue.
-#[inline(always)]
-pub(super) const fn is_own(placement: Placement) -> bool {
-    matches!(
-        placement,
-        Placement::Local
-            | Placement::LocalUnnotified
-            | Placement::LocalLast
-            | Placement::Next
-            | Placement::Lane(Level::Normal)
-    )
 }

@@ -1,13 +1,13 @@
 //! Jobs that their producer may take back.
 
-use super::{context::WorkerContext, job::Job, push::is_own};
+use super::{context::WorkerContext, job::Job};
 use crate::engine::{Mark, Placement};
 
 impl WorkerContext<'_, '_> {
     /// Enqueues a job in this worker's own queue. Returns its position, for
     /// [`retract_task`](Self::retract_task), unless the queue was full.
     pub(crate) fn push_marked(&self, job: Job, placement: Placement) -> Option<Mark> {
-        debug_assert!(is_own(placement), "there is no mark of another queue");
+        debug_assert!(placement.is_own(), "there is no mark of another queue");
         match self.running().try_spawn(job, placement) {
             Ok(()) => Some(self.mark()),
             Err(job) => {
