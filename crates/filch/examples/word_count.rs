@@ -4,7 +4,7 @@
 //!
 //! `cargo run --release --example word_count -- FILE --top 20 --find steal`
 
-use filch::{CancelToken, loops::over};
+use filch::{CancelToken, par::over};
 use std::{
     collections::HashMap,
     env,
@@ -62,7 +62,7 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let counts = count(&lines, &token)?;
     // By falling number, then by the alphabet: an order without equals, so it need not be stable.
     let mut words: Vec<(&str, usize)> = counts.into_iter().collect();
-    filch::loops::sort_unstable_by(&mut words, |a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+    filch::par::sort_unstable_by(&mut words, |a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
     // How many of all words the most frequent ones are.
     let numbers: Vec<usize> = filch::map(&words, |(_, number)| *number);
     let shares = over(numbers).inclusive_scan(|a, b| a + b);

@@ -7,7 +7,7 @@
 //! | for | use |
 //! |---|---|
 //! | two or more calls in parallel that may borrow local data | [`join`], [`scope`], on a [`Pool`] or the global one |
-//! | a loop over a slice, a range or a vector; a reduction, a search, a sort | [`over`], [`map`](fn@map), [`for_each`], [`sort`], see [`loops`] |
+//! | a loop over a slice, a range or a vector; a reduction, a search, a sort | [`over`], [`map`](fn@map), [`for_each`], [`sort`], see [`par`] |
 //! | a value computed bottom-up over a tree | [`fold`](fn@fold), see [`fold`](mod@fold) |
 //! | closures with a result, a priority, a deadline | [`submit()`], [`task()`], [`Pool::group`] |
 //! | detached closures | [`spawn`] |
@@ -55,7 +55,7 @@
 //!
 //! # The layers
 //!
-//! Each uses only what is below it: [`loops`] on [`fork`](mod@fork) and [`future`] · interfaces
+//! Each uses only what is below it: [`par`] on [`fork`](mod@fork) and [`future`] · interfaces
 //! ([`executor`], [`fold`](mod@fold), [`fork`](mod@fork), [`future`], [`graph`],
 //! [`submit`](mod@submit), [`sync`], [`time`]) · [`pool`] · aids ([`limit`], [`cancel`]) · drivers
 //! ([`threads`]: threads, `simulate`: virtual workers) · [`observe`] · [`engine`] · [`base`].
@@ -71,8 +71,8 @@ pub mod fork;
 pub mod future;
 pub mod graph;
 pub mod limit;
-pub mod loops;
 pub mod observe;
+pub mod par;
 pub mod pool;
 #[cfg(all(feature = "simulate", not(filch_loom)))]
 pub mod rehearse;
@@ -98,7 +98,7 @@ pub use fork::{
 pub use future::{FutureHandle, block_on, checkpoint, spawn_future};
 pub use graph::{Graph, Plan};
 pub use limit::{AcquireError, Budget, Budgets, Permit, Permits};
-pub use loops::{for_each, map, map_reduce, over, sort, sort_unstable};
+pub use par::{for_each, map, map_reduce, over, sort, sort_unstable};
 pub use pool::{Pool, PoolBuilder, TaskOverflow, waits};
 #[cfg(feature = "calls")]
 pub use submit::calls;

@@ -10,7 +10,7 @@ use std::ops::Range;
 /// need the same split points every time.
 ///
 /// ```
-/// use filch::loops::ChunkingStrategy;
+/// use filch::par::ChunkingStrategy;
 ///
 /// let strategy = ChunkingStrategy::new(100, 10_000, 3)?;
 /// assert_eq!(strategy.chunk_size(60_000, 4), 5_000);          // 12 chunks, 3 a worker
@@ -66,7 +66,7 @@ impl ChunkingStrategy {
     /// Chunks of exactly `items`, whatever the number of workers; of one item if that is zero.
     ///
     /// ```
-    /// use filch::loops::ChunkingStrategy;
+    /// use filch::par::ChunkingStrategy;
     ///
     /// assert_eq!(ChunkingStrategy::exactly(64).chunk_size(1_000_000, 2), 64);
     /// ```
@@ -108,7 +108,7 @@ impl ChunkingStrategy {
     /// Iterates over the chunks in order.
     ///
     /// ```
-    /// use filch::loops::ChunkingStrategy;
+    /// use filch::par::ChunkingStrategy;
     ///
     /// let chunks: Vec<_> = ChunkingStrategy::default().chunks(10, 1).collect();
     /// assert_eq!(chunks, [0..4, 4..8, 8..10]);

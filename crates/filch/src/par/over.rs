@@ -25,7 +25,7 @@ use std::{fmt, marker::PhantomData};
 /// cancelled, a `Result`.
 ///
 /// ```
-/// use filch::{Pool, loops::over};
+/// use filch::{Pool, par::over};
 ///
 /// let pool = Pool::builder().workers(2).build()?;
 /// let words = ["to", "steal", "small", "things"];
@@ -124,7 +124,7 @@ mod sealed {
 /// takes part. The closures of the loop run on the same pool, and so do loops and joins in them.
 ///
 /// ```
-/// use filch::loops::over;
+/// use filch::par::over;
 ///
 /// let squares = over(0..1_000).map(|n: i32| n * n);
 /// assert_eq!(squares[30], 900);
@@ -160,7 +160,7 @@ impl<'a, P, M> Loop<'a, P, M> {
     /// Runs it on `pool`.
     ///
     /// ```
-    /// use filch::{Pool, loops::over};
+    /// use filch::{Pool, par::over};
     ///
     /// let pool = Pool::builder().workers(2).build()?;
     /// assert_eq!(over(1..101_u32).on(&pool).sum::<u32>(), 5050);
@@ -175,7 +175,7 @@ impl<'a, P, M> Loop<'a, P, M> {
     ///
     /// ```
     /// let bytes = vec![1_u8; 5_000];
-    /// let ones = filch::loops::over(&bytes).min_chunk(1_024).count(|byte| *byte == 1);
+    /// let ones = filch::par::over(&bytes).min_chunk(1_024).count(|byte| *byte == 1);
     /// assert_eq!(ones, 5_000);
     /// ```
     pub fn min_chunk(mut self, items: usize) -> Self {
@@ -193,7 +193,7 @@ impl<'a, P, M> Loop<'a, P, M> {
     /// [`min_chunk`](Self::min_chunk).
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// over(0..100).max_chunk(1).for_each(|_| std::hint::black_box(()));
     /// ```
@@ -230,7 +230,7 @@ impl<'a, P, M> Loop<'a, P, M> {
     /// about every 16 µs whether the loop is cancelled and whether a future has been woken.
     ///
     /// ```
-    /// use filch::loops::{ChunkingStrategy, over};
+    /// use filch::par::{ChunkingStrategy, over};
     ///
     /// let strategy = ChunkingStrategy::new(10, 1_000, 3)?;
     /// assert_eq!(over(0..5_000_u64).chunking(strategy).sum::<u64>(), 12_497_500);
@@ -252,7 +252,7 @@ impl<'a, P, M> Loop<'a, P, M> {
     /// any of its workers, and once at the end.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     /// use std::sync::atomic::{AtomicUsize, Ordering};
     ///
     /// let bar = AtomicUsize::new(0);
@@ -271,7 +271,7 @@ impl<'a, P, M> Loop<'a, P, M> {
     /// dropped.
     ///
     /// ```
-    /// use filch::{CancelToken, loops::over};
+    /// use filch::{CancelToken, par::over};
     ///
     /// let token = CancelToken::new();
     /// assert_eq!(over(0..3).cancel(&token).map(|n| n + 1), Ok(vec![1, 2, 3]));
@@ -306,7 +306,7 @@ impl<'a, P: Pieces, M: Mode> Loop<'a, P, M> {
     /// Pairs of items with those of `other`, as many as the shorter one has.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// let (a, b) = ([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]);
     /// let dot: f64 = over(&a).zip(&b).map_reduce(|(a, b)| a * b, |x, y| x + y).unwrap();
@@ -319,7 +319,7 @@ impl<'a, P: Pieces, M: Mode> Loop<'a, P, M> {
     /// Items with their indices, from 0 on.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// let words = ["a", "b", "a"];
     /// assert_eq!(over(&words).indexed().filter_map(|(i, word)| (*word == "a").then_some(i)), [0, 2]);
@@ -331,7 +331,7 @@ impl<'a, P: Pieces, M: Mode> Loop<'a, P, M> {
     /// Clones instead of references, for operations that combine two items.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// let words = ["to ", "steal"].map(String::from);
     /// assert_eq!(over(&words).cloned().reduce(|a, b| a + &b).unwrap(), "to steal");
@@ -373,7 +373,7 @@ impl<'a, 't, T: Sync, M: Mode> Loop<'a, &'t [T], M> {
     /// Slices of `size` items, the last one perhaps shorter, instead of single items.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// assert_eq!(over(&[1, 2, 3, 4, 5]).chunks(2).map(|chunk| chunk.len()), [2, 2, 1]);
     /// ```
@@ -391,7 +391,7 @@ impl<'a, 't, T: Send, M: Mode> Loop<'a, &'t mut [T], M> {
     /// image.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// let mut picture = [0; 6];
     /// over(&mut picture).chunks(3).for_each_index(|y, row| row.fill(y));

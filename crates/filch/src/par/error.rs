@@ -6,7 +6,7 @@ use std::{error::Error, fmt};
 /// A loop was cancelled before it was done; contains its progress.
 ///
 /// ```
-/// use filch::{CancelReason, CancelToken, loops::over};
+/// use filch::{CancelReason, CancelToken, par::over};
 ///
 /// let token = CancelToken::new();
 /// token.cancel();

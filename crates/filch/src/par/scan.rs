@@ -256,7 +256,7 @@ where
     /// `op` only has to be associative.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// assert_eq!(over(1..6).inclusive_scan(|a, b| a + b), [1, 3, 6, 10, 15]);
     /// ```
@@ -276,7 +276,7 @@ where
     /// element.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// // The offset of each when they are concatenated, and the total length.
     /// let lengths = [3, 1, 4];

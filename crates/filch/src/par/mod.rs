@@ -7,7 +7,7 @@
 //! dropped exactly once.
 //!
 //! ```
-//! use filch::loops::over;
+//! use filch::par::over;
 //!
 //! let data: Vec<u64> = (0..100_000).collect();
 //! let even = over(&data).filter(|n| *n % 2 == 0);
@@ -56,7 +56,7 @@
 //! # Progress and cancellation
 //!
 //! ```
-//! use filch::{CancelToken, loops::over};
+//! use filch::{CancelToken, par::over};
 //! use std::time::Duration;
 //!
 //! let token = CancelToken::new();

@@ -76,7 +76,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// are not.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// assert_eq!(over(1..u64::MAX).find_first(|n| n % 1_234 == 0), Some(1_234));
     /// ```
@@ -90,7 +90,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// An item for which `wanted` holds; the one that is found first in time.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// let even = over(1..u64::MAX).find_any(|n| n % 2 == 0).unwrap();
     /// assert_eq!(even % 2, 0);
@@ -105,7 +105,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// The index of the first item for which `wanted` holds.
     ///
     /// ```
-    /// assert_eq!(filch::loops::over(b"filch").position(|byte| *byte == b'l'), Some(2));
+    /// assert_eq!(filch::par::over(b"filch").position(|byte| *byte == b'l'), Some(2));
     /// ```
     pub fn position(self, wanted: impl Fn(P::Item) -> bool + Sync) -> M::Out<Option<usize>> {
         self.indexed().run(&Search::new(false, |(place, item)| {
@@ -116,7 +116,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// Whether `holds` for some item.
     ///
     /// ```
-    /// assert!(filch::loops::over(0..u64::MAX).any(|n| n == 1_000));
+    /// assert!(filch::par::over(0..u64::MAX).any(|n| n == 1_000));
     /// ```
     pub fn any(self, holds: impl Fn(P::Item) -> bool + Sync) -> M::Out<bool> {
         let search = Search::new(true, |item| holds(item).then_some(()));
@@ -126,7 +126,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// Whether `holds` for all items.
     ///
     /// ```
-    /// assert!(!filch::loops::over(0..u64::MAX).all(|n| n < 1_000));
+    /// assert!(!filch::par::over(0..u64::MAX).all(|n| n < 1_000));
     /// ```
     pub fn all(self, holds: impl Fn(P::Item) -> bool + Sync) -> M::Out<bool> {
         let search = Search::new(true, |item| (!holds(item)).then_some(()));
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_last_place_of_all() {
-        use crate::loops::adapt::Indexed;
+        use crate::par::adapt::Indexed;
         let last = usize::MAX - 1;
         let range = || last..usize::MAX;
         let places = || Indexed {

@@ -9,7 +9,7 @@ use std::ops::{Range, RangeInclusive};
 /// iterates over.
 ///
 /// ```
-/// use filch::loops::{Pieces, over};
+/// use filch::par::{Pieces, over};
 ///
 /// /// Every `step`-th number below `end`.
 /// struct Steps { start: usize, end: usize, step: usize }
@@ -54,7 +54,7 @@ pub trait Pieces: Send + Sized {
 /// The argument of [`over`](super::over): [`Pieces`], and references to vectors and arrays.
 ///
 /// ```
-/// use filch::loops::over;
+/// use filch::par::over;
 ///
 /// let mut vector = vec![1, 2, 3];
 /// assert_eq!(over(&vector).map(|n| n + 1), [2, 3, 4]);         // items: &i32
