@@ -74,6 +74,7 @@ pub mod limit;
 pub mod observe;
 pub mod par;
 pub mod pool;
+pub mod prelude;
 #[cfg(all(feature = "simulate", not(filch_loom)))]
 pub mod rehearse;
 #[cfg(feature = "simulate")]

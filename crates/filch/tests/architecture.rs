@@ -28,6 +28,7 @@ const LAYERS: &[&[&str]] = &[
     ],
     // On `fork`, which is its base, and `future`, for its checkpoint.
     &["par"],
+    &["prelude"],
 ];
 
 /// What the engine does without: time, waiting and the outside world come in as parameters.

@@ -1,6 +1,6 @@
 //! The common loops as functions.
 
-use super::{over::over, pieces::Source};
+use super::{over::over, pieces::IntoPieces};
 use std::cmp::Ordering;
 
 /// The results of `f` for the items, in order: [`Loop::map`](super::Loop::map).
@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 /// ```
 /// assert_eq!(filch::map(&[1, 2, 3], |n| n * n), [1, 4, 9]);
 /// ```
-pub fn map<S: Source, R: Send>(source: S, f: impl Fn(S::Item) -> R + Sync) -> Vec<R> {
+pub fn map<S: IntoPieces, R: Send>(source: S, f: impl Fn(S::Item) -> R + Sync) -> Vec<R> {
     over(source).map(f)
 }
 
@@ -23,7 +23,11 @@ pub fn map<S: Source, R: Send>(source: S, f: impl Fn(S::Item) -> R + Sync) -> Ve
 /// # Panics
 /// If `output` is longer or shorter than the source, and if `f` panics.
 #[track_caller]
-pub fn map_into<S: Source, R: Send>(source: S, output: &mut [R], f: impl Fn(S::Item) -> R + Sync) {
+pub fn map_into<S: IntoPieces, R: Send>(
+    source: S,
+    output: &mut [R],
+    f: impl Fn(S::Item) -> R + Sync,
+) {
     over(source).map_into(output, f);
 }
 
@@ -36,7 +40,7 @@ pub fn map_into<S: Source, R: Send>(source: S, output: &mut [R], f: impl Fn(S::I
 /// filch::for_each(1..5_u32, |n| { sum.fetch_add(n, Ordering::Relaxed); });
 /// assert_eq!(sum.into_inner(), 10);
 /// ```
-pub fn for_each<S: Source>(source: S, f: impl Fn(S::Item) + Sync) {
+pub fn for_each<S: IntoPieces>(source: S, f: impl Fn(S::Item) + Sync) {
     over(source).for_each(f);
 }
 
@@ -59,7 +63,7 @@ pub fn for_each_mut<T: Send>(items: &mut [T], f: impl Fn(&mut T) + Sync) {
 /// filch::par::for_each_index(&mut values, |place, value| *value = place * 10);
 /// assert_eq!(values, [0, 10, 20]);
 /// ```
-pub fn for_each_index<S: Source>(source: S, f: impl Fn(usize, S::Item) + Sync) {
+pub fn for_each_index<S: IntoPieces>(source: S, f: impl Fn(usize, S::Item) + Sync) {
     over(source).for_each_index(f);
 }
 
@@ -69,7 +73,7 @@ pub fn for_each_index<S: Source>(source: S, f: impl Fn(usize, S::Item) + Sync) {
 /// let letters = filch::map_reduce(&["to", "steal"], |word| word.len(), |a, b| a + b);
 /// assert_eq!(letters, Some(7));
 /// ```
-pub fn map_reduce<S: Source, R: Send>(
+pub fn map_reduce<S: IntoPieces, R: Send>(
     source: S,
     f: impl Fn(S::Item) -> R + Sync,
     op: impl Fn(R, R) -> R + Sync,
@@ -82,7 +86,7 @@ pub fn map_reduce<S: Source, R: Send>(
 /// ```
 /// assert_eq!(filch::par::reduce(1..6, |a, b| a * b), Some(120));
 /// ```
-pub fn reduce<S: Source<Item: Send>>(
+pub fn reduce<S: IntoPieces<Item: Send>>(
     source: S,
     op: impl Fn(S::Item, S::Item) -> S::Item + Sync,
 ) -> Option<S::Item> {
@@ -94,7 +98,7 @@ pub fn reduce<S: Source<Item: Send>>(
 /// ```
 /// assert_eq!(filch::par::filter(0..10, |n| n % 4 == 0), [0, 4, 8]);
 /// ```
-pub fn filter<S: Source<Item: Send>>(
+pub fn filter<S: IntoPieces<Item: Send>>(
     source: S,
     wanted: impl Fn(&S::Item) -> bool + Sync,
 ) -> Vec<S::Item> {
@@ -106,7 +110,7 @@ pub fn filter<S: Source<Item: Send>>(
 /// ```
 /// assert_eq!(filch::par::count(&[1, 0, 1], |n| *n == 1), 2);
 /// ```
-pub fn count<S: Source>(source: S, wanted: impl Fn(S::Item) -> bool + Sync) -> usize {
+pub fn count<S: IntoPieces>(source: S, wanted: impl Fn(S::Item) -> bool + Sync) -> usize {
     over(source).count(wanted)
 }
 
@@ -115,7 +119,7 @@ pub fn count<S: Source>(source: S, wanted: impl Fn(S::Item) -> bool + Sync) -> u
 /// ```
 /// assert_eq!(filch::par::find_first(10..1_000, |n| n % 7 == 0), Some(14));
 /// ```
-pub fn find_first<S: Source<Item: Send>>(
+pub fn find_first<S: IntoPieces<Item: Send>>(
     source: S,
     wanted: impl Fn(&S::Item) -> bool + Sync,
 ) -> Option<S::Item> {
@@ -127,7 +131,7 @@ pub fn find_first<S: Source<Item: Send>>(
 /// ```
 /// assert!(filch::par::find_any(10..1_000, |n| n % 7 == 0).is_some_and(|n| n % 7 == 0));
 /// ```
-pub fn find_any<S: Source<Item: Send>>(
+pub fn find_any<S: IntoPieces<Item: Send>>(
     source: S,
     wanted: impl Fn(&S::Item) -> bool + Sync,
 ) -> Option<S::Item> {
@@ -139,7 +143,7 @@ pub fn find_any<S: Source<Item: Send>>(
 /// ```
 /// assert!(filch::par::any(&[1, 2, 3], |n| *n == 2));
 /// ```
-pub fn any<S: Source>(source: S, holds: impl Fn(S::Item) -> bool + Sync) -> bool {
+pub fn any<S: IntoPieces>(source: S, holds: impl Fn(S::Item) -> bool + Sync) -> bool {
     over(source).any(holds)
 }
 
@@ -148,7 +152,7 @@ pub fn any<S: Source>(source: S, holds: impl Fn(S::Item) -> bool + Sync) -> bool
 /// ```
 /// assert!(filch::par::all(&[1, 2, 3], |n| *n > 0));
 /// ```
-pub fn all<S: Source>(source: S, holds: impl Fn(S::Item) -> bool + Sync) -> bool {
+pub fn all<S: IntoPieces>(source: S, holds: impl Fn(S::Item) -> bool + Sync) -> bool {
     over(source).all(holds)
 }
 
@@ -157,7 +161,7 @@ pub fn all<S: Source>(source: S, holds: impl Fn(S::Item) -> bool + Sync) -> bool
 /// ```
 /// assert_eq!(filch::par::min(&[3, 1, 2]), Some(&1));
 /// ```
-pub fn min<S: Source<Item: Ord + Send>>(source: S) -> Option<S::Item> {
+pub fn min<S: IntoPieces<Item: Ord + Send>>(source: S) -> Option<S::Item> {
     over(source).min()
 }
 
@@ -166,7 +170,7 @@ pub fn min<S: Source<Item: Ord + Send>>(source: S) -> Option<S::Item> {
 /// ```
 /// assert_eq!(filch::par::max(&[3, 1, 2]), Some(&3));
 /// ```
-pub fn max<S: Source<Item: Ord + Send>>(source: S) -> Option<S::Item> {
+pub fn max<S: IntoPieces<Item: Ord + Send>>(source: S) -> Option<S::Item> {
     over(source).max()
 }
 
@@ -186,7 +190,7 @@ pub fn fill<T: Clone + Send + Sync>(items: &mut [T], value: T) {
 /// ```
 /// assert_eq!(filch::par::inclusive_scan(1..5, |a, b| a + b), [1, 3, 6, 10]);
 /// ```
-pub fn inclusive_scan<S: Source<Item: Clone + Send + Sync>>(
+pub fn inclusive_scan<S: IntoPieces<Item: Clone + Send + Sync>>(
     source: S,
     op: impl Fn(&S::Item, &S::Item) -> S::Item + Sync,
 ) -> Vec<S::Item> {
@@ -199,7 +203,7 @@ pub fn inclusive_scan<S: Source<Item: Clone + Send + Sync>>(
 /// ```
 /// assert_eq!(filch::par::exclusive_scan(1..5, 0, |a, b| a + b), (vec![0, 1, 3, 6], 10));
 /// ```
-pub fn exclusive_scan<S: Source<Item: Clone + Send + Sync>>(
+pub fn exclusive_scan<S: IntoPieces<Item: Clone + Send + Sync>>(
     source: S,
     neutral: S::Item,
     op: impl Fn(&S::Item, &S::Item) -> S::Item + Sync,

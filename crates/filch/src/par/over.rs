@@ -6,7 +6,7 @@ use super::{
     drive::{self, End, Sink},
     error::LoopCancelled,
     pace::Pacing,
-    pieces::{Pieces, Source},
+    pieces::{IntoPieces, Pieces},
 };
 use crate::{
     cancel::CancelToken,
@@ -130,7 +130,7 @@ mod sealed {
 /// assert_eq!(squares[30], 900);
 /// assert_eq!(over(&squares).max(), Some(&998_001));
 /// ```
-pub fn over<'a, S: Source>(source: S) -> Loop<'a, S::Pieces> {
+pub fn over<'a, S: IntoPieces>(source: S) -> Loop<'a, S::Pieces> {
     Loop {
         pieces: source.into_pieces(),
         settings: Settings {
@@ -151,7 +151,7 @@ impl Pool {
     /// assert_eq!(pool.over(1..101_u32).sum::<u32>(), 5050);
     /// # Ok::<(), filch::BuildError>(())
     /// ```
-    pub fn over<S: Source>(&self, source: S) -> Loop<'_, S::Pieces> {
+    pub fn over<S: IntoPieces>(&self, source: S) -> Loop<'_, S::Pieces> {
         over(source).on(self)
     }
 }
@@ -312,7 +312,7 @@ impl<'a, P: Pieces, M: Mode> Loop<'a, P, M> {
     /// let dot: f64 = over(&a).zip(&b).map_reduce(|(a, b)| a * b, |x, y| x + y).unwrap();
     /// assert_eq!(dot, 32.0);
     /// ```
-    pub fn zip<S: Source>(self, other: S) -> Loop<'a, Zip<P, S::Pieces>, M> {
+    pub fn zip<S: IntoPieces>(self, other: S) -> Loop<'a, Zip<P, S::Pieces>, M> {
         self.with(|pieces| Zip(pieces, other.into_pieces()))
     }
 

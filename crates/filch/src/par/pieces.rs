@@ -33,6 +33,13 @@ use std::ops::{Range, RangeInclusive};
 /// let steps = Steps { start: 0, end: 10, step: 3 };
 /// assert_eq!(over(steps).map(|n| n * n), [0, 9, 36, 81]);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "a parallel loop cannot iterate over `{Self}`",
+    label = "not a source of parallel loops",
+    note = "sources are slices, vectors, arrays and ranges of integers; shared items must be `Sync`, \
+        mutable and owned ones `Send`",
+    note = "collect other collections into a vector, or implement `filch::par::Pieces`"
+)]
 pub trait Pieces: Send + Sized {
     /// The type of the items.
     type Item;
@@ -51,7 +58,8 @@ pub trait Pieces: Send + Sized {
     fn items(self) -> Self::Iter;
 }
 
-/// The argument of [`over`](super::over): [`Pieces`], and references to vectors and arrays.
+/// The argument of [`over`](super::over): [`Pieces`], and what can be converted to them. Types that
+/// implement it have [`into_par`](super::IntoPar::into_par) too.
 ///
 /// ```
 /// use filch::par::over;
@@ -62,13 +70,21 @@ pub trait Pieces: Send + Sized {
 /// assert_eq!(over(vector).map(|n| n), [2, 4, 6]);              // items: i32
 /// assert_eq!(over(0_u64..3).map(|n| n), [0, 1, 2]);
 /// assert_eq!(over(1..=3).map(|n| n), [1, 2, 3]);
-/// assert_eq!(over(&[1, 2]).map(|n| *n), [1, 2]);
+/// assert_eq!(over(&[1, 2]).map(|n| *n), [1, 2]);               // items: &i32
+/// assert_eq!(over([1, 2]).map(|n| n), [1, 2]);                 // items: i32
 /// ```
 ///
 /// # Panics
 /// If a range includes the largest number of its type, as `0..=u8::MAX` does: use a wider type. If
 /// a range has more than `usize::MAX` numbers, as those of `u128` may: loop over parts of it.
-pub trait Source {
+#[diagnostic::on_unimplemented(
+    message = "a parallel loop cannot iterate over `{Self}`",
+    label = "not a source of parallel loops",
+    note = "sources are slices, vectors, arrays and ranges of integers; shared items must be `Sync`, \
+        mutable and owned ones `Send`",
+    note = "collect other collections into a vector, or implement `filch::par::Pieces`"
+)]
+pub trait IntoPieces {
     /// The type of the items.
     type Item;
     /// The pieces that it is split into.
@@ -78,7 +94,7 @@ pub trait Source {
     fn into_pieces(self) -> Self::Pieces;
 }
 
-impl<P: Pieces> Source for P {
+impl<P: Pieces> IntoPieces for P {
     type Item = P::Item;
     type Pieces = P;
 
@@ -87,7 +103,7 @@ impl<P: Pieces> Source for P {
     }
 }
 
-impl<'a, T: Sync> Source for &'a Vec<T> {
+impl<'a, T: Sync> IntoPieces for &'a Vec<T> {
     type Item = &'a T;
     type Pieces = &'a [T];
 
@@ -96,7 +112,7 @@ impl<'a, T: Sync> Source for &'a Vec<T> {
     }
 }
 
-impl<'a, T: Send> Source for &'a mut Vec<T> {
+impl<'a, T: Send> IntoPieces for &'a mut Vec<T> {
     type Item = &'a mut T;
     type Pieces = &'a mut [T];
 
@@ -105,7 +121,7 @@ impl<'a, T: Send> Source for &'a mut Vec<T> {
     }
 }
 
-impl<'a, T: Sync, const N: usize> Source for &'a [T; N] {
+impl<'a, T: Sync, const N: usize> IntoPieces for &'a [T; N] {
     type Item = &'a T;
     type Pieces = &'a [T];
 
@@ -114,7 +130,7 @@ impl<'a, T: Sync, const N: usize> Source for &'a [T; N] {
     }
 }
 
-impl<'a, T: Send, const N: usize> Source for &'a mut [T; N] {
+impl<'a, T: Send, const N: usize> IntoPieces for &'a mut [T; N] {
     type Item = &'a mut T;
     type Pieces = &'a mut [T];
 
@@ -191,7 +207,7 @@ macro_rules! ranges {
             }
         }
 
-        impl Source for RangeInclusive<$int> {
+        impl IntoPieces for RangeInclusive<$int> {
             type Item = $int;
             type Pieces = Range<$int>;
 
@@ -204,6 +220,24 @@ macro_rules! ranges {
                     panic!("a range through the largest number of its type; take a wider type");
                 };
                 start..end
+            }
+        }
+
+        impl IntoPieces for &Range<$int> {
+            type Item = $int;
+            type Pieces = Range<$int>;
+
+            fn into_pieces(self) -> Range<$int> {
+                self.clone()
+            }
+        }
+
+        impl IntoPieces for &RangeInclusive<$int> {
+            type Item = $int;
+            type Pieces = Range<$int>;
+
+            fn into_pieces(self) -> Range<$int> {
+                self.clone().into_pieces()
             }
         }
     )*};

@@ -678,7 +678,7 @@ fn sources_that_lie_do_no_harm() {
 
 #[test]
 fn pieces_of_a_vector_refuse_cuts_behind_their_end() {
-    use filch::par::Source;
+    use filch::par::IntoPieces;
     let vector: Vec<String> = ["a", "b", "c"].map(String::from).into();
     let mut pieces = vector.into_pieces();
     assert_eq!(pieces.next().as_deref(), Some("a"));
