@@ -8,7 +8,7 @@ use filch::{
     Budget, Budgets, CancelToken, Executor, Fold, Graph, Pool, Priority,
     engine::PerWorker,
     fold,
-    fold::{AtTheEnd, Each, Lazy, Tasks},
+    fold::{Adaptive, AtTheEnd, Tasks},
     future::{LocalSet, yield_now},
     graph::{Pipeline, Semaphore, SharedPlan},
     time::{self, PausedClock},
@@ -343,7 +343,10 @@ fn folds() {
         |list| list,
     );
     let expected = sizes.sequential(Box::new(3));
-    assert_eq!(sizes.with::<Lazy>().on(&pool).run(Box::new(3)), expected);
+    assert_eq!(
+        sizes.with::<Adaptive>().on(&pool).run(Box::new(3)),
+        expected
+    );
     assert_eq!(sizes.with::<Tasks>().on(&pool).run(Box::new(3)), expected);
     let edges = &[vec![1, 2], vec![3], vec![3], vec![]];
     let paths = fold(
@@ -370,7 +373,7 @@ fn folds_that_gather_at_the_end() {
         |list, below: Vec<usize>| list.extend(below),
         |list| list,
     );
-    let plan = both.with::<Each<PerWorker, AtTheEnd>>().on(&pool);
+    let plan = both.with::<Tasks<PerWorker, AtTheEnd>>().on(&pool);
     assert_eq!(plan.run(0), [0, 1, 2]);
 }
 

@@ -5,7 +5,7 @@ use super::{
     family::{Family, Place},
     team::{Common, Link, Team},
 };
-use crate::{base::unwind, engine::WakePolicy, pool::context::WorkerContext};
+use crate::{base::unwind, pool::context::WorkerContext};
 use std::{
     marker::PhantomData,
     mem,
@@ -18,7 +18,8 @@ pub(super) trait Scheme: Send + Sync {
     const AT_THE_END: bool;
     /// All workers share one queue, instead of one for each.
     const SHARED: bool;
-    const WAKE: WakePolicy;
+    /// Pushes for each wake of a sleeping worker; 0 for one wake in each batch.
+    const WAKE_EVERY: u32;
 }
 
 /// The state that all tasks of a fold share.
@@ -99,7 +100,7 @@ fn walk<F: Fold, S: Scheme>(
             let task = move |link: &Link<EachState<F, S>>, context: &WorkerContext<'_, '_>| {
                 visit(link, context, place, child);
             };
-            let due = !S::SHARED && team.is_due(S::WAKE, mem::take(&mut first_push));
+            let due = !S::SHARED && team.count_push(S::WAKE_EVERY, mem::take(&mut first_push));
             Team::spawn(link, context, task, S::SHARED, due);
         }
         // Regardless of the policy: workers find the jobs in that queue only by a help job, and

@@ -1,6 +1,6 @@
 //! A record of which worker folded which node, and when; for inspection of small trees.
 
-use super::{Fold, Runner, Strategy};
+use super::{Fold, FoldStrategy, Runner};
 use crate::pool::context::WorkerContext;
 use std::{
     collections::BTreeMap,
@@ -199,7 +199,7 @@ fn worker() -> Option<usize> {
     WorkerContext::with(|context| context.map(WorkerContext::worker))
 }
 
-impl<F: Fold, S: Strategy> Runner<'_, F, S> {
+impl<F: Fold, S: FoldStrategy> Runner<'_, F, S> {
     /// Folds the tree below `root`, and records which worker did what and when. That takes time and
     /// memory for each node, so it is for small trees.
     ///

@@ -3,7 +3,7 @@
 use super::{
     memo::Memo,
     sequence,
-    strategy::{Adaptive, Runner, Strategy},
+    strategy::{Adaptive, FoldStrategy, Runner},
 };
 use std::{fmt, marker::PhantomData};
 
@@ -100,7 +100,7 @@ pub trait Fold: Sync {
 
     /// Selects a [strategy](super#which-strategy) for this fold; a pool can be selected on the
     /// result.
-    fn with<S: Strategy>(&self) -> Runner<'_, Self, S>
+    fn with<S: FoldStrategy>(&self) -> Runner<'_, Self, S>
     where
         Self: Sized,
     {

@@ -9,7 +9,7 @@ use crate::{
         sync::{AtomicBool, AtomicU32, Ordering},
         unwind::{self, Payload},
     },
-    engine::{Mark, WakePolicy},
+    engine::Mark,
     pool::{
         Inner,
         context::WorkerContext,
@@ -136,16 +136,17 @@ impl Team {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Whether a worker should be woken for the next push; `first` if it is the first of its batch.
+    /// Counts the next push. Returns whether a worker should be woken for it: at every `every`-th
+    /// push, or with 0 for the `first` of a batch.
     #[inline]
-    pub(super) fn is_due(&self, policy: WakePolicy, first: bool) -> bool {
-        match policy {
-            WakePolicy::EveryPush => true,
-            WakePolicy::OncePerBatch => first,
-            WakePolicy::EveryKth(k) | WakePolicy::OnHoard(k) => {
+    pub(super) fn count_push(&self, every: u32, first: bool) -> bool {
+        match every {
+            0 => first,
+            1 => true,
+            _ => {
                 // Relaxed: only a count.
                 let pushes = self.pushes.fetch_add(1, Ordering::Relaxed);
-                pushes.is_multiple_of(k.max(1))
+                pushes.is_multiple_of(every)
             }
         }
     }

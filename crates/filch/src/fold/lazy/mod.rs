@@ -12,7 +12,7 @@ use super::{
     Fold,
     team::{Common, Link, Team},
 };
-use crate::{engine::WakePolicy, pool::context::WorkerContext};
+use crate::pool::context::WorkerContext;
 use pace::Pace;
 use run::Run;
 use std::{
@@ -24,7 +24,8 @@ use std::{
 pub(super) trait Scheme: Send + Sync {
     /// Results are accumulated when all of them are there, instead of on arrival.
     const AT_THE_END: bool;
-    const WAKE: WakePolicy;
+    /// Pushes for each wake of a sleeping worker; 0 for one wake in each batch.
+    const WAKE_EVERY: u32;
 }
 
 /// The state that all runs of a fold share.

@@ -237,7 +237,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
             };
             let team = link.get().team();
             team.add(context);
-            let announce = team.is_due(S::WAKE, mem::take(&mut self.first_offer));
+            let announce = team.count_push(S::WAKE_EVERY, mem::take(&mut self.first_offer));
             let mark = team.queue(context, piece.clone(), announce);
             self.offers.push(Offer {
                 first: piece,
@@ -288,7 +288,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         let ends = pieces.first().cloned().zip(pieces.last().cloned());
         let (first, last) = ends.expect("there are two at least");
         let bundle = Bundle::new(pieces);
-        let announce = team.is_due(S::WAKE, mem::take(&mut self.first_offer));
+        let announce = team.count_push(S::WAKE_EVERY, mem::take(&mut self.first_offer));
         let mark = team.queue(context, bundle.clone(), announce);
         self.offers.push(Offer {
             first,
