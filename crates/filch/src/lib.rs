@@ -7,7 +7,7 @@
 //! | for | use |
 //! |---|---|
 //! | two or more calls in parallel that may borrow local data | [`join`], [`scope`], on a [`Pool`] or the global one |
-//! | a loop over a slice, a range or a vector; a reduction, a search, a sort | [`over`], [`map`](fn@map), [`for_each`], [`sort`], see [`par`] |
+//! | a loop over a slice, a range or a vector; a reduction, a search, a sort | [`data.par()`](par::Par), [`over`], [`map`](fn@map), [`sort`], see [`par`](mod@par) |
 //! | a value computed bottom-up over a tree | [`fold`](fn@fold), see [`fold`](mod@fold) |
 //! | closures with a result, a priority, a deadline | [`submit()`], [`task()`], [`Pool::group`] |
 //! | detached closures | [`spawn`] |
@@ -22,22 +22,16 @@
 //! | a search for the order of events that breaks your program | `rehearse` (feature `simulate`) |
 //!
 //! ```
-//! use filch::Executor;
+//! use filch::prelude::*;
 //!
-//! let executor = Executor::builder().build(
-//!     |_worker| 0_u64,                               // a scratch value for each worker
-//!     |n: u64, cx| {                                 // what a task does
-//!         *cx.scratch() += n;
-//!         if n > 1 {
-//!             cx.spawn_local(n / 2);
-//!             cx.spawn_local(n - n / 2);
-//!         }
-//!     },
-//! )?;
-//! executor.spawn(1000).unwrap();
-//! let outcome = executor.join();
-//! println!("{}", outcome.metrics); // which worker did what
-//! # Ok::<(), filch::BuildError>(())
+//! let mut data: Vec<u64> = (0..100_000).collect();
+//! data.par_mut().for_each(|n| *n = n.pow(2) % 1_009);              // a parallel loop
+//! let (sum, most) = filch::join(                                   // two closures at once
+//!     || data.par().sum::<u64>(),
+//!     || data.par().max().copied(),
+//! );
+//! let mean = filch::submit(move || sum / 100_000);                 // a task with a handle
+//! assert!(mean.join().unwrap() <= most.unwrap());
 //! ```
 //!
 //! # Guarantees

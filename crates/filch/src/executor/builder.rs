@@ -21,28 +21,28 @@ use std::{
 pub(super) type Runner<T, S, Q, O> =
     dyn for<'w, 'c> Fn(T, &mut Context<'w, 'c, T, S, Q, O>) + Send + Sync;
 
-/// What [`Context::spawn_local`] does when the worker's queue is bounded and full.
+/// What [`Context::spawn`] does when the worker's queue is bounded and full.
 ///
 /// ```
-/// use filch::{Executor, engine::{Capacity, PerWorker, PerWorkerSpec}, executor::Overflow};
+/// use filch::{Executor, engine::{Capacity, PerWorker, PerWorkerSpec}, executor::QueueOverflow};
 ///
 /// let tiny = PerWorkerSpec { capacity: Capacity::bounded(2), ..Default::default() };
-/// for overflow in [Overflow::Spill, Overflow::Inline] {
+/// for overflow in [QueueOverflow::Spill, QueueOverflow::Inline] {
 ///     let executor = Executor::builder()
 ///         .workers(1)
 ///         .strategy::<PerWorker>(tiny)
 ///         .overflow(overflow)
 ///         .build(|_| 0, |n: u32, cx| {
 ///             *cx.scratch() += 1;
-///             (0..n).for_each(|_| cx.spawn_local(0));
+///             (0..n).for_each(|_| cx.spawn(0));
 ///         })
 ///         .unwrap();
 ///     executor.spawn(100).unwrap();
-///     assert_eq!(executor.join().scratch, [101]);
+///     assert_eq!(executor.finish().scratch, [101]);
 /// }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Overflow {
+pub enum QueueOverflow {
     /// Moves the older half of the queue to the injector, from which all workers take.
     #[default]
     Spill,
@@ -74,20 +74,20 @@ pub enum Overflow {
 ///     .unwrap();
 /// # drop(executor);
 /// ```
-pub struct Builder<T, Q: Strategy = PerWorker, O = Silent> {
+pub struct ExecutorBuilder<T, Q: Strategy = PerWorker, O = Silent> {
     thread_config: ThreadConfig,
     settings: Settings,
     idle: Tiered,
     custom_idle: Option<Box<dyn IdlePolicy>>,
     topology: Option<Topology>,
     spec: Q::Spec,
-    overflow: Overflow,
+    overflow: QueueOverflow,
     on_panic: Option<super::PanicHandler>,
     observer: O,
     tasks: PhantomData<fn(T)>,
 }
 
-impl<T> Builder<T> {
+impl<T> ExecutorBuilder<T> {
     pub(super) fn new() -> Self {
         Self {
             thread_config: ThreadConfig::default(),
@@ -96,7 +96,7 @@ impl<T> Builder<T> {
             custom_idle: None,
             topology: None,
             spec: Default::default(),
-            overflow: Overflow::default(),
+            overflow: QueueOverflow::default(),
             on_panic: None,
             observer: Silent,
             tasks: PhantomData,
@@ -104,7 +104,7 @@ impl<T> Builder<T> {
     }
 }
 
-impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
+impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     /// The number of workers. By default the environment variable `FILCH_WORKERS`, or else one for
     /// each core that the process may use.
     #[must_use]
@@ -116,7 +116,7 @@ impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
     thread_settings!();
 
     /// Called with the payload when a task panics, on the worker that ran it. The first payload is
-    /// also returned by [`join`](Executor::join).
+    /// also returned by [`finish`](Executor::finish).
     #[must_use]
     pub fn on_panic(mut self, handler: impl Fn(usize, &Payload) + Send + Sync + 'static) -> Self {
         self.on_panic = Some(Box::new(handler));
@@ -201,7 +201,7 @@ impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
 
     /// What a local spawn does when the worker's queue is bounded and full.
     #[must_use]
-    pub fn overflow(mut self, overflow: Overflow) -> Self {
+    pub fn overflow(mut self, overflow: QueueOverflow) -> Self {
         self.overflow = overflow;
         self
     }
@@ -211,8 +211,8 @@ impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
     ///
     /// [`Shared`]: crate::engine::Shared
     #[must_use]
-    pub fn strategy<R: Strategy>(self, spec: R::Spec) -> Builder<T, R, O> {
-        Builder {
+    pub fn strategy<R: Strategy>(self, spec: R::Spec) -> ExecutorBuilder<T, R, O> {
+        ExecutorBuilder {
             thread_config: self.thread_config,
             settings: self.settings,
             idle: self.idle,
@@ -228,8 +228,8 @@ impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
 
     /// Adds an observer of the engine's events, beside the counters.
     #[must_use]
-    pub fn observer<P: Observer>(self, observer: P) -> Builder<T, Q, P> {
-        Builder {
+    pub fn observer<P: Observer>(self, observer: P) -> ExecutorBuilder<T, Q, P> {
+        ExecutorBuilder {
             thread_config: self.thread_config,
             settings: self.settings,
             idle: self.idle,
@@ -297,9 +297,9 @@ impl<T, Q: Strategy, O: Observer> Builder<T, Q, O> {
     }
 }
 
-impl<T, Q: Strategy, O> fmt::Debug for Builder<T, Q, O> {
+impl<T, Q: Strategy, O> fmt::Debug for ExecutorBuilder<T, Q, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
+        f.debug_struct("ExecutorBuilder")
             .field("threads", &self.thread_config)
             .field("idle", &self.idle)
             .field("overflow", &self.overflow)
@@ -312,7 +312,7 @@ struct Runs<T: Send, Q: Strategy, O: Observer, I, R> {
     inner: Arc<Inner<T, Q, O>>,
     scratch: I,
     runner: R,
-    overflow: Overflow,
+    overflow: QueueOverflow,
     tasks: PhantomData<fn(T)>,
 }
 

@@ -21,7 +21,7 @@ use std::{fmt, sync::Arc};
 ///     }
 /// });
 /// producer.join().unwrap();
-/// assert_eq!(executor.join().scratch.iter().sum::<u32>(), 45);
+/// assert_eq!(executor.finish().scratch.iter().sum::<u32>(), 45);
 /// ```
 pub struct Handle<T: Send, Q: Strategy = PerWorker, O: Observer = Silent> {
     inner: Arc<Inner<T, Q, O>>,
@@ -46,7 +46,7 @@ impl<T: Send, Q: Strategy, O: Observer> Handle<T, Q, O> {
     /// # let executor = filch::Executor::builder().workers(1).build(|_| (), |_: u8, _| {}).unwrap();
     /// let handle = executor.handle();
     /// handle.spawn_batch([1, 2, 3]).unwrap();
-    /// executor.join();
+    /// executor.finish();
     /// assert_eq!(handle.spawn_batch([4, 5]).unwrap_err().into_inner(), [4, 5]);
     /// ```
     ///
@@ -64,17 +64,17 @@ impl<T: Send, Q: Strategy, O: Observer> Handle<T, Q, O> {
     }
 
     /// Closes the executor and makes the workers exit after their current task. Does not wait: the
-    /// caller of [`join`](super::Executor::join) gets the tasks that were not run, in
-    /// [`Outcome::abandoned`](super::Outcome::abandoned).
+    /// caller of [`finish`](super::Executor::finish) gets the tasks that were not run, in
+    /// [`Summary::abandoned`](super::Summary::abandoned).
     ///
     /// ```
     /// # let executor = filch::Executor::builder().workers(1).build(|_| (), |_: u8, _| {}).unwrap();
     /// let handle = executor.handle();
-    /// handle.shutdown();
+    /// handle.shutdown_now();
     /// assert!(!handle.is_accepting() && handle.spawn(1).is_err());
-    /// assert!(executor.join().abandoned.is_empty());
+    /// assert!(executor.finish().abandoned.is_empty());
     /// ```
-    pub fn shutdown(&self) {
+    pub fn shutdown_now(&self) {
         self.inner.core.stop();
     }
 

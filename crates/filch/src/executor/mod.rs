@@ -19,39 +19,39 @@
 //!         |node: Node, cx| {
 //!             *cx.scratch() += 1;
 //!             if node.depth < 10 {
-//!                 cx.spawn_local(Node { depth: node.depth + 1 });
-//!                 cx.spawn_local(Node { depth: node.depth + 1 });
+//!                 cx.spawn(Node { depth: node.depth + 1 });
+//!                 cx.spawn(Node { depth: node.depth + 1 });
 //!             }
 //!         },
 //!     )?;
 //! executor.spawn(Node { depth: 0 }).unwrap();
-//! let outcome = executor.join();
-//! assert_eq!(outcome.scratch.iter().sum::<u64>(), (1 << 11) - 1);
-//! println!("{}", outcome.metrics);
+//! let summary = executor.finish();
+//! assert_eq!(summary.scratch.iter().sum::<u64>(), (1 << 11) - 1);
+//! println!("{}", summary.metrics);
 //! # Ok::<(), filch::BuildError>(())
 //! ```
 //!
 //! # Life cycle
 //!
-//! An executor accepts tasks until it is [joined](Executor::join), [shut down](Executor::shutdown)
-//! or dropped. `join` and drop run all accepted tasks, and those that they spawn; `shutdown` makes
-//! the workers exit after their current task and returns the rest. After that a [`Handle`] refuses
-//! tasks and returns them.
+//! An executor accepts tasks until [`finish`](Executor::finish),
+//! [`shutdown_now`](Executor::shutdown_now) or its drop. `finish` and drop run all accepted tasks,
+//! and those that they spawn; `shutdown_now` makes the workers exit after their current task and
+//! returns the rest. After that a [`Handle`] refuses tasks and returns them.
 //!
 //! # Panics
 //!
 //! A panic in the runner costs that one task. The worker, its scratch and all other tasks continue;
-//! `join` resumes the first panic when all tasks have run.
+//! `finish` resumes the first panic when all tasks have run.
 
 mod builder;
 mod context;
 mod handle;
 mod yields;
 
-pub use builder::{Builder, Overflow};
+pub use builder::{ExecutorBuilder, QueueOverflow};
 pub use context::Context;
 pub use handle::Handle;
-pub use yields::{Adaptive, Always, EveryN, Never, PerPhase, YieldPolicy};
+pub use yields::{AdaptiveYield, Always, EveryN, Never, PerPhase, YieldPolicy};
 
 use crate::{
     base::{
@@ -99,10 +99,11 @@ where
     thread_group: Option<ThreadGroup<S>>,
 }
 
-/// The result of an executor.
+/// What an executor returns when it ends: from [`finish`](Executor::finish) and
+/// [`shutdown_now`](Executor::shutdown_now).
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Outcome<T, S> {
+pub struct Summary<T, S> {
     /// The counters of the workers.
     pub metrics: Metrics,
     /// Their scratch values, in the order of the workers.
@@ -111,7 +112,7 @@ pub struct Outcome<T, S> {
     pub abandoned: Vec<T>,
 }
 
-/// A task panicked. Contains the first panic and the outcome of the executor.
+/// A task panicked. Contains the first panic and the summary of the executor.
 ///
 /// ```
 /// use filch::Executor;
@@ -124,15 +125,15 @@ pub struct Outcome<T, S> {
 ///     })
 ///     .unwrap();
 /// executor.spawn_batch(vec![1, 2, 3, 4]).unwrap();
-/// let error = executor.try_join().unwrap_err();
+/// let error = executor.try_finish().unwrap_err();
 /// assert_eq!(error.panics(), 1);
 /// assert!(error.to_string().contains("three is not allowed"));
-/// assert_eq!(error.into_outcome().scratch, [1 + 2 + 4]);
+/// assert_eq!(error.into_summary().scratch, [1 + 2 + 4]);
 /// ```
 pub struct Panicked<T, S> {
     payload: Payload,
     panics: usize,
-    outcome: Outcome<T, S>,
+    summary: Summary<T, S>,
 }
 
 impl<T, S> Panicked<T, S> {
@@ -146,9 +147,9 @@ impl<T, S> Panicked<T, S> {
         self.payload
     }
 
-    /// The outcome of the executor.
-    pub fn into_outcome(self) -> Outcome<T, S> {
-        self.outcome
+    /// The summary of the executor.
+    pub fn into_summary(self) -> Summary<T, S> {
+        self.summary
     }
 }
 
@@ -173,8 +174,8 @@ impl<T, S> std::error::Error for Panicked<T, S> {}
 impl<T: Send + 'static> Executor<T> {
     /// Returns a builder for the settings of an executor.
     #[must_use]
-    pub fn builder() -> Builder<T> {
-        Builder::new()
+    pub fn builder() -> ExecutorBuilder<T> {
+        ExecutorBuilder::new()
     }
 }
 
@@ -227,68 +228,69 @@ where
     /// Closes the executor, runs all accepted tasks, and returns when all are done.
     ///
     /// # Panics
-    /// With the first panic of a task, after everything else has run. [`try_join`](Self::try_join)
-    /// returns it instead. Also if a worker of this executor calls it, which would wait for itself.
-    pub fn join(self) -> Outcome<T, S> {
-        match self.try_join() {
-            Ok(outcome) => outcome,
+    /// With the first panic of a task, after everything else has run.
+    /// [`try_finish`](Self::try_finish) returns it instead. Also if a worker of this executor calls
+    /// it, which would wait for itself.
+    pub fn finish(self) -> Summary<T, S> {
+        match self.try_finish() {
+            Ok(summary) => summary,
             Err(panicked) => unwind::resume(panicked.payload),
         }
     }
 
-    /// [`join`](Self::join), with a panic as an error.
+    /// [`finish`](Self::finish), with a panic as an error.
     ///
     /// # Errors
-    /// If a task panicked. The error contains the outcome too.
+    /// If a task panicked. The error contains the summary too.
     ///
     /// # Panics
     /// If a worker of this executor calls it.
-    pub fn try_join(mut self) -> Result<Outcome<T, S>, Panicked<T, S>> {
+    pub fn try_finish(mut self) -> Result<Summary<T, S>, Panicked<T, S>> {
         self.inner.core.close();
-        self.finish()
+        self.wait_for_workers()
     }
 
     /// Closes the executor and makes the workers exit after their current task. Tasks that are
-    /// still queued are returned in [`Outcome::abandoned`].
+    /// still queued are returned in [`Summary::abandoned`].
     ///
     /// ```
     /// use filch::Executor;
     ///
     /// let executor = Executor::builder().workers(1).build(|_| 0, |_: u32, cx| *cx.scratch() += 1).unwrap();
     /// executor.spawn_batch((0..1000).collect::<Vec<_>>()).unwrap();
-    /// let outcome = executor.shutdown().unwrap();
-    /// assert_eq!(outcome.scratch[0] + outcome.abandoned.len(), 1000);
+    /// let summary = executor.shutdown_now().unwrap();
+    /// assert_eq!(summary.scratch[0] + summary.abandoned.len(), 1000);
     /// ```
     ///
     /// # Errors
-    /// If a task panicked. The error contains the outcome too.
+    /// If a task panicked. The error contains the summary too.
     ///
     /// # Panics
     /// If a worker of this executor calls it.
-    pub fn shutdown(mut self) -> Result<Outcome<T, S>, Panicked<T, S>> {
+    pub fn shutdown_now(mut self) -> Result<Summary<T, S>, Panicked<T, S>> {
         self.inner.core.stop();
-        self.finish()
+        self.wait_for_workers()
     }
 
-    fn finish(&mut self) -> Result<Outcome<T, S>, Panicked<T, S>> {
+    fn wait_for_workers(&mut self) -> Result<Summary<T, S>, Panicked<T, S>> {
         assert!(
             !self.is_own_worker(),
             "a worker cannot wait for its own executor; do it from another thread"
         );
         let thread_group = self.thread_group.take().expect("only joined once");
         let scratch = thread_group.join();
-        let outcome = Outcome {
+        let summary = Summary {
             abandoned: self.inner.core.abandoned(thread::yield_now),
             metrics: self.inner.metrics(),
             scratch,
         };
         let mut panics = self.inner.panics();
         match panics.first.take() {
-            None => Ok(outcome),
+            None => Ok(summary),
             Some(payload) => Err(Panicked {
                 payload,
                 panics: panics.count,
-                outcome,
+                summary,
             }),
         }
     }
@@ -298,8 +300,8 @@ where
     }
 }
 
-/// Runs all accepted tasks, as [`join`](Executor::join) does. Panics of tasks are not resumed: the
-/// panic hook has reported them.
+/// Runs all accepted tasks, as [`finish`](Executor::finish) does. Panics of tasks are not resumed:
+/// the panic hook has reported them.
 ///
 /// Dropped by one of its own workers, the executor is only closed: the other workers run the rest,
 /// and the drop does not wait.

@@ -25,9 +25,9 @@
 //!     })
 //!     .unwrap();
 //! executor.spawn(Scan { from: 0, to: 1000 }).unwrap();
-//! let outcome = executor.join();
-//! assert_eq!(outcome.scratch, [1000]);
-//! assert_eq!(outcome.metrics.total().executed, 11); // ten times 100, and an empty rest
+//! let summary = executor.finish();
+//! assert_eq!(summary.scratch, [1000]);
+//! assert_eq!(summary.metrics.total().executed, 11); // ten times 100, and an empty rest
 //! ```
 
 /// Decides when a task should yield.
@@ -116,9 +116,9 @@ impl YieldPolicy for Always {
 /// task, between `least` and `most`.
 ///
 /// ```
-/// use filch::executor::{Adaptive, YieldPolicy};
+/// use filch::executor::{AdaptiveYield, YieldPolicy};
 ///
-/// let mut policy = Adaptive::new(2, 8);
+/// let mut policy = AdaptiveYield::new(2, 8);
 /// assert!(policy.should_yield(2));
 /// policy.resumed(true); // no task was waiting
 /// assert!(!policy.should_yield(2) && policy.should_yield(2));
@@ -126,13 +126,13 @@ impl YieldPolicy for Always {
 /// assert!(policy.should_yield(2));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Adaptive {
+pub struct AdaptiveYield {
     least: u64,
     most: u64,
     every: EveryN,
 }
 
-impl Adaptive {
+impl AdaptiveYield {
     /// Starts at `least` units; the interval stays between `least` and `most`.
     #[must_use]
     pub const fn new(least: u64, most: u64) -> Self {
@@ -149,7 +149,7 @@ impl Adaptive {
     }
 }
 
-impl YieldPolicy for Adaptive {
+impl YieldPolicy for AdaptiveYield {
     fn should_yield(&mut self, units: u64) -> bool {
         self.every.should_yield(units)
     }

@@ -74,9 +74,9 @@
 //! memory is proportional to the depth. `Adaptive` stores only the heap of most nodes whose
 //! iterators report that the child is the only one. Of many siblings, at most 16,384 at a time are
 //! taken out of the iterator to be offered, with their results, so a star of any size takes some
-//! hundred kilobytes for each worker. With [`AtTheEnd`] all results of a node's children are stored until the last
-//! one is there. [`Tasks`] makes tasks of all children of a node when it enters the node, of some
-//! hundred bytes each: a star of ten million leaves takes a gigabyte of tasks.
+//! hundred kilobytes for each worker. With [`AtTheEnd`] all results of a node's children are stored
+//! until the last one is there. [`Tasks`] makes tasks of all children of a node when it enters the
+//! node, of some hundred bytes each: a star of ten million leaves takes a gigabyte of tasks.
 //!
 //! # Panics
 //!

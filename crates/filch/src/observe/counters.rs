@@ -300,7 +300,7 @@ impl fmt::Debug for Counters {
 ///
 /// let executor = Executor::builder().workers(2).build(|_| (), |_: u8, _| {}).unwrap();
 /// executor.spawn_batch(vec![0; 100]).unwrap();
-/// let total = executor.join().metrics.total();
+/// let total = executor.finish().metrics.total();
 /// assert_eq!(total.executed, 100);
 /// // Neither lanes nor mailboxes are used.
 /// assert_eq!(total.executed, total.local + total.injected + total.stolen);
