@@ -40,6 +40,13 @@ impl Registration {
     /// True: it has not run, never will, and has been dropped. False: a cancellation took it
     /// before. Then it runs exactly once, and has done so already unless another thread is running
     /// it. This call does not wait for that thread, so the callback itself may call it.
+    ///
+    /// ```
+    /// let token = filch::CancelToken::new();
+    /// let registration = token.on_cancel(|| unreachable!());
+    /// assert!(registration.remove());
+    /// token.cancel();
+    /// ```
     pub fn remove(mut self) -> bool {
         self.take_out()
     }

@@ -41,17 +41,45 @@ pub struct Context<'w, 'c, T: Send, S, Q: Strategy = PerWorker, O: Observer = Si
 
 impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     /// The worker's number, from zero.
+    ///
+    /// ```
+    /// use filch::Executor;
+    ///
+    /// let executor = Executor::builder().workers(1).build(|worker| worker, |_: u8, cx| assert_eq!(cx.id(), *cx.scratch()))?;
+    /// executor.spawn(0).unwrap();
+    /// executor.finish();
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn id(&self) -> usize {
         self.running.id()
     }
 
     /// The worker's own scratch value.
+    ///
+    /// ```
+    /// use filch::Executor;
+    ///
+    /// let executor = Executor::builder().workers(1).build(|_| vec![], |n: u32, cx| cx.scratch().push(n))?;
+    /// executor.spawn(7).unwrap();
+    /// assert_eq!(executor.finish().scratch, [[7]]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn scratch(&mut self) -> &mut S {
         self.scratch
     }
 
-    /// The worker's own random generator; deterministic for a given seed.
+    /// The worker's own random generator, from the [seed](super::ExecutorBuilder::seed) of the
+    /// executor. Searches for work draw from it too, so the numbers differ from run to run.
+    ///
+    /// ```
+    /// use filch::Executor;
+    ///
+    /// let executor = Executor::builder().workers(1).build(|_| 0, |sides: usize, cx| *cx.scratch() = cx.rng().below(sides))?;
+    /// executor.spawn(6).unwrap();
+    /// assert!(executor.finish().scratch[0] < 6);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn rng(&mut self) -> &mut Rng {
         self.running.rng()
     }
@@ -75,6 +103,18 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     /// Spawns a task into this worker's own queue: the cheapest way, with the data in the cache. It
     /// runs next, unless an idle worker steals it first. When the queue is bounded and full, the
     /// [`QueueOverflow`] policy applies.
+    ///
+    /// ```
+    /// use filch::Executor;
+    ///
+    /// let executor = Executor::builder().workers(1).build(|_| vec![], |n: u32, cx| {
+    ///     cx.scratch().push(n);
+    ///     (0..n).for_each(|child| cx.spawn(child));
+    /// })?;
+    /// executor.spawn(2).unwrap();
+    /// assert_eq!(executor.finish().scratch, [[2, 1, 0, 0]]); // the newest first
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[inline(always)]
     pub fn spawn(&mut self, task: T) {
         if let Err(task) = self.running.spawn_local(task) {
@@ -83,6 +123,21 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     }
 
     /// Spawns a task into this worker's own queue, or returns it when that is full.
+    ///
+    /// ```
+    /// use filch::{Executor, engine::{Capacity, PerWorker, PerWorkerSpec}};
+    ///
+    /// let tiny = PerWorkerSpec { capacity: Capacity::bounded(2), ..Default::default() };
+    /// let executor = Executor::builder()
+    ///     .workers(1)
+    ///     .strategy::<PerWorker>(tiny)
+    ///     .build(|_| 0, |n: u32, cx| {
+    ///         *cx.scratch() += (0..n).filter(|_| cx.try_spawn(0).is_err()).count();
+    ///     })?;
+    /// executor.spawn(5).unwrap();
+    /// assert_eq!(executor.finish().scratch, [3]); // two were queued
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     ///
     /// # Errors
     /// The task, if the queue is bounded and full.
@@ -95,6 +150,18 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     /// worker has spawned there before. Tasks from outside and those of other workers are
     /// interleaved with them. Never refused, also when the injector is bounded: a worker that
     /// waited for room would wait for itself.
+    ///
+    /// ```
+    /// use filch::Executor;
+    ///
+    /// let executor = Executor::builder().workers(1).build(|_| vec![], |n: u32, cx| {
+    ///     cx.scratch().push(n);
+    ///     (0..n).for_each(|child| cx.spawn_fifo(child));
+    /// })?;
+    /// executor.spawn(2).unwrap();
+    /// assert_eq!(executor.finish().scratch, [[2, 0, 1, 0]]); // the oldest first
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn spawn_fifo(&mut self, task: T) {
         self.running.spawn_global(task);
     }
@@ -156,6 +223,25 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     }
 
     /// A handle to this executor, to spawn from other threads.
+    ///
+    /// ```
+    /// use filch::Executor;
+    ///
+    /// let executor = Executor::builder().workers(1).build(|_| 0, |n: u32, cx| {
+    ///     *cx.scratch() += n;
+    ///     if n > 0 {
+    ///         let handle = cx.handle();
+    ///         let sender = std::thread::spawn(move || handle.spawn(n - 1));
+    ///         sender.join().unwrap().expect("still open");
+    ///     }
+    /// })?;
+    /// executor.spawn(3).unwrap();
+    /// while executor.metrics().total().executed < 4 {
+    ///     std::thread::yield_now();
+    /// }
+    /// assert_eq!(executor.finish().scratch, [6]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn handle(&self) -> Handle<T, Q, O> {
         Handle::new(self.inner.clone())

@@ -34,6 +34,15 @@ impl<T: Send, Q: Strategy, O: Observer> Handle<T, Q, O> {
 
     /// Spawns a task.
     ///
+    /// ```
+    /// let executor = filch::Executor::builder().workers(1).build(|_| (), |_: u8, _| {})?;
+    /// let handle = executor.handle();
+    /// handle.spawn(1).unwrap();
+    /// executor.finish();
+    /// assert!(handle.spawn(2).is_err());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
     /// # Errors
     /// The task, if the executor is closed or its injector is bounded and full.
     pub fn spawn(&self, task: T) -> Result<(), Refused<T>> {
@@ -58,6 +67,15 @@ impl<T: Send, Q: Strategy, O: Observer> Handle<T, Q, O> {
 
     /// Whether the executor still accepts tasks. The answer may be outdated when it is used: only
     /// the result of [`spawn`](Self::spawn) is definite.
+    ///
+    /// ```
+    /// let executor = filch::Executor::builder().workers(1).build(|_| (), |_: u8, _| {})?;
+    /// let handle = executor.handle();
+    /// assert!(handle.is_accepting());
+    /// executor.finish();
+    /// assert!(!handle.is_accepting());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn is_accepting(&self) -> bool {
         self.inner.core.is_open()
@@ -79,6 +97,15 @@ impl<T: Send, Q: Strategy, O: Observer> Handle<T, Q, O> {
     }
 
     /// The counters of the workers.
+    ///
+    /// ```
+    /// let executor = filch::Executor::builder().workers(1).build(|_| (), |_: u8, _| {})?;
+    /// let handle = executor.handle();
+    /// handle.spawn(1).unwrap();
+    /// executor.finish();
+    /// assert_eq!(handle.metrics().total().executed, 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         self.inner.metrics()

@@ -138,16 +138,40 @@ pub struct Panicked<T, S> {
 
 impl<T, S> Panicked<T, S> {
     /// The number of tasks that panicked.
+    ///
+    /// ```
+    /// let executor = filch::Executor::builder().build(|_| (), |n: u32, _| assert_ne!(n, 3, "not {n}"))?;
+    /// executor.spawn_batch([2, 3]).unwrap();
+    /// let error = executor.try_finish().unwrap_err();
+    /// assert_eq!(error.panics(), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn panics(&self) -> usize {
         self.panics
     }
 
     /// The payload of the first panic.
+    ///
+    /// ```
+    /// let executor = filch::Executor::builder().build(|_| (), |n: u32, _| assert_ne!(n, 3, "not {n}"))?;
+    /// executor.spawn_batch([2, 3]).unwrap();
+    /// let error = executor.try_finish().unwrap_err();
+    /// assert!(error.into_payload().downcast_ref::<String>().unwrap().contains("not 3"));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn into_payload(self) -> Payload {
         self.payload
     }
 
     /// The summary of the executor.
+    ///
+    /// ```
+    /// let executor = filch::Executor::builder().build(|_| (), |n: u32, _| assert_ne!(n, 3, "not {n}"))?;
+    /// executor.spawn_batch([2, 3]).unwrap();
+    /// let error = executor.try_finish().unwrap_err();
+    /// assert_eq!(error.into_summary().metrics.total().executed, 2);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn into_summary(self) -> Summary<T, S> {
         self.summary
     }
@@ -173,6 +197,12 @@ impl<T, S> std::error::Error for Panicked<T, S> {}
 
 impl<T: Send + 'static> Executor<T> {
     /// Returns a builder for the settings of an executor.
+    ///
+    /// ```
+    /// let executor = filch::Executor::builder().workers(2).build(|_| (), |_: u8, _| {})?;
+    /// assert_eq!(executor.workers(), 2);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn builder() -> ExecutorBuilder<T> {
         ExecutorBuilder::new()
@@ -187,12 +217,27 @@ where
     O: Observer + Send + Sync + 'static,
 {
     /// A handle to spawn tasks with, from any thread.
+    ///
+    /// ```
+    /// let executor = filch::Executor::builder().workers(2).build(|_| 0, |n: u32, cx| *cx.scratch() += n)?;
+    /// let handle = executor.handle();
+    /// std::thread::spawn(move || handle.spawn(7).unwrap()).join().unwrap();
+    /// assert_eq!(executor.finish().scratch.iter().sum::<u32>(), 7);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn handle(&self) -> Handle<T, Q, O> {
         Handle::new(self.inner.clone())
     }
 
     /// Spawns a task from outside.
+    ///
+    /// ```
+    /// let executor = filch::Executor::builder().workers(2).build(|_| 0, |n: u32, cx| *cx.scratch() += n)?;
+    /// executor.spawn(7).unwrap();
+    /// assert_eq!(executor.finish().scratch.iter().sum::<u32>(), 7);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     ///
     /// # Errors
     /// The task, if the executor is closed or its injector is bounded and full.
@@ -202,6 +247,13 @@ where
 
     /// Spawns all tasks, or none.
     ///
+    /// ```
+    /// let executor = filch::Executor::builder().workers(2).build(|_| 0, |n: u32, cx| *cx.scratch() += n)?;
+    /// executor.spawn_batch([1, 2, 3]).unwrap();
+    /// assert_eq!(executor.finish().scratch.iter().sum::<u32>(), 6);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
     /// # Errors
     /// All the tasks, if the executor is closed or they don't all fit.
     pub fn spawn_batch(&self, tasks: impl Into<Vec<T>>) -> Result<(), Refused<Vec<T>>> {
@@ -209,6 +261,12 @@ where
     }
 
     /// The number of workers.
+    ///
+    /// ```
+    /// let executor = filch::Executor::builder().workers(3).build(|_| (), |_: u8, _| {})?;
+    /// assert_eq!(executor.workers(), 3);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn workers(&self) -> usize {
         self.inner.core.workers()
@@ -227,6 +285,15 @@ where
 
     /// Closes the executor, runs all accepted tasks, and returns when all are done.
     ///
+    /// ```
+    /// let executor = filch::Executor::builder().workers(2).build(|_| 0, |n: u32, cx| *cx.scratch() += n)?;
+    /// executor.spawn_batch([1, 2, 3]).unwrap();
+    /// let summary = executor.finish();
+    /// assert_eq!(summary.scratch.iter().sum::<u32>(), 6);
+    /// assert_eq!(summary.metrics.total().executed, 3);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
     /// # Panics
     /// With the first panic of a task, after everything else has run.
     /// [`try_finish`](Self::try_finish) returns it instead. Also if a worker of this executor calls
@@ -239,6 +306,14 @@ where
     }
 
     /// [`finish`](Self::finish), with a panic as an error.
+    ///
+    /// ```
+    /// let executor = filch::Executor::builder().build(|_| (), |n: u32, _| assert_ne!(n, 3))?;
+    /// executor.spawn_batch([1, 2, 3]).unwrap();
+    /// let error = executor.try_finish().unwrap_err();
+    /// assert_eq!((error.panics(), error.into_summary().metrics.total().executed), (1, 3));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     ///
     /// # Errors
     /// If a task panicked. The error contains the summary too.

@@ -58,6 +58,13 @@ pub struct CycleError<K> {
 impl<K> CycleError<K> {
     /// The keys of the nodes on the cycle, each a child of the one before; the first is a child of
     /// the last.
+    ///
+    /// ```
+    /// use filch::{Fold, fold};
+    ///
+    /// let round = fold(|n: u8| [(n + 1) % 3], |_| (), |(), ()| (), |()| ());
+    /// assert_eq!(round.memo(|n| *n).run(0).unwrap_err().keys(), [0, 1, 2]);
+    /// ```
     #[must_use]
     pub fn keys(&self) -> &[K] {
         &self.keys
@@ -92,6 +99,21 @@ impl<'a, F, Q> Memo<'a, F, Q> {
 
     /// Runs it on this pool. The default is the caller's pool if it is a worker, else the global
     /// one.
+    ///
+    /// ```
+    /// use filch::{Fold, Pool, fold};
+    ///
+    /// let edges = &[vec![1, 2], vec![3], vec![3], vec![]]; // 3 is a child of 1 and of 2
+    /// let paths = fold(
+    ///     |i: usize| edges[i].iter().copied(),
+    ///     |i| u32::from(*i == 3),
+    ///     |sum, child| *sum += child,
+    ///     |sum| sum,
+    /// );
+    /// let pool = Pool::builder().workers(2).build()?;
+    /// assert_eq!(paths.memo(|i| *i).on(&pool).run(0), Ok(2));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn on(self, pool: &Pool) -> Self {
         Self {
@@ -105,6 +127,19 @@ impl<'a, F, Q> Memo<'a, F, Q> {
     /// The graph is explored first, by the caller alone: `children` is called once for each node,
     /// and the key once for each edge. Then the three functions run, children before their parents,
     /// in parallel.
+    ///
+    /// ```
+    /// use filch::{Fold, fold};
+    ///
+    /// let edges = &[vec![1, 2], vec![3], vec![3], vec![]]; // 3 is a child of 1 and of 2
+    /// let paths = fold(
+    ///     |i: usize| edges[i].iter().copied(),
+    ///     |i| u32::from(*i == 3),
+    ///     |sum, child| *sum += child,
+    ///     |sum| sum,
+    /// );
+    /// assert_eq!(paths.memo(|i| *i).run(0), Ok(2));
+    /// ```
     ///
     /// # Errors
     /// If the graph has a cycle. Nothing has been folded then.

@@ -190,6 +190,15 @@ impl<'a, F: Fold, S: FoldStrategy> Runner<'a, F, S> {
 
     /// Runs it on this pool. The default is the caller's pool if it is a worker, else the global
     /// one.
+    ///
+    /// ```
+    /// use filch::{Fold, Pool, fold, fold::Adaptive};
+    ///
+    /// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
+    /// let pool = Pool::builder().workers(2).build()?;
+    /// assert_eq!(leaves.with::<Adaptive>().on(&pool).run(10), 512);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn on(self, pool: &Pool) -> Self {
         Self {
@@ -202,6 +211,13 @@ impl<'a, F: Fold, S: FoldStrategy> Runner<'a, F, S> {
     ///
     /// The calling thread takes part; a thread from outside becomes a worker for the duration of
     /// the call.
+    ///
+    /// ```
+    /// use filch::{Fold, fold, fold::Quiet};
+    ///
+    /// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
+    /// assert_eq!(leaves.with::<Quiet>().run(10), 512);
+    /// ```
     ///
     /// # Panics
     /// If one of the fold's functions does, after all workers have stopped: with the first panic.

@@ -340,6 +340,16 @@ impl Awaited for ScopeState {
 impl<'scope> Scope<'scope> {
     /// Spawns a task into the scope: it runs before [`scope`] returns. The newest runs first,
     /// unless idle workers steal the oldest.
+    ///
+    /// ```
+    /// let mut words = ["steal", "small", "things"].map(String::from);
+    /// filch::scope(|s| {
+    ///     for word in &mut words {
+    ///         s.spawn(move |_| word.push('!'));
+    ///     }
+    /// });
+    /// assert_eq!(words, ["steal!", "small!", "things!"]);
+    /// ```
     #[inline]
     pub fn spawn(&self, task: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
         self.with_context(|context| {
@@ -380,6 +390,12 @@ impl<'scope> Scope<'scope> {
     }
 
     /// The number of workers of the scope's pool, as [`Pool::workers`].
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(3).build()?;
+    /// assert_eq!(pool.scope(|s| s.pool_workers()), 3);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn pool_workers(&self) -> usize {
         self.pool().threads()

@@ -161,6 +161,14 @@ pub fn broadcast<R: Send>(f: impl Fn(usize) -> R + Sync) -> Vec<R> {
 
 impl Pool {
     /// [`spawn`] on this pool.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(2).build()?;
+    /// let (send, receive) = std::sync::mpsc::channel();
+    /// pool.spawn(move || send.send(6 * 7).unwrap());
+    /// assert_eq!(receive.recv(), Ok(42));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn spawn(&self, task: impl FnOnce() + Send + 'static) {
         let inner = &**self.inner();
         WorkerContext::with(|context| match context {
@@ -170,6 +178,16 @@ impl Pool {
     }
 
     /// [`spawn_broadcast`] on this pool. In a pool without threads `task(0)` is spawned once.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(3).build()?;
+    /// let (send, receive) = std::sync::mpsc::channel();
+    /// pool.spawn_broadcast(move |worker| send.send(worker).unwrap());
+    /// let mut workers: Vec<_> = receive.iter().collect();
+    /// workers.sort();
+    /// assert_eq!(workers, [0, 1, 2]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn spawn_broadcast(&self, task: impl Fn(usize) + Send + Sync + 'static) {
         let inner = &**self.inner();
         WorkerContext::with(|context| {
@@ -179,6 +197,12 @@ impl Pool {
     }
 
     /// [`broadcast`] on this pool. In a pool without threads the caller calls `f(0)`.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(3).build()?;
+    /// assert_eq!(pool.broadcast(|worker| worker * 10), [0, 10, 20]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn broadcast<R: Send>(&self, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
         let inner = &**self.inner();
         WorkerContext::with(|context| match context {

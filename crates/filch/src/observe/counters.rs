@@ -174,6 +174,10 @@ pub struct Counters {
 
 impl Counters {
     /// Creates the counters of `workers` workers, all zero.
+    ///
+    /// ```
+    /// assert_eq!(filch::observe::Counters::new(4).metrics().workers.len(), 4);
+    /// ```
     #[must_use]
     pub fn new(workers: usize) -> Self {
         Self {
@@ -184,6 +188,14 @@ impl Counters {
     }
 
     /// The current values.
+    ///
+    /// ```
+    /// use filch::{engine::{Event, Observer}, observe::Counters};
+    ///
+    /// let counters = Counters::new(2);
+    /// counters.event(1, Event::SpawnedLocal);
+    /// assert_eq!(counters.metrics().total().spawned_local, 1);
+    /// ```
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         Metrics {
@@ -195,6 +207,14 @@ impl Counters {
     }
 
     /// The current values of `worker`.
+    ///
+    /// ```
+    /// use filch::{engine::{Event, Observer}, observe::Counters};
+    ///
+    /// let counters = Counters::new(2);
+    /// counters.event(1, Event::SpawnedLocal);
+    /// assert_eq!(counters.worker(1).spawned_local, 1);
+    /// ```
     ///
     /// # Panics
     /// If there is no such worker.
@@ -319,6 +339,14 @@ pub struct Metrics {
 
 impl Metrics {
     /// The sum of all workers.
+    ///
+    /// ```
+    /// use filch::{engine::{Event, Observer}, observe::Counters};
+    ///
+    /// let counters = Counters::new(2);
+    /// counters.event(1, Event::SpawnedLocal);
+    /// assert_eq!(counters.metrics().total().spawned_local, 1);
+    /// ```
     #[must_use]
     pub fn total(&self) -> WorkerMetrics {
         let mut total = WorkerMetrics::default();

@@ -88,12 +88,28 @@ pub struct TaskMetrics {
 impl TaskMetrics {
     /// The tasks of one priority. An event counts for the priority that the task has at that
     /// moment.
+    ///
+    /// ```
+    /// use filch::{Pool, Priority};
+    ///
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// pool.task(|| ()).priority(Priority::High).submit().unwrap().join().unwrap();
+    /// assert_eq!(pool.task_metrics().of(Priority::High).finished, 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn of(&self, priority: Level) -> TaskCounts {
         self.levels[priority as usize]
     }
 
     /// The sum of all priorities.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// pool.submit(|| ()).join().unwrap();
+    /// assert_eq!(pool.task_metrics().total().finished, 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn total(&self) -> TaskCounts {
         let mut total = TaskCounts::default();

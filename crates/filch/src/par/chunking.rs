@@ -38,6 +38,15 @@ impl ChunkingStrategy {
     /// Chunks of `min` to `max` items, `per_worker` of them for each worker if that is within the
     /// bounds.
     ///
+    /// ```
+    /// use filch::par::ChunkingStrategy;
+    ///
+    /// let strategy = ChunkingStrategy::new(100, 10_000, 3)?;
+    /// assert_eq!(strategy.chunk_size(60_000, 4), 5_000);
+    /// assert!(ChunkingStrategy::new(100, 10, 3).is_err());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
     /// # Errors
     /// If one of the numbers is zero, or `max` is less than `min`.
     pub fn new(min: usize, max: usize, per_worker: usize) -> Result<Self, BuildError> {
@@ -81,24 +90,42 @@ impl ChunkingStrategy {
     }
 
     /// The smallest number of items of a chunk, except for the last one.
+    ///
+    /// ```
+    /// assert_eq!(filch::par::ChunkingStrategy::exactly(64).min(), 64);
+    /// ```
     #[must_use]
     pub fn min(&self) -> usize {
         self.min
     }
 
     /// The largest number of items of a chunk.
+    ///
+    /// ```
+    /// assert_eq!(filch::par::ChunkingStrategy::default().max(), usize::MAX);
+    /// ```
     #[must_use]
     pub fn max(&self) -> usize {
         self.max
     }
 
     /// The number of chunks for each worker.
+    ///
+    /// ```
+    /// assert_eq!(filch::par::ChunkingStrategy::default().per_worker(), 3);
+    /// ```
     #[must_use]
     pub fn per_worker(&self) -> usize {
         self.per_worker
     }
 
     /// The number of items of each chunk, for `items` and `workers`. Never zero.
+    ///
+    /// ```
+    /// let strategy = filch::par::ChunkingStrategy::default();
+    /// assert_eq!(strategy.chunk_size(60_000, 4), 5_000); // 12 chunks, 3 a worker
+    /// assert_eq!(strategy.chunk_size(0, 4), 1);
+    /// ```
     #[must_use]
     pub fn chunk_size(&self, items: usize, workers: usize) -> usize {
         let chunks = workers.max(1).saturating_mul(self.per_worker);

@@ -49,12 +49,30 @@ pub trait Pieces: Send + Sized {
     /// The number of items; a loop calls it once. Wrong values lead to panics and wrong results,
     /// but not to undefined behaviour: a loop ends after as many items as were reported, if the
     /// iterators of its blocks end.
+    ///
+    /// ```
+    /// use filch::par::Pieces;
+    ///
+    /// assert_eq!((3..10).size(), 7);
+    /// ```
     fn size(&self) -> usize;
 
     /// Splits it into the first `index` items and the rest. `index` is at most the size.
+    ///
+    /// ```
+    /// use filch::par::Pieces;
+    ///
+    /// assert_eq!((3..10).split_at(2), (3..5, 5..10));
+    /// ```
     fn split_at(self, index: usize) -> (Self, Self);
 
     /// Iterates over the items in order: as many as `size` returned.
+    ///
+    /// ```
+    /// use filch::par::Pieces;
+    ///
+    /// assert!((3..6_u32).items().eq([3, 4, 5]));
+    /// ```
     fn items(self) -> Self::Iter;
 }
 
@@ -91,6 +109,12 @@ pub trait IntoPieces {
     type Pieces: Pieces<Item = Self::Item>;
 
     /// Converts the whole to one piece.
+    ///
+    /// ```
+    /// use filch::par::{IntoPieces, Pieces};
+    ///
+    /// assert_eq!(vec!['a', 'b'].into_pieces().size(), 2);
+    /// ```
     fn into_pieces(self) -> Self::Pieces;
 }
 
