@@ -1,6 +1,6 @@
 //! A registered callback.
 
-use super::{list::Key, node::Node};
+use super::{list::ListenerKey, node::CancelNode};
 use std::{fmt, sync::Arc};
 
 /// A callback that was registered with [`CancelToken::on_cancel`](super::CancelToken::on_cancel).
@@ -20,11 +20,11 @@ use std::{fmt, sync::Arc};
 #[must_use = "dropping the registration removes the callback; call `detach` to leave it"]
 pub struct Registration {
     /// Where the callback is; `None` if it ran at once, or is detached or removed.
-    place: Option<(Arc<Node>, Key)>,
+    place: Option<(Arc<CancelNode>, ListenerKey)>,
 }
 
 impl Registration {
-    pub(crate) fn new(node: Arc<Node>, key: Key) -> Self {
+    pub(crate) fn new(node: Arc<CancelNode>, key: ListenerKey) -> Self {
         Self {
             place: Some((node, key)),
         }
@@ -82,7 +82,7 @@ impl Drop for Registration {
 
 impl fmt::Debug for Registration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cancelled = |(node, _): &(Arc<Node>, Key)| node.is_cancelled();
+        let cancelled = |(node, _): &(Arc<CancelNode>, ListenerKey)| node.is_cancelled();
         f.debug_struct("Registration")
             .field("cancelled", &self.place.as_ref().is_none_or(cancelled))
             .finish()

@@ -2,9 +2,9 @@
 
 use super::{
     CancelReason, Cancelled, Registration,
-    list::Key,
+    list::ListenerKey,
     listener::{Listener, OnCancel},
-    node::Node,
+    node::CancelNode,
 };
 use crate::threads::TimerError;
 use std::{
@@ -45,13 +45,13 @@ use std::{
 /// ```
 #[derive(Clone)]
 pub struct CancelToken {
-    node: Arc<Node>,
+    node: Arc<CancelNode>,
 }
 
 /// The registration of a task that watches a token; see [`CancelToken::watch`].
 #[derive(Debug)]
 #[must_use = "give it to `unwatch`"]
-pub(crate) struct Watch(Key);
+pub(crate) struct Watch(ListenerKey);
 
 impl CancelToken {
     /// Creates a token without a parent.
@@ -62,7 +62,9 @@ impl CancelToken {
     /// ```
     #[must_use]
     pub fn new() -> Self {
-        Self { node: Node::new() }
+        Self {
+            node: CancelNode::new(),
+        }
     }
 
     /// Creates a token that is cancelled with this one, but not the other way round. Children of a
@@ -305,7 +307,7 @@ impl CancelToken {
     }
 
     #[cfg(all(test, not(filch_loom)))]
-    pub(crate) fn node(&self) -> &Arc<Node> {
+    pub(crate) fn node(&self) -> &Arc<CancelNode> {
         &self.node
     }
 }

@@ -1,6 +1,6 @@
 //! The settings of an executor.
 
-use super::{Context, Executor, Inner, Listeners, Panics};
+use super::{Context, Executor, ExecutorState, Listeners, Panics};
 use crate::{
     base::{error::BuildError, thread, unwind::Payload},
     engine::{
@@ -18,7 +18,7 @@ use std::{
 };
 
 /// A type-erased runner.
-pub(super) type Runner<T, S, Q, O> =
+pub(super) type ErasedRunner<T, S, Q, O> =
     dyn for<'w, 'c> Fn(T, &mut Context<'w, 'c, T, S, Q, O>) + Send + Sync;
 
 /// What [`Context::spawn`] does when the worker's queue is bounded and full.
@@ -455,7 +455,7 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
         };
         let listeners = (Counters::new(workers), self.observer);
         let core = Arc::new(Core::new(self.settings, &self.spec, listeners)?);
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(ExecutorState {
             core: core.clone(),
             panics: Mutex::new(Panics::default()),
             on_panic: self.on_panic,
@@ -488,7 +488,7 @@ impl<T, Q: Strategy, O> fmt::Debug for ExecutorBuilder<T, Q, O> {
 
 /// Runs the tasks of an executor.
 struct Runs<T: Send, Q: Strategy, O: Observer, I, R> {
-    inner: Arc<Inner<T, Q, O>>,
+    inner: Arc<ExecutorState<T, Q, O>>,
     scratch: I,
     runner: R,
     overflow: QueueOverflow,

@@ -1,6 +1,6 @@
 //! The interface of a task to the worker that runs it.
 
-use super::{Handle, Inner, Listeners, QueueOverflow, builder::Runner};
+use super::{ExecutorState, Handle, Listeners, QueueOverflow, builder::ErasedRunner};
 use crate::{
     base::{error::Refused, rng::Rng, unwind},
     engine::{Observer, PerWorker, RunningWorker, Silent, Strategy},
@@ -33,8 +33,8 @@ const MAX_INLINE_DEPTH: u32 = 64;
 pub struct Context<'w, 'c, T: Send, S, Q: Strategy = PerWorker, O: Observer = Silent> {
     pub(super) running: RunningWorker<'w, 'c, T, Q, Listeners<O>>,
     pub(super) scratch: &'w mut S,
-    pub(super) inner: &'w Arc<Inner<T, Q, O>>,
-    pub(super) runner: &'w Runner<T, S, Q, O>,
+    pub(super) inner: &'w Arc<ExecutorState<T, Q, O>>,
+    pub(super) runner: &'w ErasedRunner<T, S, Q, O>,
     pub(super) overflow: QueueOverflow,
     pub(super) depth: u32,
 }

@@ -1,6 +1,6 @@
 //! Spawning from any thread.
 
-use super::{Inner, Metrics};
+use super::{ExecutorState, Metrics};
 use crate::{
     base::error::Refused,
     engine::{Observer, PerWorker, Silent, Strategy},
@@ -24,11 +24,11 @@ use std::{fmt, sync::Arc};
 /// assert_eq!(executor.finish().scratch.iter().sum::<u32>(), 45);
 /// ```
 pub struct Handle<T: Send, Q: Strategy = PerWorker, O: Observer = Silent> {
-    inner: Arc<Inner<T, Q, O>>,
+    inner: Arc<ExecutorState<T, Q, O>>,
 }
 
 impl<T: Send, Q: Strategy, O: Observer> Handle<T, Q, O> {
-    pub(super) fn new(inner: Arc<Inner<T, Q, O>>) -> Self {
+    pub(super) fn new(inner: Arc<ExecutorState<T, Q, O>>) -> Self {
         Self { inner }
     }
 

@@ -69,7 +69,7 @@ use std::{
 };
 
 /// The state that the executor, its handles and its workers share.
-struct Inner<T: Send, Q: Strategy, O: Observer> {
+struct ExecutorState<T: Send, Q: Strategy, O: Observer> {
     core: Arc<Core<T, Q, Listeners<O>>>,
     panics: Mutex<Panics>,
     on_panic: Option<PanicHandler>,
@@ -95,7 +95,7 @@ where
     Q: Strategy,
     O: Observer + Send + Sync + 'static,
 {
-    inner: Arc<Inner<T, Q, O>>,
+    inner: Arc<ExecutorState<T, Q, O>>,
     thread_group: Option<ThreadGroup<S>>,
 }
 
@@ -412,7 +412,7 @@ where
     }
 }
 
-impl<T: Send, Q: Strategy, O: Observer> Inner<T, Q, O> {
+impl<T: Send, Q: Strategy, O: Observer> ExecutorState<T, Q, O> {
     fn metrics(&self) -> Metrics {
         self.core.observer().0.metrics()
     }

@@ -2,8 +2,8 @@
 
 use super::{
     Fold,
-    family::{Family, Place},
-    team::{Common, Link, Team},
+    family::{Family, ResultPlace},
+    team::{Common, Team, TeamLink},
 };
 use crate::{base::unwind, pool::context::WorkerContext};
 use std::{
@@ -13,7 +13,7 @@ use std::{
 };
 
 /// The compile-time choices.
-pub(super) trait Scheme: Send + Sync {
+pub(super) trait EachScheme: Send + Sync {
     /// Results are accumulated when all of them are there, instead of on arrival.
     const AT_THE_END: bool;
     /// All workers share one queue, instead of one for each.
@@ -30,14 +30,14 @@ struct EachState<F: Fold, S> {
     scheme: PhantomData<S>,
 }
 
-impl<F: Fold, S: Scheme> Common for EachState<F, S> {
+impl<F: Fold, S: EachScheme> Common for EachState<F, S> {
     fn team(&self) -> &Team {
         &self.team
     }
 }
 
 /// Folds the tree below `root`.
-pub(super) fn fold<F: Fold, S: Scheme>(
+pub(super) fn fold<F: Fold, S: EachScheme>(
     context: &WorkerContext<'_, '_>,
     fold: F,
     root: F::Node,
@@ -49,8 +49,8 @@ pub(super) fn fold<F: Fold, S: Scheme>(
         scheme: PhantomData,
     };
     let shared = Team::gather(context, make, |shared| {
-        let link = Link::new(shared);
-        visit(&link, context, Place::root(), root);
+        let link = TeamLink::new(shared);
+        visit(&link, context, ResultPlace::root(), root);
         link.done(context);
     });
     let result = shared.result.into_inner();
@@ -61,10 +61,10 @@ pub(super) fn fold<F: Fold, S: Scheme>(
 
 /// One task: the node, then its first child, and so on; the other children become tasks of their
 /// own. The caller counts it as done.
-fn visit<F: Fold, S: Scheme>(
-    link: &Link<EachState<F, S>>,
+fn visit<F: Fold, S: EachScheme>(
+    link: &TeamLink<EachState<F, S>>,
     context: &WorkerContext<'_, '_>,
-    place: Place<F>,
+    place: ResultPlace<F>,
     node: F::Node,
 ) {
     let shared = link.get();
@@ -76,10 +76,10 @@ fn visit<F: Fold, S: Scheme>(
     }
 }
 
-fn walk<F: Fold, S: Scheme>(
-    link: &Link<EachState<F, S>>,
+fn walk<F: Fold, S: EachScheme>(
+    link: &TeamLink<EachState<F, S>>,
     context: &WorkerContext<'_, '_>,
-    mut place: Place<F>,
+    mut place: ResultPlace<F>,
     mut node: F::Node,
 ) {
     let shared = link.get();
@@ -97,7 +97,7 @@ fn walk<F: Fold, S: Scheme>(
         // The last one first: this worker continues with the first, and then pops the newest.
         for (at, child) in others.into_iter().enumerate().rev() {
             let place = Family::place(&family, at + 1);
-            let task = move |link: &Link<EachState<F, S>>, context: &WorkerContext<'_, '_>| {
+            let task = move |link: &TeamLink<EachState<F, S>>, context: &WorkerContext<'_, '_>| {
                 visit(link, context, place, child);
             };
             let due = !S::SHARED && team.count_push(S::WAKE_EVERY, mem::take(&mut first_push));

@@ -211,12 +211,12 @@ impl Drop for Visit {
 }
 
 /// A fold that records its execution.
-struct Recorder<'a, F> {
+struct VisitRecorder<'a, F> {
     fold: &'a F,
     start: Instant,
 }
 
-impl<F: Fold> Fold for Recorder<'_, F> {
+impl<F: Fold> Fold for VisitRecorder<'_, F> {
     type Node = F::Node;
     type Children = F::Children;
     type Heap = (F::Heap, Visit);
@@ -271,7 +271,7 @@ impl<F: Fold, S: FoldStrategy> Runner<'_, F, S> {
     /// # Panics
     /// As [`run`](Self::run).
     pub fn explain(&self, root: F::Node) -> Explained<F::Result> {
-        let recorder = Recorder {
+        let recorder = VisitRecorder {
             fold: self.fold(),
             start: Instant::now(),
         };

@@ -2,7 +2,7 @@
 
 use super::{
     Fold,
-    team::{Common, Link, Team},
+    team::{Common, Team, TeamLink},
 };
 use crate::{
     base::{
@@ -152,7 +152,7 @@ impl<'a, F, Q> Memo<'a, F, Q> {
         Q: Fn(&F::Node) -> K,
         K: Hash + Eq + Clone,
     {
-        let graph = Graph::explore(self.fold, &self.key, root)?;
+        let graph = SharedNodes::explore(self.fold, &self.key, root)?;
         Ok(match &self.pool {
             Some(pool) => pool.enter_worker(|context| graph.fold(self.fold, context)),
             None => on_current(|context| graph.fold(self.fold, context)),
@@ -169,7 +169,7 @@ impl<F, Q> fmt::Debug for Memo<'_, F, Q> {
 }
 
 /// All nodes, each after its children: the root is the last.
-struct Graph<N> {
+struct SharedNodes<N> {
     nodes: Vec<Entered<N>>,
     /// The children of all nodes.
     edges: Vec<usize>,
@@ -189,7 +189,7 @@ struct Open<N, I, K> {
     known: Vec<usize>,
 }
 
-impl<N: Clone> Graph<N> {
+impl<N: Clone> SharedNodes<N> {
     fn explore<F, K>(fold: &F, key: &impl Fn(&N) -> K, root: N) -> Result<Self, CycleError<K>>
     where
         F: Fold<Node = N>,
@@ -285,7 +285,7 @@ impl<N: Clone> Graph<N> {
             graph: self,
         };
         let mut shared = Team::gather(context, make, |shared| {
-            let link = Link::new(shared);
+            let link = TeamLink::new(shared);
             start(&link, context);
             link.done(context);
         });
@@ -298,7 +298,7 @@ impl<N: Clone> Graph<N> {
 struct MemoState<'a, F: Fold> {
     team: Team,
     fold: &'a F,
-    graph: Graph<F::Node>,
+    graph: SharedNodes<F::Node>,
     /// For each node, the number of children that are not done.
     missing: Vec<AtomicUsize>,
     results: Vec<OnceLock<F::Result>>,
@@ -313,7 +313,7 @@ impl<F: Fold<Node: Sync, Result: Sync>> Common for MemoState<'_, F> {
 }
 
 /// The first part: spawns tasks for all nodes without children. The caller counts it as done.
-fn start<'a, F>(link: &Link<MemoState<'a, F>>, context: &WorkerContext<'_, '_>)
+fn start<'a, F>(link: &TeamLink<MemoState<'a, F>>, context: &WorkerContext<'_, '_>)
 where
     F: Fold<Node: Sync, Result: Clone + Sync>,
 {
@@ -325,11 +325,14 @@ where
     }
 }
 
-fn spawn<'a, F>(link: &Link<MemoState<'a, F>>, context: &WorkerContext<'_, '_>, ready: Vec<usize>)
-where
+fn spawn<'a, F>(
+    link: &TeamLink<MemoState<'a, F>>,
+    context: &WorkerContext<'_, '_>,
+    ready: Vec<usize>,
+) where
     F: Fold<Node: Sync, Result: Clone + Sync>,
 {
-    let task = move |link: &Link<MemoState<'a, F>>, context: &WorkerContext<'_, '_>| {
+    let task = move |link: &TeamLink<MemoState<'a, F>>, context: &WorkerContext<'_, '_>| {
         let shared = link.get();
         if let Err(payload) = unwind::contain(|| shared.run(link, context, ready)) {
             shared.team.fail(context, payload);
@@ -343,7 +346,7 @@ where
     F: Fold<Node: Sync, Result: Clone + Sync>,
 {
     /// Folds these nodes, and those that become ready by it.
-    fn run(&self, link: &Link<Self>, context: &WorkerContext<'_, '_>, mut ready: Vec<usize>) {
+    fn run(&self, link: &TeamLink<Self>, context: &WorkerContext<'_, '_>, mut ready: Vec<usize>) {
         while let Some(number) = ready.pop() {
             if self.team.has_failed() {
                 return;

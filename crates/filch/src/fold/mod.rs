@@ -102,5 +102,5 @@ pub use strategy::{Adaptive, AtTheEnd, FoldStrategy, OnArrival, Quiet, Runner, T
 #[cfg(filch_loom)]
 #[doc(hidden)]
 pub mod model {
-    pub use super::family::model::Slots;
+    pub use super::family::model::ResultSlots;
 }

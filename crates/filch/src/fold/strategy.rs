@@ -133,7 +133,7 @@ mod sealed {
 
 impl<S: sealed::FoldStrategy> FoldStrategy for S {}
 
-impl<A: sealed::Accumulation, const WAKE_EVERY: u32> lazy::Scheme for Adaptive<A, WAKE_EVERY> {
+impl<A: sealed::Accumulation, const WAKE_EVERY: u32> lazy::LazyScheme for Adaptive<A, WAKE_EVERY> {
     const AT_THE_END: bool = A::AT_THE_END;
     const WAKE_EVERY: u32 = WAKE_EVERY;
 }
@@ -147,7 +147,7 @@ impl<A: sealed::Accumulation, const WAKE_EVERY: u32> sealed::FoldStrategy
     }
 }
 
-impl<Q: sealed::TaskQueue, A: sealed::Accumulation, const WAKE_EVERY: u32> each::Scheme
+impl<Q: sealed::TaskQueue, A: sealed::Accumulation, const WAKE_EVERY: u32> each::EachScheme
     for Tasks<Q, A, WAKE_EVERY>
 {
     const AT_THE_END: bool = A::AT_THE_END;

@@ -1,7 +1,7 @@
 //! Tasks that borrow from the stack of the thread that waits for them.
 #![expect(unsafe_code, reason = "tasks that point into the frame of `scope`")]
 
-use super::{outside::Signal, spawn::require_worker};
+use super::{outside::OutsideSignal, spawn::require_worker};
 use crate::{
     base::unwind::{self, Payload},
     pool::{
@@ -145,7 +145,7 @@ impl Pool {
 }
 
 fn scope_outside<'scope, R>(pool: &Inner, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
-    let done = Signal::new(1);
+    let done = OutsideSignal::new(1);
     let scope = Scope {
         state: ScopeState {
             pool,
@@ -199,7 +199,7 @@ struct ScopeState {
     /// The worker that waits.
     owner: usize,
     /// If that is [`NO_WORKER`]: the signal that the caller waits for.
-    outsider: Option<Arc<Signal>>,
+    outsider: Option<Arc<OutsideSignal>>,
     /// Tasks of [`Scope::spawn_fifo`], and those from threads that are not workers of the pool, in
     /// order. For each of them the pool's queues contain a *placeholder* job: the worker that takes
     /// it runs the oldest task of this list, if the owner has not done so while it waited. A

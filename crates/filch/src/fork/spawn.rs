@@ -1,7 +1,7 @@
 //! Detached tasks, tasks for every worker, yields and isolated waits.
 #![expect(unsafe_code, reason = "makes jobs of closures")]
 
-use super::outside::Signal;
+use super::outside::OutsideSignal;
 use crate::{
     base::{
         thread,
@@ -388,12 +388,12 @@ fn broadcast_on<R: Send>(context: &WorkerContext<'_, '_>, f: impl Fn(usize) -> R
 }
 
 /// A broadcast whose caller is not a worker of the pool, in the frame of the caller.
-struct Outside<R> {
+struct OutsideBroadcast<R> {
     answers: Answers<R>,
-    done: Arc<Signal>,
+    done: Arc<OutsideSignal>,
 }
 
-impl<R: Send> Waiter for Outside<R> {
+impl<R: Send> Waiter for OutsideBroadcast<R> {
     unsafe fn done(this: *const Self, _context: &WorkerContext<'_, '_>) {
         // SAFETY: the caller guarantees that the job is not counted yet, so the frame with the call
         // lives.
@@ -406,13 +406,13 @@ impl<R: Send> Waiter for Outside<R> {
 
 /// [`broadcast`] for a caller that is not a worker of the pool, and only waits.
 fn broadcast_from_outside<R: Send>(pool: &Inner, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
-    let call = Outside {
+    let call = OutsideBroadcast {
         answers: Answers::new(pool),
-        done: Signal::new(pool.threads()),
+        done: OutsideSignal::new(pool.threads()),
     };
     let f = &f;
     for worker in 0..pool.threads() {
-        let ask = move |call: &Outside<R>, context: &WorkerContext<'_, '_>| {
+        let ask = move |call: &OutsideBroadcast<R>, context: &WorkerContext<'_, '_>| {
             call.answers.ask_there(context.pool(), worker, f);
         };
         // SAFETY: the signal waits for as many jobs as there are workers. `f` and the call live in

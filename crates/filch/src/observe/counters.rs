@@ -18,7 +18,7 @@ macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         /// One worker's cells: written only by that worker, read by any thread.
         #[derive(Default)]
-        struct Cells {
+        struct WorkerCells {
             $($name: AtomicU64,)*
             busy_nanos: AtomicU64,
             idle_nanos: AtomicU64,
@@ -43,7 +43,7 @@ macro_rules! counters {
             pub idle: Duration,
         }
 
-        impl Cells {
+        impl WorkerCells {
             fn read(&self) -> WorkerMetrics {
                 // Relaxed: the cells are independent numbers; a sum over running workers is
                 // approximate in any case.
@@ -110,7 +110,7 @@ counters! {
     wakes,
 }
 
-impl Cells {
+impl WorkerCells {
     #[inline(never)]
     fn lane(&self, level: Level) -> &AtomicU64 {
         match level {
@@ -167,8 +167,8 @@ fn add(cell: &AtomicU64, n: u64) {
 /// assert_eq!((metrics.workers[1].local, metrics.total().executed), (1, 1));
 /// ```
 pub struct Counters {
-    cells: Box<[Padded<Cells>]>,
-    outside: Padded<Cells>,
+    cells: Box<[Padded<WorkerCells>]>,
+    outside: Padded<WorkerCells>,
     start: Instant,
 }
 
@@ -235,7 +235,7 @@ impl Counters {
     /// Events that don't occur for every task. Not inlined: the engine reports events in many
     /// places.
     #[inline(never)]
-    fn rare_event(&self, cells: &Cells, event: Event) {
+    fn rare_event(&self, cells: &WorkerCells, event: Event) {
         match event {
             Event::Moved { tasks } => add(&cells.moved, tasks as u64),
             Event::SpawnedLane { .. } => add(&cells.spawned_lane, 1),
@@ -265,7 +265,7 @@ impl Counters {
     }
 
     /// Ends the current interval; `busy` is its kind.
-    fn end_interval(&self, cells: &Cells, busy: bool) {
+    fn end_interval(&self, cells: &WorkerCells, busy: bool) {
         let now = self.now();
         // Relaxed: only this worker accesses it.
         let began = cells.since.load(Ordering::Relaxed);

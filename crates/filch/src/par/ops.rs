@@ -2,7 +2,7 @@
 
 use super::{
     adapt::Zip,
-    drive::{self, Piece, Steps},
+    drive::{self, LoopPiece, Steps},
     output::{self, MapInto, WithOutput},
     over::{Loop, Mode},
     pieces::Pieces,
@@ -25,7 +25,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     pub fn for_each(self, f: impl Fn(P::Item) + Sync) -> M::Out<()> {
         self.run(&Steps {
             start: || (),
-            feed: |(), block: Piece<P>| block.items().for_each(&f),
+            feed: |(), block: LoopPiece<P>| block.items().for_each(&f),
             join: |(), ()| (),
         })
     }
@@ -130,7 +130,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     pub fn count(self, wanted: impl Fn(P::Item) -> bool + Sync) -> M::Out<usize> {
         self.run(&Steps {
             start: || 0,
-            feed: |count, block: Piece<P>| {
+            feed: |count, block: LoopPiece<P>| {
                 let more: usize = block.items().map(|item| usize::from(wanted(item))).sum();
                 count + more
             },
@@ -159,7 +159,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     ) -> M::Out<A> {
         self.run(&Steps {
             start,
-            feed: |acc, block: Piece<P>| block.items().fold(acc, &step),
+            feed: |acc, block: LoopPiece<P>| block.items().fold(acc, &step),
             join,
         })
     }
@@ -198,7 +198,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
             start: || None,
             // It starts from the accumulator: a block that started from its own first item would
             // access the others misaligned with the cache lines.
-            feed: |acc: Option<R>, block: Piece<P>| {
+            feed: |acc: Option<R>, block: LoopPiece<P>| {
                 let mut results = block.items().map(&f);
                 let first = acc.or_else(|| results.next())?;
                 Some(results.fold(first, &op))
@@ -219,7 +219,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     {
         self.run(&Steps {
             start: || iter::empty::<R>().sum(),
-            feed: |acc, block: Piece<P>| [acc, block.items().sum()].into_iter().sum(),
+            feed: |acc, block: LoopPiece<P>| [acc, block.items().sum()].into_iter().sum(),
             join: |left: R, right: R| [left, right].into_iter().sum(),
         })
     }
@@ -323,7 +323,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     {
         self.run(&Steps {
             start: || None,
-            feed: |acc, block: Piece<P>| combine(acc, chosen(block.items(), &op), &op),
+            feed: |acc, block: LoopPiece<P>| combine(acc, chosen(block.items(), &op), &op),
             join: |left, right| combine(left, right, &op),
         })
     }
@@ -348,7 +348,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         self.run_then(
             &Steps {
                 start: || None,
-                feed: |acc: Option<(Q, P::Item)>, block: Piece<P>| {
+                feed: |acc: Option<(Q, P::Item)>, block: LoopPiece<P>| {
                     let found = block.items().map(with_key);
                     acc.into_iter().chain(found).reduce(better)
                 },
@@ -359,17 +359,17 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     }
 
     /// Collects results, any number for each block, in order.
-    fn gather<R: Send>(self, add: impl Fn(&mut Vec<R>, Piece<P>) + Sync) -> M::Out<Vec<R>> {
+    fn gather<R: Send>(self, add: impl Fn(&mut Vec<R>, LoopPiece<P>) + Sync) -> M::Out<Vec<R>> {
         self.run_then(
             &Steps {
-                start: Parts::default,
-                feed: |mut parts: Parts<R>, block| {
+                start: VecParts::default,
+                feed: |mut parts: VecParts<R>, block| {
                     add(&mut parts.last, block);
                     parts
                 },
-                join: Parts::and,
+                join: VecParts::and,
             },
-            Parts::into_vec,
+            VecParts::into_vec,
         )
     }
 }
@@ -389,13 +389,13 @@ fn combine<R>(left: Option<R>, right: Option<R>, op: impl Fn(R, R) -> R) -> Opti
 }
 
 /// Results in several vectors, in order.
-struct Parts<R> {
+struct VecParts<R> {
     before: Vec<Vec<R>>,
     /// The vector that is appended to.
     last: Vec<R>,
 }
 
-impl<R> Default for Parts<R> {
+impl<R> Default for VecParts<R> {
     fn default() -> Self {
         Self {
             before: Vec::new(),
@@ -404,7 +404,7 @@ impl<R> Default for Parts<R> {
     }
 }
 
-impl<R> Parts<R> {
+impl<R> VecParts<R> {
     fn and(mut self, next: Self) -> Self {
         self.before.push(self.last);
         self.before.extend(next.before);
@@ -439,7 +439,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
     {
         self.run(&Steps {
             start: || (),
-            feed: |(), block: Piece<&mut [T]>| block.pieces.fill(value.clone()),
+            feed: |(), block: LoopPiece<&mut [T]>| block.pieces.fill(value.clone()),
             join: |(), ()| (),
         })
     }

@@ -3,7 +3,7 @@
 use super::{
     adapt::{Chunks, Cloned, Indexed, Zip},
     chunking::ChunkingStrategy,
-    drive::{self, End, Sink},
+    drive::{self, ItemSink, LoopEnd},
     error::LoopCancelled,
     pace::Pacing,
     pieces::{IntoPieces, Pieces},
@@ -36,12 +36,12 @@ use std::{fmt, marker::PhantomData};
 #[must_use = "a loop does nothing before one of its operations is called"]
 pub struct Loop<'a, P, M = Plain> {
     pub(super) pieces: P,
-    pub(super) settings: Settings<'a>,
+    pub(super) settings: LoopSettings<'a>,
     mode: PhantomData<fn() -> M>,
 }
 
 /// The settings of a loop.
-pub(super) struct Settings<'a> {
+pub(super) struct LoopSettings<'a> {
     pub(super) pool: Option<&'a Pool>,
     pub(super) pacing: Pacing,
     pub(super) cancel: Option<&'a CancelToken>,
@@ -50,7 +50,7 @@ pub(super) struct Settings<'a> {
 
 type Progress<'a> = Box<dyn Fn(usize) + Sync + 'a>;
 
-impl Settings<'_> {
+impl LoopSettings<'_> {
     /// Calls `f` on a worker of the pool of the loop.
     pub(super) fn enter_worker<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
         match self.pool {
@@ -133,7 +133,7 @@ mod sealed {
 pub fn over<'a, S: IntoPieces>(source: S) -> Loop<'a, S::Pieces> {
     Loop {
         pieces: source.into_pieces(),
-        settings: Settings {
+        settings: LoopSettings {
             pool: None,
             pacing: Pacing::ADAPTIVE,
             cancel: None,
@@ -285,7 +285,7 @@ impl<'a, P, M> Loop<'a, P, M> {
     pub fn cancel(self, token: &'a CancelToken) -> Loop<'a, P, Cancellable> {
         Loop {
             pieces: self.pieces,
-            settings: Settings {
+            settings: LoopSettings {
                 cancel: Some(token),
                 ..self.settings
             },
@@ -344,23 +344,23 @@ impl<'a, P: Pieces, M: Mode> Loop<'a, P, M> {
     }
 
     /// Runs the loop.
-    pub(super) fn run<K: Sink<P>>(self, sink: &K) -> M::Out<K::Acc> {
+    pub(super) fn run<K: ItemSink<P>>(self, sink: &K) -> M::Out<K::Acc> {
         self.run_then(sink, |acc| acc)
     }
 
     /// Runs the loop, and maps the accumulator.
     pub(super) fn run_then<K, R>(self, sink: &K, then: impl FnOnce(K::Acc) -> R) -> M::Out<R>
     where
-        K: Sink<P>,
+        K: ItemSink<P>,
     {
         let (acc, end) = drive::run(&self.settings, self.pieces, sink);
         self.settings.out::<M, _>(then(acc), end)
     }
 }
 
-impl Settings<'_> {
+impl LoopSettings<'_> {
     /// Converts the outcome of a loop.
-    pub(super) fn out<M: Mode, T>(&self, result: T, end: End) -> M::Out<T> {
+    pub(super) fn out<M: Mode, T>(&self, result: T, end: LoopEnd) -> M::Out<T> {
         let reason = self.cancel.and_then(CancelToken::reason);
         let cancelled = reason
             .filter(|_| end.cancelled)

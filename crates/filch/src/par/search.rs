@@ -1,7 +1,7 @@
 //! Loops that end as soon as they have found an item.
 
 use super::{
-    drive::{Piece, Sink},
+    drive::{ItemSink, LoopPiece},
     over::{Loop, Mode},
     pieces::Pieces,
 };
@@ -11,7 +11,7 @@ use crate::base::{
 };
 
 /// Searches an item, and publishes the index at which it has found one.
-struct Search<F> {
+struct IndexSearch<F> {
     wanted: F,
     /// Any match will do; else the first is wanted.
     any: bool,
@@ -19,7 +19,7 @@ struct Search<F> {
     found: AtomicUsize,
 }
 
-impl<F> Search<F> {
+impl<F> IndexSearch<F> {
     fn new(any: bool, wanted: F) -> Self {
         Self {
             wanted,
@@ -29,7 +29,7 @@ impl<F> Search<F> {
     }
 }
 
-impl<P, R, F> Sink<P> for Search<F>
+impl<P, R, F> ItemSink<P> for IndexSearch<F>
 where
     P: Pieces,
     R: Send,
@@ -42,7 +42,7 @@ where
     }
 
     #[inline]
-    fn feed(&self, found: Option<R>, block: Piece<P>) -> Option<R> {
+    fn feed(&self, found: Option<R>, block: LoopPiece<P>) -> Option<R> {
         if found.is_some() {
             return found;
         }
@@ -84,7 +84,9 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     where
         P::Item: Send,
     {
-        self.run(&Search::new(false, |item| wanted(&item).then_some(item)))
+        self.run(&IndexSearch::new(false, |item| {
+            wanted(&item).then_some(item)
+        }))
     }
 
     /// An item for which `wanted` holds; the one that is found first in time.
@@ -99,7 +101,9 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     where
         P::Item: Send,
     {
-        self.run(&Search::new(true, |item| wanted(&item).then_some(item)))
+        self.run(&IndexSearch::new(true, |item| {
+            wanted(&item).then_some(item)
+        }))
     }
 
     /// The index of the first item for which `wanted` holds.
@@ -108,9 +112,10 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// assert_eq!(filch::par::over(b"filch").position(|byte| *byte == b'l'), Some(2));
     /// ```
     pub fn position(self, wanted: impl Fn(P::Item) -> bool + Sync) -> M::Out<Option<usize>> {
-        self.indexed().run(&Search::new(false, |(place, item)| {
-            wanted(item).then_some(place)
-        }))
+        self.indexed()
+            .run(&IndexSearch::new(false, |(place, item)| {
+                wanted(item).then_some(place)
+            }))
     }
 
     /// Whether `holds` for some item.
@@ -119,7 +124,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// assert!(filch::par::over(0..u64::MAX).any(|n| n == 1_000));
     /// ```
     pub fn any(self, holds: impl Fn(P::Item) -> bool + Sync) -> M::Out<bool> {
-        let search = Search::new(true, |item| holds(item).then_some(()));
+        let search = IndexSearch::new(true, |item| holds(item).then_some(()));
         self.run_then(&search, |found| found.is_some())
     }
 
@@ -129,14 +134,14 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// assert!(!filch::par::over(0..u64::MAX).all(|n| n < 1_000));
     /// ```
     pub fn all(self, holds: impl Fn(P::Item) -> bool + Sync) -> M::Out<bool> {
-        let search = Search::new(true, |item| (!holds(item)).then_some(()));
+        let search = IndexSearch::new(true, |item| (!holds(item)).then_some(()));
         self.run_then(&search, |found| found.is_none())
     }
 }
 
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
-    use super::{Piece, Pieces, Search, Sink};
+    use super::{IndexSearch, ItemSink, LoopPiece, Pieces};
 
     /// Searches an item that is the last of the largest possible loop. A real loop would take
     /// years.
@@ -145,8 +150,8 @@ mod tests {
         wanted: impl Fn(P::Item) -> Option<R> + Sync,
     ) -> (Option<R>, usize) {
         let (at, len) = (usize::MAX - 1, 1);
-        let search = Search::new(false, wanted);
-        let found = search.feed(None, Piece { pieces, at, len });
+        let search = IndexSearch::new(false, wanted);
+        let found = search.feed(None, LoopPiece { pieces, at, len });
         (found, search.found.into_inner())
     }
 

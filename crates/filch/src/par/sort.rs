@@ -6,9 +6,9 @@
 //! take part in the last one too.
 
 use super::{
-    drive::End,
+    drive::LoopEnd,
     merge::Rule,
-    over::{Loop, Mode, Settings},
+    over::{Loop, LoopSettings, Mode},
 };
 use crate::base::sync::{AtomicBool, Ordering as Atomically};
 use std::cmp::Ordering;
@@ -38,16 +38,16 @@ fn halvings(len: usize, workers: usize) -> u32 {
     halvings
 }
 
-impl Settings<'_> {
+impl LoopSettings<'_> {
     fn sort<T: Send>(
         &self,
         slice: &mut [T],
         sort: impl Fn(&mut [T]) + Sync,
         less: impl Fn(&T, &T) -> bool + Sync,
-    ) -> End {
+    ) -> LoopEnd {
         let len = slice.len();
         if self.is_cancelled() {
-            return End {
+            return LoopEnd {
                 cancelled: true,
                 done: 0,
                 total: len,
@@ -82,7 +82,7 @@ impl Settings<'_> {
         if let Some(progress) = &self.progress {
             progress(done);
         }
-        End {
+        LoopEnd {
             cancelled,
             done,
             total: len,
