@@ -30,7 +30,8 @@ const LAYERS: &[&[&str]] = &[
         "executor", "fork", "submit", "graph", "future", "fold", "time", "rehearse", "sync",
     ],
     // On `fork`, which is its base, and `future`, for its checkpoint.
-    &["loops"],
+    &["par"],
+    &["prelude"],
 ];
 
 /// What the engine does without: time, waiting and the outside world come in as parameters.

@@ -10,9 +10,7 @@ use filch::{
     base::canary::{self, Canary},
     rehearse::{self, Rehearsal},
 };
-use rehearsal::{
-    deadlocks, drivers, folds, futures, graphs, loops, sleeps, sources, tasks, timers,
-};
+use rehearsal::{deadlocks, drivers, folds, futures, graphs, par, sleeps, sources, tasks, timers};
 
 type Check = fn(u64) -> Result<(), String>;
 
@@ -85,15 +83,15 @@ const VISIBLE: [(Canary, Check, &[&str]); 41] = [
     (Canary::FoldBundle, folds::check_spines, &["were dropped"]),
     (
         Canary::LoopOrder,
-        loops::check,
+        par::check,
         &["it came to", "fewer items"],
     ),
-    (Canary::LoopScan, loops::check, &["it came to"]),
-    (Canary::LoopFirst, loops::check, &["it came to"]),
-    (Canary::LoopRestore, loops::check_sort, &["lost items"]),
-    (Canary::LoopAlarm, loops::check, &["after the panic"]),
-    (Canary::LoopAlarm, loops::check_sort, &["after the panic"]),
-    (Canary::LoopStray, loops::check, &["outside of the pool"]),
+    (Canary::LoopScan, par::check, &["it came to"]),
+    (Canary::LoopFirst, par::check, &["it came to"]),
+    (Canary::LoopRestore, par::check_sort, &["lost items"]),
+    (Canary::LoopAlarm, par::check, &["after the panic"]),
+    (Canary::LoopAlarm, par::check_sort, &["after the panic"]),
+    (Canary::LoopStray, par::check, &["outside of the pool"]),
 ];
 
 /// Both halves of a join take some time.

@@ -1,13 +1,13 @@
 //! The results of siblings, each in its place, and the one who brings the last.
 
 use super::{caught, model};
-use filch::{base::canary::Canary, fold::model::Slots};
+use filch::{base::canary::Canary, fold::model::ResultSlots};
 use loom::thread;
 use std::sync::Arc;
 
 /// Fills a place; whoever fills the last one sees all.
 #[expect(unsafe_code, reason = "the duties of the production code")]
-fn arrive(slots: &Slots, at: usize, count: usize) -> bool {
+fn arrive(slots: &ResultSlots, at: usize, count: usize) -> bool {
     // SAFETY: each place is filled by one thread.
     let last = unsafe { slots.fill(at, at + 10) };
     if last {
@@ -20,7 +20,7 @@ fn arrive(slots: &Slots, at: usize, count: usize) -> bool {
 }
 
 fn siblings(count: usize) {
-    let slots = Arc::new(Slots::new(count));
+    let slots = Arc::new(ResultSlots::new(count));
     let others: Vec<_> = (1..count)
         .map(|at| {
             let slots = slots.clone();

@@ -3,10 +3,10 @@
 use super::{
     adapt::{Chunks, Cloned, Indexed, Zip},
     chunking::ChunkingStrategy,
-    drive::{self, End, Sink},
+    drive::{self, ItemSink, LoopEnd},
     error::LoopCancelled,
     pace::Pacing,
-    pieces::{Pieces, Source},
+    pieces::{IntoPieces, Pieces},
 };
 use crate::{
     cancel::CancelToken,
@@ -25,7 +25,7 @@ use std::{fmt, marker::PhantomData};
 /// cancelled, a `Result`.
 ///
 /// ```
-/// use filch::{Pool, loops::over};
+/// use filch::{Pool, par::over};
 ///
 /// let pool = Pool::builder().workers(2).build()?;
 /// let words = ["to", "steal", "small", "things"];
@@ -36,12 +36,12 @@ use std::{fmt, marker::PhantomData};
 #[must_use = "a loop does nothing before one of its operations is called"]
 pub struct Loop<'a, P, M = Plain> {
     pub(super) pieces: P,
-    pub(super) settings: Settings<'a>,
+    pub(super) settings: LoopSettings<'a>,
     mode: PhantomData<fn() -> M>,
 }
 
 /// The settings of a loop.
-pub(super) struct Settings<'a> {
+pub(super) struct LoopSettings<'a> {
     pub(super) pool: Option<&'a Pool>,
     pub(super) pacing: Pacing,
     pub(super) cancel: Option<&'a CancelToken>,
@@ -50,7 +50,7 @@ pub(super) struct Settings<'a> {
 
 type Progress<'a> = Box<dyn Fn(usize) + Sync + 'a>;
 
-impl Settings<'_> {
+impl LoopSettings<'_> {
     /// Calls `f` on a worker of the pool of the loop.
     pub(super) fn enter_worker<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
         match self.pool {
@@ -124,16 +124,16 @@ mod sealed {
 /// takes part. The closures of the loop run on the same pool, and so do loops and joins in them.
 ///
 /// ```
-/// use filch::loops::over;
+/// use filch::par::over;
 ///
 /// let squares = over(0..1_000).map(|n: i32| n * n);
 /// assert_eq!(squares[30], 900);
 /// assert_eq!(over(&squares).max(), Some(&998_001));
 /// ```
-pub fn over<'a, S: Source>(source: S) -> Loop<'a, S::Pieces> {
+pub fn over<'a, S: IntoPieces>(source: S) -> Loop<'a, S::Pieces> {
     Loop {
         pieces: source.into_pieces(),
-        settings: Settings {
+        settings: LoopSettings {
             pool: None,
             pacing: Pacing::ADAPTIVE,
             cancel: None,
@@ -151,7 +151,7 @@ impl Pool {
     /// assert_eq!(pool.over(1..101_u32).sum::<u32>(), 5050);
     /// # Ok::<(), filch::BuildError>(())
     /// ```
-    pub fn over<S: Source>(&self, source: S) -> Loop<'_, S::Pieces> {
+    pub fn over<S: IntoPieces>(&self, source: S) -> Loop<'_, S::Pieces> {
         over(source).on(self)
     }
 }
@@ -160,7 +160,7 @@ impl<'a, P, M> Loop<'a, P, M> {
     /// Runs it on `pool`.
     ///
     /// ```
-    /// use filch::{Pool, loops::over};
+    /// use filch::{Pool, par::over};
     ///
     /// let pool = Pool::builder().workers(2).build()?;
     /// assert_eq!(over(1..101_u32).on(&pool).sum::<u32>(), 5050);
@@ -175,7 +175,7 @@ impl<'a, P, M> Loop<'a, P, M> {
     ///
     /// ```
     /// let bytes = vec![1_u8; 5_000];
-    /// let ones = filch::loops::over(&bytes).min_chunk(1_024).count(|byte| *byte == 1);
+    /// let ones = filch::par::over(&bytes).min_chunk(1_024).count(|byte| *byte == 1);
     /// assert_eq!(ones, 5_000);
     /// ```
     pub fn min_chunk(mut self, items: usize) -> Self {
@@ -193,7 +193,7 @@ impl<'a, P, M> Loop<'a, P, M> {
     /// [`min_chunk`](Self::min_chunk).
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// over(0..100).max_chunk(1).for_each(|_| std::hint::black_box(()));
     /// ```
@@ -230,7 +230,7 @@ impl<'a, P, M> Loop<'a, P, M> {
     /// about every 16 µs whether the loop is cancelled and whether a future has been woken.
     ///
     /// ```
-    /// use filch::loops::{ChunkingStrategy, over};
+    /// use filch::par::{ChunkingStrategy, over};
     ///
     /// let strategy = ChunkingStrategy::new(10, 1_000, 3)?;
     /// assert_eq!(over(0..5_000_u64).chunking(strategy).sum::<u64>(), 12_497_500);
@@ -252,7 +252,7 @@ impl<'a, P, M> Loop<'a, P, M> {
     /// any of its workers, and once at the end.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     /// use std::sync::atomic::{AtomicUsize, Ordering};
     ///
     /// let bar = AtomicUsize::new(0);
@@ -271,7 +271,7 @@ impl<'a, P, M> Loop<'a, P, M> {
     /// dropped.
     ///
     /// ```
-    /// use filch::{CancelToken, loops::over};
+    /// use filch::{CancelToken, par::over};
     ///
     /// let token = CancelToken::new();
     /// assert_eq!(over(0..3).cancel(&token).map(|n| n + 1), Ok(vec![1, 2, 3]));
@@ -285,7 +285,7 @@ impl<'a, P, M> Loop<'a, P, M> {
     pub fn cancel(self, token: &'a CancelToken) -> Loop<'a, P, Cancellable> {
         Loop {
             pieces: self.pieces,
-            settings: Settings {
+            settings: LoopSettings {
                 cancel: Some(token),
                 ..self.settings
             },
@@ -306,20 +306,20 @@ impl<'a, P: Pieces, M: Mode> Loop<'a, P, M> {
     /// Pairs of items with those of `other`, as many as the shorter one has.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// let (a, b) = ([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]);
     /// let dot: f64 = over(&a).zip(&b).map_reduce(|(a, b)| a * b, |x, y| x + y).unwrap();
     /// assert_eq!(dot, 32.0);
     /// ```
-    pub fn zip<S: Source>(self, other: S) -> Loop<'a, Zip<P, S::Pieces>, M> {
+    pub fn zip<S: IntoPieces>(self, other: S) -> Loop<'a, Zip<P, S::Pieces>, M> {
         self.with(|pieces| Zip(pieces, other.into_pieces()))
     }
 
     /// Items with their indices, from 0 on.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// let words = ["a", "b", "a"];
     /// assert_eq!(over(&words).indexed().filter_map(|(i, word)| (*word == "a").then_some(i)), [0, 2]);
@@ -331,7 +331,7 @@ impl<'a, P: Pieces, M: Mode> Loop<'a, P, M> {
     /// Clones instead of references, for operations that combine two items.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// let words = ["to ", "steal"].map(String::from);
     /// assert_eq!(over(&words).cloned().reduce(|a, b| a + &b).unwrap(), "to steal");
@@ -344,23 +344,23 @@ impl<'a, P: Pieces, M: Mode> Loop<'a, P, M> {
     }
 
     /// Runs the loop.
-    pub(super) fn run<K: Sink<P>>(self, sink: &K) -> M::Out<K::Acc> {
+    pub(super) fn run<K: ItemSink<P>>(self, sink: &K) -> M::Out<K::Acc> {
         self.run_then(sink, |acc| acc)
     }
 
     /// Runs the loop, and maps the accumulator.
     pub(super) fn run_then<K, R>(self, sink: &K, then: impl FnOnce(K::Acc) -> R) -> M::Out<R>
     where
-        K: Sink<P>,
+        K: ItemSink<P>,
     {
         let (acc, end) = drive::run(&self.settings, self.pieces, sink);
         self.settings.out::<M, _>(then(acc), end)
     }
 }
 
-impl Settings<'_> {
+impl LoopSettings<'_> {
     /// Converts the outcome of a loop.
-    pub(super) fn out<M: Mode, T>(&self, result: T, end: End) -> M::Out<T> {
+    pub(super) fn out<M: Mode, T>(&self, result: T, end: LoopEnd) -> M::Out<T> {
         let reason = self.cancel.and_then(CancelToken::reason);
         let cancelled = reason
             .filter(|_| end.cancelled)
@@ -373,7 +373,7 @@ impl<'a, 't, T: Sync, M: Mode> Loop<'a, &'t [T], M> {
     /// Slices of `size` items, the last one perhaps shorter, instead of single items.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// assert_eq!(over(&[1, 2, 3, 4, 5]).chunks(2).map(|chunk| chunk.len()), [2, 2, 1]);
     /// ```
@@ -391,7 +391,7 @@ impl<'a, 't, T: Send, M: Mode> Loop<'a, &'t mut [T], M> {
     /// image.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// let mut picture = [0; 6];
     /// over(&mut picture).chunks(3).for_each_index(|y, row| row.fill(y));

@@ -5,7 +5,7 @@
 )]
 
 use super::{
-    drive::{Piece, Sink},
+    drive::{ItemSink, LoopPiece},
     pieces::Pieces,
 };
 use std::{marker::PhantomData, mem, ptr};
@@ -158,7 +158,7 @@ const MAX_BRANCHLESS_ITEM_BYTES: usize = 32;
 /// This avoids an unpredictable branch.
 pub(super) fn extend_wanted<P: Pieces>(
     found: &mut Vec<P::Item>,
-    mut block: Piece<P>,
+    mut block: LoopPiece<P>,
     wanted: impl Fn(&P::Item) -> bool,
 ) {
     if mem::needs_drop::<P::Item>() || size_of::<P::Item>() > MAX_BRANCHLESS_ITEM_BYTES {
@@ -211,7 +211,7 @@ pub(super) fn collect<R, X>(
 /// A sink that writes the result of a function for each item to its place.
 pub(super) struct MapInto<F>(pub(super) F);
 
-impl<'v, P, R, F> Sink<WithOutput<'v, P, R>> for MapInto<F>
+impl<'v, P, R, F> ItemSink<WithOutput<'v, P, R>> for MapInto<F>
 where
     P: Pieces,
     R: Send,
@@ -225,7 +225,7 @@ where
     }
 
     #[inline]
-    fn feed(&self, mut filled: Self::Acc, block: Piece<WithOutput<'v, P, R>>) -> Self::Acc {
+    fn feed(&self, mut filled: Self::Acc, block: LoopPiece<WithOutput<'v, P, R>>) -> Self::Acc {
         let WithOutput { items, room } = block.pieces;
         filled.fill(room, items.items().map(&self.0));
         filled

@@ -1,5 +1,5 @@
 //! Short tests of the unsafe code, so that the sanitizers cover it with the library's own tests.
-//! The guarantees of loops are tested in `tests/loops/`.
+//! The guarantees of loops are tested in `tests/par/`.
 
 use super::over;
 use crate::pool::Pool;

@@ -6,4 +6,5 @@ mod support;
 
 mod basics;
 mod drops;
+mod extension;
 mod sort;

@@ -10,7 +10,7 @@ use std::ops::Range;
 /// need the same split points every time.
 ///
 /// ```
-/// use filch::loops::ChunkingStrategy;
+/// use filch::par::ChunkingStrategy;
 ///
 /// let strategy = ChunkingStrategy::new(100, 10_000, 3)?;
 /// assert_eq!(strategy.chunk_size(60_000, 4), 5_000);          // 12 chunks, 3 a worker
@@ -37,6 +37,15 @@ impl ChunkingStrategy {
 
     /// Chunks of `min` to `max` items, `per_worker` of them for each worker if that is within the
     /// bounds.
+    ///
+    /// ```
+    /// use filch::par::ChunkingStrategy;
+    ///
+    /// let strategy = ChunkingStrategy::new(100, 10_000, 3)?;
+    /// assert_eq!(strategy.chunk_size(60_000, 4), 5_000);
+    /// assert!(ChunkingStrategy::new(100, 10, 3).is_err());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     ///
     /// # Errors
     /// If one of the numbers is zero, or `max` is less than `min`.
@@ -66,7 +75,7 @@ impl ChunkingStrategy {
     /// Chunks of exactly `items`, whatever the number of workers; of one item if that is zero.
     ///
     /// ```
-    /// use filch::loops::ChunkingStrategy;
+    /// use filch::par::ChunkingStrategy;
     ///
     /// assert_eq!(ChunkingStrategy::exactly(64).chunk_size(1_000_000, 2), 64);
     /// ```
@@ -81,24 +90,42 @@ impl ChunkingStrategy {
     }
 
     /// The smallest number of items of a chunk, except for the last one.
+    ///
+    /// ```
+    /// assert_eq!(filch::par::ChunkingStrategy::exactly(64).min(), 64);
+    /// ```
     #[must_use]
     pub fn min(&self) -> usize {
         self.min
     }
 
     /// The largest number of items of a chunk.
+    ///
+    /// ```
+    /// assert_eq!(filch::par::ChunkingStrategy::default().max(), usize::MAX);
+    /// ```
     #[must_use]
     pub fn max(&self) -> usize {
         self.max
     }
 
     /// The number of chunks for each worker.
+    ///
+    /// ```
+    /// assert_eq!(filch::par::ChunkingStrategy::default().per_worker(), 3);
+    /// ```
     #[must_use]
     pub fn per_worker(&self) -> usize {
         self.per_worker
     }
 
     /// The number of items of each chunk, for `items` and `workers`. Never zero.
+    ///
+    /// ```
+    /// let strategy = filch::par::ChunkingStrategy::default();
+    /// assert_eq!(strategy.chunk_size(60_000, 4), 5_000); // 12 chunks, 3 a worker
+    /// assert_eq!(strategy.chunk_size(0, 4), 1);
+    /// ```
     #[must_use]
     pub fn chunk_size(&self, items: usize, workers: usize) -> usize {
         let chunks = workers.max(1).saturating_mul(self.per_worker);
@@ -108,7 +135,7 @@ impl ChunkingStrategy {
     /// Iterates over the chunks in order.
     ///
     /// ```
-    /// use filch::loops::ChunkingStrategy;
+    /// use filch::par::ChunkingStrategy;
     ///
     /// let chunks: Vec<_> = ChunkingStrategy::default().chunks(10, 1).collect();
     /// assert_eq!(chunks, [0..4, 4..8, 8..10]);

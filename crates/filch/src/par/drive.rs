@@ -9,7 +9,7 @@
 //!
 //! Pieces are halved, so the stack depth is at most the number of binary digits of the length.
 
-use super::{checkpoint::leaf_checkpoint, over::Settings, pace::Pace, pieces::Pieces};
+use super::{checkpoint::leaf_checkpoint, over::LoopSettings, pace::BlockPace, pieces::Pieces};
 use crate::{
     base::{
         canary::{Canary, broken},
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The operation of a loop on its items.
-pub(super) trait Sink<P: Pieces>: Sync {
+pub(super) trait ItemSink<P: Pieces>: Sync {
     /// The accumulator of a piece.
     type Acc: Send;
 
@@ -29,7 +29,7 @@ pub(super) trait Sink<P: Pieces>: Sync {
     fn start(&self, piece: &P) -> Self::Acc;
 
     /// Runs a block.
-    fn feed(&self, acc: Self::Acc, block: Piece<P>) -> Self::Acc;
+    fn feed(&self, acc: Self::Acc, block: LoopPiece<P>) -> Self::Acc;
 
     /// Joins the accumulators of adjacent pieces.
     fn join(&self, left: Self::Acc, right: Self::Acc) -> Self::Acc;
@@ -48,12 +48,12 @@ pub(super) struct Steps<S, F, J> {
     pub(super) join: J,
 }
 
-impl<P, A, S, F, J> Sink<P> for Steps<S, F, J>
+impl<P, A, S, F, J> ItemSink<P> for Steps<S, F, J>
 where
     P: Pieces,
     A: Send,
     S: Fn() -> A + Sync,
-    F: Fn(A, Piece<P>) -> A + Sync,
+    F: Fn(A, LoopPiece<P>) -> A + Sync,
     J: Fn(A, A) -> A + Sync,
 {
     type Acc = A;
@@ -64,7 +64,7 @@ where
     }
 
     #[inline]
-    fn feed(&self, acc: A, block: Piece<P>) -> A {
+    fn feed(&self, acc: A, block: LoopPiece<P>) -> A {
         (self.feed)(acc, block)
     }
 
@@ -76,7 +76,7 @@ where
 
 /// The state of a loop at its end.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct End {
+pub(super) struct LoopEnd {
     /// It was cancelled with items left.
     pub(super) cancelled: bool,
     /// The number of items done; counted only if the loop can be cancelled or reports progress.
@@ -89,10 +89,10 @@ pub(super) struct End {
 ///
 /// The user's closures run on the pool of the loop, so that loops and joins in them use the same
 /// pool. Only a loop without items does not enter the pool.
-pub(super) fn run<P, K>(settings: &Settings<'_>, pieces: P, sink: &K) -> (K::Acc, End)
+pub(super) fn run<P, K>(settings: &LoopSettings<'_>, pieces: P, sink: &K) -> (K::Acc, LoopEnd)
 where
     P: Pieces,
-    K: Sink<P>,
+    K: ItemSink<P>,
 {
     let len = pieces.size();
     if len == 0 {
@@ -102,26 +102,26 @@ where
 }
 
 /// The end of a loop without items.
-pub(super) fn run_empty(settings: &Settings<'_>) -> End {
+pub(super) fn run_empty(settings: &LoopSettings<'_>) -> LoopEnd {
     LoopState::new(settings, &()).end(0)
 }
 
 /// [`run`] for a caller that is on the pool of the loop. `len` is the size of `pieces`.
 pub(super) fn run_on<P, K>(
     context: &WorkerContext<'_, '_>,
-    settings: &Settings<'_>,
+    settings: &LoopSettings<'_>,
     pieces: P,
     len: usize,
     sink: &K,
-) -> (K::Acc, End)
+) -> (K::Acc, LoopEnd)
 where
     P: Pieces,
-    K: Sink<P>,
+    K: ItemSink<P>,
 {
     let acc = sink.start(&pieces);
     let shared = LoopState::new(settings, sink);
-    let pace = Pace::new(settings.pacing, len, context, settings.counts());
-    let piece = Piece { pieces, at: 0, len };
+    let pace = BlockPace::new(settings.pacing, len, context, settings.counts());
+    let piece = LoopPiece { pieces, at: 0, len };
     let (acc, _) = shared.walk(context, piece, acc, pace);
     (acc, shared.end(len))
 }
@@ -131,7 +131,7 @@ const PROGRESS_INTERVAL_NS: u64 = 10_000_000;
 
 /// The state that the workers of one loop share.
 struct LoopState<'l, 's, K> {
-    settings: &'l Settings<'s>,
+    settings: &'l LoopSettings<'s>,
     sink: &'l K,
     /// A worker has panicked: the result will not be used.
     stop: AtomicBool,
@@ -149,7 +149,7 @@ struct LoopState<'l, 's, K> {
 /// It has its own length: the source is asked for its size only once, before the loop. So even if a
 /// user's source reports wrong sizes afterwards, pieces get shorter with every split and every
 /// block, and the loop terminates.
-pub(super) struct Piece<P> {
+pub(super) struct LoopPiece<P> {
     pub(super) pieces: P,
     /// The index of its first item in the loop.
     pub(super) at: usize,
@@ -157,7 +157,7 @@ pub(super) struct Piece<P> {
     pub(super) len: usize,
 }
 
-impl<P: Pieces> Piece<P> {
+impl<P: Pieces> LoopPiece<P> {
     #[inline]
     pub(super) fn items(self) -> P::Iter {
         self.pieces.items()
@@ -178,7 +178,7 @@ impl<P: Pieces> Piece<P> {
 /// The result of the far half.
 enum Far<P, A> {
     /// It was not stolen.
-    Back(Piece<P>),
+    Back(LoopPiece<P>),
     /// It was stolen, and its thief accumulated this.
     Done(A),
 }
@@ -199,7 +199,7 @@ impl Drop for StopOnUnwind<'_> {
 }
 
 impl<'l, 's, K> LoopState<'l, 's, K> {
-    fn new(settings: &'l Settings<'s>, sink: &'l K) -> Self {
+    fn new(settings: &'l LoopSettings<'s>, sink: &'l K) -> Self {
         Self {
             settings,
             sink,
@@ -215,13 +215,13 @@ impl<'l, 's, K> LoopState<'l, 's, K> {
     fn walk<P>(
         &self,
         context: &WorkerContext<'_, '_>,
-        mut piece: Piece<P>,
+        mut piece: LoopPiece<P>,
         mut acc: K::Acc,
-        mut pace: Pace,
-    ) -> (K::Acc, Pace)
+        mut pace: BlockPace,
+    ) -> (K::Acc, BlockPace)
     where
         P: Pieces,
-        K: Sink<P>,
+        K: ItemSink<P>,
     {
         let stop_on_unwind = StopOnUnwind(&self.stop);
         loop {
@@ -286,10 +286,10 @@ impl<'l, 's, K> LoopState<'l, 's, K> {
     }
 
     #[cold]
-    fn walk_stolen<P>(&self, piece: Piece<P>, pace: Pace) -> K::Acc
+    fn walk_stolen<P>(&self, piece: LoopPiece<P>, pace: BlockPace) -> K::Acc
     where
         P: Pieces,
-        K: Sink<P>,
+        K: ItemSink<P>,
     {
         WorkerContext::with(|context| {
             let context = context.expect("whoever runs a job stands in its pool");
@@ -306,7 +306,7 @@ impl<'l, 's, K> LoopState<'l, 's, K> {
     fn is_over<P>(&self, at: usize) -> bool
     where
         P: Pieces,
-        K: Sink<P>,
+        K: ItemSink<P>,
     {
         // Relaxed: the flag only saves work.
         if self.stop.load(Ordering::Relaxed) || self.sink.is_enough(at) {
@@ -342,7 +342,7 @@ impl<'l, 's, K> LoopState<'l, 's, K> {
         }
     }
 
-    fn end(&self, total: usize) -> End {
+    fn end(&self, total: usize) -> LoopEnd {
         // Relaxed: all workers are done, and the joins have ordered their writes before this.
         let done = self.done.load(Ordering::Relaxed);
         // Relaxed: as above.
@@ -350,7 +350,7 @@ impl<'l, 's, K> LoopState<'l, 's, K> {
         if let Some(progress) = &self.settings.progress {
             progress(done);
         }
-        End {
+        LoopEnd {
             cancelled,
             done,
             total,

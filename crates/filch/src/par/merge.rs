@@ -7,7 +7,8 @@
 //!
 //! - an unfinished merge from the slice into the buffer has changed nothing;
 //! - an unfinished merge from the buffer into the slice copies everything back from the buffer
-//!   ([`Restore`]), in which nothing has changed since the previous merge, except by comparisons.
+//!   ([`RestoreUnfinished`]), in which nothing has changed since the previous merge, except by
+//!   comparisons.
 //!
 //! A sort is over when it is cancelled or when any comparison has panicked. After that no worker
 //! begins a run or a merge, so any merge may be left unfinished: the worker that waits for its
@@ -118,11 +119,11 @@ where
         } else {
             (buffer, slice)
         };
-        let restore = (!to_buffer).then_some(Restore { from, to, len });
+        let restore = (!to_buffer).then_some(RestoreUnfinished { from, to, len });
         // Both halves are sorted and where the last merge, or the sort, has put them: the `len`
         // items from `from` on. The other place is free to be written to.
-        let runs = Run { start: from, len }.split_at(middle);
-        self.merge(runs.0, runs.1, Place(to));
+        let runs = SortedRun { start: from, len }.split_at(middle);
+        self.merge(runs.0, runs.1, MergeTarget(to));
         if !self.is_over() || broken(Canary::LoopRestore) {
             mem::forget(restore);
         }
@@ -130,7 +131,7 @@ where
 
     /// Merges two sorted runs into `to`, which has room for both; of equal items those of `left`
     /// come first. When the sort is over, only some items are written.
-    fn merge(&self, left: Run<T>, right: Run<T>, to: Place<T>) {
+    fn merge(&self, left: SortedRun<T>, right: SortedRun<T>, to: MergeTarget<T>) {
         if self.is_over() {
             return;
         }
@@ -141,7 +142,7 @@ where
         let (l, r) = self.stopping_on_unwind(|| self.cut(&left, &right));
         let (left, more_left) = left.split_at(l);
         let (right, more_right) = right.split_at(r);
-        let more_to = Place(to.0.wrapping_add(l + r));
+        let more_to = MergeTarget(to.0.wrapping_add(l + r));
         let _ = join(
             || self.merge(left, right, to),
             || self.merge(more_left, more_right, more_to),
@@ -151,7 +152,7 @@ where
     /// Where to split two runs, so that no item behind the splits goes before any item in front of
     /// them: in the middle of the longer run, and in the other one behind the items that go before
     /// that middle item.
-    fn cut(&self, left: &Run<T>, right: &Run<T>) -> (usize, usize) {
+    fn cut(&self, left: &SortedRun<T>, right: &SortedRun<T>) -> (usize, usize) {
         if left.len >= right.len {
             let (l, pivot) = left.middle();
             let before = |item: &T| (self.less)(item, pivot);
@@ -163,7 +164,7 @@ where
         }
     }
 
-    fn merge_here(&self, left: Run<T>, right: Run<T>, Place(to): Place<T>) {
+    fn merge_here(&self, left: SortedRun<T>, right: SortedRun<T>, MergeTarget(to): MergeTarget<T>) {
         if left.len == 0 || right.len == 0 || !(self.less)(right.first(), left.last()) {
             left.copy_to(to);
             return right.copy_to(to.wrapping_add(left.len));
@@ -191,7 +192,7 @@ where
         let Ends { left, right, .. } = rest;
         for (start, end) in [left, right] {
             // One of them is empty.
-            let run = Run {
+            let run = SortedRun {
                 start,
                 len: items_between(start, end),
             };
@@ -204,10 +205,10 @@ where
     fn take_first(&self, rest: &mut Ends<T>) {
         let (l, r) = (rest.left.0, rest.right.0);
         // SAFETY: neither run is at its end, so the items are initialised and not written to, as
-        // `Run` says.
+        // `SortedRun` says.
         let first = unsafe { &*l };
         // SAFETY: the right run is not at its end either, so its first item is initialised and not
-        // written to, as `Run` says.
+        // written to, as `SortedRun` says.
         let second = unsafe { &*r };
         let right_first = (self.less)(second, first);
         // Selected without a branch, which would be unpredictable.
@@ -225,10 +226,10 @@ where
     fn take_last(&self, rest: &mut Ends<T>) {
         let (l, r) = (rest.left.1.wrapping_sub(1), rest.right.1.wrapping_sub(1));
         // SAFETY: neither run is empty, so the item before the left end is initialised and not
-        // written to, as `Run` says.
+        // written to, as `SortedRun` says.
         let first = unsafe { &*l };
         // SAFETY: the right run is not empty either, so its last item is initialised and not
-        // written to, as `Run` says.
+        // written to, as `SortedRun` says.
         let second = unsafe { &*r };
         let left_last = (self.less)(second, first);
         let next = hint::select_unpredictable(left_last, l, r);
@@ -252,8 +253,8 @@ struct Ends<T> {
 }
 
 impl<T> Ends<T> {
-    fn new(left: Run<T>, right: Run<T>, to: *mut T) -> Self {
-        let ends = |run: &Run<T>| (run.start, run.start.wrapping_add(run.len));
+    fn new(left: SortedRun<T>, right: SortedRun<T>, to: *mut T) -> Self {
+        let ends = |run: &SortedRun<T>| (run.start, run.start.wrapping_add(run.len));
         Self {
             left: ends(&left),
             right: ends(&right),
@@ -298,14 +299,14 @@ impl<T> Space<T> {
 }
 
 /// Where items are written to: room that belongs exclusively to its owner.
-struct Place<T>(*mut T);
+struct MergeTarget<T>(*mut T);
 
 // SAFETY: the room belongs to the owner of the place, which may write items from any thread because
 // `T` is `Send`.
-unsafe impl<T: Send> Send for Place<T> {}
+unsafe impl<T: Send> Send for MergeTarget<T> {}
 
 /// Sorted items that are only read, and copied.
-struct Run<T> {
+struct SortedRun<T> {
     /// The `len` items from here on are initialised; as long as there is a run of them, no thread
     /// writes to them, and no thread but its owner reads them. `split_at` distributes them.
     start: *const T,
@@ -314,9 +315,9 @@ struct Run<T> {
 
 // SAFETY: only the owner of the run reads the items, which may be another thread because `T` is
 // `Send`.
-unsafe impl<T: Send> Send for Run<T> {}
+unsafe impl<T: Send> Send for SortedRun<T> {}
 
-impl<T> Run<T> {
+impl<T> SortedRun<T> {
     fn items(&self) -> &[T] {
         // SAFETY: initialised and not written to while the run exists, as `start` says.
         unsafe { slice::from_raw_parts(self.start, self.len) }
@@ -353,14 +354,14 @@ impl<T> Run<T> {
 }
 
 /// Copies everything back if a merge is not finished.
-struct Restore<T> {
+struct RestoreUnfinished<T> {
     /// Where the `len` items were when the merge began, and still are.
     from: *const T,
     to: *mut T,
     len: usize,
 }
 
-impl<T> Drop for Restore<T> {
+impl<T> Drop for RestoreUnfinished<T> {
     fn drop(&mut self) {
         // SAFETY: no worker uses the places any more, since `join` has waited for all parts of the
         // merge; so both are exclusively ours again. One is the slice, the other the buffer, so

@@ -4,7 +4,7 @@
     reason = "several workers take items out of one allocation"
 )]
 
-use super::pieces::{Pieces, Source};
+use super::pieces::{IntoPieces, Pieces};
 use std::{fmt, iter::FusedIterator, mem::ManuallyDrop, ptr, sync::Arc};
 
 /// The memory of a vector. Its items belong to the pieces.
@@ -52,12 +52,21 @@ impl<T> Owned<T> {
     }
 }
 
-impl<T: Send> Source for Vec<T> {
+impl<T: Send> IntoPieces for Vec<T> {
     type Item = T;
     type Pieces = Owned<T>;
 
     fn into_pieces(self) -> Owned<T> {
         Owned::new(self)
+    }
+}
+
+impl<T: Send, const N: usize> IntoPieces for [T; N] {
+    type Item = T;
+    type Pieces = Owned<T>;
+
+    fn into_pieces(self) -> Owned<T> {
+        Owned::new(self.into())
     }
 }
 

@@ -6,9 +6,9 @@
 //! take part in the last one too.
 
 use super::{
-    drive::End,
+    drive::LoopEnd,
     merge::Rule,
-    over::{Loop, Mode, Settings},
+    over::{Loop, LoopSettings, Mode},
 };
 use crate::base::sync::{AtomicBool, Ordering as Atomically};
 use std::cmp::Ordering;
@@ -38,16 +38,16 @@ fn halvings(len: usize, workers: usize) -> u32 {
     halvings
 }
 
-impl Settings<'_> {
+impl LoopSettings<'_> {
     fn sort<T: Send>(
         &self,
         slice: &mut [T],
         sort: impl Fn(&mut [T]) + Sync,
         less: impl Fn(&T, &T) -> bool + Sync,
-    ) -> End {
+    ) -> LoopEnd {
         let len = slice.len();
         if self.is_cancelled() {
-            return End {
+            return LoopEnd {
                 cancelled: true,
                 done: 0,
                 total: len,
@@ -82,7 +82,7 @@ impl Settings<'_> {
         if let Some(progress) = &self.progress {
             progress(done);
         }
-        End {
+        LoopEnd {
             cancelled,
             done,
             total: len,
@@ -94,7 +94,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
     /// Sorts the items; equal ones keep their order.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// let mut words = ["things", "small", "steal"];
     /// over(&mut words).sort();
@@ -118,7 +118,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
     ///
     /// ```
     /// let mut values = [2.5_f64, -1.0, 0.0];
-    /// filch::loops::over(&mut values).sort_by(|a, b| b.total_cmp(a));
+    /// filch::par::over(&mut values).sort_by(|a, b| b.total_cmp(a));
     /// assert_eq!(values, [2.5, 0.0, -1.0]);
     /// ```
     pub fn sort_by(self, compare: impl Fn(&T, &T) -> Ordering + Sync) -> M::Out<()> {
@@ -132,7 +132,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
     ///
     /// ```
     /// let mut words = ["things", "to", "steal"];
-    /// filch::loops::over(&mut words).sort_by_key(|word| word.len());
+    /// filch::par::over(&mut words).sort_by_key(|word| word.len());
     /// assert_eq!(words, ["to", "steal", "things"]);
     /// ```
     pub fn sort_by_key<Q: Ord>(self, key: impl Fn(&T) -> Q + Sync) -> M::Out<()> {
@@ -144,7 +144,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
     ///
     /// ```
     /// let mut values: Vec<u32> = (0..10_000).map(|n| n * 7_919 % 10_000).collect();
-    /// filch::loops::over(&mut values).sort_unstable();
+    /// filch::par::over(&mut values).sort_unstable();
     /// assert!(values.is_sorted());
     /// ```
     pub fn sort_unstable(self) -> M::Out<()>
@@ -158,7 +158,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
     ///
     /// ```
     /// let mut values = [1, 3, 2];
-    /// filch::loops::over(&mut values).sort_unstable_by(|a, b| b.cmp(a));
+    /// filch::par::over(&mut values).sort_unstable_by(|a, b| b.cmp(a));
     /// assert_eq!(values, [3, 2, 1]);
     /// ```
     pub fn sort_unstable_by(self, compare: impl Fn(&T, &T) -> Ordering + Sync) -> M::Out<()> {
@@ -173,7 +173,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
     ///
     /// ```
     /// let mut values = [-3, 1, 2];
-    /// filch::loops::over(&mut values).sort_unstable_by_key(|n: &i32| n.abs());
+    /// filch::par::over(&mut values).sort_unstable_by_key(|n: &i32| n.abs());
     /// assert_eq!(values, [1, 2, -3]);
     /// ```
     pub fn sort_unstable_by_key<Q: Ord>(self, key: impl Fn(&T) -> Q + Sync) -> M::Out<()> {

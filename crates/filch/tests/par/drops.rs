@@ -1,7 +1,7 @@
 //! Loops whose closures panic, over items and results with destructors: nothing is lost, nothing dropped twice.
 
 use crate::support::{Counted, Drops, LIMIT, panic_of, pool, quiet_panic, within};
-use filch::{CancelToken, Pool, loops::ChunkingStrategy};
+use filch::{CancelToken, Pool, par::ChunkingStrategy};
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},

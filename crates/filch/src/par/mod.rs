@@ -1,21 +1,29 @@
 //! Parallel loops over slices, ranges and vectors.
 //!
-//! [`over`] takes the source, its methods configure and run the loop:
-//! `over(&data).min_chunk(1024).map(|x| …)`. The common ones are functions as well:
-//! `filch::map(&data, |x| …)`. All operations preserve order, so an operation only has to be
-//! associative. A panic in a closure stops the loop and propagates to the caller; every item is
-//! dropped exactly once.
+//! With `use filch::prelude::*`, slices, vectors, arrays and ranges have three methods that create
+//! a [`Loop`]: [`par`](Par::par) over references, [`par_mut`](ParMut::par_mut) over mutable
+//! references, [`into_par`](IntoPar::into_par) over the items themselves. The methods of the loop
+//! configure and run it: `data.par().min_chunk(1024).map(|x| …)`. [`over`] does the same without
+//! the prelude, for any source: `over(&data)`. The common loops are functions as well:
+//! `filch::map(&data, |x| …)`.
+//!
+//! All operations preserve order, so an operation only has to be associative. A panic in a closure
+//! stops the loop and propagates to the caller; every item is dropped exactly once.
 //!
 //! ```
-//! use filch::loops::over;
+//! use filch::prelude::*;
 //!
 //! let data: Vec<u64> = (0..100_000).collect();
-//! let even = over(&data).filter(|n| *n % 2 == 0);
-//! let sum: u64 = over(&data).sum();
-//! let mut roots = over(&data).map(|n| n.isqrt());
-//! filch::sort_unstable(&mut roots);
+//! let even = data.par().filter(|n| *n % 2 == 0);
+//! let sum: u64 = data.par().sum();
+//! let mut roots = data.par().map(|n| n.isqrt());
+//! roots.par_mut().sort_unstable();
 //! assert_eq!((even.len(), sum, roots[0]), (50_000, 4_999_950_000, 0));
 //! ```
+//!
+//! A loop is not a lazy iterator: the first operation runs it. `map` returns a vector, not
+//! something to chain; [`map_reduce`](Loop::map_reduce), [`filter_map`](Loop::filter_map) and
+//! [`fold`](Loop::fold) do two steps in one pass.
 //!
 //! # Which operation
 //!
@@ -29,7 +37,7 @@
 //! | whether or where a condition holds | [`any`], [`all`], [`find_any`]; [`find_first`], [`Loop::position`] | ends early |
 //! | prefix sums | [`inclusive_scan`], [`exclusive_scan`] | one pass, a second one over stolen pieces |
 //! | sorted items | [`sort`]; [`sort_unstable`] for numbers | runs sorted by the standard library, merged in parallel |
-//! | rows, tiles, blocks | `over(&mut pixels).chunks(width)` | slices as items |
+//! | rows, tiles, blocks | `pixels.par_mut().chunks(width)` | slices as items |
 //! | pairs; indices | [`Loop::zip`], [`Loop::indexed`] | |
 //!
 //! # When a loop is shared
@@ -56,12 +64,13 @@
 //! # Progress and cancellation
 //!
 //! ```
-//! use filch::{CancelToken, loops::over};
+//! use filch::{CancelToken, prelude::*};
 //! use std::time::Duration;
 //!
 //! let token = CancelToken::new();
 //! token.cancel_after(Duration::from_millis(20))?;
-//! let outcome = over(0..u64::MAX)
+//! let outcome = (0..u64::MAX)
+//!     .into_par()
 //!     .progress(|done| println!("{done} numbers"))
 //!     .cancel(&token)
 //!     .find_first(|n| n.count_ones() == 64);
@@ -74,6 +83,7 @@ mod checkpoint;
 mod chunking;
 mod drive;
 mod error;
+mod extension;
 mod free;
 mod merge;
 mod ops;
@@ -91,6 +101,7 @@ mod tests;
 pub use adapt::{Chunks, Cloned, Indexed, Zip};
 pub use chunking::ChunkingStrategy;
 pub use error::LoopCancelled;
+pub use extension::{IntoPar, Par, ParMut};
 pub use free::{
     all, any, count, exclusive_scan, fill, filter, find_any, find_first, for_each, for_each_index,
     for_each_mut, inclusive_scan, map, map_into, map_reduce, max, min, reduce, sort, sort_by,
@@ -98,4 +109,4 @@ pub use free::{
 };
 pub use over::{Cancellable, Loop, Mode, Plain, over};
 pub use owned::Owned;
-pub use pieces::{Pieces, Source};
+pub use pieces::{IntoPieces, Pieces};

@@ -1,7 +1,7 @@
 //! Loops that end as soon as they have found an item.
 
 use super::{
-    drive::{Piece, Sink},
+    drive::{ItemSink, LoopPiece},
     over::{Loop, Mode},
     pieces::Pieces,
 };
@@ -11,7 +11,7 @@ use crate::base::{
 };
 
 /// Searches an item, and publishes the index at which it has found one.
-struct Search<F> {
+struct IndexSearch<F> {
     wanted: F,
     /// Any match will do; else the first is wanted.
     any: bool,
@@ -19,7 +19,7 @@ struct Search<F> {
     found: AtomicUsize,
 }
 
-impl<F> Search<F> {
+impl<F> IndexSearch<F> {
     fn new(any: bool, wanted: F) -> Self {
         Self {
             wanted,
@@ -29,7 +29,7 @@ impl<F> Search<F> {
     }
 }
 
-impl<P, R, F> Sink<P> for Search<F>
+impl<P, R, F> ItemSink<P> for IndexSearch<F>
 where
     P: Pieces,
     R: Send,
@@ -42,7 +42,7 @@ where
     }
 
     #[inline]
-    fn feed(&self, found: Option<R>, block: Piece<P>) -> Option<R> {
+    fn feed(&self, found: Option<R>, block: LoopPiece<P>) -> Option<R> {
         if found.is_some() {
             return found;
         }
@@ -76,7 +76,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// are not.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// assert_eq!(over(1..u64::MAX).find_first(|n| n % 1_234 == 0), Some(1_234));
     /// ```
@@ -84,13 +84,15 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     where
         P::Item: Send,
     {
-        self.run(&Search::new(false, |item| wanted(&item).then_some(item)))
+        self.run(&IndexSearch::new(false, |item| {
+            wanted(&item).then_some(item)
+        }))
     }
 
     /// An item for which `wanted` holds; the one that is found first in time.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// let even = over(1..u64::MAX).find_any(|n| n % 2 == 0).unwrap();
     /// assert_eq!(even % 2, 0);
@@ -99,44 +101,47 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     where
         P::Item: Send,
     {
-        self.run(&Search::new(true, |item| wanted(&item).then_some(item)))
+        self.run(&IndexSearch::new(true, |item| {
+            wanted(&item).then_some(item)
+        }))
     }
 
     /// The index of the first item for which `wanted` holds.
     ///
     /// ```
-    /// assert_eq!(filch::loops::over(b"filch").position(|byte| *byte == b'l'), Some(2));
+    /// assert_eq!(filch::par::over(b"filch").position(|byte| *byte == b'l'), Some(2));
     /// ```
     pub fn position(self, wanted: impl Fn(P::Item) -> bool + Sync) -> M::Out<Option<usize>> {
-        self.indexed().run(&Search::new(false, |(place, item)| {
-            wanted(item).then_some(place)
-        }))
+        self.indexed()
+            .run(&IndexSearch::new(false, |(place, item)| {
+                wanted(item).then_some(place)
+            }))
     }
 
     /// Whether `holds` for some item.
     ///
     /// ```
-    /// assert!(filch::loops::over(0..u64::MAX).any(|n| n == 1_000));
+    /// assert!(filch::par::over(0..u64::MAX).any(|n| n == 1_000));
     /// ```
     pub fn any(self, holds: impl Fn(P::Item) -> bool + Sync) -> M::Out<bool> {
-        let search = Search::new(true, |item| holds(item).then_some(()));
+        let search = IndexSearch::new(true, |item| holds(item).then_some(()));
         self.run_then(&search, |found| found.is_some())
     }
 
     /// Whether `holds` for all items.
     ///
     /// ```
-    /// assert!(!filch::loops::over(0..u64::MAX).all(|n| n < 1_000));
+    /// assert!(!filch::par::over(0..u64::MAX).all(|n| n < 1_000));
     /// ```
     pub fn all(self, holds: impl Fn(P::Item) -> bool + Sync) -> M::Out<bool> {
-        let search = Search::new(true, |item| (!holds(item)).then_some(()));
+        let search = IndexSearch::new(true, |item| (!holds(item)).then_some(()));
         self.run_then(&search, |found| found.is_none())
     }
 }
 
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
-    use super::{Piece, Pieces, Search, Sink};
+    use super::{IndexSearch, ItemSink, LoopPiece, Pieces};
 
     /// Searches an item that is the last of the largest possible loop. A real loop would take
     /// years.
@@ -145,14 +150,14 @@ mod tests {
         wanted: impl Fn(P::Item) -> Option<R> + Sync,
     ) -> (Option<R>, usize) {
         let (at, len) = (usize::MAX - 1, 1);
-        let search = Search::new(false, wanted);
-        let found = search.feed(None, Piece { pieces, at, len });
+        let search = IndexSearch::new(false, wanted);
+        let found = search.feed(None, LoopPiece { pieces, at, len });
         (found, search.found.into_inner())
     }
 
     #[test]
     fn the_last_place_of_all() {
-        use crate::loops::adapt::Indexed;
+        use crate::par::adapt::Indexed;
         let last = usize::MAX - 1;
         let range = || last..usize::MAX;
         let places = || Indexed {

@@ -227,7 +227,7 @@ fn a_cancelled_sort_keeps_all_items() {
 #[test]
 fn a_panic_of_a_short_sort_reaches_the_caller() {
     let mut items = [3, 2, 1];
-    let panic = panic_of(|| filch::loops::sort_by(&mut items, |_, _| quiet_panic("at once")));
+    let panic = panic_of(|| filch::par::sort_by(&mut items, |_, _| quiet_panic("at once")));
     assert_eq!(panic, "at once");
 }
 

@@ -9,7 +9,7 @@ use std::ops::{Range, RangeInclusive};
 /// iterates over.
 ///
 /// ```
-/// use filch::loops::{Pieces, over};
+/// use filch::par::{Pieces, over};
 ///
 /// /// Every `step`-th number below `end`.
 /// struct Steps { start: usize, end: usize, step: usize }
@@ -33,6 +33,13 @@ use std::ops::{Range, RangeInclusive};
 /// let steps = Steps { start: 0, end: 10, step: 3 };
 /// assert_eq!(over(steps).map(|n| n * n), [0, 9, 36, 81]);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "a parallel loop cannot iterate over `{Self}`",
+    label = "not a source of parallel loops",
+    note = "sources are slices, vectors, arrays and ranges of integers; shared items must be `Sync`, \
+        mutable and owned ones `Send`",
+    note = "collect other collections into a vector, or implement `filch::par::Pieces`"
+)]
 pub trait Pieces: Send + Sized {
     /// The type of the items.
     type Item;
@@ -42,19 +49,38 @@ pub trait Pieces: Send + Sized {
     /// The number of items; a loop calls it once. Wrong values lead to panics and wrong results,
     /// but not to undefined behaviour: a loop ends after as many items as were reported, if the
     /// iterators of its blocks end.
+    ///
+    /// ```
+    /// use filch::par::Pieces;
+    ///
+    /// assert_eq!((3..10).size(), 7);
+    /// ```
     fn size(&self) -> usize;
 
     /// Splits it into the first `index` items and the rest. `index` is at most the size.
+    ///
+    /// ```
+    /// use filch::par::Pieces;
+    ///
+    /// assert_eq!((3..10).split_at(2), (3..5, 5..10));
+    /// ```
     fn split_at(self, index: usize) -> (Self, Self);
 
     /// Iterates over the items in order: as many as `size` returned.
+    ///
+    /// ```
+    /// use filch::par::Pieces;
+    ///
+    /// assert!((3..6_u32).items().eq([3, 4, 5]));
+    /// ```
     fn items(self) -> Self::Iter;
 }
 
-/// The argument of [`over`](super::over): [`Pieces`], and references to vectors and arrays.
+/// The argument of [`over`](super::over): [`Pieces`], and what can be converted to them. Types that
+/// implement it have [`into_par`](super::IntoPar::into_par) too.
 ///
 /// ```
-/// use filch::loops::over;
+/// use filch::par::over;
 ///
 /// let mut vector = vec![1, 2, 3];
 /// assert_eq!(over(&vector).map(|n| n + 1), [2, 3, 4]);         // items: &i32
@@ -62,23 +88,37 @@ pub trait Pieces: Send + Sized {
 /// assert_eq!(over(vector).map(|n| n), [2, 4, 6]);              // items: i32
 /// assert_eq!(over(0_u64..3).map(|n| n), [0, 1, 2]);
 /// assert_eq!(over(1..=3).map(|n| n), [1, 2, 3]);
-/// assert_eq!(over(&[1, 2]).map(|n| *n), [1, 2]);
+/// assert_eq!(over(&[1, 2]).map(|n| *n), [1, 2]);               // items: &i32
+/// assert_eq!(over([1, 2]).map(|n| n), [1, 2]);                 // items: i32
 /// ```
 ///
 /// # Panics
 /// If a range includes the largest number of its type, as `0..=u8::MAX` does: use a wider type. If
 /// a range has more than `usize::MAX` numbers, as those of `u128` may: loop over parts of it.
-pub trait Source {
+#[diagnostic::on_unimplemented(
+    message = "a parallel loop cannot iterate over `{Self}`",
+    label = "not a source of parallel loops",
+    note = "sources are slices, vectors, arrays and ranges of integers; shared items must be `Sync`, \
+        mutable and owned ones `Send`",
+    note = "collect other collections into a vector, or implement `filch::par::Pieces`"
+)]
+pub trait IntoPieces {
     /// The type of the items.
     type Item;
     /// The pieces that it is split into.
     type Pieces: Pieces<Item = Self::Item>;
 
     /// Converts the whole to one piece.
+    ///
+    /// ```
+    /// use filch::par::{IntoPieces, Pieces};
+    ///
+    /// assert_eq!(vec!['a', 'b'].into_pieces().size(), 2);
+    /// ```
     fn into_pieces(self) -> Self::Pieces;
 }
 
-impl<P: Pieces> Source for P {
+impl<P: Pieces> IntoPieces for P {
     type Item = P::Item;
     type Pieces = P;
 
@@ -87,7 +127,7 @@ impl<P: Pieces> Source for P {
     }
 }
 
-impl<'a, T: Sync> Source for &'a Vec<T> {
+impl<'a, T: Sync> IntoPieces for &'a Vec<T> {
     type Item = &'a T;
     type Pieces = &'a [T];
 
@@ -96,7 +136,7 @@ impl<'a, T: Sync> Source for &'a Vec<T> {
     }
 }
 
-impl<'a, T: Send> Source for &'a mut Vec<T> {
+impl<'a, T: Send> IntoPieces for &'a mut Vec<T> {
     type Item = &'a mut T;
     type Pieces = &'a mut [T];
 
@@ -105,7 +145,7 @@ impl<'a, T: Send> Source for &'a mut Vec<T> {
     }
 }
 
-impl<'a, T: Sync, const N: usize> Source for &'a [T; N] {
+impl<'a, T: Sync, const N: usize> IntoPieces for &'a [T; N] {
     type Item = &'a T;
     type Pieces = &'a [T];
 
@@ -114,7 +154,7 @@ impl<'a, T: Sync, const N: usize> Source for &'a [T; N] {
     }
 }
 
-impl<'a, T: Send, const N: usize> Source for &'a mut [T; N] {
+impl<'a, T: Send, const N: usize> IntoPieces for &'a mut [T; N] {
     type Item = &'a mut T;
     type Pieces = &'a mut [T];
 
@@ -191,7 +231,7 @@ macro_rules! ranges {
             }
         }
 
-        impl Source for RangeInclusive<$int> {
+        impl IntoPieces for RangeInclusive<$int> {
             type Item = $int;
             type Pieces = Range<$int>;
 
@@ -204,6 +244,24 @@ macro_rules! ranges {
                     panic!("a range through the largest number of its type; take a wider type");
                 };
                 start..end
+            }
+        }
+
+        impl IntoPieces for &Range<$int> {
+            type Item = $int;
+            type Pieces = Range<$int>;
+
+            fn into_pieces(self) -> Range<$int> {
+                self.clone()
+            }
+        }
+
+        impl IntoPieces for &RangeInclusive<$int> {
+            type Item = $int;
+            type Pieces = Range<$int>;
+
+            fn into_pieces(self) -> Range<$int> {
+                self.clone().into_pieces()
             }
         }
     )*};

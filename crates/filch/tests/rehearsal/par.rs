@@ -4,7 +4,7 @@ use super::percent;
 use crate::support::{panic_of, quiet_panic};
 use filch::{
     CancelToken, Pool, Rng,
-    loops::{ChunkingStrategy, Loop, LoopCancelled, over},
+    par::{ChunkingStrategy, Loop, LoopCancelled, over},
     rehearse::{self, Rehearsal},
 };
 use std::{

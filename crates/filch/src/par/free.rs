@@ -1,6 +1,6 @@
 //! The common loops as functions.
 
-use super::{over::over, pieces::Source};
+use super::{over::over, pieces::IntoPieces};
 use std::cmp::Ordering;
 
 /// The results of `f` for the items, in order: [`Loop::map`](super::Loop::map).
@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 /// ```
 /// assert_eq!(filch::map(&[1, 2, 3], |n| n * n), [1, 4, 9]);
 /// ```
-pub fn map<S: Source, R: Send>(source: S, f: impl Fn(S::Item) -> R + Sync) -> Vec<R> {
+pub fn map<S: IntoPieces, R: Send>(source: S, f: impl Fn(S::Item) -> R + Sync) -> Vec<R> {
     over(source).map(f)
 }
 
@@ -16,14 +16,18 @@ pub fn map<S: Source, R: Send>(source: S, f: impl Fn(S::Item) -> R + Sync) -> Ve
 ///
 /// ```
 /// let mut squares = [0; 3];
-/// filch::loops::map_into(&[1, 2, 3], &mut squares, |n| n * n);
+/// filch::par::map_into(&[1, 2, 3], &mut squares, |n| n * n);
 /// assert_eq!(squares, [1, 4, 9]);
 /// ```
 ///
 /// # Panics
 /// If `output` is longer or shorter than the source, and if `f` panics.
 #[track_caller]
-pub fn map_into<S: Source, R: Send>(source: S, output: &mut [R], f: impl Fn(S::Item) -> R + Sync) {
+pub fn map_into<S: IntoPieces, R: Send>(
+    source: S,
+    output: &mut [R],
+    f: impl Fn(S::Item) -> R + Sync,
+) {
     over(source).map_into(output, f);
 }
 
@@ -36,7 +40,7 @@ pub fn map_into<S: Source, R: Send>(source: S, output: &mut [R], f: impl Fn(S::I
 /// filch::for_each(1..5_u32, |n| { sum.fetch_add(n, Ordering::Relaxed); });
 /// assert_eq!(sum.into_inner(), 10);
 /// ```
-pub fn for_each<S: Source>(source: S, f: impl Fn(S::Item) + Sync) {
+pub fn for_each<S: IntoPieces>(source: S, f: impl Fn(S::Item) + Sync) {
     over(source).for_each(f);
 }
 
@@ -44,7 +48,7 @@ pub fn for_each<S: Source>(source: S, f: impl Fn(S::Item) + Sync) {
 ///
 /// ```
 /// let mut values = [1, 2, 3];
-/// filch::loops::for_each_mut(&mut values, |value| *value += 1);
+/// filch::par::for_each_mut(&mut values, |value| *value += 1);
 /// assert_eq!(values, [2, 3, 4]);
 /// ```
 pub fn for_each_mut<T: Send>(items: &mut [T], f: impl Fn(&mut T) + Sync) {
@@ -56,10 +60,10 @@ pub fn for_each_mut<T: Send>(items: &mut [T], f: impl Fn(&mut T) + Sync) {
 ///
 /// ```
 /// let mut values = [0; 3];
-/// filch::loops::for_each_index(&mut values, |place, value| *value = place * 10);
+/// filch::par::for_each_index(&mut values, |place, value| *value = place * 10);
 /// assert_eq!(values, [0, 10, 20]);
 /// ```
-pub fn for_each_index<S: Source>(source: S, f: impl Fn(usize, S::Item) + Sync) {
+pub fn for_each_index<S: IntoPieces>(source: S, f: impl Fn(usize, S::Item) + Sync) {
     over(source).for_each_index(f);
 }
 
@@ -69,7 +73,7 @@ pub fn for_each_index<S: Source>(source: S, f: impl Fn(usize, S::Item) + Sync) {
 /// let letters = filch::map_reduce(&["to", "steal"], |word| word.len(), |a, b| a + b);
 /// assert_eq!(letters, Some(7));
 /// ```
-pub fn map_reduce<S: Source, R: Send>(
+pub fn map_reduce<S: IntoPieces, R: Send>(
     source: S,
     f: impl Fn(S::Item) -> R + Sync,
     op: impl Fn(R, R) -> R + Sync,
@@ -80,9 +84,9 @@ pub fn map_reduce<S: Source, R: Send>(
 /// Reduces the items with `op`, in order: [`Loop::reduce`](super::Loop::reduce).
 ///
 /// ```
-/// assert_eq!(filch::loops::reduce(1..6, |a, b| a * b), Some(120));
+/// assert_eq!(filch::par::reduce(1..6, |a, b| a * b), Some(120));
 /// ```
-pub fn reduce<S: Source<Item: Send>>(
+pub fn reduce<S: IntoPieces<Item: Send>>(
     source: S,
     op: impl Fn(S::Item, S::Item) -> S::Item + Sync,
 ) -> Option<S::Item> {
@@ -92,9 +96,9 @@ pub fn reduce<S: Source<Item: Send>>(
 /// The items for which `wanted` holds, in order: [`Loop::filter`](super::Loop::filter).
 ///
 /// ```
-/// assert_eq!(filch::loops::filter(0..10, |n| n % 4 == 0), [0, 4, 8]);
+/// assert_eq!(filch::par::filter(0..10, |n| n % 4 == 0), [0, 4, 8]);
 /// ```
-pub fn filter<S: Source<Item: Send>>(
+pub fn filter<S: IntoPieces<Item: Send>>(
     source: S,
     wanted: impl Fn(&S::Item) -> bool + Sync,
 ) -> Vec<S::Item> {
@@ -104,18 +108,18 @@ pub fn filter<S: Source<Item: Send>>(
 /// The number of items for which `wanted` holds: [`Loop::count`](super::Loop::count).
 ///
 /// ```
-/// assert_eq!(filch::loops::count(&[1, 0, 1], |n| *n == 1), 2);
+/// assert_eq!(filch::par::count(&[1, 0, 1], |n| *n == 1), 2);
 /// ```
-pub fn count<S: Source>(source: S, wanted: impl Fn(S::Item) -> bool + Sync) -> usize {
+pub fn count<S: IntoPieces>(source: S, wanted: impl Fn(S::Item) -> bool + Sync) -> usize {
     over(source).count(wanted)
 }
 
 /// The first item for which `wanted` holds: [`Loop::find_first`](super::Loop::find_first).
 ///
 /// ```
-/// assert_eq!(filch::loops::find_first(10..1_000, |n| n % 7 == 0), Some(14));
+/// assert_eq!(filch::par::find_first(10..1_000, |n| n % 7 == 0), Some(14));
 /// ```
-pub fn find_first<S: Source<Item: Send>>(
+pub fn find_first<S: IntoPieces<Item: Send>>(
     source: S,
     wanted: impl Fn(&S::Item) -> bool + Sync,
 ) -> Option<S::Item> {
@@ -125,9 +129,9 @@ pub fn find_first<S: Source<Item: Send>>(
 /// An item for which `wanted` holds: [`Loop::find_any`](super::Loop::find_any).
 ///
 /// ```
-/// assert!(filch::loops::find_any(10..1_000, |n| n % 7 == 0).is_some_and(|n| n % 7 == 0));
+/// assert!(filch::par::find_any(10..1_000, |n| n % 7 == 0).is_some_and(|n| n % 7 == 0));
 /// ```
-pub fn find_any<S: Source<Item: Send>>(
+pub fn find_any<S: IntoPieces<Item: Send>>(
     source: S,
     wanted: impl Fn(&S::Item) -> bool + Sync,
 ) -> Option<S::Item> {
@@ -137,36 +141,36 @@ pub fn find_any<S: Source<Item: Send>>(
 /// Whether `holds` for some item: [`Loop::any`](super::Loop::any).
 ///
 /// ```
-/// assert!(filch::loops::any(&[1, 2, 3], |n| *n == 2));
+/// assert!(filch::par::any(&[1, 2, 3], |n| *n == 2));
 /// ```
-pub fn any<S: Source>(source: S, holds: impl Fn(S::Item) -> bool + Sync) -> bool {
+pub fn any<S: IntoPieces>(source: S, holds: impl Fn(S::Item) -> bool + Sync) -> bool {
     over(source).any(holds)
 }
 
 /// Whether `holds` for all items: [`Loop::all`](super::Loop::all).
 ///
 /// ```
-/// assert!(filch::loops::all(&[1, 2, 3], |n| *n > 0));
+/// assert!(filch::par::all(&[1, 2, 3], |n| *n > 0));
 /// ```
-pub fn all<S: Source>(source: S, holds: impl Fn(S::Item) -> bool + Sync) -> bool {
+pub fn all<S: IntoPieces>(source: S, holds: impl Fn(S::Item) -> bool + Sync) -> bool {
     over(source).all(holds)
 }
 
 /// The minimum; of several equal items, the first.
 ///
 /// ```
-/// assert_eq!(filch::loops::min(&[3, 1, 2]), Some(&1));
+/// assert_eq!(filch::par::min(&[3, 1, 2]), Some(&1));
 /// ```
-pub fn min<S: Source<Item: Ord + Send>>(source: S) -> Option<S::Item> {
+pub fn min<S: IntoPieces<Item: Ord + Send>>(source: S) -> Option<S::Item> {
     over(source).min()
 }
 
 /// The maximum; of several equal items, the last.
 ///
 /// ```
-/// assert_eq!(filch::loops::max(&[3, 1, 2]), Some(&3));
+/// assert_eq!(filch::par::max(&[3, 1, 2]), Some(&3));
 /// ```
-pub fn max<S: Source<Item: Ord + Send>>(source: S) -> Option<S::Item> {
+pub fn max<S: IntoPieces<Item: Ord + Send>>(source: S) -> Option<S::Item> {
     over(source).max()
 }
 
@@ -174,7 +178,7 @@ pub fn max<S: Source<Item: Ord + Send>>(source: S) -> Option<S::Item> {
 ///
 /// ```
 /// let mut values = vec![0; 5];
-/// filch::loops::fill(&mut values, 7);
+/// filch::par::fill(&mut values, 7);
 /// assert_eq!(values, [7; 5]);
 /// ```
 pub fn fill<T: Clone + Send + Sync>(items: &mut [T], value: T) {
@@ -184,9 +188,9 @@ pub fn fill<T: Clone + Send + Sync>(items: &mut [T], value: T) {
 /// Prefix sums including the item itself: [`Loop::inclusive_scan`](super::Loop::inclusive_scan).
 ///
 /// ```
-/// assert_eq!(filch::loops::inclusive_scan(1..5, |a, b| a + b), [1, 3, 6, 10]);
+/// assert_eq!(filch::par::inclusive_scan(1..5, |a, b| a + b), [1, 3, 6, 10]);
 /// ```
-pub fn inclusive_scan<S: Source<Item: Clone + Send + Sync>>(
+pub fn inclusive_scan<S: IntoPieces<Item: Clone + Send + Sync>>(
     source: S,
     op: impl Fn(&S::Item, &S::Item) -> S::Item + Sync,
 ) -> Vec<S::Item> {
@@ -197,9 +201,9 @@ pub fn inclusive_scan<S: Source<Item: Clone + Send + Sync>>(
 /// [`Loop::exclusive_scan`](super::Loop::exclusive_scan).
 ///
 /// ```
-/// assert_eq!(filch::loops::exclusive_scan(1..5, 0, |a, b| a + b), (vec![0, 1, 3, 6], 10));
+/// assert_eq!(filch::par::exclusive_scan(1..5, 0, |a, b| a + b), (vec![0, 1, 3, 6], 10));
 /// ```
-pub fn exclusive_scan<S: Source<Item: Clone + Send + Sync>>(
+pub fn exclusive_scan<S: IntoPieces<Item: Clone + Send + Sync>>(
     source: S,
     neutral: S::Item,
     op: impl Fn(&S::Item, &S::Item) -> S::Item + Sync,
@@ -221,7 +225,7 @@ pub fn sort<T: Ord + Send>(items: &mut [T]) {
 ///
 /// ```
 /// let mut values = [1, 3, 2];
-/// filch::loops::sort_by(&mut values, |a, b| b.cmp(a));
+/// filch::par::sort_by(&mut values, |a, b| b.cmp(a));
 /// assert_eq!(values, [3, 2, 1]);
 /// ```
 pub fn sort_by<T: Send>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering + Sync) {
@@ -232,7 +236,7 @@ pub fn sort_by<T: Send>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering + 
 ///
 /// ```
 /// let mut words = ["ccc", "a", "bb"];
-/// filch::loops::sort_by_key(&mut words, |word| word.len());
+/// filch::par::sort_by_key(&mut words, |word| word.len());
 /// assert_eq!(words, ["a", "bb", "ccc"]);
 /// ```
 pub fn sort_by_key<T: Send, Q: Ord>(items: &mut [T], key: impl Fn(&T) -> Q + Sync) {
@@ -255,7 +259,7 @@ pub fn sort_unstable<T: Ord + Send>(items: &mut [T]) {
 ///
 /// ```
 /// let mut values = [1, 3, 2];
-/// filch::loops::sort_unstable_by(&mut values, |a, b| b.cmp(a));
+/// filch::par::sort_unstable_by(&mut values, |a, b| b.cmp(a));
 /// assert_eq!(values, [3, 2, 1]);
 /// ```
 pub fn sort_unstable_by<T: Send>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering + Sync) {
@@ -266,7 +270,7 @@ pub fn sort_unstable_by<T: Send>(items: &mut [T], compare: impl Fn(&T, &T) -> Or
 ///
 /// ```
 /// let mut values = [-3, 1, 2_i32];
-/// filch::loops::sort_unstable_by_key(&mut values, |n| n.abs());
+/// filch::par::sort_unstable_by_key(&mut values, |n| n.abs());
 /// assert_eq!(values, [1, 2, -3]);
 /// ```
 pub fn sort_unstable_by_key<T: Send, Q: Ord>(items: &mut [T], key: impl Fn(&T) -> Q + Sync) {

@@ -3,7 +3,7 @@
 use crate::support::{Drops, LIMIT, pool, until, within};
 use filch::{
     CancelReason, CancelToken, Pool,
-    loops::{self, ChunkingStrategy, Loop, Pieces, over},
+    par::{self, ChunkingStrategy, Loop, Pieces, over},
 };
 use proptest::prelude::*;
 use std::{
@@ -233,14 +233,14 @@ fn free_functions_work_on_the_global_pool() {
     let data = numbers(5_000);
     assert_eq!(filch::map(&data, |n| n + 1).len(), 5_000);
     let mut copy = vec![0; 5_000];
-    loops::map_into(&data, &mut copy, |n| *n);
-    loops::for_each_mut(&mut copy, |n| *n += 1);
-    assert_eq!(loops::reduce(0..10, |a, b| a + b), Some(45));
+    par::map_into(&data, &mut copy, |n| *n);
+    par::for_each_mut(&mut copy, |n| *n += 1);
+    assert_eq!(par::reduce(0..10, |a, b| a + b), Some(45));
     filch::sort(&mut copy);
     assert!(copy.is_sorted());
-    loops::sort_by(&mut copy, |a, b| b.cmp(a));
-    assert_eq!(loops::max(&copy), Some(&copy[0]));
-    assert_eq!(loops::min(&copy), copy.last());
+    par::sort_by(&mut copy, |a, b| b.cmp(a));
+    assert_eq!(par::max(&copy), Some(&copy[0]));
+    assert_eq!(par::min(&copy), copy.last());
 }
 
 #[test]
@@ -678,7 +678,7 @@ fn sources_that_lie_do_no_harm() {
 
 #[test]
 fn pieces_of_a_vector_refuse_cuts_behind_their_end() {
-    use filch::loops::Source;
+    use filch::par::IntoPieces;
     let vector: Vec<String> = ["a", "b", "c"].map(String::from).into();
     let mut pieces = vector.into_pieces();
     assert_eq!(pieces.next().as_deref(), Some("a"));

@@ -2,7 +2,7 @@
 
 use super::{
     adapt::Zip,
-    drive::{self, Piece, Steps},
+    drive::{self, LoopPiece, Steps},
     output::{self, MapInto, WithOutput},
     over::{Loop, Mode},
     pieces::Pieces,
@@ -16,7 +16,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// Calls `f` with every item.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// let mut values = vec![1, 2, 3];
     /// over(&mut values).for_each(|value| *value *= 10);
@@ -25,7 +25,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     pub fn for_each(self, f: impl Fn(P::Item) + Sync) -> M::Out<()> {
         self.run(&Steps {
             start: || (),
-            feed: |(), block: Piece<P>| block.items().for_each(&f),
+            feed: |(), block: LoopPiece<P>| block.items().for_each(&f),
             join: |(), ()| (),
         })
     }
@@ -33,7 +33,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// Calls `f` with the index of every item and the item.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// let mut values = vec![7; 3];
     /// over(&mut values).for_each_index(|place, value| *value += place);
@@ -46,7 +46,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// The results of `f` for the items, in order.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// assert_eq!(over(&["a", "bc"]).map(|word| word.len()), [1, 2]);
     /// ```
@@ -75,7 +75,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// Writes the results of `f` for the items into `output`, in order.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// let mut doubles = [0; 3];
     /// over(1..4).map_into(&mut doubles, |n| n * 2);
@@ -102,7 +102,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// The items for which `wanted` holds, in order.
     ///
     /// ```
-    /// assert_eq!(filch::loops::over(0..10).filter(|n| n % 3 == 0), [0, 3, 6, 9]);
+    /// assert_eq!(filch::par::over(0..10).filter(|n| n % 3 == 0), [0, 3, 6, 9]);
     /// ```
     pub fn filter(self, wanted: impl Fn(&P::Item) -> bool + Sync) -> M::Out<Vec<P::Item>>
     where
@@ -115,7 +115,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     ///
     /// ```
     /// let words = ["1", "two", "3"];
-    /// let numbers = filch::loops::over(&words).filter_map(|word| word.parse::<u32>().ok());
+    /// let numbers = filch::par::over(&words).filter_map(|word| word.parse::<u32>().ok());
     /// assert_eq!(numbers, [1, 3]);
     /// ```
     pub fn filter_map<R: Send>(self, f: impl Fn(P::Item) -> Option<R> + Sync) -> M::Out<Vec<R>> {
@@ -125,12 +125,12 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// The number of items for which `wanted` holds.
     ///
     /// ```
-    /// assert_eq!(filch::loops::over(0..10).count(|n| n % 3 == 0), 4);
+    /// assert_eq!(filch::par::over(0..10).count(|n| n % 3 == 0), 4);
     /// ```
     pub fn count(self, wanted: impl Fn(P::Item) -> bool + Sync) -> M::Out<usize> {
         self.run(&Steps {
             start: || 0,
-            feed: |count, block: Piece<P>| {
+            feed: |count, block: LoopPiece<P>| {
                 let more: usize = block.items().map(|item| usize::from(wanted(item))).sum();
                 count + more
             },
@@ -144,7 +144,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     ///
     /// ```
     /// let text = "work is visible";
-    /// let (vowels, letters) = filch::loops::over(text.as_bytes()).fold(
+    /// let (vowels, letters) = filch::par::over(text.as_bytes()).fold(
     ///     || (0, 0),
     ///     |(vowels, letters), byte| (vowels + u32::from(b"aeiou".contains(byte)), letters + 1),
     ///     |left, right| (left.0 + right.0, left.1 + right.1),
@@ -159,7 +159,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     ) -> M::Out<A> {
         self.run(&Steps {
             start,
-            feed: |acc, block: Piece<P>| block.items().fold(acc, &step),
+            feed: |acc, block: LoopPiece<P>| block.items().fold(acc, &step),
             join,
         })
     }
@@ -168,7 +168,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// items.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// let words = vec!["to ".to_string(), "steal ".into(), "small".into()];
     /// assert_eq!(over(words).reduce(|a, b| a + &b).unwrap(), "to steal small");
@@ -184,7 +184,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// without items.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// let longest = over(&["a", "abc", "ab"]).map_reduce(|word| word.len(), usize::max);
     /// assert_eq!(longest, Some(3));
@@ -198,7 +198,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
             start: || None,
             // It starts from the accumulator: a block that started from its own first item would
             // access the others misaligned with the cache lines.
-            feed: |acc: Option<R>, block: Piece<P>| {
+            feed: |acc: Option<R>, block: LoopPiece<P>| {
                 let mut results = block.items().map(&f);
                 let first = acc.or_else(|| results.next())?;
                 Some(results.fold(first, &op))
@@ -211,7 +211,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// so the last digits may differ from one run to the next.
     ///
     /// ```
-    /// assert_eq!(filch::loops::over(&[1.5, 2.5]).sum::<f64>(), 4.0);
+    /// assert_eq!(filch::par::over(&[1.5, 2.5]).sum::<f64>(), 4.0);
     /// ```
     pub fn sum<R>(self) -> M::Out<R>
     where
@@ -219,7 +219,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     {
         self.run(&Steps {
             start: || iter::empty::<R>().sum(),
-            feed: |acc, block: Piece<P>| [acc, block.items().sum()].into_iter().sum(),
+            feed: |acc, block: LoopPiece<P>| [acc, block.items().sum()].into_iter().sum(),
             join: |left: R, right: R| [left, right].into_iter().sum(),
         })
     }
@@ -227,7 +227,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// The minimum; of several equal items, the first.
     ///
     /// ```
-    /// assert_eq!(filch::loops::over(&[3, 1, 2]).min(), Some(&1));
+    /// assert_eq!(filch::par::over(&[3, 1, 2]).min(), Some(&1));
     /// ```
     pub fn min(self) -> M::Out<Option<P::Item>>
     where
@@ -239,7 +239,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// The maximum; of several equal items, the last.
     ///
     /// ```
-    /// assert_eq!(filch::loops::over(&[3, 1, 2]).max(), Some(&3));
+    /// assert_eq!(filch::par::over(&[3, 1, 2]).max(), Some(&3));
     /// ```
     pub fn max(self) -> M::Out<Option<P::Item>>
     where
@@ -251,7 +251,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// The minimum with respect to `compare`; of several equal items, the first.
     ///
     /// ```
-    /// assert_eq!(filch::loops::over(&[2.5_f64, 0.5]).min_by(|a, b| a.total_cmp(b)), Some(&0.5));
+    /// assert_eq!(filch::par::over(&[2.5_f64, 0.5]).min_by(|a, b| a.total_cmp(b)), Some(&0.5));
     /// ```
     pub fn min_by(
         self,
@@ -269,7 +269,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// The maximum with respect to `compare`; of several equal items, the last.
     ///
     /// ```
-    /// assert_eq!(filch::loops::over(&[2.5_f64, 0.5]).max_by(|a, b| a.total_cmp(b)), Some(&2.5));
+    /// assert_eq!(filch::par::over(&[2.5_f64, 0.5]).max_by(|a, b| a.total_cmp(b)), Some(&2.5));
     /// ```
     pub fn max_by(
         self,
@@ -287,7 +287,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// The item with the minimum key, which is computed once for each item; of several, the first.
     ///
     /// ```
-    /// assert_eq!(filch::loops::over(&["ab", "c", "d"]).min_by_key(|word| word.len()), Some(&"c"));
+    /// assert_eq!(filch::par::over(&["ab", "c", "d"]).min_by_key(|word| word.len()), Some(&"c"));
     /// ```
     pub fn min_by_key<Q: Ord + Send>(
         self,
@@ -302,7 +302,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// The item with the maximum key, which is computed once for each item; of several, the last.
     ///
     /// ```
-    /// assert_eq!(filch::loops::over(&["a", "cd", "ef"]).max_by_key(|word| word.len()), Some(&"ef"));
+    /// assert_eq!(filch::par::over(&["a", "cd", "ef"]).max_by_key(|word| word.len()), Some(&"ef"));
     /// ```
     pub fn max_by_key<Q: Ord + Send>(
         self,
@@ -323,7 +323,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     {
         self.run(&Steps {
             start: || None,
-            feed: |acc, block: Piece<P>| combine(acc, chosen(block.items(), &op), &op),
+            feed: |acc, block: LoopPiece<P>| combine(acc, chosen(block.items(), &op), &op),
             join: |left, right| combine(left, right, &op),
         })
     }
@@ -348,7 +348,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         self.run_then(
             &Steps {
                 start: || None,
-                feed: |acc: Option<(Q, P::Item)>, block: Piece<P>| {
+                feed: |acc: Option<(Q, P::Item)>, block: LoopPiece<P>| {
                     let found = block.items().map(with_key);
                     acc.into_iter().chain(found).reduce(better)
                 },
@@ -359,17 +359,17 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     }
 
     /// Collects results, any number for each block, in order.
-    fn gather<R: Send>(self, add: impl Fn(&mut Vec<R>, Piece<P>) + Sync) -> M::Out<Vec<R>> {
+    fn gather<R: Send>(self, add: impl Fn(&mut Vec<R>, LoopPiece<P>) + Sync) -> M::Out<Vec<R>> {
         self.run_then(
             &Steps {
-                start: Parts::default,
-                feed: |mut parts: Parts<R>, block| {
+                start: VecParts::default,
+                feed: |mut parts: VecParts<R>, block| {
                     add(&mut parts.last, block);
                     parts
                 },
-                join: Parts::and,
+                join: VecParts::and,
             },
-            Parts::into_vec,
+            VecParts::into_vec,
         )
     }
 }
@@ -389,13 +389,13 @@ fn combine<R>(left: Option<R>, right: Option<R>, op: impl Fn(R, R) -> R) -> Opti
 }
 
 /// Results in several vectors, in order.
-struct Parts<R> {
+struct VecParts<R> {
     before: Vec<Vec<R>>,
     /// The vector that is appended to.
     last: Vec<R>,
 }
 
-impl<R> Default for Parts<R> {
+impl<R> Default for VecParts<R> {
     fn default() -> Self {
         Self {
             before: Vec::new(),
@@ -404,7 +404,7 @@ impl<R> Default for Parts<R> {
     }
 }
 
-impl<R> Parts<R> {
+impl<R> VecParts<R> {
     fn and(mut self, next: Self) -> Self {
         self.before.push(self.last);
         self.before.extend(next.before);
@@ -430,7 +430,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
     ///
     /// ```
     /// let mut values = [0; 5];
-    /// filch::loops::over(&mut values).fill(7);
+    /// filch::par::over(&mut values).fill(7);
     /// assert_eq!(values, [7; 5]);
     /// ```
     pub fn fill(self, value: T) -> M::Out<()>
@@ -439,7 +439,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
     {
         self.run(&Steps {
             start: || (),
-            feed: |(), block: Piece<&mut [T]>| block.pieces.fill(value.clone()),
+            feed: |(), block: LoopPiece<&mut [T]>| block.pieces.fill(value.clone()),
             join: |(), ()| (),
         })
     }

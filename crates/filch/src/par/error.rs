@@ -6,7 +6,7 @@ use std::{error::Error, fmt};
 /// A loop was cancelled before it was done; contains its progress.
 ///
 /// ```
-/// use filch::{CancelReason, CancelToken, loops::over};
+/// use filch::{CancelReason, CancelToken, par::over};
 ///
 /// let token = CancelToken::new();
 /// token.cancel();
@@ -32,18 +32,45 @@ impl LoopCancelled {
 
     /// The number of items that were done. Generally not the first ones, since workers run several
     /// pieces at once.
+    ///
+    /// ```
+    /// use filch::{CancelToken, prelude::*};
+    ///
+    /// let token = CancelToken::new();
+    /// token.cancel();
+    /// let error = (0..10).into_par().cancel(&token).sum::<i32>().unwrap_err();
+    /// assert!(error.done() < 10);
+    /// ```
     #[must_use]
     pub fn done(&self) -> usize {
         self.done
     }
 
     /// The number of items in total.
+    ///
+    /// ```
+    /// use filch::{CancelToken, prelude::*};
+    ///
+    /// let token = CancelToken::new();
+    /// token.cancel();
+    /// let error = (0..10).into_par().cancel(&token).sum::<i32>().unwrap_err();
+    /// assert!(error.total() == 10);
+    /// ```
     #[must_use]
     pub fn total(&self) -> usize {
         self.total
     }
 
     /// Why the token was cancelled.
+    ///
+    /// ```
+    /// use filch::{CancelReason, CancelToken, prelude::*};
+    ///
+    /// let token = CancelToken::new();
+    /// token.cancel();
+    /// let error = (0..10).into_par().cancel(&token).sum::<i32>().unwrap_err();
+    /// assert!(error.reason() == CancelReason::Asked);
+    /// ```
     #[must_use]
     pub fn reason(&self) -> CancelReason {
         self.reason

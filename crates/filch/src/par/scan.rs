@@ -6,9 +6,9 @@
 //! sequential scan.
 
 use super::{
-    drive::{self, End, Piece, Sink, Steps},
+    drive::{self, ItemSink, LoopEnd, LoopPiece, Steps},
     output::{self, Filled, WithOutput},
-    over::{Loop, Mode, Settings},
+    over::{Loop, LoopSettings, Mode},
     pieces::Pieces,
 };
 use crate::{
@@ -24,12 +24,12 @@ use std::mem;
 struct Totals<'v, R> {
     filled: Filled<'v, R>,
     /// The segments before the last one.
-    ended: Vec<Segment<R>>,
+    ended: Vec<ScanSegment<R>>,
     /// The total of the last segment.
     total: Option<R>,
 }
 
-struct Segment<R> {
+struct ScanSegment<R> {
     len: usize,
     total: Option<R>,
 }
@@ -40,9 +40,9 @@ impl<'v, R> Totals<'v, R> {
         self.filled.len() - self.ended.iter().map(|segment| segment.len).sum::<usize>()
     }
 
-    fn end(mut self) -> (Filled<'v, R>, Vec<Segment<R>>) {
+    fn end(mut self) -> (Filled<'v, R>, Vec<ScanSegment<R>>) {
         let len = self.last_len();
-        self.ended.push(Segment {
+        self.ended.push(ScanSegment {
             len,
             total: self.total,
         });
@@ -77,7 +77,7 @@ struct Scan<R, F> {
     op: F,
 }
 
-impl<'v, P, R, F> Sink<WithOutput<'v, P, R>> for Scan<R, F>
+impl<'v, P, R, F> ItemSink<WithOutput<'v, P, R>> for Scan<R, F>
 where
     P: Pieces<Item = R>,
     R: Clone + Send + Sync,
@@ -94,7 +94,7 @@ where
     }
 
     #[inline]
-    fn feed(&self, mut totals: Self::Acc, block: Piece<WithOutput<'v, P, R>>) -> Self::Acc {
+    fn feed(&self, mut totals: Self::Acc, block: LoopPiece<WithOutput<'v, P, R>>) -> Self::Acc {
         let WithOutput { items, mut room } = block.pieces;
         let mut items = items.items();
         let mut total = match totals.total.take() {
@@ -137,11 +137,11 @@ where
 /// The caller stays on the pool from the first loop to the end of the second: `op` is called
 /// between them too.
 fn scan<P, R, F>(
-    settings: &Settings<'_>,
+    settings: &LoopSettings<'_>,
     pieces: P,
     neutral: Option<R>,
     op: F,
-) -> (Vec<R>, Option<R>, End)
+) -> (Vec<R>, Option<R>, LoopEnd)
 where
     P: Pieces<Item = R>,
     R: Clone + Send + Sync,
@@ -156,12 +156,12 @@ where
 
 fn scan_on<P, R, F>(
     context: &WorkerContext<'_, '_>,
-    settings: &Settings<'_>,
+    settings: &LoopSettings<'_>,
     pieces: P,
     len: usize,
     neutral: Option<R>,
     op: F,
-) -> (Vec<R>, Option<R>, End)
+) -> (Vec<R>, Option<R>, LoopEnd)
 where
     P: Pieces<Item = R>,
     R: Clone + Send + Sync,
@@ -170,7 +170,7 @@ where
     let sink = Scan { neutral, op: &op };
     let (mut vector, segments, mut end) = write(context, settings, pieces, len, &sink);
     let (mut before, mut at): (Option<R>, usize) = (None, 0);
-    for Segment { len, total } in segments {
+    for ScanSegment { len, total } in segments {
         before = match (before, total) {
             (Some(before), Some(total)) => {
                 let totals = &mut vector[at..at + len];
@@ -202,15 +202,15 @@ fn on_no_pool<R: Send>(f: impl FnOnce() -> R + Send) -> R {
 /// The first loop: returns the sums, their segments, and the end state. Empty if it was cancelled.
 fn write<P, R, K>(
     context: &WorkerContext<'_, '_>,
-    settings: &Settings<'_>,
+    settings: &LoopSettings<'_>,
     items: P,
     len: usize,
     sink: &K,
-) -> (Vec<R>, Vec<Segment<R>>, End)
+) -> (Vec<R>, Vec<ScanSegment<R>>, LoopEnd)
 where
     P: Pieces<Item = R>,
     R: Send,
-    K: for<'v> Sink<WithOutput<'v, P, R>, Acc = Totals<'v, R>>,
+    K: for<'v> ItemSink<WithOutput<'v, P, R>, Acc = Totals<'v, R>>,
 {
     let (vector, (segments, end)) = output::collect(len, |room| {
         let (totals, end) = drive::run_on(context, settings, WithOutput { items, room }, len, sink);
@@ -229,18 +229,18 @@ where
 /// The second loop: adds the preceding total to a segment. Returns false if it was cancelled.
 fn add_preceding<R: Send>(
     context: &WorkerContext<'_, '_>,
-    settings: &Settings<'_>,
+    settings: &LoopSettings<'_>,
     totals: &mut [R],
     next: impl Fn(&R) -> R + Sync,
 ) -> bool {
     // The progress of these items has been reported before.
-    let settings = Settings {
+    let settings = LoopSettings {
         progress: None,
         ..*settings
     };
     let sink = Steps {
         start: || (),
-        feed: |(), block: Piece<&mut [R]>| block.items().for_each(|total| *total = next(total)),
+        feed: |(), block: LoopPiece<&mut [R]>| block.items().for_each(|total| *total = next(total)),
         join: |(), ()| (),
     };
     let len = totals.len();
@@ -256,7 +256,7 @@ where
     /// `op` only has to be associative.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// assert_eq!(over(1..6).inclusive_scan(|a, b| a + b), [1, 3, 6, 10, 15]);
     /// ```
@@ -276,7 +276,7 @@ where
     /// element.
     ///
     /// ```
-    /// use filch::loops::over;
+    /// use filch::par::over;
     ///
     /// // The offset of each when they are concatenated, and the total length.
     /// let lengths = [3, 1, 4];

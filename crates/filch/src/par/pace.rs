@@ -74,7 +74,7 @@ impl Pacing {
 
 /// The block sizes and sharing state of one worker for its piece of a loop.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct BlockPace {
     /// The smallest number of items that is shared.
     min: usize,
     /// The largest block, in items.
@@ -100,7 +100,7 @@ enum Shares {
     Now,
 }
 
-impl Pace {
+impl BlockPace {
     /// Creates the pace of a loop over `len` items. If `watching`, for a token or for the progress,
     /// the first block is as small as possible.
     pub(super) fn new(

@@ -1,13 +1,13 @@
 //! A node, or a piece, some of whose children were offered to other workers.
 
 use super::{
-    LazyState, Scheme,
+    LazyScheme, LazyState,
     pace::Weight,
-    piece::{Piece, Results, Siblings},
+    piece::{OfferedPiece, Results, Siblings},
 };
 use crate::{
     base::canary::{Canary, broken},
-    fold::{Fold, team::Link},
+    fold::{Fold, team::TeamLink},
 };
 use std::{collections::VecDeque, mem, sync::Arc, vec};
 
@@ -17,44 +17,46 @@ use std::{collections::VecDeque, mem, sync::Arc, vec};
 const MAX_OFFERED_CHILDREN: usize = 16_384;
 
 /// Where the results go, in order.
-pub(super) enum Sink<F: Fold> {
+pub(super) enum ResultSink<F: Fold> {
     Heap(F::Heap),
     /// For a piece, which has no heap of its own.
     Results(Vec<F::Result>),
 }
 
-impl<F: Fold> Sink<F> {
+impl<F: Fold> ResultSink<F> {
     fn put(&mut self, fold: &F, result: F::Result) {
         match self {
-            Sink::Heap(heap) => fold.accumulate(heap, result),
-            Sink::Results(results) => results.push(result),
+            ResultSink::Heap(heap) => fold.accumulate(heap, result),
+            ResultSink::Results(results) => results.push(result),
         }
     }
 
     pub(super) fn put_all(&mut self, fold: &F, more: Results<F::Result>) {
         match (self, more) {
             (sink, Results::One(result)) => sink.put(fold, result),
-            (Sink::Heap(heap), Results::Many(more)) => {
+            (ResultSink::Heap(heap), Results::Many(more)) => {
                 more.into_iter().for_each(|r| fold.accumulate(heap, r));
             }
-            (Sink::Results(results), Results::Many(more)) if results.is_empty() => *results = more,
-            (Sink::Results(results), Results::Many(mut more)) => results.append(&mut more),
+            (ResultSink::Results(results), Results::Many(more)) if results.is_empty() => {
+                *results = more;
+            }
+            (ResultSink::Results(results), Results::Many(mut more)) => results.append(&mut more),
         }
     }
 }
 
 /// Some adjacent children.
-pub(super) enum Segment<F: Fold, S: Scheme> {
+pub(super) enum ChildSegment<F: Fold, S: LazyScheme> {
     /// They are done, but some before them are not.
     Ready(Vec<F::Result>),
     /// A child that is being folded, by the run that owns this.
     Open,
-    Given(Arc<Piece<F, S>>),
+    Given(Arc<OfferedPiece<F, S>>),
     /// Not begun, and not offered.
     Todo(vec::IntoIter<F::Node>),
 }
 
-impl<F: Fold, S: Scheme> Segment<F, S> {
+impl<F: Fold, S: LazyScheme> ChildSegment<F, S> {
     fn is_open(&self) -> bool {
         matches!(self, Self::Open)
     }
@@ -66,35 +68,35 @@ impl<F: Fold, S: Scheme> Segment<F, S> {
 
 /// The children from the first one on whose result is not in the sink: some segments, and the rest
 /// of the source.
-pub(super) struct Broken<F: Fold, S: Scheme> {
-    pub(super) sink: Sink<F>,
-    pub(super) segments: VecDeque<Segment<F, S>>,
+pub(super) struct SplitNode<F: Fold, S: LazyScheme> {
+    pub(super) sink: ResultSink<F>,
+    pub(super) segments: VecDeque<ChildSegment<F, S>>,
     pub(super) source: Option<F::Children>,
     /// The size of the last batch that was taken from the source, if its length is unknown.
     batch: usize,
 }
 
 /// The next step.
-pub(super) enum Next<F: Fold, S: Scheme> {
+pub(super) enum NextChild<F: Fold, S: LazyScheme> {
     /// Children in the segment of that number.
     Todo(usize),
     /// A piece that is probably not taken yet.
-    Queued(usize, Arc<Piece<F, S>>),
+    Queued(usize, Arc<OfferedPiece<F, S>>),
     /// Children in the source.
     Source,
     /// Only pieces that other workers have begun are left; this is the first.
-    Wait(Arc<Piece<F, S>>),
+    Wait(Arc<OfferedPiece<F, S>>),
     Nothing,
 }
 
-impl<F: Fold, S: Scheme> Broken<F, S> {
+impl<F: Fold, S: LazyScheme> SplitNode<F, S> {
     /// Creates it for a node that was open until now, with one child open.
     pub(super) fn of_node(heap: F::Heap, source: F::Children) -> Self {
         Self {
-            sink: Sink::Heap(heap),
+            sink: ResultSink::Heap(heap),
             segments: {
                 let mut segments = VecDeque::with_capacity(4);
-                segments.push_back(Segment::Open);
+                segments.push_back(ChildSegment::Open);
                 segments
             },
             source: Some(source),
@@ -104,9 +106,9 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
 
     /// Creates it for a piece.
     pub(super) fn of_piece(siblings: Siblings<F>) -> Self {
-        let todo = Segment::Todo(siblings.nodes.into_iter());
+        let todo = ChildSegment::Todo(siblings.nodes.into_iter());
         Self {
-            sink: Sink::Results(Vec::new()),
+            sink: ResultSink::Results(Vec::new()),
             segments: VecDeque::from([todo]),
             source: siblings.source,
             batch: 1,
@@ -115,7 +117,7 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
 
     /// Stores the result of the open child.
     pub(super) fn put(&mut self, fold: &F, result: F::Result) {
-        let open = self.segments.iter().position(Segment::is_open);
+        let open = self.segments.iter().position(ChildSegment::is_open);
         let open = open.expect("a child was open");
         if (open == 0 || broken(Canary::FoldOrder)) && !S::AT_THE_END {
             self.segments.remove(open);
@@ -132,18 +134,18 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
     pub(super) fn merge(&mut self, fold: &F) {
         if S::AT_THE_END {
             for segment in &mut self.segments {
-                if let Segment::Given(piece) = segment
+                if let ChildSegment::Given(piece) = segment
                     && let Some(results) = piece.results()
                 {
-                    *segment = Segment::Ready(match results {
+                    *segment = ChildSegment::Ready(match results {
                         Results::One(result) => vec![result],
                         Results::Many(results) => results,
                     });
                 }
             }
-            let is_ready = |segment: &Segment<F, S>| match segment {
-                Segment::Ready(_) => true,
-                Segment::Todo(nodes) => nodes.len() == 0,
+            let is_ready = |segment: &ChildSegment<F, S>| match segment {
+                ChildSegment::Ready(_) => true,
+                ChildSegment::Todo(nodes) => nodes.len() == 0,
                 _ => false,
             };
             if self.source.is_some() || !self.segments.iter().all(is_ready) {
@@ -152,9 +154,9 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
         }
         while let Some(first) = self.segments.front_mut() {
             let results = match first {
-                Segment::Ready(results) => Results::Many(mem::take(results)),
-                Segment::Todo(nodes) if nodes.len() == 0 => Results::Many(Vec::new()),
-                Segment::Given(piece) => match piece.results() {
+                ChildSegment::Ready(results) => Results::Many(mem::take(results)),
+                ChildSegment::Todo(nodes) if nodes.len() == 0 => Results::Many(Vec::new()),
+                ChildSegment::Given(piece) => match piece.results() {
                     Some(results) => results,
                     None => return,
                 },
@@ -167,27 +169,29 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
 
     /// The next step. The first piece that is not taken is the one that was offered last; it stays
     /// on offer as long as there is something else to do, unless too many results wait for it.
-    pub(super) fn next(&mut self) -> Next<F, S> {
+    pub(super) fn next(&mut self) -> NextChild<F, S> {
         let (mut wait, mut queued, mut ready) = (None, None, 0);
         for (at, segment) in self.segments.iter().enumerate() {
             match segment {
-                Segment::Todo(nodes) if nodes.len() > 0 => return Next::Todo(at),
-                Segment::Given(piece) if !piece.is_taken() => {
+                ChildSegment::Todo(nodes) if nodes.len() > 0 => return NextChild::Todo(at),
+                ChildSegment::Given(piece) if !piece.is_taken() => {
                     queued.get_or_insert((at, piece));
                 }
-                Segment::Given(piece) => {
+                ChildSegment::Given(piece) => {
                     wait.get_or_insert(piece);
                 }
-                Segment::Ready(results) => ready += results.len(),
+                ChildSegment::Ready(results) => ready += results.len(),
                 _ => {}
             }
         }
         match (queued, wait) {
-            (None, _) if self.source.is_some() => Next::Source,
-            (Some(_), _) if self.source.is_some() && ready <= MAX_OFFERED_CHILDREN => Next::Source,
-            (Some((at, piece)), _) => Next::Queued(at, piece.clone()),
-            (None, Some(piece)) => Next::Wait(piece.clone()),
-            (None, None) => Next::Nothing,
+            (None, _) if self.source.is_some() => NextChild::Source,
+            (Some(_), _) if self.source.is_some() && ready <= MAX_OFFERED_CHILDREN => {
+                NextChild::Source
+            }
+            (Some((at, piece)), _) => NextChild::Queued(at, piece.clone()),
+            (None, Some(piece)) => NextChild::Wait(piece.clone()),
+            (None, None) => NextChild::Nothing,
         }
     }
 
@@ -202,8 +206,8 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
         if let Some(siblings) = self.split_source(weight) {
             return Some((self.segments.len(), siblings));
         }
-        let at = self.segments.iter().position(Segment::is_todo)?;
-        let Segment::Todo(nodes) = &mut self.segments[at] else {
+        let at = self.segments.iter().position(ChildSegment::is_todo)?;
+        let ChildSegment::Todo(nodes) = &mut self.segments[at] else {
             unreachable!("it was found a moment ago")
         };
         let mut near: Vec<_> = mem::take(nodes).collect();
@@ -225,7 +229,8 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
             match weight {
                 Weight::Light | Weight::Heavy if is_known => {
                     let nodes = self.take_from_source(least);
-                    self.segments.push_back(Segment::Todo(nodes.into_iter()));
+                    self.segments
+                        .push_back(ChildSegment::Todo(nodes.into_iter()));
                     // Again, if there are more than it reported.
                 }
                 Weight::Unknown | Weight::Heavy => return self.source.take().map(Siblings::source),
@@ -242,7 +247,8 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
 
     /// Whether a piece is on offer that is not taken.
     pub(super) fn has_offer(&self) -> bool {
-        let is_offer = |s: &Segment<F, S>| matches!(s, Segment::Given(piece) if !piece.is_taken());
+        let is_offer =
+            |s: &ChildSegment<F, S>| matches!(s, ChildSegment::Given(piece) if !piece.is_taken());
         self.segments.iter().any(is_offer)
     }
 
@@ -263,14 +269,14 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
         &mut self,
         weight: Weight,
         fresh: Option<(usize, u64)>,
-        link: &Link<LazyState<F, S>>,
-    ) -> Option<Arc<Piece<F, S>>> {
+        link: &TeamLink<LazyState<F, S>>,
+    ) -> Option<Arc<OfferedPiece<F, S>>> {
         let (at, siblings) = self.split(weight)?;
-        let piece = Piece::new(link.clone(), siblings, fresh);
-        let given = Segment::Given(piece.clone());
+        let piece = OfferedPiece::new(link.clone(), siblings, fresh);
+        let given = ChildSegment::Given(piece.clone());
         match at.checked_sub(1).map(|before| &mut self.segments[before]) {
             // That segment is empty.
-            Some(place @ Segment::Todo(_)) if !place.is_todo() => *place = given,
+            Some(place @ ChildSegment::Todo(_)) if !place.is_todo() => *place = given,
             _ => self.segments.insert(at, given),
         }
         Some(piece)
@@ -289,14 +295,14 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
         if siblings.nodes.is_empty() {
             self.segments.remove(at);
         } else {
-            self.segments[at] = Segment::Todo(siblings.nodes.into_iter());
+            self.segments[at] = ChildSegment::Todo(siblings.nodes.into_iter());
         }
     }
 
     /// Takes the results right before segment `at`, to be added to.
     pub(super) fn take_ready_before(&mut self, at: usize) -> Vec<F::Result> {
         match at.checked_sub(1).map(|before| &mut self.segments[before]) {
-            Some(Segment::Ready(results)) => mem::take(results),
+            Some(ChildSegment::Ready(results)) => mem::take(results),
             _ => Vec::new(),
         }
     }
@@ -304,7 +310,7 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
     /// Puts those results back. Returns the new index of segment `at`.
     pub(super) fn put_ready_before(&mut self, at: usize, results: Vec<F::Result>) -> usize {
         if let Some(before) = at.checked_sub(1)
-            && let Segment::Ready(place) = &mut self.segments[before]
+            && let ChildSegment::Ready(place) = &mut self.segments[before]
         {
             *place = results;
             return at;
@@ -312,19 +318,19 @@ impl<F: Fold, S: Scheme> Broken<F, S> {
         if results.is_empty() {
             return at;
         }
-        self.segments.insert(at, Segment::Ready(results));
+        self.segments.insert(at, ChildSegment::Ready(results));
         at + 1
     }
 
     /// Whether only a heap and a source are left.
     pub(super) fn is_whole(&self) -> bool {
-        self.segments.is_empty() && matches!(self.sink, Sink::Heap(_))
+        self.segments.is_empty() && matches!(self.sink, ResultSink::Heap(_))
     }
 
     /// The heap and the source of one for which `is_whole` holds.
     pub(super) fn into_node(self) -> (F::Heap, F::Children) {
         match (self.sink, self.source) {
-            (Sink::Heap(heap), Some(source)) => (heap, source),
+            (ResultSink::Heap(heap), Some(source)) => (heap, source),
             _ => unreachable!("a node with a source"),
         }
     }
