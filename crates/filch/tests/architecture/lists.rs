@@ -62,7 +62,7 @@ pub(super) const CYCLES: &[(&str, usize)] = &[
     ("fork", 2),
     ("future", 3),
     ("graph", 16),
-    ("loops", 2),
+    ("par", 2),
     ("pool", 10),
     ("submit", 18),
 ];
