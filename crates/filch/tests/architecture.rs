@@ -23,6 +23,7 @@ const LAYERS: &[&[&str]] = &[
     &["threads", "simulate"],
     &["limit", "cancel", "clock"],
     &["pool"],
+    &["task"],
     &[
         "executor", "fork", "submit", "graph", "future", "fold", "time", "rehearse", "sync",
     ],

@@ -106,12 +106,12 @@ pub enum Canary {
     BudgetMoveUp = 20,
     /// A ticket claims its task in two steps: a check, then a write.
     TaskClaim = 60,
-    /// The thread that finishes a task checks for a handle before the step that hands the outcome
-    /// over.
+    /// The thread that finishes a task or a future checks for a handle before the step that hands
+    /// the outcome over.
     TaskOrphan = 61,
-    /// A handle sleeps without checking whether its task is done.
+    /// A handle sleeps without checking whether its task or future is done.
     TaskWatch = 62,
-    /// The thread that finishes a task wakes no waiter.
+    /// The thread that finishes a task or a future wakes no waiter.
     TaskWake = 63,
     /// A task that changes its priority is queued at the new one before its state says so.
     TaskMove = 64,
@@ -142,13 +142,6 @@ pub enum Canary {
     FutureWakeAgain = 111,
     /// A pool that ends checks whether a future waits, and then takes it in a separate step.
     FutureEvict = 112,
-    /// The thread that ends a future checks for a handle before the step that hands the outcome
-    /// over.
-    FutureOrphan = 113,
-    /// A handle sleeps without checking whether its future is done.
-    FutureWatch = 114,
-    /// The thread that ends a future wakes no waiter.
-    FutureTell = 115,
     /// A predecessor of a task in a graph is counted down, and then checks separately whether it
     /// was the last one.
     GraphLast = 100,

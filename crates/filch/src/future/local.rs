@@ -10,11 +10,14 @@
 //! while a future is to be polled, every driver has been woken for it, and no harm is done if one
 //! of them is never polled again.
 
-use super::{FutureError, block_on, cell::Taken};
-use crate::base::{
-    canary::{Canary, broken},
-    sync::{AtomicBool, Mutex, MutexGuard, Ordering},
-    thread, unwind,
+use super::{FutureError, block_on};
+use crate::{
+    base::{
+        canary::{Canary, broken},
+        sync::{AtomicBool, Mutex, MutexGuard, Ordering},
+        thread, unwind,
+    },
+    task::{Cause, Outcome},
 };
 use std::{
     cell::{Cell, RefCell},
@@ -274,8 +277,8 @@ impl Inside {
             let mut future = pin!(future);
             let taken = poll_fn(|cx| match unwind::contain(|| future.as_mut().poll(cx)) {
                 Ok(Poll::Pending) => Poll::Pending,
-                Ok(Poll::Ready(value)) => Poll::Ready(Taken::Value(value)),
-                Err(payload) => Poll::Ready(Taken::Panic(payload)),
+                Ok(Poll::Ready(value)) => Poll::Ready(Outcome::Value(value)),
+                Err(payload) => Poll::Ready(Outcome::Panic(payload)),
             });
             report.0.put(taken.await);
         };
@@ -533,7 +536,7 @@ pub fn spawn_local<F: Future + 'static>(future: F) -> LocalHandle<F::Output> {
 
 /// The outcome of a future, and the waker of its handle.
 struct Slot<T> {
-    taken: Cell<Option<Taken<T>>>,
+    taken: Cell<Option<Outcome<T>>>,
     done: Cell<bool>,
     waker: Cell<Option<Waker>>,
 }
@@ -550,7 +553,7 @@ impl<T> Default for Slot<T> {
 
 impl<T> Slot<T> {
     /// Stores the outcome, unless there is one already.
-    fn put(&self, taken: Taken<T>) {
+    fn put(&self, taken: Outcome<T>) {
         if self.done.replace(true) {
             return;
         }
@@ -568,7 +571,7 @@ struct Report<T>(Rc<Slot<T>>);
 
 impl<T> Drop for Report<T> {
     fn drop(&mut self) {
-        self.0.put(Taken::Cancelled);
+        self.0.put(Outcome::Cancelled(Cause::Asked));
     }
 }
 
@@ -630,7 +633,7 @@ impl<T> Future for LocalHandle<T> {
             let taken = self.slot.taken.take();
             let taken =
                 taken.expect("a handle was polled after it had given its result; await it once");
-            return Poll::Ready(FutureError::from_taken(taken));
+            return Poll::Ready(FutureError::from_outcome(taken));
         }
         let before = self.slot.waker.take();
         let same = before.filter(|before| before.will_wake(cx.waker()));
