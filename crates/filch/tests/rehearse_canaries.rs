@@ -33,7 +33,7 @@ const VISIBLE: [(Canary, Check, &[&str]); 41] = [
         sources::check,
         &["nobody can go on", "on and on"],
     ),
-    (Canary::GraphWake, graphs::check, &["nobody can go on"]),
+    (Canary::FutureRest, graphs::check, &["nobody can go on"]),
     (Canary::ScopeWake, graphs::check, &["nobody can go on"]),
     (Canary::LastLook, graphs::check, &["nobody can go on"]),
     (Canary::PoolLatchWake, halves, &["nobody can go on"]),

@@ -130,13 +130,10 @@ pub enum Canary {
     Glance = 88,
     /// The predecessors of a task in a graph are counted down without publishing what they did.
     GraphArrive = 90,
-    /// A future in a graph that is woken while it is polled is not polled again.
-    GraphWake = 91,
-    /// A wake that finds the future woken already does not publish what was done before it.
-    GraphWakeAgain = 92,
     /// A token and its turn arrive with a check and a separate write.
     PipelineArrive = 93,
-    /// A future that is woken while it is polled is not polled again.
+    /// A future, of a pool, a graph or a local set, that is woken while it is polled is not polled
+    /// again.
     FutureRest = 110,
     /// A wake that finds the future woken already does not publish what was done before it.
     FutureWakeAgain = 111,

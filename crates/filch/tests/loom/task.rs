@@ -159,6 +159,71 @@ fn canary_wake_again_without_a_write() {
     caught(Canary::FutureWakeAgain, None, wake_again);
 }
 
+/// A future without a handle, polled by the thread that made it and then by those that wake it. It is ready when two
+/// events have happened.
+struct Unqueued {
+    word: Word,
+    events: AtomicUsize,
+    /// What the future is: only the thread that has it may touch it.
+    polls: UnsafeCell<usize>,
+    done: AtomicUsize,
+}
+
+impl Unqueued {
+    /// Polls it until it rests or is done.
+    fn go_on(&self) {
+        loop {
+            // SAFETY: only the thread that has the future is here, which loom checks.
+            self.polls.with_mut(|polls| unsafe { *polls += 1 });
+            if self.events.load(Ordering::Acquire) == 2 {
+                self.done.fetch_add(1, Ordering::Relaxed);
+                return self.word.finish();
+            }
+            if self.word.rest() == Rest::Idle {
+                return;
+            }
+            assert!(self.word.start());
+        }
+    }
+
+    fn event(&self) {
+        self.events.fetch_add(1, Ordering::AcqRel);
+        if self.word.wake() {
+            assert!(self.word.start());
+            self.go_on();
+        }
+    }
+}
+
+fn events_against_polls() {
+    let future = loom::sync::Arc::new(Unqueued {
+        word: Word::running(),
+        events: AtomicUsize::new(0),
+        polls: UnsafeCell::new(0),
+        done: AtomicUsize::new(0),
+    });
+    let others = [(); 2].map(|()| {
+        let future = future.clone();
+        thread::spawn(move || future.event())
+    });
+    future.go_on();
+    others.into_iter().for_each(|other| other.join().unwrap());
+    assert_eq!(future.done.load(Ordering::Relaxed), 1, "a wake was missed");
+    // SAFETY: the other threads have ended.
+    assert!(future.polls.with(|polls| unsafe { *polls }) <= 3);
+}
+
+#[test]
+fn a_future_without_a_handle_misses_no_wake() {
+    model(Some(3), events_against_polls);
+}
+
+#[test]
+fn canary_future_without_a_handle_that_misses_a_wake() {
+    caught(Canary::FutureRest, Some(3), events_against_polls);
+    caught(Canary::FutureWakeAgain, Some(3), events_against_polls);
+}
+
 /// The pool ends while the future is polled and woken.
 fn eviction() {
     let task = loom::sync::Arc::new(Task::new());
