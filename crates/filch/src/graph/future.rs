@@ -1,9 +1,9 @@
 //! Futures as tasks: they wait for external events without a worker.
 //!
 //! They are futures of the task protocol (`task.md`), without handles. The first poll happens in
-//! the task's strand. A wake queues a job of the run, which polls the future again. The task is held
-//! from before the first poll until the future is done, or dropped because the run has been stopped.
-//! The future itself does not live longer than that; its wakers keep only the cell.
+//! the task's strand. A wake queues a job of the run, which polls the future again. The task is
+//! held from before the first poll until the future is done, or dropped because the run has been
+//! stopped. The future itself does not live longer than that; its wakers keep only the cell.
 #![expect(
     unsafe_code,
     reason = "a future whose borrows outlive the run, in a cell that may live longer"
@@ -120,7 +120,7 @@ unsafe fn begin(cx: &Context<'_, '_, '_>, future: impl Future<Output = ()> + Sen
     // SAFETY: the future is `Send`, and the caller guarantees that its borrows outlive the run. The
     // task is held until the future has been dropped, so the run does not end before.
     let cell = unsafe { task::make_future(State::new_running(), kind, future) };
-    // SAFETY: the word counts one reference, that of the future itself, and says that it is running.
+    // SAFETY: the word counts one reference, that of the future itself, and it is running.
     let started = Started(unsafe { TaskRef::from_counted(cell) });
     cx.run.hold(cx.context);
     match started.poll() {

@@ -59,7 +59,8 @@ impl Joinable for Resident {
 #[cfg(all(target_pointer_width = "64", not(filch_loom)))]
 const _: () = assert!(size_of::<Header>() <= 7 * size_of::<usize>());
 
-/// Allocates a cell for a future of the pool of this number. Returns its handle, and the ticket to queue it.
+/// Allocates a cell for a future of the pool of this number. Returns its handle, and the ticket to
+/// queue it.
 ///
 /// # Safety
 /// The future and its output may be used and dropped by other threads than this one, unless the

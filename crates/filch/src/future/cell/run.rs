@@ -153,8 +153,8 @@ impl Schedule for Resident {
                 }
             }
             _ => {
-                // A strong reference to the pool: once the future is queued it may end, and its shard
-                // may release the pool.
+                // A strong reference to the pool: once the future is queued it may end, and its
+                // shard may release the pool.
                 // SAFETY: the shard keeps the pool as long as the future is linked.
                 let pool = unsafe { &*pool }.share();
                 ticket.inject_woken(&pool);
