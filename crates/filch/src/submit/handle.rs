@@ -235,6 +235,7 @@ impl<T> TaskHandle<T> {
     }
 
     /// Returns the result, once, if the task is done.
+    #[inline]
     fn result(&mut self) -> Option<Result<T, TaskError>> {
         let outcome = self.hold.take()?;
         Some(match outcome {

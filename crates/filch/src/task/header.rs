@@ -4,7 +4,7 @@
 use super::{
     TaskStatus,
     state::{Finished, Snapshot, State},
-    waker::{drop_waker, wake},
+    waker::wake,
 };
 use crate::{
     base::{
@@ -172,6 +172,18 @@ impl<K: TaskKind> TaskRef<K> {
         }
     }
 
+    /// Takes the panic of a task that is done.
+    ///
+    /// # Safety
+    /// The outcome is a panic, is in the cell, and belongs to the caller.
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn take_panic(&self) -> Payload {
+        // SAFETY: the caller guarantees an outcome of this status, which belongs to it.
+        let payload = unsafe { (self.actions.drop_outcome)(self.cell, TaskStatus::Panicked) };
+        payload.expect("it is a panic")
+    }
+
     /// Calls the waker of the handle.
     ///
     /// # Safety
@@ -241,24 +253,17 @@ impl<K: TaskKind> Drop for TaskRef<K> {
 
 /// # Safety
 /// There are no other users of the cell, and its slot is empty.
+#[inline(never)]
 unsafe fn free<K: TaskKind>(cell: NonNull<Header<K>>) {
     // SAFETY: the caller is the only user of the cell.
-    let header = unsafe { cell.as_ref() };
-    let layout = header.actions.layout;
-    // SAFETY: the caller is the only user of the cell, so the waker belongs to it.
-    let waker = unsafe { header.take_waker() };
-    // The rest of a header may include wakers and tokens, whose destructors are user code.
-    let dropped = match mem::needs_drop::<K>() {
-        true => unwind::contain(|| {
-            // SAFETY: the caller is the only user of the cell, and the field is dropped once.
-            unsafe { (&raw mut (*cell.as_ptr()).kind).drop_in_place() };
-        }),
-        false => Ok(()),
-    };
-    // SAFETY: `make` allocated the block with this layout. The rest of a header needs no
-    // destructor.
+    let layout = unsafe { cell.as_ref() }.actions.layout;
+    // A header has wakers and tokens, whose destructors are user code.
+    let dropped = unwind::contain(|| {
+        // SAFETY: the caller is the only user of the cell, whose header is dropped once.
+        unsafe { cell.drop_in_place() };
+    });
+    // SAFETY: `make` allocated the block with this layout, and it is empty now.
     unsafe { blocks::free(cell.cast(), layout) };
-    drop_waker(waker);
     if let Err(payload) = dropped {
         unwind::discard(payload);
     }

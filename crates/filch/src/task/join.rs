@@ -98,29 +98,25 @@ impl<K: Joinable, T> JoinRef<K, T> {
     }
 
     /// Returns the outcome, once, if the task is done.
+    #[inline]
     pub(crate) fn take(&mut self) -> Option<Outcome<T>> {
         if self.taken {
             return None;
         }
         let status = self.task.snapshot().status()?;
         self.taken = true;
-        let (cell, actions) = (self.task.pointer(), self.task.actions);
         Some(match status {
             TaskStatus::Succeeded => {
                 let mut place = MaybeUninit::<T>::uninit();
-                let to = place.as_mut_ptr().cast();
+                let (cell, to) = (self.task.pointer(), place.as_mut_ptr().cast());
                 // SAFETY: the task is done, so the value belongs to the handle, of which there is
                 // one, and which takes it once. The place has the output type of this handle.
-                unsafe { (actions.take_value)(cell, to) };
+                unsafe { (self.task.actions.take_value)(cell, to) };
                 // SAFETY: the place is initialised: `take_value` has written a value of this type.
                 Outcome::Value(unsafe { place.assume_init() })
             }
-            TaskStatus::Panicked => {
-                // SAFETY: the task is done, so the panic belongs to the handle, which takes it
-                // once.
-                let payload = unsafe { (actions.drop_outcome)(cell, status) };
-                Outcome::Panic(payload.expect("it is a panic"))
-            }
+            // SAFETY: the task is done, so the panic belongs to the handle, which takes it once.
+            TaskStatus::Panicked => Outcome::Panic(unsafe { self.task.take_panic() }),
             TaskStatus::Cancelled(cause) => Outcome::Cancelled(cause),
         })
     }
@@ -145,13 +141,11 @@ impl<K: Joinable, T> JoinRef<K, T> {
                 drop_waker(self.replace_waker(None));
                 None
             }
-            Abandoned::Outcome if self.taken => None,
-            Abandoned::Outcome => {
-                let status = self.task.snapshot().status().expect("it is done");
-                // SAFETY: the task is done and the outcome was not taken, so it belongs to the
-                // handle.
-                unsafe { (self.task.actions.drop_outcome)(self.task.pointer(), status) }
-            }
+            Abandoned::Outcome(_) if self.taken => None,
+            // SAFETY: the task is done and the outcome was not taken, so it belongs to the handle.
+            Abandoned::Outcome(status) => unsafe {
+                (self.task.actions.drop_outcome)(self.task.pointer(), status)
+            },
         };
         // SAFETY: the reference belongs to the handle and is released once: the caller guarantees
         // that `self` is not used after this.

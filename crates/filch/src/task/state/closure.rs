@@ -1,8 +1,6 @@
 //! The transitions of tasks that run once, and have a ticket in each queue that they wait in.
 
-use super::{
-    CLOSED, FOLLOWED, LEVEL, LEVEL_SHIFT, PHASE, REFERENCE, RUNNING, SCHEDULED, Snapshot, State,
-};
+use super::{CLOSED, FOLLOWED, LEVEL, LEVEL_SHIFT, REFERENCE, RUNNING, SCHEDULED, Snapshot, State};
 use crate::{
     base::{
         canary::{Canary, broken},
@@ -51,8 +49,8 @@ impl State {
             return self.claim_in_two_steps();
         }
         let waiting = SCHEDULED | (level as u64) << LEVEL_SHIFT;
-        self.change(|now| match now.0 & (PHASE | LEVEL) == waiting {
-            true => (Some(now.at(RUNNING)), true),
+        self.change(|now| match now.0 & (SCHEDULED | LEVEL) == waiting {
+            true => (Some(now.claimed()), true),
             false => (None, false),
         })
     }
@@ -75,7 +73,7 @@ impl State {
     #[must_use]
     pub(crate) fn claim(&self) -> bool {
         self.change(|now| match now.is_queued() {
-            true => (Some(now.at(RUNNING) + REFERENCE), true),
+            true => (Some(now.claimed() + REFERENCE), true),
             false => (None, false),
         })
     }
@@ -83,7 +81,7 @@ impl State {
     /// Cancels the task: claims it if it has not started, otherwise requests it to stop.
     pub(crate) fn cancel(&self) -> Cancelling {
         self.change(|now| match now.phase() {
-            SCHEDULED => (Some(now.at(RUNNING) + REFERENCE), Cancelling::Claimed),
+            SCHEDULED => (Some(now.claimed() + REFERENCE), Cancelling::Claimed),
             0 => (Some(now.at(RUNNING) + REFERENCE), Cancelling::ClaimedHeld),
             RUNNING if !now.has(CLOSED) => (Some(now.with(CLOSED, 0)), Cancelling::Asked),
             _ => (None, Cancelling::TooLate),

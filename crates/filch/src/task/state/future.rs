@@ -46,7 +46,7 @@ impl State {
         // `abort`.
         let before = self.0.fetch_xor(SCHEDULED | RUNNING, Ordering::AcqRel);
         debug_assert!(
-            Snapshot(before).is_queued(),
+            Snapshot(before).phase() == SCHEDULED,
             "there is one job for a future, and only while it is not running"
         );
         match Snapshot(before).has(CLOSED) {

@@ -53,12 +53,12 @@ pub(crate) enum TaskStatus {
     Cancelled(Cause),
 }
 
-/// Why a task was cancelled.
+/// Why a task was cancelled. Numbered as in the word, after the statuses of tasks that ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Cause {
     /// It was cancelled, or its token was.
-    Asked,
+    Asked = 2,
     /// Its deadline passed before it started.
     Deadline,
     /// The pool accepts no more tasks, or was shut down before the task started.
@@ -70,15 +70,17 @@ pub(crate) enum Cause {
 }
 
 impl TaskStatus {
+    #[inline(always)]
     const fn bits(self) -> u64 {
         let number = match self {
             Self::Succeeded => 0,
             Self::Panicked => 1,
-            Self::Cancelled(cause) => 2 + cause as u64,
+            Self::Cancelled(cause) => cause as u64,
         };
         number << STATUS_SHIFT
     }
 
+    #[inline(always)]
     const fn from_word(word: u64) -> Self {
         match (word & STATUS) >> STATUS_SHIFT {
             0 => Self::Succeeded,
@@ -115,9 +117,15 @@ impl Snapshot {
         self.with(phase, PHASE)
     }
 
-    /// Whether it is queued and no thread has claimed it.
+    /// Whether a closure is queued and no thread has claimed it. (Of a future that is running or
+    /// done it says that it was woken meanwhile.)
     pub(crate) const fn is_queued(self) -> bool {
-        self.phase() == SCHEDULED
+        self.has(SCHEDULED)
+    }
+
+    /// Returns the word of a closure that is queued, when it has been claimed: in one addition.
+    const fn claimed(self) -> u64 {
+        self.0 + (RUNNING - SCHEDULED)
     }
 
     /// Whether no thread owns it: it waits to be woken, or for other tasks.
@@ -136,6 +144,7 @@ impl Snapshot {
     }
 
     /// Returns how it ended, if it is done.
+    #[inline]
     pub(crate) fn status(self) -> Option<TaskStatus> {
         self.is_done().then(|| TaskStatus::from_word(self.0))
     }
@@ -210,8 +219,8 @@ pub(super) enum Abandoned {
     Left,
     /// The task continues: the handle drops the waker, and then releases the reference.
     LeftWaker,
-    /// The handle drops the outcome, and then releases the reference.
-    Outcome,
+    /// The handle drops the outcome of this status, and then releases the reference.
+    Outcome(TaskStatus),
 }
 
 /// The state word.
@@ -312,11 +321,12 @@ impl State {
     }
 
     /// The handle is dropped. Acquires the outcome, when there is one.
+    #[inline]
     pub(super) fn abandon(&self) -> Abandoned {
         self.change(|now| {
             let gone = now.with(0, HANDLE | WAITING);
             match (now.is_done(), now.has(WAITING)) {
-                (true, _) => (None, Abandoned::Outcome),
+                (true, _) => (None, Abandoned::Outcome(TaskStatus::from_word(now.0))),
                 (false, true) => (Some(gone), Abandoned::LeftWaker),
                 (false, false) => (Some(gone - REFERENCE), Abandoned::Left),
             }
