@@ -73,6 +73,11 @@ pub mod rehearse;
 mod semaphore;
 pub mod submit;
 pub mod sync;
+#[cfg(not(filch_loom))]
+mod task;
+#[cfg(filch_loom)]
+#[doc(hidden)]
+pub mod task;
 pub mod threads;
 pub mod time;
 

@@ -26,6 +26,7 @@ const LAYERS: &[&[&str]] = &[
     &["threads"],
     &["semaphore", "cancel", "clock"],
     &["pool"],
+    &["task"],
     &[
         "executor", "fork", "submit", "graph", "future", "fold", "time", "rehearse", "sync",
     ],

@@ -28,8 +28,6 @@ mod driver;
 mod event_count;
 #[path = "loom/fold.rs"]
 mod fold;
-#[path = "loom/future.rs"]
-mod future;
 #[path = "loom/gate.rs"]
 mod gate;
 #[path = "loom/graph.rs"]
@@ -50,6 +48,8 @@ mod semaphore;
 mod sleep;
 #[path = "loom/submit.rs"]
 mod submit;
+#[path = "loom/task.rs"]
+mod task;
 #[path = "loom/waits.rs"]
 mod waits;
 

@@ -141,7 +141,6 @@ mod edges;
 mod error;
 mod flow;
 mod future;
-mod future_state;
 mod handle;
 mod node;
 mod options;
@@ -184,7 +183,6 @@ pub mod model {
     pub use super::{
         biased_count::model::BiasedCount,
         block::model::{Block, Claims, Held},
-        future_state::model::FutureState,
         node::model::Node,
         predecessor_count::model::PredecessorCount,
     };

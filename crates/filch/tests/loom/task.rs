@@ -1,9 +1,12 @@
-//! The word of a future: no wake is lost, one has it at a time, it ends once; and its outcome is had or dropped once.
+//! The task protocol: no wake is lost, one thread has a future at a time, it ends once; and the outcome of a task is had
+//! or dropped once, whether it is a future or a closure.
 
 use super::{caught, long_run, model};
 use filch::{
     base::canary::Canary,
-    future::model::{Hold, Rest, Word, make},
+    submit,
+    task::model as tasks,
+    task::model::{Rest, Word},
 };
 use loom::{
     cell::UnsafeCell,
@@ -30,7 +33,7 @@ struct Task {
 impl Task {
     fn new() -> Self {
         Self {
-            word: Word::new(),
+            word: Word::queued(),
             future: UnsafeCell::new(()),
             happened: [AtomicBool::new(false), AtomicBool::new(false)],
             queued: AtomicBool::new(true),
@@ -156,6 +159,73 @@ fn canary_wake_again_without_a_write() {
     caught(Canary::FutureWakeAgain, None, wake_again);
 }
 
+/// A future without a handle, polled by the thread that made it and then by those that wake it. It is ready when two
+/// events have happened.
+struct Unqueued {
+    word: Word,
+    events: AtomicUsize,
+    /// What the future is: only the thread that has it may touch it.
+    future: UnsafeCell<()>,
+    polls: atomic::AtomicUsize,
+    done: AtomicUsize,
+}
+
+impl Unqueued {
+    /// Polls it until it rests or is done.
+    fn go_on(&self) {
+        loop {
+            // Loom notes who is there when.
+            self.future.with_mut(|_| ());
+            self.polls.fetch_add(1, Ordering::Relaxed);
+            if self.events.load(Ordering::Acquire) == 2 {
+                self.done.fetch_add(1, Ordering::Relaxed);
+                return self.word.finish();
+            }
+            if self.word.rest() == Rest::Idle {
+                return;
+            }
+            assert!(self.word.start());
+        }
+    }
+
+    fn event(&self) {
+        self.events.fetch_add(1, Ordering::AcqRel);
+        if self.word.wake() {
+            assert!(self.word.start());
+            self.go_on();
+        }
+    }
+}
+
+fn events_against_polls() {
+    let future = loom::sync::Arc::new(Unqueued {
+        word: Word::running(),
+        events: AtomicUsize::new(0),
+        future: UnsafeCell::new(()),
+        polls: atomic::AtomicUsize::new(0),
+        done: AtomicUsize::new(0),
+    });
+    let others = [(); 2].map(|()| {
+        let future = future.clone();
+        thread::spawn(move || future.event())
+    });
+    future.go_on();
+    others.into_iter().for_each(|other| other.join().unwrap());
+    assert_eq!(future.done.load(Ordering::Relaxed), 1, "a wake was missed");
+    assert!(future.polls.load(Ordering::Relaxed) <= 3);
+}
+
+#[test]
+fn a_future_without_a_handle_misses_no_wake() {
+    model(Some(3), events_against_polls);
+}
+
+#[test]
+fn canary_future_without_a_handle_that_misses_a_wake() {
+    caught(Canary::FutureRest, Some(3), events_against_polls);
+    caught(Canary::FutureWakeAgain, Some(3), events_against_polls);
+}
+
 /// The pool ends while the future is polled and woken.
 fn eviction() {
     let task = loom::sync::Arc::new(Task::new());
@@ -224,42 +294,103 @@ fn waker() -> Waker {
     Waker::from(Arc::new(Unpark(thread::current())))
 }
 
-/// Waits as a future does: it leaves a waker, and does not look again before that is called.
-fn wait(hold: &mut Hold<usize>, again: bool) -> usize {
-    while hold.watch(&waker()) {
-        if again && !hold.watch(&waker()) {
+/// The handle's side of a closure or of a future.
+trait Join<T> {
+    fn watch(&mut self, waker: &Waker) -> bool;
+    fn take(&mut self) -> Option<T>;
+}
+
+impl<T> Join<T> for tasks::Join<T> {
+    fn watch(&mut self, waker: &Waker) -> bool {
+        self.watch(waker)
+    }
+
+    fn take(&mut self) -> Option<T> {
+        self.take()
+    }
+}
+
+impl<T> Join<T> for submit::model::Hold<T> {
+    fn watch(&mut self, waker: &Waker) -> bool {
+        self.watch(waker)
+    }
+
+    fn take(&mut self) -> Option<T> {
+        self.take().map(|outcome| outcome.expect("it ran"))
+    }
+}
+
+/// A future with this value, and what runs it.
+fn future<T: Send + 'static>(value: T) -> (impl Join<T>, impl FnOnce() + Send + 'static) {
+    let (join, job) = tasks::make(async move { value });
+    (join, move || job.run())
+}
+
+/// A closure with this value, and what runs it.
+fn closure<T: Send + 'static>(value: T) -> (impl Join<T>, impl FnOnce() + Send + 'static) {
+    let (hold, canceller, ticket) = submit::model::make(move || value);
+    drop(canceller);
+    (hold, move || ticket.claim().unwrap().run())
+}
+
+/// Waits as a future does: it leaves a waker, and does not look again before that is called. With `again` it is polled
+/// by another thread in between.
+fn wait(join: &mut impl Join<usize>, again: bool) -> usize {
+    while join.watch(&waker()) {
+        if again && !join.watch(&waker()) {
             break;
         }
         thread::park();
     }
-    hold.take().expect("it is done")
+    join.take().expect("it is done")
 }
 
-/// The future is done while its handle falls asleep.
-fn end_against_sleep(again: bool) {
-    let (hold, ticket) = make(async { 7 });
+/// A task ends while its handle falls asleep.
+fn end_against_sleep((join, run): (impl Join<usize>, impl FnOnce() + Send + 'static), again: bool) {
     // When loom has reported a sleep without an end, nothing of its own may be used any more.
-    let mut hold = ManuallyDrop::new(hold);
-    let worker = thread::spawn(move || ticket.run());
-    assert_eq!(wait(&mut hold, again), 7);
+    let mut join = ManuallyDrop::new(join);
+    let worker = thread::spawn(run);
+    assert_eq!(wait(&mut *join, again), 7);
     worker.join().unwrap();
-    drop(ManuallyDrop::into_inner(hold));
+    drop(ManuallyDrop::into_inner(join));
 }
 
 #[test]
-fn whoever_waits_for_a_future_is_told() {
-    model(None, || end_against_sleep(false));
-    model(Some(3), || end_against_sleep(true));
+fn a_waiter_is_woken() {
+    model(None, || end_against_sleep(closure(7), false));
+    model(None, || end_against_sleep(future(7), false));
 }
 
 #[test]
-fn canary_future_that_tells_nobody() {
-    caught(Canary::FutureTell, None, || end_against_sleep(false));
+fn another_waker_loses_nothing() {
+    model(Some(3), || end_against_sleep(closure(7), true));
+    model(Some(3), || end_against_sleep(future(7), true));
 }
 
 #[test]
-fn canary_sleep_without_a_look_at_the_future() {
-    caught(Canary::FutureWatch, None, || end_against_sleep(false));
+fn canary_end_that_wakes_no_waiter() {
+    caught(Canary::TaskWake, None, || {
+        end_against_sleep(closure(7), false)
+    });
+    caught(Canary::TaskWake, Some(3), || {
+        end_against_sleep(closure(7), true)
+    });
+    caught(Canary::TaskWake, None, || {
+        end_against_sleep(future(7), false)
+    });
+}
+
+#[test]
+fn canary_sleep_without_a_look() {
+    caught(Canary::TaskWatch, None, || {
+        end_against_sleep(closure(7), false)
+    });
+    caught(Canary::TaskWatch, Some(3), || {
+        end_against_sleep(closure(7), true)
+    });
+    caught(Canary::TaskWatch, None, || {
+        end_against_sleep(future(7), false)
+    });
 }
 
 /// Something whose end is counted.
@@ -271,24 +402,37 @@ impl Drop for Thing {
     }
 }
 
-/// The future is done while its handle is dropped.
-fn end_against_drop() {
+/// A task with a `Thing` as its value ends while its handle is dropped, with a waker in it if it was `watched`.
+fn end_against_drop<J: Join<Thing>, R: FnOnce() + Send + 'static>(
+    make: impl FnOnce(Thing) -> (J, R),
+    watched: bool,
+) {
     let dropped = Arc::new(atomic::AtomicUsize::new(0));
-    let thing = Thing(dropped.clone());
-    let (hold, ticket) = make(async move { thing });
-    let worker = thread::spawn(move || ticket.run());
-    drop(hold);
+    let (mut join, run) = make(Thing(dropped.clone()));
+    let signal = Arc::new(Unpark(thread::current()));
+    if watched {
+        assert!(join.watch(&Waker::from(signal.clone())));
+    }
+    let worker = thread::spawn(run);
+    drop(join);
     worker.join().unwrap();
     let dropped = dropped.load(Ordering::SeqCst);
     assert_eq!(dropped, 1, "the value is dropped once");
+    assert_eq!(Arc::strong_count(&signal), 1, "the waker is dropped");
 }
 
 #[test]
-fn a_value_that_nobody_wants_is_dropped_once() {
-    model(None, end_against_drop);
+fn a_value_that_is_not_taken_is_dropped_once() {
+    for watched in [false, true] {
+        model(None, move || end_against_drop(closure, watched));
+        model(None, move || end_against_drop(future, watched));
+    }
 }
 
 #[test]
-fn canary_look_for_the_handle_of_a_future_first() {
-    caught(Canary::FutureOrphan, None, end_against_drop);
+fn canary_look_for_the_handle_before_the_handover() {
+    caught(Canary::TaskOrphan, None, || {
+        end_against_drop(closure, false)
+    });
+    caught(Canary::TaskOrphan, None, || end_against_drop(future, false));
 }

@@ -2,10 +2,13 @@
 #![expect(unsafe_code, reason = "plays the part of a worker")]
 
 use super::{
-    Header, Polled, hold,
-    run::{self, hand_over},
-    state::{End, Finished, Start, State},
+    CellKind, Joinable, PollBody, Polled, State, TaskRef,
+    cell::make_future,
+    header::Header,
+    join::{self, JoinRef},
+    state::{self, Cause, Start, TaskStatus},
 };
+use crate::{base::unwind::Payload, engine::Level};
 use std::{
     fmt,
     ptr::NonNull,
@@ -24,10 +27,16 @@ pub enum Rest {
     Drop,
 }
 
-#[expect(clippy::new_without_default, missing_docs, reason = "a shim for tests")]
+#[expect(missing_docs, reason = "a shim for tests")]
 impl Word {
-    pub fn new() -> Self {
-        Self(State::new())
+    /// A future that is queued, and has a handle.
+    pub fn queued() -> Self {
+        Self(State::new(Level::Normal))
+    }
+
+    /// A future that its creator polls.
+    pub fn running() -> Self {
+        Self(State::new_running())
     }
 
     /// Starts the future; returns whether to poll it.
@@ -37,9 +46,9 @@ impl Word {
 
     pub fn rest(&self) -> Rest {
         match self.0.rest() {
-            super::state::Rest::Idle => Rest::Idle,
-            super::state::Rest::Again => Rest::Again,
-            super::state::Rest::Drop => Rest::Drop,
+            state::Rest::Idle => Rest::Idle,
+            state::Rest::Again => Rest::Again,
+            state::Rest::Drop => Rest::Drop,
         }
     }
 
@@ -60,65 +69,70 @@ impl Word {
 
     /// The future has been dropped.
     pub fn finish(&self) {
-        assert_ne!(
-            self.0.finish(End::Cancelled),
-            Finished::Orphaned,
-            "there is a handle"
-        );
+        let _ = self.0.finish(TaskStatus::Cancelled(Cause::Asked));
+    }
+}
+
+/// A future that belongs to no pool.
+struct Bare;
+
+impl CellKind for Bare {
+    type Run = PollBody<Self>;
+}
+
+impl Joinable for Bare {
+    fn report_panic(_: u32, _: Payload) {
+        unreachable!("nothing panics here");
     }
 }
 
 /// Creates a future that is ready at once; returns its handle and its job.
-pub fn make<F: Future>(future: F) -> (Hold<F::Output>, Ticket) {
+pub fn make<F: Future>(future: F) -> (Join<F::Output>, Job) {
     // SAFETY: the models use only futures and values that are `Send`.
-    let (hold, ticket) = unsafe { hold::make(future) };
-    (Hold(hold), Ticket(ticket))
+    let cell = unsafe { make_future(State::new(Level::Normal), Bare, future) };
+    // SAFETY: `State::new` has counted the handle, and the value is that of the future.
+    let join = unsafe { JoinRef::new(cell, 0) };
+    (Join(join), Job(cell))
 }
 
 /// The job of a future.
-pub struct Ticket(run::Ticket);
+pub struct Job(NonNull<Header<Bare>>);
 
 // SAFETY: the models use only futures and values that are `Send`, as in `make`.
-unsafe impl Send for Ticket {}
+unsafe impl Send for Job {}
 
-impl Ticket {
+impl Job {
     /// Polls the future, and hands its value over.
     pub fn run(self) {
-        let cell: NonNull<Header> = self.0.cell;
-        // SAFETY: the cell is valid until the future is done, and this thread owns its job.
-        let header = unsafe { &*cell.as_ptr() };
-        assert_eq!(header.state.start(), Start::Poll);
+        // SAFETY: the reference of the future itself, which this thread owns with its job.
+        let task = unsafe { TaskRef::from_counted(self.0) };
+        assert_eq!(task.state.start(), Start::Poll);
         let mut cx = Context::from_waker(Waker::noop());
         // SAFETY: this thread has started the future, and it is in the cell.
-        let polled = unsafe { (header.actions.poll)(cell, &mut cx) };
-        let Polled::Done(end, None) = polled else {
+        let polled = unsafe { (task.actions.run)(self.0, &mut cx) };
+        let Polled::Done(status, None) = polled else {
             unreachable!("it is ready, and nothing panics here");
         };
-        // SAFETY: the future has been dropped by its last poll, and was never linked.
-        unsafe { hand_over(cell, |_| unreachable!("nothing panics here"), end, None) };
+        // SAFETY: the future has been dropped by its last poll, and its outcome is in the slot.
+        let payload = unsafe { task.finish(status, |_| ()) };
+        assert!(payload.is_none(), "nothing panics here");
     }
 }
 
 /// The handle's side.
-pub struct Hold<T>(super::Hold<T>);
+pub struct Join<T>(JoinRef<Bare, T>);
 
 #[expect(missing_docs, reason = "a shim for tests")]
-impl<T> Hold<T> {
+impl<T> Join<T> {
     pub fn watch(&mut self, waker: &Waker) -> bool {
         self.0.watch(waker)
     }
 
     pub fn take(&mut self) -> Option<T> {
         match self.0.take()? {
-            super::Taken::Value(value) => Some(value),
+            join::Outcome::Value(value) => Some(value),
             _ => unreachable!("nothing panics here"),
         }
-    }
-}
-
-impl<T> Drop for Hold<T> {
-    fn drop(&mut self) {
-        let _ = self.0.abandon();
     }
 }
 
@@ -128,14 +142,14 @@ impl fmt::Debug for Word {
     }
 }
 
-impl fmt::Debug for Ticket {
+impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Ticket")
+        f.write_str("Job")
     }
 }
 
-impl<T> fmt::Debug for Hold<T> {
+impl<T> fmt::Debug for Join<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hold")
+        f.write_str("Join")
     }
 }
