@@ -522,6 +522,35 @@ fn injected_work_runs_while_a_worker_feeds_itself() {
     assert!(stop.load(Ordering::Relaxed));
 }
 
+/// The same if the worker has taken both in one batch, so that the task from outside is below the
+/// others in its own queue.
+#[test]
+fn the_rest_of_a_batch_runs_while_a_worker_feeds_itself() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = stop.clone();
+    let (release, released) = mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    let executor = Executor::builder()
+        .workers(1)
+        .build(
+            |_| (),
+            move |outside: Option<bool>, cx| match outside {
+                None => released.lock().unwrap().recv().unwrap(),
+                Some(true) => flag.store(true, Ordering::Relaxed),
+                Some(false) if flag.load(Ordering::Relaxed) => {}
+                Some(false) => cx.spawn(Some(false)),
+            },
+        )
+        .unwrap();
+    executor.spawn(None).unwrap();
+    // Both are queued while the worker is in the first task.
+    executor.spawn(Some(false)).unwrap();
+    executor.spawn(Some(true)).unwrap();
+    release.send(()).unwrap();
+    executor.finish(); // would never return
+    assert!(stop.load(Ordering::Relaxed));
+}
+
 #[test]
 fn work_behind_a_long_task_is_taken_by_others() {
     let executor = Executor::builder()

@@ -29,8 +29,8 @@ use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 /// # Ok::<(), filch::BuildError>(())
 /// ```
 ///
-/// Its times are [`Instant`]s, as those of the real clock; it starts at the time of its creation.
-/// [`elapsed`](Self::elapsed) is the same in every run.
+/// Its times are [`Instant`](std::time::Instant)s, as those of the real clock; it starts at the
+/// time of its creation. [`elapsed`](Self::elapsed) is the same in every run.
 ///
 /// Deadlines of submitted tasks and of [`CancelToken`](crate::CancelToken)s, and calls that block,
 /// use the real clock.
