@@ -267,7 +267,7 @@ pub(crate) fn check_locks(seed: u64) -> Result<(), String> {
     let rehearsal = Rehearsal::new(workers, seed).most_points(500_000);
     let rehearsed = rehearsal.try_run(move |pool| {
         let (outer, inner) = (sync::Mutex::new(0), sync::Mutex::new(0));
-        let half = || (0..3).for_each(|_| rehearse::point());
+        let half = || (0..12).for_each(|_| rehearse::point());
         pool.scope(|s| {
             for number in 0..tasks {
                 let (outer, inner) = (&outer, &inner);
