@@ -256,14 +256,28 @@ impl<K: CellKind> Drop for TaskRef<K> {
 #[inline(never)]
 unsafe fn free<K: CellKind>(cell: NonNull<Header<K>>) {
     // SAFETY: the caller is the only user of the cell.
-    let layout = unsafe { cell.as_ref() }.actions.layout;
-    // A header has wakers and tokens, whose destructors are user code.
-    let dropped = unwind::contain(|| {
+    let header = unsafe { cell.as_ref() };
+    let layout = header.actions.layout;
+    // SAFETY: the caller is the only user of the cell, so the waker belongs to it.
+    let has_waker = header.waker.with(|waker| unsafe { (*waker).is_some() });
+    if has_waker || mem::needs_drop::<K>() {
         // SAFETY: the caller is the only user of the cell, whose header is dropped once.
-        unsafe { cell.drop_in_place() };
-    });
+        unsafe { drop_header(cell) };
+    }
     // SAFETY: `make` allocated the block with this layout, and it is empty now.
     unsafe { blocks::free(cell.cast(), layout) };
+}
+
+/// Drops a header, which may have wakers and tokens: their destructors are user code.
+///
+/// # Safety
+/// There are no other users of the cell, and the header is not used after this.
+#[inline(never)]
+unsafe fn drop_header<K: TaskKind>(cell: NonNull<Header<K>>) {
+    let dropped = unwind::contain(|| {
+        // SAFETY: the caller is the only user of the header, which is dropped once.
+        unsafe { cell.drop_in_place() };
+    });
     if let Err(payload) = dropped {
         unwind::discard(payload);
     }

@@ -320,7 +320,7 @@ unsafe fn finish(
 ///
 /// # Safety
 /// As for [`finish`]; and the future is not linked.
-#[inline]
+#[inline(always)]
 unsafe fn hand_over(
     cell: NonNull<Header>,
     pool: &Inner,
