@@ -113,6 +113,14 @@ pub(crate) fn try_take(wants: &[(Semaphore, u64)]) -> Outcome {
     if let [(semaphore, n)] = wants {
         return semaphore.try_take(*n);
     }
+    check(wants)?;
+    // The usual reason to wait needs no lock.
+    if wants
+        .iter()
+        .any(|(semaphore, n)| semaphore.available() < *n)
+    {
+        return Err(AcquireError::FULL);
+    }
     let locked = Locked::new(wants);
     let outcome = locked.take(None);
     locked.clear_waiting();
@@ -168,9 +176,19 @@ pub(crate) fn cancel(wants: &Wants, ticket: u64) -> bool {
 
 /// Gives back all units.
 pub(crate) fn give(wants: &[(Semaphore, u64)]) {
-    for (semaphore, n) in wants {
-        semaphore.give(*n);
+    if let [(semaphore, n)] = wants {
+        return semaphore.give(*n);
     }
+    // All before the first is served, since the head of a queue may want all of them.
+    let given = wants
+        .iter()
+        .filter(|(semaphore, n)| semaphore.units().give(*n));
+    let waited_for: Vec<_> = given.collect();
+    let mut calls = Calls::default();
+    for (semaphore, _) in waited_for {
+        serve(semaphore, &mut calls);
+    }
+    calls.make();
 }
 
 /// Refuses the requests in `queue` that can never be granted.
@@ -224,6 +242,12 @@ fn serve_heads(semaphore: &Semaphore, others: &mut Vec<Semaphore>, calls: &mut C
             }
             continue;
         }
+        // The usual reason to wait needs no other lock. The units of other semaphores must not be
+        // compared here: two threads that give units to one each could both miss the other's.
+        let own = wants.iter().find(|(other, _)| other.is(semaphore));
+        if own.is_none_or(|(_, n)| semaphore.available() < *n) {
+            return;
+        }
         // All locks are taken in the order of the semaphores' numbers, so this one is released.
         let wants = Arc::clone(wants);
         drop(queue);
@@ -267,7 +291,8 @@ impl<'a> Locked<'a> {
         let mut is_ready = true;
         for (semaphore, n, queue) in self.all() {
             let is_first = queue.first().map(|(ticket, _)| ticket) == ticket;
-            is_ready &= semaphore.units().hold() >= n && is_first;
+            // In a queue that is not empty, `WAITING` is set already.
+            is_ready &= is_first && semaphore.units().hold() >= n;
         }
         // The defect that this step exists to rule out: check, then queue.
         let is_blind = broken(Canary::SemaphoreHandover) && ticket.is_none();

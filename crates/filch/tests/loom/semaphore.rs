@@ -1,6 +1,6 @@
 //! Semaphores: every waiter is served, and no unit is lost.
 
-use super::{caught, model};
+use super::{caught, long_run, model};
 use filch::{Permit, Semaphore, base::canary::Canary, sync::Acquire};
 use loom::{cell::UnsafeCell, thread};
 // Not loom's: when it reports a sleep without an end, its `Arc` must not be dropped any more.
@@ -291,7 +291,7 @@ fn units_that_another_hands_on_bring_what_their_holder_did() {
 /// Two semaphores that are wanted in opposite orders.
 #[test]
 fn opposite_orders_do_not_lock_each_other_out() {
-    model(None, || {
+    model(long_run(3, 5), || {
         let [a, b] = [(); 2].map(|()| Semaphore::new(1));
         let other = {
             let (a, b) = (a.clone(), b.clone());
@@ -325,7 +325,7 @@ fn a_request_for_two_and_one_for_one_do_not_both_fail() {
 /// Both semaphores of a request get their units back at the same time.
 #[test]
 fn two_releases_reach_a_request_that_waits_for_both() {
-    model(None, || {
+    model(long_run(3, 5), || {
         let [a, b] = [(); 2].map(|()| Semaphore::new(1));
         let [first, second] = [&a, &b].map(|one| one.acquire().unwrap().into_owned());
         let wakes = Arc::new(WakeCount::default());
