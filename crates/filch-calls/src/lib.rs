@@ -2,8 +2,8 @@
 //! run elsewhere.
 //!
 //! A [`Registry`] has functions whose arguments and results can be written as JSON. A [`Call`]
-//! names one of them and its arguments. It is [submitted](filch::submit) like any other task, and
-//! its [`CallHandle`] has the result.
+//! names one of them and its arguments. It is [submitted](mod@filch::submit) like any other task,
+//! and its [`CallHandle`] has the result.
 //!
 //! ```
 //! use filch::Pool;

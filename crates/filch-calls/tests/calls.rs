@@ -380,7 +380,7 @@ fn a_refused_call_comes_back() {
             let error = error.into_panic().unwrap_err();
             assert_eq!(error.into_call().unwrap(), call);
         }
-        // Nobody asked for the chunks back.
+        // The chunks of a map are not returned.
         let error = registry.map::<i64>(&pool, "Square", [1, 2]).unwrap_err();
         assert!(error.is_refused());
         assert_eq!(queued.join().unwrap(), 4);

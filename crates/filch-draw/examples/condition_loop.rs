@@ -101,7 +101,7 @@ fn root(number: f64) -> Result<(), Box<dyn std::error::Error>> {
         }
     });
     let celebrate = graph.task("celebrate", || println!("done"));
-    let give_up = graph.task("give up", || println!("nobody answered"));
+    let give_up = graph.task("give up", || println!("no answer"));
 
     // The numbers that the conditions return are places in these lists.
     start.precede(improve);

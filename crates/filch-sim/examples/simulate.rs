@@ -1,4 +1,5 @@
-//! Runs the deterministic simulator: random cases from seeds, saved cases, programs, scaling curves.
+//! Runs the deterministic simulator: random cases from seeds, saved cases, programs, scaling
+//! curves.
 //!
 //! `cargo run --release -p filch-sim --example simulate -- --help`
 
@@ -99,7 +100,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, Box<dyn
     Ok(options)
 }
 
-/// Prints a line; if nobody reads it, nobody needs it.
+/// Prints a line. Errors are ignored: the reader may have closed the pipe.
 fn say(text: impl Display) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }

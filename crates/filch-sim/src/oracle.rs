@@ -165,7 +165,7 @@ impl Facts {
         let broken = |message| Err(Violation::new(Oracle::SleepsOnWork, message));
         if let Some(worker) = self.uncalled {
             return broken(format!(
-                "worker {worker} sleeps and counts as woken, but nobody called it"
+                "worker {worker} sleeps and counts as woken, but was not unparked"
             ));
         }
         let Some(sleeper) = self.unwoken else {
@@ -177,12 +177,12 @@ impl Facts {
         }
         if self.strict {
             return broken(format!(
-                "worker {sleeper} sleeps, there is work, nobody searches and nobody is on the way"
+                "worker {sleeper} sleeps, a task is queued, no worker searches and none is woken"
             ));
         }
         if self.asleep == self.present {
             return broken(format!(
-                "all {} workers sleep, there is work, and nobody is on the way",
+                "all {} workers sleep, a task is queued, and no worker is woken",
                 self.asleep
             ));
         }
@@ -210,7 +210,7 @@ impl Facts {
         }
         if self.gate_busy == 0 && self.gate_in_flight != self.live as i64 {
             return broken(format!(
-                "nobody is busy, {} tasks are unfinished, but the gate counts {}",
+                "no worker is busy, {} tasks are unfinished, but the gate counts {}",
                 self.live, self.gate_in_flight
             ));
         }
@@ -237,18 +237,18 @@ impl Facts {
         let done = self.close_asked && self.live == 0 && self.gate_busy == 0;
         if self.stopped && !self.stop_asked && !done {
             return broken(format!(
-                "everybody was sent home with {} tasks to do, {} workers busy, and the gate {}",
+                "the workers were told to exit with {} tasks unfinished, {} workers busy, and the gate {}",
                 self.live,
                 self.gate_busy,
                 if self.gate_open { "open" } else { "closed" },
             ));
         }
         if done && !self.stopped {
-            return broken("all is done, but nobody was sent home".to_owned());
+            return broken("all tasks are done, but the workers were not told to exit".to_owned());
         }
         if let Some(worker) = self.unwoken.filter(|_| self.stopped) {
             return broken(format!(
-                "everybody was sent home, but worker {worker} sleeps on"
+                "the workers were told to exit, but worker {worker} was not woken"
             ));
         }
         Ok(())

@@ -347,7 +347,7 @@ impl Program {
         }
         if compiled.tasks > MAX_TASKS {
             return Err(CaseError::new(format!(
-                "the program comes to {} tasks; at most {MAX_TASKS} can be simulated",
+                "the program has {} tasks; at most {MAX_TASKS} can be simulated",
                 compiled.tasks
             )));
         }

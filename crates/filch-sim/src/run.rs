@@ -39,7 +39,7 @@ where
             frame.task = Some(number);
             if frame.after_stop {
                 let message = format!(
-                    "worker {} began task {} after everybody had been sent home",
+                    "worker {} began task {} after the workers had been told to exit",
                     running.id(),
                     task.0
                 );

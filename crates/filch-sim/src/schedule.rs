@@ -112,7 +112,9 @@ impl TryFrom<RawMove> for Move {
         let worker = match who {
             -1 => None,
             who => Some(usize::try_from(who).map_err(|_| {
-                format!("{who} is nobody; a worker has its number and the outside is -1")
+                format!(
+                    "{who} is no worker; give the number of a worker, or -1 for an external event"
+                )
             })?),
         };
         Ok(Self { worker, preempt })

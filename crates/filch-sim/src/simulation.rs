@@ -208,7 +208,7 @@ where
     if !core.is_stopped() {
         let mut state = stage.state();
         let message = format!(
-            "nobody can move any more, {} tasks are unfinished, and nobody was sent home",
+            "no worker can move, {} tasks are unfinished, and the workers were not told to exit",
             state.ledger.live
         );
         state.fail(Violation::new(Oracle::Termination, message));

@@ -395,8 +395,8 @@ impl State {
         *looks += 1;
         if *looks > plan.case.config.max_failed_searches() {
             let message = format!(
-                "worker {worker} has looked {looks} times while a task was there and nobody else did \
-                 anything"
+                "worker {worker} has searched {looks} times while a task was queued and no other worker \
+                 moved"
             );
             self.fail(Violation::new(Oracle::Visible, message));
         }

@@ -231,13 +231,13 @@ fn check_mailbox(start: Start, label: Label) -> Result<(), Violation> {
     let broken = |message| Err(Violation::new(Oracle::Affinity, message));
     if label.owner != Some(owner) {
         return broken(format!(
-            "task {} was in the box of worker {owner}, but was put there for nobody",
+            "task {} was in the mailbox of worker {owner}, but has no affinity to it",
             label.task
         ));
     }
     if owner != start.worker && start.owner_asleep.is_some_and(|since| since <= start.began) {
         return broken(format!(
-            "worker {} took task {} from the box of worker {owner}, which slept",
+            "worker {} took task {} from the mailbox of worker {owner}, which slept",
             start.worker, label.task
         ));
     }

@@ -1,4 +1,5 @@
-//! The scheduler under the simulator: random cases, saved ones, and what the simulator itself promises.
+//! The scheduler under the simulator: random cases, saved ones, and the guarantees of the simulator
+//! itself.
 
 use filch::engine::{Ageing, Level, Source, WakePolicy};
 use filch_sim::{
@@ -251,7 +252,7 @@ fn a_critical_task_is_next() {
                 .inject_at(1_000, Level::Critical, "leaf", 1);
             let mut case = Case::new(workers, program);
             if seed > 0 {
-                // Nobody is interrupted: a choice that was made before the task came is no choice.
+                // No move is interrupted: a choice that was made before the task came is no choice.
                 let (jump, preempt) = (8, 0);
                 case.scheduler = Scheduler::Random {
                     seed,
@@ -268,7 +269,7 @@ fn a_critical_task_is_next() {
 
 /// However many of a more urgent level there are, a task gets its turn.
 #[test]
-fn nobody_starves() {
+fn no_task_starves() {
     let Ageing { high, normal, low } = Ageing::default();
     for (few, many, after) in [
         (Level::High, Level::Critical, high),
@@ -372,7 +373,7 @@ fn more_workers_than_a_word_has_bits() {
         let outcome = run(case);
         assert_eq!(outcome.executed, 5_001);
         let at_work = outcome.metrics.workers.iter().filter(|w| w.executed > 0);
-        assert_eq!(at_work.count(), workers, "somebody was left out");
+        assert_eq!(at_work.count(), workers, "a worker was left out");
     }
 }
 
@@ -525,7 +526,7 @@ fn a_failure_shrinks_and_still_fails() {
             case.faults = vec![Fault::LoseWake { wake: 1 }];
             Simulation::new(case).unwrap().run().err()
         })
-        .expect("one of them wakes somebody");
+        .expect("one of them wakes a worker");
     let small = failure.shrink(500);
     assert_eq!(small.oracle, failure.oracle);
     assert!(small.trace.len() <= failure.trace.len());

@@ -10,10 +10,10 @@ use std::fs;
 /// Within how many random runs a defect must be found.
 const RUNS: u64 = 1_000;
 
-/// The defects that show when everybody agrees on one order of events and moves are interrupted only at
-/// events, and the rules of which one must be broken. The others are missing fences, races inside of one
-/// call (`Seal`, `GateSplit`, `LaneLower`, `CallBack`) or none of the engine's business (`LatchWake`): the model
-/// checker finds those.
+/// The defects that show in a sequentially consistent run whose moves are interrupted only at
+/// events, and the rules of which one must be broken. The others are missing fences, races inside
+/// of one call (`Seal`, `GateSplit`, `LaneLower`, `CallBack`) or outside of the engine
+/// (`LatchWake`): the model checker finds those.
 const VISIBLE: [(Canary, &[Oracle]); 13] = [
     (Canary::GrowPublish, &[Oracle::TaskTwice, Oracle::TaskLost]),
     (Canary::GateFlush, &[Oracle::Gate]),
@@ -30,8 +30,8 @@ const VISIBLE: [(Canary, &[Oracle]); 13] = [
     (Canary::AffineTake, &[Oracle::Affinity]),
 ];
 
-/// Defects that show only if a task comes between two steps of one search: one random run in ten thousand finds
-/// them. Saved cases do, and the model checker.
+/// Defects that show only if a task arrives between two steps of one search: one random run in ten
+/// thousand finds them. Saved cases do, and the model checker.
 const RARE: [Canary; 2] = [Canary::LaneLastLook, Canary::AffineLastLook];
 
 /// The switch is one for the whole process, so everything happens in one test.

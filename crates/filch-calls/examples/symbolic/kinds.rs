@@ -99,7 +99,7 @@ fn closure(pool: &Pool, out: &mut impl Write) -> Shown {
     Ok(())
 }
 
-/// One expression, whose parts are evaluated by whoever is free.
+/// One expression, whose parts are evaluated by any free worker.
 fn evaluation(pool: &Pool, out: &mut impl Write) -> Shown {
     let expr = sample::expression(7, 200_000);
     let point = Point::default().set("x", 0.3).set("y", 0.7).set("z", 1.1);

@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     let options = Options::parse(env::args().skip(1));
     match options.and_then(|options| run(&options)) {
         Ok(()) => ExitCode::SUCCESS,
-        // Nobody reads what is left; nobody needs it.
+        // The reader has closed the pipe.
         Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("symbolic: {error}");

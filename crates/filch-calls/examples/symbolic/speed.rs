@@ -17,7 +17,7 @@ use std::{
 /// Odd, so that there is a median; few, so that it takes seconds.
 const ROUNDS: usize = 7;
 
-/// Points of which one task evaluates so many: tens of microseconds.
+/// Points per task: tens of microseconds of work.
 const POINTS_A_TASK: usize = 64;
 
 /// Measures the four jobs and prints a line for each.

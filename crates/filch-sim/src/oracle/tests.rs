@@ -110,7 +110,7 @@ fn the_end_comes_when_all_is_done() {
         f.stopped = true;
     };
     assert_eq!(broken(too_early), found);
-    assert_eq!(broken(done), found, "nobody was told");
+    assert_eq!(broken(done), found, "the workers were not told to exit");
     let ended = |f: &mut Facts| {
         done(f);
         f.stopped = true;
