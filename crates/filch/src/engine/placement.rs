@@ -50,8 +50,10 @@ use crate::base::error::Refused;
 /// *Workers that have left*: a task in the mailbox of such a worker goes to the injector, so any
 /// worker runs it.
 ///
-/// A placement that is a constant costs nothing: the calls are inlined, and only the code for that
-/// placement remains.
+/// All orders are subject to the turns of [`Ageing`](super::Ageing), so that no queue starves.
+///
+/// A placement that is a constant costs nothing on the fast path: the calls are inlined, and only
+/// the code for that placement remains.
 ///
 /// ```
 /// use filch::engine::{Core, Level, PerWorker, Placement, Settings, Silent};
@@ -121,15 +123,8 @@ impl<T: Send, Q: Strategy, O: Observer> RunningWorker<'_, '_, T, Q, O> {
     #[inline(always)]
     pub fn spawn(&mut self, task: T, placement: Placement) {
         if let Err(task) = self.try_spawn(task, placement) {
-            self.spawn_overflow(task);
+            self.worker.spawn_shared(task, placement);
         }
-    }
-
-    /// [`spawn`](Self::spawn) of a task that did not fit into the worker's own queue.
-    #[cold]
-    #[inline(never)]
-    fn spawn_overflow(&mut self, task: T) {
-        self.worker.push_injected(task);
     }
 
     /// [`spawn`](Self::spawn) that returns the task if the worker's own queue is meant and full.
@@ -157,76 +152,76 @@ impl<T: Send, Q: Strategy, O: Observer> RunningWorker<'_, '_, T, Q, O> {
     #[inline(always)]
     pub fn try_spawn(&mut self, task: T, placement: Placement) -> Result<(), T> {
         let worker = &mut *self.worker;
-        let (core, id) = (worker.core, worker.id);
+        let deferred = match placement {
+            Placement::Local | Placement::LocalLast | Placement::Lane(Level::Normal) => false,
+            Placement::LocalUnnotified => true,
+            Placement::Next => worker.queue.prepare_next(),
+            _ => {
+                worker.spawn_shared(task, placement);
+                return Ok(());
+            }
+        };
+        worker.queue.push(task)?;
+        worker.count_spawned(Event::SpawnedLocal);
         match placement {
-            Placement::Local | Placement::Lane(Level::Normal) => worker.push_local(task)?,
-            Placement::LocalUnnotified => {
-                worker.push_unnotified(task)?;
-                worker.has_unnotified = true;
-            }
-            Placement::LocalLast => {
-                worker.push_local(task)?;
-                worker.oldest_first = worker.queue.own_len();
-            }
-            Placement::Next if worker.queue.prepare_next() => {
-                worker.push_unnotified(task)?;
-                worker.next_unnotified = true;
-            }
-            Placement::Next => worker.push_local(task)?,
-            Placement::Injector => worker.push_injected(task),
-            Placement::InjectorNear(near) => {
-                core.assert_worker(near);
-                core.injector.push_always([task]);
-                worker.count_spawned(Event::SpawnedGlobal);
-                core.notify_near(id, near);
-            }
-            Placement::FutureInjector => {
-                core.futures.push_always([task]);
-                worker.count_spawned(Event::SpawnedGlobal);
-                core.notify_shared(id);
-            }
-            Placement::Lane(level) => {
-                core.lanes.push_always(core.flags(), level, task);
-                worker.count_spawned(Event::SpawnedLane { level });
-                core.notify_shared(id);
-            }
-            Placement::Affine(owner) => {
-                core.assert_worker(owner);
-                core.push_affine(owner, task);
-                worker.count_spawned(Event::SpawnedFor { worker: owner });
-                core.notify_mailbox(id, owner);
-            }
-            Placement::Pinned(owner) => {
-                core.assert_worker(owner);
-                worker.count += 1;
-                core.push_pinned(owner, task);
-            }
+            Placement::Next if deferred => worker.next_unnotified = true,
+            _ if deferred => worker.has_unnotified = true,
+            _ if worker.wake.push() => worker.notify(),
+            _ => {}
+        }
+        if placement == Placement::LocalLast {
+            worker.oldest_first = worker.queue.own_len();
         }
         Ok(())
     }
 }
 
 impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
-    #[inline(always)]
-    fn push_local(&mut self, task: T) -> Result<(), T> {
-        self.push_unnotified(task)?;
-        if self.wake.push() {
-            self.notify();
+    /// [`RunningWorker::spawn`] into a queue that is not the worker's own. Not inlined: it takes a
+    /// lock, and its frame would be a part of that of every task that spawns.
+    #[inline(never)]
+    fn spawn_shared(&mut self, task: T, placement: Placement) {
+        let (core, id) = (self.core, self.id);
+        match placement {
+            // The first five: a task that did not fit into the worker's own queue.
+            Placement::Local
+            | Placement::LocalUnnotified
+            | Placement::LocalLast
+            | Placement::Next
+            | Placement::Lane(Level::Normal)
+            | Placement::Injector => {
+                core.injector.push_always([task]);
+                self.count_spawned(Event::SpawnedGlobal);
+                core.notify_shared(id);
+            }
+            Placement::InjectorNear(near) => {
+                core.assert_worker(near);
+                core.injector.push_always([task]);
+                self.count_spawned(Event::SpawnedGlobal);
+                core.notify_near(id, near);
+            }
+            Placement::FutureInjector => {
+                core.futures.push_always([task]);
+                self.count_spawned(Event::SpawnedGlobal);
+                core.notify_shared(id);
+            }
+            Placement::Lane(level) => {
+                core.lanes.push_always(core.flags(), level, task);
+                self.count_spawned(Event::SpawnedLane { level });
+                core.notify_shared(id);
+            }
+            Placement::Affine(owner) => {
+                core.assert_worker(owner);
+                core.push_affine(owner, task);
+                self.count_spawned(Event::SpawnedFor { worker: owner });
+                core.notify_mailbox(id, owner);
+            }
+            Placement::Pinned(owner) => {
+                core.assert_worker(owner);
+                self.count += 1;
+                core.push_pinned(owner, task);
+            }
         }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn push_unnotified(&mut self, task: T) -> Result<(), T> {
-        self.queue.push(task)?;
-        self.count_spawned(Event::SpawnedLocal);
-        Ok(())
-    }
-
-    fn push_injected(&mut self, task: T) {
-        self.core.injector.push_always([task]);
-        self.count_spawned(Event::SpawnedGlobal);
-        self.core.notify_shared(self.id);
     }
 
     #[inline(always)]
