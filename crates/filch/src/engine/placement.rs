@@ -50,6 +50,8 @@ use crate::base::error::Refused;
 /// *Workers that have left*: a task in the mailbox of such a worker goes to the injector, so any
 /// worker runs it.
 ///
+/// All orders are subject to the turns of [`Ageing`](super::Ageing), so that no queue starves.
+///
 /// A placement that is a constant costs nothing: the calls are inlined, and only the code for that
 /// placement remains.
 ///
