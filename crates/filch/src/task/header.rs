@@ -273,7 +273,7 @@ unsafe fn free<K: CellKind>(cell: NonNull<Header<K>>) {
 /// # Safety
 /// There are no other users of the cell, and the header is not used after this.
 #[inline(never)]
-unsafe fn drop_header<K: TaskKind>(cell: NonNull<Header<K>>) {
+unsafe fn drop_header<K: CellKind>(cell: NonNull<Header<K>>) {
     let dropped = unwind::contain(|| {
         // SAFETY: the caller is the only user of the header, which is dropped once.
         unsafe { cell.drop_in_place() };
