@@ -341,8 +341,8 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// tasks of 50 ns for itself would otherwise leave one to two microseconds between two tasks
     /// from outside.
     ///
-    /// If the injector is empty, the turn belongs to the rest of the last batch from it. These tasks
-    /// are in the own queue, and a task that spawns others for ever would keep them there.
+    /// If the injector is empty, the turn belongs to the rest of the last batch from it. These
+    /// tasks are in the own queue, and a task that spawns others for ever would keep them there.
     fn take_turn_of_injector(&mut self) -> Found<T> {
         let turns = &mut self.selector.turns;
         turns.injector.restart();
