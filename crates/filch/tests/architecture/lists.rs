@@ -13,6 +13,7 @@ pub(super) const UNSAFE_FILES: &[&str] = &[
     "src/clock/timeout.rs",
     "src/pool/blocks.rs",
     "src/pool/covered.rs",
+    "src/pool/inner.rs",
     "src/pool/job.rs",
     "src/pool/context.rs",
     "src/pool/pending.rs",
@@ -63,7 +64,6 @@ pub(super) const CYCLES: &[(&str, usize)] = &[
     ("fold", 13),
     ("graph", 16),
     ("par", 2),
-    ("pool", 10),
     ("submit", 17),
     ("task", 3),
 ];
