@@ -3,8 +3,7 @@
 use super::{
     event::Observer,
     queue::Strategy,
-    running::RunningWorker,
-    worker::{Phase, Worker},
+    worker::{Phase, RunningWorker, Worker},
 };
 
 impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {

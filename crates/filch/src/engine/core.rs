@@ -10,7 +10,6 @@ use super::{
     settings::Settings,
     sleep::Sleep,
     victims::Victims,
-    worker::Worker,
 };
 use crate::base::{
     canary::{Canary, broken},
@@ -76,14 +75,6 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         self.victims[worker]
             .get_or_init(|| Victims::new(&self.settings.topology, worker))
             .clone()
-    }
-
-    /// Makes worker `worker` take part. It leaves when the returned value is dropped.
-    ///
-    /// # Panics
-    /// When `worker` is not the number of a worker, or that one takes part already.
-    pub fn enter(&self, worker: usize) -> Worker<'_, T, Q, O> {
-        Worker::enter(self, worker)
     }
 
     /// Called when there is an affine task for `worker`: wakes it if it sleeps, and otherwise a

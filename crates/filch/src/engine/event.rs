@@ -26,6 +26,15 @@ pub enum Source {
 /// The worker number of events that happen outside of any worker.
 pub const OUTSIDE: usize = usize::MAX;
 
+/// Returns the source of a task that a hunt found.
+pub(super) fn source_of(victim: usize) -> Source {
+    if victim == OUTSIDE {
+        Source::Injector
+    } else {
+        Source::Steal { victim }
+    }
+}
+
 /// Something that happened to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

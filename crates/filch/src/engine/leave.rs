@@ -3,8 +3,7 @@
 use super::{
     event::{Event, Observer},
     queue::{Queue, Strategy},
-    running::RunningWorker,
-    worker::Worker,
+    worker::{RunningWorker, Worker},
 };
 use crate::base::{
     canary::{Canary, broken},

@@ -5,8 +5,7 @@ use super::{
     event::{Event, OUTSIDE, Observer},
     lanes::Level,
     queue::{Queue, Strategy},
-    running::RunningWorker,
-    worker::Worker,
+    worker::{RunningWorker, Worker},
 };
 use crate::base::error::Refused;
 

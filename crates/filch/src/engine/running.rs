@@ -1,20 +1,14 @@
-//! A worker that is running a task.
+//! What a worker can do while it is running a task.
 
 use super::{
     core::Core,
     deque::Mark,
     event::{Event, Observer, Source},
     queue::{PerWorker, Queue, Strategy},
-    worker::{Step, Ticket, Worker},
+    worker::{RunningWorker, Step, Ticket},
 };
 use crate::base::rng::Rng;
-use std::{fmt, time::Duration};
-
-/// A worker that is running a task. Only then may it spawn, because only then is it counted as
-/// busy. The task counts as finished when this is dropped, also by a panic.
-pub struct RunningWorker<'w, 'c, T: Send, Q: Strategy, O: Observer> {
-    pub(super) worker: &'w mut Worker<'c, T, Q, O>,
-}
+use std::time::Duration;
 
 impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     /// Returns the worker's own queue, for faces that select the next task more precisely than
@@ -509,23 +503,6 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
         let mark = self.worker.queue.owner().push_marked(part)?;
         self.worker.notify();
         Ok(mark)
-    }
-}
-
-impl<T: Send, Q: Strategy, O: Observer> Drop for RunningWorker<'_, '_, T, Q, O> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.worker.count -= 1;
-        self.worker
-            .core
-            .observer
-            .event(self.worker.id, Event::Finished);
-    }
-}
-
-impl<T: Send, Q: Strategy, O: Observer> fmt::Debug for RunningWorker<'_, '_, T, Q, O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RunningWorker").field(&self.worker).finish()
     }
 }
 

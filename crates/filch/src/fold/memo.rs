@@ -1,7 +1,7 @@
 //! Folds over acyclic graphs, each node once.
 
 use super::{
-    Fold,
+    definition::{Fold, Memo},
     team::{Common, Team, TeamLink},
 };
 use crate::{
@@ -23,23 +23,6 @@ use std::{
 
 /// The number of leaves in one task: enough that the cost of a task is small beside them.
 const LEAVES_PER_TASK: usize = 64;
-
-/// A [`Fold`] over a graph with shared nodes: each is folded once, and its result is cloned for
-/// each of its parents. Made by [`Fold::memo`].
-///
-/// ```
-/// use filch::{Fold, Pool, fold};
-///
-/// let pool = Pool::builder().workers(2).build().unwrap();
-/// let edges = &[vec![1, 2], vec![3], vec![3], vec![]]; // 3 is a child of 1 and of 2
-/// let paths = fold(|i: usize| edges[i].iter().copied(), |i| u32::from(*i == 3), |sum, child| *sum += child, |sum| sum);
-/// assert_eq!(paths.memo(|i| *i).on(&pool).run(0), Ok(2));
-/// ```
-pub struct Memo<'a, F, Q> {
-    fold: &'a F,
-    key: Q,
-    pool: Option<Pool>,
-}
 
 /// The graph has a cycle.
 ///
@@ -89,15 +72,7 @@ impl<K: fmt::Debug> fmt::Display for CycleError<K> {
 
 impl<K: fmt::Debug> Error for CycleError<K> {}
 
-impl<'a, F, Q> Memo<'a, F, Q> {
-    pub(super) fn new(fold: &'a F, key: Q) -> Self {
-        Self {
-            fold,
-            key,
-            pool: None,
-        }
-    }
-
+impl<F, Q> Memo<'_, F, Q> {
     /// Runs it on this pool. The default is the caller's pool if it is a worker, else the global
     /// one.
     ///

@@ -83,20 +83,22 @@
 //! A panic in any of the functions stops the fold and propagates to the caller when all workers
 //! have stopped; the remaining nodes, heaps and results are dropped.
 
+mod definition;
 mod each;
 mod explain;
 mod family;
 mod functions;
 mod lazy;
 mod memo;
-mod sequence;
+mod schemes;
 mod strategy;
 mod team;
 
+pub use definition::{Fold, FoldStrategy, Memo, Runner};
 pub use explain::{Explained, Visit};
-pub use functions::{Fold, Functions, fold};
-pub use memo::{CycleError, Memo};
-pub use strategy::{Adaptive, AtTheEnd, FoldStrategy, OnArrival, Quiet, Runner, Tasks};
+pub use functions::{Functions, fold};
+pub use memo::CycleError;
+pub use strategy::{Adaptive, AtTheEnd, OnArrival, Quiet, Tasks};
 
 /// Items for the model checker.
 #[cfg(filch_loom)]

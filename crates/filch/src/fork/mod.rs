@@ -27,14 +27,14 @@
 //! inside. Where that is not wanted, [`Pool::on_worker`](crate::Pool::on_worker) and
 //! [`Pool::in_place_scope`](crate::Pool::in_place_scope) leave the work to the pool's own threads.
 
+mod broadcast;
 mod join;
 mod outside;
 mod scope;
 mod spawn;
 
+pub use broadcast::{broadcast, spawn_broadcast};
 pub(crate) use join::join_on;
 pub use join::{JoinContext, join, join_context};
 pub use scope::{Scope, scope};
-pub use spawn::{
-    broadcast, has_local_tasks, isolate, spawn, spawn_broadcast, yield_local, yield_now,
-};
+pub use spawn::{has_local_tasks, isolate, spawn, yield_local, yield_now};

@@ -10,20 +10,12 @@
 //! enqueued before the last worker has left, or its caller learns that no worker is left.
 
 use super::{
-    Inner,
-    context::{CURRENT, WorkerContext},
-    job::Job,
+    context::CURRENT,
+    inner::{Inner, Job, WorkerContext},
     task,
 };
 use crate::{base::error::Refused, threads::stay};
-use std::{
-    ptr,
-    sync::{Mutex, PoisonError},
-};
-
-/// The number of workers of a pool that have left permanently.
-#[derive(Debug, Default)]
-pub(super) struct Absent(Mutex<usize>);
+use std::{ptr, sync::PoisonError};
 
 impl Inner {
     /// Enqueues, through `queue`, a job that the caller waits for. Runs the job on the calling
@@ -36,7 +28,7 @@ impl Inner {
         let queued = match &self.absent {
             None => queue(job).map_err(Refused::into_inner),
             Some(absent) => {
-                let absent = absent.0.lock().unwrap_or_else(PoisonError::into_inner);
+                let absent = absent.lock().unwrap_or_else(PoisonError::into_inner);
                 if *absent < self.threads {
                     queue(job).map_err(Refused::into_inner)
                 } else {
@@ -56,7 +48,7 @@ impl Inner {
         let Some(absent) = &self.absent else {
             return false;
         };
-        let mut absent = absent.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut absent = absent.lock().unwrap_or_else(PoisonError::into_inner);
         *absent += 1;
         *absent == self.threads
     }

@@ -1,15 +1,14 @@
 //! The configuration of a pool.
 
 use super::{
-    GLOBAL, Inner, Owned, PanicHandler, Pool, TaskOverflow, Tasks,
-    absent::Absent,
-    context::WorkerContext,
-    dedicated::DedicatedWorkers,
-    guest::{GUESTS, Guests},
-    job::Job,
-    registry, report_panic,
+    GLOBAL, Pool,
+    dedicated_workers::DedicatedWorkers,
+    guest_slots::{GUESTS, GuestSlots},
+    inner::{Inner, Job, Owned, PanicHandler, WorkerContext, report_panic},
+    registry,
     residents::Residents,
     slab::{Reserve, Slab},
+    tasks::{TaskOverflow, Tasks},
 };
 use crate::{
     base::{
@@ -68,8 +67,16 @@ pub struct PoolBuilder {
     stands_for: Option<Arc<Inner>>,
 }
 
+impl Pool {
+    /// Returns a builder for a pool.
+    #[must_use]
+    pub fn builder() -> PoolBuilder {
+        PoolBuilder::new()
+    }
+}
+
 impl PoolBuilder {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self {
             thread_config: ThreadConfig::default(),
             settings: Settings::new(0),
@@ -479,17 +486,17 @@ impl PoolBuilder {
             core: Arc::new(core),
             has_driver: parkers.has_driver(),
             parkers,
-            guests: Guests::new(),
+            guests: GuestSlots::new(),
             slabs: (0..places).map(|_| Padded::new(Slab::new())).collect(),
             reserve: Reserve::default(),
             threads,
-            absent: self.external_threads.then(Absent::default),
+            absent: self.external_threads.then(Mutex::default),
             tasks: Tasks::new(
                 self.task_capacity,
                 self.overflow,
                 TaskCounters::new(places, threads, self.task_latencies),
             ),
-            number: registry::Number::new(),
+            number: registry::new_number(),
             residents: Residents::new(threads),
             dedicated,
             on_panic: self.on_panic,

@@ -1,27 +1,22 @@
 //! The context of a thread that is a worker of a pool: the worker, and the task that it runs.
-#![expect(
-    unsafe_code,
-    reason = "a thread-local pointer into its own stack, and a cell of its own"
-)]
+#![expect(unsafe_code, reason = "a thread-local pointer into its own stack")]
 
-use super::{Inner, Pool, covered::cover, job::Job, slab::Slab, task};
+pub(crate) use super::inner::WorkerContext;
+
+use super::{
+    inner::{ContextPointer, Inner, Job},
+    slab::Slab,
+};
 use crate::{
     base::sys::{memory, stack},
     engine::{Mark, PerWorker, Queue, Retract, RunningWorker, Step},
     observe::Counters,
     threads::timer::Timer,
 };
-use std::{
-    cell::{Cell, UnsafeCell},
-    iter::successors,
-    ptr,
-};
+use std::{cell::Cell, iter::successors, ptr};
 
 /// Prefetch distance, in jobs: a short job takes about 20 ns, and a memory access 100 ns.
 const PREFETCH_DISTANCE: u8 = 5;
-
-/// A context of this thread, or null. The lifetimes are erased.
-pub(super) type ContextPointer = *const WorkerContext<'static, 'static>;
 
 /// Upper bound of the stack between a call of [`WorkerContext::may_isolate_waits`] and the wait
 /// that it is called for, in bytes.
@@ -30,43 +25,6 @@ const WAIT_FRAMES: usize = 16 << 10;
 thread_local! {
     /// The innermost context of this thread, or null.
     pub(super) static CURRENT: Cell<ContextPointer> = const { Cell::new(ptr::null()) };
-}
-
-/// A worker of a pool that runs a task on this thread.
-///
-/// Each task that a worker runs has its own context, on the stack of the thread. The innermost one
-/// is found through a thread-local pointer. Only that innermost one is ever used: `wait` creates
-/// the next one for the tasks that it runs, and continues when they are done.
-pub(crate) struct WorkerContext<'w, 'c> {
-    /// Borrowed for the duration of one call of a method below, and by `wait` across a nested task.
-    /// That task has its own context, so this one is unused meanwhile: never borrowed twice.
-    running: UnsafeCell<RunningWorker<'w, 'c, Job, PerWorker, Counters>>,
-    pool: &'w Inner,
-    /// Of the contexts that were current before, the innermost one of another pool. Waits may be
-    /// nested thousands deep, pools rarely more than two.
-    pub(super) other: *const WorkerContext<'static, 'static>,
-    /// Set while waits here run no jobs from elsewhere, and of the worker's own queue only those
-    /// above the mark.
-    pub(super) isolated: Cell<Option<Mark>>,
-    /// The part of `isolated` that is due to calls of `isolate`, and not to guards that the thread
-    /// holds.
-    pub(super) isolated_by_call: Cell<Option<Mark>>,
-    /// The end of the worker's queue when the current job began: what is above it was enqueued by
-    /// the job, or by jobs that ran nested in it.
-    began: Cell<Mark>,
-    /// No job runs here: the worker wakes the futures whose events the driver has found.
-    pub(super) wakes: Cell<bool>,
-    /// The job polls a future, and has not marked this poll as long-running.
-    pub(super) in_poll: Cell<bool>,
-    /// What the task here waits for, or works on before it waits for it; null if nothing. Only to
-    /// be compared.
-    pub(super) wait_target: Cell<*const ()>,
-    /// There is no other context on this thread.
-    pub(super) outermost: bool,
-    /// An unrelated job runs here nested in the task, at a checkpoint.
-    pub(super) serving: Cell<bool>,
-    /// The thread has [retired](Self::retire) from the pool.
-    pub(super) retired: Cell<bool>,
 }
 
 /// Restores the context that was current before.
@@ -97,30 +55,6 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
             None => outer,
         };
         WorkerContext::new(running, pool, other, outer.is_null()).as_current(f)
-    }
-
-    #[inline(always)]
-    fn new(
-        mut running: RunningWorker<'w, 'c, Job, PerWorker, Counters>,
-        pool: &'w Inner,
-        other: *const WorkerContext<'static, 'static>,
-        outermost: bool,
-    ) -> Self {
-        let began = Cell::new(running.queue().owner().mark());
-        WorkerContext {
-            running: UnsafeCell::new(running),
-            pool,
-            other,
-            isolated: Cell::new(None),
-            isolated_by_call: Cell::new(None),
-            began,
-            wakes: Cell::new(false),
-            in_poll: Cell::new(false),
-            wait_target: Cell::new(ptr::null()),
-            outermost,
-            serving: Cell::new(false),
-            retired: Cell::new(false),
-        }
     }
 
     /// Makes this thread the worker `running` of `pool`, permanently.
@@ -182,12 +116,6 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         }
     }
 
-    /// Calls `f` as on a thread that is not a worker, outside of any task.
-    pub(super) fn as_outside<R>(&self, f: impl FnOnce() -> R) -> R {
-        let _aside = task::set_aside();
-        cover(ptr::null(), f)
-    }
-
     /// Calls `f` with the innermost context of `pool` on this thread, or as a guest of the pool.
     #[cold]
     pub(crate) fn on_outer<R>(
@@ -237,26 +165,6 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         // panic. The lifetimes, erased in the pointer, are longer than this call. Or it points to
         // the one of `stay`, which is never freed.
         f(unsafe { current.as_ref() })
-    }
-
-    #[expect(clippy::mut_from_ref, reason = "see the field")]
-    #[inline(always)]
-    pub(super) fn running(&self) -> &mut RunningWorker<'w, 'c, Job, PerWorker, Counters> {
-        // SAFETY: the context belongs to this thread (it is not `Sync`), and is not borrowed twice,
-        // as the field `running` says: every use below, and in `help`, ends before anything else
-        // runs, except for the nested `step`, and that runs in its own context.
-        unsafe { &mut *self.running.get() }
-    }
-
-    /// Whether this is a context of `pool`.
-    #[inline(always)]
-    pub(crate) fn is_of(&self, pool: &Pool) -> bool {
-        ptr::eq(self.pool, &raw const **pool.inner())
-    }
-
-    #[inline(always)]
-    pub(crate) fn pool(&self) -> &'w Inner {
-        self.pool
     }
 
     /// The number of the worker.

@@ -9,8 +9,9 @@
 #![expect(unsafe_code, reason = "pointers into the stack of their own thread")]
 
 use super::{
-    Inner,
-    context::{CURRENT, ContextPointer, Restore, WorkerContext},
+    context::{CURRENT, Restore},
+    inner::{ContextPointer, Inner, WorkerContext},
+    task,
 };
 use std::{cell::Cell, iter::successors, ptr};
 
@@ -33,7 +34,7 @@ impl Drop for Covered {
 
 /// Calls `f` with `below` as the current context: one further down the stack of this thread, or
 /// null for none.
-pub(super) fn cover<R>(below: ContextPointer, f: impl FnOnce() -> R) -> R {
+fn cover<R>(below: ContextPointer, f: impl FnOnce() -> R) -> R {
     let restore = Restore(CURRENT.replace(below));
     let covered = Covered {
         context: restore.0,
@@ -48,6 +49,12 @@ impl WorkerContext<'_, '_> {
     /// that is current now.
     pub(super) fn as_covering<R>(&self, f: impl FnOnce(&Self) -> R) -> R {
         cover((&raw const *self).cast(), || f(self))
+    }
+
+    /// Calls `f` as on a thread that is not a worker, outside of any task.
+    pub(super) fn as_outside<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _aside = task::set_aside();
+        cover(ptr::null(), f)
     }
 }
 

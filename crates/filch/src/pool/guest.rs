@@ -6,20 +6,18 @@
 //! taken, the caller does its work alone.
 
 use super::{
-    Inner, Pool, PoolBuilder, absent::end_stay, builder::Jobs, context::WorkerContext, task,
+    Pool,
+    absent::end_stay,
+    builder::{Jobs, PoolBuilder},
+    inner::{Inner, WorkerContext},
+    task,
 };
 use crate::{
-    base::{
-        sync::{AtomicU64, Ordering},
-        thread, unwind,
-    },
+    base::{thread, unwind},
     engine::Step,
     threads::{Maintenance, drive, stay},
 };
 use std::{ptr, sync::Arc};
-
-/// Number of guest slots: threads from outside that may work in the pool at the same time.
-pub(super) const GUESTS: usize = 32;
 
 thread_local! {
     /// Registered on a thread that stays in a pool, so that the pool learns of its end.
@@ -31,36 +29,6 @@ struct Stays;
 impl Drop for Stays {
     fn drop(&mut self) {
         unwind::or_abort(end_stay);
-    }
-}
-
-/// Which of the guest slots are free: one bit each.
-#[derive(Debug)]
-pub(super) struct Guests {
-    free: AtomicU64,
-}
-
-impl Guests {
-    pub(crate) fn new() -> Self {
-        Self {
-            free: AtomicU64::new((1 << GUESTS) - 1),
-        }
-    }
-
-    fn take(&self) -> Option<usize> {
-        // Acquire: pairs with the release in `give_back`; the slot is as its last guest left it.
-        // Relaxed on failure: retried.
-        let before = self
-            .free
-            .fetch_update(Ordering::Acquire, Ordering::Relaxed, |free| {
-                (free != 0).then_some(free & free.wrapping_sub(1))
-            });
-        before.ok().map(|free| free.trailing_zeros() as usize)
-    }
-
-    fn give_back(&self, place: usize) {
-        // Release: pairs with the acquire in `take`.
-        self.free.fetch_or(1 << place, Ordering::Release);
     }
 }
 

@@ -1,19 +1,9 @@
 //! A job: a type-erased task of two words.
 #![expect(unsafe_code, reason = "erases the type of what it points to")]
 
-use super::context::WorkerContext;
+pub(crate) use super::inner::Job;
 
-/// A pointer to something that can be run once, and the function that knows its type.
-///
-/// Two words, so that the queues move it in two stores. The creator of a job argues, at `Job::new`,
-/// why what it points to is alive when the job runs; everything else about jobs is safe.
-pub(crate) struct Job {
-    data: *const (),
-    run: unsafe fn(*const (), &WorkerContext<'_, '_>),
-}
-
-// SAFETY: `Job::new` requires data that may be used from the thread that runs the job.
-unsafe impl Send for Job {}
+use super::inner::WorkerContext;
 
 /// Set in the address of a [marked](Job::marked) job.
 const MARK: usize = 0b100;
@@ -33,8 +23,8 @@ impl Job {
                 "the mark needs a bit of the address"
             );
         };
-        let data = data.cast();
-        Self { data, run }
+        // SAFETY: the caller guarantees that `run` may be called with `data`, as `erased` requires.
+        unsafe { Self::erased(data.cast(), run) }
     }
 
     /// Makes a job that can be distinguished from all others, by [`is_marked`](Self::is_marked).
@@ -54,39 +44,26 @@ impl Job {
     ) -> Self {
         debug_assert!(data.addr() & MARK == 0, "what it leads to is aligned");
         let data = data.map_addr(|at| at | MARK);
-        Self { data, run }
+        // SAFETY: the caller guarantees that `run` may be called with the address with the mark.
+        unsafe { Self::erased(data, run) }
     }
 
     /// Whether the job was made by [`marked`](Self::marked).
     #[inline(always)]
     pub(crate) fn is_marked(&self) -> bool {
-        self.data.addr() & MARK != 0
+        self.address().addr() & MARK != 0
     }
 
     /// Consumes the job and returns what it points to.
     #[inline(always)]
     pub(crate) fn into_data(self) -> *const () {
-        self.data
+        self.address()
     }
 
     /// Whether this job is the one that points to `data`.
     #[inline(always)]
     pub(crate) fn is_at<T>(&self, data: *const T) -> bool {
-        std::ptr::eq(self.data, data.cast())
-    }
-
-    /// The address that the job points to, with its marks.
-    #[inline(always)]
-    pub(crate) fn address(&self) -> *const () {
-        self.data
-    }
-
-    /// Runs the job, once: a job cannot be cloned.
-    #[inline(always)]
-    pub(crate) fn run(self, context: &WorkerContext<'_, '_>) {
-        // SAFETY: the caller of `Job::new` guarantees one sound call; this is the only `Job` for
-        // the data, and it is consumed.
-        unsafe { (self.run)(self.data, context) };
+        std::ptr::eq(self.address(), data.cast())
     }
 }
 
@@ -98,7 +75,7 @@ pub(crate) fn unmarked(data: *const ()) -> *const () {
 
 impl std::fmt::Debug for Job {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Job").field(&self.data).finish()
+        f.debug_tuple("Job").field(&self.address()).finish()
     }
 }
 

@@ -10,11 +10,14 @@ pub(crate) mod context;
 mod covered;
 mod current_pool;
 mod dedicated;
+mod dedicated_workers;
 mod event_count;
 mod events;
 mod guest;
+mod guest_slots;
 pub(crate) mod heap;
 mod help;
+mod inner;
 pub(crate) mod isolation;
 pub(crate) mod job;
 pub(crate) mod latch;
@@ -28,6 +31,7 @@ mod retract;
 pub(crate) mod scoped;
 mod slab;
 pub(crate) mod stack;
+mod stale;
 pub(crate) mod task;
 mod tasks;
 mod tick;
@@ -36,6 +40,7 @@ mod waiting;
 pub(crate) mod waits;
 
 pub use builder::PoolBuilder;
+pub(crate) use inner::Inner;
 /// The types that the model checker tests.
 #[cfg(filch_loom)]
 #[doc(hidden)]
@@ -52,70 +57,18 @@ pub use tasks::TaskOverflow;
 pub use waits::{Cycle, Party, Wait, waits};
 
 use crate::{
-    base::{
-        padded::Padded,
-        thread,
-        unwind::{self, Payload},
-    },
-    clock::Clock,
-    engine::{Core, PerWorker, Unpark, sleep::MAX_WORKERS},
-    observe::{Counters, Metrics},
-    threads::{Parkers, ThreadGroup, is_thread_of},
+    base::thread,
+    engine::sleep::MAX_WORKERS,
+    observe::{Metrics, TaskMetrics},
+    threads::{ThreadGroup, is_thread_of},
 };
-use absent::Absent;
-use context::WorkerContext;
-use dedicated::DedicatedWorkers;
-use guest::Guests;
-use job::Job;
-use residents::Residents;
-use slab::{Reserve, Slab};
+use guest_slots::GUESTS;
+use inner::{Owned, WorkerContext};
 use std::{
-    fmt,
-    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
+    fmt, ptr,
+    sync::{Arc, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
-use tasks::Tasks;
-
-/// The state that the threads, the guests and the handles of a pool share.
-pub(crate) struct Inner {
-    core: Arc<Core<Job, PerWorker, Counters>>,
-    parkers: Arc<Parkers>,
-    /// Whether the parkers have a driver.
-    has_driver: bool,
-    guests: Guests,
-    /// One for each worker, guests included.
-    /// On separate lines: a worker writes its own at every spawn.
-    slabs: Box<[Padded<Slab>]>,
-    reserve: Reserve,
-    threads: usize,
-    /// If the threads are not started by the pool: the number of workers that have lost theirs.
-    absent: Option<Absent>,
-    tasks: Tasks,
-    number: registry::Number,
-    /// Futures that wait.
-    residents: Residents<Inner>,
-    /// The dedicated workers, if there are any.
-    dedicated: Option<DedicatedWorkers>,
-    on_panic: Option<PanicHandler>,
-    clock: Clock,
-    /// If this pool was built for one caller that found no free guest slot: the pool that the
-    /// caller belongs to.
-    stands_for: Option<Arc<Inner>>,
-    /// The handles, for `Pool::current`.
-    handle: OnceLock<Weak<Owned>>,
-    /// The address of the permanent context of a thread that stays.
-    base: OnceLock<usize>,
-    /// A reference to itself, for callers that have only a reference.
-    this: Weak<Inner>,
-}
-
-type PanicHandler = Arc<dyn Fn(&Payload) + Send + Sync>;
-
-/// The part that the last handle drops.
-struct Owned {
-    inner: Arc<Inner>,
-    thread_group: Mutex<Option<ThreadGroup<()>>>,
-}
 
 /// A pool of workers. Cheap to clone; dropping the last clone runs what is queued and joins the
 /// threads.
@@ -137,13 +90,7 @@ static GLOBAL: OnceLock<Pool> = OnceLock::new();
 
 impl Pool {
     /// The maximum number of threads of a pool.
-    pub const MAX_WORKERS: usize = MAX_WORKERS - guest::GUESTS;
-
-    /// Returns a builder for a pool.
-    #[must_use]
-    pub fn builder() -> PoolBuilder {
-        PoolBuilder::new()
-    }
+    pub const MAX_WORKERS: usize = MAX_WORKERS - GUESTS;
 
     /// Returns the pool of the whole program, started at its first use: one worker for each core,
     /// or `FILCH_WORKERS`. [`PoolBuilder::build_global`] configures it differently.
@@ -208,6 +155,12 @@ impl Pool {
         metrics
     }
 
+    /// Returns counters of the tasks that were [submitted](Self::submit).
+    #[must_use]
+    pub fn task_metrics(&self) -> TaskMetrics {
+        self.inner().tasks().counters.metrics()
+    }
+
     /// Runs `f` on this pool: the calling thread becomes one of its workers for that time, so that
     /// everything `f` calls (`join`, `scope`, …) happens here.
     ///
@@ -266,6 +219,24 @@ impl Pool {
         true
     }
 
+    /// [`shutdown`](Self::shutdown) that does not run the submitted tasks that are queued: they
+    /// report that they were cancelled. In those that run, [`is_cancelled`](crate::is_cancelled())
+    /// becomes true; they are waited for, as is everything that was spawned.
+    ///
+    /// ```
+    /// use filch::Pool;
+    ///
+    /// let pool = Pool::builder().workers(0).build()?;
+    /// let never = pool.submit(|| unreachable!("no worker took it before the end"));
+    /// pool.shutdown_now();
+    /// assert!(never.join().unwrap_err().is_cancelled());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn shutdown_now(self) {
+        self.inner().tasks().abandon();
+        self.shutdown();
+    }
+
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.owned.inner
     }
@@ -287,94 +258,23 @@ pub(crate) fn on_current<R>(f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
 }
 
 impl Inner {
-    /// Returns a shared pointer to this pool.
-    pub(crate) fn share(&self) -> Arc<Self> {
-        self.this
-            .upgrade()
-            .expect("it is alive while it is borrowed")
-    }
-
-    /// Closes the pool to new work. Futures are dropped; other queued jobs will run.
-    fn close(&self) {
-        self.residents.close();
-        self.core.close();
-    }
-
-    pub(crate) fn residents(&self) -> &Residents<Self> {
-        &self.residents
-    }
-
-    pub(crate) fn core(&self) -> &Core<Job, PerWorker, Counters> {
-        &self.core
-    }
-
     /// As [`Pool::enter_worker`].
     #[inline(always)]
     pub(crate) fn enter_worker<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
         WorkerContext::with(|context| match context {
-            Some(context) if std::ptr::eq(context.pool(), self) => f(context),
+            Some(context) if ptr::eq(context.pool(), self) => f(context),
             Some(context) => context.on_outer(self, f),
             None => self.as_guest(f),
         })
     }
-
-    /// The pool that receives futures spawned here, if it is another one: they may outlive this
-    /// pool. A pool without threads does not receive them, since it may have no caller that polls
-    /// them.
-    #[inline(always)]
-    pub(crate) fn elsewhere(&self) -> Option<&Self> {
-        match &self.stands_for {
-            Some(pool) if pool.threads > 0 => Some(pool),
-            _ => None,
-        }
-    }
-
-    /// The number of the pool's own threads.
-    pub(crate) fn threads(&self) -> usize {
-        self.threads
-    }
-
-    /// The clock that its futures use.
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
-    /// Advances an auto-advancing clock, because the only worker has nothing to run. Returns
-    /// whether it did, and the worker should search again. A worker that is `alone` may run nothing
-    /// of what is queued, and no other thread will: so queued jobs do not stop the clock then.
-    pub(crate) fn skip_time(&self, alone: bool) -> bool {
-        self.threads == 0 && self.clock.skip(|| alone || !self.core.has_work())
-    }
-
-    pub(crate) fn unpark(&self, worker: usize) {
-        self.parkers.unpark(worker);
-    }
-
-    #[inline(always)]
-    pub(crate) fn reserve(&self) -> &Reserve {
-        &self.reserve
-    }
-
-    #[inline(always)]
-    pub(crate) fn slab(&self, worker: usize) -> &Slab {
-        &self.slabs[worker]
-    }
-
-    /// Reports the panic of a task that has no waiter.
-    pub(crate) fn panicked(&self, payload: Payload) {
-        report_panic(self.on_panic.as_ref(), payload);
-    }
 }
 
-/// Passes a panic to `handler`, if there is one.
-fn report_panic(handler: Option<&PanicHandler>, payload: Payload) {
-    // Both the handler and the payloads' destructors are user code.
-    if let Some(handler) = handler
-        && let Err(another) = unwind::contain(|| handler(&payload))
-    {
-        unwind::discard(another);
+impl WorkerContext<'_, '_> {
+    /// Whether this is a context of `pool`.
+    #[inline(always)]
+    pub(crate) fn is_of(&self, pool: &Pool) -> bool {
+        ptr::eq(self.pool, &raw const **pool.inner())
     }
-    unwind::discard(payload);
 }
 
 impl Owned {

@@ -3,7 +3,7 @@
 //! A handle of a task neither keeps its pool alive nor shares a reference count with others: it
 //! stores the number of the pool, and the few calls that need the pool look it up here.
 
-use super::Inner;
+use super::inner::Inner;
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -23,36 +23,25 @@ fn lock() -> MutexGuard<'static, Pools> {
     POOLS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A pool's number, until it is dropped.
-#[derive(Debug)]
-pub(super) struct Number(u32);
-
-impl Number {
-    /// Returns the number for a pool that is being built.
-    pub(super) fn new() -> Self {
-        let mut pools = lock();
-        // The numbers wrap around after four billion pools; those of living pools are skipped.
-        loop {
-            let number = pools.next;
-            pools.next = number.wrapping_add(1);
-            if let Entry::Vacant(vacant) = pools.living.entry(number) {
-                vacant.insert(Weak::new());
-                return Self(number);
-            }
+/// Returns the number for a pool that is being built. It is free again when the pool is dropped.
+pub(super) fn new_number() -> u32 {
+    let mut pools = lock();
+    // The numbers wrap around after four billion pools; those of living pools are skipped.
+    loop {
+        let number = pools.next;
+        pools.next = number.wrapping_add(1);
+        if let Entry::Vacant(vacant) = pools.living.entry(number) {
+            vacant.insert(Weak::new());
+            return number;
         }
-    }
-
-    #[inline(always)]
-    pub(super) fn get(&self) -> u32 {
-        self.0
     }
 }
 
-impl Drop for Number {
+impl Drop for Inner {
     fn drop(&mut self) {
         // The weak pointer may be the last one to the pool's memory: it is dropped without the
         // lock.
-        let entry = lock().living.remove(&self.0);
+        let entry = lock().living.remove(&self.number);
         drop(entry);
     }
 }
@@ -61,7 +50,7 @@ impl Inner {
     /// The pool's number, which no other living pool has.
     #[inline(always)]
     pub(crate) fn number(&self) -> u32 {
-        self.number.get()
+        self.number
     }
 
     /// Makes the pool available to [`find`](Self::find).

@@ -1,23 +1,8 @@
 //! The open nodes of a run.
 
-use super::{LazyScheme, piece::OfferedPiece, split::SplitNode};
+use super::state::{LazyScheme, OpenNode};
 use crate::fold::Fold;
-use std::{mem, sync::Arc};
-
-/// A node whose children are being folded, or several such nodes.
-pub(super) enum OpenNode<F: Fold, S: LazyScheme> {
-    Open(F::Heap, F::Children),
-    /// This number of nodes, each the only child of the one before, whose heaps are the last ones
-    /// among the run's [lines](super::run::FoldRun::lines). They never have children to offer, so
-    /// only the heaps are stored.
-    Line(usize),
-    /// All remaining children are in one piece.
-    Given(F::Heap, Arc<OfferedPiece<F, S>>),
-    /// All other cases in which children are offered.
-    Split(Box<SplitNode<F, S>>),
-    /// The temporary state during a change.
-    Gone,
-}
+use std::mem;
 
 impl<F: Fold, S: LazyScheme> OpenNode<F, S> {
     /// Whether it certainly has no children to offer.

@@ -1,12 +1,12 @@
 //! The offers of a run: pieces in the queue of its worker, singly or in bundles.
 
 use super::{
-    LazyScheme, LazyState,
-    frame::OpenNode,
     pace::Weight,
-    piece::{OfferedPiece, Siblings},
-    run::{FoldRun, Stop, late_drop},
-    split::SplitNode,
+    piece::late_drop,
+    state::{
+        Bundle, FoldRun, LazyScheme, LazyState, More, Offer, OfferedPiece, OpenNode, Siblings,
+        SplitNode, Stop,
+    },
 };
 use crate::{
     base::{
@@ -14,7 +14,6 @@ use crate::{
         sync::Mutex,
         thread, unwind,
     },
-    engine::Mark,
     fold::{
         Fold,
         team::{self, Common, TeamLink, TeamPart},
@@ -24,23 +23,7 @@ use crate::{
 use std::{
     mem,
     sync::{Arc, PoisonError},
-    vec,
 };
-
-/// Pieces in one entry of the queue, from the outermost to the innermost.
-///
-/// If the outermost children are single leaves, a thief finishes one before the splitter's next
-/// check. So several are offered at a time. Each is a separate piece: the splitter, which works
-/// from the inside, takes back untaken pieces until the two meet.
-///
-/// A bundle may outlive the fold, in a queue or with a worker that has just taken it. So it
-/// contains no piece that a worker has begun: a worker removes a piece from the bundle before it
-/// begins it. The others are revoked by then.
-///
-/// Aligned as a job requires.
-/// Aligned as a job needs it.
-#[repr(align(8))]
-pub(super) struct Bundle<F: Fold, S: LazyScheme>(Mutex<vec::IntoIter<Arc<OfferedPiece<F, S>>>>);
 
 impl<F: Fold, S: LazyScheme> Bundle<F, S> {
     fn new(pieces: Vec<Arc<OfferedPiece<F, S>>>) -> Arc<Self> {
@@ -69,23 +52,6 @@ impl<F: Fold, S: LazyScheme> TeamPart for Bundle<F, S> {
         }
         late_drop((!late.is_empty()).then_some(late));
     }
-}
-
-/// The other pieces of a bundle.
-struct More<F: Fold, S: LazyScheme> {
-    /// The innermost.
-    last: Arc<OfferedPiece<F, S>>,
-    bundle: Arc<Bundle<F, S>>,
-}
-
-/// An offer in the queue of this worker.
-pub(super) struct Offer<F: Fold, S: LazyScheme> {
-    /// The piece, or the outermost of the bundle. The worker that takes the offer begins with it at
-    /// once.
-    first: Arc<OfferedPiece<F, S>>,
-    /// The others, in a bundle.
-    more: Option<More<F, S>>,
-    mark: Option<Mark>,
 }
 
 impl<F: Fold, S: LazyScheme> Offer<F, S> {

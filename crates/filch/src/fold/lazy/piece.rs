@@ -1,9 +1,6 @@
 //! Siblings that were split off, and the synchronization with the run that needs their results.
 
-use super::{
-    LazyScheme, LazyState,
-    run::{FoldRun, late_drop},
-};
+use super::state::{FoldRun, LazyScheme, LazyState, OfferedPiece, PieceState, Results, Siblings};
 use crate::{
     base::{
         canary::{Canary, broken},
@@ -25,34 +22,6 @@ use std::{
 /// How long, in nanoseconds, a thief leaves a piece to its splitter if the weight of the nodes is
 /// unknown.
 const FRESH_PIECE_DELAY_NS: u64 = 5_000;
-
-/// Some adjacent siblings that any worker may fold.
-///
-/// The worker that split them off, the *splitter*, continues with other nodes. When it reaches the
-/// place where the results belong, there are three cases: the results are there; or no worker has
-/// begun and the splitter takes the siblings back; or a worker is folding them. In the last case
-/// the splitter leaves its whole run here, and the worker that finishes the piece continues with
-/// it. So no worker ever blocks.
-///
-/// Aligned as a job requires.
-#[repr(align(8))]
-pub(super) struct OfferedPiece<F: Fold, S: LazyScheme> {
-    shared: TeamLink<LazyState<F, S>>,
-    /// The worker that split it off before the weight of the nodes was known, and when.
-    fresh: Option<(usize, u64)>,
-    /// A worker has begun with it, or the splitter has revoked it. For the splitter, which checks
-    /// often.
-    taken: AtomicBool,
-    /// It is folded. For the splitter too.
-    done: AtomicBool,
-    state: Mutex<PieceState<F, S>>,
-}
-
-/// The contents of a piece: some nodes, and then those in the iterator.
-pub(super) struct Siblings<F: Fold> {
-    pub(super) nodes: Vec<F::Node>,
-    pub(super) source: Option<F::Children>,
-}
 
 impl<F: Fold> Siblings<F> {
     pub(super) fn nodes(nodes: Vec<F::Node>) -> Self {
@@ -80,23 +49,6 @@ impl<F: Fold> Siblings<F> {
         };
         only.ok_or(self)
     }
-}
-
-enum PieceState<F: Fold, S: LazyScheme> {
-    Queued(Siblings<F>),
-    Running,
-    /// It is running, and the splitter's run waits for it. Boxed, since this is rare and runs are
-    /// large.
-    Awaited(Box<FoldRun<F, S>>),
-    Done(Results<F::Result>),
-    /// Revoked, or given up after a panic, or its results were taken.
-    Over,
-}
-
-/// The results of a piece.
-pub(super) enum Results<R> {
-    One(R),
-    Many(Vec<R>),
 }
 
 impl<F: Fold, S: LazyScheme> OfferedPiece<F, S> {
@@ -246,5 +198,12 @@ impl<F: Fold, S: LazyScheme> TeamPart for OfferedPiece<F, S> {
         });
         link.done(context);
         late_drop(late);
+    }
+}
+
+/// Defects for the rehearsals: releases a piece when it is too late.
+pub(super) fn late_drop<T>(late: Option<T>) {
+    if late.is_some() {
+        thread::point();
     }
 }

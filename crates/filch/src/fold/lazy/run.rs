@@ -1,16 +1,16 @@
 //! The traversal state of one worker in a tree, or in a piece of one.
 
 use super::{
-    LazyScheme, LazyState,
-    frame::OpenNode,
-    offer::Offer,
     pace::CheckTimer,
-    piece::{OfferedPiece, Results, Siblings},
-    split::{ChildSegment, NextChild, ResultSink, SplitNode},
+    split::NextChild,
+    state::{
+        ChildSegment, FoldRun, Home, LazyScheme, LazyState, OfferedPiece, OpenNode, ResultSink,
+        Results, Siblings, SplitNode, Stop,
+    },
     walk::{Descended, Followed, Swept, enter},
 };
 use crate::{
-    base::{thread, unwind},
+    base::unwind,
     fold::{
         Fold,
         team::{Common, TeamLink},
@@ -22,29 +22,6 @@ use std::{mem, sync::Arc};
 /// Prefetch distance for pieces of other workers, in open nodes: folding that many takes about as
 /// long as the memory access.
 const PREFETCH_DISTANCE: usize = 4;
-
-/// Where the result goes.
-enum Home<F: Fold, S: LazyScheme> {
-    /// To the caller.
-    Caller,
-    Piece(Arc<OfferedPiece<F, S>>),
-}
-
-/// The open nodes of one worker, from the outermost to the innermost. It uses no native stack, so
-/// that it can be left at a piece and continued by another worker.
-pub(super) struct FoldRun<F: Fold, S: LazyScheme> {
-    home: Home<F, S>,
-    pub(super) stack: Vec<OpenNode<F, S>>,
-    /// The heaps of nodes with an only child, see [`OpenNode::Line`].
-    pub(super) lines: Vec<F::Heap>,
-    /// The nodes below this index on the stack have no children to offer.
-    pub(super) cursor: usize,
-    /// Oldest first.
-    pub(super) offers: Vec<Offer<F, S>>,
-    pub(super) timer: CheckTimer,
-    /// This worker has not offered anything yet.
-    pub(super) first_offer: bool,
-}
 
 /// The next step.
 enum Todo<F: Fold> {
@@ -62,9 +39,6 @@ enum RunEnd<F: Fold, S: LazyScheme> {
     Results(Results<F::Result>),
     Wait(Arc<OfferedPiece<F, S>>),
 }
-
-/// The fold has failed with a panic of some worker.
-pub(super) struct Stop;
 
 impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
     fn new(home: Home<F, S>) -> Self {
@@ -467,12 +441,5 @@ impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
             split.segments.insert(at, ChildSegment::Open);
         }
         swept
-    }
-}
-
-/// Defects for the rehearsals: releases a piece when it is too late.
-pub(super) fn late_drop<T>(late: Option<T>) {
-    if late.is_some() {
-        thread::point();
     }
 }

@@ -1,27 +1,21 @@
 //! A node, or a piece, some of whose children were offered to other workers.
 
 use super::{
-    LazyScheme, LazyState,
     pace::Weight,
-    piece::{OfferedPiece, Results, Siblings},
+    state::{
+        ChildSegment, LazyScheme, LazyState, OfferedPiece, ResultSink, Results, Siblings, SplitNode,
+    },
 };
 use crate::{
     base::canary::{Canary, broken},
     fold::{Fold, team::TeamLink},
 };
-use std::{collections::VecDeque, mem, sync::Arc, vec};
+use std::{collections::VecDeque, mem, sync::Arc};
 
 /// The largest number of children that are taken out of an iterator to be offered: enough that the
 /// cost of offering them is small beside the work, even if each is a leaf of two nanoseconds; few
 /// enough to be taken out in some microseconds.
 const MAX_OFFERED_CHILDREN: usize = 16_384;
-
-/// Where the results go, in order.
-pub(super) enum ResultSink<F: Fold> {
-    Heap(F::Heap),
-    /// For a piece, which has no heap of its own.
-    Results(Vec<F::Result>),
-}
 
 impl<F: Fold> ResultSink<F> {
     fn put(&mut self, fold: &F, result: F::Result) {
@@ -45,17 +39,6 @@ impl<F: Fold> ResultSink<F> {
     }
 }
 
-/// Some adjacent children.
-pub(super) enum ChildSegment<F: Fold, S: LazyScheme> {
-    /// They are done, but some before them are not.
-    Ready(Vec<F::Result>),
-    /// A child that is being folded, by the run that owns this.
-    Open,
-    Given(Arc<OfferedPiece<F, S>>),
-    /// Not begun, and not offered.
-    Todo(vec::IntoIter<F::Node>),
-}
-
 impl<F: Fold, S: LazyScheme> ChildSegment<F, S> {
     fn is_open(&self) -> bool {
         matches!(self, Self::Open)
@@ -64,16 +47,6 @@ impl<F: Fold, S: LazyScheme> ChildSegment<F, S> {
     fn is_todo(&self) -> bool {
         matches!(self, Self::Todo(nodes) if nodes.len() > 0)
     }
-}
-
-/// The children from the first one on whose result is not in the sink: some segments, and the rest
-/// of the source.
-pub(super) struct SplitNode<F: Fold, S: LazyScheme> {
-    pub(super) sink: ResultSink<F>,
-    pub(super) segments: VecDeque<ChildSegment<F, S>>,
-    pub(super) source: Option<F::Children>,
-    /// The size of the last batch that was taken from the source, if its length is unknown.
-    batch: usize,
 }
 
 /// The next step.

@@ -1,9 +1,8 @@
 //! The traversal of nodes that are not shared with other workers: the hot path of a run.
 
 use super::{
-    LazyScheme, LazyState,
-    frame::{OpenNode, fill, is_last, place},
-    run::{FoldRun, Stop},
+    frame::{fill, is_last, place},
+    state::{FoldRun, LazyScheme, LazyState, OpenNode, Stop},
 };
 use crate::{
     fold::{Fold, team::TeamLink},

@@ -1,0 +1,287 @@
+//! The types of a pool that need one another: a [`Job`] is a function of the [`WorkerContext`] of
+//! the thread that runs it, which refers to the [`Inner`] of its pool, whose queues hold jobs.
+//!
+//! This file defines them, with what protects their fields. The files beside it extend them:
+//! `job.rs`, `context.rs`, and one for each subject of a pool, such as guests and waits.
+#![expect(
+    unsafe_code,
+    reason = "a job erases the type of what it points to, and a context has a cell of its own"
+)]
+
+use super::{
+    dedicated_workers::DedicatedWorkers,
+    guest_slots::GuestSlots,
+    residents::Residents,
+    slab::{Reserve, Slab},
+    tasks::Tasks,
+};
+use crate::{
+    base::{
+        padded::Padded,
+        unwind::{self, Payload},
+    },
+    clock::Clock,
+    engine::{Core, Mark, PerWorker, RunningWorker, Unpark},
+    observe::Counters,
+    threads::{Parkers, ThreadGroup},
+};
+use std::{
+    cell::{Cell, UnsafeCell},
+    ptr,
+    sync::{Arc, Mutex, OnceLock, Weak},
+};
+
+/// A pointer to something that can be run once, and the function that knows its type.
+///
+/// Two words, so that the queues move it in two stores. The creator of a job argues, at `Job::new`,
+/// why what it points to is alive when the job runs; everything else about jobs is safe.
+pub(crate) struct Job {
+    data: *const (),
+    run: unsafe fn(*const (), &WorkerContext<'_, '_>),
+}
+
+// SAFETY: `Job::new` requires data that may be used from the thread that runs the job.
+unsafe impl Send for Job {}
+
+impl Job {
+    /// # Safety
+    /// `run(data, _)` must be sound to call once, from any worker of the pool, at any time until
+    /// the job is run or taken back.
+    #[inline(always)]
+    pub(super) unsafe fn erased(
+        data: *const (),
+        run: unsafe fn(*const (), &WorkerContext<'_, '_>),
+    ) -> Self {
+        Self { data, run }
+    }
+
+    /// The address that the job points to, with its marks.
+    #[inline(always)]
+    pub(crate) fn address(&self) -> *const () {
+        self.data
+    }
+
+    /// Runs the job, once: a job cannot be cloned.
+    #[inline(always)]
+    pub(crate) fn run(self, context: &WorkerContext<'_, '_>) {
+        // SAFETY: the caller of `Job::new` guarantees one sound call; this is the only `Job` for
+        // the data, and it is consumed.
+        unsafe { (self.run)(self.data, context) };
+    }
+}
+
+/// A context of this thread, or null. The lifetimes are erased.
+pub(super) type ContextPointer = *const WorkerContext<'static, 'static>;
+
+/// A worker of a pool that runs a task on this thread.
+///
+/// Each task that a worker runs has its own context, on the stack of the thread. The innermost one
+/// is found through a thread-local pointer. Only that innermost one is ever used: `wait` creates
+/// the next one for the tasks that it runs, and continues when they are done.
+pub(crate) struct WorkerContext<'w, 'c> {
+    /// Borrowed for the duration of one call of a method, and by `wait` across a nested task. That
+    /// task has its own context, so this one is unused meanwhile: never borrowed twice.
+    running: UnsafeCell<RunningWorker<'w, 'c, Job, PerWorker, Counters>>,
+    pub(super) pool: &'w Inner,
+    /// Of the contexts that were current before, the innermost one of another pool. Waits may be
+    /// nested thousands deep, pools rarely more than two.
+    pub(super) other: ContextPointer,
+    /// Set while waits here run no jobs from elsewhere, and of the worker's own queue only those
+    /// above the mark.
+    pub(super) isolated: Cell<Option<Mark>>,
+    /// The part of `isolated` that is due to calls of `isolate`, and not to guards that the thread
+    /// holds.
+    pub(super) isolated_by_call: Cell<Option<Mark>>,
+    /// The end of the worker's queue when the current job began: what is above it was enqueued by
+    /// the job, or by jobs that ran nested in it.
+    pub(super) began: Cell<Mark>,
+    /// No job runs here: the worker wakes the futures whose events the driver has found.
+    pub(super) wakes: Cell<bool>,
+    /// The job polls a future, and has not marked this poll as long-running.
+    pub(super) in_poll: Cell<bool>,
+    /// What the task here waits for, or works on before it waits for it; null if nothing. Only to
+    /// be compared.
+    pub(super) wait_target: Cell<*const ()>,
+    /// There is no other context on this thread.
+    pub(super) outermost: bool,
+    /// An unrelated job runs here nested in the task, at a checkpoint.
+    pub(super) serving: Cell<bool>,
+    /// The thread has [retired](Self::retire) from the pool.
+    pub(super) retired: Cell<bool>,
+}
+
+impl<'w, 'c> WorkerContext<'w, 'c> {
+    #[inline(always)]
+    pub(super) fn new(
+        mut running: RunningWorker<'w, 'c, Job, PerWorker, Counters>,
+        pool: &'w Inner,
+        other: ContextPointer,
+        outermost: bool,
+    ) -> Self {
+        let began = Cell::new(running.queue().owner().mark());
+        WorkerContext {
+            running: UnsafeCell::new(running),
+            pool,
+            other,
+            isolated: Cell::new(None),
+            isolated_by_call: Cell::new(None),
+            began,
+            wakes: Cell::new(false),
+            in_poll: Cell::new(false),
+            wait_target: Cell::new(ptr::null()),
+            outermost,
+            serving: Cell::new(false),
+            retired: Cell::new(false),
+        }
+    }
+
+    #[expect(clippy::mut_from_ref, reason = "see the field")]
+    #[inline(always)]
+    pub(super) fn running(&self) -> &mut RunningWorker<'w, 'c, Job, PerWorker, Counters> {
+        // SAFETY: the context belongs to this thread (it is not `Sync`), and is not borrowed twice,
+        // as the field `running` says: every use in `pool` ends before anything else runs, except
+        // for the nested `step`, and that runs in its own context.
+        unsafe { &mut *self.running.get() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn pool(&self) -> &'w Inner {
+        self.pool
+    }
+}
+
+/// The state that the threads, the guests and the handles of a pool share.
+pub(crate) struct Inner {
+    pub(super) core: Arc<Core<Job, PerWorker, Counters>>,
+    pub(super) parkers: Arc<Parkers>,
+    /// Whether the parkers have a driver.
+    pub(super) has_driver: bool,
+    pub(super) guests: GuestSlots,
+    /// One for each worker, guests included.
+    /// On separate lines: a worker writes its own at every spawn.
+    pub(super) slabs: Box<[Padded<Slab>]>,
+    pub(super) reserve: Reserve,
+    pub(super) threads: usize,
+    /// If the threads are not started by the pool: the number of workers that have lost theirs.
+    pub(super) absent: Option<Mutex<usize>>,
+    pub(super) tasks: Tasks<Job>,
+    /// No other living pool has this number.
+    pub(super) number: u32,
+    /// Futures that wait.
+    pub(super) residents: Residents<Inner>,
+    /// The dedicated workers, if there are any.
+    pub(super) dedicated: Option<DedicatedWorkers>,
+    pub(super) on_panic: Option<PanicHandler>,
+    pub(super) clock: Clock,
+    /// If this pool was built for one caller that found no free guest slot: the pool that the
+    /// caller belongs to.
+    pub(super) stands_for: Option<Arc<Inner>>,
+    /// The handles, for `Pool::current`.
+    pub(super) handle: OnceLock<Weak<Owned>>,
+    /// The address of the permanent context of a thread that stays.
+    pub(super) base: OnceLock<usize>,
+    /// A reference to itself, for callers that have only a reference.
+    pub(super) this: Weak<Inner>,
+}
+
+/// Called with the payload of a panic that no waiter receives.
+pub(super) type PanicHandler = Arc<dyn Fn(&Payload) + Send + Sync>;
+
+/// The part that the last handle drops.
+pub(super) struct Owned {
+    pub(super) inner: Arc<Inner>,
+    pub(super) thread_group: Mutex<Option<ThreadGroup<()>>>,
+}
+
+impl Inner {
+    /// Returns a shared pointer to this pool.
+    pub(crate) fn share(&self) -> Arc<Self> {
+        self.this
+            .upgrade()
+            .expect("it is alive while it is borrowed")
+    }
+
+    /// Closes the pool to new work. Futures are dropped; other queued jobs will run.
+    pub(super) fn close(&self) {
+        self.residents.close();
+        self.core.close();
+    }
+
+    pub(crate) fn residents(&self) -> &Residents<Self> {
+        &self.residents
+    }
+
+    pub(crate) fn core(&self) -> &Core<Job, PerWorker, Counters> {
+        &self.core
+    }
+
+    /// The pool that receives futures spawned here, if it is another one: they may outlive this
+    /// pool. A pool without threads does not receive them, since it may have no caller that polls
+    /// them.
+    #[inline(always)]
+    pub(crate) fn elsewhere(&self) -> Option<&Self> {
+        match &self.stands_for {
+            Some(pool) if pool.threads > 0 => Some(pool),
+            _ => None,
+        }
+    }
+
+    /// The number of the pool's own threads.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// The clock that its futures use.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Advances an auto-advancing clock, because the only worker has nothing to run. Returns
+    /// whether it did, and the worker should search again. A worker that is `alone` may run nothing
+    /// of what is queued, and no other thread will: so queued jobs do not stop the clock then.
+    pub(crate) fn skip_time(&self, alone: bool) -> bool {
+        self.threads == 0 && self.clock.skip(|| alone || !self.core.has_work())
+    }
+
+    pub(crate) fn unpark(&self, worker: usize) {
+        self.parkers.unpark(worker);
+    }
+
+    #[inline(always)]
+    pub(crate) fn reserve(&self) -> &Reserve {
+        &self.reserve
+    }
+
+    #[inline(always)]
+    pub(crate) fn slab(&self, worker: usize) -> &Slab {
+        &self.slabs[worker]
+    }
+
+    /// Reports the panic of a task that has no waiter.
+    pub(crate) fn panicked(&self, payload: Payload) {
+        report_panic(self.on_panic.as_ref(), payload);
+    }
+
+    /// The state for the tasks that are submitted to it.
+    #[inline(always)]
+    pub(crate) fn tasks(&self) -> &Tasks<Job> {
+        &self.tasks
+    }
+
+    /// The dedicated workers, if there are any.
+    #[inline(always)]
+    pub(crate) fn dedicated(&self) -> Option<&DedicatedWorkers> {
+        self.dedicated.as_ref()
+    }
+}
+
+/// Passes a panic to `handler`, if there is one.
+pub(super) fn report_panic(handler: Option<&PanicHandler>, payload: Payload) {
+    // Both the handler and the payloads' destructors are user code.
+    if let Some(handler) = handler
+        && let Err(another) = unwind::contain(|| handler(&payload))
+    {
+        unwind::discard(another);
+    }
+    unwind::discard(payload);
+}
