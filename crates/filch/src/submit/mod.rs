@@ -126,8 +126,10 @@ mod cell;
 mod current;
 mod dependency;
 mod error;
+mod failed;
 mod group;
 mod handle;
+mod id;
 mod info;
 mod launch;
 #[cfg(filch_loom)]
@@ -143,10 +145,11 @@ pub use crate::engine::Level as Priority;
 pub use builder::{SubmitAsync, TaskBuilder, task};
 pub use current::{TaskInfo, current_task, is_cancelled};
 pub use dependency::{Dependencies, Dependency, submit_after};
-pub use error::{FailedTask, TaskError};
+pub use error::TaskError;
+pub use failed::FailedTask;
 pub use group::{GroupTask, TaskGroup};
 pub use handle::TaskHandle;
-pub use info::TaskId;
+pub use id::TaskId;
 pub use options::Affinity;
 
 use crate::pool::{Inner, Pool, context::WorkerContext};

@@ -217,7 +217,10 @@ impl Ref {
             TaskStatus::Succeeded => None,
             // The original failure, which is more informative than that of the direct predecessor.
             TaskStatus::Cancelled(Cause::Dependency) => self.about().after()?.failed().cloned(),
-            status => Some(Arc::new(FailedTask::new(self.about(), status))),
+            status => {
+                let (id, name) = (self.about().id, self.about().name().cloned());
+                Some(Arc::new(FailedTask::new(id, name, status)))
+            }
         }
     }
 
