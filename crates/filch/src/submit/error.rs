@@ -2,8 +2,8 @@
 
 use super::{
     TaskId,
+    cell::TaskMeta,
     failed::{FailedTask, write_task},
-    info::TaskMeta,
 };
 use crate::{
     base::unwind::{self, Payload},

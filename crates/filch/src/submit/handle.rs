@@ -2,8 +2,7 @@
 
 use super::{
     Priority, TaskError, TaskId,
-    cell::{Cause, Hold, Outcome, Ref},
-    info::{NO_THREADS, TaskMeta},
+    cell::{Cause, Hold, NO_THREADS, Outcome, Ref, TaskMeta},
     launch, run, wait,
 };
 use std::{

@@ -6,8 +6,9 @@ use super::{
     Priority, TaskHandle,
     admission::{self, Entry},
     after,
-    cell::{self, Body, Cause, Claim, Fresh, Hold, Ticket},
-    info::{COUNTED, ISOLATED, NO_THREADS, TaskMeta},
+    cell::{
+        self, Body, COUNTED, Cause, Claim, Fresh, Hold, ISOLATED, NO_THREADS, TaskMeta, Ticket,
+    },
     options::Options,
     run,
 };

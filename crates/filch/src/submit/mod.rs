@@ -130,7 +130,6 @@ mod failed;
 mod group;
 mod handle;
 mod id;
-mod info;
 mod launch;
 #[cfg(filch_loom)]
 #[doc(hidden)]

@@ -2,16 +2,16 @@
 
 use super::{
     after,
-    cell::{self, Cancel, Cause, Claim, Ref, Ticket},
-    info::{COUNTED, ISOLATED},
+    cell::{self, COUNTED, Cancel, Cause, Claim, Extras, ISOLATED, Ref, Ticket},
     launch,
 };
 use crate::{
     base::unwind::{self, Payload},
+    cancel::{CancelReason, OnCancel},
     observe::TaskEvent,
     pool::{Inner, context::WorkerContext},
 };
-use std::ptr;
+use std::{ptr, sync::Arc};
 
 /// Runs the task of a ticket that a worker has taken from a queue.
 #[inline]
@@ -140,6 +140,15 @@ pub(super) fn cancel(cell: &Ref, cause: Cause) -> bool {
             false
         }
         Cancel::TooLate => false,
+    }
+}
+
+impl OnCancel for Extras {
+    fn on_cancel(self: Arc<Self>, reason: CancelReason) {
+        let cell = self.queued().0.clone();
+        if let Some(cell) = cell {
+            cancel(&cell, reason.into());
+        }
     }
 }
 

@@ -39,7 +39,6 @@ pub(super) const UNSAFE_FILES: &[&str] = &[
     "src/par/owned.rs",
     "src/par/output.rs",
     "src/par/merge.rs",
-    "src/submit/cell/mod.rs",
     "src/submit/cell/hold.rs",
     "src/submit/cell/ticket.rs",
     "src/pool/current_pool.rs",

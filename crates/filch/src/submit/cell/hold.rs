@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "makes cells, and takes closures back")]
 
 use super::{
-    Body, Ref,
+    Body, Ref, TaskMeta,
     ticket::{Claim, Ticket},
 };
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
         unwind::Payload,
     },
     engine::Level,
-    submit::{info::TaskMeta, run},
+    submit::run,
     task::{self, Cause, JoinRef, Joinable, Moved, State, TaskStatus},
 };
 use std::marker::PhantomData;

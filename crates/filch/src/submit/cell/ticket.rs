@@ -11,6 +11,7 @@ use crate::{
         task,
     },
     submit::{after, run},
+    task::Cancelling,
 };
 use std::{mem::ManuallyDrop, ptr::NonNull};
 
@@ -179,4 +180,63 @@ impl Ended {
         // stored the outcome.
         unsafe { cell.finish(status, settle) }
     }
+}
+
+/// The effect of a cancellation.
+pub(in crate::submit) enum Cancel {
+    /// It has not started, and will not. If it was `held`, it has no ticket in any queue.
+    Claimed {
+        claim: Claim,
+        held: bool,
+    },
+    /// It is running; its token, if it has one, must be cancelled.
+    Asked,
+    TooLate,
+}
+
+impl Ref {
+    /// Cancels the task: claims it if it has not started, otherwise requests it to stop.
+    pub(in crate::submit) fn cancel(&self) -> Cancel {
+        let cancelling = self.state.cancel();
+        match cancelling {
+            Cancelling::Claimed | Cancelling::ClaimedHeld => {
+                // SAFETY: the transition has counted the claim.
+                let cell = unsafe { Self::from_counted(self.pointer()) };
+                Cancel::Claimed {
+                    claim: Claim { cell },
+                    held: cancelling == Cancelling::ClaimedHeld,
+                }
+            }
+            Cancelling::Asked => Cancel::Asked,
+            Cancelling::TooLate => Cancel::TooLate,
+        }
+    }
+
+    /// Claims the task, if it is queued and not claimed.
+    #[inline]
+    pub(in crate::submit) fn claim(&self) -> Option<Claim> {
+        // Built lazily: a claim that is dropped refuses the task.
+        self.state.claim().then(|| {
+            // SAFETY: the transition has counted the claim.
+            let cell = unsafe { Self::from_counted(self.pointer()) };
+            Claim { cell }
+        })
+    }
+}
+
+/// Calls `f` with the task that this thread runs.
+#[inline]
+pub(in crate::submit) fn with_current<R>(f: impl FnOnce(Option<&Header>) -> R) -> R {
+    let current = task::current().cast::<Header>();
+    // SAFETY: it is null, or a cell that `Claim::call` keeps as long as it is current.
+    f(unsafe { current.as_ref() })
+}
+
+/// Returns the task that this thread runs.
+pub(in crate::submit) fn current() -> Option<Ref> {
+    let cell = NonNull::new(task::current().cast_mut().cast::<Header>())?;
+    // SAFETY: it is the reference of `Claim::call`, which keeps it as long as it is current; it is
+    // only borrowed here.
+    let current = ManuallyDrop::new(unsafe { Ref::from_counted(cell) });
+    Some(Ref::clone(&current))
 }
