@@ -1,9 +1,6 @@
 //! The tasks that a task can wait for.
 
-use super::{
-    TaskGroup, TaskHandle, TaskId, TaskInfo, cell::Ref, launch, on_current, options::Options,
-    submit_at,
-};
+use super::{TaskGroup, TaskHandle, TaskId, TaskInfo, cell::Ref, launch, options::Options, place};
 use crate::pool::Pool;
 use std::fmt;
 
@@ -206,7 +203,7 @@ where
     T: Send + 'static,
 {
     let options = Options::after(tasks);
-    on_current(|pool, context| submit_at(pool, context, options, task))
+    place::on_current(|pool, context| launch::submit_at(pool, context, options, task))
 }
 
 impl Pool {
@@ -230,6 +227,8 @@ impl Pool {
     {
         let options = Options::after(tasks);
         let pool = &**self.inner();
-        launch::at_place(pool, |context| submit_at(pool, context, options, task))
+        place::at_place(pool, |context| {
+            launch::submit_at(pool, context, options, task)
+        })
     }
 }

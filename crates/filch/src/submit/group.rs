@@ -6,7 +6,7 @@ use super::{
     cell::Body,
     launch,
     options::{Options, task_options},
-    subject,
+    place, subject,
     wait::{Never, Source},
 };
 use crate::{
@@ -377,7 +377,7 @@ impl<T: Send + 'static> TaskGroup<T> {
         F: FnOnce() -> T + Send + 'static,
     {
         let (pool, member) = (&self.pool, self.member(func));
-        let launched = launch::at_place(pool, |context| {
+        let launched = place::at_place(pool, |context| {
             launch::launch(pool, context, member, options, room)
         });
         match launched {

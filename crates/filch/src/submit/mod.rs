@@ -120,21 +120,24 @@
 //! [`task_capacity`](crate::PoolBuilder::task_capacity).
 
 mod admission;
-mod after;
 mod builder;
 mod cell;
 mod current;
 mod dependency;
+mod end;
 mod error;
 mod failed;
 mod group;
 mod handle;
 mod id;
+mod join;
 mod launch;
 #[cfg(filch_loom)]
 #[doc(hidden)]
 pub mod model;
 mod options;
+mod place;
+mod queue;
 mod run;
 mod subject;
 mod wait;
@@ -151,8 +154,7 @@ pub use handle::TaskHandle;
 pub use id::TaskId;
 pub use options::Affinity;
 
-use crate::pool::{Inner, Pool, context::WorkerContext};
-use admission::Admission;
+use crate::pool::Pool;
 use options::Options;
 
 /// Submits `task` to the pool that the caller works for, else to the global one. See the
@@ -167,7 +169,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    on_current(|pool, context| submit_at(pool, context, Options::default(), task))
+    place::on_current(|pool, context| launch::submit_at(pool, context, Options::default(), task))
 }
 
 impl Pool {
@@ -190,33 +192,8 @@ impl Pool {
         T: Send + 'static,
     {
         let pool = &**self.inner();
-        launch::at_place(pool, |context| {
-            submit_at(pool, context, Options::default(), task)
+        place::at_place(pool, |context| {
+            launch::submit_at(pool, context, Options::default(), task)
         })
     }
-}
-
-/// Calls `f` with the pool that the caller works for and its context there, else with the global
-/// pool.
-#[inline]
-fn on_current<R>(f: impl FnOnce(&Inner, Option<&WorkerContext<'_, '_>>) -> R) -> R {
-    WorkerContext::with(|context| match context {
-        Some(here) => f(here.pool(), context),
-        None => Pool::with_default(|pool| f(pool.inner(), None)),
-    })
-}
-
-#[inline]
-fn submit_at<F, T>(
-    pool: &Inner,
-    context: Option<&WorkerContext<'_, '_>>,
-    options: Options,
-    task: F,
-) -> TaskHandle<T>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    launch::launch(pool, context, task, options, Admission::ByPolicy)
-        .unwrap_or_else(|refusal| launch::refused(pool, refusal))
 }

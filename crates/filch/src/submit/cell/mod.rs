@@ -11,4 +11,4 @@ pub(super) use hold::{Fresh, Hold, make};
 pub(super) use meta::{
     After, COUNTED, Extras, Header, ISOLATED, Inbox, Link, NO_THREADS, Ref, TaskMeta,
 };
-pub(super) use ticket::{Cancel, Claim, Ticket, current, is_stale, with_current};
+pub(super) use ticket::{Cancel, Claim, Ended, Lifecycle, Ticket, current, is_stale, with_current};

@@ -1,7 +1,7 @@
 //! The right to run a task: a claim, most often obtained with a ticket from a queue.
 #![expect(unsafe_code, reason = "turns counted references into jobs and back")]
 
-use super::{Cause, Header, Ref, TaskStatus};
+use super::{Cause, Header, Ref, TaskMeta, TaskStatus};
 use crate::{
     base::unwind::Payload,
     engine::Level,
@@ -10,7 +10,6 @@ use crate::{
         job::{Job, unmarked},
         task,
     },
-    submit::{after, run},
     task::Cancelling,
 };
 use std::{mem::ManuallyDrop, ptr::NonNull};
@@ -18,6 +17,15 @@ use std::{mem::ManuallyDrop, ptr::NonNull};
 /// The bits of a ticket's pointer that hold its level.
 const TAG: usize = 0b11;
 const _: () = assert!(align_of::<Header>() >= 8);
+
+/// The use of tickets and claims. `TaskMeta` implements it in `run.rs`, which queues other tasks.
+pub(in crate::submit) trait Lifecycle {
+    /// Runs the task of a ticket that a worker has taken from a queue.
+    fn run(ticket: Ticket, context: &WorkerContext<'_, '_>);
+
+    /// Ends a task whose claim was dropped.
+    fn abandon(claim: Claim);
+}
 
 /// A reference in a queue of the pool. The worker that takes it may run the task, unless the ticket
 /// is stale.
@@ -84,7 +92,7 @@ impl Ticket {
 unsafe fn run_ticket(data: *const (), context: &WorkerContext<'_, '_>) {
     // SAFETY: `data` is that of a job of `into_job`, whose reference is taken here, once.
     let ticket = unsafe { Ticket::from_data(data) };
-    run::ticket(ticket, context);
+    TaskMeta::run(ticket, context);
 }
 
 /// Whether `job` is a stale ticket.
@@ -154,8 +162,7 @@ impl Drop for Claim {
         let claim = Self {
             cell: self.cell.clone(),
         };
-        let (ended, payload) = claim.refuse(Cause::Asked);
-        run::report_panics(ended.cell.about().pool, [payload, ended.finish()]);
+        TaskMeta::abandon(claim);
     }
 }
 
@@ -165,14 +172,8 @@ impl Ended {
         self.status == TaskStatus::Panicked
     }
 
-    /// Hands the outcome over, and notifies the followers. Returns a panic that reaches no waiter,
-    /// or that of a drop.
-    #[inline]
-    pub(in crate::submit) fn finish(self) -> Option<Payload> {
-        self.finish_then(after::settle)
-    }
-
-    /// The same; if there are followers, `settle` has to notify them.
+    /// Hands the outcome over. If there are followers, `settle` has to notify them. Returns a panic
+    /// that reaches no waiter, or that of a drop.
     #[inline(always)]
     pub(in crate::submit) fn finish_then(self, settle: impl FnOnce(&Ref)) -> Option<Payload> {
         let Self { cell, status } = self;
