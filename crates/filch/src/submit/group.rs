@@ -4,6 +4,7 @@ use super::{
     TaskError, TaskHandle, TaskId,
     admission::Admission,
     cell::Body,
+    dependency::{Dependency, Each},
     launch,
     options::{Options, task_options},
     place, subject,
@@ -177,13 +178,6 @@ impl Pool {
             members: Vec::new(),
             shared: Arc::default(),
         }
-    }
-}
-
-impl<T> TaskGroup<T> {
-    /// Returns the handles of the tasks, in the order of their submission.
-    pub(super) fn members(&self) -> &[TaskHandle<T>] {
-        &self.members
     }
 }
 
@@ -384,6 +378,12 @@ impl<T: Send + 'static> TaskGroup<T> {
             Ok(handle) => Ok(self.add(handle)),
             Err(refusal) => Err(refusal.map(Member::into_func)),
         }
+    }
+}
+
+impl<T> Each for &TaskGroup<T> {
+    fn each(self, f: &mut dyn FnMut(Dependency)) {
+        self.members.as_slice().each(f);
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{
     Priority, TaskError, TaskId,
     cell::{Cause, Hold, NO_THREADS, Outcome, Ref, TaskMeta},
+    dependency::{Dependency, Each},
     join, run, wait,
 };
 use std::{
@@ -213,6 +214,13 @@ impl<T> TaskHandle<T> {
         run::move_to(&self.hold, priority)
     }
 
+    /// Returns the task as a dependency for others to wait for, whatever its result type. See
+    /// [`TaskBuilder::after`](super::TaskBuilder::after).
+    #[must_use]
+    pub fn dependency(&self) -> Dependency {
+        Dependency::new(self.cell())
+    }
+
     /// Detaches the task, as dropping the handle does: it runs without a waiter.
     pub fn detach(self) {}
 
@@ -273,6 +281,12 @@ impl<T> Future for TaskHandle<T> {
             return Poll::Pending;
         }
         Poll::Ready(this.result().expect("it is done"))
+    }
+}
+
+impl<T> Each for &TaskHandle<T> {
+    fn each(self, f: &mut dyn FnMut(Dependency)) {
+        f(self.dependency());
     }
 }
 

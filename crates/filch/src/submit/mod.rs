@@ -127,6 +127,7 @@ mod dependency;
 mod end;
 mod error;
 mod failed;
+mod functions;
 mod group;
 mod handle;
 mod id;
@@ -146,54 +147,11 @@ mod wait;
 pub use crate::engine::Level as Priority;
 pub use builder::{SubmitAsync, TaskBuilder, task};
 pub use current::{TaskInfo, current_task, is_cancelled};
-pub use dependency::{Dependencies, Dependency, submit_after};
+pub use dependency::{Dependencies, Dependency};
 pub use error::TaskError;
 pub use failed::FailedTask;
+pub use functions::{submit, submit_after};
 pub use group::{GroupTask, TaskGroup};
 pub use handle::TaskHandle;
 pub use id::TaskId;
 pub use options::Affinity;
-
-use crate::pool::Pool;
-use options::Options;
-
-/// Submits `task` to the pool that the caller works for, else to the global one. See the
-/// [module](mod@crate::submit).
-///
-/// ```
-/// let sum = filch::submit(|| (1..=100).sum::<u32>());
-/// assert_eq!(sum.join().unwrap(), 5050);
-/// ```
-pub fn submit<F, T>(task: F) -> TaskHandle<T>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    place::on_current(|pool, context| launch::submit_at(pool, context, Options::default(), task))
-}
-
-impl Pool {
-    /// Submits `task`, and returns a handle to its result. See [`submit`](mod@crate::submit).
-    ///
-    /// When the pool accepts no more tasks, or is full and its policy is to refuse, the closure is
-    /// dropped, and the handle returns [that error](TaskError::is_refused). The builder that
-    /// [`task`](Self::task) returns gives the closure back instead.
-    ///
-    /// ```
-    /// let pool = filch::Pool::builder().workers(2).build()?;
-    /// let task = pool.submit(|| 6 * 7);
-    /// assert_eq!(task.join().unwrap(), 42);
-    /// # Ok::<(), filch::BuildError>(())
-    /// ```
-    #[inline]
-    pub fn submit<F, T>(&self, task: F) -> TaskHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let pool = &**self.inner();
-        place::at_place(pool, |context| {
-            launch::submit_at(pool, context, Options::default(), task)
-        })
-    }
-}
