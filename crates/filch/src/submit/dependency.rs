@@ -56,9 +56,9 @@ impl fmt::Debug for Dependency {
     }
 }
 
-/// One or many tasks to wait for: a handle, a [`Dependency`], a [group](super::TaskGroup), the [task
-/// itself](crate::current_task()), each borrowed; and tuples, arrays, slices, vectors and options
-/// of those.
+/// One or many tasks to wait for: a handle, a [`Dependency`], a [group](super::TaskGroup), the
+/// [task itself](crate::current_task()), each borrowed; and tuples, arrays, slices, vectors and
+/// options of those.
 ///
 /// ```
 /// let pool = filch::Pool::builder().workers(2).build()?;

@@ -58,7 +58,7 @@ pub(super) fn run_here<T>(hold: &mut Hold<T>) -> bool {
 }
 
 /// Runs a predecessor of the joined task, if it has not started and may run here.
-pub(super) fn run_other(cell: &Ref) {
+fn run_other(cell: &Ref) {
     place::with_pool(cell.about().pool, |pool, context| {
         let Some(pool) = pool else {
             run::cancel(cell, Cause::Closed);

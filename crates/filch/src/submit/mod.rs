@@ -118,6 +118,24 @@
 //! Unused features cost nothing: no clock is read without
 //! [`task_latencies`](crate::PoolBuilder::task_latencies), and no limit is counted without
 //! [`task_capacity`](crate::PoolBuilder::task_capacity).
+//!
+//! [`Pool::group`]: crate::Pool::group
+//! [`Pool::submit`]: crate::Pool::submit
+//! [`Pool::submit_after`]: crate::Pool::submit_after
+//! [`Pool::task`]: crate::Pool::task
+
+// The files, each of which uses only those after it:
+//
+// - functions, builder, group: what users call to submit a task
+// - launch: from a closure to a task in a queue; admission: the capacity of the pool
+// - options: the settings of a task
+// - handle, with error: the result; join: running the task or waiting for it; wait: waiting
+// - current: queries of a task about itself; dependency: the tasks that a task can wait for
+// - subject: tasks in the list of waits
+// - run: running, cancelling and moving tasks; end: refusals and the notification of followers
+// - queue: tickets in the queues of a pool
+// - cell: hold and follow, then ticket, then meta
+// - place: the pool of a task; failed, id: parts of the metadata
 
 mod admission;
 mod builder;

@@ -47,6 +47,7 @@ pub(super) fn report_panics<const N: usize>(pool: u32, payloads: [Option<Payload
     }
 }
 
+/// Reports a panic that reaches no waiter.
 pub(super) fn report_panic(pool: Option<&Inner>, payload: Payload) {
     match pool {
         Some(pool) => pool.panicked(payload),

@@ -75,7 +75,7 @@ fn queue_elsewhere(context: &WorkerContext<'_, '_>, ticket: Ticket) {
     context.push_detached(ticket.into_job(), placement);
 }
 
-/// Counts a ticket that was stale before it was queued.
+/// Counts a stale ticket that was not queued, or was taken from a queue.
 pub(super) fn met_stale(pool: &Inner, context: Option<&WorkerContext<'_, '_>>) {
     let place = context.map(|context| context.worker());
     pool.tasks().counters.met_stale(place, 1);

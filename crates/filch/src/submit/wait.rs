@@ -67,6 +67,7 @@ pub(super) fn until_done<T>(hold: &mut Hold<T>, deadline: Option<Instant>) -> bo
     hold.task().snapshot().is_done()
 }
 
+/// Whether the deadline has passed.
 pub(super) fn is_late(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|deadline| deadline <= Instant::now())
 }

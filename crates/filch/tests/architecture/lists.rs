@@ -64,5 +64,4 @@ pub(super) const CYCLES: &[(&str, usize)] = &[
     ("graph", 16),
     ("par", 2),
     ("pool", 10),
-    ("submit", 17),
 ];

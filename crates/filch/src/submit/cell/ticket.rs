@@ -18,7 +18,8 @@ use std::{mem::ManuallyDrop, ptr::NonNull};
 const TAG: usize = 0b11;
 const _: () = assert!(align_of::<Header>() >= 8);
 
-/// The use of tickets and claims. `TaskMeta` implements it in `run.rs`, which queues other tasks.
+/// What is done with a ticket from a queue and with a claim that was dropped. Both may end a task
+/// and queue its followers, so `TaskMeta` implements it above this file, in `run.rs`.
 pub(in crate::submit) trait Lifecycle {
     /// Runs the task of a ticket that a worker has taken from a queue.
     fn run(ticket: Ticket, context: &WorkerContext<'_, '_>);
