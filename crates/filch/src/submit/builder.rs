@@ -5,6 +5,7 @@ use super::{
     admission::Admission,
     launch,
     options::{Options, task_options},
+    place,
 };
 use crate::{
     base::error::Refused,
@@ -175,7 +176,7 @@ where
             func,
             options,
         } = self;
-        launch::at_place(&pool, |context| {
+        place::at_place(&pool, |context| {
             launch::launch(&pool, context, func, options, room)
         })
     }
@@ -237,7 +238,7 @@ where
         }
         let (func, options) = this.task.take().expect("looked at above");
         let pool = &this.pool;
-        Poll::Ready(launch::at_place(pool, |context| {
+        Poll::Ready(place::at_place(pool, |context| {
             launch::launch(pool, context, func, options, Admission::Taken)
         }))
     }

@@ -1,8 +1,9 @@
 //! Queries of a task about itself.
 
 use super::{
-    Dependency, Priority, TaskId,
+    Priority, TaskId,
     cell::{self, Header, Ref},
+    dependency::{Dependency, Each},
 };
 use crate::{
     cancel::CancelToken,
@@ -165,6 +166,12 @@ impl TaskInfo {
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         should_stop(&self.cell)
+    }
+}
+
+impl Each for &TaskInfo {
+    fn each(self, f: &mut dyn FnMut(Dependency)) {
+        f(self.dependency());
     }
 }
 

@@ -1,13 +1,10 @@
 //! The tasks that a task can wait for.
 
-use super::{
-    TaskGroup, TaskHandle, TaskId, TaskInfo, cell::Ref, launch, on_current, options::Options,
-    submit_at,
-};
-use crate::pool::Pool;
+use super::{TaskId, cell::Ref};
 use std::fmt;
 
-/// A task that others can wait for: a handle without the result, from [`TaskHandle::dependency`].
+/// A task that others can wait for: a handle without the result, from
+/// [`TaskHandle::dependency`](super::TaskHandle::dependency).
 ///
 /// It can be cloned and stored independently of the handle, and has one type for tasks with results
 /// of different types.
@@ -59,9 +56,9 @@ impl fmt::Debug for Dependency {
     }
 }
 
-/// One or many tasks to wait for: a handle, a [`Dependency`], a [group](TaskGroup), the [task
-/// itself](crate::current_task()), each borrowed; and tuples, arrays, slices, vectors and options
-/// of those.
+/// One or many tasks to wait for: a handle, a [`Dependency`], a [group](super::TaskGroup), the
+/// [task itself](crate::current_task()), each borrowed; and tuples, arrays, slices, vectors and
+/// options of those.
 ///
 /// ```
 /// let pool = filch::Pool::builder().workers(2).build()?;
@@ -84,7 +81,7 @@ mod sealed {
     }
 }
 
-use sealed::Each;
+pub(super) use sealed::Each;
 
 impl Each for Dependency {
     fn each(self, f: &mut dyn FnMut(Dependency)) {
@@ -95,24 +92,6 @@ impl Each for Dependency {
 impl Each for &Dependency {
     fn each(self, f: &mut dyn FnMut(Dependency)) {
         f(self.clone());
-    }
-}
-
-impl<T> Each for &TaskHandle<T> {
-    fn each(self, f: &mut dyn FnMut(Dependency)) {
-        f(self.dependency());
-    }
-}
-
-impl Each for &TaskInfo {
-    fn each(self, f: &mut dyn FnMut(Dependency)) {
-        f(self.dependency());
-    }
-}
-
-impl<T> Each for &TaskGroup<T> {
-    fn each(self, f: &mut dyn FnMut(Dependency)) {
-        self.members().each(f);
     }
 }
 
@@ -182,54 +161,3 @@ tuples!(A B C D E);
 tuples!(A B C D E F);
 tuples!(A B C D E F G);
 tuples!(A B C D E F G H);
-
-impl<T> TaskHandle<T> {
-    /// Returns the task as a dependency for others to wait for, whatever its result type. See
-    /// [`TaskBuilder::after`](super::TaskBuilder::after).
-    #[must_use]
-    pub fn dependency(&self) -> Dependency {
-        Dependency::new(self.cell())
-    }
-}
-
-/// [`Pool::submit_after`] on the pool that the caller works for, else on the global one.
-///
-/// ```
-/// let first = filch::submit(|| println!("first"));
-/// let second = filch::submit_after(&first, || println!("second"));
-/// second.join().unwrap();
-/// assert!(first.is_finished());
-/// ```
-pub fn submit_after<F, T>(tasks: impl Dependencies, task: F) -> TaskHandle<T>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    let options = Options::after(tasks);
-    on_current(|pool, context| submit_at(pool, context, options, task))
-}
-
-impl Pool {
-    /// Submits `task`, which runs when `tasks` have ended: as [`submit`](Self::submit), and with
-    /// [`after`](super::TaskBuilder::after).
-    ///
-    /// ```
-    /// use filch::Pool;
-    ///
-    /// let pool = Pool::builder().workers(2).build()?;
-    /// let parts: Vec<_> = (0..4).map(|n| pool.submit(move || println!("part {n}"))).collect();
-    /// let whole = pool.submit_after(&parts, || "all parts are done");
-    /// assert_eq!(whole.join().unwrap(), "all parts are done");
-    /// assert!(parts.iter().all(|part| part.is_finished()));
-    /// # Ok::<(), filch::BuildError>(())
-    /// ```
-    pub fn submit_after<F, T>(&self, tasks: impl Dependencies, task: F) -> TaskHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let options = Options::after(tasks);
-        let pool = &**self.inner();
-        launch::at_place(pool, |context| submit_at(pool, context, options, task))
-    }
-}

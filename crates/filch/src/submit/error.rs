@@ -2,13 +2,14 @@
 
 use super::{
     TaskId,
-    cell::{Cause, TaskStatus},
-    info::TaskMeta,
+    cell::TaskMeta,
+    failed::{FailedTask, write_task},
 };
 use crate::{
     base::unwind::{self, Payload},
     cancel::CancelReason,
     pool::waits::Cycle,
+    task::Cause,
 };
 use std::{
     error::Error,
@@ -235,7 +236,7 @@ impl fmt::Display for TaskError {
             }
             Kind::Dependency(failed) => {
                 f.write_str("was cancelled before it started: it waited for ")?;
-                write_task(f, failed.id, failed.name())?;
+                write_task(f, failed.id(), failed.name())?;
                 write!(f, ", which {}", failed.what())
             }
             Kind::Cancelled(Cause::Deadline) => f.write_str(
@@ -265,78 +266,3 @@ impl fmt::Debug for TaskError {
 }
 
 impl Error for TaskError {}
-
-fn write_task(f: &mut fmt::Formatter<'_>, id: TaskId, name: Option<&str>) -> fmt::Result {
-    match name {
-        Some(name) => write!(f, "task `{name}`"),
-        None => write!(f, "task {id}"),
-    }
-}
-
-/// A failed task, as reported by a task that waited for it: [`TaskError::failed_dependency`].
-#[derive(Clone)]
-pub struct FailedTask {
-    id: TaskId,
-    name: Option<Arc<str>>,
-    status: TaskStatus,
-}
-
-impl FailedTask {
-    pub(super) fn new(about: &TaskMeta, status: TaskStatus) -> Self {
-        Self {
-            id: about.id,
-            name: about.name().cloned(),
-            status,
-        }
-    }
-
-    /// Returns the id of the task.
-    #[must_use]
-    pub fn id(&self) -> TaskId {
-        self.id
-    }
-
-    /// Returns the name of the task, if it has one.
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
-
-    /// Whether it panicked. Otherwise it never started.
-    #[must_use]
-    pub fn is_panic(&self) -> bool {
-        self.status == TaskStatus::Panicked
-    }
-
-    /// Whether it did not start before its deadline.
-    #[must_use]
-    pub fn is_deadline(&self) -> bool {
-        self.status == TaskStatus::Cancelled(Cause::Deadline)
-    }
-
-    fn what(&self) -> &'static str {
-        match self.status {
-            TaskStatus::Panicked => "panicked",
-            TaskStatus::Cancelled(Cause::Deadline) => "did not start before its deadline",
-            TaskStatus::Cancelled(Cause::Closed | Cause::Full) => {
-                "was refused or did not start before its pool was shut down"
-            }
-            TaskStatus::Succeeded | TaskStatus::Cancelled(Cause::Asked | Cause::Dependency) => {
-                "was cancelled"
-            }
-        }
-    }
-}
-
-impl fmt::Display for FailedTask {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_task(f, self.id, self.name())?;
-        write!(f, " {}", self.what())
-    }
-}
-
-impl fmt::Debug for FailedTask {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FailedTask({self})")
-    }
-}

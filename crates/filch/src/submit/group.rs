@@ -4,9 +4,10 @@ use super::{
     TaskError, TaskHandle, TaskId,
     admission::Admission,
     cell::Body,
+    dependency::{Dependency, Each},
     launch,
     options::{Options, task_options},
-    subject,
+    place, subject,
     wait::{Never, Source},
 };
 use crate::{
@@ -177,13 +178,6 @@ impl Pool {
             members: Vec::new(),
             shared: Arc::default(),
         }
-    }
-}
-
-impl<T> TaskGroup<T> {
-    /// Returns the handles of the tasks, in the order of their submission.
-    pub(super) fn members(&self) -> &[TaskHandle<T>] {
-        &self.members
     }
 }
 
@@ -377,13 +371,19 @@ impl<T: Send + 'static> TaskGroup<T> {
         F: FnOnce() -> T + Send + 'static,
     {
         let (pool, member) = (&self.pool, self.member(func));
-        let launched = launch::at_place(pool, |context| {
+        let launched = place::at_place(pool, |context| {
             launch::launch(pool, context, member, options, room)
         });
         match launched {
             Ok(handle) => Ok(self.add(handle)),
             Err(refusal) => Err(refusal.map(Member::into_func)),
         }
+    }
+}
+
+impl<T> Each for &TaskGroup<T> {
+    fn each(self, f: &mut dyn FnMut(Dependency)) {
+        self.members.as_slice().each(f);
     }
 }
 

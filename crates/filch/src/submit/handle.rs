@@ -2,9 +2,9 @@
 
 use super::{
     Priority, TaskError, TaskId,
-    cell::{Cause, Hold, Outcome, Ref},
-    info::{NO_THREADS, TaskMeta},
-    launch, run, wait,
+    cell::{Cause, Hold, NO_THREADS, Outcome, Ref, TaskMeta},
+    dependency::{Dependency, Each},
+    join, run, wait,
 };
 use std::{
     fmt,
@@ -73,7 +73,7 @@ impl<T> TaskHandle<T> {
     /// When the handle has returned the result before, as a future.
     pub fn join(mut self) -> Result<T, TaskError> {
         self.assert_not_taken();
-        let stuck = wait::run_here(&mut self.hold);
+        let stuck = join::run_here(&mut self.hold);
         if let Some(result) = self.result() {
             return result;
         }
@@ -82,7 +82,7 @@ impl<T> TaskHandle<T> {
             // returns.
             return Err(TaskError::deadlock(self.about(), None));
         }
-        let cycle = wait::drive_until_done(&mut self.hold, wait::Never, None);
+        let cycle = join::drive_until_done(&mut self.hold, wait::Never, None);
         match cycle {
             Some(_) => Err(TaskError::deadlock(self.about(), cycle)),
             None => self.result().expect("it has been waited for"),
@@ -140,9 +140,9 @@ impl<T> TaskHandle<T> {
         self.assert_not_taken();
         // A deadline beyond the range of the clock is no limit.
         let deadline = Instant::now().checked_add(limit);
-        if self.about().is(NO_THREADS) || wait::has_isolated_waits(&self.hold) {
-            wait::run_here(&mut self.hold);
-            wait::drive_until_done(&mut self.hold, wait::Never, deadline);
+        if self.about().is(NO_THREADS) || join::has_isolated_waits(&self.hold) {
+            join::run_here(&mut self.hold);
+            join::drive_until_done(&mut self.hold, wait::Never, deadline);
         } else {
             wait::until_done(&mut self.hold, deadline);
         }
@@ -211,7 +211,14 @@ impl<T> TaskHandle<T> {
     /// ```
     #[allow(clippy::must_use_candidate, reason = "most callers don't care")]
     pub fn set_priority(&self, priority: Priority) -> bool {
-        launch::move_to(&self.hold, priority)
+        run::move_to(&self.hold, priority)
+    }
+
+    /// Returns the task as a dependency for others to wait for, whatever its result type. See
+    /// [`TaskBuilder::after`](super::TaskBuilder::after).
+    #[must_use]
+    pub fn dependency(&self) -> Dependency {
+        Dependency::new(self.cell())
     }
 
     /// Detaches the task, as dropping the handle does: it runs without a waiter.
@@ -220,9 +227,9 @@ impl<T> TaskHandle<T> {
     /// Waits until the task is done, or `or` is ready. Returns at once where [`join`](Self::join)
     /// reports a deadlock.
     pub(super) fn wait_or(&mut self, or: impl wait::Source + Copy) {
-        let stuck = wait::run_here(&mut self.hold);
+        let stuck = join::run_here(&mut self.hold);
         if !stuck && !self.is_finished() && !self.about().is_here() {
-            let _reported_by_join = wait::drive_until_done(&mut self.hold, or, None);
+            let _reported_by_join = join::drive_until_done(&mut self.hold, or, None);
         }
     }
 
@@ -268,12 +275,18 @@ impl<T> Future for TaskHandle<T> {
         let this = &mut *self;
         this.assert_not_taken();
         if this.about().is(NO_THREADS) {
-            wait::poll_without_threads(&mut this.hold, cx.waker());
+            join::poll_without_threads(&mut this.hold, cx.waker());
         }
         if this.hold.watch(cx.waker()) {
             return Poll::Pending;
         }
         Poll::Ready(this.result().expect("it is done"))
+    }
+}
+
+impl<T> Each for &TaskHandle<T> {
+    fn each(self, f: &mut dyn FnMut(Dependency)) {
+        f(self.dependency());
     }
 }
 

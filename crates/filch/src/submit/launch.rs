@@ -1,33 +1,20 @@
 //! Submission: from a closure to a task in a queue.
 
-pub(super) use super::admission::Admission;
-
 use super::{
-    Priority, TaskHandle,
-    admission::{self, Entry},
-    after,
-    cell::{self, Body, Cause, Claim, Fresh, Hold, Ticket},
-    info::{COUNTED, ISOLATED, NO_THREADS, TaskMeta},
+    TaskHandle,
+    admission::{self, Admission, Entry},
+    cell::{self, Body, COUNTED, Cause, Fresh, Hold, ISOLATED, NO_THREADS, TaskMeta, Ticket},
+    end, join,
     options::Options,
-    run,
+    queue, run,
 };
 use crate::{
     base::error::Refused,
-    engine::{Level, Placement},
+    engine::Level,
     observe::TaskEvent,
     pool::{Inner, context::WorkerContext},
 };
 use std::mem;
-
-/// Calls `f` with the context that this thread has in `pool`, if it has one.
-#[inline(always)]
-pub(super) fn at_place<R>(pool: &Inner, f: impl FnOnce(Option<&WorkerContext<'_, '_>>) -> R) -> R {
-    WorkerContext::with(|context| match context {
-        Some(here) if std::ptr::eq(here.pool(), pool) => f(context),
-        Some(here) if here.is_inside(pool) => here.on_outer(pool, |context| f(Some(context))),
-        _ => f(None),
-    })
-}
 
 /// Submits `func` to `pool`, in which this thread has the context `context`, if any.
 #[inline]
@@ -71,7 +58,7 @@ where
         }
         if waits {
             count(pool, context, level, TaskEvent::Submitted);
-            return Ok(after::launch(fresh.hold, ticket, entry));
+            return Ok(launch_held(fresh.hold, ticket, entry));
         }
     } else {
         // All fields are empty, so the compiler need not emit their destructors.
@@ -79,7 +66,7 @@ where
     }
     let queued = match entry {
         Entry::RunHere => run_here(pool, context, ticket),
-        _ => queue(pool, context, ticket),
+        _ => queue::queue(pool, context, ticket),
     };
     match queued {
         Ok(()) => {
@@ -88,6 +75,22 @@ where
         }
         Err(ticket) => take_back(pool, context, fresh, ticket, Refused::closed),
     }
+}
+
+/// Submits `func`; a refusal is an error that its handle returns.
+#[inline]
+pub(super) fn submit_at<F, T>(
+    pool: &Inner,
+    context: Option<&WorkerContext<'_, '_>>,
+    options: Options,
+    func: F,
+) -> TaskHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    launch(pool, context, func, options, Admission::ByPolicy)
+        .unwrap_or_else(|refusal| refused(pool, refusal))
 }
 
 fn count(pool: &Inner, context: Option<&WorkerContext<'_, '_>>, level: Level, event: TaskEvent) {
@@ -136,11 +139,11 @@ where
     match ticket.claim() {
         Some(claim) => {
             count(pool, context, level, TaskEvent::Refused);
-            run::leave_queue(claim.cell(), Some(pool));
+            end::leave_queue(claim.cell(), Some(pool));
             Err(refusal(fresh.take_back(claim)))
         }
         None => {
-            met_stale(pool, context);
+            queue::met_stale(pool, context);
             count(pool, context, level, TaskEvent::Submitted);
             Ok(TaskHandle::new(fresh.hold))
         }
@@ -169,70 +172,19 @@ where
     TaskHandle::new(fresh.hold)
 }
 
-/// Puts a ticket into a queue of the pool. Returns it when the pool is closed, and this thread is
-/// not one of its workers.
-#[inline]
-fn queue(
-    pool: &Inner,
-    context: Option<&WorkerContext<'_, '_>>,
-    ticket: Ticket,
-) -> Result<(), Ticket> {
-    let (worker, level) = (ticket.cell().about().worker(), ticket.level());
-    if !ticket.cell().snapshot().is_queued() {
-        // It was cancelled before it was queued.
-        met_stale(pool, context);
-        return Ok(());
-    }
-    let job = ticket.into_job();
-    let Some(context) = context else {
-        let placement = worker.map_or(Placement::Lane(level), Placement::Affine);
-        return pool.core().inject(job, placement).map_err(|refused| {
-            let ticket = Ticket::from_job(refused.into_inner());
-            ticket.expect("it was made of one above")
-        });
-    };
-    match (worker, level) {
-        (Some(worker), _) => context.push(job, Placement::Affine(worker)),
-        (None, Level::Normal) => context.push_detached(job, Placement::Local),
-        (None, level) => context.push(job, Placement::Lane(level)),
-    }
-    Ok(())
-}
-
-/// Queues a task whose predecessors have ended. Returns it, claimed, if it cannot run any more.
-pub(super) fn queue_ready(ticket: Ticket) -> Option<Claim> {
-    run::with_pool(ticket.cell().about().pool, |pool, context| {
-        let Some(pool) = pool else {
-            return ticket.claim();
-        };
-        let queued = match context {
-            // Waits in an `isolate` run only what was queued within it; this task was not,
-            // whichever thread makes it ready.
-            Some(context) if context.is_isolated() => {
-                queue_elsewhere(context, ticket);
-                Ok(())
-            }
-            _ => queue(pool, context, ticket),
-        };
-        let ticket = queued.err()?;
-        let claim = ticket.claim();
-        if claim.is_none() {
-            met_stale(pool, context);
-        }
-        claim
-    })
-}
-
-/// Queues a ticket where the isolated waits of this worker do not find it.
+/// Adds a held task to the follower lists of its predecessors.
 #[cold]
-fn queue_elsewhere(context: &WorkerContext<'_, '_>, ticket: Ticket) {
-    let (worker, level) = (ticket.cell().about().worker(), ticket.level());
-    let placement = match (worker, level) {
-        (Some(worker), _) => Placement::Affine(worker),
-        (None, Level::Normal) => Placement::Injector,
-        (None, level) => Placement::Lane(level),
-    };
-    context.push_detached(ticket.into_job(), placement);
+fn launch_held<T>(mut hold: Hold<T>, ticket: Ticket, entry: Entry) -> TaskHandle<T> {
+    end::advance(ticket.cell().enlist());
+    // Another ticket is made when the task is ready.
+    drop(ticket);
+    if entry == Entry::RunHere {
+        // There is no capacity. Run what can be run here; if that is not enough, the task is
+        // accepted nevertheless, because tasks elsewhere may depend on a caller that waits here for
+        // them.
+        join::run_here(&mut hold);
+    }
+    TaskHandle::new(hold)
 }
 
 /// Runs a task instead of queueing it.
@@ -250,35 +202,7 @@ fn run_here(
         (Some(claim), None) => {
             pool.enter_worker(|context| run::execute(claim, pool, context, true));
         }
-        (None, context) => met_stale(pool, context),
+        (None, context) => queue::met_stale(pool, context),
     }
     Ok(())
-}
-
-/// Counts a ticket that was stale before it was queued.
-fn met_stale(pool: &Inner, context: Option<&WorkerContext<'_, '_>>) {
-    let place = context.map(|context| context.worker());
-    pool.tasks().counters.met_stale(place, 1);
-}
-
-/// Moves a task to another level. Returns false when it does not wait any more.
-pub(super) fn move_to<T>(hold: &Hold<T>, level: Priority) -> bool {
-    run::with_pool(hold.task().about().pool, |pool, context| match pool {
-        Some(pool) if context.is_some() || pool.core().is_open() => {
-            hold.move_to(level, |ticket| requeue(pool, context, ticket))
-        }
-        _ => false,
-    })
-}
-
-fn requeue(pool: &Inner, context: Option<&WorkerContext<'_, '_>>, ticket: Ticket) {
-    run::staled(pool, context.map(|context| context.worker()));
-    if let Some(context) = context {
-        // The older ticket may be the newest entry here: stale ones would accumulate.
-        context.sweep(cell::is_stale);
-    }
-    if let Err(ticket) = queue(pool, context, ticket) {
-        // The pool was closed meanwhile; the older ticket may have been dropped already.
-        pool.enter_worker(|context| run::ticket(ticket, context));
-    }
 }

@@ -118,22 +118,45 @@
 //! Unused features cost nothing: no clock is read without
 //! [`task_latencies`](crate::PoolBuilder::task_latencies), and no limit is counted without
 //! [`task_capacity`](crate::PoolBuilder::task_capacity).
+//!
+//! [`Pool::group`]: crate::Pool::group
+//! [`Pool::submit`]: crate::Pool::submit
+//! [`Pool::submit_after`]: crate::Pool::submit_after
+//! [`Pool::task`]: crate::Pool::task
+
+// The files, each of which uses only those after it:
+//
+// - functions, builder, group: what users call to submit a task
+// - launch: from a closure to a task in a queue; admission: the capacity of the pool
+// - options: the settings of a task
+// - handle, with error: the result; join: running the task or waiting for it; wait: waiting
+// - current: queries of a task about itself; dependency: the tasks that a task can wait for
+// - subject: tasks in the list of waits
+// - run: running, cancelling and moving tasks; end: refusals and the notification of followers
+// - queue: tickets in the queues of a pool
+// - cell: hold and follow, then ticket, then meta
+// - place: the pool of a task; failed, id: parts of the metadata
 
 mod admission;
-mod after;
 mod builder;
 mod cell;
 mod current;
 mod dependency;
+mod end;
 mod error;
+mod failed;
+mod functions;
 mod group;
 mod handle;
-mod info;
+mod id;
+mod join;
 mod launch;
 #[cfg(filch_loom)]
 #[doc(hidden)]
 pub mod model;
 mod options;
+mod place;
+mod queue;
 mod run;
 mod subject;
 mod wait;
@@ -142,79 +165,11 @@ mod wait;
 pub use crate::engine::Level as Priority;
 pub use builder::{SubmitAsync, TaskBuilder, task};
 pub use current::{TaskInfo, current_task, is_cancelled};
-pub use dependency::{Dependencies, Dependency, submit_after};
-pub use error::{FailedTask, TaskError};
+pub use dependency::{Dependencies, Dependency};
+pub use error::TaskError;
+pub use failed::FailedTask;
+pub use functions::{submit, submit_after};
 pub use group::{GroupTask, TaskGroup};
 pub use handle::TaskHandle;
-pub use info::TaskId;
+pub use id::TaskId;
 pub use options::Affinity;
-
-use crate::pool::{Inner, Pool, context::WorkerContext};
-use admission::Admission;
-use options::Options;
-
-/// Submits `task` to the pool that the caller works for, else to the global one. See the
-/// [module](mod@crate::submit).
-///
-/// ```
-/// let sum = filch::submit(|| (1..=100).sum::<u32>());
-/// assert_eq!(sum.join().unwrap(), 5050);
-/// ```
-pub fn submit<F, T>(task: F) -> TaskHandle<T>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    on_current(|pool, context| submit_at(pool, context, Options::default(), task))
-}
-
-impl Pool {
-    /// Submits `task`, and returns a handle to its result. See [`submit`](mod@crate::submit).
-    ///
-    /// When the pool accepts no more tasks, or is full and its policy is to refuse, the closure is
-    /// dropped, and the handle returns [that error](TaskError::is_refused). The builder that
-    /// [`task`](Self::task) returns gives the closure back instead.
-    ///
-    /// ```
-    /// let pool = filch::Pool::builder().workers(2).build()?;
-    /// let task = pool.submit(|| 6 * 7);
-    /// assert_eq!(task.join().unwrap(), 42);
-    /// # Ok::<(), filch::BuildError>(())
-    /// ```
-    #[inline]
-    pub fn submit<F, T>(&self, task: F) -> TaskHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let pool = &**self.inner();
-        launch::at_place(pool, |context| {
-            submit_at(pool, context, Options::default(), task)
-        })
-    }
-}
-
-/// Calls `f` with the pool that the caller works for and its context there, else with the global
-/// pool.
-#[inline]
-fn on_current<R>(f: impl FnOnce(&Inner, Option<&WorkerContext<'_, '_>>) -> R) -> R {
-    WorkerContext::with(|context| match context {
-        Some(here) => f(here.pool(), context),
-        None => Pool::with_default(|pool| f(pool.inner(), None)),
-    })
-}
-
-#[inline]
-fn submit_at<F, T>(
-    pool: &Inner,
-    context: Option<&WorkerContext<'_, '_>>,
-    options: Options,
-    task: F,
-) -> TaskHandle<T>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    launch::launch(pool, context, task, options, Admission::ByPolicy)
-        .unwrap_or_else(|refusal| launch::refused(pool, refusal))
-}

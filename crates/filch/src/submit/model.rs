@@ -1,9 +1,6 @@
 //! The cell of a task, unchanged, for the model checker.
 
-use super::{
-    cell::{self, After, Arrived, Cancel, Cause, Link, Outcome},
-    info::{Extras, TaskMeta},
-};
+use super::cell::{self, After, Arrived, Cancel, Cause, Extras, Link, Outcome, TaskMeta};
 use crate::engine::Level;
 use std::{fmt, sync::Arc, task::Waker};
 

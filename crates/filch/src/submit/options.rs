@@ -1,9 +1,8 @@
 //! The settings of a task before it is submitted.
 
 use super::{
-    cell::{After, Link, Ref},
+    cell::{After, Extras, Link, Ref},
     dependency::Dependencies,
-    info::Extras,
     run,
 };
 use crate::{base::error::Refused, cancel::CancelToken, engine::Level, pool::Inner};

@@ -1,33 +1,31 @@
-//! Running or refusing a claimed task.
+//! Running, cancelling and moving tasks.
 
 use super::{
-    after,
-    cell::{self, Cancel, Cause, Claim, Ref, Ticket},
-    info::{COUNTED, ISOLATED},
-    launch,
+    Priority,
+    cell::{self, Cancel, Cause, Claim, Extras, Hold, ISOLATED, Lifecycle, Ref, TaskMeta, Ticket},
+    end, place, queue,
 };
 use crate::{
-    base::unwind::{self, Payload},
+    cancel::{CancelReason, OnCancel},
     observe::TaskEvent,
     pool::{Inner, context::WorkerContext},
 };
-use std::ptr;
+use std::{ptr, sync::Arc};
 
-/// Runs the task of a ticket that a worker has taken from a queue.
-#[inline]
-pub(super) fn ticket(ticket: Ticket, context: &WorkerContext<'_, '_>) {
-    match ticket.claim() {
-        Some(claim) => execute(claim, context.pool(), context, false),
-        None => {
-            let counters = &context.pool().tasks().counters;
-            counters.met_stale(Some(context.worker()), 1);
+impl Lifecycle for TaskMeta {
+    #[inline]
+    fn run(ticket: Ticket, context: &WorkerContext<'_, '_>) {
+        match ticket.claim() {
+            Some(claim) => execute(claim, context.pool(), context, false),
+            None => queue::met_stale(context.pool(), Some(context)),
         }
     }
-}
 
-/// Records that a ticket of a task of `pool` has become stale.
-pub(super) fn staled(pool: &Inner, place: Option<usize>) {
-    pool.staled(place, cell::is_stale, |job| drop(Ticket::from_job(job)));
+    fn abandon(claim: Claim) {
+        let pool = claim.cell().about().pool;
+        let (ended, payload) = claim.refuse(Cause::Asked);
+        place::report_panics(pool, [payload, ended.finish()]);
+    }
 }
 
 /// Runs a claimed task of `pool` on this thread, whose context is in the same pool, or, if all
@@ -39,9 +37,9 @@ pub(super) fn execute(claim: Claim, pool: &Inner, context: &WorkerContext<'_, '_
     let about = claim.cell().about();
     let since = about.start_here();
     if let Some(cause) = refusal_cause(claim.cell(), pool) {
-        return refuse(claim, Some(pool), place, cause, after::settle);
+        return end::refuse(claim, Some(pool), place, cause, end::settle);
     }
-    leave_queue(claim.cell(), Some(pool));
+    end::leave_queue(claim.cell(), Some(pool));
     let (level, isolated) = (claim.cell().snapshot().level(), about.is(ISOLATED));
     if here {
         counters.count(place, level, TaskEvent::Inlined);
@@ -74,57 +72,19 @@ fn refusal_cause(cell: &Ref, pool: &Inner) -> Option<Cause> {
     Some(reason.into())
 }
 
-/// Releases the capacity of a claimed task, and unregisters it from its token.
-#[inline]
-pub(super) fn leave_queue(cell: &Ref, pool: Option<&Inner>) {
-    let about = cell.about();
-    if let Some(extras) = about.extras() {
-        extras.unwatch();
-    }
-    if about.is(COUNTED)
-        && let Some(capacity) = pool.and_then(|pool| pool.tasks().capacity.as_ref())
-    {
-        capacity.give(1);
-    }
-}
-
-/// Refuses a claimed task. If it has followers, `settle` has to notify them.
-#[cold]
-pub(super) fn refuse(
-    claim: Claim,
-    pool: Option<&Inner>,
-    place: Option<usize>,
-    cause: Cause,
-    settle: impl FnOnce(&Ref),
-) {
-    leave_queue(claim.cell(), pool);
-    if let Some(pool) = pool {
-        let event = match cause {
-            Cause::Deadline => TaskEvent::Expired,
-            _ => TaskEvent::Cancelled,
-        };
-        let level = claim.cell().snapshot().level();
-        pool.tasks().counters.count(place, level, event);
-    }
-    let (ended, payload) = claim.refuse(cause);
-    for payload in [payload, ended.finish_then(settle)].into_iter().flatten() {
-        report_panic(pool, payload);
-    }
-}
-
 /// Cancels a task. Returns true when it had not started, and never will; a running one is requested
 /// to stop.
 pub(super) fn cancel(cell: &Ref, cause: Cause) -> bool {
     match cell.cancel() {
         Cancel::Claimed { claim, held } => {
-            with_pool(cell.about().pool, |pool, context| {
+            place::with_pool(cell.about().pool, |pool, context| {
                 let place = context.map(|context| context.worker());
-                refuse(claim, pool, place, cause, after::settle);
+                end::refuse(claim, pool, place, cause, end::settle);
                 if held {
                     return;
                 }
                 if let Some(pool) = pool {
-                    staled(pool, place);
+                    queue::staled(pool, place);
                 }
                 if let Some(context) = context {
                     // Most often it is the newest one here, and other stale ones may lie below it.
@@ -143,31 +103,33 @@ pub(super) fn cancel(cell: &Ref, cause: Cause) -> bool {
     }
 }
 
-/// Calls `f` with the pool of that number, if it exists, and the context that this thread has in
-/// it, if any.
-pub(super) fn with_pool<R>(
-    number: u32,
-    f: impl FnOnce(Option<&Inner>, Option<&WorkerContext<'_, '_>>) -> R,
-) -> R {
-    WorkerContext::with(|context| match context {
-        Some(here) if here.pool().number() == number => f(Some(here.pool()), context),
-        _ => match context.and_then(|context| context.find_pool(number)) {
-            Some(pool) => launch::at_place(pool, |context| f(Some(pool), context)),
-            None => f(Inner::find(number).as_deref(), None),
-        },
-    })
-}
-
-/// Reports panics that reach no waiter to the pool of that number.
-pub(super) fn report_panics<const N: usize>(pool: u32, payloads: [Option<Payload>; N]) {
-    for payload in payloads.into_iter().flatten() {
-        with_pool(pool, |pool, _| report_panic(pool, payload));
+impl OnCancel for Extras {
+    fn on_cancel(self: Arc<Self>, reason: CancelReason) {
+        let cell = self.queued().0.clone();
+        if let Some(cell) = cell {
+            cancel(&cell, reason.into());
+        }
     }
 }
 
-fn report_panic(pool: Option<&Inner>, payload: Payload) {
-    match pool {
-        Some(pool) => pool.panicked(payload),
-        None => unwind::discard(payload),
+/// Moves a task to another level. Returns false when it does not wait any more.
+pub(super) fn move_to<T>(hold: &Hold<T>, level: Priority) -> bool {
+    place::with_pool(hold.task().about().pool, |pool, context| match pool {
+        Some(pool) if context.is_some() || pool.core().is_open() => {
+            hold.move_to(level, |ticket| requeue(pool, context, ticket))
+        }
+        _ => false,
+    })
+}
+
+fn requeue(pool: &Inner, context: Option<&WorkerContext<'_, '_>>, ticket: Ticket) {
+    queue::staled(pool, context.map(|context| context.worker()));
+    if let Some(context) = context {
+        // The older ticket may be the newest entry here: stale ones would accumulate.
+        context.sweep(cell::is_stale);
+    }
+    if let Err(ticket) = queue::queue(pool, context, ticket) {
+        // The pool was closed meanwhile; the older ticket may have been dropped already.
+        pool.enter_worker(|context| TaskMeta::run(ticket, context));
     }
 }

@@ -1,9 +1,6 @@
 //! Submitted tasks in the list of waits.
 
-use super::{
-    cell::{self, After, Link, Ref, TaskStatus},
-    info::TaskMeta,
-};
+use super::cell::{self, After, Link, Ref, TaskMeta, TaskStatus};
 use crate::{
     base::canary::{Canary, broken},
     pool::waits::{Needs, Party, Subject},

@@ -5,11 +5,13 @@ mod header;
 mod join;
 #[cfg(filch_loom)]
 pub mod model;
+mod schedule;
 mod state;
 mod waker;
 
 pub(crate) use cell::{Body, Call, PollBody, Polled, make_closure, make_future, take_closure};
 pub(crate) use header::{CellKind, Header, TaskRef};
 pub(crate) use join::{JoinRef, Joinable, Outcome};
+pub(crate) use schedule::{Schedule, borrow_waker, waker_functions};
 pub(crate) use state::{Cancelling, Cause, Moved, Rest, Start, State, TaskStatus};
-pub(crate) use waker::{Schedule, borrow_waker, drop_waker, wake, waker_functions};
+pub(crate) use waker::{drop_waker, wake};

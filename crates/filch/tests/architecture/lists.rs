@@ -41,7 +41,6 @@ pub(super) const UNSAFE_FILES: &[&str] = &[
     "src/par/owned.rs",
     "src/par/output.rs",
     "src/par/merge.rs",
-    "src/submit/cell/mod.rs",
     "src/submit/cell/hold.rs",
     "src/submit/cell/ticket.rs",
     "src/pool/current_pool.rs",
@@ -50,7 +49,7 @@ pub(super) const UNSAFE_FILES: &[&str] = &[
     "src/task/header.rs",
     "src/task/join.rs",
     "src/task/model.rs",
-    "src/task/waker.rs",
+    "src/task/schedule.rs",
     "src/future/cell/mod.rs",
     "src/future/cell/run.rs",
     "src/future/spawn.rs",
@@ -63,6 +62,4 @@ pub(super) const CYCLES: &[(&str, usize)] = &[
     ("executor", 2),
     ("graph", 16),
     ("par", 2),
-    ("submit", 17),
-    ("task", 3),
 ];

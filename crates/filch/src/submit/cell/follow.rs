@@ -1,36 +1,23 @@
 //! Tasks that wait for the end of other tasks. `cell.md` has the protocol.
 
-use super::{Cause, Claim, Ref, TaskStatus, Ticket};
+use super::{
+    Cause, Claim, Link, Ref, TaskStatus, Ticket,
+    meta::{Followers, Inbox, lock},
+};
 use crate::{
     base::{
         canary::{Canary, broken},
-        sync::{AtomicUsize, Mutex, MutexGuard, Ordering},
+        sync::Ordering,
         thread, unwind,
     },
     submit::FailedTask,
     task::{drop_waker, wake},
 };
 use std::{
-    fmt, mem,
-    sync::{Arc, OnceLock, PoisonError, Weak},
+    mem,
+    sync::{Arc, Weak},
     task::Waker,
 };
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// One end of the relation between a task and one that it waits for: it names the other one.
-#[derive(Clone)]
-pub(in crate::submit) struct Link {
-    pub(in crate::submit) cell: Ref,
-    /// The predecessor's outcome does not matter.
-    pub(in crate::submit) any_outcome: bool,
-}
-
-/// The followers of a task that is not done.
-#[derive(Default)]
-pub(in crate::submit) struct Followers(Mutex<Vec<Link>>);
 
 impl Followers {
     /// Adds a follower. Returns the entries that do not wait any more, to be dropped without the
@@ -49,26 +36,6 @@ impl Followers {
     }
 }
 
-/// The predecessors of a task.
-pub(in crate::submit) struct After {
-    /// How many of them have not ended; plus one, until the task is on all of their lists.
-    pending: AtomicUsize,
-    /// The predecessor that failed first, if its outcome matters.
-    failed: OnceLock<Arc<FailedTask>>,
-    waits: Mutex<Waits>,
-}
-
-#[derive(Default)]
-struct Waits {
-    /// Empty when the task does not wait any more.
-    predecessors: Vec<Link>,
-    /// The inboxes of joiners of this task, or of one that depends on it, which run it when it is
-    /// ready.
-    wanted_by: Vec<Weak<Inbox>>,
-    /// The inbox of the owner of this task's handle.
-    inbox: Option<Arc<Inbox>>,
-}
-
 /// The effect of the end of a predecessor.
 #[must_use]
 pub(in crate::submit) enum Arrived {
@@ -83,46 +50,6 @@ pub(in crate::submit) enum Arrived {
 
 /// The inboxes of the joiners that want a task that is ready now.
 pub(in crate::submit) struct Wanted(Vec<Weak<Inbox>>);
-
-impl After {
-    pub(in crate::submit) fn new(predecessors: Vec<Link>) -> Self {
-        Self {
-            pending: AtomicUsize::new(predecessors.len() + 1),
-            failed: OnceLock::new(),
-            waits: Mutex::new(Waits {
-                predecessors,
-                ..Waits::default()
-            }),
-        }
-    }
-
-    /// Returns why the task did not run.
-    pub(in crate::submit) fn failed(&self) -> Option<&Arc<FailedTask>> {
-        self.failed.get()
-    }
-
-    /// Drops what the task waited for, when it does not wait any more.
-    pub(in crate::submit) fn forget(&self) {
-        // Dropped without the lock, since it may drop a waker, which is user code.
-        let waits = mem::take(&mut *lock(&self.waits));
-        unwind::discard(waits);
-    }
-
-    /// Returns the inbox of the waiter for this very task.
-    pub(in crate::submit) fn inbox(&self) -> Option<Arc<Inbox>> {
-        lock(&self.waits).inbox.clone()
-    }
-
-    /// Returns the predecessors, ended ones included; empty if the task does not wait any more.
-    pub(in crate::submit) fn predecessors(&self) -> Vec<Link> {
-        lock(&self.waits).predecessors.clone()
-    }
-
-    /// Returns one of the predecessors.
-    fn predecessor(&self, at: usize) -> Option<Link> {
-        lock(&self.waits).predecessors.get(at).cloned()
-    }
-}
 
 impl Link {
     /// Notifies the follower that its predecessor has ended: successfully, or with the failure
@@ -217,7 +144,10 @@ impl Ref {
             TaskStatus::Succeeded => None,
             // The original failure, which is more informative than that of the direct predecessor.
             TaskStatus::Cancelled(Cause::Dependency) => self.about().after()?.failed().cloned(),
-            status => Some(Arc::new(FailedTask::new(self.about(), status))),
+            status => {
+                let (id, name) = (self.about().id, self.about().name().cloned());
+                Some(Arc::new(FailedTask::new(id, name, status)))
+            }
         }
     }
 
@@ -316,20 +246,6 @@ impl Wanted {
     }
 }
 
-/// The inbox of a joiner of a held task: its direct and indirect predecessors that have become
-/// ready meanwhile.
-///
-/// A joiner runs the task if no other thread does. So it must be notified of the predecessors that
-/// must run before it.
-#[derive(Default)]
-pub(in crate::submit) struct Inbox(Mutex<InboxState>);
-
-#[derive(Default)]
-struct InboxState {
-    ready: Vec<Ref>,
-    waker: Option<Waker>,
-}
-
 impl Inbox {
     pub(in crate::submit) fn take(&self) -> Option<Ref> {
         lock(&self.0).ready.pop()
@@ -351,11 +267,5 @@ impl Inbox {
         drop(state);
         drop_waker(before);
         true
-    }
-}
-
-impl fmt::Debug for Link {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "task {}", self.cell.about().id)
     }
 }

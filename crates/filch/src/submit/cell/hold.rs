@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "makes cells, and takes closures back")]
 
 use super::{
-    Body, Ref,
+    Body, Ref, TaskMeta,
     ticket::{Claim, Ticket},
 };
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
         unwind::Payload,
     },
     engine::Level,
-    submit::{info::TaskMeta, run},
+    submit::place,
     task::{self, Cause, JoinRef, Joinable, Moved, State, TaskStatus},
 };
 use std::marker::PhantomData;
@@ -68,7 +68,7 @@ pub(in crate::submit) type Hold<T> = JoinRef<TaskMeta, T>;
 
 impl Joinable for TaskMeta {
     fn report_panic(pool: u32, payload: Payload) {
-        run::report_panics(pool, [Some(payload)]);
+        place::report_panics(pool, [Some(payload)]);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The right to run a task: a claim, most often obtained with a ticket from a queue.
 #![expect(unsafe_code, reason = "turns counted references into jobs and back")]
 
-use super::{Cause, Header, Ref, TaskStatus};
+use super::{Cause, Header, Ref, TaskMeta, TaskStatus};
 use crate::{
     base::unwind::Payload,
     engine::Level,
@@ -10,13 +10,23 @@ use crate::{
         job::{Job, unmarked},
         task,
     },
-    submit::{after, run},
+    task::Cancelling,
 };
 use std::{mem::ManuallyDrop, ptr::NonNull};
 
 /// The bits of a ticket's pointer that hold its level.
 const TAG: usize = 0b11;
 const _: () = assert!(align_of::<Header>() >= 8);
+
+/// What is done with a ticket from a queue and with a claim that was dropped. Both may end a task
+/// and queue its followers, so `TaskMeta` implements it above this file, in `run.rs`.
+pub(in crate::submit) trait Lifecycle {
+    /// Runs the task of a ticket that a worker has taken from a queue.
+    fn run(ticket: Ticket, context: &WorkerContext<'_, '_>);
+
+    /// Ends a task whose claim was dropped.
+    fn abandon(claim: Claim);
+}
 
 /// A reference in a queue of the pool. The worker that takes it may run the task, unless the ticket
 /// is stale.
@@ -83,7 +93,7 @@ impl Ticket {
 unsafe fn run_ticket(data: *const (), context: &WorkerContext<'_, '_>) {
     // SAFETY: `data` is that of a job of `into_job`, whose reference is taken here, once.
     let ticket = unsafe { Ticket::from_data(data) };
-    run::ticket(ticket, context);
+    TaskMeta::run(ticket, context);
 }
 
 /// Whether `job` is a stale ticket.
@@ -153,8 +163,7 @@ impl Drop for Claim {
         let claim = Self {
             cell: self.cell.clone(),
         };
-        let (ended, payload) = claim.refuse(Cause::Asked);
-        run::report_panics(ended.cell.about().pool, [payload, ended.finish()]);
+        TaskMeta::abandon(claim);
     }
 }
 
@@ -164,14 +173,8 @@ impl Ended {
         self.status == TaskStatus::Panicked
     }
 
-    /// Hands the outcome over, and notifies the followers. Returns a panic that reaches no waiter,
-    /// or that of a drop.
-    #[inline]
-    pub(in crate::submit) fn finish(self) -> Option<Payload> {
-        self.finish_then(after::settle)
-    }
-
-    /// The same; if there are followers, `settle` has to notify them.
+    /// Hands the outcome over. If there are followers, `settle` has to notify them. Returns a panic
+    /// that reaches no waiter, or that of a drop.
     #[inline(always)]
     pub(in crate::submit) fn finish_then(self, settle: impl FnOnce(&Ref)) -> Option<Payload> {
         let Self { cell, status } = self;
@@ -179,4 +182,63 @@ impl Ended {
         // stored the outcome.
         unsafe { cell.finish(status, settle) }
     }
+}
+
+/// The effect of a cancellation.
+pub(in crate::submit) enum Cancel {
+    /// It has not started, and will not. If it was `held`, it has no ticket in any queue.
+    Claimed {
+        claim: Claim,
+        held: bool,
+    },
+    /// It is running; its token, if it has one, must be cancelled.
+    Asked,
+    TooLate,
+}
+
+impl Ref {
+    /// Cancels the task: claims it if it has not started, otherwise requests it to stop.
+    pub(in crate::submit) fn cancel(&self) -> Cancel {
+        let cancelling = self.state.cancel();
+        match cancelling {
+            Cancelling::Claimed | Cancelling::ClaimedHeld => {
+                // SAFETY: the transition has counted the claim.
+                let cell = unsafe { Self::from_counted(self.pointer()) };
+                Cancel::Claimed {
+                    claim: Claim { cell },
+                    held: cancelling == Cancelling::ClaimedHeld,
+                }
+            }
+            Cancelling::Asked => Cancel::Asked,
+            Cancelling::TooLate => Cancel::TooLate,
+        }
+    }
+
+    /// Claims the task, if it is queued and not claimed.
+    #[inline]
+    pub(in crate::submit) fn claim(&self) -> Option<Claim> {
+        // Built lazily: a claim that is dropped refuses the task.
+        self.state.claim().then(|| {
+            // SAFETY: the transition has counted the claim.
+            let cell = unsafe { Self::from_counted(self.pointer()) };
+            Claim { cell }
+        })
+    }
+}
+
+/// Calls `f` with the task that this thread runs.
+#[inline]
+pub(in crate::submit) fn with_current<R>(f: impl FnOnce(Option<&Header>) -> R) -> R {
+    let current = task::current().cast::<Header>();
+    // SAFETY: it is null, or a cell that `Claim::call` keeps as long as it is current.
+    f(unsafe { current.as_ref() })
+}
+
+/// Returns the task that this thread runs.
+pub(in crate::submit) fn current() -> Option<Ref> {
+    let cell = NonNull::new(task::current().cast_mut().cast::<Header>())?;
+    // SAFETY: it is the reference of `Claim::call`, which keeps it as long as it is current; it is
+    // only borrowed here.
+    let current = ManuallyDrop::new(unsafe { Ref::from_counted(cell) });
+    Some(Ref::clone(&current))
 }
