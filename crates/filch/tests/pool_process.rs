@@ -15,7 +15,7 @@ use std::{
     thread,
     time::Duration,
 };
-use support::{LIMIT, pool, quiet_panic, until, within};
+use support::{LIMIT, in_a_child, pool, quiet_panic, until, within};
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -130,9 +130,16 @@ fn threads() -> Option<usize> {
     line.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
+/// In a process of its own, since other tests start threads too.
 #[test]
 fn a_pool_that_cannot_be_built_leaves_no_thread() {
-    let _alone = alone();
+    in_a_child(
+        "a_pool_that_cannot_be_built_leaves_no_thread",
+        pools_that_cannot_be_built,
+    );
+}
+
+fn pools_that_cannot_be_built() {
     let Some(before) = threads() else {
         println!("skipped: the system does not tell");
         return;
@@ -170,8 +177,7 @@ fn a_pool_that_cannot_be_built_leaves_no_thread() {
         assert!(error.is_init(), "{error}");
         assert!(error.to_string().contains("no thread"), "{error}");
     }
-    // Threads of `build_on` are not joined. A thread of another test may have ended meanwhile, so there
-    // may be fewer than before; a leak would leave ten more or thirty.
+    // Threads of `build_on` are not joined. A leak would leave ten more or thirty.
     until("all threads have ended", || {
         threads().is_some_and(|now| now <= before)
     });

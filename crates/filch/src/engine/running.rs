@@ -490,6 +490,11 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
     /// Steals one task from the deque of `victim`. It runs inside of the current task.
     pub fn steal_from(&mut self, victim: usize) -> Option<T> {
         let task = self.worker.queue.steal_from(victim)?;
+        let searched = Event::Searched {
+            attempts: 1,
+            retries: 0,
+        };
+        self.worker.core.observer.event(self.worker.id, searched);
         self.worker.start_nested(Source::Steal { victim });
         Some(task)
     }
