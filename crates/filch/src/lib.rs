@@ -70,6 +70,8 @@ pub mod fold;
 pub mod fork;
 pub mod future;
 pub mod graph;
+#[cfg(all(test, filch_loom))]
+mod loom_tests;
 pub mod loops;
 pub mod observe;
 pub mod pool;

@@ -1,4 +1,5 @@
-//! Model checks of the production code under loom.
+//! Model checks of the production code under loom, for submitted tasks and futures. The others are
+//! in the modules `loom_tests` of the library.
 //!
 //! `RUSTFLAGS="--cfg filch_loom" cargo test --release --test loom`
 //!
@@ -16,42 +17,12 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-#[path = "loom/attention.rs"]
-mod attention;
-#[path = "loom/cancel.rs"]
-mod cancel;
-#[path = "loom/deque.rs"]
-mod deque;
-#[path = "loom/driver.rs"]
-mod driver;
-#[path = "loom/event_count.rs"]
-mod event_count;
-#[path = "loom/fold.rs"]
-mod fold;
 #[path = "loom/future.rs"]
 mod future;
-#[path = "loom/gate.rs"]
-mod gate;
 #[path = "loom/graph.rs"]
 mod graph;
-#[path = "loom/injector.rs"]
-mod injector;
-#[path = "loom/lanes.rs"]
-mod lanes;
-#[path = "loom/latch.rs"]
-mod latch;
-#[path = "loom/pipeline.rs"]
-mod pipeline;
-#[path = "loom/pool.rs"]
-mod pool;
-#[path = "loom/semaphore.rs"]
-mod semaphore;
-#[path = "loom/sleep.rs"]
-mod sleep;
 #[path = "loom/submit.rs"]
 mod submit;
-#[path = "loom/waits.rs"]
-mod waits;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 

@@ -101,10 +101,3 @@ pub use strategy::{
     Adaptive, AtTheEnd, BatchWait, Breadth, Each, EveryKth, EveryPush, Lazy, OnArrival,
     OncePerBatch, Queue, Quiet, Runner, Strategy, Tasks, Wake,
 };
-
-/// Items for the model checker.
-#[cfg(filch_loom)]
-#[doc(hidden)]
-pub mod model {
-    pub use super::family::model::Slots;
-}

@@ -181,11 +181,5 @@ pub use value::{Input, Inputs, Moved, Value};
 #[cfg(filch_loom)]
 #[doc(hidden)]
 pub mod model {
-    pub use super::{
-        biased_count::model::BiasedCount,
-        block::model::{Block, Claims, Held},
-        future_state::model::FutureState,
-        node::model::Node,
-        predecessor_count::model::PredecessorCount,
-    };
+    pub use super::future_state::model::FutureState;
 }
