@@ -647,6 +647,3 @@ impl fmt::Debug for Sleep {
         self.state().fmt(f)
     }
 }
-
-#[cfg(all(test, filch_loom))]
-pub(super) mod loom_tests;

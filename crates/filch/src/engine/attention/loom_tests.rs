@@ -4,7 +4,7 @@ use crate::{
     base::canary::Canary,
     engine::{
         Level, Placement, Step,
-        sleep::loom_tests::{Engine, core},
+        loom_tests::{Engine, core},
     },
     loom_tests::{caught, model},
 };

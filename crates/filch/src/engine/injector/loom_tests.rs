@@ -5,7 +5,7 @@ use crate::{
     base::{canary::Canary, thread::set_number},
     engine::{
         Core, PerWorker, Placement, Silent,
-        sleep::loom_tests::{core, until_asleep},
+        loom_tests::{core, until_asleep},
     },
     loom_tests::{caught, model},
 };

@@ -5,10 +5,8 @@ use crate::{
     base::canary::Canary,
     engine::{
         Level, Placement, Sleep,
-        sleep::{
-            Announced, Awake,
-            loom_tests::{core, until_asleep},
-        },
+        loom_tests::{core, until_asleep},
+        sleep::{Announced, Awake},
     },
     loom_tests::{caught, model},
 };

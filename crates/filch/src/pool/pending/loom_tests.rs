@@ -17,7 +17,7 @@ use std::{mem, ops::Deref, sync::Arc};
 /// A count, shared as the production code shares it.
 struct SharedPending(Pending);
 
-// SAFETY: the models call the methods that end in `here`, and those of `Awaited`, on one thread.
+// SAFETY: the models call `add_here`, `done_here` and the methods of `Awaited` on one thread.
 unsafe impl Sync for SharedPending {}
 
 impl Deref for SharedPending {

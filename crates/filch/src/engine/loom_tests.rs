@@ -1,12 +1,11 @@
 //! Falling asleep: no task is left while all workers sleep, with the production step.
 
-use super::{Announced, Sleep};
+use super::{
+    Capacity, Core, IdleAction, IdlePolicy, PerWorker, PerWorkerSpec, Placement, Settings, Silent,
+    Sleep, Step, sleep::Announced,
+};
 use crate::{
     base::{canary::Canary, sys::barrier::busy_side},
-    engine::{
-        Capacity, Core, IdleAction, IdlePolicy, PerWorker, PerWorkerSpec, Placement, Settings,
-        Silent, Step,
-    },
     loom_tests::{caught, model},
 };
 use loom::{sync::Arc, thread};
@@ -20,9 +19,9 @@ impl IdlePolicy for ParkAtOnce {
     }
 }
 
-pub(in crate::engine) type Engine = Core<usize, PerWorker, Silent>;
+pub(super) type Engine = Core<usize, PerWorker, Silent>;
 
-pub(in crate::engine) fn core(workers: usize) -> Arc<Engine> {
+pub(super) fn core(workers: usize) -> Arc<Engine> {
     let settings = Settings {
         idle: Box::new(ParkAtOnce),
         inject_interval: 0,
@@ -38,10 +37,7 @@ pub(in crate::engine) fn core(workers: usize) -> Arc<Engine> {
 
 /// Steps a worker until it exits or sleeps. Returns how many tasks it ran, and whether it sleeps
 /// and has not been woken.
-pub(in crate::engine) fn until_asleep(
-    core: &Core<usize, PerWorker, Silent>,
-    id: usize,
-) -> (usize, bool) {
+pub(super) fn until_asleep(core: &Core<usize, PerWorker, Silent>, id: usize) -> (usize, bool) {
     let mut worker = core.enter(id);
     let mut ran = 0;
     loop {
