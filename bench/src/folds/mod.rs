@@ -16,7 +16,7 @@ use crate::{
     stopwatch::{Sample, Stopwatch},
 };
 use ::rayon::iter::{IntoParallelRefIterator, ParallelIterator};
-use filch::{Fold, fold, fold::Strategy};
+use filch::{Fold, fold, fold::FoldStrategy};
 use std::{hint::black_box, marker::PhantomData};
 
 /// A tree that lives until the process ends, as hylic requires, and the number of folds per sample.
@@ -91,7 +91,7 @@ fn ours(work: Work) -> impl Fold<Node = &'static Node, Result = u64> {
     )
 }
 
-impl<S: Strategy> Folds for Filch<S> {
+impl<S: FoldStrategy> Folds for Filch<S> {
     fn fold(pool: &filch::Pool, root: &'static Node, work: Work) -> u64 {
         ours(work).with::<S>().on(pool).run(root)
     }
@@ -180,7 +180,10 @@ fn iterated(node: &Node, work: Work) -> u64 {
 mod tests {
     use super::{Filch, Folds, Hylic, ParIter, Sequential, Shape, Task, Work, presets};
     use crate::forks::{Rayon, Seq};
-    use filch::fold::{Adaptive, Breadth, Quiet, Tasks};
+    use filch::{
+        engine::Shared,
+        fold::{Adaptive, Quiet, Tasks},
+    };
     use std::time::Duration;
 
     fn folds<S: Folds>() {
@@ -211,7 +214,7 @@ mod tests {
         folds::<Filch<Adaptive>>();
         folds::<Filch<Quiet>>();
         folds::<Filch<Tasks>>();
-        folds::<Filch<Breadth>>();
+        folds::<Filch<Tasks<Shared>>>();
         folds::<Sequential>();
         folds::<Seq>();
         folds::<Rayon>();

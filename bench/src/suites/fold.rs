@@ -9,9 +9,7 @@ use crate::{
 };
 use filch::{
     engine::{PerWorker, Shared},
-    fold::{
-        Adaptive, AtTheEnd, Breadth, Each, EveryKth, Lazy, OnArrival, OncePerBatch, Quiet, Tasks,
-    },
+    fold::{Adaptive, AtTheEnd, OnArrival, Quiet, Tasks},
 };
 use std::{cell::OnceCell, rc::Rc, time::Duration};
 
@@ -125,24 +123,21 @@ fn case(name: &'static str, kind: Kind, load: Load, workers: usize, config: &Con
         .beside_seq(ToSeq::Time)
         .system("filch", tree.by::<Filch<Adaptive>>())
         .system("filch-quiet", tree.by::<Filch<Quiet>>())
-        .system(
-            "filch-lazy-4th",
-            tree.by::<Filch<Lazy<OnArrival, EveryKth<4>>>>(),
-        )
-        .system("filch-lazy-end", tree.by::<Filch<Lazy<AtTheEnd>>>())
+        .system("filch-lazy-4th", tree.by::<Filch<Adaptive<OnArrival, 4>>>())
+        .system("filch-lazy-end", tree.by::<Filch<Adaptive<AtTheEnd>>>())
         .system("filch-tasks", tree.by::<Filch<Tasks>>())
         .system(
             "filch-tasks-batch",
-            tree.by::<Filch<Each<PerWorker, OnArrival, OncePerBatch>>>(),
+            tree.by::<Filch<Tasks<PerWorker, OnArrival, 0>>>(),
         )
         .system(
             "filch-tasks-end",
-            tree.by::<Filch<Each<PerWorker, AtTheEnd>>>(),
+            tree.by::<Filch<Tasks<PerWorker, AtTheEnd>>>(),
         )
-        .system("filch-breadth", tree.by::<Filch<Breadth>>())
+        .system("filch-breadth", tree.by::<Filch<Tasks<Shared>>>())
         .system(
             "filch-breadth-end",
-            tree.by::<Filch<Each<Shared, AtTheEnd, OncePerBatch>>>(),
+            tree.by::<Filch<Tasks<Shared, AtTheEnd>>>(),
         )
         .system("filch-sequential", tree.by::<Sequential>())
         .system("rayon-join", tree.by::<Rayon>())

@@ -3,8 +3,10 @@
 //! `cargo run --release --example fold -- NODES`
 
 use filch::{
-    Fold, Pool, Rng, fold,
-    fold::{Adaptive, Breadth, Quiet, Strategy, Tasks},
+    Fold, Pool, Rng,
+    engine::Shared,
+    fold,
+    fold::{Adaptive, FoldStrategy, Quiet, Tasks},
 };
 use std::{
     env,
@@ -60,7 +62,7 @@ fn timed<R>(f: impl FnOnce() -> R) -> (R, Duration) {
     (result, start.elapsed())
 }
 
-fn with<'e, S: Strategy>(
+fn with<'e, S: FoldStrategy>(
     name: &str,
     size: &impl Fold<Node = &'e Entry, Result = u64>,
     root: &'e Entry,
@@ -82,7 +84,7 @@ fn sizes(nodes: usize) {
     with::<Adaptive>("Adaptive", &size, &root);
     with::<Quiet>("Quiet", &size, &root);
     with::<Tasks>("Tasks", &size, &root);
-    with::<Breadth>("Breadth", &size, &root);
+    with::<Tasks<Shared>>("Tasks<Shared>", &size, &root);
     let explained = size.with::<Adaptive>().explain(&root);
     for (worker, entered) in explained.visit.by_worker() {
         println!("worker {worker:?} has entered {entered} of them");

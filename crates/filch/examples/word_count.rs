@@ -4,7 +4,7 @@
 //!
 //! `cargo run --release --example word_count -- FILE --top 20 --find steal`
 
-use filch::{CancelToken, loops::over};
+use filch::{CancelToken, prelude::*};
 use std::{
     collections::HashMap,
     env,
@@ -62,22 +62,23 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let counts = count(&lines, &token)?;
     // By falling number, then by the alphabet: an order without equals, so it need not be stable.
     let mut words: Vec<(&str, usize)> = counts.into_iter().collect();
-    filch::loops::sort_unstable_by(&mut words, |a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+    filch::par::sort_unstable_by(&mut words, |a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
     // How many of all words the most frequent ones are.
     let numbers: Vec<usize> = filch::map(&words, |(_, number)| *number);
-    let shares = over(numbers).inclusive_scan(|a, b| a + b);
+    let shares = numbers.into_par().inclusive_scan(|a, b| a + b);
     let all = shares.last().copied().unwrap_or(0);
     for ((word, number), upto) in words.iter().zip(&shares).take(options.top) {
         let share = 100.0 * *upto as f64 / all as f64;
         writeln!(out, "{number:>8}  {share:>5.1} %  {word}")?;
     }
     if let Some(word) = &options.find {
-        match over(&lines).position(|line| line.contains(&**word)) {
+        match lines.par().position(|line| line.contains(&**word)) {
             Some(place) => writeln!(out, "line {}: {}", place + 1, lines[place])?,
             None => writeln!(out, "no line has {word:?}")?,
         }
     }
-    let longest = over(&lines)
+    let longest = lines
+        .par()
         .max_by_key(|line| line.len())
         .map_or(0, |line| line.len());
     writeln!(
@@ -95,7 +96,7 @@ fn count<'t>(
     lines: &[&'t str],
     token: &CancelToken,
 ) -> Result<HashMap<&'t str, usize>, Box<dyn Error>> {
-    let counts = over(lines).cancel(token).fold(
+    let counts = lines.par().cancel(token).fold(
         HashMap::new,
         |mut counts, line| {
             for word in line.split(|c: char| !c.is_alphanumeric()) {

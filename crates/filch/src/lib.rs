@@ -7,7 +7,7 @@
 //! | for | use |
 //! |---|---|
 //! | two or more calls in parallel that may borrow local data | [`join`], [`scope`], on a [`Pool`] or the global one |
-//! | a loop over a slice, a range or a vector; a reduction, a search, a sort | [`over`], [`map`](fn@map), [`for_each`], [`sort`], see [`loops`] |
+//! | a loop over a slice, a range or a vector; a reduction, a search, a sort | [`data.par()`](par::Par), [`over`], [`map`](fn@map), [`sort`], see [`par`](mod@par) |
 //! | a value computed bottom-up over a tree | [`fold`](fn@fold), see [`fold`](mod@fold) |
 //! | closures with a result, a priority, a deadline | [`submit()`], [`task()`], [`Pool::group`] |
 //! | detached closures | [`spawn`] |
@@ -22,22 +22,16 @@
 //! | a search for the order of events that breaks your program | `rehearse` (feature `rehearse`) |
 //!
 //! ```
-//! use filch::Executor;
+//! use filch::prelude::*;
 //!
-//! let executor = Executor::builder().build(
-//!     |_worker| 0_u64,                               // a scratch value for each worker
-//!     |n: u64, cx| {                                 // what a task does
-//!         *cx.scratch() += n;
-//!         if n > 1 {
-//!             cx.spawn_local(n / 2);
-//!             cx.spawn_local(n - n / 2);
-//!         }
-//!     },
-//! )?;
-//! executor.spawn(1000).unwrap();
-//! let outcome = executor.join();
-//! println!("{}", outcome.metrics); // which worker did what
-//! # Ok::<(), filch::BuildError>(())
+//! let mut data: Vec<u64> = (0..100_000).collect();
+//! data.par_mut().for_each(|n| *n = n.pow(2) % 1_009);              // a parallel loop
+//! let (sum, most) = filch::join(                                   // two closures at once
+//!     || data.par().sum::<u64>(),
+//!     || data.par().max().copied(),
+//! );
+//! let mean = filch::submit(move || sum / 100_000);                 // a task with a handle
+//! assert!(mean.join().unwrap() <= most.unwrap());
 //! ```
 //!
 //! # Guarantees
@@ -55,7 +49,7 @@
 //!
 //! # The layers
 //!
-//! Each uses only what is below it: [`loops`] on [`fork`](mod@fork) and [`future`] · interfaces
+//! Each uses only what is below it: [`par`] on [`fork`](mod@fork) and [`future`] · interfaces
 //! ([`executor`], [`fold`](mod@fold), [`fork`](mod@fork), [`future`], [`graph`],
 //! [`submit`](mod@submit), [`sync`], [`time`]) · [`pool`] · aids ([`Semaphore`], [`cancel`]) · drivers
 //! ([`threads`]: threads) · [`observe`] · [`engine`] · [`base`]. `ARCHITECTURE.md` in the
@@ -72,14 +66,20 @@ pub mod future;
 pub mod graph;
 #[cfg(all(test, filch_loom))]
 mod loom_tests;
-pub mod loops;
 pub mod observe;
+pub mod par;
 pub mod pool;
+pub mod prelude;
 #[cfg(all(feature = "rehearse", not(filch_loom)))]
 pub mod rehearse;
 mod semaphore;
 pub mod submit;
 pub mod sync;
+#[cfg(not(filch_loom))]
+mod task;
+#[cfg(filch_loom)]
+#[doc(hidden)]
+pub mod task;
 pub mod threads;
 pub mod time;
 
@@ -100,7 +100,7 @@ pub use fork::{
 };
 pub use future::{FutureHandle, block_on, checkpoint, spawn_future};
 pub use graph::{Graph, Plan};
-pub use loops::{for_each, map, map_reduce, over, sort, sort_unstable};
+pub use par::{for_each, map, map_reduce, over, sort, sort_unstable};
 pub use pool::{Pool, PoolBuilder, TaskOverflow, waits};
 pub use semaphore::{AcquireError, Permit, Semaphore};
 pub use submit::{

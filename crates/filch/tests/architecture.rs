@@ -26,11 +26,13 @@ const LAYERS: &[&[&str]] = &[
     &["threads"],
     &["semaphore", "cancel", "clock"],
     &["pool"],
+    &["task"],
     &[
         "executor", "fork", "submit", "graph", "future", "fold", "time", "rehearse", "sync",
     ],
     // On `fork`, which is its base, and `future`, for its checkpoint.
-    &["loops"],
+    &["par"],
+    &["prelude"],
 ];
 
 /// What the engine does without: time, waiting and the outside world come in as parameters.

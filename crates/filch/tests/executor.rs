@@ -6,7 +6,7 @@ use filch::{
         Capacity, Event, IdleAction, IdlePolicy, Observer, PerWorker, PerWorkerSpec, Shared,
         SharedSpec, Source, Topology, WakePolicy,
     },
-    executor::{Context, Overflow},
+    executor::{Context, QueueOverflow},
 };
 use std::{
     sync::{
@@ -38,8 +38,8 @@ fn runs_every_task_once_from_everywhere() {
                     cx.scratch()[n] += 1;
                     // Each of the first thousand spawns one locally and one globally.
                     if n < 1_000 {
-                        cx.spawn_local(n + 1_000);
-                        cx.spawn_global(n + 2_000);
+                        cx.spawn(n + 1_000);
+                        cx.spawn_fifo(n + 2_000);
                     }
                 },
             )
@@ -57,18 +57,18 @@ fn runs_every_task_once_from_everywhere() {
             })
             .collect();
         producers.into_iter().for_each(|p| p.join().unwrap());
-        let outcome = executor.join();
+        let summary = executor.finish();
         let mut sum = vec![0; 3_000];
-        for scratch in &outcome.scratch {
+        for scratch in &summary.scratch {
             sum.iter_mut().zip(scratch).for_each(|(a, b)| *a += b);
         }
         assert!(sum.iter().all(|&n| n == 1), "{workers} workers");
-        let total = outcome.metrics.total();
+        let total = summary.metrics.total();
         assert_eq!(total.executed, 3_000);
         assert_eq!(total.executed, total.local + total.injected + total.stolen);
         assert_eq!((total.spawned_local, total.spawned_global), (1_000, 1_000));
         assert!(total.steal_attempts >= total.stolen);
-        assert_eq!(outcome.scratch.len(), workers);
+        assert_eq!(summary.scratch.len(), workers);
     }
 }
 
@@ -92,7 +92,7 @@ fn a_panic_costs_one_task_and_reaches_join() {
         executor
             .spawn_batch((0..=1_000).collect::<Vec<_>>())
             .unwrap();
-        let error = executor.try_join().unwrap_err();
+        let error = executor.try_finish().unwrap_err();
         assert_eq!(ran.load(Ordering::Relaxed), 1_000);
         assert_eq!(error.panics(), 1);
         assert_eq!(message(&*error.into_payload()), "the first");
@@ -118,7 +118,7 @@ fn join_raises_the_first_panic_after_everything_ran() {
         )
         .unwrap();
     executor.spawn_batch((0..100).collect::<Vec<_>>()).unwrap();
-    let payload = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| executor.join()))
+    let payload = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| executor.finish()))
         .expect_err("must be raised again");
     assert_eq!(message(&*payload), "ten");
     assert_eq!(ran.load(Ordering::Relaxed), 100);
@@ -141,7 +141,7 @@ fn the_gate_still_counts_after_panics() {
             |n: usize, cx| {
                 *cx.scratch() += 1;
                 if n > 0 {
-                    cx.spawn_local(n - 1);
+                    cx.spawn(n - 1);
                 }
                 if n % 2 == 1 {
                     quiet_panic("odd");
@@ -150,10 +150,10 @@ fn the_gate_still_counts_after_panics() {
         )
         .unwrap();
     (0..50).for_each(|_| executor.spawn(99).unwrap());
-    let error = executor.try_join().unwrap_err();
+    let error = executor.try_finish().unwrap_err();
     assert_eq!(error.panics(), 50 * 50);
     assert_eq!(handler.load(Ordering::Relaxed), 50 * 50);
-    assert_eq!(error.into_outcome().scratch.iter().sum::<usize>(), 50 * 100);
+    assert_eq!(error.into_summary().scratch.iter().sum::<usize>(), 50 * 100);
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn a_closed_executor_gives_the_tasks_back() {
         .unwrap();
     let handle = executor.handle();
     assert!(handle.is_accepting());
-    executor.join();
+    executor.finish();
     assert!(!handle.is_accepting());
     let refused = handle.spawn("one".into()).unwrap_err();
     assert!(refused.is_closed() && !refused.is_full());
@@ -206,12 +206,12 @@ fn spawn_and_join_race_without_loss() {
             })
             .collect();
         start.wait();
-        let outcome = executor.join();
+        let summary = executor.finish();
         let at_join = ran.load(Ordering::Relaxed);
         let accepted: usize = producers.into_iter().map(|p| p.join().unwrap()).sum();
         assert_eq!(at_join, accepted);
-        assert_eq!(outcome.metrics.total().executed, accepted as u64);
-        assert!(outcome.abandoned.is_empty());
+        assert_eq!(summary.metrics.total().executed, accepted as u64);
+        assert!(summary.abandoned.is_empty());
     }
 }
 
@@ -225,7 +225,7 @@ fn shutdown_gives_back_what_was_not_run() {
                 |n: usize, cx| {
                     cx.scratch().push(n);
                     if n < 1_000 {
-                        cx.spawn_local(n + 1_000);
+                        cx.spawn(n + 1_000);
                     }
                 },
             )
@@ -233,16 +233,16 @@ fn shutdown_gives_back_what_was_not_run() {
         executor
             .spawn_batch((0..1_000).collect::<Vec<_>>())
             .unwrap();
-        let spawned = |outcome: &filch::executor::Outcome<usize, Vec<usize>>| {
-            1_000 + outcome.metrics.total().spawned_local as usize
+        let spawned = |summary: &filch::executor::Summary<usize, Vec<usize>>| {
+            1_000 + summary.metrics.total().spawned_local as usize
         };
-        let outcome = executor.shutdown().unwrap();
-        let mut seen: Vec<_> = outcome.scratch.iter().flatten().copied().collect();
-        seen.extend(&outcome.abandoned);
-        assert_eq!(seen.len(), spawned(&outcome), "run or given back");
+        let summary = executor.shutdown_now().unwrap();
+        let mut seen: Vec<_> = summary.scratch.iter().flatten().copied().collect();
+        seen.extend(&summary.abandoned);
+        assert_eq!(seen.len(), spawned(&summary), "run or given back");
         seen.sort_unstable();
         seen.dedup();
-        assert_eq!(seen.len(), spawned(&outcome), "each once");
+        assert_eq!(seen.len(), spawned(&summary), "each once");
     }
 }
 
@@ -260,10 +260,10 @@ fn shutdown_races_with_producers_without_loss() {
             })
             .collect();
         thread::yield_now();
-        let outcome = executor.shutdown().unwrap();
+        let summary = executor.shutdown_now().unwrap();
         let accepted: usize = producers.into_iter().map(|p| p.join().unwrap()).sum();
-        let ran: usize = outcome.scratch.iter().sum();
-        assert_eq!(ran + outcome.abandoned.len(), accepted);
+        let ran: usize = summary.scratch.iter().sum();
+        assert_eq!(ran + summary.abandoned.len(), accepted);
     }
 }
 
@@ -275,14 +275,14 @@ fn a_handle_can_shut_down() {
             |_| 0,
             |_: u32, cx: &mut Context<'_, '_, u32, i32>| {
                 *cx.scratch() += 1;
-                cx.handle().shutdown(); // from inside a task
+                cx.handle().shutdown_now(); // from inside a task
             },
         )
         .unwrap();
     executor.spawn_batch(vec![0; 10]).unwrap_or_default();
-    let outcome = executor.join();
-    assert_eq!(outcome.scratch, [1]);
-    assert_eq!(outcome.abandoned.len(), 9);
+    let summary = executor.finish();
+    assert_eq!(summary.scratch, [1]);
+    assert_eq!(summary.abandoned.len(), 9);
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn dropping_runs_everything() {
             move |n: usize, cx| {
                 counter.fetch_add(1, Ordering::Relaxed);
                 if n > 0 {
-                    cx.spawn_local(n - 1);
+                    cx.spawn(n - 1);
                 }
             },
         )
@@ -346,7 +346,7 @@ fn joining_from_its_own_worker_is_an_error_and_no_hang() {
                 let hook = std::panic::take_hook();
                 std::panic::set_hook(Box::new(|_| {}));
                 let joined =
-                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| executor.join()));
+                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| executor.finish()));
                 std::panic::set_hook(hook);
                 done.send(joined.is_err()).unwrap();
             },
@@ -360,8 +360,9 @@ fn joining_from_its_own_worker_is_an_error_and_no_hang() {
 
 #[test]
 fn bad_settings_are_told() {
-    let build =
-        |b: filch::executor::Builder<u32>| b.build(|_| (), |_, _| {}).unwrap_err().to_string();
+    let build = |b: filch::executor::ExecutorBuilder<u32>| {
+        b.build(|_| (), |_, _| {}).unwrap_err().to_string()
+    };
     let b = Executor::<u32>::builder;
     assert!(build(b().workers(0)).contains("at least one worker"));
     assert!(build(b().workers(100_000)).contains("at most"));
@@ -442,7 +443,7 @@ fn names_hooks_and_ids_are_the_workers_own() {
         .unwrap();
     assert_eq!(filch::current_worker(), None);
     executor.spawn_batch(vec![(); 100]).unwrap();
-    assert_eq!(executor.join().scratch, [0, 1, 2]);
+    assert_eq!(executor.finish().scratch, [0, 1, 2]);
     let mut log = log.lock().unwrap().clone();
     log.sort_unstable();
     assert_eq!(
@@ -474,7 +475,7 @@ fn a_bounded_injector_refuses_and_loses_nothing() {
                     flag.store(true, Ordering::Release);
                     gate.lock().unwrap().recv().unwrap();
                     // A worker's own spawns are never refused.
-                    (100..110).for_each(|child| cx.spawn_global(child));
+                    (100..110).for_each(|child| cx.spawn_fifo(child));
                 }
                 cx.scratch().push(n);
             },
@@ -490,8 +491,8 @@ fn a_bounded_injector_refuses_and_loses_nothing() {
     let refused = executor.spawn(5).unwrap_err();
     assert!(refused.is_full() && refused.into_inner() == 5);
     release.send(()).unwrap();
-    let outcome = executor.join();
-    let mut seen = outcome.scratch[0].clone();
+    let summary = executor.finish();
+    let mut seen = summary.scratch[0].clone();
     seen.sort_unstable();
     assert!(seen.into_iter().eq((0..4).chain(100..110)));
 }
@@ -509,7 +510,7 @@ fn injected_work_runs_while_a_worker_feeds_itself() {
                 if outside {
                     flag.store(true, Ordering::Relaxed);
                 } else if !flag.load(Ordering::Relaxed) {
-                    cx.spawn_local(false);
+                    cx.spawn(false);
                 }
             },
         )
@@ -517,7 +518,36 @@ fn injected_work_runs_while_a_worker_feeds_itself() {
     executor.spawn(false).unwrap();
     thread::sleep(Duration::from_millis(5));
     executor.spawn(true).unwrap();
-    executor.join(); // would never return
+    executor.finish(); // would never return
+    assert!(stop.load(Ordering::Relaxed));
+}
+
+/// The same if the worker has taken both in one batch, so that the task from outside is below the
+/// others in its own queue.
+#[test]
+fn the_rest_of_a_batch_runs_while_a_worker_feeds_itself() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = stop.clone();
+    let (release, released) = mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    let executor = Executor::builder()
+        .workers(1)
+        .build(
+            |_| (),
+            move |outside: Option<bool>, cx| match outside {
+                None => released.lock().unwrap().recv().unwrap(),
+                Some(true) => flag.store(true, Ordering::Relaxed),
+                Some(false) if flag.load(Ordering::Relaxed) => {}
+                Some(false) => cx.spawn(Some(false)),
+            },
+        )
+        .unwrap();
+    executor.spawn(None).unwrap();
+    // Both are queued while the worker is in the first task.
+    executor.spawn(Some(false)).unwrap();
+    executor.spawn(Some(true)).unwrap();
+    release.send(()).unwrap();
+    executor.finish(); // would never return
     assert!(stop.load(Ordering::Relaxed));
 }
 
@@ -532,10 +562,10 @@ fn work_behind_a_long_task_is_taken_by_others() {
                 // Spawns into its own queue, then waits, in this very task, until somebody else has
                 // run what it spawned.
                 let (send, receive) = mpsc::channel();
-                cx.spawn_local(None);
-                cx.spawn_local(None);
+                cx.spawn(None);
+                cx.spawn(None);
                 let begin = Instant::now();
-                while cx.work_waiting() {
+                while cx.has_queued_tasks() {
                     assert!(
                         begin.elapsed() < Duration::from_secs(20),
                         "nobody took the work"
@@ -552,7 +582,7 @@ fn work_behind_a_long_task_is_taken_by_others() {
         executor.spawn(Some(send.clone())).unwrap();
         assert_eq!(receive.recv().unwrap(), 1);
     }
-    executor.join();
+    executor.finish();
 }
 
 #[test]
@@ -571,15 +601,15 @@ fn every_wake_policy_runs_everything() {
                 |depth: u32, cx| {
                     *cx.scratch() += 1;
                     if depth > 0 {
-                        cx.spawn_local(depth - 1);
-                        cx.spawn_local(depth - 1);
+                        cx.spawn(depth - 1);
+                        cx.spawn(depth - 1);
                     }
                 },
             )
             .unwrap();
         executor.spawn(12).unwrap();
         assert_eq!(
-            executor.join().scratch.iter().sum::<u64>(),
+            executor.finish().scratch.iter().sum::<u64>(),
             (1 << 13) - 1,
             "{wake:?}"
         );
@@ -588,7 +618,7 @@ fn every_wake_policy_runs_everything() {
 
 #[test]
 fn bounded_queues_overflow_as_told() {
-    for overflow in [Overflow::Spill, Overflow::Inline] {
+    for overflow in [QueueOverflow::Spill, QueueOverflow::Inline] {
         for workers in [1, 3] {
             let executor = Executor::builder()
                 .workers(workers)
@@ -601,17 +631,17 @@ fn bounded_queues_overflow_as_told() {
                     |_| 0_u64,
                     |depth: u32, cx| {
                         *cx.scratch() += 1;
-                        (0..if depth > 0 { 20 } else { 0 }).for_each(|_| cx.spawn_local(depth - 1));
+                        (0..if depth > 0 { 20 } else { 0 }).for_each(|_| cx.spawn(depth - 1));
                     },
                 )
                 .unwrap();
             executor.spawn(3).unwrap();
-            let outcome = executor.join();
-            assert_eq!(outcome.scratch.iter().sum::<u64>(), 1 + 20 + 400 + 8_000);
-            let total = outcome.metrics.total();
+            let summary = executor.finish();
+            assert_eq!(summary.scratch.iter().sum::<u64>(), 1 + 20 + 400 + 8_000);
+            let total = summary.metrics.total();
             assert_eq!(total.executed, 8_421);
             assert_eq!(total.executed, total.local + total.injected + total.stolen);
-            assert_eq!(overflow == Overflow::Spill, total.spilled > 0);
+            assert_eq!(overflow == QueueOverflow::Spill, total.spilled > 0);
         }
     }
 }
@@ -626,20 +656,20 @@ fn running_inline_does_not_overflow_the_stack() {
             capacity: Capacity::bounded(1),
             ..Default::default()
         })
-        .overflow(Overflow::Inline)
+        .overflow(QueueOverflow::Inline)
         .build(
             |_| 0_u32,
             |n: u32, cx| {
                 *cx.scratch() += 1;
                 if n > 0 {
-                    cx.spawn_local(0);
-                    cx.spawn_local(n - 1);
+                    cx.spawn(0);
+                    cx.spawn(n - 1);
                 }
             },
         )
         .unwrap();
     executor.spawn(100_000).unwrap();
-    assert_eq!(executor.join().scratch, [200_001]);
+    assert_eq!(executor.finish().scratch, [200_001]);
 }
 
 #[test]
@@ -655,16 +685,16 @@ fn a_full_queue_can_refuse() {
             |n: u32, cx| {
                 *cx.scratch() += 1;
                 if n == 9 {
-                    cx.try_spawn_local(1).unwrap();
-                    cx.try_spawn_local(2).unwrap();
-                    let refused = cx.try_spawn_local(3).unwrap_err();
+                    cx.try_spawn(1).unwrap();
+                    cx.try_spawn(2).unwrap();
+                    let refused = cx.try_spawn(3).unwrap_err();
                     assert!(refused.is_full() && refused.into_inner() == 3);
                 }
             },
         )
         .unwrap();
     executor.spawn(9).unwrap();
-    assert_eq!(executor.join().scratch, [3]);
+    assert_eq!(executor.finish().scratch, [3]);
 }
 
 #[test]
@@ -677,13 +707,13 @@ fn the_shared_strategy_runs_in_order_and_any_number() {
             |n: u32, cx| {
                 cx.scratch().push(n);
                 if n == 0 {
-                    (1..100_000).for_each(|child| cx.spawn_local(child));
+                    (1..100_000).for_each(|child| cx.spawn(child));
                 }
             },
         )
         .unwrap();
     executor.spawn(0).unwrap();
-    assert!(executor.join().scratch[0].iter().copied().eq(0..100_000));
+    assert!(executor.finish().scratch[0].iter().copied().eq(0..100_000));
 
     let executor = Executor::builder()
         .workers(4)
@@ -692,12 +722,12 @@ fn the_shared_strategy_runs_in_order_and_any_number() {
             |_| 0,
             |depth: u32, cx| {
                 *cx.scratch() += 1;
-                (0..if depth > 0 { 5 } else { 0 }).for_each(|_| cx.spawn_local(depth - 1));
+                (0..if depth > 0 { 5 } else { 0 }).for_each(|_| cx.spawn(depth - 1));
             },
         )
         .unwrap();
     executor.spawn(5).unwrap();
-    assert_eq!(executor.join().scratch.iter().sum::<u32>(), 3_906);
+    assert_eq!(executor.finish().scratch.iter().sum::<u32>(), 3_906);
 }
 
 #[test]
@@ -710,15 +740,15 @@ fn more_than_64_workers() {
             |depth: u32, cx| {
                 *cx.scratch() += 1;
                 if depth > 0 {
-                    (0..4).for_each(|_| cx.spawn_local(depth - 1));
+                    (0..4).for_each(|_| cx.spawn(depth - 1));
                 }
             },
         )
         .unwrap();
     executor.spawn(7).unwrap();
-    let outcome = executor.join();
-    assert_eq!(outcome.scratch.len(), 130);
-    assert_eq!(outcome.scratch.iter().sum::<u64>(), (4_u64.pow(8) - 1) / 3);
+    let summary = executor.finish();
+    assert_eq!(summary.scratch.len(), 130);
+    assert_eq!(summary.scratch.iter().sum::<u64>(), (4_u64.pow(8) - 1) / 3);
 }
 
 #[test]
@@ -744,7 +774,7 @@ fn a_yield_lets_outside_work_run() {
     executor.spawn(false).unwrap();
     thread::sleep(Duration::from_millis(2));
     executor.spawn(true).unwrap();
-    executor.join();
+    executor.finish();
 }
 
 #[test]
@@ -772,9 +802,9 @@ fn park_timeouts_and_custom_idle_policies_work() {
             executor.spawn(1).unwrap();
             thread::sleep(Duration::from_micros(30));
         }
-        let outcome = executor.join();
-        assert_eq!(outcome.scratch.iter().sum::<u32>(), 200);
-        assert!(outcome.metrics.total().parks > 0);
+        let summary = executor.finish();
+        assert_eq!(summary.scratch.iter().sum::<u32>(), 200);
+        assert!(summary.metrics.total().parks > 0);
     }
 }
 
@@ -792,7 +822,7 @@ fn wakes_are_never_lost() {
                     if cx.rng().one_in(2) {
                         reply.send(()).unwrap();
                     } else {
-                        cx.spawn_global(reply);
+                        cx.spawn_fifo(reply);
                     }
                 },
             )
@@ -807,7 +837,7 @@ fn wakes_are_never_lost() {
                 std::hint::spin_loop();
             }
         }
-        executor.join();
+        executor.finish();
     }
 }
 
@@ -839,10 +869,10 @@ fn an_observer_sees_what_the_counters_count() {
     let executor = Executor::builder()
         .workers(2)
         .observer(seen.clone())
-        .build(|_| (), |n: u32, cx| (0..n).for_each(|_| cx.spawn_local(0)))
+        .build(|_| (), |n: u32, cx| (0..n).for_each(|_| cx.spawn(0)))
         .unwrap();
     executor.spawn(5_000).unwrap();
-    let total = executor.join().metrics.total();
+    let total = executor.finish().metrics.total();
     assert_eq!(seen.started.load(Ordering::Relaxed), 5_001);
     assert_eq!(seen.finished.load(Ordering::Relaxed), 5_001);
     assert_eq!(seen.stolen.load(Ordering::Relaxed) as u64, total.stolen);
@@ -859,7 +889,7 @@ fn busy_and_idle_time_are_told_apart() {
         .unwrap();
     thread::sleep(Duration::from_millis(30));
     executor.spawn(30).unwrap();
-    let total = executor.join().metrics.total();
+    let total = executor.finish().metrics.total();
     assert!(total.busy >= Duration::from_millis(29), "{total:?}");
     assert!(total.idle >= Duration::from_millis(20), "{total:?}");
 }
@@ -874,7 +904,7 @@ fn tasks_that_are_never_run_are_dropped_once() {
     let handle = executor.handle();
     let batch: Vec<_> = (0..1_000).map(|_| token.clone()).collect();
     handle.spawn_batch(batch).unwrap();
-    handle.shutdown();
+    handle.shutdown_now();
     drop(executor); // abandons the rest
     drop(handle);
     assert_eq!(Arc::strong_count(&token), 1);
@@ -890,13 +920,13 @@ fn what_a_shared_queue_gives_is_not_stolen() {
                 |_| (),
                 |n: u32, cx| {
                     if n > 0 {
-                        cx.spawn_local(n - 1);
+                        cx.spawn(n - 1);
                     }
                 },
             )
             .unwrap();
         executor.spawn_batch(vec![100; 2]).unwrap();
-        let total = executor.join().metrics.total();
+        let total = executor.finish().metrics.total();
         assert_eq!(total.stolen, 0, "{total:?}");
     }
 }

@@ -8,7 +8,7 @@ use filch::{
     CancelToken, Executor, Fold, Graph, Pool, Priority, Semaphore,
     engine::PerWorker,
     fold,
-    fold::{AtTheEnd, Each, Lazy, Tasks},
+    fold::{Adaptive, AtTheEnd, Tasks},
     future::{LocalSet, yield_now},
     graph::{Pipeline, SharedPlan},
     time::{self, PausedClock},
@@ -343,7 +343,10 @@ fn folds() {
         |list| list,
     );
     let expected = sizes.sequential(Box::new(3));
-    assert_eq!(sizes.with::<Lazy>().on(&pool).run(Box::new(3)), expected);
+    assert_eq!(
+        sizes.with::<Adaptive>().on(&pool).run(Box::new(3)),
+        expected
+    );
     assert_eq!(sizes.with::<Tasks>().on(&pool).run(Box::new(3)), expected);
     let edges = &[vec![1, 2], vec![3], vec![3], vec![]];
     let paths = fold(
@@ -370,7 +373,7 @@ fn folds_that_gather_at_the_end() {
         |list, below: Vec<usize>| list.extend(below),
         |list| list,
     );
-    let plan = both.with::<Each<PerWorker, AtTheEnd>>().on(&pool);
+    let plan = both.with::<Tasks<PerWorker, AtTheEnd>>().on(&pool);
     assert_eq!(plan.run(0), [0, 1, 2]);
 }
 
@@ -410,14 +413,14 @@ fn executors_of_tasks_without_padding() {
             |task: Box<u32>, cx| {
                 *cx.scratch() += 1;
                 for n in 0..*task {
-                    cx.spawn_local(Box::new(n));
+                    cx.spawn(Box::new(n));
                 }
             },
         )
         .unwrap();
     executor.spawn(Box::new(3)).unwrap();
     executor.spawn_batch([Box::new(0), Box::new(1)]).unwrap();
-    assert_eq!(executor.join().scratch.iter().sum::<u32>(), 8 + 1 + 2);
+    assert_eq!(executor.finish().scratch.iter().sum::<u32>(), 8 + 1 + 2);
 }
 
 /// The words of a variant without fields are uninitialised but for its tag.
@@ -435,15 +438,15 @@ fn executors_of_tasks_with_padding() {
             |task, cx| match task {
                 Task::Count(0) => *cx.scratch() += 1,
                 Task::Count(n) => {
-                    cx.spawn_local(Task::Count(n - 1));
-                    cx.spawn_local(Task::Text(1, "text".into()));
+                    cx.spawn(Task::Count(n - 1));
+                    cx.spawn(Task::Text(1, "text".into()));
                 }
                 Task::Text(n, text) => *cx.scratch() += usize::from(n) * text.len(),
             },
         )
         .unwrap();
     executor.spawn(Task::Count(3)).unwrap();
-    assert_eq!(executor.join().scratch.iter().sum::<usize>(), 13);
+    assert_eq!(executor.finish().scratch.iter().sum::<usize>(), 13);
 }
 
 #[test]

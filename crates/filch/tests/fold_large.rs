@@ -6,7 +6,7 @@ mod support;
 
 use filch::{
     Fold, Pool, fold,
-    fold::{Adaptive, AtTheEnd, Lazy, Quiet, Strategy, Tasks},
+    fold::{Adaptive, AtTheEnd, FoldStrategy, Quiet, Tasks},
 };
 use std::{
     fs,
@@ -45,7 +45,7 @@ const SELDOM: u64 = 1 << 15;
 /// was seen.
 fn fold_generated<S, C>(pool: &Pool, leaves: u64, children: C) -> (u64, usize)
 where
-    S: Strategy,
+    S: FoldStrategy,
     C: Fn(u64) -> std::iter::RepeatN<u64> + Sync,
 {
     let most = AtomicUsize::new(0);
@@ -66,7 +66,7 @@ where
     (came, most.into_inner().saturating_sub(before))
 }
 
-fn check<S: Strategy>(pool: &Pool, fan: u64, leaves: u64) {
+fn check<S: FoldStrategy>(pool: &Pool, fan: u64, leaves: u64) {
     let (came, more) = fold_generated::<S, _>(pool, leaves, |below| {
         std::iter::repeat_n(below / fan, if below == 1 { 0 } else { fan as usize })
     });
@@ -85,7 +85,7 @@ fn a_tree_of_millions_of_nodes_takes_little_memory() {
         // Twice as many nodes as leaves.
         check::<Adaptive>(&pool, 2, leaves);
         check::<Quiet>(&pool, 2, leaves);
-        check::<Lazy<AtTheEnd>>(&pool, 2, leaves);
+        check::<Adaptive<AtTheEnd>>(&pool, 2, leaves);
         check::<Tasks>(&pool, 2, leaves / 16);
         check::<Adaptive>(&pool, 32, 1 << (levels() / 5 * 5));
         // One root, and all others below.

@@ -17,12 +17,10 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-#[path = "loom/future.rs"]
-mod future;
-#[path = "loom/graph.rs"]
-mod graph;
 #[path = "loom/submit.rs"]
 mod submit;
+#[path = "loom/task.rs"]
+mod task;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 

@@ -10,9 +10,7 @@ use filch::{
     base::canary::{self, Canary},
     rehearse::{self, Rehearsal},
 };
-use rehearsal::{
-    deadlocks, drivers, folds, futures, graphs, loops, sleeps, sources, tasks, timers,
-};
+use rehearsal::{deadlocks, drivers, folds, futures, graphs, par, sleeps, sources, tasks, timers};
 
 type Check = fn(u64) -> Result<(), String>;
 
@@ -33,7 +31,7 @@ const VISIBLE: [(Canary, Check, &[&str]); 41] = [
         sources::check,
         &["nobody can go on", "on and on"],
     ),
-    (Canary::GraphWake, graphs::check, &["nobody can go on"]),
+    (Canary::FutureRest, graphs::check, &["nobody can go on"]),
     (Canary::ScopeWake, graphs::check, &["nobody can go on"]),
     (Canary::LastLook, graphs::check, &["nobody can go on"]),
     (Canary::PoolLatchWake, halves, &["nobody can go on"]),
@@ -73,8 +71,8 @@ const VISIBLE: [(Canary, Check, &[&str]); 41] = [
         &["nobody can go on", "is over at"],
     ),
     (Canary::FutureRest, futures::check, &["nobody can go on"]),
-    (Canary::FutureWatch, futures::check, &["nobody can go on"]),
-    (Canary::FutureTell, futures::check, &["nobody can go on"]),
+    (Canary::TaskWatch, futures::check, &["nobody can go on"]),
+    (Canary::TaskWake, futures::check, &["nobody can go on"]),
     (Canary::SleepLeaves, futures::check, &["left at the clock"]),
     (Canary::DriverEnter, drivers::check, &["nobody can go on"]),
     (Canary::DriverNotify, drivers::check, &["nobody can go on"]),
@@ -85,15 +83,15 @@ const VISIBLE: [(Canary, Check, &[&str]); 41] = [
     (Canary::FoldBundle, folds::check_spines, &["were dropped"]),
     (
         Canary::LoopOrder,
-        loops::check,
+        par::check,
         &["it came to", "fewer items"],
     ),
-    (Canary::LoopScan, loops::check, &["it came to"]),
-    (Canary::LoopFirst, loops::check, &["it came to"]),
-    (Canary::LoopRestore, loops::check_sort, &["lost items"]),
-    (Canary::LoopAlarm, loops::check, &["after the panic"]),
-    (Canary::LoopAlarm, loops::check_sort, &["after the panic"]),
-    (Canary::LoopStray, loops::check, &["outside of the pool"]),
+    (Canary::LoopScan, par::check, &["it came to"]),
+    (Canary::LoopFirst, par::check, &["it came to"]),
+    (Canary::LoopRestore, par::check_sort, &["lost items"]),
+    (Canary::LoopAlarm, par::check, &["after the panic"]),
+    (Canary::LoopAlarm, par::check_sort, &["after the panic"]),
+    (Canary::LoopStray, par::check, &["outside of the pool"]),
 ];
 
 /// Both halves of a join take some time.

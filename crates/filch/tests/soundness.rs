@@ -13,8 +13,10 @@
 //! back from the task.
 
 use filch::{
-    Fold, Graph, Pool, fold,
-    fold::{Adaptive, Breadth, Tasks},
+    Fold, Graph, Pool,
+    engine::Shared,
+    fold,
+    fold::{Adaptive, Tasks},
     graph::SharedPlan,
 };
 use std::{
@@ -285,7 +287,7 @@ fn a_fold_of_tasks_frees_its_tree() {
         );
         let nodes = match turn % 2 {
             0 => nodes.with::<Tasks>().on(&pool).run(root),
-            _ => nodes.with::<Breadth>().on(&pool).run(root),
+            _ => nodes.with::<Tasks<Shared>>().on(&pool).run(root),
         };
         assert!(nodes.iter().all(|node| node.seen.load(Ordering::Relaxed)));
         assert_eq!(nodes.len(), 3);

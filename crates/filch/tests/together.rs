@@ -6,7 +6,7 @@
 
 mod support;
 
-use filch::{Fold, Graph, Pool, Priority, loops::over};
+use filch::{Fold, Graph, Pool, Priority, par::over};
 use std::{
     cell::Cell,
     collections::HashMap,

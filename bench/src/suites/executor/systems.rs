@@ -40,7 +40,7 @@ pub(super) fn filch<S: Shape, Q: Strategy<Spec: Default>>(job: Job) -> Sample {
             |_| 0_u64,
             |task: u64, cx| {
                 *cx.scratch() += 1;
-                S::children(task, |child| cx.spawn_local(child));
+                S::children(task, |child| cx.spawn(child));
             },
         )
         .expect("the settings are fine");
@@ -50,7 +50,7 @@ pub(super) fn filch<S: Shape, Q: Strategy<Spec: Default>>(job: Job) -> Sample {
     }
     thread::sleep(REST);
     let mut watch = Stopwatch::default();
-    let outcome = watch.time(|| {
+    let summary = watch.time(|| {
         match job.feed {
             Feed::OneByOne => (0..job.tasks).for_each(|_| executor.spawn(0).expect("open")),
             Feed::Batches => job
@@ -58,9 +58,9 @@ pub(super) fn filch<S: Shape, Q: Strategy<Spec: Default>>(job: Job) -> Sample {
                 .for_each(|batch| executor.spawn_batch(batch).expect("open")),
             Feed::Root(root) => executor.spawn(root).expect("open"),
         }
-        executor.join()
+        executor.finish()
     });
-    tally::check("filch", outcome.scratch.iter().sum(), job.tasks + 1);
+    tally::check("filch", summary.scratch.iter().sum(), job.tasks + 1);
     watch.sample(job.tasks)
 }
 

@@ -82,7 +82,7 @@ fn halve(job: &Job, pieces: u64) {
 
 /// Runs the pieces of a job by a parallel loop.
 fn go_through(job: &Job) {
-    filch::loops::over(0..job.pieces).for_each(|_| job.piece());
+    filch::par::over(0..job.pieces).for_each(|_| job.piece());
 }
 
 /// Jobs that are graphs: stages of [`WIDTH`] tasks of one piece each.

@@ -65,7 +65,7 @@ fn an_uneven_tree(workers: usize) {
                 let left = (node.size - 1) * 4 / 5;
                 for size in [left, node.size - 1 - left] {
                     if size > 0 {
-                        cx.spawn_local(Node { size });
+                        cx.spawn(Node { size });
                     }
                 }
             },
@@ -73,10 +73,10 @@ fn an_uneven_tree(workers: usize) {
         .expect("the settings are good");
     let start = Instant::now();
     executor.spawn(Node { size: 5_000 }).expect("open");
-    let outcome = executor.join();
+    let summary = executor.finish();
     let elapsed = start.elapsed();
     print!("{}", timeline.draw(start, elapsed));
-    let total = outcome.metrics.total();
+    let total = summary.metrics.total();
     let ideal = Duration::from_micros(20 * total.executed);
     println!(
         "\n   {} tasks of 20 µs in {elapsed:.1?}: {:.2} times one worker's time",
@@ -85,9 +85,9 @@ fn an_uneven_tree(workers: usize) {
     );
     println!(
         "   {} steals brought {} more tasks along; each worker's share: {:?}\n",
-        total.stolen, total.moved, outcome.scratch
+        total.stolen, total.moved, summary.scratch
     );
-    for line in outcome.metrics.to_string().lines() {
+    for line in summary.metrics.to_string().lines() {
         println!("   {line}");
     }
 }
@@ -103,14 +103,14 @@ fn work_from_outside() {
                 |n: u32, cx| {
                     *cx.scratch() += 1;
                     for _ in 0..n {
-                        cx.spawn_local(0);
+                        cx.spawn(0);
                     }
                 },
             )
             .expect("the settings are good");
         let start = Instant::now();
         spawn(&executor);
-        let sum: u64 = executor.join().scratch.iter().sum();
+        let sum: u64 = executor.finish().scratch.iter().sum();
         let nanos = start.elapsed().as_nanos() as f64 / sum as f64;
         println!("   {name:<42} {nanos:>6.1} ns each");
     };
@@ -147,9 +147,9 @@ fn a_panic_and_a_shutdown() {
     executor
         .spawn_batch((0..=1_000).collect::<Vec<_>>())
         .expect("open");
-    let error = executor.try_join().expect_err("one task panicked");
+    let error = executor.try_finish().expect_err("one task panicked");
     println!("   join says: {error}");
-    let ran: u32 = error.into_outcome().scratch.iter().sum();
+    let ran: u32 = error.into_summary().scratch.iter().sum();
     println!("   and {ran} of 1000 others have run.");
 
     let executor = Executor::builder()
@@ -166,11 +166,11 @@ fn a_panic_and_a_shutdown() {
         .spawn_batch((0..1_000).collect::<Vec<_>>())
         .expect("open");
     thread::sleep(Duration::from_millis(5));
-    let outcome = executor.shutdown().expect("no task panicked");
+    let summary = executor.shutdown_now().expect("no task panicked");
     println!(
         "   Shut down after 5 ms: {} have run, {} come back.",
-        outcome.scratch.iter().sum::<u32>(),
-        outcome.abandoned.len()
+        summary.scratch.iter().sum::<u32>(),
+        summary.abandoned.len()
     );
 }
 

@@ -109,12 +109,12 @@ pub enum Canary {
     SemaphoreServeOthers = 26,
     /// A ticket claims its task in two steps: a check, then a write.
     TaskClaim = 60,
-    /// The thread that finishes a task checks for a handle before the step that hands the outcome
-    /// over.
+    /// The thread that finishes a task or a future checks for a handle before the step that hands
+    /// the outcome over.
     TaskOrphan = 61,
-    /// A handle sleeps without checking whether its task is done.
+    /// A handle sleeps without checking whether its task or future is done.
     TaskWatch = 62,
-    /// The thread that finishes a task wakes no waiter.
+    /// The thread that finishes a task or a future wakes no waiter.
     TaskWake = 63,
     /// A task that changes its priority is queued at the new one before its state says so.
     TaskMove = 64,
@@ -133,25 +133,15 @@ pub enum Canary {
     Glance = 88,
     /// The predecessors of a task in a graph are counted down without publishing what they did.
     GraphArrive = 90,
-    /// A future in a graph that is woken while it is polled is not polled again.
-    GraphWake = 91,
-    /// A wake that finds the future woken already does not publish what was done before it.
-    GraphWakeAgain = 92,
     /// A token and its turn arrive with a check and a separate write.
     PipelineArrive = 93,
-    /// A future that is woken while it is polled is not polled again.
+    /// A future, of a pool, a graph or a local set, that is woken while it is polled is not polled
+    /// again.
     FutureRest = 110,
     /// A wake that finds the future woken already does not publish what was done before it.
     FutureWakeAgain = 111,
     /// A pool that ends checks whether a future waits, and then takes it in a separate step.
     FutureEvict = 112,
-    /// The thread that ends a future checks for a handle before the step that hands the outcome
-    /// over.
-    FutureOrphan = 113,
-    /// A handle sleeps without checking whether its future is done.
-    FutureWatch = 114,
-    /// The thread that ends a future wakes no waiter.
-    FutureTell = 115,
     /// A predecessor of a task in a graph is counted down, and then checks separately whether it
     /// was the last one.
     GraphLast = 100,

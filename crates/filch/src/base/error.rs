@@ -117,7 +117,7 @@ impl Error for BuildError {
 ///
 /// let executor = Executor::builder().workers(1).build(|_| (), |_: u32, _| {}).unwrap();
 /// let handle = executor.handle();
-/// executor.join();
+/// executor.finish();
 /// let refused = handle.spawn(7).unwrap_err();
 /// assert!(refused.is_closed());
 /// assert_eq!(refused.into_inner(), 7);

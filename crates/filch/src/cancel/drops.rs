@@ -4,11 +4,11 @@
 //! So a node that is dropped while this thread drops the listeners of another node leaves its own
 //! to that outermost drop.
 
-use super::{list::List, listener::Listener};
+use super::{list::ListenerList, listener::Listener};
 use crate::base::unwind;
 use std::cell::RefCell;
 
-type Lists = Vec<List<Listener>>;
+type Lists = Vec<ListenerList<Listener>>;
 
 thread_local! {
     /// The lists left to the outermost drop on this thread; `None` while there is no such drop.
@@ -16,7 +16,7 @@ thread_local! {
 }
 
 /// Drops `listeners`: now, or before the outermost drop on this thread returns.
-pub(crate) fn drop_all(listeners: List<Listener>) {
+pub(crate) fn drop_all(listeners: ListenerList<Listener>) {
     if listeners.is_empty() {
         return;
     }
@@ -33,7 +33,7 @@ pub(crate) fn drop_all(listeners: List<Listener>) {
 
 /// Leaves `listeners` to the outermost drop; returns them if this call is the outermost. It also
 /// returns them while the thread exits, when the thread-local list is gone.
-fn leave(listeners: List<Listener>) -> Option<List<Listener>> {
+fn leave(listeners: ListenerList<Listener>) -> Option<ListenerList<Listener>> {
     let mut mine = Some(listeners);
     with(|later| match later {
         Some(lists) => lists.extend(mine.take()),
@@ -43,7 +43,7 @@ fn leave(listeners: List<Listener>) -> Option<List<Listener>> {
 }
 
 /// The next list for the outermost drop, which ends when there is none.
-fn next() -> Option<List<Listener>> {
+fn next() -> Option<ListenerList<Listener>> {
     with(|later| {
         let next = later.as_mut().and_then(Lists::pop);
         if next.is_none() {

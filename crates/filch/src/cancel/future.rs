@@ -1,6 +1,6 @@
 //! Awaiting a cancellation.
 
-use super::{CancelReason, list::Key, node::Node};
+use super::{CancelReason, list::ListenerKey, node::CancelNode};
 use std::{
     fmt,
     future::Future,
@@ -16,13 +16,13 @@ use std::{
 /// ready.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Cancelled {
-    node: Arc<Node>,
+    node: Arc<CancelNode>,
     /// The place of the waker of the last poll in the node's list.
-    key: Option<Key>,
+    key: Option<ListenerKey>,
 }
 
 impl Cancelled {
-    pub(crate) fn new(node: Arc<Node>) -> Self {
+    pub(crate) fn new(node: Arc<CancelNode>) -> Self {
         Self { node, key: None }
     }
 }

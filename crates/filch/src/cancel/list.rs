@@ -8,15 +8,15 @@ const MAX_RETAINED_SLOTS: usize = 64;
 const NONE: u32 = u32::MAX;
 
 /// A doubly linked list in a slab: values are appended, and removed from anywhere by key, in O(1).
-pub(crate) struct List<V> {
-    slots: Vec<Slot<V>>,
+pub(crate) struct ListenerList<V> {
+    slots: Vec<ListSlot<V>>,
     first: u32,
     last: u32,
     /// The head of the list of free slots, which are linked by `after`.
     free: u32,
 }
 
-struct Slot<V> {
+struct ListSlot<V> {
     value: Option<V>,
     before: u32,
     after: u32,
@@ -25,9 +25,9 @@ struct Slot<V> {
 /// The place of a value. Valid for that value only: after its removal, another value may get the
 /// same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key(u32);
+pub(crate) struct ListenerKey(u32);
 
-impl<V> List<V> {
+impl<V> ListenerList<V> {
     pub(crate) const fn new() -> Self {
         Self {
             slots: Vec::new(),
@@ -38,16 +38,16 @@ impl<V> List<V> {
     }
 
     /// The key of the next pushed value.
-    pub(crate) fn next_key(&self) -> Key {
-        Key(match self.free {
+    pub(crate) fn next_key(&self) -> ListenerKey {
+        ListenerKey(match self.free {
             NONE => u32::try_from(self.slots.len()).expect("fewer than four billion values"),
             free => free,
         })
     }
 
-    pub(crate) fn push(&mut self, value: V) -> Key {
+    pub(crate) fn push(&mut self, value: V) -> ListenerKey {
         let key = self.next_key();
-        let slot = Slot {
+        let slot = ListSlot {
             value: Some(value),
             before: self.last,
             after: NONE,
@@ -66,7 +66,7 @@ impl<V> List<V> {
     }
 
     /// Removes the value at `key`, if there is one.
-    pub(crate) fn remove(&mut self, key: Key) -> Option<V> {
+    pub(crate) fn remove(&mut self, key: ListenerKey) -> Option<V> {
         let slot = self.slots.get_mut(key.0 as usize)?;
         let value = slot.value.take()?;
         let (before, after) = (slot.before, slot.after);
@@ -92,11 +92,11 @@ impl<V> List<V> {
 
     /// Removes the oldest value.
     pub(crate) fn pop_first(&mut self) -> Option<V> {
-        self.remove(Key(self.first))
+        self.remove(ListenerKey(self.first))
     }
 
     /// The value at `key`, if there is one.
-    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut V> {
+    pub(crate) fn get_mut(&mut self, key: ListenerKey) -> Option<&mut V> {
         self.slots.get_mut(key.0 as usize)?.value.as_mut()
     }
 
@@ -115,20 +115,20 @@ impl<V> List<V> {
         self.slots.len()
     }
 
-    fn slot(&mut self, at: u32) -> &mut Slot<V> {
+    fn slot(&mut self, at: u32) -> &mut ListSlot<V> {
         &mut self.slots[at as usize]
     }
 }
 
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
-    use super::{Key, List, MAX_RETAINED_SLOTS};
+    use super::{ListenerKey, ListenerList, MAX_RETAINED_SLOTS};
     use proptest::prelude::*;
 
     #[test]
     fn values_leave_from_anywhere_and_the_others_keep_their_order() {
-        let mut list = List::new();
-        let keys: Vec<Key> = (0..5).map(|n| list.push(n)).collect();
+        let mut list = ListenerList::new();
+        let keys: Vec<ListenerKey> = (0..5).map(|n| list.push(n)).collect();
         assert_eq!(list.remove(keys[2]), Some(2));
         assert_eq!(list.remove(keys[2]), None);
         assert_eq!(list.remove(keys[0]), Some(0));
@@ -145,22 +145,22 @@ mod tests {
 
     #[test]
     fn an_emptied_list_gives_its_memory_back() {
-        let mut list = List::new();
-        let keys: Vec<Key> = (0..10 * MAX_RETAINED_SLOTS).map(|n| list.push(n)).collect();
+        let mut list = ListenerList::new();
+        let keys: Vec<ListenerKey> = (0..10 * MAX_RETAINED_SLOTS).map(|n| list.push(n)).collect();
         for key in keys.iter().rev() {
             assert!(list.remove(*key).is_some());
         }
         assert_eq!(list.slots(), 0);
         assert_eq!(list.remove(keys[3]), None);
-        assert_eq!(list.push(1), Key(0));
+        assert_eq!(list.push(1), ListenerKey(0));
     }
 
     proptest! {
         /// A list does what a vector of keys and values does.
         #[test]
         fn a_list_is_a_vector(steps in prop::collection::vec((0_u8..3, any::<prop::sample::Index>()), 0..300)) {
-            let mut list = List::new();
-            let mut model: Vec<(Key, usize)> = Vec::new();
+            let mut list = ListenerList::new();
+            let mut model: Vec<(ListenerKey, usize)> = Vec::new();
             for (n, (step, which)) in steps.into_iter().enumerate() {
                 match step {
                     0 if !model.is_empty() => {

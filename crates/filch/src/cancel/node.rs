@@ -2,7 +2,7 @@
 
 use super::{
     CancelReason, drops,
-    list::{Key, List},
+    list::{ListenerKey, ListenerList},
     listener::Listener,
     state::CancelState,
 };
@@ -20,7 +20,7 @@ use std::{
     time::Instant,
 };
 
-pub(crate) struct Node {
+pub(crate) struct CancelNode {
     state: CancelState,
     links: Mutex<Links>,
     /// Where the threads wait that are counted in `Links::waiters`.
@@ -31,16 +31,16 @@ pub(crate) struct Node {
 
 /// The parent of a node, and the node's key in its list of children.
 struct Parent {
-    node: Arc<Node>,
-    key: Key,
+    node: Arc<CancelNode>,
+    key: ListenerKey,
 }
 
 struct Links {
     /// In the order of creation. They stay when the node is cancelled; see step 2 of the protocol.
-    children: List<Weak<Node>>,
+    children: ListenerList<Weak<CancelNode>>,
     /// In the order of registration. No listener is added after the node is cancelled, so a key is
     /// never reused for another listener before its holder has used it.
-    listeners: List<Listener>,
+    listeners: ListenerList<Listener>,
     /// The earliest deadline. Taken when the node is cancelled.
     deadline: Option<(Instant, TimerHandle)>,
     /// The number of waiting threads; with none, `mark` skips the notification.
@@ -52,10 +52,10 @@ struct Marked {
     /// Whether this call cancelled the node, so that it must notify the listeners.
     first: bool,
     reason: CancelReason,
-    children: Vec<Arc<Node>>,
+    children: Vec<Arc<CancelNode>>,
 }
 
-impl Node {
+impl CancelNode {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self::with(CancelState::live(), None))
     }
@@ -64,8 +64,8 @@ impl Node {
         Self {
             state,
             links: Mutex::new(Links {
-                children: List::new(),
-                listeners: List::new(),
+                children: ListenerList::new(),
+                listeners: ListenerList::new(),
                 deadline: None,
                 waiters: 0,
             }),
@@ -165,7 +165,10 @@ impl Node {
     }
 
     /// Adds a listener; returns it with the reason if the node is cancelled.
-    pub(crate) fn listen(&self, listener: Listener) -> Result<Key, (Listener, CancelReason)> {
+    pub(crate) fn listen(
+        &self,
+        listener: Listener,
+    ) -> Result<ListenerKey, (Listener, CancelReason)> {
         if let Some(reason) = self.reason() {
             return Err((listener, reason));
         }
@@ -178,7 +181,7 @@ impl Node {
 
     /// Removes and drops a listener. True if it was there: then it has not been notified and never
     /// will be.
-    pub(crate) fn unlisten(&self, key: Key) -> bool {
+    pub(crate) fn unlisten(&self, key: ListenerKey) -> bool {
         let live = !self.is_cancelled();
         let listener = self.links().listeners.remove(key);
         let removed = listener.is_some() || live && broken(Canary::RemoveByState);
@@ -191,7 +194,7 @@ impl Node {
     /// node is cancelled.
     pub(crate) fn wake_on_cancel(
         &self,
-        key: &mut Option<Key>,
+        key: &mut Option<ListenerKey>,
         waker: &Waker,
     ) -> Option<CancelReason> {
         if let Some(at) = *key
@@ -316,7 +319,7 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl Drop for CancelNode {
     fn drop(&mut self) {
         // This loop drops a chain of parents without other owners: each node gives up its parent
         // before it is dropped itself, so that the nested drop finds none.
@@ -326,6 +329,6 @@ impl Drop for Node {
         }
         let links = self.links.get_mut();
         let links = links.unwrap_or_else(PoisonError::into_inner);
-        drops::drop_all(std::mem::replace(&mut links.listeners, List::new()));
+        drops::drop_all(std::mem::replace(&mut links.listeners, ListenerList::new()));
     }
 }

@@ -1,6 +1,6 @@
 //! A registered callback.
 
-use super::{list::Key, node::Node};
+use super::{list::ListenerKey, node::CancelNode};
 use std::{fmt, sync::Arc};
 
 /// A callback that was registered with [`CancelToken::on_cancel`](super::CancelToken::on_cancel).
@@ -20,11 +20,11 @@ use std::{fmt, sync::Arc};
 #[must_use = "dropping the registration removes the callback; call `detach` to leave it"]
 pub struct Registration {
     /// Where the callback is; `None` if it ran at once, or is detached or removed.
-    place: Option<(Arc<Node>, Key)>,
+    place: Option<(Arc<CancelNode>, ListenerKey)>,
 }
 
 impl Registration {
-    pub(crate) fn new(node: Arc<Node>, key: Key) -> Self {
+    pub(crate) fn new(node: Arc<CancelNode>, key: ListenerKey) -> Self {
         Self {
             place: Some((node, key)),
         }
@@ -40,6 +40,13 @@ impl Registration {
     /// True: it has not run, never will, and has been dropped. False: a cancellation took it
     /// before. Then it runs exactly once, and has done so already unless another thread is running
     /// it. This call does not wait for that thread, so the callback itself may call it.
+    ///
+    /// ```
+    /// let token = filch::CancelToken::new();
+    /// let registration = token.on_cancel(|| unreachable!());
+    /// assert!(registration.remove());
+    /// token.cancel();
+    /// ```
     pub fn remove(mut self) -> bool {
         self.take_out()
     }
@@ -75,7 +82,7 @@ impl Drop for Registration {
 
 impl fmt::Debug for Registration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cancelled = |(node, _): &(Arc<Node>, Key)| node.is_cancelled();
+        let cancelled = |(node, _): &(Arc<CancelNode>, ListenerKey)| node.is_cancelled();
         f.debug_struct("Registration")
             .field("cancelled", &self.place.as_ref().is_none_or(cancelled))
             .finish()

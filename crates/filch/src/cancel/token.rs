@@ -2,9 +2,9 @@
 
 use super::{
     CancelReason, Cancelled, Registration,
-    list::Key,
+    list::ListenerKey,
     listener::{Listener, OnCancel},
-    node::Node,
+    node::CancelNode,
 };
 use crate::threads::TimerError;
 use std::{
@@ -45,19 +45,26 @@ use std::{
 /// ```
 #[derive(Clone)]
 pub struct CancelToken {
-    node: Arc<Node>,
+    node: Arc<CancelNode>,
 }
 
 /// The registration of a task that watches a token; see [`CancelToken::watch`].
 #[derive(Debug)]
 #[must_use = "give it to `unwatch`"]
-pub(crate) struct Watch(Key);
+pub(crate) struct Watch(ListenerKey);
 
 impl CancelToken {
     /// Creates a token without a parent.
+    ///
+    /// ```
+    /// let token = filch::CancelToken::new();
+    /// assert!(!token.is_cancelled());
+    /// ```
     #[must_use]
     pub fn new() -> Self {
-        Self { node: Node::new() }
+        Self {
+            node: CancelNode::new(),
+        }
     }
 
     /// Creates a token that is cancelled with this one, but not the other way round. Children of a
@@ -65,6 +72,17 @@ impl CancelToken {
     ///
     /// It keeps its ancestors' deadlines alive, also when no other reference to the ancestors is
     /// left, and with them a few words of memory for each ancestor.
+    ///
+    /// ```
+    /// use filch::CancelToken;
+    ///
+    /// let request = CancelToken::new();
+    /// let (search, log) = (request.child(), request.child());
+    /// search.cancel();
+    /// assert!(!request.is_cancelled() && !log.is_cancelled());
+    /// request.cancel();
+    /// assert!(log.is_cancelled() && request.child().is_cancelled());
+    /// ```
     #[must_use]
     pub fn child(&self) -> Self {
         Self {
@@ -88,6 +106,20 @@ impl CancelToken {
 
     /// Whether it is cancelled. It is one load, so a running task may check often. After a `true`,
     /// what the cancelling thread wrote before is visible.
+    ///
+    /// ```
+    /// use filch::CancelToken;
+    ///
+    /// let token = CancelToken::new();
+    /// let mut steps = 0;
+    /// while !token.is_cancelled() {
+    ///     steps += 1; // a piece of work
+    ///     if steps == 3 {
+    ///         token.cancel();
+    ///     }
+    /// }
+    /// assert_eq!(steps, 3);
+    /// ```
     #[inline]
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
@@ -95,6 +127,15 @@ impl CancelToken {
     }
 
     /// Why it is cancelled, if it is. The first reason stays, and applies to everything below.
+    ///
+    /// ```
+    /// use filch::{CancelReason, CancelToken};
+    ///
+    /// let token = CancelToken::new();
+    /// assert_eq!(token.reason(), None);
+    /// token.cancel();
+    /// assert_eq!(token.child().reason(), Some(CancelReason::Asked));
+    /// ```
     #[must_use]
     pub fn reason(&self) -> Option<CancelReason> {
         self.node.reason()
@@ -129,6 +170,16 @@ impl CancelToken {
     /// of the tokens that it cancels. The deadline is removed when the token is cancelled before,
     /// and when the token and everything below it has been dropped; it keeps nothing alive.
     ///
+    /// ```
+    /// use filch::{CancelReason, CancelToken};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let token = CancelToken::new();
+    /// token.cancel_at(Instant::now() + Duration::from_millis(5))?;
+    /// assert_eq!(token.wait(), CancelReason::Deadline);
+    /// # Ok::<(), filch::TimerError>(())
+    /// ```
+    ///
     /// # Errors
     /// If that thread has to be started and cannot be. The token is unchanged, and the next
     /// deadline retries.
@@ -140,6 +191,18 @@ impl CancelToken {
     ///
     /// A worker that waits here runs no tasks meanwhile; a task should poll the token or register a
     /// callback.
+    ///
+    /// ```
+    /// use filch::{CancelReason, CancelToken};
+    ///
+    /// let token = CancelToken::new();
+    /// let waiter = std::thread::spawn({
+    ///     let token = token.clone();
+    ///     move || token.wait()
+    /// });
+    /// token.cancel();
+    /// assert_eq!(waiter.join().unwrap(), CancelReason::Asked);
+    /// ```
     pub fn wait(&self) -> CancelReason {
         let reason = self.node.wait(None);
         reason.expect("without an end, only a cancellation ends the wait")
@@ -244,7 +307,7 @@ impl CancelToken {
     }
 
     #[cfg(all(test, not(filch_loom)))]
-    pub(crate) fn node(&self) -> &Arc<Node> {
+    pub(crate) fn node(&self) -> &Arc<CancelNode> {
         &self.node
     }
 }

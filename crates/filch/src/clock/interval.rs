@@ -79,6 +79,14 @@ impl Interval {
     }
 
     /// What it does when a tick is not taken in time; [`MissedTicks::Burst`] by default.
+    ///
+    /// ```
+    /// use filch::time::{self, MissedTicks};
+    /// use std::time::Duration;
+    ///
+    /// let ticks = time::interval(Duration::from_secs(1)).missed_ticks(MissedTicks::Skip);
+    /// assert_eq!(ticks.period(), Duration::from_secs(1));
+    /// ```
     #[must_use]
     pub fn missed_ticks(mut self, missed: MissedTicks) -> Self {
         self.missed = missed;
@@ -127,6 +135,17 @@ impl Interval {
     }
 
     /// [`tick`](Self::tick) for manual implementations of futures.
+    ///
+    /// ```
+    /// use filch::time::PausedClock;
+    /// use std::{task::{Context, Poll, Waker}, time::Duration};
+    ///
+    /// let clock = PausedClock::new();
+    /// let mut interval = clock.interval(Duration::from_secs(1));
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// assert_eq!(interval.poll_tick(&mut cx), Poll::Ready(clock.now())); // the first one at once
+    /// assert_eq!(interval.poll_tick(&mut cx), Poll::Pending);
+    /// ```
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(self.sleep.poll_elapsed(cx));
         let due = self
@@ -159,6 +178,19 @@ impl Interval {
     }
 
     /// Sets the next tick to `at`; later ones follow it by the period.
+    ///
+    /// ```
+    /// use filch::time::PausedClock;
+    /// use std::{task::{Context, Waker}, time::Duration};
+    ///
+    /// let clock = PausedClock::new();
+    /// let mut interval = clock.interval(Duration::from_secs(60));
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// interval.reset_at(clock.now() + Duration::from_secs(1));
+    /// assert!(interval.poll_tick(&mut cx).is_pending());
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(interval.poll_tick(&mut cx).is_ready());
+    /// ```
     pub fn reset_at(&mut self, at: Instant) {
         self.sleep.reset(at);
     }

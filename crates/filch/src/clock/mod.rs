@@ -67,6 +67,16 @@ impl Clock {
     }
 
     /// The current time.
+    ///
+    /// ```
+    /// use filch::time::PausedClock;
+    /// use std::time::Duration;
+    ///
+    /// let clock = PausedClock::new();
+    /// let start = clock.now();
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(clock.now() - start, Duration::from_secs(1));
+    /// ```
     #[must_use]
     pub fn now(&self) -> Instant {
         match &self.paused {
@@ -76,6 +86,12 @@ impl Clock {
     }
 
     /// Whether it is a [`PausedClock`].
+    ///
+    /// ```
+    /// use filch::time::{Clock, PausedClock};
+    ///
+    /// assert!(PausedClock::new().is_paused() && !Clock::real().is_paused());
+    /// ```
     #[must_use]
     pub fn is_paused(&self) -> bool {
         self.paused.is_some()
@@ -106,21 +122,62 @@ impl Clock {
     }
 
     /// As [`time::sleep_until`](crate::time::sleep_until), with this clock.
+    ///
+    /// ```
+    /// use filch::time::PausedClock;
+    /// use std::{pin::pin, task::{Context, Waker}, time::Duration};
+    ///
+    /// let clock = PausedClock::new();
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// let mut sleep = pin!(clock.sleep_until(clock.now() + Duration::from_secs(1)));
+    /// assert!(sleep.as_mut().poll(&mut cx).is_pending());
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(sleep.poll(&mut cx).is_ready());
+    /// ```
     pub fn sleep_until(&self, at: Instant) -> Sleep {
         Sleep::new(self.clone(), Some(at))
     }
 
     /// As [`time::timeout`](crate::time::timeout), with this clock.
+    ///
+    /// ```
+    /// use filch::time::Clock;
+    /// use std::{future::{pending, ready}, time::Duration};
+    ///
+    /// let (clock, limit) = (Clock::real(), Duration::from_millis(1));
+    /// filch::block_on(async {
+    ///     assert_eq!(clock.timeout(limit, ready(7)).await, Ok(7));
+    ///     assert!(clock.timeout(limit, pending::<()>()).await.is_err());
+    /// });
+    /// ```
     pub fn timeout<F: IntoFuture>(&self, time: Duration, future: F) -> Timeout<F::IntoFuture> {
         Timeout::new(self.sleep(time), future.into_future())
     }
 
     /// As [`time::timeout_at`](crate::time::timeout_at), with this clock.
+    ///
+    /// ```
+    /// use filch::time::Clock;
+    /// use std::{future::pending, time::Duration};
+    ///
+    /// let clock = Clock::real();
+    /// let soon = clock.now() + Duration::from_millis(1);
+    /// assert!(filch::block_on(clock.timeout_at(soon, pending::<()>())).is_err());
+    /// ```
     pub fn timeout_at<F: IntoFuture>(&self, at: Instant, future: F) -> Timeout<F::IntoFuture> {
         Timeout::new(self.sleep_until(at), future.into_future())
     }
 
     /// As [`time::interval`](crate::time::interval), with this clock.
+    ///
+    /// ```
+    /// use filch::time::Clock;
+    /// use std::time::Duration;
+    ///
+    /// let mut interval = Clock::real().interval(Duration::from_millis(1));
+    /// let (first, second) = filch::block_on(async { (interval.tick().await, interval.tick().await) });
+    /// assert_eq!(second - first, Duration::from_millis(1));
+    /// ```
     ///
     /// # Panics
     /// If the period is zero.
@@ -130,6 +187,16 @@ impl Clock {
     }
 
     /// As [`time::interval_at`](crate::time::interval_at), with this clock.
+    ///
+    /// ```
+    /// use filch::time::Clock;
+    /// use std::time::Duration;
+    ///
+    /// let clock = Clock::real();
+    /// let start = clock.now() + Duration::from_millis(1);
+    /// let mut interval = clock.interval_at(start, Duration::from_secs(1));
+    /// assert_eq!(filch::block_on(interval.tick()), start);
+    /// ```
     ///
     /// # Panics
     /// If the period is zero.

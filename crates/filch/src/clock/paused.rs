@@ -29,8 +29,8 @@ use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 /// # Ok::<(), filch::BuildError>(())
 /// ```
 ///
-/// Its times are [`Instant`]s, as those of the real clock; it starts at the time of its creation.
-/// [`elapsed`](Self::elapsed) is the same in every run.
+/// Its times are [`Instant`](std::time::Instant)s, as those of the real clock; it starts at the
+/// time of its creation. [`elapsed`](Self::elapsed) is the same in every run.
 ///
 /// Deadlines of submitted tasks and of [`CancelToken`](crate::CancelToken)s, and calls that block,
 /// use the real clock.
@@ -132,6 +132,19 @@ impl PausedClock {
     }
 
     /// The time to the next entry.
+    ///
+    /// ```
+    /// use filch::time::PausedClock;
+    /// use std::{pin::pin, task::{Context, Waker}, time::Duration};
+    ///
+    /// let clock = PausedClock::new();
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// let mut sleep = pin!(clock.sleep(Duration::from_secs(3)));
+    /// assert_eq!(clock.next(), None);
+    /// assert!(sleep.as_mut().poll(&mut cx).is_pending());
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(clock.next(), Some(Duration::from_secs(2)));
+    /// ```
     #[must_use]
     pub fn next(&self) -> Option<Duration> {
         self.paused.next()
@@ -144,6 +157,18 @@ impl PausedClock {
     /// No task runs in between, unless a waker runs it. A task that sleeps three times for a second
     /// does not finish within an `advance` by three seconds: it is woken after the first, and runs
     /// when the clock shows three. [`run_for`](Self::run_for) runs every task at its time.
+    ///
+    /// ```
+    /// use filch::time::PausedClock;
+    /// use std::{pin::pin, task::{Context, Waker}, time::Duration};
+    ///
+    /// let clock = PausedClock::new();
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// let mut sleep = pin!(clock.sleep(Duration::from_secs(3600)));
+    /// assert!(sleep.as_mut().poll(&mut cx).is_pending());
+    /// clock.advance(Duration::from_secs(3600)); // at once
+    /// assert!(sleep.poll(&mut cx).is_ready());
+    /// ```
     ///
     /// # Panics
     /// If `Instant` cannot represent the time.

@@ -72,6 +72,17 @@ impl Sleep {
     }
 
     /// Whether its time has come.
+    ///
+    /// ```
+    /// use filch::time::PausedClock;
+    /// use std::time::Duration;
+    ///
+    /// let clock = PausedClock::new();
+    /// let sleep = clock.sleep(Duration::from_secs(1));
+    /// assert!(!sleep.is_elapsed());
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(sleep.is_elapsed());
+    /// ```
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         self.at.is_some_and(|at| at <= self.clock.now())
@@ -99,6 +110,17 @@ impl Sleep {
     }
 
     /// [`reset`](Self::reset) to `time` from now.
+    ///
+    /// ```
+    /// use filch::time::PausedClock;
+    /// use std::time::Duration;
+    ///
+    /// let clock = PausedClock::new();
+    /// let mut sleep = clock.sleep(Duration::from_secs(1));
+    /// clock.advance(Duration::from_secs(1));
+    /// sleep.reset_after(Duration::from_secs(5));
+    /// assert_eq!(sleep.deadline(), Some(clock.now() + Duration::from_secs(5)));
+    /// ```
     pub fn reset_after(&mut self, time: Duration) {
         self.move_to(self.clock.after(time));
     }

@@ -45,11 +45,26 @@ impl<F> Timeout<F> {
     }
 
     /// The future.
+    ///
+    /// ```
+    /// use std::{future::ready, time::Duration};
+    ///
+    /// let timeout = filch::time::timeout(Duration::from_secs(1), ready(7));
+    /// assert_eq!(timeout.get_ref().clone().into_inner(), 7);
+    /// ```
     pub fn get_ref(&self) -> &F {
         &self.future
     }
 
     /// The future; only before the timeout is pinned.
+    ///
+    /// ```
+    /// use std::{future::ready, time::Duration};
+    ///
+    /// let mut timeout = filch::time::timeout(Duration::from_secs(1), ready(7));
+    /// *timeout.get_mut() = ready(8);
+    /// assert_eq!(filch::block_on(timeout), Ok(8));
+    /// ```
     pub fn get_mut(&mut self) -> &mut F {
         &mut self.future
     }
@@ -76,6 +91,13 @@ impl<F> Timeout<F> {
     }
 
     /// The time of the limit; `None` for a time that `Instant` cannot represent.
+    ///
+    /// ```
+    /// use std::{future::ready, time::{Duration, Instant}};
+    ///
+    /// let at = Instant::now() + Duration::from_secs(1);
+    /// assert_eq!(filch::time::timeout_at(at, ready(7)).deadline(), Some(at));
+    /// ```
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.sleep.deadline()

@@ -161,6 +161,9 @@ pub(super) struct TaskSelector {
     watched: Option<(usize, u64)>,
     /// Whether the last yield tried the injector first.
     yield_to_injector: bool,
+    /// How many tasks the last batch from the injector added to the own queue, at its old end, less
+    /// the turns that they have had. Some of them may be gone.
+    pub(super) batch_left: usize,
     /// The number of steps before the next batch of futures that were spawned from outside: as many
     /// as the last batch added to the own queue.
     futures: u32,
@@ -180,6 +183,7 @@ impl TaskSelector {
             affine_last: false,
             watched: None,
             yield_to_injector: false,
+            batch_left: 0,
             futures: 0,
         }
     }
@@ -281,9 +285,9 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             return found;
         }
         if self.selector.turns.injector.is_due()
-            && let Some(task) = self.take_turn_of_injector()
+            && let found @ Some(_) = self.take_turn_of_injector()
         {
-            return Some((task, Source::Injector));
+            return found;
         }
         if !mem::take(&mut self.yielded) {
             return None;
@@ -336,7 +340,10 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// Gives the injector its turn. If tasks are short, it takes several: a worker that spawns
     /// tasks of 50 ns for itself would otherwise leave one to two microseconds between two tasks
     /// from outside.
-    fn take_turn_of_injector(&mut self) -> Option<T> {
+    ///
+    /// If the injector is empty, the turn belongs to the rest of the last batch from it. These tasks
+    /// are in the own queue, and a task that spawns others for ever would keep them there.
+    fn take_turn_of_injector(&mut self) -> Found<T> {
         let turns = &mut self.selector.turns;
         turns.injector.restart();
         let most = if mem::take(&mut turns.one_task) {
@@ -344,16 +351,20 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         } else {
             INJECTOR_TURN_BATCH
         };
-        self.take_pinned().or_else(|| self.take_injected_now(most))
+        if let Some(task) = self.take_pinned().or_else(|| self.take_injected_now(most)) {
+            return Some((task, Source::Injector));
+        }
+        self.selector.batch_left = self.selector.batch_left.checked_sub(1)?;
+        self.queue.oldest().map(|task| (task, Source::Local))
     }
 
     /// Takes a normal task from a place that needs no search.
     fn take_normal(&mut self) -> Found<T> {
         // While there are always urgent tasks, this is the only turn that the injector gets.
         if self.selector.turns.injector.is_due()
-            && let Some(task) = self.take_turn_of_injector()
+            && let found @ Some(_) = self.take_turn_of_injector()
         {
-            return Some((task, Source::Injector));
+            return found;
         }
         if let Some(task) = self.take_own() {
             return Some((task, Source::Local));

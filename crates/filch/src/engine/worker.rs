@@ -425,6 +425,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         match injector.try_take(most.min(share), |task| queue.push(task)) {
             Take::Taken(task, moved) => {
                 self.note_moved(moved);
+                self.selector.batch_left = moved;
                 if !injector.is_empty() {
                     // This worker may be busy for long now, and so may all others.
                     self.core.request_attention();

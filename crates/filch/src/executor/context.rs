@@ -1,6 +1,6 @@
 //! The interface of a task to the worker that runs it.
 
-use super::{Handle, Inner, Listeners, Overflow, builder::Runner};
+use super::{ExecutorState, Handle, Listeners, QueueOverflow, builder::ErasedRunner};
 use crate::{
     base::{error::Refused, rng::Rng, unwind},
     engine::{Observer, PerWorker, Placement, RunningWorker, Silent, Strategy},
@@ -22,36 +22,64 @@ const MAX_INLINE_DEPTH: u32 = 64;
 /// fn countdown(n: u32, cx: &mut Context<'_, '_, u32, Vec<u32>>) {
 ///     cx.scratch().push(n);
 ///     if n > 0 {
-///         cx.spawn_local(n - 1);
+///         cx.spawn(n - 1);
 ///     }
 /// }
 ///
 /// let executor = Executor::builder().workers(1).build(|_| vec![], countdown).unwrap();
 /// executor.spawn(3).unwrap();
-/// assert_eq!(executor.join().scratch, [[3, 2, 1, 0]]);
+/// assert_eq!(executor.finish().scratch, [[3, 2, 1, 0]]);
 /// ```
 pub struct Context<'w, 'c, T: Send, S, Q: Strategy = PerWorker, O: Observer = Silent> {
     pub(super) running: RunningWorker<'w, 'c, T, Q, Listeners<O>>,
     pub(super) scratch: &'w mut S,
-    pub(super) inner: &'w Arc<Inner<T, Q, O>>,
-    pub(super) runner: &'w Runner<T, S, Q, O>,
-    pub(super) overflow: Overflow,
+    pub(super) inner: &'w Arc<ExecutorState<T, Q, O>>,
+    pub(super) runner: &'w ErasedRunner<T, S, Q, O>,
+    pub(super) overflow: QueueOverflow,
     pub(super) depth: u32,
 }
 
 impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     /// The worker's number, from zero.
+    ///
+    /// ```
+    /// use filch::Executor;
+    ///
+    /// let executor = Executor::builder().workers(1).build(|worker| worker, |_: u8, cx| assert_eq!(cx.id(), *cx.scratch()))?;
+    /// executor.spawn(0).unwrap();
+    /// executor.finish();
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn id(&self) -> usize {
         self.running.id()
     }
 
     /// The worker's own scratch value.
+    ///
+    /// ```
+    /// use filch::Executor;
+    ///
+    /// let executor = Executor::builder().workers(1).build(|_| vec![], |n: u32, cx| cx.scratch().push(n))?;
+    /// executor.spawn(7).unwrap();
+    /// assert_eq!(executor.finish().scratch, [[7]]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn scratch(&mut self) -> &mut S {
         self.scratch
     }
 
-    /// The worker's own random generator; deterministic for a given seed.
+    /// The worker's own random generator, from the [seed](super::ExecutorBuilder::seed) of the
+    /// executor. Searches for work draw from it too, so the numbers differ from run to run.
+    ///
+    /// ```
+    /// use filch::Executor;
+    ///
+    /// let executor = Executor::builder().workers(1).build(|_| 0, |sides: usize, cx| *cx.scratch() = cx.rng().below(sides))?;
+    /// executor.spawn(6).unwrap();
+    /// assert!(executor.finish().scratch[0] < 6);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn rng(&mut self) -> &mut Rng {
         self.running.rng()
     }
@@ -65,7 +93,7 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     ///     .build(|_| (), |_: u8, cx| assert_eq!(cx.metrics().executed, 1))
     ///     .unwrap();
     /// executor.spawn(0).unwrap();
-    /// executor.join();
+    /// executor.finish();
     /// ```
     #[must_use]
     pub fn metrics(&self) -> WorkerMetrics {
@@ -74,9 +102,21 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
 
     /// Spawns a task into this worker's own queue: the cheapest way, with the data in the cache. It
     /// runs next, unless an idle worker steals it first. When the queue is bounded and full, the
-    /// [`Overflow`] policy applies.
+    /// [`QueueOverflow`] policy applies.
+    ///
+    /// ```
+    /// use filch::Executor;
+    ///
+    /// let executor = Executor::builder().workers(1).build(|_| vec![], |n: u32, cx| {
+    ///     cx.scratch().push(n);
+    ///     (0..n).for_each(|child| cx.spawn(child));
+    /// })?;
+    /// executor.spawn(2).unwrap();
+    /// assert_eq!(executor.finish().scratch, [[2, 1, 0, 0]]); // the newest first
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[inline(always)]
-    pub fn spawn_local(&mut self, task: T) {
+    pub fn spawn(&mut self, task: T) {
         if let Err(task) = self.running.try_spawn(task, Placement::Local) {
             self.overflow(task);
         }
@@ -84,26 +124,54 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
 
     /// Spawns a task into this worker's own queue, or returns it when that is full.
     ///
+    /// ```
+    /// use filch::{Executor, engine::{Capacity, PerWorker, PerWorkerSpec}};
+    ///
+    /// let tiny = PerWorkerSpec { capacity: Capacity::bounded(2), ..Default::default() };
+    /// let executor = Executor::builder()
+    ///     .workers(1)
+    ///     .strategy::<PerWorker>(tiny)
+    ///     .build(|_| 0, |n: u32, cx| {
+    ///         *cx.scratch() += (0..n).filter(|_| cx.try_spawn(0).is_err()).count();
+    ///     })?;
+    /// executor.spawn(5).unwrap();
+    /// assert_eq!(executor.finish().scratch, [3]); // two were queued
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
     /// # Errors
     /// The task, if the queue is bounded and full.
     #[inline]
-    pub fn try_spawn_local(&mut self, task: T) -> Result<(), Refused<T>> {
+    pub fn try_spawn(&mut self, task: T) -> Result<(), Refused<T>> {
         self.running
             .try_spawn(task, Placement::Local)
             .map_err(Refused::full)
     }
 
-    /// Spawns a task into the injector, behind those that this worker has spawned there before.
-    /// Tasks from outside and those of other workers are interleaved with them. Never refused, also
-    /// when the injector is bounded: a worker that waited for room would wait for itself.
-    pub fn spawn_global(&mut self, task: T) {
+    /// Spawns a task into the injector, the queue that all workers share, behind those that this
+    /// worker has spawned there before. Tasks from outside and those of other workers are
+    /// interleaved with them. Never refused, also when the injector is bounded: a worker that
+    /// waited for room would wait for itself.
+    ///
+    /// ```
+    /// use filch::Executor;
+    ///
+    /// let executor = Executor::builder().workers(1).build(|_| vec![], |n: u32, cx| {
+    ///     cx.scratch().push(n);
+    ///     (0..n).for_each(|child| cx.spawn_fifo(child));
+    /// })?;
+    /// executor.spawn(2).unwrap();
+    /// assert_eq!(executor.finish().scratch, [[2, 0, 1, 0]]); // the oldest first
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn spawn_fifo(&mut self, task: T) {
         self.running.spawn(task, Placement::Injector);
     }
 
     /// Queues `rest`, and lets an older task run first.
     ///
     /// A long task can split itself: it does a part, then yields with the rest of itself.
-    /// [`spawn_local`](Self::spawn_local) would not do: the newest task runs first, so the worker
+    /// [`spawn`](Self::spawn) would not do: the newest task runs first, so the worker
     /// would continue with it at once. This method makes the worker take the oldest task of its own
     /// queue or one from the injector, in turns. A [`YieldPolicy`](super::YieldPolicy) determines
     /// when to yield.
@@ -117,7 +185,7 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     ///     .build(|_| vec![], |(name, part): (char, u32), cx| {
     ///         cx.scratch().push((name, part));
     ///         if part == 0 && name == 'a' {
-    ///             cx.spawn_local(('b', 0));
+    ///             cx.spawn(('b', 0));
     ///         }
     ///         if part < 2 {
     ///             cx.yield_now((name, part + 1));
@@ -125,38 +193,57 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     ///     })
     ///     .unwrap();
     /// executor.spawn(('a', 0)).unwrap();
-    /// let order: String = executor.join().scratch[0].iter().map(|(name, _)| *name).collect();
+    /// let order: String = executor.finish().scratch[0].iter().map(|(name, _)| *name).collect();
     /// assert_eq!(order, "ababab");
     /// ```
     pub fn yield_now(&mut self, rest: T) {
-        self.spawn_local(rest);
+        self.spawn(rest);
         self.running.yield_to_older();
     }
 
     /// Whether any task is waiting for a worker, here or elsewhere; for
-    /// [`Adaptive`](super::Adaptive) policies.
+    /// [`AdaptiveYield`](super::AdaptiveYield) policies.
     ///
     /// ```
     /// # use filch::Executor;
     /// let executor = Executor::builder()
     ///     .workers(1)
     ///     .build(|_| (), |first: bool, cx| {
-    ///         assert!(!cx.work_waiting());
+    ///         assert!(!cx.has_queued_tasks());
     ///         if first {
-    ///             cx.spawn_local(false);
-    ///             assert!(cx.work_waiting());
+    ///             cx.spawn(false);
+    ///             assert!(cx.has_queued_tasks());
     ///         }
     ///     })
     ///     .unwrap();
     /// executor.spawn(true).unwrap();
-    /// executor.join();
+    /// executor.finish();
     /// ```
     #[must_use]
-    pub fn work_waiting(&self) -> bool {
+    pub fn has_queued_tasks(&self) -> bool {
         self.running.core().has_work()
     }
 
     /// A handle to this executor, to spawn from other threads.
+    ///
+    /// ```
+    /// use filch::Executor;
+    ///
+    /// let executor = Executor::builder().workers(1).build(|_| 0, |n: u32, cx| {
+    ///     *cx.scratch() += n;
+    ///     if n > 0 {
+    ///         let handle = cx.handle();
+    ///         let sender = std::thread::spawn(move || handle.spawn(n - 1));
+    ///         sender.join().unwrap().expect("still open");
+    ///     }
+    /// })?;
+    /// executor.spawn(3).unwrap();
+    /// while executor.metrics().total().executed < 4 {
+    ///     std::thread::yield_now();
+    /// }
+    /// assert_eq!(executor.finish().scratch, [6]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn handle(&self) -> Handle<T, Q, O> {
         Handle::new(self.inner.clone())
@@ -165,18 +252,18 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     #[cold]
     fn overflow(&mut self, task: T) {
         match self.overflow {
-            Overflow::Inline if self.depth < MAX_INLINE_DEPTH => {
+            QueueOverflow::Inline if self.depth < MAX_INLINE_DEPTH => {
                 self.depth += 1;
                 self.running.begin_inline();
                 self.run(task);
                 self.running.end_inline();
                 self.depth -= 1;
             }
-            Overflow::Spill => {
+            QueueOverflow::Spill => {
                 self.running.spill();
                 self.running.spawn(task, Placement::Local);
             }
-            Overflow::Inline => self.running.spawn(task, Placement::Injector),
+            QueueOverflow::Inline => self.running.spawn(task, Placement::Injector),
         }
     }
     /// Runs a task; a panic in it is recorded and contained.

@@ -1,6 +1,6 @@
 //! Spawning from any thread.
 
-use super::{Inner, Metrics};
+use super::{ExecutorState, Metrics};
 use crate::{
     base::error::Refused,
     engine::{Observer, PerWorker, Placement, Silent, Strategy},
@@ -21,18 +21,27 @@ use std::{fmt, sync::Arc};
 ///     }
 /// });
 /// producer.join().unwrap();
-/// assert_eq!(executor.join().scratch.iter().sum::<u32>(), 45);
+/// assert_eq!(executor.finish().scratch.iter().sum::<u32>(), 45);
 /// ```
 pub struct Handle<T: Send, Q: Strategy = PerWorker, O: Observer = Silent> {
-    inner: Arc<Inner<T, Q, O>>,
+    inner: Arc<ExecutorState<T, Q, O>>,
 }
 
 impl<T: Send, Q: Strategy, O: Observer> Handle<T, Q, O> {
-    pub(super) fn new(inner: Arc<Inner<T, Q, O>>) -> Self {
+    pub(super) fn new(inner: Arc<ExecutorState<T, Q, O>>) -> Self {
         Self { inner }
     }
 
     /// Spawns a task.
+    ///
+    /// ```
+    /// let executor = filch::Executor::builder().workers(1).build(|_| (), |_: u8, _| {})?;
+    /// let handle = executor.handle();
+    /// handle.spawn(1).unwrap();
+    /// executor.finish();
+    /// assert!(handle.spawn(2).is_err());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     ///
     /// # Errors
     /// The task, if the executor is closed or its injector is bounded and full.
@@ -46,7 +55,7 @@ impl<T: Send, Q: Strategy, O: Observer> Handle<T, Q, O> {
     /// # let executor = filch::Executor::builder().workers(1).build(|_| (), |_: u8, _| {}).unwrap();
     /// let handle = executor.handle();
     /// handle.spawn_batch([1, 2, 3]).unwrap();
-    /// executor.join();
+    /// executor.finish();
     /// assert_eq!(handle.spawn_batch([4, 5]).unwrap_err().into_inner(), [4, 5]);
     /// ```
     ///
@@ -58,27 +67,45 @@ impl<T: Send, Q: Strategy, O: Observer> Handle<T, Q, O> {
 
     /// Whether the executor still accepts tasks. The answer may be outdated when it is used: only
     /// the result of [`spawn`](Self::spawn) is definite.
+    ///
+    /// ```
+    /// let executor = filch::Executor::builder().workers(1).build(|_| (), |_: u8, _| {})?;
+    /// let handle = executor.handle();
+    /// assert!(handle.is_accepting());
+    /// executor.finish();
+    /// assert!(!handle.is_accepting());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn is_accepting(&self) -> bool {
         self.inner.core.is_open()
     }
 
     /// Closes the executor and makes the workers exit after their current task. Does not wait: the
-    /// caller of [`join`](super::Executor::join) gets the tasks that were not run, in
-    /// [`Outcome::abandoned`](super::Outcome::abandoned).
+    /// caller of [`finish`](super::Executor::finish) gets the tasks that were not run, in
+    /// [`Summary::abandoned`](super::Summary::abandoned).
     ///
     /// ```
     /// # let executor = filch::Executor::builder().workers(1).build(|_| (), |_: u8, _| {}).unwrap();
     /// let handle = executor.handle();
-    /// handle.shutdown();
+    /// handle.shutdown_now();
     /// assert!(!handle.is_accepting() && handle.spawn(1).is_err());
-    /// assert!(executor.join().abandoned.is_empty());
+    /// assert!(executor.finish().abandoned.is_empty());
     /// ```
-    pub fn shutdown(&self) {
+    pub fn shutdown_now(&self) {
         self.inner.core.stop();
     }
 
     /// The counters of the workers.
+    ///
+    /// ```
+    /// let executor = filch::Executor::builder().workers(1).build(|_| (), |_: u8, _| {})?;
+    /// let handle = executor.handle();
+    /// handle.spawn(1).unwrap();
+    /// executor.finish();
+    /// assert_eq!(handle.metrics().total().executed, 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         self.inner.metrics()

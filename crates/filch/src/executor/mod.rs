@@ -19,39 +19,39 @@
 //!         |node: Node, cx| {
 //!             *cx.scratch() += 1;
 //!             if node.depth < 10 {
-//!                 cx.spawn_local(Node { depth: node.depth + 1 });
-//!                 cx.spawn_local(Node { depth: node.depth + 1 });
+//!                 cx.spawn(Node { depth: node.depth + 1 });
+//!                 cx.spawn(Node { depth: node.depth + 1 });
 //!             }
 //!         },
 //!     )?;
 //! executor.spawn(Node { depth: 0 }).unwrap();
-//! let outcome = executor.join();
-//! assert_eq!(outcome.scratch.iter().sum::<u64>(), (1 << 11) - 1);
-//! println!("{}", outcome.metrics);
+//! let summary = executor.finish();
+//! assert_eq!(summary.scratch.iter().sum::<u64>(), (1 << 11) - 1);
+//! println!("{}", summary.metrics);
 //! # Ok::<(), filch::BuildError>(())
 //! ```
 //!
 //! # Life cycle
 //!
-//! An executor accepts tasks until it is [joined](Executor::join), [shut down](Executor::shutdown)
-//! or dropped. `join` and drop run all accepted tasks, and those that they spawn; `shutdown` makes
-//! the workers exit after their current task and returns the rest. After that a [`Handle`] refuses
-//! tasks and returns them.
+//! An executor accepts tasks until [`finish`](Executor::finish),
+//! [`shutdown_now`](Executor::shutdown_now) or its drop. `finish` and drop run all accepted tasks,
+//! and those that they spawn; `shutdown_now` makes the workers exit after their current task and
+//! returns the rest. After that a [`Handle`] refuses tasks and returns them.
 //!
 //! # Panics
 //!
 //! A panic in the runner costs that one task. The worker, its scratch and all other tasks continue;
-//! `join` resumes the first panic when all tasks have run.
+//! `finish` resumes the first panic when all tasks have run.
 
 mod builder;
 mod context;
 mod handle;
 mod yields;
 
-pub use builder::{Builder, Overflow};
+pub use builder::{ExecutorBuilder, QueueOverflow};
 pub use context::Context;
 pub use handle::Handle;
-pub use yields::{Adaptive, Always, EveryN, Never, PerPhase, YieldPolicy};
+pub use yields::{AdaptiveYield, Always, EveryN, Never, PerPhase, YieldPolicy};
 
 use crate::{
     base::{
@@ -69,7 +69,7 @@ use std::{
 };
 
 /// The state that the executor, its handles and its workers share.
-struct Inner<T: Send, Q: Strategy, O: Observer> {
+struct ExecutorState<T: Send, Q: Strategy, O: Observer> {
     core: Arc<Core<T, Q, Listeners<O>>>,
     panics: Mutex<Panics>,
     on_panic: Option<PanicHandler>,
@@ -95,14 +95,15 @@ where
     Q: Strategy,
     O: Observer + Send + Sync + 'static,
 {
-    inner: Arc<Inner<T, Q, O>>,
+    inner: Arc<ExecutorState<T, Q, O>>,
     thread_group: Option<ThreadGroup<S>>,
 }
 
-/// The result of an executor.
+/// What an executor returns when it ends: from [`finish`](Executor::finish) and
+/// [`shutdown_now`](Executor::shutdown_now).
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Outcome<T, S> {
+pub struct Summary<T, S> {
     /// The counters of the workers.
     pub metrics: Metrics,
     /// Their scratch values, in the order of the workers.
@@ -111,7 +112,7 @@ pub struct Outcome<T, S> {
     pub abandoned: Vec<T>,
 }
 
-/// A task panicked. Contains the first panic and the outcome of the executor.
+/// A task panicked. Contains the first panic and the summary of the executor.
 ///
 /// ```
 /// use filch::Executor;
@@ -124,31 +125,55 @@ pub struct Outcome<T, S> {
 ///     })
 ///     .unwrap();
 /// executor.spawn_batch(vec![1, 2, 3, 4]).unwrap();
-/// let error = executor.try_join().unwrap_err();
+/// let error = executor.try_finish().unwrap_err();
 /// assert_eq!(error.panics(), 1);
 /// assert!(error.to_string().contains("three is not allowed"));
-/// assert_eq!(error.into_outcome().scratch, [1 + 2 + 4]);
+/// assert_eq!(error.into_summary().scratch, [1 + 2 + 4]);
 /// ```
 pub struct Panicked<T, S> {
     payload: Payload,
     panics: usize,
-    outcome: Outcome<T, S>,
+    summary: Summary<T, S>,
 }
 
 impl<T, S> Panicked<T, S> {
     /// The number of tasks that panicked.
+    ///
+    /// ```
+    /// let executor = filch::Executor::builder().build(|_| (), |n: u32, _| assert_ne!(n, 3, "not {n}"))?;
+    /// executor.spawn_batch([2, 3]).unwrap();
+    /// let error = executor.try_finish().unwrap_err();
+    /// assert_eq!(error.panics(), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn panics(&self) -> usize {
         self.panics
     }
 
     /// The payload of the first panic.
+    ///
+    /// ```
+    /// let executor = filch::Executor::builder().build(|_| (), |n: u32, _| assert_ne!(n, 3, "not {n}"))?;
+    /// executor.spawn_batch([2, 3]).unwrap();
+    /// let error = executor.try_finish().unwrap_err();
+    /// assert!(error.into_payload().downcast_ref::<String>().unwrap().contains("not 3"));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn into_payload(self) -> Payload {
         self.payload
     }
 
-    /// The outcome of the executor.
-    pub fn into_outcome(self) -> Outcome<T, S> {
-        self.outcome
+    /// The summary of the executor.
+    ///
+    /// ```
+    /// let executor = filch::Executor::builder().build(|_| (), |n: u32, _| assert_ne!(n, 3, "not {n}"))?;
+    /// executor.spawn_batch([2, 3]).unwrap();
+    /// let error = executor.try_finish().unwrap_err();
+    /// assert_eq!(error.into_summary().metrics.total().executed, 2);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn into_summary(self) -> Summary<T, S> {
+        self.summary
     }
 }
 
@@ -172,9 +197,15 @@ impl<T, S> std::error::Error for Panicked<T, S> {}
 
 impl<T: Send + 'static> Executor<T> {
     /// Returns a builder for the settings of an executor.
+    ///
+    /// ```
+    /// let executor = filch::Executor::builder().workers(2).build(|_| (), |_: u8, _| {})?;
+    /// assert_eq!(executor.workers(), 2);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
-    pub fn builder() -> Builder<T> {
-        Builder::new()
+    pub fn builder() -> ExecutorBuilder<T> {
+        ExecutorBuilder::new()
     }
 }
 
@@ -186,12 +217,27 @@ where
     O: Observer + Send + Sync + 'static,
 {
     /// A handle to spawn tasks with, from any thread.
+    ///
+    /// ```
+    /// let executor = filch::Executor::builder().workers(2).build(|_| 0, |n: u32, cx| *cx.scratch() += n)?;
+    /// let handle = executor.handle();
+    /// std::thread::spawn(move || handle.spawn(7).unwrap()).join().unwrap();
+    /// assert_eq!(executor.finish().scratch.iter().sum::<u32>(), 7);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn handle(&self) -> Handle<T, Q, O> {
         Handle::new(self.inner.clone())
     }
 
     /// Spawns a task from outside.
+    ///
+    /// ```
+    /// let executor = filch::Executor::builder().workers(2).build(|_| 0, |n: u32, cx| *cx.scratch() += n)?;
+    /// executor.spawn(7).unwrap();
+    /// assert_eq!(executor.finish().scratch.iter().sum::<u32>(), 7);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     ///
     /// # Errors
     /// The task, if the executor is closed or its injector is bounded and full.
@@ -201,6 +247,13 @@ where
 
     /// Spawns all tasks, or none.
     ///
+    /// ```
+    /// let executor = filch::Executor::builder().workers(2).build(|_| 0, |n: u32, cx| *cx.scratch() += n)?;
+    /// executor.spawn_batch([1, 2, 3]).unwrap();
+    /// assert_eq!(executor.finish().scratch.iter().sum::<u32>(), 6);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
     /// # Errors
     /// All the tasks, if the executor is closed or they don't all fit.
     pub fn spawn_batch(&self, tasks: impl Into<Vec<T>>) -> Result<(), Refused<Vec<T>>> {
@@ -208,6 +261,12 @@ where
     }
 
     /// The number of workers.
+    ///
+    /// ```
+    /// let executor = filch::Executor::builder().workers(3).build(|_| (), |_: u8, _| {})?;
+    /// assert_eq!(executor.workers(), 3);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn workers(&self) -> usize {
         self.inner.core.workers()
@@ -226,69 +285,87 @@ where
 
     /// Closes the executor, runs all accepted tasks, and returns when all are done.
     ///
+    /// ```
+    /// let executor = filch::Executor::builder().workers(2).build(|_| 0, |n: u32, cx| *cx.scratch() += n)?;
+    /// executor.spawn_batch([1, 2, 3]).unwrap();
+    /// let summary = executor.finish();
+    /// assert_eq!(summary.scratch.iter().sum::<u32>(), 6);
+    /// assert_eq!(summary.metrics.total().executed, 3);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
     /// # Panics
-    /// With the first panic of a task, after everything else has run. [`try_join`](Self::try_join)
-    /// returns it instead. Also if a worker of this executor calls it, which would wait for itself.
-    pub fn join(self) -> Outcome<T, S> {
-        match self.try_join() {
-            Ok(outcome) => outcome,
+    /// With the first panic of a task, after everything else has run.
+    /// [`try_finish`](Self::try_finish) returns it instead. Also if a worker of this executor calls
+    /// it, which would wait for itself.
+    pub fn finish(self) -> Summary<T, S> {
+        match self.try_finish() {
+            Ok(summary) => summary,
             Err(panicked) => unwind::resume(panicked.payload),
         }
     }
 
-    /// [`join`](Self::join), with a panic as an error.
+    /// [`finish`](Self::finish), with a panic as an error.
+    ///
+    /// ```
+    /// let executor = filch::Executor::builder().build(|_| (), |n: u32, _| assert_ne!(n, 3))?;
+    /// executor.spawn_batch([1, 2, 3]).unwrap();
+    /// let error = executor.try_finish().unwrap_err();
+    /// assert_eq!((error.panics(), error.into_summary().metrics.total().executed), (1, 3));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     ///
     /// # Errors
-    /// If a task panicked. The error contains the outcome too.
+    /// If a task panicked. The error contains the summary too.
     ///
     /// # Panics
     /// If a worker of this executor calls it.
-    pub fn try_join(mut self) -> Result<Outcome<T, S>, Panicked<T, S>> {
+    pub fn try_finish(mut self) -> Result<Summary<T, S>, Panicked<T, S>> {
         self.inner.core.close();
-        self.finish()
+        self.wait_for_workers()
     }
 
     /// Closes the executor and makes the workers exit after their current task. Tasks that are
-    /// still queued are returned in [`Outcome::abandoned`].
+    /// still queued are returned in [`Summary::abandoned`].
     ///
     /// ```
     /// use filch::Executor;
     ///
     /// let executor = Executor::builder().workers(1).build(|_| 0, |_: u32, cx| *cx.scratch() += 1).unwrap();
     /// executor.spawn_batch((0..1000).collect::<Vec<_>>()).unwrap();
-    /// let outcome = executor.shutdown().unwrap();
-    /// assert_eq!(outcome.scratch[0] + outcome.abandoned.len(), 1000);
+    /// let summary = executor.shutdown_now().unwrap();
+    /// assert_eq!(summary.scratch[0] + summary.abandoned.len(), 1000);
     /// ```
     ///
     /// # Errors
-    /// If a task panicked. The error contains the outcome too.
+    /// If a task panicked. The error contains the summary too.
     ///
     /// # Panics
     /// If a worker of this executor calls it.
-    pub fn shutdown(mut self) -> Result<Outcome<T, S>, Panicked<T, S>> {
+    pub fn shutdown_now(mut self) -> Result<Summary<T, S>, Panicked<T, S>> {
         self.inner.core.stop();
-        self.finish()
+        self.wait_for_workers()
     }
 
-    fn finish(&mut self) -> Result<Outcome<T, S>, Panicked<T, S>> {
+    fn wait_for_workers(&mut self) -> Result<Summary<T, S>, Panicked<T, S>> {
         assert!(
             !self.is_own_worker(),
             "a worker cannot wait for its own executor; do it from another thread"
         );
         let thread_group = self.thread_group.take().expect("only joined once");
         let scratch = thread_group.join();
-        let outcome = Outcome {
+        let summary = Summary {
             abandoned: self.inner.core.abandoned(thread::yield_now),
             metrics: self.inner.metrics(),
             scratch,
         };
         let mut panics = self.inner.panics();
         match panics.first.take() {
-            None => Ok(outcome),
+            None => Ok(summary),
             Some(payload) => Err(Panicked {
                 payload,
                 panics: panics.count,
-                outcome,
+                summary,
             }),
         }
     }
@@ -298,8 +375,8 @@ where
     }
 }
 
-/// Runs all accepted tasks, as [`join`](Executor::join) does. Panics of tasks are not resumed: the
-/// panic hook has reported them.
+/// Runs all accepted tasks, as [`finish`](Executor::finish) does. Panics of tasks are not resumed:
+/// the panic hook has reported them.
 ///
 /// Dropped by one of its own workers, the executor is only closed: the other workers run the rest,
 /// and the drop does not wait.
@@ -335,7 +412,7 @@ where
     }
 }
 
-impl<T: Send, Q: Strategy, O: Observer> Inner<T, Q, O> {
+impl<T: Send, Q: Strategy, O: Observer> ExecutorState<T, Q, O> {
     fn metrics(&self) -> Metrics {
         self.core.observer().0.metrics()
     }

@@ -25,21 +25,37 @@
 //!     })
 //!     .unwrap();
 //! executor.spawn(Scan { from: 0, to: 1000 }).unwrap();
-//! let outcome = executor.join();
-//! assert_eq!(outcome.scratch, [1000]);
-//! assert_eq!(outcome.metrics.total().executed, 11); // ten times 100, and an empty rest
+//! let summary = executor.finish();
+//! assert_eq!(summary.scratch, [1000]);
+//! assert_eq!(summary.metrics.total().executed, 11); // ten times 100, and an empty rest
 //! ```
 
 /// Decides when a task should yield.
 pub trait YieldPolicy {
     /// Counts `units` more as done. Returns whether the task should yield; the count starts over
     /// then.
+    ///
+    /// ```
+    /// use filch::executor::{EveryN, YieldPolicy};
+    ///
+    /// let mut policy = EveryN::new(100);
+    /// assert!(!policy.should_yield(60));
+    /// assert!(policy.should_yield(60));
+    /// ```
     #[must_use]
     fn should_yield(&mut self, units: u64) -> bool;
 
     /// Called when the task continues after a yield; `alone` if no other task was waiting.
     ///
     /// Only adaptive policies use it.
+    ///
+    /// ```
+    /// use filch::executor::{AdaptiveYield, YieldPolicy};
+    ///
+    /// let mut policy = AdaptiveYield::new(2, 8);
+    /// policy.resumed(true); // no task was waiting: yields less often
+    /// assert!(!policy.should_yield(2) && policy.should_yield(2));
+    /// ```
     fn resumed(&mut self, alone: bool) {
         let _ = alone;
     }
@@ -62,6 +78,13 @@ pub struct EveryN {
 
 impl EveryN {
     /// Every `n` units; zero is treated as one.
+    ///
+    /// ```
+    /// use filch::executor::{EveryN, YieldPolicy};
+    ///
+    /// assert!(EveryN::new(3).should_yield(3));
+    /// assert_eq!(EveryN::new(0), EveryN::new(1));
+    /// ```
     #[must_use]
     pub const fn new(n: u64) -> Self {
         let n = if n == 0 { 1 } else { n };
@@ -116,9 +139,9 @@ impl YieldPolicy for Always {
 /// task, between `least` and `most`.
 ///
 /// ```
-/// use filch::executor::{Adaptive, YieldPolicy};
+/// use filch::executor::{AdaptiveYield, YieldPolicy};
 ///
-/// let mut policy = Adaptive::new(2, 8);
+/// let mut policy = AdaptiveYield::new(2, 8);
 /// assert!(policy.should_yield(2));
 /// policy.resumed(true); // no task was waiting
 /// assert!(!policy.should_yield(2) && policy.should_yield(2));
@@ -126,14 +149,18 @@ impl YieldPolicy for Always {
 /// assert!(policy.should_yield(2));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Adaptive {
+pub struct AdaptiveYield {
     least: u64,
     most: u64,
     every: EveryN,
 }
 
-impl Adaptive {
+impl AdaptiveYield {
     /// Starts at `least` units; the interval stays between `least` and `most`.
+    ///
+    /// ```
+    /// assert_eq!(filch::executor::AdaptiveYield::new(2, 8).interval(), 2);
+    /// ```
     #[must_use]
     pub const fn new(least: u64, most: u64) -> Self {
         let every = EveryN::new(least);
@@ -143,13 +170,21 @@ impl Adaptive {
     }
 
     /// The current interval.
+    ///
+    /// ```
+    /// use filch::executor::{AdaptiveYield, YieldPolicy};
+    ///
+    /// let mut policy = AdaptiveYield::new(2, 8);
+    /// policy.resumed(true); // no task was waiting
+    /// assert_eq!(policy.interval(), 4);
+    /// ```
     #[must_use]
     pub const fn interval(&self) -> u64 {
         self.every.n
     }
 }
 
-impl YieldPolicy for Adaptive {
+impl YieldPolicy for AdaptiveYield {
     fn should_yield(&mut self, units: u64) -> bool {
         self.every.should_yield(units)
     }
@@ -191,6 +226,15 @@ type AnyPolicy = Box<dyn YieldPolicy + Send>;
 
 impl<P: PartialEq> PerPhase<P> {
     /// Starts in `phase`; `choose` creates the policy of each phase.
+    ///
+    /// ```
+    /// use filch::executor::{EveryN, PerPhase, YieldPolicy};
+    ///
+    /// let mut policy = PerPhase::new(1, |units: &u64| -> Box<dyn YieldPolicy + Send> {
+    ///     Box::new(EveryN::new(*units))
+    /// });
+    /// assert!(policy.should_yield(1));
+    /// ```
     pub fn new(
         phase: P,
         choose: impl Fn(&P) -> Box<dyn YieldPolicy + Send> + Send + 'static,
@@ -204,6 +248,16 @@ impl<P: PartialEq> PerPhase<P> {
 
     /// Changes to another phase, whose policy starts afresh. With the current phase it has no
     /// effect.
+    ///
+    /// ```
+    /// use filch::executor::{EveryN, PerPhase, YieldPolicy};
+    ///
+    /// let mut policy = PerPhase::new(1, |units: &u64| -> Box<dyn YieldPolicy + Send> {
+    ///     Box::new(EveryN::new(*units))
+    /// });
+    /// policy.enter(2);
+    /// assert!(!policy.should_yield(1) && policy.should_yield(1));
+    /// ```
     pub fn enter(&mut self, phase: P) {
         if phase != self.phase {
             self.policy = (self.choose)(&phase);

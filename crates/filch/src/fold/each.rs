@@ -2,14 +2,10 @@
 
 use super::{
     Fold,
-    family::{Family, Place},
-    team::{Common, Link, Team},
+    family::{Family, ResultPlace},
+    team::{Common, Team, TeamLink},
 };
-use crate::{
-    base::unwind,
-    engine::{Placement, WakePolicy},
-    pool::context::WorkerContext,
-};
+use crate::{base::unwind, engine::Placement, pool::context::WorkerContext};
 use std::{
     marker::PhantomData,
     mem,
@@ -17,12 +13,13 @@ use std::{
 };
 
 /// The compile-time choices.
-pub(super) trait Scheme: Send + Sync {
+pub(super) trait EachScheme: Send + Sync {
     /// Results are accumulated when all of them are there, instead of on arrival.
     const AT_THE_END: bool;
     /// All workers share one queue, instead of one for each.
     const SHARED: bool;
-    const WAKE: WakePolicy;
+    /// Pushes for each wake of a sleeping worker; 0 for one wake in each batch.
+    const WAKE_EVERY: u32;
 }
 
 /// The state that all tasks of a fold share.
@@ -33,14 +30,14 @@ struct EachState<F: Fold, S> {
     scheme: PhantomData<S>,
 }
 
-impl<F: Fold, S: Scheme> Common for EachState<F, S> {
+impl<F: Fold, S: EachScheme> Common for EachState<F, S> {
     fn team(&self) -> &Team {
         &self.team
     }
 }
 
 /// Folds the tree below `root`.
-pub(super) fn fold<F: Fold, S: Scheme>(
+pub(super) fn fold<F: Fold, S: EachScheme>(
     context: &WorkerContext<'_, '_>,
     fold: F,
     root: F::Node,
@@ -52,8 +49,8 @@ pub(super) fn fold<F: Fold, S: Scheme>(
         scheme: PhantomData,
     };
     let shared = Team::gather(context, make, |shared| {
-        let link = Link::new(shared);
-        visit(&link, context, Place::root(), root);
+        let link = TeamLink::new(shared);
+        visit(&link, context, ResultPlace::root(), root);
         link.done(context);
     });
     let result = shared.result.into_inner();
@@ -64,10 +61,10 @@ pub(super) fn fold<F: Fold, S: Scheme>(
 
 /// One task: the node, then its first child, and so on; the other children become tasks of their
 /// own. The caller counts it as done.
-fn visit<F: Fold, S: Scheme>(
-    link: &Link<EachState<F, S>>,
+fn visit<F: Fold, S: EachScheme>(
+    link: &TeamLink<EachState<F, S>>,
     context: &WorkerContext<'_, '_>,
-    place: Place<F>,
+    place: ResultPlace<F>,
     node: F::Node,
 ) {
     let shared = link.get();
@@ -79,10 +76,10 @@ fn visit<F: Fold, S: Scheme>(
     }
 }
 
-fn walk<F: Fold, S: Scheme>(
-    link: &Link<EachState<F, S>>,
+fn walk<F: Fold, S: EachScheme>(
+    link: &TeamLink<EachState<F, S>>,
     context: &WorkerContext<'_, '_>,
-    mut place: Place<F>,
+    mut place: ResultPlace<F>,
     mut node: F::Node,
 ) {
     let shared = link.get();
@@ -100,12 +97,12 @@ fn walk<F: Fold, S: Scheme>(
         // The last one first: this worker continues with the first, and then pops the newest.
         for (at, child) in others.into_iter().enumerate().rev() {
             let place = Family::place(&family, at + 1);
-            let task = move |link: &Link<EachState<F, S>>, context: &WorkerContext<'_, '_>| {
+            let task = move |link: &TeamLink<EachState<F, S>>, context: &WorkerContext<'_, '_>| {
                 visit(link, context, place, child);
             };
             let placement = match S::SHARED {
                 true => Placement::Local, // not used: the job goes to the team's queue
-                false => team.placement(S::WAKE, mem::take(&mut first_push)),
+                false => team.placement(S::WAKE_EVERY, mem::take(&mut first_push)),
             };
             Team::spawn(link, context, task, S::SHARED, placement);
         }

@@ -1,6 +1,6 @@
 //! A record of which worker folded which node, and when; for inspection of small trees.
 
-use super::{Fold, Runner, Strategy};
+use super::{Fold, FoldStrategy, Runner};
 use crate::pool::context::WorkerContext;
 use std::{
     collections::BTreeMap,
@@ -53,36 +53,84 @@ pub struct Visit {
 
 impl Visit {
     /// The worker that called `init` for it; `None` for a thread that is not a worker.
+    ///
+    /// ```
+    /// use filch::{Fold, fold, fold::Tasks};
+    ///
+    /// let chain = fold(|n: u32| n.checked_sub(1), |_| (), |(), ()| (), |()| ());
+    /// let visit = chain.with::<Tasks>().explain(3).visit;
+    /// assert!(visit.entered_by().is_some()); // the caller is a guest of the pool
+    /// ```
     #[must_use]
     pub fn entered_by(&self) -> Option<usize> {
         self.entered_by
     }
 
     /// The worker that called `finalize` for it; `None` for a thread that is not a worker.
+    ///
+    /// ```
+    /// use filch::{Fold, fold, fold::Tasks};
+    ///
+    /// let chain = fold(|n: u32| n.checked_sub(1), |_| (), |(), ()| (), |()| ());
+    /// let visit = chain.with::<Tasks>().explain(3).visit;
+    /// assert!(visit.finished_by().is_some());
+    /// ```
     #[must_use]
     pub fn finished_by(&self) -> Option<usize> {
         self.finished_by
     }
 
     /// When it was entered, relative to the start of the fold.
+    ///
+    /// ```
+    /// use filch::{Fold, fold, fold::Tasks};
+    ///
+    /// let chain = fold(|n: u32| n.checked_sub(1), |_| (), |(), ()| (), |()| ());
+    /// let visit = chain.with::<Tasks>().explain(3).visit;
+    /// assert!(visit.began() <= visit.children()[0].began());
+    /// ```
     #[must_use]
     pub fn began(&self) -> Duration {
         self.began
     }
 
     /// When it was finished, relative to the start of the fold.
+    ///
+    /// ```
+    /// use filch::{Fold, fold, fold::Tasks};
+    ///
+    /// let chain = fold(|n: u32| n.checked_sub(1), |_| (), |(), ()| (), |()| ());
+    /// let visit = chain.with::<Tasks>().explain(3).visit;
+    /// assert!(visit.ended() >= visit.children()[0].ended());
+    /// ```
     #[must_use]
     pub fn ended(&self) -> Duration {
         self.ended
     }
 
     /// Its children, in order.
+    ///
+    /// ```
+    /// use filch::{Fold, fold, fold::Tasks};
+    ///
+    /// let chain = fold(|n: u32| n.checked_sub(1), |_| (), |(), ()| (), |()| ());
+    /// let visit = chain.with::<Tasks>().explain(3).visit;
+    /// assert_eq!(visit.children().len(), 1);
+    /// ```
     #[must_use]
     pub fn children(&self) -> &[Visit] {
         &self.children
     }
 
     /// Iterates over it and all nodes below it in preorder, with their depths.
+    ///
+    /// ```
+    /// use filch::{Fold, fold, fold::Tasks};
+    ///
+    /// let chain = fold(|n: u32| n.checked_sub(1), |_| (), |(), ()| (), |()| ());
+    /// let visit = chain.with::<Tasks>().explain(3).visit;
+    /// assert!(visit.iter().map(|(depth, _)| depth).eq(0..=3));
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Visit)> {
         let mut open = vec![(0, self)];
         std::iter::from_fn(move || {
@@ -93,6 +141,14 @@ impl Visit {
     }
 
     /// The number of nodes that each worker has entered.
+    ///
+    /// ```
+    /// use filch::{Fold, fold, fold::Tasks};
+    ///
+    /// let chain = fold(|n: u32| n.checked_sub(1), |_| (), |(), ()| (), |()| ());
+    /// let visit = chain.with::<Tasks>().explain(3).visit;
+    /// assert_eq!(visit.by_worker().values().sum::<usize>(), 4);
+    /// ```
     #[must_use]
     pub fn by_worker(&self) -> BTreeMap<Option<usize>, usize> {
         let mut counts = BTreeMap::new();
@@ -155,12 +211,12 @@ impl Drop for Visit {
 }
 
 /// A fold that records its execution.
-struct Recorder<'a, F> {
+struct VisitRecorder<'a, F> {
     fold: &'a F,
     start: Instant,
 }
 
-impl<F: Fold> Fold for Recorder<'_, F> {
+impl<F: Fold> Fold for VisitRecorder<'_, F> {
     type Node = F::Node;
     type Children = F::Children;
     type Heap = (F::Heap, Visit);
@@ -199,14 +255,23 @@ fn worker() -> Option<usize> {
     WorkerContext::with(|context| context.map(WorkerContext::worker))
 }
 
-impl<F: Fold, S: Strategy> Runner<'_, F, S> {
+impl<F: Fold, S: FoldStrategy> Runner<'_, F, S> {
     /// Folds the tree below `root`, and records which worker did what and when. That takes time and
     /// memory for each node, so it is for small trees.
+    ///
+    /// ```
+    /// use filch::{Fold, fold, fold::Adaptive};
+    ///
+    /// let sum = fold(|n: u32| 0..n, |n| *n, |sum, child| *sum += child, |sum| sum);
+    /// let explained = sum.with::<Adaptive>().explain(5);
+    /// assert_eq!(explained.result, sum.sequential(5));
+    /// println!("{}", explained.visit); // a line for each node
+    /// ```
     ///
     /// # Panics
     /// As [`run`](Self::run).
     pub fn explain(&self, root: F::Node) -> Explained<F::Result> {
-        let recorder = Recorder {
+        let recorder = VisitRecorder {
             fold: self.fold(),
             start: Instant::now(),
         };

@@ -11,14 +11,14 @@ use std::sync::{Arc, PoisonError};
 /// An open node, its heap, and where its own result goes.
 pub(super) struct Family<F: Fold> {
     /// Taken when all children are done.
-    above: Mutex<Option<Place<F>>>,
+    above: Mutex<Option<ResultPlace<F>>>,
     count: usize,
     arrivals: Arrivals<F>,
 }
 
 enum Arrivals<F: Fold> {
     InOrder(Mutex<InOrder<F>>),
-    AtTheEnd(Mutex<Option<F::Heap>>, Slots<F::Result>),
+    AtTheEnd(Mutex<Option<F::Heap>>, ResultSlots<F::Result>),
 }
 
 /// Results that are accumulated as soon as those before them are.
@@ -32,12 +32,12 @@ struct InOrder<F: Fold> {
 }
 
 /// Where a result goes: the slot of a child, or the caller. Each exists once.
-pub(super) struct Place<F: Fold>(Option<(Arc<Family<F>>, usize)>);
+pub(super) struct ResultPlace<F: Fold>(Option<(Arc<Family<F>>, usize)>);
 
 /// A complete family: where its result goes, and its heap.
-type Complete<F> = (Place<F>, <F as Fold>::Heap);
+type Complete<F> = (ResultPlace<F>, <F as Fold>::Heap);
 
-impl<F: Fold> Place<F> {
+impl<F: Fold> ResultPlace<F> {
     pub(super) fn root() -> Self {
         Self(None)
     }
@@ -55,7 +55,7 @@ impl<F: Fold> Place<F> {
         let heap = match &family.arrivals {
             Arrivals::InOrder(arrivals) => family.accumulate_in_order(fold, arrivals, at, result),
             Arrivals::AtTheEnd(heap, slots) => {
-                // SAFETY: there is one `Place` of each number, and this call has consumed it.
+                // SAFETY: there is one `ResultPlace` of each number, and this call has consumed it.
                 let last = unsafe { slots.fill(at, result) };
                 last.then(|| {
                     let mut heap = lock(heap).take().expect("taken once");
@@ -78,9 +78,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<F: Fold> Family<F> {
-    pub(super) fn new(above: Place<F>, heap: F::Heap, count: usize, at_the_end: bool) -> Self {
+    pub(super) fn new(
+        above: ResultPlace<F>,
+        heap: F::Heap,
+        count: usize,
+        at_the_end: bool,
+    ) -> Self {
         let arrivals = if at_the_end {
-            Arrivals::AtTheEnd(Mutex::new(Some(heap)), Slots::new(count))
+            Arrivals::AtTheEnd(Mutex::new(Some(heap)), ResultSlots::new(count))
         } else {
             Arrivals::InOrder(Mutex::new(InOrder {
                 heap: Some(heap),
@@ -96,8 +101,8 @@ impl<F: Fold> Family<F> {
     }
 
     /// The place of child `at`; must be called once for each child.
-    pub(super) fn place(family: &Arc<Self>, at: usize) -> Place<F> {
-        Place(Some((family.clone(), at)))
+    pub(super) fn place(family: &Arc<Self>, at: usize) -> ResultPlace<F> {
+        ResultPlace(Some((family.clone(), at)))
     }
 
     /// Accumulates the result if it is the next one, and those behind it; returns the heap after
@@ -147,7 +152,7 @@ impl<F: Fold> Family<F> {
 impl<F: Fold> Drop for Family<F> {
     fn drop(&mut self) {
         let mut above = lock(&self.above).take();
-        while let Some(Place(Some((family, _)))) = above {
+        while let Some(ResultPlace(Some((family, _)))) = above {
             above = Arc::into_inner(family).and_then(|family| lock(&family.above).take());
         }
     }
@@ -158,18 +163,18 @@ impl<F: Fold> Drop for Family<F> {
 ///
 /// A slot belongs to its filler until `missing` is decremented; from zero on, all belong to the
 /// last filler.
-struct Slots<R> {
+struct ResultSlots<R> {
     places: Box<[UnsafeCell<Option<R>>]>,
     missing: AtomicUsize,
 }
 
 // SAFETY: a result is put in on one thread and taken out on another; no two threads access it at
 // the same time.
-unsafe impl<R: Send> Sync for Slots<R> {}
+unsafe impl<R: Send> Sync for ResultSlots<R> {}
 // SAFETY: the results move with the slots, which is sound because `R` is `Send`.
-unsafe impl<R: Send> Send for Slots<R> {}
+unsafe impl<R: Send> Send for ResultSlots<R> {}
 
-impl<R> Slots<R> {
+impl<R> ResultSlots<R> {
     fn new(count: usize) -> Self {
         Self {
             places: (0..count).map(|_| UnsafeCell::new(None)).collect(),

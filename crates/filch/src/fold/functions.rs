@@ -3,7 +3,7 @@
 use super::{
     memo::Memo,
     sequence,
-    strategy::{Adaptive, Runner, Strategy},
+    strategy::{Adaptive, FoldStrategy, Runner},
 };
 use std::{fmt, marker::PhantomData};
 
@@ -59,19 +59,56 @@ pub trait Fold: Sync {
 
     /// The children of `node`, which is consumed. They are requested one by one, when they are
     /// needed. Children beyond the upper bound of [`size_hint`](Iterator::size_hint) may be lost.
+    ///
+    /// ```
+    /// use filch::{Fold, fold};
+    ///
+    /// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
+    /// assert!(leaves.children(3).eq([0, 1, 2]));
+    /// ```
     fn children(&self, node: Self::Node) -> Self::Children;
 
     /// Creates the heap of a node when it is entered, before any of its children.
+    ///
+    /// ```
+    /// use filch::{Fold, fold};
+    ///
+    /// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
+    /// assert_eq!((leaves.init(&0), leaves.init(&3)), (1, 0));
+    /// ```
     fn init(&self, node: &Self::Node) -> Self::Heap;
 
     /// Adds the result of a child. Called once for each child, in the order of the children.
+    ///
+    /// ```
+    /// use filch::{Fold, fold};
+    ///
+    /// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
+    /// let mut heap = leaves.init(&3);
+    /// leaves.accumulate(&mut heap, 5);
+    /// assert_eq!(heap, 5);
+    /// ```
     fn accumulate(&self, heap: &mut Self::Heap, child: Self::Result);
 
     /// Computes the result when all children are done.
+    ///
+    /// ```
+    /// use filch::{Fold, fold};
+    ///
+    /// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
+    /// assert_eq!(leaves.finalize(5), 5);
+    /// ```
     fn finalize(&self, heap: Self::Heap) -> Self::Result;
 
     /// Folds the tree below `root` with the [default strategy](super::Adaptive), on the caller's
     /// pool if it is a worker, else on the global one.
+    ///
+    /// ```
+    /// use filch::{Fold, fold};
+    ///
+    /// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
+    /// assert_eq!(leaves.run(10), 512);
+    /// ```
     ///
     /// # Panics
     /// As [`Runner::run`].
@@ -100,7 +137,14 @@ pub trait Fold: Sync {
 
     /// Selects a [strategy](super#which-strategy) for this fold; a pool can be selected on the
     /// result.
-    fn with<S: Strategy>(&self) -> Runner<'_, Self, S>
+    ///
+    /// ```
+    /// use filch::{Fold, fold, fold::Tasks};
+    ///
+    /// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
+    /// assert_eq!(leaves.with::<Tasks>().run(10), 512);
+    /// ```
+    fn with<S: FoldStrategy>(&self) -> Runner<'_, Self, S>
     where
         Self: Sized,
     {

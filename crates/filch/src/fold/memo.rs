@@ -2,7 +2,7 @@
 
 use super::{
     Fold,
-    team::{Common, Link, Team},
+    team::{Common, Team, TeamLink},
 };
 use crate::{
     base::{
@@ -59,6 +59,13 @@ pub struct CycleError<K> {
 impl<K> CycleError<K> {
     /// The keys of the nodes on the cycle, each a child of the one before; the first is a child of
     /// the last.
+    ///
+    /// ```
+    /// use filch::{Fold, fold};
+    ///
+    /// let round = fold(|n: u8| [(n + 1) % 3], |_| (), |(), ()| (), |()| ());
+    /// assert_eq!(round.memo(|n| *n).run(0).unwrap_err().keys(), [0, 1, 2]);
+    /// ```
     #[must_use]
     pub fn keys(&self) -> &[K] {
         &self.keys
@@ -93,6 +100,21 @@ impl<'a, F, Q> Memo<'a, F, Q> {
 
     /// Runs it on this pool. The default is the caller's pool if it is a worker, else the global
     /// one.
+    ///
+    /// ```
+    /// use filch::{Fold, Pool, fold};
+    ///
+    /// let edges = &[vec![1, 2], vec![3], vec![3], vec![]]; // 3 is a child of 1 and of 2
+    /// let paths = fold(
+    ///     |i: usize| edges[i].iter().copied(),
+    ///     |i| u32::from(*i == 3),
+    ///     |sum, child| *sum += child,
+    ///     |sum| sum,
+    /// );
+    /// let pool = Pool::builder().workers(2).build()?;
+    /// assert_eq!(paths.memo(|i| *i).on(&pool).run(0), Ok(2));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn on(self, pool: &Pool) -> Self {
         Self {
@@ -107,6 +129,19 @@ impl<'a, F, Q> Memo<'a, F, Q> {
     /// and the key once for each edge. Then the three functions run, children before their parents,
     /// in parallel.
     ///
+    /// ```
+    /// use filch::{Fold, fold};
+    ///
+    /// let edges = &[vec![1, 2], vec![3], vec![3], vec![]]; // 3 is a child of 1 and of 2
+    /// let paths = fold(
+    ///     |i: usize| edges[i].iter().copied(),
+    ///     |i| u32::from(*i == 3),
+    ///     |sum, child| *sum += child,
+    ///     |sum| sum,
+    /// );
+    /// assert_eq!(paths.memo(|i| *i).run(0), Ok(2));
+    /// ```
+    ///
     /// # Errors
     /// If the graph has a cycle. Nothing has been folded then.
     ///
@@ -118,7 +153,7 @@ impl<'a, F, Q> Memo<'a, F, Q> {
         Q: Fn(&F::Node) -> K,
         K: Hash + Eq + Clone,
     {
-        let graph = Graph::explore(self.fold, &self.key, root)?;
+        let graph = SharedNodes::explore(self.fold, &self.key, root)?;
         Ok(match &self.pool {
             Some(pool) => pool.enter_worker(|context| graph.fold(self.fold, context)),
             None => on_current(|context| graph.fold(self.fold, context)),
@@ -135,7 +170,7 @@ impl<F, Q> fmt::Debug for Memo<'_, F, Q> {
 }
 
 /// All nodes, each after its children: the root is the last.
-struct Graph<N> {
+struct SharedNodes<N> {
     nodes: Vec<Entered<N>>,
     /// The children of all nodes.
     edges: Vec<usize>,
@@ -155,7 +190,7 @@ struct Open<N, I, K> {
     known: Vec<usize>,
 }
 
-impl<N: Clone> Graph<N> {
+impl<N: Clone> SharedNodes<N> {
     fn explore<F, K>(fold: &F, key: &impl Fn(&N) -> K, root: N) -> Result<Self, CycleError<K>>
     where
         F: Fold<Node = N>,
@@ -251,7 +286,7 @@ impl<N: Clone> Graph<N> {
             graph: self,
         };
         let mut shared = Team::gather(context, make, |shared| {
-            let link = Link::new(shared);
+            let link = TeamLink::new(shared);
             start(&link, context);
             link.done(context);
         });
@@ -264,7 +299,7 @@ impl<N: Clone> Graph<N> {
 struct MemoState<'a, F: Fold> {
     team: Team,
     fold: &'a F,
-    graph: Graph<F::Node>,
+    graph: SharedNodes<F::Node>,
     /// For each node, the number of children that are not done.
     missing: Vec<AtomicUsize>,
     results: Vec<OnceLock<F::Result>>,
@@ -279,7 +314,7 @@ impl<F: Fold<Node: Sync, Result: Sync>> Common for MemoState<'_, F> {
 }
 
 /// The first part: spawns tasks for all nodes without children. The caller counts it as done.
-fn start<'a, F>(link: &Link<MemoState<'a, F>>, context: &WorkerContext<'_, '_>)
+fn start<'a, F>(link: &TeamLink<MemoState<'a, F>>, context: &WorkerContext<'_, '_>)
 where
     F: Fold<Node: Sync, Result: Clone + Sync>,
 {
@@ -291,11 +326,14 @@ where
     }
 }
 
-fn spawn<'a, F>(link: &Link<MemoState<'a, F>>, context: &WorkerContext<'_, '_>, ready: Vec<usize>)
-where
+fn spawn<'a, F>(
+    link: &TeamLink<MemoState<'a, F>>,
+    context: &WorkerContext<'_, '_>,
+    ready: Vec<usize>,
+) where
     F: Fold<Node: Sync, Result: Clone + Sync>,
 {
-    let task = move |link: &Link<MemoState<'a, F>>, context: &WorkerContext<'_, '_>| {
+    let task = move |link: &TeamLink<MemoState<'a, F>>, context: &WorkerContext<'_, '_>| {
         let shared = link.get();
         if let Err(payload) = unwind::contain(|| shared.run(link, context, ready)) {
             shared.team.fail(context, payload);
@@ -309,7 +347,7 @@ where
     F: Fold<Node: Sync, Result: Clone + Sync>,
 {
     /// Folds these nodes, and those that become ready by it.
-    fn run(&self, link: &Link<Self>, context: &WorkerContext<'_, '_>, mut ready: Vec<usize>) {
+    fn run(&self, link: &TeamLink<Self>, context: &WorkerContext<'_, '_>, mut ready: Vec<usize>) {
         while let Some(number) = ready.pop() {
             if self.team.has_failed() {
                 return;

@@ -60,8 +60,7 @@
 //! | [`Adaptive`], the default | anything |
 //! | [`Quiet`] | many small folds, without waking sleeping workers |
 //! | [`Tasks`] | nodes of microseconds that wait for one another or for external events |
-//! | [`Breadth`] | the same, in the order in which nodes are found |
-//! | [`Lazy`], [`Each`] with other parameters | comparisons |
+//! | [`Tasks<Shared>`](Tasks) | the same, in the order in which nodes are found |
 //! | [`Fold::sequential`] | one thread |
 //!
 //! Measurements: with empty nodes, two workers and 20, four to eight or two children each,
@@ -71,13 +70,13 @@
 //!
 //! # Memory
 //!
-//! [`Lazy`] and [`Fold::sequential`] store the heap and the iterator of each open node, so memory
-//! is proportional to the depth. `Lazy` stores only the heap of most nodes whose iterators report
-//! that the child is the only one. Of many siblings, at most 16,384 at a time are taken out of the
-//! iterator to be offered, with their results, so a star of any size takes some hundred kilobytes
-//! for each worker. With [`AtTheEnd`] all results of a node's children are stored until the last
-//! one is there. [`Each`] makes tasks of all children of a node when it enters the node, of some
-//! hundred bytes each: a star of ten million leaves takes a gigabyte of tasks.
+//! [`Adaptive`] and [`Fold::sequential`] store the heap and the iterator of each open node, so
+//! memory is proportional to the depth. `Adaptive` stores only the heap of most nodes whose
+//! iterators report that the child is the only one. Of many siblings, at most 16,384 at a time are
+//! taken out of the iterator to be offered, with their results, so a star of any size takes some
+//! hundred kilobytes for each worker. With [`AtTheEnd`] all results of a node's children are stored
+//! until the last one is there. [`Tasks`] makes tasks of all children of a node when it enters the
+//! node, of some hundred bytes each: a star of ten million leaves takes a gigabyte of tasks.
 //!
 //! # Panics
 //!
@@ -97,7 +96,4 @@ mod team;
 pub use explain::{Explained, Visit};
 pub use functions::{Fold, Functions, fold};
 pub use memo::{CycleError, Memo};
-pub use strategy::{
-    Adaptive, AtTheEnd, BatchWait, Breadth, Each, EveryKth, EveryPush, Lazy, OnArrival,
-    OncePerBatch, Queue, Quiet, Runner, Strategy, Tasks, Wake,
-};
+pub use strategy::{Adaptive, AtTheEnd, FoldStrategy, OnArrival, Quiet, Runner, Tasks};

@@ -3,38 +3,28 @@
 
 use super::{Fold, each, lazy, sequence};
 use crate::{
-    engine::{PerWorker, Shared, WakePolicy},
+    engine::PerWorker,
     pool::{Pool, context::WorkerContext, on_current},
 };
 use std::{fmt, marker::PhantomData};
 
-/// How a fold is distributed to workers: [`Lazy`] or [`Each`], or one of their presets.
+/// How a fold is distributed to workers: [`Adaptive`] or [`Tasks`].
 ///
 /// ```
-/// use filch::{Fold, fold, fold::{Adaptive, Strategy, Tasks}};
+/// use filch::{Fold, fold, fold::{Adaptive, FoldStrategy, Tasks}};
 ///
-/// fn count<S: Strategy>(n: u32) -> u32 {
+/// fn count<S: FoldStrategy>(n: u32) -> u32 {
 ///     fold(|n: u32| 0..n, |_| 1, |sum, child: u32| *sum += child, |sum| sum).with::<S>().run(n)
 /// }
 /// assert_eq!(count::<Adaptive>(8), count::<Tasks>(8));
 /// ```
-pub trait Strategy: sealed::Strategy {}
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a strategy of folds",
+    note = "strategies are `Adaptive`, the default, `Quiet`, `Tasks` and `Tasks<Shared>`"
+)]
+pub trait FoldStrategy: sealed::FoldStrategy {}
 
-/// Where the tasks of [`Each`] are queued: [`PerWorker`] or [`Shared`].
-pub trait Queue: sealed::Queue {}
-
-/// When the results of children are accumulated: [`OnArrival`] or [`AtTheEnd`]. Always in the order
-/// of the children.
-pub trait BatchWait: sealed::BatchWait {}
-
-/// When a sleeping worker is woken for work that was split off: [`EveryPush`], [`OncePerBatch`] or
-/// [`EveryKth`].
-///
-/// It has no effect on one queue for all workers ([`Shared`]): there one worker is woken at a time,
-/// and wakes the next if there is more to do.
-pub trait Wake: sealed::Wake {}
-
-/// Folds sequentially, and splits off siblings on demand.
+/// The default: folds sequentially, and splits off siblings on demand.
 ///
 /// A worker traverses its part of the tree as [`Fold::sequential`] does. Every ten microseconds or
 /// so, or at each node if nodes take that long, it checks whether its offered siblings were stolen,
@@ -43,148 +33,132 @@ pub trait Wake: sealed::Wake {}
 /// workers are idle. If nodes take longer than that, all available siblings are always on offer, so
 /// that no worker idles while another one is in a long node.
 ///
+/// `A` is when the results of children are accumulated: [`OnArrival`] or [`AtTheEnd`]. A sleeping
+/// worker is woken at every `WAKE_EVERY`-th offer; with 0 at the first offer of each part that a
+/// worker traverses.
+///
 /// ```
-/// use filch::{Fold, fold, fold::{AtTheEnd, EveryKth, Lazy}};
+/// use filch::{Fold, fold, fold::{Adaptive, AtTheEnd}};
 ///
 /// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
-/// assert_eq!(leaves.with::<Lazy>().run(10), 512);
-/// assert_eq!(leaves.with::<Lazy<AtTheEnd, EveryKth<4>>>().run(10), 512);
+/// assert_eq!(leaves.run(10), 512);
+/// assert_eq!(leaves.with::<Adaptive>().run(10), 512); // the same
+/// assert_eq!(leaves.with::<Adaptive<AtTheEnd, 4>>().run(10), 512);
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Lazy<G = OnArrival, W = EveryPush>(PhantomData<(G, W)>);
+pub struct Adaptive<A = OnArrival, const WAKE_EVERY: u32 = 1>(PhantomData<A>);
+
+/// [`Adaptive`] that wakes at most one worker for each part that a worker traverses: for many small
+/// folds beside other work, where sleeping workers should not be woken.
+///
+/// ```
+/// use filch::{Fold, fold, fold::Quiet};
+///
+/// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
+/// assert_eq!(leaves.with::<Quiet>().run(10), 512);
+/// ```
+pub type Quiet = Adaptive<OnArrival, 0>;
 
 /// A task for each node except the first of its siblings, with which the worker continues. For
 /// nodes that take microseconds each, and for comparisons.
 ///
+/// `Q` is where the tasks are queued: [`PerWorker`], where the newest is run first and the oldest
+/// is stolen, or [`Shared`](crate::engine::Shared), one FIFO queue for all workers, so that a node
+/// is begun before those that were found after it. `A` is when the results of children are
+/// accumulated: [`OnArrival`] or [`AtTheEnd`].
+///
+/// A sleeping worker is woken at every `WAKE_EVERY`-th task that is queued; with 0 at the first one
+/// of each task. It has no effect on a shared queue: there one worker is woken at a time, and wakes
+/// the next if there is more to do.
+///
 /// ```
-/// use filch::{Fold, engine::{PerWorker, Shared}, fold, fold::{AtTheEnd, Each, EveryPush, OnArrival, OncePerBatch}};
+/// use filch::{Fold, engine::{PerWorker, Shared}, fold, fold::{AtTheEnd, Tasks}};
 ///
 /// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
-/// assert_eq!(leaves.with::<Each>().run(10), 512);
-/// assert_eq!(leaves.with::<Each<PerWorker, AtTheEnd, EveryPush>>().run(10), 512);
-/// assert_eq!(leaves.with::<Each<Shared, OnArrival, OncePerBatch>>().run(10), 512);
+/// assert_eq!(leaves.with::<Tasks>().run(10), 512);
+/// assert_eq!(leaves.with::<Tasks<Shared>>().run(10), 512);
+/// assert_eq!(leaves.with::<Tasks<PerWorker, AtTheEnd>>().run(10), 512);
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Each<Q = PerWorker, G = OnArrival, W = EveryPush>(PhantomData<(Q, G, W)>);
+pub struct Tasks<Q = PerWorker, A = OnArrival, const WAKE_EVERY: u32 = 1>(PhantomData<(Q, A)>);
 
-/// The default: [`Lazy`], with results accumulated on arrival and a worker woken for each offered
-/// piece.
-///
-/// ```
-/// use filch::{Fold, fold, fold::{Adaptive, Breadth, Quiet, Tasks}};
-///
-/// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
-/// assert_eq!(leaves.run(10), 512); // the default
-/// assert_eq!(leaves.with::<Adaptive>().run(10), 512); // the same
-/// assert_eq!(leaves.with::<Quiet>().run(10), 512);
-/// assert_eq!(leaves.with::<Tasks>().run(10), 512);
-/// assert_eq!(leaves.with::<Breadth>().run(10), 512);
-/// ```
-pub type Adaptive = Lazy<OnArrival, EveryPush>;
-
-/// [`Lazy`] that wakes at most one worker for each part that a worker traverses: for many small
-/// folds beside other work, where sleeping workers should not be woken.
-pub type Quiet = Lazy<OnArrival, OncePerBatch>;
-
-/// [`Each`], with a queue for each worker: a task for each node, which can be stolen at once.
-pub type Tasks = Each<PerWorker, OnArrival, EveryPush>;
-
-/// [`Each`], with one FIFO queue for all workers: a node is begun before those that were found
-/// after it.
-pub type Breadth = Each<Shared, OnArrival, OncePerBatch>;
-
-/// A child's result is accumulated as soon as those before it are.
+/// A child's result is accumulated as soon as those before it are. See [`Adaptive`].
 #[derive(Clone, Copy, Debug)]
 pub struct OnArrival;
 
-/// Results are stored until all children are done, and accumulated then, by one worker.
+/// Results are stored until all children are done, and accumulated then, by one worker. See
+/// [`Adaptive`].
 #[derive(Clone, Copy, Debug)]
 pub struct AtTheEnd;
 
-/// At each push.
-#[derive(Clone, Copy, Debug)]
-pub struct EveryPush;
-
-/// At the first push in each part that a worker traverses.
-#[derive(Clone, Copy, Debug)]
-pub struct OncePerBatch;
-
-/// At every `K`-th push, beginning with the first.
-#[derive(Clone, Copy, Debug)]
-pub struct EveryKth<const K: u32>;
-
-/// Prevents implementations outside of this module.
+/// Traits that are not implemented outside of this module.
 mod sealed {
-    use super::{
-        AtTheEnd, EveryKth, EveryPush, Fold, OnArrival, OncePerBatch, PerWorker, Shared, WakePolicy,
-    };
-    use crate::pool::context::WorkerContext;
+    use super::{AtTheEnd, Fold, OnArrival, PerWorker};
+    use crate::{engine::Shared, pool::context::WorkerContext};
 
-    #[expect(private_interfaces, reason = "nobody can call it, or name the trait")]
-    pub trait Strategy: Send + Sync + 'static {
+    #[expect(private_interfaces, reason = "the trait cannot be named outside")]
+    pub trait FoldStrategy: Send + Sync + 'static {
         fn fold<F: Fold>(context: &WorkerContext<'_, '_>, fold: F, root: F::Node) -> F::Result;
     }
 
-    pub trait Queue: Send + Sync + 'static {
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` is not a queue for the tasks of a fold",
+        note = "use `filch::engine::PerWorker` or `filch::engine::Shared`"
+    )]
+    pub trait TaskQueue: Send + Sync + 'static {
         const SHARED: bool;
     }
 
-    pub trait BatchWait: Send + Sync + 'static {
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` does not say when a fold accumulates results",
+        note = "use `filch::fold::OnArrival` or `filch::fold::AtTheEnd`"
+    )]
+    pub trait Accumulation: Send + Sync + 'static {
         const AT_THE_END: bool;
     }
 
-    pub trait Wake: Send + Sync + 'static {
-        const POLICY: WakePolicy;
-    }
-
-    impl Queue for PerWorker {
+    impl TaskQueue for PerWorker {
         const SHARED: bool = false;
     }
-    impl Queue for Shared {
+    impl TaskQueue for Shared {
         const SHARED: bool = true;
     }
-    impl BatchWait for OnArrival {
+    impl Accumulation for OnArrival {
         const AT_THE_END: bool = false;
     }
-    impl BatchWait for AtTheEnd {
+    impl Accumulation for AtTheEnd {
         const AT_THE_END: bool = true;
-    }
-    impl Wake for EveryPush {
-        const POLICY: WakePolicy = WakePolicy::EveryPush;
-    }
-    impl Wake for OncePerBatch {
-        const POLICY: WakePolicy = WakePolicy::OncePerBatch;
-    }
-    impl<const K: u32> Wake for EveryKth<K> {
-        const POLICY: WakePolicy = WakePolicy::EveryKth(K);
     }
 }
 
-impl<S: sealed::Strategy> Strategy for S {}
-impl<Q: sealed::Queue> Queue for Q {}
-impl<G: sealed::BatchWait> BatchWait for G {}
-impl<W: sealed::Wake> Wake for W {}
+impl<S: sealed::FoldStrategy> FoldStrategy for S {}
 
-impl<G: BatchWait, W: Wake> lazy::Scheme for Lazy<G, W> {
-    const AT_THE_END: bool = G::AT_THE_END;
-    const WAKE: WakePolicy = W::POLICY;
+impl<A: sealed::Accumulation, const WAKE_EVERY: u32> lazy::LazyScheme for Adaptive<A, WAKE_EVERY> {
+    const AT_THE_END: bool = A::AT_THE_END;
+    const WAKE_EVERY: u32 = WAKE_EVERY;
 }
 
 #[expect(private_interfaces, reason = "as in the trait")]
-impl<G: BatchWait, W: Wake> sealed::Strategy for Lazy<G, W> {
+impl<A: sealed::Accumulation, const WAKE_EVERY: u32> sealed::FoldStrategy
+    for Adaptive<A, WAKE_EVERY>
+{
     fn fold<F: Fold>(context: &WorkerContext<'_, '_>, fold: F, root: F::Node) -> F::Result {
         lazy::fold::<F, Self>(context, fold, root)
     }
 }
 
-impl<Q: Queue, G: BatchWait, W: Wake> each::Scheme for Each<Q, G, W> {
-    const AT_THE_END: bool = G::AT_THE_END;
+impl<Q: sealed::TaskQueue, A: sealed::Accumulation, const WAKE_EVERY: u32> each::EachScheme
+    for Tasks<Q, A, WAKE_EVERY>
+{
+    const AT_THE_END: bool = A::AT_THE_END;
     const SHARED: bool = Q::SHARED;
-    const WAKE: WakePolicy = W::POLICY;
+    const WAKE_EVERY: u32 = WAKE_EVERY;
 }
 
 #[expect(private_interfaces, reason = "as in the trait")]
-impl<Q: Queue, G: BatchWait, W: Wake> sealed::Strategy for Each<Q, G, W> {
+impl<Q: sealed::TaskQueue, A: sealed::Accumulation, const WAKE_EVERY: u32> sealed::FoldStrategy
+    for Tasks<Q, A, WAKE_EVERY>
+{
     fn fold<F: Fold>(context: &WorkerContext<'_, '_>, fold: F, root: F::Node) -> F::Result {
         each::fold::<F, Self>(context, fold, root)
     }
@@ -205,7 +179,7 @@ pub struct Runner<'a, F, S> {
     strategy: PhantomData<S>,
 }
 
-impl<'a, F: Fold, S: Strategy> Runner<'a, F, S> {
+impl<'a, F: Fold, S: FoldStrategy> Runner<'a, F, S> {
     pub(super) fn new(fold: &'a F) -> Self {
         Self {
             fold,
@@ -216,6 +190,15 @@ impl<'a, F: Fold, S: Strategy> Runner<'a, F, S> {
 
     /// Runs it on this pool. The default is the caller's pool if it is a worker, else the global
     /// one.
+    ///
+    /// ```
+    /// use filch::{Fold, Pool, fold, fold::Adaptive};
+    ///
+    /// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
+    /// let pool = Pool::builder().workers(2).build()?;
+    /// assert_eq!(leaves.with::<Adaptive>().on(&pool).run(10), 512);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn on(self, pool: &Pool) -> Self {
         Self {
@@ -228,6 +211,13 @@ impl<'a, F: Fold, S: Strategy> Runner<'a, F, S> {
     ///
     /// The calling thread takes part; a thread from outside becomes a worker for the duration of
     /// the call.
+    ///
+    /// ```
+    /// use filch::{Fold, fold, fold::Quiet};
+    ///
+    /// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
+    /// assert_eq!(leaves.with::<Quiet>().run(10), 512);
+    /// ```
     ///
     /// # Panics
     /// If one of the fold's functions does, after all workers have stopped: with the first panic.
@@ -249,7 +239,7 @@ impl<'a, F: Fold, S: Strategy> Runner<'a, F, S> {
     }
 }
 
-fn fold_on<F: Fold, S: Strategy>(
+fn fold_on<F: Fold, S: FoldStrategy>(
     context: &WorkerContext<'_, '_>,
     fold: &F,
     root: F::Node,

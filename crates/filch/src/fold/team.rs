@@ -9,7 +9,7 @@ use crate::{
         sync::{AtomicBool, AtomicU32, Ordering},
         unwind::{self, Payload},
     },
-    engine::{Mark, Placement, WakePolicy},
+    engine::{Mark, Placement},
     pool::{
         Inner,
         context::WorkerContext,
@@ -136,17 +136,17 @@ impl Team {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Returns the placement of the next push, which wakes a sleeper if `policy` says so; `first`
-    /// if the push is the first of its batch.
+    /// Counts the next push. Returns its placement: one that wakes a sleeper at every `every`-th
+    /// push, or with 0 for the `first` of a batch.
     #[inline]
-    pub(super) fn placement(&self, policy: WakePolicy, first: bool) -> Placement {
-        let notify = match policy {
-            WakePolicy::EveryPush => true,
-            WakePolicy::OncePerBatch => first,
-            WakePolicy::EveryKth(k) | WakePolicy::OnHoard(k) => {
+    pub(super) fn placement(&self, every: u32, first: bool) -> Placement {
+        let notify = match every {
+            0 => first,
+            1 => true,
+            _ => {
                 // Relaxed: only a count.
                 let pushes = self.pushes.fetch_add(1, Ordering::Relaxed);
-                pushes.is_multiple_of(k.max(1))
+                pushes.is_multiple_of(every)
             }
         };
         match notify {
@@ -161,14 +161,14 @@ impl Team {
     }
 
     /// Queues `part`, which is counted already. Returns its position if it can be taken back.
-    pub(super) fn queue<P: Part>(
+    pub(super) fn queue<P: TeamPart>(
         &self,
         context: &WorkerContext<'_, '_>,
         part: Arc<P>,
         placement: Placement,
     ) -> Option<Mark> {
         // SAFETY: `run_part` is called once, with the pointer from `into_raw`. What the part
-        // borrows lives until it has been counted as done, which implementations of `Part`
+        // borrows lives until it has been counted as done, which implementations of `TeamPart`
         // guarantee. `P` is `Send` and `Sync`.
         let job = unsafe { Job::new(Arc::into_raw(part), run_part::<P>) };
         if self.queues_to_team(context) {
@@ -190,16 +190,16 @@ impl Team {
     /// workers, after which [`request_help`](Self::request_help) must be called. When the task
     /// returns it is counted as done. It must not panic.
     pub(super) fn spawn<S: Common>(
-        link: &Link<S>,
+        link: &TeamLink<S>,
         context: &WorkerContext<'_, '_>,
-        task: impl FnOnce(&Link<S>, &WorkerContext<'_, '_>) + Send,
+        task: impl FnOnce(&TeamLink<S>, &WorkerContext<'_, '_>) + Send,
         shared: bool,
         placement: Placement,
     ) {
         let team = link.get().team();
         team.add(context);
         let call = move |shared: &S, context: &WorkerContext<'_, '_>| {
-            let run = || task(&Link::new(shared), context);
+            let run = || task(&TeamLink::new(shared), context);
             enter(shared.team().is_isolated(), context, run);
         };
         // SAFETY: the task has just been counted; `gather` does not return before it is done, so
@@ -311,13 +311,13 @@ pub(super) fn enter<R>(
 ///
 /// A revoked part may stay in a queue longer than the fold takes: then `start` must detect that
 /// without accessing what it borrows.
-pub(super) trait Part: Send + Sync {
+pub(super) trait TeamPart: Send + Sync {
     fn start(self: Arc<Self>, context: &WorkerContext<'_, '_>);
 }
 
 /// # Safety
 /// `data` came from `Arc::into_raw` for a `P`, and its reference is given up with this call.
-unsafe fn run_part<P: Part>(data: *const (), context: &WorkerContext<'_, '_>) {
+unsafe fn run_part<P: TeamPart>(data: *const (), context: &WorkerContext<'_, '_>) {
     // SAFETY: the caller passes a pointer from `Arc::into_raw` for a `P`, with its reference count.
     let part = unsafe { Arc::from_raw(data.cast::<P>()) };
     part.start(context);
@@ -326,7 +326,7 @@ unsafe fn run_part<P: Part>(data: *const (), context: &WorkerContext<'_, '_>) {
 /// Takes `part`, which has just been revoked, back from the queue at `mark`. If a thief was faster,
 /// it will find that the part is revoked. No user code may run between the revocation and this
 /// call.
-pub(super) fn take_back<P: Part>(context: &WorkerContext<'_, '_>, part: &Arc<P>, mark: Mark) {
+pub(super) fn take_back<P: TeamPart>(context: &WorkerContext<'_, '_>, part: &Arc<P>, mark: Mark) {
     if context.retract_task(mark, Arc::as_ptr(part)) {
         // SAFETY: the job that was retracted is the one that `queue` made of a reference to `part`:
         // the splitter has just revoked the part, or its first piece, with which any worker that
@@ -338,14 +338,14 @@ pub(super) fn take_back<P: Part>(context: &WorkerContext<'_, '_>, part: &Arc<P>,
 }
 
 /// A pointer from a part to the shared state: `S` in the frame that called `Team::gather`.
-pub(super) struct Link<S>(*const S);
+pub(super) struct TeamLink<S>(*const S);
 
 // SAFETY: it points to an `S`, which is `Sync`, so any thread may use it.
-unsafe impl<S: Sync> Send for Link<S> {}
+unsafe impl<S: Sync> Send for TeamLink<S> {}
 // SAFETY: it points to an `S`, which is `Sync`, and has no state of its own.
-unsafe impl<S: Sync> Sync for Link<S> {}
+unsafe impl<S: Sync> Sync for TeamLink<S> {}
 
-impl<S> Clone for Link<S> {
+impl<S> Clone for TeamLink<S> {
     fn clone(&self) -> Self {
         Self(self.0)
     }
@@ -377,7 +377,7 @@ impl<S: Common> Waiter for S {
     }
 }
 
-impl<S: Common> Link<S> {
+impl<S: Common> TeamLink<S> {
     pub(super) fn new(shared: &S) -> Self {
         Self(shared)
     }

@@ -16,6 +16,11 @@ pub struct JoinContext {
 impl JoinContext {
     /// Whether a worker took it from a queue: most likely another one than the caller, or the
     /// caller itself while it waited for something else.
+    ///
+    /// ```
+    /// let (first, _) = filch::join_context(|cx| cx.migrated(), |cx| cx.migrated());
+    /// assert!(!first); // the caller runs the first one itself
+    /// ```
     #[must_use]
     pub fn migrated(&self) -> bool {
         self.migrated
@@ -93,6 +98,13 @@ impl Pool {
     }
 
     /// [`join_context`] on this pool.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(2).build()?;
+    /// let (migrated, sum) = pool.join_context(|cx| cx.migrated(), |_| 1 + 2);
+    /// assert_eq!((migrated, sum), (false, 3));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[inline]
     pub fn join_context<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
     where

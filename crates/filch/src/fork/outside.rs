@@ -19,13 +19,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A number of events in one pool that a thread outside of it waits for: a thread that is not a
 /// worker, and sleeps, or a worker of another pool, which runs tasks there meanwhile.
-pub(super) struct Signal {
+pub(super) struct OutsideSignal {
     events: Latch,
     /// The waiting thread. As a worker of another pool it may have parked itself in a wait.
     caller: Arc<Parker>,
 }
 
-impl Signal {
+impl OutsideSignal {
     /// Creates it for the calling thread, to wait for this number of `events`.
     pub(super) fn new(events: usize) -> Arc<Self> {
         Arc::new(Self {
@@ -55,7 +55,7 @@ impl Signal {
     }
 }
 
-impl Awaited for Signal {
+impl Awaited for OutsideSignal {
     fn happened(&self) -> bool {
         self.events.is_open()
     }
@@ -102,12 +102,12 @@ impl Pool {
 }
 
 /// A call on a worker, in the frame of the caller.
-struct Call<R> {
+struct WorkerCall<R> {
     answer: Mutex<Option<Result<R, Payload>>>,
-    done: Arc<Signal>,
+    done: Arc<OutsideSignal>,
 }
 
-impl<R: Send> Waiter for Call<R> {
+impl<R: Send> Waiter for WorkerCall<R> {
     unsafe fn done(this: *const Self, _context: &WorkerContext<'_, '_>) {
         // SAFETY: the caller guarantees that the job is not counted yet, so the frame with the call
         // lives.
@@ -119,11 +119,11 @@ impl<R: Send> Waiter for Call<R> {
 }
 
 fn on_worker_from_outside<R: Send>(pool: &Inner, f: impl FnOnce() -> R + Send) -> R {
-    let call = Call {
+    let call = WorkerCall {
         answer: Mutex::new(None),
-        done: Signal::new(1),
+        done: OutsideSignal::new(1),
     };
-    let task = move |call: &Call<R>, _: &WorkerContext<'_, '_>| {
+    let task = move |call: &WorkerCall<R>, _: &WorkerContext<'_, '_>| {
         let result = unwind::contain(f);
         *call.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
     };

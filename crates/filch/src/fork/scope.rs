@@ -1,7 +1,7 @@
 //! Tasks that borrow from the stack of the thread that waits for them.
 #![expect(unsafe_code, reason = "tasks that point into the frame of `scope`")]
 
-use super::{outside::Signal, spawn::require_worker};
+use super::{outside::OutsideSignal, spawn::require_worker};
 use crate::{
     base::unwind::{self, Payload},
     engine::Placement,
@@ -146,7 +146,7 @@ impl Pool {
 }
 
 fn scope_outside<'scope, R>(pool: &Inner, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
-    let done = Signal::new(1);
+    let done = OutsideSignal::new(1);
     let scope = Scope {
         state: ScopeState {
             pool,
@@ -200,7 +200,7 @@ struct ScopeState {
     /// The worker that waits.
     owner: usize,
     /// If that is [`NO_WORKER`]: the signal that the caller waits for.
-    outsider: Option<Arc<Signal>>,
+    outsider: Option<Arc<OutsideSignal>>,
     /// Tasks of [`Scope::spawn_fifo`], and those from threads that are not workers of the pool, in
     /// order. For each of them the pool's queues contain a *placeholder* job: the worker that takes
     /// it runs the oldest task of this list, if the owner has not done so while it waited. A
@@ -341,6 +341,16 @@ impl Awaited for ScopeState {
 impl<'scope> Scope<'scope> {
     /// Spawns a task into the scope: it runs before [`scope`] returns. The newest runs first,
     /// unless idle workers steal the oldest.
+    ///
+    /// ```
+    /// let mut words = ["steal", "small", "things"].map(String::from);
+    /// filch::scope(|s| {
+    ///     for word in &mut words {
+    ///         s.spawn(move |_| word.push('!'));
+    ///     }
+    /// });
+    /// assert_eq!(words, ["steal!", "small!", "things!"]);
+    /// ```
     #[inline]
     pub fn spawn(&self, task: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
         self.with_context(|context| {
@@ -382,6 +392,12 @@ impl<'scope> Scope<'scope> {
     }
 
     /// The number of workers of the scope's pool, as [`Pool::workers`].
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(3).build()?;
+    /// assert_eq!(pool.scope(|s| s.pool_workers()), 3);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn pool_workers(&self) -> usize {
         self.pool().threads()

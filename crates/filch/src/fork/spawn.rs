@@ -1,7 +1,7 @@
 //! Detached tasks, tasks for every worker, yields and isolated waits.
 #![expect(unsafe_code, reason = "makes jobs of closures")]
 
-use super::outside::Signal;
+use super::outside::OutsideSignal;
 use crate::{
     base::{
         thread,
@@ -162,6 +162,14 @@ pub fn broadcast<R: Send>(f: impl Fn(usize) -> R + Sync) -> Vec<R> {
 
 impl Pool {
     /// [`spawn`] on this pool.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(2).build()?;
+    /// let (send, receive) = std::sync::mpsc::channel();
+    /// pool.spawn(move || send.send(6 * 7).unwrap());
+    /// assert_eq!(receive.recv(), Ok(42));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn spawn(&self, task: impl FnOnce() + Send + 'static) {
         let inner = &**self.inner();
         WorkerContext::with(|context| match context {
@@ -171,6 +179,16 @@ impl Pool {
     }
 
     /// [`spawn_broadcast`] on this pool. In a pool without threads `task(0)` is spawned once.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(3).build()?;
+    /// let (send, receive) = std::sync::mpsc::channel();
+    /// pool.spawn_broadcast(move |worker| send.send(worker).unwrap());
+    /// let mut workers: Vec<_> = receive.iter().collect();
+    /// workers.sort();
+    /// assert_eq!(workers, [0, 1, 2]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn spawn_broadcast(&self, task: impl Fn(usize) + Send + Sync + 'static) {
         let inner = &**self.inner();
         WorkerContext::with(|context| {
@@ -180,6 +198,12 @@ impl Pool {
     }
 
     /// [`broadcast`] on this pool. In a pool without threads the caller calls `f(0)`.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(3).build()?;
+    /// assert_eq!(pool.broadcast(|worker| worker * 10), [0, 10, 20]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn broadcast<R: Send>(&self, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
         let inner = &**self.inner();
         WorkerContext::with(|context| match context {
@@ -370,12 +394,12 @@ fn broadcast_on<R: Send>(context: &WorkerContext<'_, '_>, f: impl Fn(usize) -> R
 }
 
 /// A broadcast whose caller is not a worker of the pool, in the frame of the caller.
-struct Outside<R> {
+struct OutsideBroadcast<R> {
     answers: Answers<R>,
-    done: Arc<Signal>,
+    done: Arc<OutsideSignal>,
 }
 
-impl<R: Send> Waiter for Outside<R> {
+impl<R: Send> Waiter for OutsideBroadcast<R> {
     unsafe fn done(this: *const Self, _context: &WorkerContext<'_, '_>) {
         // SAFETY: the caller guarantees that the job is not counted yet, so the frame with the call
         // lives.
@@ -388,13 +412,13 @@ impl<R: Send> Waiter for Outside<R> {
 
 /// [`broadcast`] for a caller that is not a worker of the pool, and only waits.
 fn broadcast_from_outside<R: Send>(pool: &Inner, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
-    let call = Outside {
+    let call = OutsideBroadcast {
         answers: Answers::new(pool),
-        done: Signal::new(pool.threads()),
+        done: OutsideSignal::new(pool.threads()),
     };
     let f = &f;
     for worker in 0..pool.threads() {
-        let ask = move |call: &Outside<R>, context: &WorkerContext<'_, '_>| {
+        let ask = move |call: &OutsideBroadcast<R>, context: &WorkerContext<'_, '_>| {
             call.answers.ask_there(context.pool(), worker, f);
         };
         // SAFETY: the signal waits for as many jobs as there are workers. `f` and the call live in

@@ -1,6 +1,6 @@
 //! Why a future has no result.
 
-use super::cell::Taken;
+use crate::task::Outcome;
 use crate::{
     base::unwind::{self, Payload},
     pool::waits::Cycle,
@@ -33,13 +33,13 @@ enum Kind {
 }
 
 impl FutureError {
-    pub(super) fn from_taken<T>(taken: Taken<T>) -> Result<T, Self> {
-        match taken {
-            Taken::Value(value) => Ok(value),
-            Taken::Panic(payload) => Err(Self {
+    pub(super) fn from_outcome<T>(outcome: Outcome<T>) -> Result<T, Self> {
+        match outcome {
+            Outcome::Value(value) => Ok(value),
+            Outcome::Panic(payload) => Err(Self {
                 kind: Kind::Panic(Mutex::new(payload)),
             }),
-            Taken::Cancelled => Err(Self::cancelled()),
+            Outcome::Cancelled(_) => Err(Self::cancelled()),
         }
     }
 

@@ -3,14 +3,11 @@
 use super::{
     FutureError,
     block_on::{Visible, block_on_for},
-    cell::{Hold, Ref},
+    cell::{Ref, Resident},
 };
 use crate::{
-    base::unwind,
-    pool::{
-        Inner,
-        waits::{Needs, Party, Subject, WaitList, Waiting},
-    },
+    pool::waits::{Needs, Party, Subject, WaitList, Waiting},
+    task::JoinRef,
 };
 use std::{
     fmt,
@@ -31,14 +28,12 @@ use std::{
 /// ```
 #[must_use = "dropping the handle detaches the future; say `detach` if that is meant"]
 pub struct FutureHandle<T> {
-    hold: Hold<T>,
-    /// The number of the pool.
-    pool: u32,
+    join: JoinRef<Resident, T>,
 }
 
 impl<T> FutureHandle<T> {
-    pub(super) fn new(hold: Hold<T>, pool: u32) -> Self {
-        Self { hold, pool }
+    pub(super) fn new(join: JoinRef<Resident, T>) -> Self {
+        Self { join }
     }
 
     /// Waits until the future is done. A worker runs other tasks meanwhile. On a pool without
@@ -54,7 +49,7 @@ impl<T> FutureHandle<T> {
     /// was done; and when a poll of it waits for the caller, directly or through others:
     /// [`FutureError::is_deadlock`].
     pub fn join(mut self) -> Result<T, FutureError> {
-        let (pool, future) = (self.pool, self.hold.cell().address());
+        let (pool, future) = (self.join.pool(), self.join.task().address());
         // Dropped before the handle, so that the address is not listed any more when another future
         // may get it.
         let waiting = Waiting::new(WaitList::global());
@@ -83,7 +78,7 @@ impl<T> FutureHandle<T> {
     /// assert!(handle.join().unwrap_err().is_cancelled());
     /// ```
     pub fn abort(&self) {
-        self.hold.cell().abort();
+        self.join.task().abort();
     }
 
     /// Returns a handle that can only [abort](Self::abort) the future.
@@ -96,7 +91,7 @@ impl<T> FutureHandle<T> {
     /// ```
     pub fn abort_handle(&self) -> AbortHandle {
         AbortHandle {
-            cell: self.hold.cell().clone(),
+            cell: self.join.task().clone(),
         }
     }
 
@@ -117,7 +112,7 @@ impl<T> FutureHandle<T> {
     /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.hold.cell().snapshot().is_done()
+        self.join.task().snapshot().is_done()
     }
 }
 
@@ -181,37 +176,26 @@ impl<T> Future for FutureHandle<T> {
     /// When it is polled again after it was ready.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         assert!(
-            !self.hold.is_taken(),
+            !self.join.is_taken(),
             "a handle was polled after it had given its result; await it once"
         );
-        if let Some(taken) = self.hold.take() {
-            return Poll::Ready(FutureError::from_taken(taken));
+        if let Some(outcome) = self.join.take() {
+            return Poll::Ready(FutureError::from_outcome(outcome));
         }
-        if self.hold.watch(cx.waker()) {
+        if self.join.watch(cx.waker()) {
             return Poll::Pending;
         }
-        let taken = self.hold.take().expect("it is done");
-        Poll::Ready(FutureError::from_taken(taken))
+        let outcome = self.join.take().expect("it is done");
+        Poll::Ready(FutureError::from_outcome(outcome))
     }
 }
 
 impl<T> Unpin for FutureHandle<T> {}
 
-impl<T> Drop for FutureHandle<T> {
-    fn drop(&mut self) {
-        if let Some(payload) = self.hold.abandon() {
-            match Inner::find(self.pool) {
-                Some(pool) => pool.panicked(payload),
-                None => unwind::discard(payload),
-            }
-        }
-    }
-}
-
 impl<T> fmt::Debug for FutureHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FutureHandle")
-            .field("state", &self.hold.cell().snapshot())
+            .field("state", &self.join.task().snapshot())
             .finish()
     }
 }

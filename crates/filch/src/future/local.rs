@@ -2,7 +2,8 @@
 //!
 //! A [`LocalSet`] is a future that owns and polls other futures: they are polled on the thread that
 //! polls the set, and are dropped with it. So they need not be `Send`, and no unsafe promise about
-//! threads is needed. Their wakers may go to any thread: they hold only a key and a shared queue.
+//! threads is needed. Their wakers may go to any thread: they hold only a key, a state word of the
+//! task protocol (`task.md`) and a shared queue.
 //!
 //! Several calls of `run_until` may be active for one set, concurrently or nested: its *drivers*.
 //! Each polls its own future, and any of them polls those of the set. A driver registers its waker
@@ -10,11 +11,15 @@
 //! while a future is to be polled, every driver has been woken for it, and no harm is done if one
 //! of them is never polled again.
 
-use super::{FutureError, block_on, cell::Taken};
-use crate::base::{
-    canary::{Canary, broken},
-    sync::{AtomicBool, Mutex, MutexGuard, Ordering},
-    thread, unwind,
+use super::{FutureError, block_on};
+use crate::{
+    base::{
+        canary::{Canary, broken},
+        sync::{Mutex, MutexGuard},
+        thread, unwind,
+    },
+    engine::Level,
+    task::{Cause, Outcome, Rest, State, wake},
 };
 use std::{
     cell::{Cell, RefCell},
@@ -105,13 +110,6 @@ impl Woken {
     }
 }
 
-/// Calls a waker; discards its panic.
-fn wake(waker: Waker) {
-    if let Err(payload) = unwind::contain(|| waker.wake()) {
-        unwind::discard(payload);
-    }
-}
-
 /// Wakers are foreign code: they are not called, cloned or dropped while the lock is held.
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, Woken> {
@@ -185,9 +183,20 @@ impl Drop for Driving<'_> {
 /// The waker of one future of a set.
 struct Call {
     key: u64,
-    /// Whether the key is in the queue.
-    listed: AtomicBool,
+    /// Whether the future is polled, and whether its key is in the queue: the word of the task
+    /// protocol, of which only the transitions of futures are used.
+    state: State,
     queue: Arc<Queue>,
+}
+
+impl Call {
+    /// Ends a poll of the future, which is pending.
+    fn rest(&self) {
+        match self.state.rest() {
+            Rest::Idle => {}
+            Rest::Again | Rest::Drop => self.queue.push(self.key),
+        }
+    }
 }
 
 impl Wake for Call {
@@ -196,9 +205,7 @@ impl Wake for Call {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // AcqRel: the poll sees what was done before the wake, also if the future is queued
-        // already.
-        if !self.listed.swap(true, Ordering::AcqRel) {
+        if self.state.wake() {
             self.queue.push(self.key);
         }
     }
@@ -209,8 +216,6 @@ struct Member {
     call: Arc<Call>,
     /// `None` while it is polled.
     work: RefCell<Option<Work>>,
-    /// It was woken during a poll, and its key was taken from the queue before that poll ended.
-    again: Cell<bool>,
 }
 
 struct Inside {
@@ -246,7 +251,8 @@ impl Inside {
     fn call(&self, key: u64) -> Arc<Call> {
         Arc::new(Call {
             key,
-            listed: AtomicBool::new(true),
+            // Its key is about to be queued.
+            state: State::new(Level::Normal),
             queue: self.queue.clone(),
         })
     }
@@ -272,17 +278,16 @@ impl Inside {
         let work = async move {
             let report = report;
             let mut future = pin!(future);
-            let taken = poll_fn(|cx| match unwind::contain(|| future.as_mut().poll(cx)) {
+            let outcome = poll_fn(|cx| match unwind::contain(|| future.as_mut().poll(cx)) {
                 Ok(Poll::Pending) => Poll::Pending,
-                Ok(Poll::Ready(value)) => Poll::Ready(Taken::Value(value)),
-                Err(payload) => Poll::Ready(Taken::Panic(payload)),
+                Ok(Poll::Ready(value)) => Poll::Ready(Outcome::Value(value)),
+                Err(payload) => Poll::Ready(Outcome::Panic(payload)),
             });
-            report.0.put(taken.await);
+            report.0.put(outcome.await);
         };
         let member = Rc::new(Member {
             call: self.call(key),
             work: RefCell::new(Some(Box::pin(work))),
-            again: Cell::new(false),
         });
         self.members.borrow_mut().insert(key, member);
         self.queue.push(key);
@@ -295,23 +300,16 @@ impl Inside {
         let Some(member) = member else {
             return; // it was woken once more after its end
         };
-        let Some(mut work) = member.work.borrow_mut().take() else {
-            // It polls its own set. It stays marked as listed, and the outer poll queues it again.
-            member.again.set(true);
-            return;
-        };
-        // AcqRel: as in `Call::wake_by_ref`.
-        member.call.listed.swap(false, Ordering::AcqRel);
+        let work = member.work.borrow_mut().take();
+        let mut work = work.expect("the key of a future is not queued while it is polled");
+        let _poll = member.call.state.start();
         let waker = Waker::from(member.call.clone());
         let polled = unwind::contain(|| work.as_mut().poll(&mut Context::from_waker(&waker)));
         if let Ok(Poll::Pending) = polled
             && self.members.borrow().contains_key(&key)
         {
             *member.work.borrow_mut() = Some(work);
-            if member.again.take() {
-                self.queue.push(key);
-            }
-            return;
+            return member.call.rest();
         }
         // It is done, or was aborted while it was polled. A panic of its destructor is discarded.
         if let Err(payload) = polled {
@@ -433,11 +431,10 @@ impl LocalSet {
         poll_fn(|cx| {
             let _current = inside.as_current();
             inside.turn(me, cx, || {
-                // AcqRel: as in `Call::wake_by_ref`.
-                call.listed.swap(false, Ordering::AcqRel);
-                let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
-                if let Poll::Ready(ready) = polled {
-                    value = Some(ready);
+                let _poll = call.state.start();
+                match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                    Poll::Ready(ready) => value = Some(ready),
+                    Poll::Pending => call.rest(),
                 }
                 value.is_some()
             })
@@ -533,7 +530,7 @@ pub fn spawn_local<F: Future + 'static>(future: F) -> LocalHandle<F::Output> {
 
 /// The outcome of a future, and the waker of its handle.
 struct Slot<T> {
-    taken: Cell<Option<Taken<T>>>,
+    outcome: Cell<Option<Outcome<T>>>,
     done: Cell<bool>,
     waker: Cell<Option<Waker>>,
 }
@@ -541,7 +538,7 @@ struct Slot<T> {
 impl<T> Default for Slot<T> {
     fn default() -> Self {
         Self {
-            taken: Cell::new(None),
+            outcome: Cell::new(None),
             done: Cell::new(false),
             waker: Cell::new(None),
         }
@@ -550,15 +547,13 @@ impl<T> Default for Slot<T> {
 
 impl<T> Slot<T> {
     /// Stores the outcome, unless there is one already.
-    fn put(&self, taken: Taken<T>) {
+    fn put(&self, outcome: Outcome<T>) {
         if self.done.replace(true) {
             return;
         }
-        self.taken.set(Some(taken));
-        if let Some(waker) = self.waker.take()
-            && let Err(payload) = unwind::contain(|| waker.wake())
-        {
-            unwind::discard(payload);
+        self.outcome.set(Some(outcome));
+        if let Some(waker) = self.waker.take() {
+            wake(waker);
         }
     }
 }
@@ -568,7 +563,7 @@ struct Report<T>(Rc<Slot<T>>);
 
 impl<T> Drop for Report<T> {
     fn drop(&mut self) {
-        self.0.put(Taken::Cancelled);
+        self.0.put(Outcome::Cancelled(Cause::Asked));
     }
 }
 
@@ -627,10 +622,10 @@ impl<T> Future for LocalHandle<T> {
     /// When it is polled again after it was ready.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if self.slot.done.get() {
-            let taken = self.slot.taken.take();
-            let taken =
-                taken.expect("a handle was polled after it had given its result; await it once");
-            return Poll::Ready(FutureError::from_taken(taken));
+            let outcome = self.slot.outcome.take();
+            let outcome =
+                outcome.expect("a handle was polled after it had given its result; await it once");
+            return Poll::Ready(FutureError::from_outcome(outcome));
         }
         let before = self.slot.waker.take();
         let same = before.filter(|before| before.will_wake(cx.waker()));

@@ -11,13 +11,6 @@ mod spawn;
 mod task_local;
 mod yields;
 
-/// The items that the model checker uses.
-#[cfg(filch_loom)]
-#[doc(hidden)]
-pub mod model {
-    pub use super::cell::model::{Hold, Rest, Ticket, Word, make};
-}
-
 pub use block_on::block_on;
 pub use error::FutureError;
 pub use group::FutureGroup;

@@ -90,16 +90,16 @@ unsafe fn launch_on<F: Future>(
         return unsafe { launch_outside(pool, future) };
     }
     // SAFETY: the caller guarantees what `cell::make` requires of the future.
-    let (hold, ticket) = unsafe { cell::make(future) };
+    let (join, ticket) = unsafe { cell::make(context.pool().number(), future) };
     ticket.queue_on(context);
-    FutureHandle::new(hold, context.pool().number())
+    FutureHandle::new(join)
 }
 
 /// # Safety
 /// As for [`cell::make`].
 unsafe fn launch_outside<F: Future>(pool: &Inner, future: F) -> FutureHandle<F::Output> {
     // SAFETY: the caller guarantees what `cell::make` requires of the future.
-    let (hold, ticket) = unsafe { cell::make(future) };
+    let (join, ticket) = unsafe { cell::make(pool.number(), future) };
     ticket.queue_outside(pool);
-    FutureHandle::new(hold, pool.number())
+    FutureHandle::new(join)
 }

@@ -1,58 +1,57 @@
 //! Futures as tasks: they wait for external events without a worker.
 //!
-//! # The protocol
-//!
-//! A [`FutureState`] says whether the future is asleep, queued, polled or done. A wake changes it
-//! from asleep to queued, and queues a job that polls the future; during a poll, a wake is recorded
-//! in the state. So there is one poll at a time, and no wake is missed. The first poll happens in
-//! the task's strand. The task is held from before the first poll until the future is done, or
-//! dropped because the run has been stopped. The future itself does not live longer than that;
-//! wakers keep only the record with the state.
+//! They are futures of the task protocol (`task.md`), without handles. The first poll happens in
+//! the task's strand. A wake queues a job of the run, which polls the future again. The task is
+//! held from before the first poll until the future is done, or dropped because the run has been
+//! stopped. The future itself does not live longer than that; its wakers keep only the cell.
 #![expect(
     unsafe_code,
-    reason = "a future whose borrows outlive the run, in wakers that may live longer"
+    reason = "a future whose borrows outlive the run, in a cell that may live longer"
 )]
 
 use super::{
     build::{Graph, Task},
     context::Context,
-    future_state::FutureState,
     node::{TaskKind, Then},
     remote::{Halt, Remote},
     run::Run,
     start, within,
 };
 use crate::{
-    base::unwind::{self, Payload},
+    base::unwind::Payload,
     pool::{context::WorkerContext, job::Job},
+    task::{
+        self, Cause, CellKind, Header, PollBody, Polled, Rest, Schedule, State, TaskRef,
+        TaskStatus, borrow_waker, waker_functions,
+    },
 };
 use std::{
     borrow::Cow,
-    mem,
-    pin::Pin,
-    ptr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{self, Poll, Wake, Waker},
+    cell::Cell,
+    ptr::{self, NonNull},
+    sync::Arc,
+    task::{RawWakerVTable, Waker},
 };
 
-type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// Aligned as a job requires it.
-#[repr(align(8))]
-struct FutureTask {
-    state: FutureState,
-    /// `None` during a poll, and when the future is done or dropped.
-    work: Mutex<Option<Work>>,
+/// What a future of a graph has in its header.
+struct GraphFuture {
     run: *const Run<'static>,
     index: u32,
     remote: Arc<Remote>,
-    key: Mutex<Option<u64>>,
+    /// The registration that resumes it when the run is stopped. Only the thread that has started
+    /// the future uses it.
+    key: Cell<Option<u64>>,
 }
 
-// SAFETY: `run` is used only by the worker that polls, while the task is held; `Run` is `Sync`.
-unsafe impl Send for FutureTask {}
-// SAFETY: as for `Send`: `run` is used only by the worker that polls; the other fields are `Sync`.
-unsafe impl Sync for FutureTask {}
+// SAFETY: `run` and `key` are used only by the thread that has started the future, while the task
+// is held; `Run` is `Sync`.
+unsafe impl Send for GraphFuture {}
+// SAFETY: as for `Send`: one thread at a time uses `run` and `key`; the other fields are `Sync`.
+unsafe impl Sync for GraphFuture {}
+
+impl CellKind for GraphFuture {
+    type Run = PollBody<Self>;
+}
 
 impl<'env> Graph<'env> {
     /// Adds a task that is a future, created anew for each run. It is polled when the task's
@@ -98,182 +97,198 @@ impl<'env> Graph<'env> {
         F: Future<Output = ()> + Send + 'env,
     {
         let task = self.add(name.into());
-        self.set(task.index(), TaskKind::Future, move |cx| {
-            begin(cx, Box::pin(make()))
+        // SAFETY: what the future borrows outlives the plan, and so the run. The future is dropped
+        // before its task, which is held until then, lets the run end.
+        self.set(task.index(), TaskKind::Future, move |cx| unsafe {
+            begin(cx, make())
         });
         task
     }
 }
 
 /// Polls a future for the first time.
-fn begin<'env>(
-    cx: &Context<'_, '_, '_>,
-    work: Pin<Box<dyn Future<Output = ()> + Send + 'env>>,
-) -> Then {
-    // SAFETY: what it borrows outlives the plan, and so the run. The record drops it before the
-    // task, which is held until then, lets the run end.
-    let work =
-        unsafe { mem::transmute::<Pin<Box<dyn Future<Output = ()> + Send + 'env>>, Work>(work) };
-    let future_task = Arc::new(FutureTask {
-        state: FutureState::polled(),
-        work: Mutex::new(Some(work)),
+///
+/// # Safety
+/// What the future borrows lives until the run ends.
+unsafe fn begin(cx: &Context<'_, '_, '_>, future: impl Future<Output = ()> + Send) -> Then {
+    let kind = GraphFuture {
         run: ptr::from_ref(cx.run).cast(),
         index: cx.index(),
         remote: cx.remote().clone(),
-        key: Mutex::new(None),
-    });
+        key: Cell::new(None),
+    };
+    // SAFETY: the future is `Send`, and the caller guarantees that its borrows outlive the run. The
+    // task is held until the future has been dropped, so the run does not end before.
+    let cell = unsafe { task::make_future(State::new_running(), kind, future) };
+    // SAFETY: the word counts one reference, that of the future itself, and it is running.
+    let started = Started(unsafe { TaskRef::from_counted(cell) });
     cx.run.hold(cx.context);
-    match future_task.poll() {
-        Ok(Poll::Ready(())) => {
-            cx.run.unhold(cx.context);
-            future_task.end();
-            return Then::All;
-        }
+    match started.poll() {
         // From then on other workers may poll it.
-        Ok(Poll::Pending) => cx.later(move |_| future_task.fall_asleep()),
-        Err(payload) => cx.later(move |cx| {
-            cx.run.panicked(future_task.index, payload);
-            future_task.give_up(cx.run);
-            cx.run.unhold(cx.context);
-        }),
+        Polled::Pending => cx.later(move |_| started.rest()),
+        Polled::Done(status, dropped) => {
+            let (index, panics) = started.end(status, dropped);
+            if let [None, None] = panics {
+                cx.run.unhold(cx.context);
+                return Then::All;
+            }
+            cx.later(move |cx| {
+                give_up(cx.run, index, panics);
+                cx.run.unhold(cx.context);
+            });
+        }
     }
     Then::Later
 }
 
+/// Polls a future that was woken.
+///
 /// # Safety
-/// `data` came from `Arc::into_raw` of a record whose poll is queued.
+/// `data` is the cell of a future that is scheduled, and the caller owns its job.
 unsafe fn run_poll(data: *const (), context: &WorkerContext<'_, '_>) {
-    // SAFETY: the caller passes the result of `Arc::into_raw`, and the job owns one share.
-    let future_task = unsafe { Arc::from_raw(data.cast::<FutureTask>()) };
-    let pointer = future_task.run;
+    let cell = NonNull::new(data.cast_mut().cast()).expect("cells are not at zero");
+    // SAFETY: the reference of the future itself belongs to the thread that owns its job.
+    let task = unsafe { TaskRef::<GraphFuture>::from_counted(cell) };
+    let pointer = task.kind.run;
     // SAFETY: the task is held, so the run is alive.
     let run = unsafe { &*pointer };
-    let over = if run.isolated {
-        context.isolate(|| future_task.poll_again(context, run))
+    let pending = if run.isolated {
+        context.isolate(|| poll_again(task, context, run))
     } else {
-        future_task.poll_again(context, run)
+        poll_again(task, context, run)
     };
-    if !over {
-        // Not inside of `poll_again`, which borrows the run: when the future sleeps, another poll
+    if let Some(started) = pending {
+        // Not inside of `poll_again`, which borrows the run: when the future rests, another poll
         // may end it, and the run.
-        future_task.fall_asleep();
+        return started.rest();
     }
-    drop(future_task);
     // SAFETY: the task is held, and so counted as pending, until this call.
-    if over && unsafe { Run::done(pointer, context) } {
+    if unsafe { Run::done(pointer, context) } {
         // SAFETY: `done` returned true: this was the last pending job.
         unsafe { start::finish(pointer, context) };
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// Starts the future: polls it, or drops it when the run has been stopped. Returns `None` if the
+/// task need not be held any more.
+fn poll_again(
+    task: TaskRef<GraphFuture>,
+    context: &WorkerContext<'_, '_>,
+    run: &Run<'_>,
+) -> Option<Started> {
+    // It is never closed: the run says whether it must end.
+    let _poll = task.state.start();
+    let started = Started(task);
+    if run.stopped() {
+        let (index, panics) = started.cancel();
+        give_up(run, index, panics);
+        return None;
+    }
+    match started.poll() {
+        Polled::Pending => return Some(started),
+        Polled::Done(status, dropped) => match started.end(status, dropped) {
+            (index, [None, None]) => run.complete(context, index),
+            (index, panics) => give_up(run, index, panics),
+        },
+    }
+    None
 }
 
-impl FutureTask {
-    /// Polls the future, which no other thread uses meanwhile. A future that is ready is dropped.
-    /// One that has panicked is not, because its destructor may panic as well: `give_up` drops it.
-    fn poll(self: &Arc<Self>) -> Result<Poll<()>, Payload> {
-        let waker = Waker::from(self.clone());
-        let mut work = lock(&self.work).take().expect("polled by one at a time");
-        let mut cx = task::Context::from_waker(&waker);
-        let poll = || unwind::contain(|| work.as_mut().poll(&mut cx));
-        let result = within::enter(self.remote.line(), poll);
-        if let Ok(Poll::Ready(())) = result {
-            return unwind::contain(|| drop(work)).map(Poll::Ready);
-        }
-        *lock(&self.work) = Some(work);
-        result
+/// Completes nothing: the task has panicked, or the run is stopped.
+fn give_up(run: &Run<'_>, index: u32, panics: Panics) {
+    for payload in panics.into_iter().flatten() {
+        run.panicked(index, payload);
+    }
+    run.abandon(index);
+}
+
+/// The panic of the future, and that of its destructor.
+type Panics = [Option<Payload>; 2];
+
+/// A future that this thread has started, with the reference of the future itself.
+struct Started(TaskRef<GraphFuture>);
+
+impl Started {
+    fn poll(&self) -> Polled {
+        let cell = self.0.pointer();
+        // SAFETY: the future is not done before `end` finishes it.
+        let waker = unsafe { borrow_waker(cell) };
+        let mut cx = std::task::Context::from_waker(&waker);
+        within::enter(self.0.kind.remote.line(), || {
+            // SAFETY: this thread has started the future, and it is in the cell.
+            unsafe { (self.0.actions.run)(cell, &mut cx) }
+        })
     }
 
-    /// Polls the future again, or drops it when the run has been stopped. Returns true if the task
-    /// need not be held any more. Otherwise the caller calls [`fall_asleep`](Self::fall_asleep).
-    fn poll_again(self: &Arc<Self>, context: &WorkerContext<'_, '_>, run: &Run<'_>) -> bool {
-        self.state.begin();
-        if run.stopped() {
-            self.give_up(run);
-            return true;
-        }
-        match self.poll() {
-            Ok(Poll::Pending) => return false,
-            Ok(Poll::Ready(())) => {
-                self.end();
-                run.complete(context, self.index);
-            }
-            Err(payload) => {
-                run.panicked(self.index, payload);
-                self.give_up(run);
-            }
-        }
-        true
+    /// Drops the future; returns what [`end`](Self::end) does.
+    fn cancel(self) -> (u32, Panics) {
+        // SAFETY: this thread has started the future, and it is in the cell.
+        let dropped = unsafe { (self.0.actions.drop_body)(self.0.pointer()) };
+        self.end(TaskStatus::Cancelled(Cause::Asked), dropped)
     }
 
-    /// Puts a future that is not ready to sleep, unless it has been woken meanwhile. The task may
-    /// be done when this returns.
-    fn fall_asleep(self: &Arc<Self>) {
-        let mut key = lock(&self.key);
-        if key.is_none() {
-            *key = self.remote.suspend(self.clone());
+    /// Ends a future that has been dropped: wakes have no effect any more. Returns the number of
+    /// its task, and the panics.
+    fn end(self, status: TaskStatus, dropped: Option<Payload>) -> (u32, Panics) {
+        let kind = &self.0.kind;
+        let index = kind.index;
+        if let Some(key) = kind.key.take() {
+            kind.remote.forget(key);
         }
-        // The run is stopped: no other thread will wake it for that.
-        let stopped = key.is_none();
-        drop(key);
-        if !self.state.fall_asleep() {
-            self.queue();
-        } else if stopped {
-            self.wake_if_asleep();
-        }
+        // SAFETY: this thread has started the future, which has been dropped; the outcome is in the
+        // slot. It has no followers: only submitted tasks have.
+        let panic = unsafe { self.0.finish(status, |_| ()) };
+        (index, [panic, dropped])
     }
 
-    /// Drops the future without completing it.
-    fn give_up(&self, run: &Run<'_>) {
-        self.end();
-        let work = lock(&self.work).take();
-        if let Err(payload) = unwind::contain(|| drop(work)) {
-            run.panicked(self.index, payload);
+    /// Lets a future that is pending wait, unless it has been woken meanwhile. The task may be done
+    /// when this returns.
+    fn rest(self) {
+        let kind = &self.0.kind;
+        if kind.key.get().is_none() {
+            // SAFETY: the future is not done before it rests.
+            let waker = unsafe { borrow_waker(self.0.pointer()) };
+            let resume = Resume(Waker::clone(&waker));
+            kind.key.set(kind.remote.suspend(Arc::new(resume)));
         }
-        run.abandon(self.index);
-    }
-
-    /// Ends the future: wakes have no effect any more.
-    fn end(&self) {
-        self.state.end();
-        let key = lock(&self.key).take();
-        if let Some(key) = key {
-            self.remote.forget(key);
+        if kind.key.get().is_none() {
+            // The run is stopped: no other thread will wake it for that.
+            let _is_running = self.0.state.wake();
         }
-    }
-
-    /// Queues a poll.
-    fn queue(self: &Arc<Self>) {
-        let data = Arc::into_raw(self.clone());
-        // SAFETY: `run_poll` takes the share back, and may run on any worker; the task is held
-        // until it has.
-        let job = unsafe { Job::new(data, run_poll) };
-        self.remote.send(job, true);
-    }
-
-    /// Queues a poll if the future is asleep.
-    fn wake_if_asleep(self: &Arc<Self>) {
-        if self.state.wake() {
-            self.queue();
+        let cell = self.0.into_counted();
+        // SAFETY: a future that is not done keeps its cell. Only the word is borrowed: when it
+        // rests, another thread may end it.
+        let state = unsafe { &(*cell.as_ptr()).state };
+        match state.rest() {
+            Rest::Idle => {}
+            // SAFETY: the future was woken during the poll, so this thread owns it.
+            Rest::Again | Rest::Drop => unsafe { GraphFuture::schedule(cell) },
         }
     }
 }
 
-impl Wake for FutureTask {
-    fn wake(self: Arc<Self>) {
-        self.wake_if_asleep();
-    }
+/// The functions of the wakers.
+static WAKER: RawWakerVTable = waker_functions::<GraphFuture>();
 
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.wake_if_asleep();
+impl Schedule for GraphFuture {
+    const WAKER: &'static RawWakerVTable = &WAKER;
+
+    unsafe fn schedule(cell: NonNull<Header<Self>>) {
+        // SAFETY: a future that is not done keeps its cell. The job may end it, so the remote is
+        // cloned before.
+        let remote = unsafe { &(*cell.as_ptr()).kind.remote }.clone();
+        // SAFETY: `run_poll` takes over the future, which is scheduled; any worker may run it, and
+        // the task is held until it has.
+        let job = unsafe { Job::new(cell.as_ptr().cast_const(), run_poll) };
+        remote.send(job, true);
     }
 }
 
 /// Called when the run has been stopped: the next poll drops the future.
-impl Halt for FutureTask {
+struct Resume(Waker);
+
+impl Halt for Resume {
     fn halt(self: Arc<Self>) {
-        self.wake_if_asleep();
+        self.0.wake_by_ref();
     }
 }

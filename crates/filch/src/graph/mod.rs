@@ -141,7 +141,6 @@ mod edges;
 mod error;
 mod flow;
 mod future;
-mod future_state;
 mod handle;
 mod node;
 mod options;
@@ -176,10 +175,3 @@ pub use runtime::Runtime;
 pub use template::{Template, TemplateGraph};
 pub use timeline::{TaskTime, Timeline};
 pub use value::{Input, Inputs, Moved, Value};
-
-/// The types that the model checker uses.
-#[cfg(filch_loom)]
-#[doc(hidden)]
-pub mod model {
-    pub use super::future_state::model::FutureState;
-}

@@ -18,7 +18,7 @@ macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         /// One worker's cells: written only by that worker, read by any thread.
         #[derive(Default)]
-        struct Cells {
+        struct WorkerCells {
             $($name: AtomicU64,)*
             busy_nanos: AtomicU64,
             idle_nanos: AtomicU64,
@@ -43,7 +43,7 @@ macro_rules! counters {
             pub idle: Duration,
         }
 
-        impl Cells {
+        impl WorkerCells {
             fn read(&self) -> WorkerMetrics {
                 // Relaxed: the cells are independent numbers; a sum over running workers is
                 // approximate in any case.
@@ -110,7 +110,7 @@ counters! {
     wakes,
 }
 
-impl Cells {
+impl WorkerCells {
     #[inline(never)]
     fn lane(&self, level: Level) -> &AtomicU64 {
         match level {
@@ -167,13 +167,17 @@ fn add(cell: &AtomicU64, n: u64) {
 /// assert_eq!((metrics.workers[1].local, metrics.total().executed), (1, 1));
 /// ```
 pub struct Counters {
-    cells: Box<[Padded<Cells>]>,
-    outside: Padded<Cells>,
+    cells: Box<[Padded<WorkerCells>]>,
+    outside: Padded<WorkerCells>,
     start: Instant,
 }
 
 impl Counters {
     /// Creates the counters of `workers` workers, all zero.
+    ///
+    /// ```
+    /// assert_eq!(filch::observe::Counters::new(4).metrics().workers.len(), 4);
+    /// ```
     #[must_use]
     pub fn new(workers: usize) -> Self {
         Self {
@@ -184,6 +188,14 @@ impl Counters {
     }
 
     /// The current values.
+    ///
+    /// ```
+    /// use filch::{engine::{Event, Observer}, observe::Counters};
+    ///
+    /// let counters = Counters::new(2);
+    /// counters.event(1, Event::SpawnedLocal);
+    /// assert_eq!(counters.metrics().total().spawned_local, 1);
+    /// ```
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         Metrics {
@@ -195,6 +207,14 @@ impl Counters {
     }
 
     /// The current values of `worker`.
+    ///
+    /// ```
+    /// use filch::{engine::{Event, Observer}, observe::Counters};
+    ///
+    /// let counters = Counters::new(2);
+    /// counters.event(1, Event::SpawnedLocal);
+    /// assert_eq!(counters.worker(1).spawned_local, 1);
+    /// ```
     ///
     /// # Panics
     /// If there is no such worker.
@@ -215,7 +235,7 @@ impl Counters {
     /// Events that don't occur for every task. Not inlined: the engine reports events in many
     /// places.
     #[inline(never)]
-    fn rare_event(&self, cells: &Cells, event: Event) {
+    fn rare_event(&self, cells: &WorkerCells, event: Event) {
         match event {
             Event::Moved { tasks } => add(&cells.moved, tasks as u64),
             Event::SpawnedLane { .. } => add(&cells.spawned_lane, 1),
@@ -245,7 +265,7 @@ impl Counters {
     }
 
     /// Ends the current interval; `busy` is its kind.
-    fn end_interval(&self, cells: &Cells, busy: bool) {
+    fn end_interval(&self, cells: &WorkerCells, busy: bool) {
         let now = self.now();
         // Relaxed: only this worker accesses it.
         let began = cells.since.load(Ordering::Relaxed);
@@ -300,7 +320,7 @@ impl fmt::Debug for Counters {
 ///
 /// let executor = Executor::builder().workers(2).build(|_| (), |_: u8, _| {}).unwrap();
 /// executor.spawn_batch(vec![0; 100]).unwrap();
-/// let total = executor.join().metrics.total();
+/// let total = executor.finish().metrics.total();
 /// assert_eq!(total.executed, 100);
 /// // Neither lanes nor mailboxes are used.
 /// assert_eq!(total.executed, total.local + total.injected + total.stolen);
@@ -319,6 +339,14 @@ pub struct Metrics {
 
 impl Metrics {
     /// The sum of all workers.
+    ///
+    /// ```
+    /// use filch::{engine::{Event, Observer}, observe::Counters};
+    ///
+    /// let counters = Counters::new(2);
+    /// counters.event(1, Event::SpawnedLocal);
+    /// assert_eq!(counters.metrics().total().spawned_local, 1);
+    /// ```
     #[must_use]
     pub fn total(&self) -> WorkerMetrics {
         let mut total = WorkerMetrics::default();

@@ -78,6 +78,10 @@ pub struct Histogram {
 
 impl Histogram {
     /// Creates an empty histogram.
+    ///
+    /// ```
+    /// assert_eq!(filch::observe::Histogram::new().count(), 0);
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -89,6 +93,15 @@ impl Histogram {
     }
 
     /// Counts one time; times above 584 years count as that.
+    ///
+    /// ```
+    /// use filch::observe::Histogram;
+    /// use std::time::Duration;
+    ///
+    /// let mut times = Histogram::new();
+    /// times.add(Duration::from_millis(3));
+    /// assert_eq!(times.max(), Duration::from_millis(3));
+    /// ```
     pub fn add(&mut self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.buckets[bucket_of(nanos)] += 1;
@@ -112,18 +125,45 @@ impl Histogram {
     }
 
     /// The number of counted times.
+    ///
+    /// ```
+    /// use filch::observe::Histogram;
+    /// use std::time::Duration;
+    ///
+    /// let mut times = Histogram::new();
+    /// (1..=100).for_each(|ms| times.add(Duration::from_millis(ms)));
+    /// assert_eq!(times.count(), 100);
+    /// ```
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
     /// The longest time.
+    ///
+    /// ```
+    /// use filch::observe::Histogram;
+    /// use std::time::Duration;
+    ///
+    /// let mut times = Histogram::new();
+    /// (1..=100).for_each(|ms| times.add(Duration::from_millis(ms)));
+    /// assert_eq!(times.max(), Duration::from_millis(100));
+    /// ```
     #[must_use]
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max)
     }
 
     /// The arithmetic mean, or zero if empty.
+    ///
+    /// ```
+    /// use filch::observe::Histogram;
+    /// use std::time::Duration;
+    ///
+    /// let mut times = Histogram::new();
+    /// (1..=100).for_each(|ms| times.add(Duration::from_millis(ms)));
+    /// assert_eq!(times.mean(), Duration::from_micros(50_500));
+    /// ```
     #[must_use]
     pub fn mean(&self) -> Duration {
         Duration::from_nanos(self.sum.checked_div(self.count).unwrap_or(0))
@@ -155,18 +195,45 @@ impl Histogram {
     }
 
     /// The median.
+    ///
+    /// ```
+    /// use filch::observe::Histogram;
+    /// use std::time::Duration;
+    ///
+    /// let mut times = Histogram::new();
+    /// (1..=100).for_each(|ms| times.add(Duration::from_millis(ms)));
+    /// assert!((50..=53).contains(&times.p50().as_millis()));
+    /// ```
     #[must_use]
     pub fn p50(&self) -> Duration {
         self.quantile(0.5)
     }
 
     /// The time that 95 % don't exceed.
+    ///
+    /// ```
+    /// use filch::observe::Histogram;
+    /// use std::time::Duration;
+    ///
+    /// let mut times = Histogram::new();
+    /// (1..=100).for_each(|ms| times.add(Duration::from_millis(ms)));
+    /// assert!((95..=101).contains(&times.p95().as_millis()));
+    /// ```
     #[must_use]
     pub fn p95(&self) -> Duration {
         self.quantile(0.95)
     }
 
     /// The time that 99 % don't exceed.
+    ///
+    /// ```
+    /// use filch::observe::Histogram;
+    /// use std::time::Duration;
+    ///
+    /// let mut times = Histogram::new();
+    /// (1..=100).for_each(|ms| times.add(Duration::from_millis(ms)));
+    /// assert!((99..=100).contains(&times.p99().as_millis()));
+    /// ```
     #[must_use]
     pub fn p99(&self) -> Duration {
         self.quantile(0.99)

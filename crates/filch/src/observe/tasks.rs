@@ -88,12 +88,28 @@ pub struct TaskMetrics {
 impl TaskMetrics {
     /// The tasks of one priority. An event counts for the priority that the task has at that
     /// moment.
+    ///
+    /// ```
+    /// use filch::{Pool, Priority};
+    ///
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// pool.task(|| ()).priority(Priority::High).submit().unwrap().join().unwrap();
+    /// assert_eq!(pool.task_metrics().of(Priority::High).finished, 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn of(&self, priority: Level) -> TaskCounts {
         self.levels[priority as usize]
     }
 
     /// The sum of all priorities.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// pool.submit(|| ()).join().unwrap();
+    /// assert_eq!(pool.task_metrics().total().finished, 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn total(&self) -> TaskCounts {
         let mut total = TaskCounts::default();
@@ -139,7 +155,7 @@ impl fmt::Display for TaskMetrics {
 
 /// The cells of one worker slot, or of the threads that share them.
 #[derive(Default)]
-struct Cells {
+struct TaskCells {
     events: [[AtomicU64; EVENTS]; 4],
     /// Tickets that became stale, and stale ones that were removed from a queue.
     staled: AtomicU64,
@@ -156,8 +172,8 @@ const OUTSIDE_CELLS: usize = 8;
 /// Counts the events of tasks: each worker slot of a pool in cells of its own, threads from outside
 /// in a few shared ones.
 pub(crate) struct TaskCounters {
-    places: Box<[Padded<Cells>]>,
-    outside: [Padded<Cells>; OUTSIDE_CELLS],
+    places: Box<[Padded<TaskCells>]>,
+    outside: [Padded<TaskCells>; OUTSIDE_CELLS],
     times: Option<Times>,
 }
 
@@ -165,10 +181,10 @@ pub(crate) struct TaskCounters {
 struct Times {
     start: Instant,
     /// Several, to reduce contention.
-    shards: Box<[Padded<Shard>]>,
+    shards: Box<[Padded<TimeShard>]>,
 }
 
-struct Shard {
+struct TimeShard {
     queue_wait: Recorder,
     run_time: Recorder,
 }
@@ -181,7 +197,7 @@ impl TaskCounters {
     /// Creates the counters of `places` worker slots; with a clock if `measured`.
     pub(crate) fn new(places: usize, workers: usize, measured: bool) -> Self {
         let shard = |_| {
-            Padded::new(Shard {
+            Padded::new(TimeShard {
                 queue_wait: Recorder::new(),
                 run_time: Recorder::new(),
             })
@@ -229,7 +245,12 @@ impl TaskCounters {
 
     /// Adds to the caller's cell, and returns its previous value.
     #[inline]
-    fn add(&self, place: Option<usize>, more: u64, cell: impl FnOnce(&Cells) -> &AtomicU64) -> u64 {
+    fn add(
+        &self,
+        place: Option<usize>,
+        more: u64,
+        cell: impl FnOnce(&TaskCells) -> &AtomicU64,
+    ) -> u64 {
         match place {
             Some(place) => {
                 let cell = cell(&self.places[place]);

@@ -83,7 +83,7 @@ pub(super) fn help(target: &Ref) -> bool {
     let mut path = vec![target.clone()];
     while let Some(top) = path.last() {
         thread::point();
-        if top.snapshot().is_held()
+        if top.snapshot().is_idle()
             && seen.insert(top.about().id)
             && let Some(unfinished) = top.want(&inbox)
         {
@@ -91,7 +91,7 @@ pub(super) fn help(target: &Ref) -> bool {
             continue;
         }
         let Some(top) = path.pop() else { break };
-        if top.snapshot().is_held() {
+        if top.snapshot().is_idle() {
             // The thread that has to notify it of the last end may be this one, in a lower frame,
             // which cannot do so before the caller returns.
             advance(top.check_predecessors());

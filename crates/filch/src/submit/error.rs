@@ -278,15 +278,15 @@ fn write_task(f: &mut fmt::Formatter<'_>, id: TaskId, name: Option<&str>) -> fmt
 pub struct FailedTask {
     id: TaskId,
     name: Option<Arc<str>>,
-    fate: TaskStatus,
+    status: TaskStatus,
 }
 
 impl FailedTask {
-    pub(super) fn new(about: &TaskMeta, fate: TaskStatus) -> Self {
+    pub(super) fn new(about: &TaskMeta, status: TaskStatus) -> Self {
         Self {
             id: about.id,
             name: about.name().cloned(),
-            fate,
+            status,
         }
     }
 
@@ -305,21 +305,23 @@ impl FailedTask {
     /// Whether it panicked. Otherwise it never started.
     #[must_use]
     pub fn is_panic(&self) -> bool {
-        self.fate == TaskStatus::Panicked
+        self.status == TaskStatus::Panicked
     }
 
     /// Whether it did not start before its deadline.
     #[must_use]
     pub fn is_deadline(&self) -> bool {
-        self.fate == TaskStatus::Expired
+        self.status == TaskStatus::Cancelled(Cause::Deadline)
     }
 
     fn what(&self) -> &'static str {
-        match self.fate {
+        match self.status {
             TaskStatus::Panicked => "panicked",
-            TaskStatus::Expired => "did not start before its deadline",
-            TaskStatus::Refused => "was refused or did not start before its pool was shut down",
-            TaskStatus::Succeeded | TaskStatus::Cancelled | TaskStatus::DependencyFailed => {
+            TaskStatus::Cancelled(Cause::Deadline) => "did not start before its deadline",
+            TaskStatus::Cancelled(Cause::Closed | Cause::Full) => {
+                "was refused or did not start before its pool was shut down"
+            }
+            TaskStatus::Succeeded | TaskStatus::Cancelled(Cause::Asked | Cause::Dependency) => {
                 "was cancelled"
             }
         }

@@ -37,7 +37,7 @@ impl<T> TaskHandle<T> {
     }
 
     pub(super) fn cell(&self) -> &Ref {
-        self.hold.cell()
+        self.hold.task()
     }
 
     fn about(&self) -> &TaskMeta {
@@ -152,7 +152,7 @@ impl<T> TaskHandle<T> {
     /// Whether the task is done: it has a result, has panicked, or was cancelled.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.hold.cell().snapshot().is_done()
+        self.hold.task().snapshot().is_done()
     }
 
     /// Returns the id of the task.
@@ -170,7 +170,7 @@ impl<T> TaskHandle<T> {
     /// Returns the priority of the task.
     #[must_use]
     pub fn priority(&self) -> Priority {
-        self.hold.cell().snapshot().level()
+        self.hold.task().snapshot().level()
     }
 
     /// Cancels the task. Returns true when it had not started: it never will, and its closure has
@@ -193,7 +193,7 @@ impl<T> TaskHandle<T> {
     /// ```
     #[allow(clippy::must_use_candidate, reason = "most callers don't care")]
     pub fn cancel(&self) -> bool {
-        run::cancel(self.hold.cell(), Cause::Asked)
+        run::cancel(self.hold.task(), Cause::Asked)
     }
 
     /// Changes the priority of the task. Returns false when it does not wait any more; and when its
@@ -235,6 +235,7 @@ impl<T> TaskHandle<T> {
     }
 
     /// Returns the result, once, if the task is done.
+    #[inline]
     fn result(&mut self) -> Option<Result<T, TaskError>> {
         let outcome = self.hold.take()?;
         Some(match outcome {
@@ -281,7 +282,7 @@ impl<T> fmt::Debug for TaskHandle<T> {
         f.debug_struct("TaskHandle")
             .field("id", &self.id())
             .field("name", &self.name())
-            .field("state", &self.hold.cell().snapshot())
+            .field("state", &self.hold.task().snapshot())
             .finish()
     }
 }

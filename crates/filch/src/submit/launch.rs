@@ -263,7 +263,7 @@ fn met_stale(pool: &Inner, context: Option<&WorkerContext<'_, '_>>) {
 
 /// Moves a task to another level. Returns false when it does not wait any more.
 pub(super) fn move_to<T>(hold: &Hold<T>, level: Priority) -> bool {
-    run::with_pool(hold.cell().about().pool, |pool, context| match pool {
+    run::with_pool(hold.task().about().pool, |pool, context| match pool {
         Some(pool) if context.is_some() || pool.core().is_open() => {
             hold.move_to(level, |ticket| requeue(pool, context, ticket))
         }

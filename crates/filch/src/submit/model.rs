@@ -23,7 +23,7 @@ pub fn make_held<T: Send + 'static>(
 ) -> (Hold<T>, Canceller, Follower) {
     let (hold, canceller, ticket) = make(func);
     let links = others.iter().map(|other| Link {
-        cell: other.0.cell().clone(),
+        cell: other.0.task().clone(),
         any_outcome: false,
     });
     let after = After::new(links.collect());
@@ -110,7 +110,7 @@ impl Claim {
 
 impl<T> Hold<T> {
     pub fn claim(&self) -> Option<Claim> {
-        self.0.claim().map(Claim)
+        self.0.task().claim().map(Claim)
     }
 
     pub fn watch(&mut self, waker: &Waker) -> bool {
@@ -119,12 +119,12 @@ impl<T> Hold<T> {
 
     /// Returns the inbox, if the task is held.
     pub fn want(&self) -> Option<Inbox> {
-        let inbox = self.0.cell().open_inbox();
-        self.0.cell().want(&inbox).map(|_| Inbox(inbox))
+        let inbox = self.0.task().open_inbox();
+        self.0.task().want(&inbox).map(|_| Inbox(inbox))
     }
 
     pub fn is_done(&self) -> bool {
-        self.0.cell().snapshot().is_done()
+        self.0.task().snapshot().is_done()
     }
 
     pub fn move_to(&self, level: Level, queue: impl FnOnce(Ticket)) -> bool {
@@ -134,7 +134,7 @@ impl<T> Hold<T> {
     /// Publishes a token of the running task.
     #[must_use]
     pub fn publish_token(&self) -> bool {
-        self.0.cell().publish_token()
+        self.0.task().publish_token()
     }
 
     /// Returns `Some(None)` when the task was cancelled.

@@ -48,7 +48,7 @@ fn party(about: &TaskMeta) -> Party {
 impl Subject for Awaited {
     fn needs(&self) -> Needs {
         let now = self.cell.snapshot();
-        if now.is_held() {
+        if now.is_idle() {
             // The owner of the handle or of the token may cancel it.
             let is_free = self.cell.about().token().is_some();
             return match is_free || now.has_handle() && !self.is_joined {
@@ -81,7 +81,7 @@ impl Awaited {
                     is_joined: false,
                 })
             };
-            if !any_outcome && cell.snapshot().fate() != Some(TaskStatus::Succeeded) {
+            if !any_outcome && cell.snapshot().status() != Some(TaskStatus::Succeeded) {
                 all.push(one(cell.clone()));
             }
             any.push(one(cell));
@@ -92,7 +92,7 @@ impl Awaited {
 
 impl Subject for MayFail {
     fn needs(&self) -> Needs {
-        match self.0.cell.snapshot().fate() {
+        match self.0.cell.snapshot().status() {
             Some(TaskStatus::Succeeded) => Needs::Never,
             Some(_) => Needs::Unknown,
             None => self.0.needs(),

@@ -73,23 +73,23 @@ pub(super) fn with_waker<R>(f: impl FnOnce(&Waker) -> R) -> R {
 /// predecessors first. Returns true when it cannot run before the caller returns, because a
 /// predecessor runs in a lower frame of this stack.
 pub(super) fn run_here<T>(hold: &mut Hold<T>) -> bool {
-    let now = hold.cell().snapshot();
+    let now = hold.task().snapshot();
     if now.is_begun() {
         return false;
     }
-    if now.is_held() && after::help(hold.cell()) {
+    if now.is_idle() && after::help(hold.task()) {
         return true;
     }
-    run::with_pool(hold.cell().about().pool, |pool, context| {
+    run::with_pool(hold.task().about().pool, |pool, context| {
         let Some(pool) = pool else {
             // No pool is left to run it.
-            run::cancel(hold.cell(), Cause::Closed);
+            run::cancel(hold.task(), Cause::Closed);
             return;
         };
-        if hold.cell().snapshot().is_queued()
-            && may_run(hold.cell().about().worker(), pool, context)
+        if hold.task().snapshot().is_queued()
+            && may_run(hold.task().about().worker(), pool, context)
             && !worker_starts_it(pool, context, hold)
-            && let Some(claim) = hold.claim()
+            && let Some(claim) = hold.task().claim()
         {
             run_claimed(claim, pool, context);
         }
@@ -146,7 +146,7 @@ fn worker_starts_it<T>(
     if !stack::is_ample() && !pool.core().is_stopped() {
         return is_started_by_worker(hold);
     }
-    WorkerContext::with(|any| any.is_none()) && starts_soon(hold.cell())
+    WorkerContext::with(|any| any.is_none()) && starts_soon(hold.task())
 }
 
 /// The same for a predecessor.
@@ -176,7 +176,7 @@ fn is_outside(pool: &Inner, context: Option<&WorkerContext<'_, '_>>) -> bool {
 #[cold]
 fn is_started_by_worker<T>(hold: &mut Hold<T>) -> bool {
     until_done(hold, Instant::now().checked_add(MAX_WAIT_FOR_WORKERS));
-    hold.cell().snapshot().is_begun()
+    hold.task().snapshot().is_begun()
 }
 
 /// Whether a worker starts the task within about a microsecond. A thread from outside that joins
@@ -206,7 +206,7 @@ fn may_run(worker: Option<usize>, pool: &Inner, context: Option<&WorkerContext<'
 /// Whether a wait on this thread would not run the task, although it may be queued on this worker
 /// and only there: see [`WorkerContext::has_isolated_waits`].
 pub(super) fn has_isolated_waits<T>(hold: &Hold<T>) -> bool {
-    let number = hold.cell().about().pool;
+    let number = hold.task().about().pool;
     run::with_pool(number, |_, context| {
         context.is_some_and(|context| context.has_isolated_waits())
     })
@@ -215,10 +215,10 @@ pub(super) fn has_isolated_waits<T>(hold: &Hold<T>) -> bool {
 /// Waits until the task is done, or the deadline has passed: a worker runs other tasks meanwhile.
 /// Returns whether the task is done.
 pub(super) fn until_done<T>(hold: &mut Hold<T>, deadline: Option<Instant>) -> bool {
-    if !hold.cell().snapshot().is_done() {
+    if !hold.task().snapshot().is_done() {
         until(&mut *hold, deadline);
     }
-    hold.cell().snapshot().is_done()
+    hold.task().snapshot().is_done()
 }
 
 /// Waits until the task is done, `or` is ready, or the deadline has passed. If the task is held, it
@@ -237,12 +237,12 @@ pub(super) fn drive_until_done<T>(
         if cycle.is_some() || or.ready() || is_late(deadline) {
             return cycle;
         }
-        after::run_ready(inbox, hold.cell());
+        after::run_ready(inbox, hold.task());
     }
     thread::point();
     // It is not held any more, and there may be no other thread to run it.
     run_if_ready(hold);
-    if hold.cell().snapshot().is_done() {
+    if hold.task().snapshot().is_done() {
         return None;
     }
     until(Either(hold, or), deadline)
@@ -251,13 +251,13 @@ pub(super) fn drive_until_done<T>(
 /// Returns the inbox in which a joiner of the task is notified of ready predecessors, as long as it
 /// is held.
 fn inbox_of<T>(hold: &Hold<T>) -> Option<Arc<Inbox>> {
-    let after = hold.cell().about().after()?;
-    after.inbox().filter(|_| hold.cell().snapshot().is_held())
+    let after = hold.task().about().after()?;
+    after.inbox().filter(|_| hold.task().snapshot().is_idle())
 }
 
 /// Runs the task here, if it is queued.
 fn run_if_ready<T>(hold: &mut Hold<T>) {
-    if hold.cell().snapshot().is_queued() {
+    if hold.task().snapshot().is_queued() {
         run_here(hold);
     }
 }
@@ -274,7 +274,7 @@ struct Turn<'a, T> {
 
 impl<T> Source for Turn<'_, T> {
     fn ready(&mut self) -> bool {
-        !self.hold.cell().snapshot().is_held() || !self.inbox.is_empty()
+        !self.hold.task().snapshot().is_idle() || !self.inbox.is_empty()
     }
 
     fn arm(&mut self, waker: &Waker) -> bool {
@@ -283,7 +283,7 @@ impl<T> Source for Turn<'_, T> {
 
     // The join continues after the tasks in the inbox have run, so only the end of the task counts.
     fn subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool {
-        list.push(subject::end_of(self.hold.cell()));
+        list.push(subject::end_of(self.hold.task()));
         true
     }
 }
@@ -294,7 +294,7 @@ pub(super) fn poll_without_threads<T>(hold: &mut Hold<T>, waker: &Waker) {
         run_here(hold);
     }
     while let Some(inbox) = inbox_of(hold) {
-        after::run_ready(&inbox, hold.cell());
+        after::run_ready(&inbox, hold.task());
         if inbox.arm(waker) {
             break;
         }
@@ -327,7 +327,7 @@ pub(super) trait Source {
 
 impl<T> Source for &mut Hold<T> {
     fn ready(&mut self) -> bool {
-        self.cell().snapshot().is_done()
+        self.task().snapshot().is_done()
     }
 
     fn arm(&mut self, waker: &Waker) -> bool {
@@ -335,7 +335,7 @@ impl<T> Source for &mut Hold<T> {
     }
 
     fn subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool {
-        list.push(subject::end_of(self.cell()));
+        list.push(subject::end_of(self.task()));
         true
     }
 }

@@ -24,7 +24,7 @@ thread_local! {
 ///     .build(|_| (), |_: (), cx| assert_eq!(filch::current_worker(), Some(cx.id())))
 ///     .unwrap();
 /// executor.spawn(()).unwrap();
-/// executor.join();
+/// executor.finish();
 /// ```
 #[must_use]
 pub fn current_worker() -> Option<usize> {

@@ -31,7 +31,7 @@ impl<'a> Modules<'a> {
         let mut exports = HashMap::new();
         for (home, source) in &modules.files {
             for path in source.paths().iter().filter(|path| path.exported) {
-                if let Some(mut names) = modules.from_root(home, path) {
+                if let Some(mut names) = modules.path_from_root(home, path) {
                     names.pop_if(|last| *last == "self");
                     let name = path.alias.or(names.last().copied());
                     exports.insert((home.clone(), name.expect("a path has names")), names);
@@ -44,7 +44,7 @@ impl<'a> Modules<'a> {
 
     /// The names from the root down that `path` stands for in the module `home`; `None` if it leads
     /// to another crate, or to an item of the file itself.
-    fn from_root(&self, home: &[&'a str], path: &NamePath<'a>) -> Option<Vec<&'a str>> {
+    fn path_from_root(&self, home: &[&'a str], path: &NamePath<'a>) -> Option<Vec<&'a str>> {
         let mut names = &path.names[..];
         let mut from: Vec<&str> = match names[0] {
             "crate" => Vec::new(),
@@ -91,7 +91,7 @@ impl<'a> Modules<'a> {
                 .iter()
                 .filter(|path| !path.exported && path.inline == 0);
             let modules = paths
-                .filter_map(|path| self.from_root(home, path))
+                .filter_map(|path| self.path_from_root(home, path))
                 .filter_map(|names| self.defining(&names, 0))
                 .filter(|module| module != home);
             let mut used: Vec<usize> = modules.map(|module| position[&module]).collect();

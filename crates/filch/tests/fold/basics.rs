@@ -5,10 +5,7 @@ use filch::{
     Fold, Pool,
     engine::{PerWorker, Shared},
     fold,
-    fold::{
-        Adaptive, AtTheEnd, Breadth, Each, EveryKth, Lazy, OnArrival, OncePerBatch, Quiet,
-        Strategy, Tasks,
-    },
+    fold::{Adaptive, AtTheEnd, FoldStrategy, OnArrival, Quiet, Tasks},
 };
 use proptest::prelude::*;
 use std::{
@@ -101,7 +98,7 @@ fn spin(rounds: u32) {
 }
 
 /// What a fold makes of a tree when every difference in order makes a different text.
-fn text<S: Strategy>(pool: &Pool, root: &Node, rounds: u32) -> String {
+fn text<S: FoldStrategy>(pool: &Pool, root: &Node, rounds: u32) -> String {
     fold(
         |node: &Node| &node.children,
         |node| {
@@ -137,7 +134,7 @@ fn expected(root: &Node) -> String {
 }
 
 /// Adds up the numbers, which must be all there.
-fn sum<S: Strategy>(pool: &Pool, root: &Node) -> u64 {
+fn sum<S: FoldStrategy>(pool: &Pool, root: &Node) -> u64 {
     fold(
         |node: &Node| &node.children,
         |node| u64::from(node.name),
@@ -149,7 +146,7 @@ fn sum<S: Strategy>(pool: &Pool, root: &Node) -> u64 {
     .run(root)
 }
 
-fn shapes<S: Strategy>() {
+fn shapes<S: FoldStrategy>() {
     let trees = [
         Node::leaf(7),
         Node::star(1),
@@ -174,7 +171,7 @@ fn shapes<S: Strategy>() {
     }
 }
 
-fn hostile_sizes<S: Strategy>() {
+fn hostile_sizes<S: FoldStrategy>() {
     for workers in 1..=4_u32 {
         let pool = pool(workers as usize);
         for children in [
@@ -195,7 +192,7 @@ fn hostile_sizes<S: Strategy>() {
     }
 }
 
-fn any_depth<S: Strategy>() {
+fn any_depth<S: FoldStrategy>() {
     // A million nodes in a chain, on the stack that a thread of a test has; and dropped with it.
     let pool = pool(2);
     let depth = 1_000_000_u32;
@@ -221,7 +218,7 @@ fn any_depth<S: Strategy>() {
     );
 }
 
-fn kinds_of_trees<S: Strategy>() {
+fn kinds_of_trees<S: FoldStrategy>() {
     let pool = pool(2);
     // Owned: the fold takes it apart.
     let owned = fold(
@@ -255,7 +252,7 @@ fn kinds_of_trees<S: Strategy>() {
     assert_eq!(paths.with::<S>().on(&pool).run(0), [0, 1, 4, 2, 3, 4, 4]);
 }
 
-fn nested_and_several<S: Strategy>() {
+fn nested_and_several<S: FoldStrategy>() {
     let pool = pool(3);
     let tree = Node::full(5, 4);
     let expected = sum::<S>(&pool, &tree);
@@ -293,7 +290,7 @@ fn nested_and_several<S: Strategy>() {
 }
 
 /// Panics in each of the functions, at several nodes, and counts what was made and dropped.
-fn panics<S: Strategy>() {
+fn panics<S: FoldStrategy>() {
     let pool = pool(2);
     let tree = Node::full(4, 4);
     let names = tree.count() as u32;
@@ -340,7 +337,7 @@ fn panics<S: Strategy>() {
 }
 
 /// A child that takes long keeps nobody from the others, before or behind it, if they are worth a worker's while.
-fn a_slow_child<S: Strategy>() {
+fn a_slow_child<S: FoldStrategy>() {
     for slow in [1, 5, 20] {
         let pool = pool(2);
         let others = AtomicUsize::new(0);
@@ -365,7 +362,7 @@ fn a_slow_child<S: Strategy>() {
 }
 
 /// A tree that grows while it is folded, and whose children come from an iterator that folds itself.
-fn children_that_fold<S: Strategy>() {
+fn children_that_fold<S: FoldStrategy>() {
     let pool = pool(2);
     let folded = fold(
         |n: u32| {
@@ -380,7 +377,7 @@ fn children_that_fold<S: Strategy>() {
 }
 
 /// Every function is called exactly as often as it should be, and in order.
-fn calls<S: Strategy>() {
+fn calls<S: FoldStrategy>() {
     let pool = pool(3);
     let tree = Node::full(7, 3);
     let log = Mutex::new(vec![(0_u32, 0_u32, 0_u32); tree.count() + 1]);
@@ -406,7 +403,7 @@ fn calls<S: Strategy>() {
     }
 }
 
-fn stress<S: Strategy>() {
+fn stress<S: FoldStrategy>() {
     let pool = pool(4);
     let trees = [
         Node::full(2, 8),
@@ -451,12 +448,12 @@ macro_rules! every_strategy {
 every_strategy! {
     adaptive: Adaptive,
     quiet: Quiet,
-    lazy_at_the_end: Lazy<AtTheEnd, OncePerBatch>,
-    lazy_every_fourth: Lazy<OnArrival, EveryKth<4>>,
+    lazy_at_the_end: Adaptive<AtTheEnd, 0>,
+    lazy_every_fourth: Adaptive<OnArrival, 4>,
     tasks: Tasks,
-    tasks_at_the_end: Each<PerWorker, AtTheEnd, EveryKth<4>>,
-    breadth: Breadth,
-    breadth_at_the_end: Each<Shared, AtTheEnd>,
+    tasks_at_the_end: Tasks<PerWorker, AtTheEnd, 4>,
+    breadth: Tasks<Shared>,
+    breadth_at_the_end: Tasks<Shared, AtTheEnd>,
 }
 
 #[test]
@@ -530,13 +527,13 @@ fn more_workers_than_anybody_else_has_room_for() {
         for _ in 0..5 {
             assert_eq!(text::<Adaptive>(&pool, &tree, 50), expected);
             assert_eq!(text::<Tasks>(&pool, &tree, 50), expected);
-            assert_eq!(text::<Breadth>(&pool, &tree, 50), expected);
+            assert_eq!(text::<Tasks<Shared>>(&pool, &tree, 50), expected);
         }
     });
 }
 
 /// Children whose iterator panics, wherever it is asked: by whoever folds them, or by whoever gives them away.
-fn panics_in_next<S: Strategy>() {
+fn panics_in_next<S: FoldStrategy>() {
     let pool = pool(2);
     for bad in 0..40_u32 {
         let next = fold(
@@ -593,7 +590,7 @@ impl Iterator for LastPanics<'_> {
 }
 
 /// The root has two children; the first one is busy until somebody else has begun with the second.
-fn panics_in_the_next_of_a_taken_child<S: Strategy>() {
+fn panics_in_the_next_of_a_taken_child<S: FoldStrategy>() {
     let pool = pool(2);
     for _ in 0..20 {
         let asked = Flag::default();
@@ -621,7 +618,7 @@ fn panics_in_the_next_of_a_taken_child<S: Strategy>() {
 }
 
 /// Iterators that say each time that there is one more at least, and never how many.
-fn one_more_at_least<S: Strategy>() {
+fn one_more_at_least<S: FoldStrategy>() {
     let pool = pool(2);
     let most = 300_000_u64;
     let star = fold(
@@ -641,7 +638,7 @@ fn one_more_at_least<S: Strategy>() {
 
 /// With one queue for all, nodes that wait for one another come together wherever they are found, and however seldom
 /// somebody is to be woken.
-fn later_families_are_seen<S: Strategy>() {
+fn later_families_are_seen<S: FoldStrategy>() {
     let pool = pool(2);
     let (other, entered) = (Flag::default(), AtomicUsize::new(0));
     let folded = fold(
@@ -672,14 +669,14 @@ fn later_families_are_seen<S: Strategy>() {
 #[test]
 fn one_queue_for_all_hides_nothing() {
     within(6 * LIMIT, || {
-        later_families_are_seen::<Breadth>();
-        later_families_are_seen::<Each<Shared, AtTheEnd, EveryKth<4>>>();
-        later_families_are_seen::<Each<Shared>>();
+        later_families_are_seen::<Tasks<Shared, OnArrival, 0>>();
+        later_families_are_seen::<Tasks<Shared, AtTheEnd, 4>>();
+        later_families_are_seen::<Tasks<Shared>>();
     });
 }
 
 /// A worker that waits in isolation takes part in what others have split off, which may wait for that.
-fn an_isolated_owner_helps<S: Strategy>() {
+fn an_isolated_owner_helps<S: FoldStrategy>() {
     let pool = pool(2);
     let (taken, entered) = (Flag::default(), AtomicUsize::new(0));
     let folded = fold(

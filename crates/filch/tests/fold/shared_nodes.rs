@@ -2,8 +2,10 @@
 
 use crate::support::{Drops, LIMIT, panic_of, pool, quiet_panic, within};
 use filch::{
-    Fold, fold,
-    fold::{Adaptive, Breadth, Strategy, Tasks},
+    Fold,
+    engine::Shared,
+    fold,
+    fold::{Adaptive, FoldStrategy, Tasks},
 };
 use proptest::prelude::*;
 use std::{
@@ -121,7 +123,7 @@ fn panics_in_graphs_reach_the_caller() {
     assert_eq!(drops.seen(), made.load(Ordering::SeqCst));
 }
 
-fn explained<S: Strategy>() {
+fn explained<S: FoldStrategy>() {
     let pool = pool(2);
     let tree = fold(
         |n: u32| 0..n,
@@ -157,7 +159,7 @@ fn explained<S: Strategy>() {
 fn every_strategy_can_be_explained() {
     explained::<Adaptive>();
     explained::<Tasks>();
-    explained::<Breadth>();
+    explained::<Tasks<Shared>>();
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! The cell of a submitted task: one of those who want it gets it, the outcome is had or dropped once, and whoever
-//! waits is told.
+//! Submitted tasks: one of those who want it gets it, and tasks that wait for others are told. The handle's side is in
+//! `task.rs`.
 
 use super::{caught, long_run, model};
 use filch::{
     base::canary::Canary,
     engine::Level,
-    submit::model::{Hold, Ticket, make, make_held},
+    submit::model::{Ticket, make, make_held},
 };
 use loom::{
     sync::{
@@ -98,80 +98,6 @@ impl Wake for Unpark {
 
 fn waker() -> Waker {
     Waker::from(Arc::new(Unpark(thread::current())))
-}
-
-/// Waits as a future does: it leaves a waker, and does not look again before that is called. With `again` it is
-/// polled by somebody else in between.
-fn wait(hold: &mut Hold<usize>, again: bool) -> usize {
-    while hold.watch(&waker()) {
-        if again && !hold.watch(&waker()) {
-            break;
-        }
-        thread::park();
-    }
-    hold.take().expect("it is done").expect("it ran")
-}
-
-/// The task ends while its handle falls asleep.
-fn end_against_sleep(again: bool) {
-    let (hold, canceller, ticket) = make(|| 7);
-    drop(canceller);
-    // When loom has reported a sleep without an end, nothing of its own may be used any more.
-    let mut hold = ManuallyDrop::new(hold);
-    let worker = thread::spawn(move || ticket.claim().unwrap().run());
-    assert_eq!(wait(&mut hold, again), 7);
-    worker.join().unwrap();
-    drop(ManuallyDrop::into_inner(hold));
-}
-
-#[test]
-fn whoever_waits_for_a_task_is_told() {
-    model(None, || end_against_sleep(false));
-}
-
-#[test]
-fn another_waker_loses_nothing() {
-    model(Some(3), || end_against_sleep(true));
-}
-
-#[test]
-fn canary_task_that_wakes_nobody() {
-    caught(Canary::TaskWake, None, || end_against_sleep(false));
-    caught(Canary::TaskWake, Some(3), || end_against_sleep(true));
-}
-
-#[test]
-fn canary_sleep_without_a_look() {
-    caught(Canary::TaskWatch, None, || end_against_sleep(false));
-    caught(Canary::TaskWatch, Some(3), || end_against_sleep(true));
-}
-
-/// The task ends while its handle is dropped, with a waker in it if it was `watched`.
-fn end_against_drop(watched: bool) {
-    let fate = Arc::<Fate>::default();
-    let result = Thing(fate.clone());
-    let (mut hold, canceller, ticket) = make(move || result);
-    drop(canceller);
-    let signal = Arc::new(Unpark(thread::current()));
-    if watched {
-        assert!(hold.watch(&Waker::from(signal.clone())));
-    }
-    let worker = thread::spawn(move || ticket.claim().unwrap().run());
-    drop(hold);
-    worker.join().unwrap();
-    assert_eq!(fate.dropped(), 1, "the result is dropped once");
-    assert_eq!(Arc::strong_count(&signal), 1, "the waker is dropped");
-}
-
-#[test]
-fn a_result_that_nobody_wants_is_dropped_once() {
-    model(None, || end_against_drop(false));
-    model(None, || end_against_drop(true));
-}
-
-#[test]
-fn canary_look_for_the_handle_before_the_handover() {
-    caught(Canary::TaskOrphan, None, || end_against_drop(false));
 }
 
 /// Tickets by level, as a pool queues them.

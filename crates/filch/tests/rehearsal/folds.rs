@@ -6,9 +6,7 @@ use filch::{
     Fold, Pool, Rng,
     engine::{PerWorker, Shared},
     fold,
-    fold::{
-        Adaptive, AtTheEnd, Breadth, Each, EveryKth, Lazy, OnArrival, OncePerBatch, Quiet, Tasks,
-    },
+    fold::{Adaptive, AtTheEnd, OnArrival, Quiet, Tasks},
     rehearse::{self, Rehearsal},
 };
 use std::sync::{
@@ -234,12 +232,12 @@ fn run(pool: &Pool, tree: &Tree, strategy: usize, traces: &Traces) -> String {
     let result = match strategy {
         0 => with!(Adaptive),
         1 => with!(Quiet),
-        2 => with!(Lazy<AtTheEnd>),
-        3 => with!(Lazy<OnArrival, EveryKth<2>>),
+        2 => with!(Adaptive<AtTheEnd>),
+        3 => with!(Adaptive<OnArrival, 2>),
         4 => with!(Tasks),
-        5 => with!(Each<PerWorker, AtTheEnd, OncePerBatch>),
-        6 => with!(Breadth),
-        _ => with!(Each<Shared, AtTheEnd>),
+        5 => with!(Tasks<PerWorker, AtTheEnd, 0>),
+        6 => with!(Tasks<Shared>),
+        _ => with!(Tasks<Shared, AtTheEnd>),
     };
     result.text
 }

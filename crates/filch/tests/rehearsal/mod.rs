@@ -7,7 +7,7 @@ pub(crate) mod drivers;
 pub(crate) mod folds;
 pub(crate) mod futures;
 pub(crate) mod graphs;
-pub(crate) mod loops;
+pub(crate) mod par;
 pub(crate) mod sleeps;
 pub(crate) mod sources;
 pub(crate) mod tasks;

@@ -11,6 +11,6 @@ mod driver;
 mod fold;
 mod future;
 mod graph;
-mod loops;
+mod par;
 mod submit;
 mod time;

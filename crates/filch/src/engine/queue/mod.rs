@@ -58,7 +58,7 @@
 //!     .build(|_| 0_u64, |n: u64, cx| *cx.scratch() += n)
 //!     .unwrap();
 //! executor.spawn_batch((1..=100).collect::<Vec<_>>()).unwrap();
-//! assert_eq!(executor.join().scratch.iter().sum::<u64>(), 5050);
+//! assert_eq!(executor.finish().scratch.iter().sum::<u64>(), 5050);
 //! ```
 
 mod per_worker;

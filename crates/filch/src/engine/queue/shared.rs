@@ -20,12 +20,12 @@ use std::fmt;
 ///     .build(|_| vec![], |n: u32, cx| {
 ///         cx.scratch().push(n);
 ///         if n == 0 {
-///             (1..4).for_each(|child| cx.spawn_local(child));
+///             (1..4).for_each(|child| cx.spawn(child));
 ///         }
 ///     })
 ///     .unwrap();
 /// executor.spawn(0).unwrap();
-/// assert_eq!(executor.join().scratch, [[0, 1, 2, 3]]);
+/// assert_eq!(executor.finish().scratch, [[0, 1, 2, 3]]);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Shared;

@@ -1,7 +1,7 @@
 //! The results of siblings: the worker that fills the last slot gets all of them.
 #![expect(unsafe_code, reason = "what the workers of a family do")]
 
-use super::Slots;
+use super::ResultSlots;
 use crate::{
     base::canary::Canary,
     loom_tests::{caught, model},
@@ -10,7 +10,7 @@ use loom::thread;
 use std::sync::Arc;
 
 /// Fills a slot. The worker that fills the last one takes all results.
-fn arrive(slots: &Slots<usize>, at: usize, count: usize) -> bool {
+fn arrive(slots: &ResultSlots<usize>, at: usize, count: usize) -> bool {
     // SAFETY: each slot is filled by one thread.
     let last = unsafe { slots.fill(at, at + 10) };
     if last {
@@ -23,7 +23,7 @@ fn arrive(slots: &Slots<usize>, at: usize, count: usize) -> bool {
 }
 
 fn siblings(count: usize) {
-    let slots = Arc::new(Slots::new(count));
+    let slots = Arc::new(ResultSlots::new(count));
     let others: Vec<_> = (1..count)
         .map(|at| {
             let slots = slots.clone();

@@ -1,56 +1,57 @@
 //! The lazy strategy: folds sequentially, and splits off siblings on demand.
 
-mod broken;
 mod frame;
 mod offer;
 mod pace;
 mod piece;
 mod run;
+mod split;
 mod walk;
 
 use super::{
     Fold,
-    team::{Common, Link, Team},
+    team::{Common, Team, TeamLink},
 };
-use crate::{engine::WakePolicy, pool::context::WorkerContext};
-use pace::Pace;
-use run::Run;
+use crate::pool::context::WorkerContext;
+use pace::NodePace;
+use run::FoldRun;
 use std::{
     marker::PhantomData,
     sync::{Mutex, PoisonError},
 };
 
 /// The compile-time choices.
-pub(super) trait Scheme: Send + Sync {
+pub(super) trait LazyScheme: Send + Sync {
     /// Results are accumulated when all of them are there, instead of on arrival.
     const AT_THE_END: bool;
-    const WAKE: WakePolicy;
+    /// Pushes for each wake of a sleeping worker; 0 for one wake in each batch.
+    const WAKE_EVERY: u32;
 }
 
 /// The state that all runs of a fold share.
 pub(super) struct LazyState<F: Fold, S> {
     team: Team,
     fold: F,
-    pace: Pace,
+    pace: NodePace,
     result: Mutex<Option<F::Result>>,
     scheme: PhantomData<S>,
 }
 
-impl<F: Fold, S: Scheme> LazyState<F, S> {
+impl<F: Fold, S: LazyScheme> LazyState<F, S> {
     fn store_result(&self, result: F::Result) {
         let mut place = self.result.lock().unwrap_or_else(PoisonError::into_inner);
         *place = Some(result);
     }
 }
 
-impl<F: Fold, S: Scheme> Common for LazyState<F, S> {
+impl<F: Fold, S: LazyScheme> Common for LazyState<F, S> {
     fn team(&self) -> &Team {
         &self.team
     }
 }
 
 /// Folds the tree below `root`.
-pub(super) fn fold<F: Fold, S: Scheme>(
+pub(super) fn fold<F: Fold, S: LazyScheme>(
     context: &WorkerContext<'_, '_>,
     fold: F,
     root: F::Node,
@@ -58,13 +59,13 @@ pub(super) fn fold<F: Fold, S: Scheme>(
     let make = |team| LazyState::<F, S> {
         team,
         fold,
-        pace: Pace::new(),
+        pace: NodePace::new(),
         result: Mutex::new(None),
         scheme: PhantomData,
     };
     let shared = Team::gather(context, make, |shared| {
-        let link = Link::new(shared);
-        Run::of_tree(root, &link, context);
+        let link = TeamLink::new(shared);
+        FoldRun::of_tree(root, &link, context);
         link.done(context);
     });
     let result = shared.result.into_inner();

@@ -1,12 +1,12 @@
 //! The offers of a run: pieces in the queue of its worker, singly or in bundles.
 
 use super::{
-    LazyState, Scheme,
-    broken::Broken,
-    frame::Frame,
+    LazyScheme, LazyState,
+    frame::OpenNode,
     pace::Weight,
-    piece::{Piece, Siblings},
-    run::{Run, Stop, late_drop},
+    piece::{OfferedPiece, Siblings},
+    run::{FoldRun, Stop, late_drop},
+    split::SplitNode,
 };
 use crate::{
     base::{
@@ -17,7 +17,7 @@ use crate::{
     engine::Mark,
     fold::{
         Fold,
-        team::{self, Common, Link, Part},
+        team::{self, Common, TeamLink, TeamPart},
     },
     pool::context::WorkerContext,
 };
@@ -40,15 +40,15 @@ use std::{
 /// Aligned as a job requires.
 /// Aligned as a job needs it.
 #[repr(align(8))]
-pub(super) struct Bundle<F: Fold, S: Scheme>(Mutex<vec::IntoIter<Arc<Piece<F, S>>>>);
+pub(super) struct Bundle<F: Fold, S: LazyScheme>(Mutex<vec::IntoIter<Arc<OfferedPiece<F, S>>>>);
 
-impl<F: Fold, S: Scheme> Bundle<F, S> {
-    fn new(pieces: Vec<Arc<Piece<F, S>>>) -> Arc<Self> {
+impl<F: Fold, S: LazyScheme> Bundle<F, S> {
+    fn new(pieces: Vec<Arc<OfferedPiece<F, S>>>) -> Arc<Self> {
         Arc::new(Self(Mutex::new(pieces.into_iter())))
     }
 
     /// Removes the outermost piece.
-    fn next(&self) -> Option<Arc<Piece<F, S>>> {
+    fn next(&self) -> Option<Arc<OfferedPiece<F, S>>> {
         let mut pieces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let outermost = pieces.next();
         if let Some(next) = pieces.as_slice().first() {
@@ -58,7 +58,7 @@ impl<F: Fold, S: Scheme> Bundle<F, S> {
     }
 }
 
-impl<F: Fold, S: Scheme> Part for Bundle<F, S> {
+impl<F: Fold, S: LazyScheme> TeamPart for Bundle<F, S> {
     fn start(self: Arc<Self>, context: &WorkerContext<'_, '_>) {
         let mut late = Vec::new();
         while let Some(piece) = self.next() {
@@ -72,23 +72,23 @@ impl<F: Fold, S: Scheme> Part for Bundle<F, S> {
 }
 
 /// The other pieces of a bundle.
-struct More<F: Fold, S: Scheme> {
+struct More<F: Fold, S: LazyScheme> {
     /// The innermost.
-    last: Arc<Piece<F, S>>,
+    last: Arc<OfferedPiece<F, S>>,
     bundle: Arc<Bundle<F, S>>,
 }
 
 /// An offer in the queue of this worker.
-pub(super) struct Offer<F: Fold, S: Scheme> {
+pub(super) struct Offer<F: Fold, S: LazyScheme> {
     /// The piece, or the outermost of the bundle. The worker that takes the offer begins with it at
     /// once.
-    first: Arc<Piece<F, S>>,
+    first: Arc<OfferedPiece<F, S>>,
     /// The others, in a bundle.
     more: Option<More<F, S>>,
     mark: Option<Mark>,
 }
 
-impl<F: Fold, S: Scheme> Offer<F, S> {
+impl<F: Fold, S: LazyScheme> Offer<F, S> {
     /// Whether other workers have folded all of it.
     fn is_done(&self) -> bool {
         match &self.more {
@@ -109,7 +109,7 @@ impl<F: Fold, S: Scheme> Offer<F, S> {
     }
 
     /// Revokes and drops all pieces that are not taken.
-    pub(super) fn give_up(self, link: &Link<LazyState<F, S>>, context: &WorkerContext<'_, '_>) {
+    pub(super) fn give_up(self, link: &TeamLink<LazyState<F, S>>, context: &WorkerContext<'_, '_>) {
         let first = self.first.revoke();
         if first.is_some() {
             self.take_back(context);
@@ -132,12 +132,12 @@ impl<F: Fold, S: Scheme> Offer<F, S> {
     }
 }
 
-impl<F: Fold, S: Scheme> Run<F, S> {
+impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
     /// Removes a revoked piece from the queue, if it is still there.
     pub(super) fn withdraw(
         &mut self,
-        piece: &Arc<Piece<F, S>>,
-        link: &Link<LazyState<F, S>>,
+        piece: &Arc<OfferedPiece<F, S>>,
+        link: &TeamLink<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) {
         let is_it = |offer: &Offer<F, S>| Arc::ptr_eq(&offer.first, piece);
@@ -153,7 +153,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     #[inline(never)]
     pub(super) fn check_offers(
         &mut self,
-        link: &Link<LazyState<F, S>>,
+        link: &TeamLink<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> Result<(), Stop> {
         let shared = link.get();
@@ -184,7 +184,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     fn offer(
         &mut self,
         from: &mut usize,
-        link: &Link<LazyState<F, S>>,
+        link: &TeamLink<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> bool {
         let weight = self.timer.weight();
@@ -202,32 +202,33 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                 return true;
             }
             let frame = &mut self.stack[*from];
-            let piece = match mem::replace(frame, Frame::Gone) {
-                Frame::Open(heap, children) => match (weight, children.size_hint()) {
+            let piece = match mem::replace(frame, OpenNode::Gone) {
+                OpenNode::Open(heap, children) => match (weight, children.size_hint()) {
                     (Weight::Unknown, _) | (_, (1, Some(1))) if !S::AT_THE_END => {
-                        let piece = Piece::new(link.clone(), Siblings::source(children), fresh);
-                        *frame = Frame::Given(heap, piece.clone());
+                        let piece =
+                            OfferedPiece::new(link.clone(), Siblings::source(children), fresh);
+                        *frame = OpenNode::Given(heap, piece.clone());
                         Some(piece)
                     }
                     _ => {
-                        let mut broken = Box::new(Broken::of_node(heap, children));
-                        let piece = broken.give(weight, fresh, link);
-                        *frame = Frame::Broken(broken);
+                        let mut split = Box::new(SplitNode::of_node(heap, children));
+                        let piece = split.give(weight, fresh, link);
+                        *frame = OpenNode::Split(split);
                         piece
                     }
                 },
-                Frame::Broken(mut broken) => {
+                OpenNode::Split(mut split) => {
                     // One piece of each node is enough, unless nodes are heavy.
-                    if weight != Weight::Heavy && broken.has_offer() {
-                        *frame = Frame::Broken(broken);
+                    if weight != Weight::Heavy && split.has_offer() {
+                        *frame = OpenNode::Split(split);
                         *from += 1;
                         continue;
                     }
-                    let piece = broken.give(weight, fresh, link);
-                    *frame = Frame::Broken(broken);
+                    let piece = split.give(weight, fresh, link);
+                    *frame = OpenNode::Split(split);
                     piece
                 }
-                Frame::Line(_) | Frame::Given(..) | Frame::Gone => {
+                OpenNode::Line(_) | OpenNode::Given(..) | OpenNode::Gone => {
                     unreachable!("they have nothing to give")
                 }
             };
@@ -237,7 +238,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
             };
             let team = link.get().team();
             team.add(context);
-            let placement = team.placement(S::WAKE, mem::take(&mut self.first_offer));
+            let placement = team.placement(S::WAKE_EVERY, mem::take(&mut self.first_offer));
             let mark = team.queue(context, piece.clone(), placement);
             self.offers.push(Offer {
                 first: piece,
@@ -262,7 +263,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     fn offer_bundle(
         &mut self,
         from: usize,
-        link: &Link<LazyState<F, S>>,
+        link: &TeamLink<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> bool {
         let reach = self.timer.reach();
@@ -277,18 +278,19 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         let team = link.get().team();
         let mut pieces = Vec::with_capacity(chosen.len());
         for at in chosen {
-            let Frame::Open(heap, children) = mem::replace(&mut self.stack[at], Frame::Gone) else {
+            let OpenNode::Open(heap, children) = mem::replace(&mut self.stack[at], OpenNode::Gone)
+            else {
                 unreachable!("it was open a moment ago")
             };
-            let piece = Piece::new(link.clone(), Siblings::source(children), None);
-            self.stack[at] = Frame::Given(heap, piece.clone());
+            let piece = OfferedPiece::new(link.clone(), Siblings::source(children), None);
+            self.stack[at] = OpenNode::Given(heap, piece.clone());
             team.add(context);
             pieces.push(piece);
         }
         let ends = pieces.first().cloned().zip(pieces.last().cloned());
         let (first, last) = ends.expect("there are two at least");
         let bundle = Bundle::new(pieces);
-        let placement = team.placement(S::WAKE, mem::take(&mut self.first_offer));
+        let placement = team.placement(S::WAKE_EVERY, mem::take(&mut self.first_offer));
         let mark = team.queue(context, bundle.clone(), placement);
         self.offers.push(Offer {
             first,
@@ -304,7 +306,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         let mut chosen = Vec::new();
         for at in among {
             match &self.stack[at] {
-                Frame::Open(_, children) => match children.size_hint().1 {
+                OpenNode::Open(_, children) => match children.size_hint().1 {
                     Some(0) => {}
                     Some(most) if nodes + most <= reach => {
                         nodes += most;
@@ -312,8 +314,8 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                     }
                     _ => break,
                 },
-                Frame::Line(_) | Frame::Given(..) => {}
-                Frame::Broken(_) | Frame::Gone => break,
+                OpenNode::Line(_) | OpenNode::Given(..) => {}
+                OpenNode::Split(_) | OpenNode::Gone => break,
             }
         }
         chosen

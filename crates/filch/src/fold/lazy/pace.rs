@@ -38,9 +38,9 @@ const MIN_BUNDLED_NODE_NS: u32 = 250;
 const MAX_BUNDLE_NODES: usize = 256;
 
 /// Nanoseconds a node, as measured by the runs of one fold; zero while unknown.
-pub(super) struct Pace(AtomicU32);
+pub(super) struct NodePace(AtomicU32);
 
-impl Pace {
+impl NodePace {
     pub(super) fn new() -> Self {
         Self(AtomicU32::new(0))
     }
@@ -114,7 +114,13 @@ impl CheckTimer {
     /// Performs the check and sets the next interval. Of the pieces on offer, `left` are not taken,
     /// and `gone` are taken, of which `done` are finished. Returns the number that should be on
     /// offer; zero if it is too early to offer more.
-    pub(super) fn check(&mut self, pace: &Pace, left: usize, gone: usize, done: usize) -> usize {
+    pub(super) fn check(
+        &mut self,
+        pace: &NodePace,
+        left: usize,
+        gone: usize,
+        done: usize,
+    ) -> usize {
         if done > 0 {
             self.reach = (2 * self.reach).min(MAX_BUNDLE_NODES);
         } else if gone > 0 && left > 0 {

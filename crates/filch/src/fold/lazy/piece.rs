@@ -1,8 +1,8 @@
 //! Siblings that were split off, and the synchronization with the run that needs their results.
 
 use super::{
-    LazyState, Scheme,
-    run::{Run, late_drop},
+    LazyScheme, LazyState,
+    run::{FoldRun, late_drop},
 };
 use crate::{
     base::{
@@ -13,7 +13,7 @@ use crate::{
     },
     fold::{
         Fold,
-        team::{self, Common, Link, Part},
+        team::{self, Common, TeamLink, TeamPart},
     },
     pool::context::WorkerContext,
 };
@@ -36,8 +36,8 @@ const FRESH_PIECE_DELAY_NS: u64 = 5_000;
 ///
 /// Aligned as a job requires.
 #[repr(align(8))]
-pub(super) struct Piece<F: Fold, S: Scheme> {
-    shared: Link<LazyState<F, S>>,
+pub(super) struct OfferedPiece<F: Fold, S: LazyScheme> {
+    shared: TeamLink<LazyState<F, S>>,
     /// The worker that split it off before the weight of the nodes was known, and when.
     fresh: Option<(usize, u64)>,
     /// A worker has begun with it, or the splitter has revoked it. For the splitter, which checks
@@ -82,12 +82,12 @@ impl<F: Fold> Siblings<F> {
     }
 }
 
-enum PieceState<F: Fold, S: Scheme> {
+enum PieceState<F: Fold, S: LazyScheme> {
     Queued(Siblings<F>),
     Running,
     /// It is running, and the splitter's run waits for it. Boxed, since this is rare and runs are
     /// large.
-    Awaited(Box<Run<F, S>>),
+    Awaited(Box<FoldRun<F, S>>),
     Done(Results<F::Result>),
     /// Revoked, or given up after a panic, or its results were taken.
     Over,
@@ -99,9 +99,9 @@ pub(super) enum Results<R> {
     Many(Vec<R>),
 }
 
-impl<F: Fold, S: Scheme> Piece<F, S> {
+impl<F: Fold, S: LazyScheme> OfferedPiece<F, S> {
     pub(super) fn new(
-        shared: Link<LazyState<F, S>>,
+        shared: TeamLink<LazyState<F, S>>,
         siblings: Siblings<F>,
         fresh: Option<(usize, u64)>,
     ) -> Arc<Self> {
@@ -192,7 +192,7 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
     }
 
     /// Leaves the splitter's run here. Returns it if the piece is no longer running.
-    pub(super) fn park(&self, run: Run<F, S>) -> Option<Run<F, S>> {
+    pub(super) fn park(&self, run: FoldRun<F, S>) -> Option<FoldRun<F, S>> {
         let mut state = self.lock();
         let late = broken(Canary::FoldPark) && matches!(*state, PieceState::Done(_));
         if matches!(*state, PieceState::Running) || late {
@@ -204,7 +204,7 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
 
     /// Stores the results. Returns the splitter's run if that waits for them; the caller must
     /// continue it.
-    pub(super) fn complete(&self, results: Results<F::Result>) -> Option<Run<F, S>> {
+    pub(super) fn complete(&self, results: Results<F::Result>) -> Option<FoldRun<F, S>> {
         let mut state = self.lock();
         // Relaxed: a hint, as in `is_done`.
         self.done.store(true, Ordering::Relaxed);
@@ -216,7 +216,7 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
 
     /// Marks the piece as abandoned. Returns the splitter's run if that waits for it; the caller
     /// must abandon it as well.
-    pub(super) fn give_up(&self) -> Option<Run<F, S>> {
+    pub(super) fn give_up(&self) -> Option<FoldRun<F, S>> {
         let mut state = self.lock();
         match mem::replace(&mut *state, PieceState::Over) {
             PieceState::Awaited(run) => Some(*run),
@@ -225,7 +225,7 @@ impl<F: Fold, S: Scheme> Piece<F, S> {
     }
 }
 
-impl<F: Fold, S: Scheme> Part for Piece<F, S> {
+impl<F: Fold, S: LazyScheme> TeamPart for OfferedPiece<F, S> {
     fn start(self: Arc<Self>, context: &WorkerContext<'_, '_>) {
         if let Some((splitter, since)) = self.fresh
             && splitter != context.worker()
@@ -242,7 +242,7 @@ impl<F: Fold, S: Scheme> Part for Piece<F, S> {
         let isolated = team.is_isolated();
         let late = broken(Canary::FoldLate).then(|| self.clone());
         team::enter(isolated, context, || {
-            Run::of_piece(self, siblings, &link, context);
+            FoldRun::of_piece(self, siblings, &link, context);
         });
         link.done(context);
         late_drop(late);

@@ -1,19 +1,19 @@
 //! The traversal state of one worker in a tree, or in a piece of one.
 
 use super::{
-    LazyState, Scheme,
-    broken::{Broken, Next, Segment, Sink},
-    frame::Frame,
+    LazyScheme, LazyState,
+    frame::OpenNode,
     offer::Offer,
     pace::CheckTimer,
-    piece::{Piece, Results, Siblings},
+    piece::{OfferedPiece, Results, Siblings},
+    split::{ChildSegment, NextChild, ResultSink, SplitNode},
     walk::{Descended, Followed, Swept, enter},
 };
 use crate::{
     base::{thread, unwind},
     fold::{
         Fold,
-        team::{Common, Link},
+        team::{Common, TeamLink},
     },
     pool::context::WorkerContext,
 };
@@ -24,18 +24,18 @@ use std::{mem, sync::Arc};
 const PREFETCH_DISTANCE: usize = 4;
 
 /// Where the result goes.
-enum Home<F: Fold, S: Scheme> {
+enum Home<F: Fold, S: LazyScheme> {
     /// To the caller.
     Caller,
-    Piece(Arc<Piece<F, S>>),
+    Piece(Arc<OfferedPiece<F, S>>),
 }
 
 /// The open nodes of one worker, from the outermost to the innermost. It uses no native stack, so
 /// that it can be left at a piece and continued by another worker.
-pub(super) struct Run<F: Fold, S: Scheme> {
+pub(super) struct FoldRun<F: Fold, S: LazyScheme> {
     home: Home<F, S>,
-    pub(super) stack: Vec<Frame<F, S>>,
-    /// The heaps of nodes with an only child, see [`Frame::Line`].
+    pub(super) stack: Vec<OpenNode<F, S>>,
+    /// The heaps of nodes with an only child, see [`OpenNode::Line`].
     pub(super) lines: Vec<F::Heap>,
     /// The nodes below this index on the stack have no children to offer.
     pub(super) cursor: usize,
@@ -53,20 +53,20 @@ enum Todo<F: Fold> {
     Piece(Siblings<F>),
     /// Continue with an open node.
     Enter(F::Heap, F::Children, Option<F::Node>),
-    /// Inspect the innermost node, which is a broken one.
+    /// Inspect the innermost node, which is a split one.
     Inspect,
 }
 
 /// Why `drive` returned.
-enum End<F: Fold, S: Scheme> {
+enum RunEnd<F: Fold, S: LazyScheme> {
     Results(Results<F::Result>),
-    Wait(Arc<Piece<F, S>>),
+    Wait(Arc<OfferedPiece<F, S>>),
 }
 
 /// The fold has failed with a panic of some worker.
 pub(super) struct Stop;
 
-impl<F: Fold, S: Scheme> Run<F, S> {
+impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
     fn new(home: Home<F, S>) -> Self {
         Self {
             home,
@@ -82,7 +82,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     /// Folds the tree, except for pieces that thieves take. The caller counts the part as done.
     pub(super) fn of_tree(
         root: F::Node,
-        link: &Link<LazyState<F, S>>,
+        link: &TeamLink<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) {
         let run = Self::new(Home::Caller);
@@ -94,9 +94,9 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     /// call has continued with. Not in here, where nodes, heaps and results are arguments that may
     /// borrow what is gone when the fold is over.
     pub(super) fn of_piece(
-        piece: Arc<Piece<F, S>>,
+        piece: Arc<OfferedPiece<F, S>>,
         siblings: Siblings<F>,
-        link: &Link<LazyState<F, S>>,
+        link: &TeamLink<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) {
         let shared = link.get();
@@ -131,7 +131,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     }
 
     /// Continues a run that was left at a piece, on this worker.
-    fn resume(mut self, link: &Link<LazyState<F, S>>, context: &WorkerContext<'_, '_>) {
+    fn resume(mut self, link: &TeamLink<LazyState<F, S>>, context: &WorkerContext<'_, '_>) {
         self.timer.restart();
         self.first_offer = true;
         self.run_to_end(Todo::Inspect, link, context);
@@ -142,7 +142,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     fn run_to_end(
         mut self,
         mut todo: Todo<F>,
-        link: &Link<LazyState<F, S>>,
+        link: &TeamLink<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) {
         let shared = link.get();
@@ -156,7 +156,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                 }
             };
             let waiting = match end {
-                End::Wait(piece) => {
+                RunEnd::Wait(piece) => {
                     // It may be continued on another worker.
                     self.offers.clear();
                     // The worker that continues it may reach the end of the fold, or a panic after
@@ -177,7 +177,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                     todo = Todo::Inspect;
                     continue;
                 }
-                End::Results(results) => match (self.leave(), results) {
+                RunEnd::Results(results) => match (self.leave(), results) {
                     (Home::Piece(piece), results) => Self::deliver(piece, results, link, context),
                     (Home::Caller, Results::One(result)) => {
                         shared.store_result(result);
@@ -199,9 +199,9 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     /// Delivers the results of a folded piece. Returns the run that waits for them, if there is
     /// one; then the piece has been counted as done.
     fn deliver(
-        piece: Arc<Piece<F, S>>,
+        piece: Arc<OfferedPiece<F, S>>,
         results: Results<F::Result>,
-        link: &Link<LazyState<F, S>>,
+        link: &TeamLink<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> Option<Self> {
         let waiting = piece.complete(results);
@@ -225,7 +225,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
 
     /// Drops this run and all runs that wait for it.
     #[cold]
-    fn give_up(mut self, link: &Link<LazyState<F, S>>, context: &WorkerContext<'_, '_>) {
+    fn give_up(mut self, link: &TeamLink<LazyState<F, S>>, context: &WorkerContext<'_, '_>) {
         loop {
             // Untaken offers are revoked instead of waiting for a thief. The newest first, in queue
             // order.
@@ -250,18 +250,18 @@ impl<F: Fold, S: Scheme> Run<F, S> {
     fn drive(
         &mut self,
         mut todo: Todo<F>,
-        link: &Link<LazyState<F, S>>,
+        link: &TeamLink<LazyState<F, S>>,
         shared: &LazyState<F, S>,
         context: &WorkerContext<'_, '_>,
-    ) -> Result<End<F, S>, Stop> {
+    ) -> Result<RunEnd<F, S>, Stop> {
         let fold = &shared.fold;
         loop {
             let (heap, children, child) = match todo {
                 Todo::Visit(node) => enter(fold, node),
                 Todo::Enter(heap, children, child) => (heap, children, child),
                 Todo::Piece(siblings) => {
-                    let broken = Broken::of_piece(siblings);
-                    self.stack.push(Frame::Broken(Box::new(broken)));
+                    let split = SplitNode::of_piece(siblings);
+                    self.stack.push(OpenNode::Split(Box::new(split)));
                     todo = Todo::Inspect;
                     continue;
                 }
@@ -295,47 +295,49 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         }
     }
 
-    /// Determines the next step at the innermost node, which is broken: continue with one of its
+    /// Determines the next step at the innermost node, which is split: continue with one of its
     /// children, or with the node itself, or end.
     fn inspect(
         &mut self,
         fold: &F,
-        link: &Link<LazyState<F, S>>,
+        link: &TeamLink<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
-    ) -> Result<Result<Todo<F>, End<F, S>>, Stop> {
-        let mut broken = match self.stack.pop() {
-            Some(Frame::Broken(broken)) => broken,
-            Some(Frame::Given(heap, piece)) => {
+    ) -> Result<Result<Todo<F>, RunEnd<F, S>>, Stop> {
+        let mut split = match self.stack.pop() {
+            Some(OpenNode::Split(split)) => split,
+            Some(OpenNode::Given(heap, piece)) => {
                 return Ok(self.inspect_given(fold, heap, piece, link, context));
             }
             _ => unreachable!("open nodes are gone on with"),
         };
         self.cursor = self.cursor.min(self.stack.len());
         loop {
-            broken.merge(fold);
-            let swept = match broken.next() {
-                Next::Todo(at) => self.sweep_segment(fold, &mut broken, at),
-                Next::Queued(at, piece) => {
+            split.merge(fold);
+            let swept = match split.next() {
+                NextChild::Todo(at) => self.sweep_segment(fold, &mut split, at),
+                NextChild::Queued(at, piece) => {
                     if let Some(siblings) = piece.revoke() {
                         self.withdraw(&piece, link, context);
-                        broken.take_back(at, siblings);
+                        split.take_back(at, siblings);
                     }
                     continue;
                 }
-                Next::Source if broken.is_whole() => {
-                    let (heap, mut children) = broken.into_node();
+                NextChild::Source if split.is_whole() => {
+                    let (heap, mut children) = split.into_node();
                     let child = children.next();
                     return Ok(Ok(Todo::Enter(heap, children, child)));
                 }
-                Next::Source => self.sweep_source(fold, &mut broken),
-                Next::Wait(piece) => {
-                    self.stack.push(Frame::Broken(broken));
-                    return Ok(Err(End::Wait(piece)));
+                NextChild::Source => self.sweep_source(fold, &mut split),
+                NextChild::Wait(piece) => {
+                    self.stack.push(OpenNode::Split(split));
+                    return Ok(Err(RunEnd::Wait(piece)));
                 }
-                Next::Nothing => {
-                    return Ok(match broken.sink {
-                        Sink::Results(results) => Err(End::Results(Results::Many(results))),
-                        Sink::Heap(heap) => self.rise(fold, fold.finalize(heap)),
+                NextChild::Nothing => {
+                    return Ok(match split.sink {
+                        ResultSink::Results(results) => {
+                            Err(RunEnd::Results(Results::Many(results)))
+                        }
+                        ResultSink::Heap(heap) => self.rise(fold, fold.finalize(heap)),
                     });
                 }
             };
@@ -343,12 +345,12 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                 Swept::Done => continue,
                 Swept::Inner(heap, children, first) => Todo::Enter(heap, children, Some(first)),
                 Swept::Due(node) => {
-                    self.stack.push(Frame::Broken(broken));
+                    self.stack.push(OpenNode::Split(split));
                     self.check_offers(link, context)?;
                     return Ok(Ok(Todo::Visit(node)));
                 }
             };
-            self.stack.push(Frame::Broken(broken));
+            self.stack.push(OpenNode::Split(split));
             return Ok(Ok(todo));
         }
     }
@@ -359,14 +361,14 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         &mut self,
         fold: &F,
         heap: F::Heap,
-        piece: Arc<Piece<F, S>>,
-        link: &Link<LazyState<F, S>>,
+        piece: Arc<OfferedPiece<F, S>>,
+        link: &TeamLink<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
-    ) -> Result<Todo<F>, End<F, S>> {
+    ) -> Result<Todo<F>, RunEnd<F, S>> {
         self.cursor = self.cursor.min(self.stack.len());
         // Several such nodes may follow one another.
         let soon = self.stack.len().checked_sub(PREFETCH_DISTANCE);
-        if let Some(Frame::Given(_, piece)) = soon.map(|at| &self.stack[at]) {
+        if let Some(OpenNode::Given(_, piece)) = soon.map(|at| &self.stack[at]) {
             piece.fetch();
         }
         if !piece.is_taken()
@@ -379,39 +381,39 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         }
         match piece.results() {
             Some(results) => {
-                let mut sink = Sink::Heap(heap);
+                let mut sink = ResultSink::Heap(heap);
                 sink.put_all(fold, results);
-                let Sink::Heap(heap) = sink else {
+                let ResultSink::Heap(heap) = sink else {
                     unreachable!("it was one a moment ago")
                 };
                 self.rise(fold, fold.finalize(heap))
             }
             None => {
-                self.stack.push(Frame::Given(heap, piece.clone()));
-                Err(End::Wait(piece))
+                self.stack.push(OpenNode::Given(heap, piece.clone()));
+                Err(RunEnd::Wait(piece))
             }
         }
     }
 
     /// Passes a result to the innermost node.
-    fn rise(&mut self, fold: &F, mut result: F::Result) -> Result<Todo<F>, End<F, S>> {
-        while let Some(&Frame::Line(nodes)) = self.stack.last() {
+    fn rise(&mut self, fold: &F, mut result: F::Result) -> Result<Todo<F>, RunEnd<F, S>> {
+        while let Some(&OpenNode::Line(nodes)) = self.stack.last() {
             self.stack.pop();
             result = self.rise_line(fold, nodes, result);
         }
         match self.stack.last_mut() {
-            None => Err(End::Results(Results::One(result))),
-            Some(Frame::Broken(broken)) => {
-                broken.put(fold, result);
+            None => Err(RunEnd::Results(Results::One(result))),
+            Some(OpenNode::Split(split)) => {
+                split.put(fold, result);
                 Ok(Todo::Inspect)
             }
-            Some(Frame::Given(heap, _)) => {
+            Some(OpenNode::Given(heap, _)) => {
                 fold.accumulate(heap, result);
                 Ok(Todo::Inspect)
             }
             Some(_) => {
-                let Some(Frame::Open(mut heap, mut children)) = self.stack.pop() else {
-                    unreachable!("it is open or broken")
+                let Some(OpenNode::Open(mut heap, mut children)) = self.stack.pop() else {
+                    unreachable!("it is open or split")
                 };
                 self.cursor = self.cursor.min(self.stack.len());
                 fold.accumulate(&mut heap, result);
@@ -421,46 +423,48 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         }
     }
 
-    /// Folds leaves from the source of a broken node until another step is due, and marks the
+    /// Folds leaves from the source of a split node until another step is due, and marks the
     /// position.
-    fn sweep_source(&mut self, fold: &F, broken: &mut Broken<F, S>) -> Swept<F> {
-        let Some(mut source) = broken.source.take() else {
+    fn sweep_source(&mut self, fold: &F, split: &mut SplitNode<F, S>) -> Swept<F> {
+        let Some(mut source) = split.source.take() else {
             return Swept::Done;
         };
-        let end = broken.segments.len();
-        let mut results = broken.take_ready_before(end);
+        let end = split.segments.len();
+        let mut results = split.take_ready_before(end);
         let swept = self.sweep(fold, &mut source, |r| results.push(r));
-        broken.put_ready_before(end, results);
+        split.put_ready_before(end, results);
         if !matches!(swept, Swept::Done) {
-            broken.source = Some(source);
-            broken.segments.push_back(Segment::Open);
+            split.source = Some(source);
+            split.segments.push_back(ChildSegment::Open);
         }
         swept
     }
 
     /// Folds the leaves of a segment until another step is due, and marks the position.
-    fn sweep_segment(&mut self, fold: &F, broken: &mut Broken<F, S>, at: usize) -> Swept<F> {
-        let Segment::Todo(nodes) = &mut broken.segments[at] else {
+    fn sweep_segment(&mut self, fold: &F, split: &mut SplitNode<F, S>, at: usize) -> Swept<F> {
+        let ChildSegment::Todo(nodes) = &mut split.segments[at] else {
             unreachable!("it was found a moment ago")
         };
         let mut nodes = mem::take(nodes);
         let mut at = at;
         let swept = if at == 0 && !S::AT_THE_END {
-            match &mut broken.sink {
-                Sink::Heap(heap) => self.sweep(fold, &mut nodes, |r| fold.accumulate(heap, r)),
-                Sink::Results(results) => self.sweep(fold, &mut nodes, |r| results.push(r)),
+            match &mut split.sink {
+                ResultSink::Heap(heap) => {
+                    self.sweep(fold, &mut nodes, |r| fold.accumulate(heap, r))
+                }
+                ResultSink::Results(results) => self.sweep(fold, &mut nodes, |r| results.push(r)),
             }
         } else {
-            let mut results = broken.take_ready_before(at);
+            let mut results = split.take_ready_before(at);
             let swept = self.sweep(fold, &mut nodes, |r| results.push(r));
-            at = broken.put_ready_before(at, results);
+            at = split.put_ready_before(at, results);
             swept
         };
-        broken.segments[at] = Segment::Todo(nodes);
+        split.segments[at] = ChildSegment::Todo(nodes);
         if let Swept::Done = swept {
-            broken.segments.remove(at);
+            split.segments.remove(at);
         } else {
-            broken.segments.insert(at, Segment::Open);
+            split.segments.insert(at, ChildSegment::Open);
         }
         swept
     }

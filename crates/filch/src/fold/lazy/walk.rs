@@ -1,12 +1,12 @@
 //! The traversal of nodes that are not shared with other workers: the hot path of a run.
 
 use super::{
-    LazyState, Scheme,
-    frame::{Frame, fill, is_last, place},
-    run::{Run, Stop},
+    LazyScheme, LazyState,
+    frame::{OpenNode, fill, is_last, place},
+    run::{FoldRun, Stop},
 };
 use crate::{
-    fold::{Fold, team::Link},
+    fold::{Fold, team::TeamLink},
     pool::context::WorkerContext,
 };
 
@@ -37,7 +37,7 @@ pub(super) enum Swept<F: Fold> {
     Due(F::Node),
 }
 
-impl<F: Fold, S: Scheme> Run<F, S> {
+impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
     /// Folds the subtree of an open node, and then its ancestors, up to one that is not just open,
     /// or to the root. Stops where a line of only children begins: that is [followed](Self::follow)
     /// in another function, so that its code does not slow down this one.
@@ -45,7 +45,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         &mut self,
         fold: &F,
         open: (F::Heap, F::Children, Option<F::Node>),
-        link: &Link<LazyState<F, S>>,
+        link: &TeamLink<LazyState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> Result<Descended<F>, Stop> {
         let (mut heap, mut children, mut next) = open;
@@ -54,7 +54,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
             let Some(child) = next else {
                 let result = fold.finalize(heap);
                 match self.stack.pop() {
-                    Some(Frame::Open(above, rest)) => {
+                    Some(OpenNode::Open(above, rest)) => {
                         self.cursor = self.cursor.min(self.stack.len());
                         (heap, children) = (above, rest);
                         fold.accumulate(&mut heap, result);
@@ -72,7 +72,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
             };
             left -= 1;
             if left == 0 {
-                self.stack.push(Frame::Open(heap, children));
+                self.stack.push(OpenNode::Open(heap, children));
                 self.check_offers(link, context)?;
                 left = self.timer.left();
                 (heap, children, next) = enter(fold, child);
@@ -88,12 +88,12 @@ impl<F: Fold, S: Scheme> Run<F, S> {
                 }
                 // From the second only child on: single ones are not worth the switch.
                 Some(first) if is_last(&below) && is_last(&children) => {
-                    self.stack.push(Frame::Open(heap, children));
+                    self.stack.push(OpenNode::Open(heap, children));
                     self.timer.set_left(left);
                     return Ok(Descended::Line(inner, first));
                 }
                 first => {
-                    fill(place(&mut self.stack), Frame::Open(heap, children));
+                    fill(place(&mut self.stack), OpenNode::Open(heap, children));
                     (heap, children) = (inner, below);
                     next = first;
                 }
@@ -115,7 +115,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
         loop {
             if nodes + 1 == left {
                 self.lines.push(heap);
-                self.stack.push(Frame::Line(nodes as usize + 1));
+                self.stack.push(OpenNode::Line(nodes as usize + 1));
                 return Followed::Due(child);
             }
             let inner = fold.init(&child);
@@ -130,7 +130,7 @@ impl<F: Fold, S: Scheme> Run<F, S> {
             nodes += 1;
             if !is_last(&below) {
                 self.timer.set_left(left - nodes);
-                self.stack.push(Frame::Line(nodes as usize));
+                self.stack.push(OpenNode::Line(nodes as usize));
                 return Followed::Node(inner, below, first);
             }
             (heap, child) = (inner, first);

@@ -1,17 +1,9 @@
 //! The life of a future as a job: it is queued, polled, and ended.
 #![expect(unsafe_code, reason = "turns cells into jobs and back")]
 
-use super::{
-    End, Header, Polled, release,
-    state::{Finished, Rest, Start},
-    waker,
-};
+use super::{Header, Ref, Resident};
 use crate::{
-    base::{
-        canary::{Canary, broken},
-        error::Refused,
-        unwind::{self, Payload},
-    },
+    base::{error::Refused, unwind::Payload},
     engine::{Level, Placement},
     pool::{
         Inner,
@@ -20,13 +12,18 @@ use crate::{
         residents::{Ending, Eviction, Link},
         task,
     },
+    task::{Cause, Polled, Rest, Schedule, Start, TaskStatus, borrow_waker, waker_functions},
     threads::timer::Timer,
 };
 use std::{
     cell::Cell,
+    mem,
     ptr::{self, NonNull},
-    task::Context,
+    task::{Context, RawWakerVTable},
 };
+
+/// How a future ends that is dropped before it is ready.
+const CANCELLED: TaskStatus = TaskStatus::Cancelled(Cause::Asked);
 
 /// How many futures a worker polls in a row, the newest first, before it takes the oldest task that
 /// it has queued. 3 is tokio's number for its LIFO slot, which serves the same purpose.
@@ -39,17 +36,6 @@ thread_local! {
     /// In a pool with dedicated workers: the future that is polled on this thread, as long as it
     /// has not woken itself; null otherwise.
     static POLLED: Cell<*const Header> = const { Cell::new(ptr::null()) };
-}
-
-/// Records a wake of a future that was scheduled or running already, in case the future has woken
-/// itself.
-#[inline]
-pub(super) fn note_own_wake(cell: NonNull<Header>) {
-    // A timer that fires at a checkpoint within the poll runs on this thread too, but is not the
-    // future itself.
-    if ptr::eq(POLLED.get(), cell.as_ptr()) && !Timer::is_in_passing() {
-        POLLED.set(ptr::null());
-    }
 }
 
 /// A future that is scheduled and owned by the holder of this value: its only job.
@@ -133,49 +119,62 @@ unsafe fn refuse(cell: NonNull<Header>, pool: &Inner) {
     unsafe { end(cell, pool) };
 }
 
-/// Queues a future that has been woken.
-///
-/// # Safety
-/// A wake, or an abort, has made the caller the owner of the future.
-pub(super) unsafe fn schedule(cell: NonNull<Header>) {
-    // SAFETY: a future that is not done keeps its cell.
-    let header = unsafe { cell.as_ref() };
-    // SAFETY: this thread owns the future, which was idle, so it is linked.
-    let home = header.home.with(|home| unsafe { *home });
-    // SAFETY: the future is linked in that shard, and stays so as long as this thread owns it.
-    let shard = unsafe { &*home };
-    // SAFETY: the shard keeps its pool as long as a future is linked in it.
-    let pool = unsafe { shard.pool() };
-    let ticket = Ticket { cell };
-    WorkerContext::with(|context| match context {
-        Some(context) if ptr::eq(context.pool(), pool) => {
-            if let Some(dedicated) = context.pool().dedicated() {
-                // Dedicated workers are free to poll it.
-                context.push_for_dedicated(dedicated, ticket.into_job());
-            } else if context.wakes_events() {
-                context.push(ticket.into_job(), Placement::LocalUnnotified);
-            } else if context.is_serving() {
-                // This poll is nested in a task that continues after it.
-                context.push(ticket.into_job(), Placement::Lane(Level::High));
-            } else if context.is_in_poll() {
-                // This worker runs it next.
-                context.push(ticket.into_job(), Placement::Next);
-            } else if context.has_sleepers() {
-                // A sleeping worker is woken for it.
-                context.push(ticket.into_job(), Placement::Local);
-            } else {
-                // No worker sleeps, and this task may be long.
-                context.push(ticket.into_job(), Placement::Lane(Level::High));
+/// The functions of the wakers.
+static WAKER: RawWakerVTable = waker_functions::<Resident>();
+
+impl Schedule for Resident {
+    const WAKER: &'static RawWakerVTable = &WAKER;
+
+    unsafe fn schedule(cell: NonNull<Header>) {
+        // SAFETY: a future that is not done keeps its cell.
+        let header = unsafe { cell.as_ref() };
+        // SAFETY: this thread owns the future, which was idle, so it is linked.
+        let home = header.kind.home.with(|home| unsafe { *home });
+        // SAFETY: the future is linked in that shard, and stays so as long as this thread owns it.
+        let shard = unsafe { &*home };
+        // SAFETY: the shard keeps its pool as long as a future is linked in it.
+        let pool = unsafe { shard.pool() };
+        let ticket = Ticket { cell };
+        WorkerContext::with(|context| match context {
+            Some(context) if ptr::eq(context.pool(), pool) => {
+                if let Some(dedicated) = context.pool().dedicated() {
+                    // Dedicated workers are free to poll it.
+                    context.push_for_dedicated(dedicated, ticket.into_job());
+                } else if context.wakes_events() {
+                    context.push(ticket.into_job(), Placement::LocalUnnotified);
+                } else if context.is_serving() {
+                    // This poll is nested in a task that continues after it.
+                    context.push(ticket.into_job(), Placement::Lane(Level::High));
+                } else if context.is_in_poll() {
+                    // This worker runs it next.
+                    context.push(ticket.into_job(), Placement::Next);
+                } else if context.has_sleepers() {
+                    // A sleeping worker is woken for it.
+                    context.push(ticket.into_job(), Placement::Local);
+                } else {
+                    // No worker sleeps, and this task may be long.
+                    context.push(ticket.into_job(), Placement::Lane(Level::High));
+                }
             }
+            _ => {
+                // A strong reference to the pool: once the future is queued it may end, and its
+                // shard may release the pool.
+                // SAFETY: the shard keeps the pool as long as the future is linked.
+                let pool = unsafe { &*pool }.share();
+                ticket.inject_woken(&pool);
+            }
+        });
+    }
+
+    /// Records that the future has woken itself, if it has.
+    #[inline]
+    fn woken_already(cell: NonNull<Header>) {
+        // A timer that fires at a checkpoint within the poll runs on this thread too, but is not
+        // the future itself.
+        if ptr::eq(POLLED.get(), cell.as_ptr()) && !Timer::is_in_passing() {
+            POLLED.set(ptr::null());
         }
-        _ => {
-            // A strong reference to the pool: once the future is queued it may end, and its shard
-            // may release the pool.
-            // SAFETY: the shard keeps the pool as long as the future is linked.
-            let pool = unsafe { &*pool }.share();
-            ticket.inject_woken(&pool);
-        }
-    });
+    }
 }
 
 /// Runs the job of a future: polls it, or ends it.
@@ -200,9 +199,9 @@ unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
         // The poll may be nested in a task, and is not part of it.
         let _aside = task::enter_poll(data);
         // SAFETY: the future is not done before this function finishes it.
-        let waker = unsafe { waker::borrow(cell) };
+        let waker = unsafe { borrow_waker(cell) };
         // SAFETY: this thread has started the future, and it is in the cell.
-        context.in_poll(|| unsafe { (header.actions.poll)(cell, &mut Context::from_waker(&waker)) })
+        context.in_poll(|| unsafe { (header.actions.run)(cell, &mut Context::from_waker(&waker)) })
     };
     let by_itself = before.is_some_and(|before| POLLED.replace(before).is_null());
     if !context.is_taking_older_first() {
@@ -215,9 +214,9 @@ unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
     match polled {
         // SAFETY: this thread has started the future, and has polled it.
         Polled::Pending => unsafe { pause(cell, context, by_itself) },
-        Polled::Done(outcome, payload) => {
+        Polled::Done(status, payload) => {
             // SAFETY: this thread has started the future, which has been dropped.
-            unsafe { finish(cell, pool, outcome, payload) };
+            unsafe { finish(cell, pool, status, payload) };
         }
     }
 }
@@ -233,18 +232,18 @@ unsafe fn pause(cell: NonNull<Header>, context: &WorkerContext<'_, '_>, by_itsel
     // SAFETY: the caller has started the future, and one that is not done keeps its cell.
     let header = unsafe { &*cell.as_ptr() };
     // SAFETY: the field belongs to the thread that has started the future, which is the caller.
-    let home = header.home.with(|home| unsafe { *home });
+    let home = header.kind.home.with(|home| unsafe { *home });
     if home.is_null() {
-        Timer::global().trust(&waker::WAKER);
+        Timer::global().trust(&WAKER);
         let shard = pool.residents().shard(context.worker());
         // SAFETY: the cell stays until the future is done, and it is unlinked before that. Any
         // thread may claim it.
-        if !unsafe { shard.link(cell.cast(), &EVICTION, || pool.share()) } {
+        if !unsafe { shard.link(link_of(cell), &EVICTION, || pool.share()) } {
             // SAFETY: the caller has started the future, and it is in the cell.
             return unsafe { end(cell, pool) };
         }
         // SAFETY: the caller has started the future, so the field belongs to it.
-        header.home.with_mut(|home| unsafe { *home = shard });
+        header.kind.home.with_mut(|home| unsafe { *home = shard });
     }
     match header.state.rest() {
         Rest::Idle => {}
@@ -287,76 +286,56 @@ unsafe fn end(cell: NonNull<Header>, pool: &Inner) {
     // SAFETY: the caller has started the future, and one that is not done keeps its cell.
     let actions = unsafe { (*cell.as_ptr()).actions };
     // SAFETY: the caller has started the future, and it is in the cell.
-    let payload = unsafe { (actions.drop_future)(cell) };
+    let payload = unsafe { (actions.drop_body)(cell) };
     // SAFETY: the caller has started the future, which has been dropped.
-    unsafe { finish(cell, pool, End::Cancelled, payload) };
+    unsafe { finish(cell, pool, CANCELLED, payload) };
 }
 
-/// Unlinks a future that has been dropped, hands its outcome over, and reports the panics that
-/// reach no waiter to the pool: `payload`, and the one in the outcome.
+/// Unlinks a future that has been dropped, and hands its outcome over.
 ///
 /// # Safety
 /// The caller has started it, and the outcome is in the slot.
 #[inline]
-unsafe fn finish(cell: NonNull<Header>, pool: &Inner, end: End, payload: Option<Payload>) {
+unsafe fn finish(
+    cell: NonNull<Header>,
+    pool: &Inner,
+    status: TaskStatus,
+    payload: Option<Payload>,
+) {
     // SAFETY: the caller has started the future, and one that is not done keeps its cell.
-    let home = unsafe { &(*cell.as_ptr()).home };
+    let home = unsafe { &(*cell.as_ptr()).kind.home };
     // SAFETY: the field belongs to the thread that has started the future, which is the caller.
     let home = home.with(|home| unsafe { *home });
     // SAFETY: it is null, or the shard that the future is linked in, which `pool` keeps.
     if let Some(shard) = unsafe { home.as_ref() } {
         // SAFETY: the future is linked in this shard.
-        unsafe { shard.unlink(cell.cast()) };
+        unsafe { shard.unlink(link_of(cell)) };
     }
     // SAFETY: the caller has started the future, and it is not linked any more.
-    unsafe { hand_over(cell, |payload| pool.panicked(payload), end, payload) };
+    unsafe { hand_over(cell, pool, status, payload) };
 }
 
-/// Hands over the outcome of a future that has been dropped, and calls `report` with panics that
-/// reach no waiter.
+/// Hands over the outcome of a future that has been dropped, and reports the panics that reach no
+/// waiter to the pool.
 ///
 /// # Safety
 /// As for [`finish`]; and the future is not linked.
 #[inline]
-pub(super) unsafe fn hand_over(
+unsafe fn hand_over(
     cell: NonNull<Header>,
-    report: impl Fn(Payload),
-    end: End,
+    pool: &Inner,
+    status: TaskStatus,
     payload: Option<Payload>,
 ) {
     if let Some(payload) = payload {
-        report(payload);
+        pool.panicked(payload);
     }
-    // SAFETY: the reference of the future itself keeps the memory. Only the word is borrowed, since
-    // with `Finished::Handed` another thread may free the cell at once.
-    let state = unsafe { &(*cell.as_ptr()).state };
-    match state.finish(end) {
-        Finished::Handed => {}
-        Finished::Wake => {
-            // SAFETY: the cell is valid until this thread releases the reference.
-            let header = unsafe { cell.as_ref() };
-            // SAFETY: the waker belongs to this thread from `Finished::Wake` on, as the field
-            // describes.
-            let waker = header.waker.with_mut(|waker| unsafe { (*waker).take() });
-            if let Some(waker) = waker
-                && !broken(Canary::FutureTell)
-                && let Err(payload) = unwind::contain(|| waker.wake())
-            {
-                unwind::discard(payload);
-            }
-            // SAFETY: the reference of the future itself, which this thread releases once.
-            unsafe { release(cell) };
-        }
-        Finished::Orphaned => {
-            // SAFETY: the cell is valid until this thread releases the reference.
-            let actions = unsafe { cell.as_ref() }.actions;
-            // SAFETY: without a handle the outcome belongs to this thread.
-            if let Some(payload) = unsafe { (actions.drop_outcome)(cell, end) } {
-                report(payload);
-            }
-            // SAFETY: the reference of the future itself, which this thread releases once.
-            unsafe { release(cell) };
-        }
+    // SAFETY: the reference of the future itself, which is released here, once.
+    let task = unsafe { Ref::from_counted(cell) };
+    // SAFETY: the caller has started the future, and its outcome is in the slot. It has no
+    // followers: only submitted tasks have.
+    if let Some(payload) = unsafe { task.finish(status, |_| ()) } {
+        pool.panicked(payload);
     }
 }
 
@@ -366,23 +345,44 @@ static EVICTION: Eviction = Eviction {
     end: end_evicted,
 };
 
+/// Where the link of a future is in its header.
+const LINK: usize = mem::offset_of!(Header, kind) + mem::offset_of!(Resident, link);
+
+/// Returns the link of a future. The pointer is to all of the cell, as `cell` is.
+#[inline]
+fn link_of(cell: NonNull<Header>) -> NonNull<Link> {
+    // SAFETY: the link is in the header, so the address is inside of the cell.
+    unsafe { cell.byte_add(LINK).cast() }
+}
+
+/// Returns the future of a link.
+///
+/// # Safety
+/// `link` is a result of [`link_of`].
+unsafe fn cell_of_link(link: NonNull<Link>) -> NonNull<Header> {
+    // SAFETY: the caller guarantees that the link is in a header, at this distance from its start.
+    unsafe { link.byte_sub(LINK).cast() }
+}
+
 /// # Safety
 /// As for the field of `Eviction`.
 unsafe fn evict(link: NonNull<Link>) -> bool {
-    // SAFETY: only cells are linked, which begin with the link; a cell is valid as long as it is
-    // linked.
-    let state = unsafe { &(*link.cast::<Header>().as_ptr()).state };
+    // SAFETY: only results of `link_of` are linked.
+    let cell = unsafe { cell_of_link(link) };
+    // SAFETY: a cell is valid as long as it is linked.
+    let state = unsafe { &(*cell.as_ptr()).state };
     state.evict()
 }
 
 /// # Safety
 /// As for the field of `Eviction`.
 unsafe fn end_evicted(link: NonNull<Link>) {
-    let cell = link.cast::<Header>();
+    // SAFETY: only results of `link_of` are linked.
+    let cell = unsafe { cell_of_link(link) };
     // SAFETY: `evict` has claimed the future, and a future that is not done keeps its cell.
     let header = unsafe { &*cell.as_ptr() };
     // SAFETY: this thread owns the future, and it was linked, so the field is set.
-    let home = header.home.with(|home| unsafe { *home });
+    let home = header.kind.home.with(|home| unsafe { *home });
     // SAFETY: the evicting thread keeps the pool, and the pool its shards.
     let shard = unsafe { &*home };
     // SAFETY: the evicting thread keeps the pool that the shard names.
@@ -391,14 +391,7 @@ unsafe fn end_evicted(link: NonNull<Link>) {
     let pool = unsafe { &*pool };
     let _ending = Ending::new();
     // SAFETY: `evict` has started the future, and it is in the cell.
-    let payload = unsafe { (header.actions.drop_future)(cell) };
+    let payload = unsafe { (header.actions.drop_body)(cell) };
     // SAFETY: `evict` has started the future, which has been dropped and is not linked any more.
-    unsafe {
-        hand_over(
-            cell,
-            |payload| pool.panicked(payload),
-            End::Cancelled,
-            payload,
-        );
-    };
+    unsafe { hand_over(cell, pool, CANCELLED, payload) };
 }

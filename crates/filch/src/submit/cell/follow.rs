@@ -1,6 +1,6 @@
 //! Tasks that wait for the end of other tasks. `cell.md` has the protocol.
 
-use super::{Claim, Ref, Ticket, state::TaskStatus, ticket::wake};
+use super::{Cause, Claim, Ref, TaskStatus, Ticket};
 use crate::{
     base::{
         canary::{Canary, broken},
@@ -8,6 +8,7 @@ use crate::{
         thread, unwind,
     },
     submit::FailedTask,
+    task::{drop_waker, wake},
 };
 use std::{
     fmt, mem,
@@ -38,7 +39,7 @@ impl Followers {
         let (full, mut stale) = (list.capacity(), Vec::new());
         if full > 0 && list.len() == full {
             // A long-running task may gain and lose many followers.
-            stale.extend(list.extract_if(.., |link| !link.cell.snapshot().is_held()));
+            stale.extend(list.extract_if(.., |link| !link.cell.snapshot().is_idle()));
             if list.len() > full / 2 {
                 list.reserve(full);
             }
@@ -159,7 +160,7 @@ impl Ref {
 
     /// Adds the task to the follower lists of its predecessors.
     pub(in crate::submit) fn enlist(&self) -> Arrived {
-        let Some(after) = self.about.after() else {
+        let Some(after) = self.about().after() else {
             return Arrived::Waits;
         };
         let follower = |any_outcome| Link {
@@ -189,7 +190,7 @@ impl Ref {
         if self.snapshot().is_done() && !broken(Canary::TaskFollow) {
             return Err(follower);
         }
-        let followers = &self.about.extras_or_new().followers;
+        let followers = &self.about().extras_or_new().followers;
         thread::point();
         let mut list = lock(&followers.0);
         if !self.state.follow() {
@@ -203,7 +204,7 @@ impl Ref {
 
     /// Takes the followers to notify of the end of this task, and its failure, if it failed.
     pub(in crate::submit) fn take_followers(&self) -> (Vec<Link>, Option<Arc<FailedTask>>) {
-        let followers = match self.about.extras() {
+        let followers = match self.about().extras() {
             Some(extras) => mem::take(&mut *lock(&extras.followers.0)),
             None => Vec::new(),
         };
@@ -212,16 +213,16 @@ impl Ref {
 
     /// Returns why followers of this task cannot run, if it failed.
     fn failure(&self) -> Option<Arc<FailedTask>> {
-        match self.snapshot().fate()? {
+        match self.snapshot().status()? {
             TaskStatus::Succeeded => None,
             // The original failure, which is more informative than that of the direct predecessor.
-            TaskStatus::DependencyFailed => self.about.after()?.failed().cloned(),
-            fate => Some(Arc::new(FailedTask::new(&self.about, fate))),
+            TaskStatus::Cancelled(Cause::Dependency) => self.about().after()?.failed().cloned(),
+            status => Some(Arc::new(FailedTask::new(self.about(), status))),
         }
     }
 
     fn fail(self, failed: Arc<FailedTask>) -> Arrived {
-        if let Some(after) = self.about.after() {
+        if let Some(after) = self.about().after() {
             // The first failure is kept. Set before the task is claimed, so that a thread that sees
             // its end finds the reason.
             let _ = after.failed.set(failed);
@@ -238,7 +239,7 @@ impl Ref {
         };
         thread::point();
         // Joiners that register from now on see that it does not wait any more.
-        let wanted_by = match self.about.after() {
+        let wanted_by = match self.about().after() {
             Some(after) => mem::take(&mut lock(&after.waits).wanted_by),
             None => Vec::new(),
         };
@@ -249,12 +250,12 @@ impl Ref {
     /// Checks whether all predecessors of the task have ended. Then a joiner need not wait for the
     /// notification.
     pub(in crate::submit) fn check_predecessors(&self) -> Arrived {
-        let Some(after) = self.about.after() else {
+        let Some(after) = self.about().after() else {
             return Arrived::Waits;
         };
         let mut failed = None;
         for link in &lock(&after.waits).predecessors {
-            match link.cell.snapshot().fate() {
+            match link.cell.snapshot().status() {
                 None => return Arrived::Waits,
                 Some(TaskStatus::Succeeded) => {}
                 Some(_) if link.any_outcome => {}
@@ -270,12 +271,12 @@ impl Ref {
     /// Returns the predecessors that are not done, if the task is held, and registers `inbox`,
     /// which is notified when it becomes ready.
     pub(in crate::submit) fn want(&self, inbox: &Arc<Inbox>) -> Option<Vec<Ref>> {
-        let checked = broken(Canary::TaskWant).then(|| self.snapshot().is_held());
+        let checked = broken(Canary::TaskWant).then(|| self.snapshot().is_idle());
         thread::point();
-        let mut waits = lock(&self.about.after()?.waits);
+        let mut waits = lock(&self.about().after()?.waits);
         // Checked with the lock held: the thread that makes the task ready takes the lock after it
         // has changed the word.
-        if !checked.unwrap_or_else(|| self.snapshot().is_held()) {
+        if !checked.unwrap_or_else(|| self.snapshot().is_idle()) {
             return None;
         }
         waits.wanted_by.retain(|other| other.strong_count() > 0);
@@ -288,7 +289,7 @@ impl Ref {
     /// Creates an inbox for the waiter for this very task.
     pub(in crate::submit) fn open_inbox(&self) -> Arc<Inbox> {
         let inbox = Arc::<Inbox>::default();
-        if let Some(after) = self.about.after() {
+        if let Some(after) = self.about().after() {
             let before = lock(&after.waits).inbox.replace(inbox.clone());
             unwind::discard(before);
         }
@@ -306,7 +307,9 @@ impl Wanted {
                     state.ready.push(cell.clone());
                     state.waker.take()
                 };
-                wake(waker);
+                if let Some(waker) = waker {
+                    wake(waker);
+                }
                 unwind::discard(inbox);
             }
         }
@@ -346,7 +349,7 @@ impl Inbox {
         }
         let before = state.waker.replace(waker);
         drop(state);
-        super::hold::drop_waker(before);
+        drop_waker(before);
         true
     }
 }

@@ -1,15 +1,9 @@
 //! The right to run a task: a claim, most often obtained with a ticket from a queue.
 #![expect(unsafe_code, reason = "turns counted references into jobs and back")]
 
-use super::{
-    Cause, Header, Ref,
-    state::{Finished, TaskStatus},
-};
+use super::{Cause, Header, Ref, TaskStatus};
 use crate::{
-    base::{
-        canary::{Canary, broken},
-        unwind::{self, Payload},
-    },
+    base::unwind::Payload,
     engine::Level,
     pool::{
         context::WorkerContext,
@@ -18,11 +12,7 @@ use crate::{
     },
     submit::{after, run},
 };
-use std::{
-    mem::{self, ManuallyDrop},
-    ptr::NonNull,
-    task::Waker,
-};
+use std::{mem::ManuallyDrop, ptr::NonNull};
 
 /// The bits of a ticket's pointer that hold its level.
 const TAG: usize = 0b11;
@@ -57,8 +47,9 @@ impl Ticket {
     /// Turns the ticket into a job for a queue.
     #[inline]
     pub(in crate::submit) fn into_job(self) -> Job {
-        let cell = ManuallyDrop::new(self.cell).cell;
-        let tagged = cell.as_ptr().map_addr(|at| at | self.level as usize);
+        let Self { cell, level } = self;
+        let cell = cell.into_counted().as_ptr();
+        let tagged = cell.map_addr(|at| at | level as usize);
         // SAFETY: `run_ticket` takes over the reference that was just given up; a reference may be
         // sent to any thread, and keeps the cell until then. A `Header` is aligned to eight bytes.
         unsafe { Job::marked(tagged.cast_const().cast(), run_ticket) }
@@ -80,10 +71,9 @@ impl Ticket {
         let cell = unmarked(data).map_addr(|at| at & !TAG);
         let cell = cell.cast_mut().cast::<Header>();
         let cell = NonNull::new(cell).expect("cells are not at zero");
-        Self {
-            cell: Ref { cell },
-            level,
-        }
+        // SAFETY: the caller guarantees that the reference of the job is not taken by other code.
+        let cell = unsafe { Ref::from_counted(cell) };
+        Self { cell, level }
     }
 }
 
@@ -116,10 +106,10 @@ pub(in crate::submit) struct Claim {
 }
 
 /// A claimed task that has its outcome, and must be finished.
-#[must_use = "somebody may wait for it"]
+#[must_use = "a thread may wait for it"]
 pub(in crate::submit) struct Ended {
-    pub(super) cell: Ref,
-    pub(super) fate: TaskStatus,
+    cell: Ref,
+    status: TaskStatus,
 }
 
 impl Claim {
@@ -131,38 +121,29 @@ impl Claim {
     #[inline]
     pub(in crate::submit) fn call(self) -> Ended {
         let cell = self.disarm();
-        let panicked = {
-            let _current = task::enter(cell.cell.as_ptr().cast_const().cast());
+        let status = {
+            let _current = task::enter(cell.pointer().as_ptr().cast_const().cast());
             // SAFETY: the task is claimed: there is one `Claim` for it, which is consumed here.
-            unsafe { (cell.actions.call)(cell.cell) }
+            unsafe { (cell.actions.run)(cell.pointer()) }
         };
-        let fate = match panicked {
-            true => TaskStatus::Panicked,
-            false => TaskStatus::Succeeded,
-        };
-        Ended { cell, fate }
+        Ended { cell, status }
     }
 
     /// Drops the closure. Also returns the payload if that panics.
     pub(in crate::submit) fn refuse(self, cause: Cause) -> (Ended, Option<Payload>) {
         let cell = self.disarm();
         // The destructor of the closure may join this very task: then the join reports a deadlock.
-        cell.about.start_here();
+        cell.about().start_here();
         // SAFETY: the task is claimed: there is one `Claim` for it, which is consumed here.
-        let payload = unsafe { (cell.actions.refuse)(cell.cell, cause) };
-        let ended = Ended {
-            cell,
-            fate: cause.into(),
-        };
-        (ended, payload)
+        let payload = unsafe { (cell.actions.drop_body)(cell.pointer()) };
+        let status = TaskStatus::Cancelled(cause);
+        (Ended { cell, status }, payload)
     }
 
     pub(super) fn disarm(self) -> Ref {
         let this = ManuallyDrop::new(self);
-        // The reference is passed to the caller.
-        Ref {
-            cell: this.cell.cell,
-        }
+        // SAFETY: the reference of the claim is passed to the caller: the claim is not dropped.
+        unsafe { Ref::from_counted(this.cell.pointer()) }
     }
 }
 
@@ -173,14 +154,14 @@ impl Drop for Claim {
             cell: self.cell.clone(),
         };
         let (ended, payload) = claim.refuse(Cause::Asked);
-        run::report_panics(ended.cell.about.pool, [payload, ended.finish()]);
+        run::report_panics(ended.cell.about().pool, [payload, ended.finish()]);
     }
 }
 
 impl Ended {
     /// Whether the closure panicked.
     pub(in crate::submit) fn panicked(&self) -> bool {
-        self.fate == TaskStatus::Panicked
+        self.status == TaskStatus::Panicked
     }
 
     /// Hands the outcome over, and notifies the followers. Returns a panic that reaches no waiter,
@@ -193,62 +174,9 @@ impl Ended {
     /// The same; if there are followers, `settle` has to notify them.
     #[inline(always)]
     pub(in crate::submit) fn finish_then(self, settle: impl FnOnce(&Ref)) -> Option<Payload> {
-        let Self { cell, fate } = self;
-        // SAFETY: the reference keeps the memory. Only the word is borrowed, since with
-        // `Finished::Handed` another thread may free the cell at once.
-        let state = unsafe { &(*cell.cell.as_ptr()).state };
-        match state.finish(fate) {
-            Finished::Handed => {
-                mem::forget(cell);
-                None
-            }
-            Finished::Wake => {
-                // SAFETY: with `Finished::Wake` the waker belongs to the claimer.
-                wake(unsafe { take_waker(&cell) });
-                None
-            }
-            // SAFETY: with `Finished::Orphaned` the outcome belongs to the claimer.
-            Finished::Orphaned => unsafe { (cell.actions.drop_outcome)(cell.cell) },
-            // SAFETY: the task was just finished as `Finished::Followed`, and this is the first
-            // call after that.
-            Finished::Followed => unsafe { finish_followed(cell, settle) },
-        }
-    }
-}
-
-/// # Safety
-/// The waker belongs to the caller.
-unsafe fn take_waker(cell: &Ref) -> Option<Waker> {
-    // SAFETY: the caller guarantees that the waker belongs to it, as the field requires.
-    let waker = cell.waker.with_mut(|waker| unsafe { (*waker).take() });
-    waker.filter(|_| !broken(Canary::TaskWake))
-}
-
-/// Completes a task that is done and has followers.
-///
-/// # Safety
-/// The caller has claimed the task and finished it, as `Finished::Followed`, and this is the first
-/// call after that.
-#[cold]
-#[inline(never)]
-unsafe fn finish_followed(cell: Ref, settle: impl FnOnce(&Ref)) -> Option<Payload> {
-    let (now, mut payload) = (cell.snapshot(), None);
-    if !now.has_handle() {
-        // SAFETY: there is no handle, so the outcome belongs to the claimer.
-        payload = unsafe { (cell.actions.drop_outcome)(cell.cell) };
-    } else if now.is_watched() {
-        // SAFETY: the task is done and watched, so the waker belongs to the claimer.
-        wake(unsafe { take_waker(&cell) });
-    }
-    settle(&cell);
-    payload
-}
-
-/// Calls a waker and contains its panics: it may be user code.
-pub(super) fn wake(waker: Option<Waker>) {
-    if let Some(waker) = waker
-        && let Err(payload) = unwind::contain(|| waker.wake())
-    {
-        unwind::discard(payload);
+        let Self { cell, status } = self;
+        // SAFETY: the claim was consumed by `call` or `refuse`, which have taken the closure, and
+        // stored the outcome.
+        unsafe { cell.finish(status, settle) }
     }
 }

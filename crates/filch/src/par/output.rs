@@ -1,0 +1,237 @@
+//! Results written into the spare capacity of a vector.
+#![expect(
+    unsafe_code,
+    reason = "several workers write into the spare room of one vector"
+)]
+
+use super::{
+    drive::{ItemSink, LoopPiece},
+    pieces::Pieces,
+};
+use std::{marker::PhantomData, mem, ptr};
+
+/// A part of the spare capacity of a vector.
+pub(super) struct SpareRoom<'v, R> {
+    /// The first place. This one and the `len - 1` after it are in the spare capacity of a vector
+    /// that is borrowed for `'v`, and belong exclusively to this value: `collect` makes one of the
+    /// whole capacity, `split_at` distributes it. All pointers are derived from the vector's own,
+    /// so that one from an early part may be used for the parts behind it.
+    start: *mut R,
+    len: usize,
+    vector: PhantomData<&'v mut Vec<R>>,
+}
+
+// SAFETY: it is the right to write results to these places, and any thread may write them because
+// `R` is `Send`.
+unsafe impl<R: Send> Send for SpareRoom<'_, R> {}
+
+impl<R> SpareRoom<'_, R> {
+    #[inline]
+    pub(super) fn split_at(self, index: usize) -> (Self, Self) {
+        assert!(index <= self.len, "cut behind the end");
+        let part = |start, len| Self {
+            start,
+            len,
+            vector: PhantomData,
+        };
+        // Within the capacity, or at its end.
+        let middle = self.start.wrapping_add(index);
+        (part(self.start, index), part(middle, self.len - index))
+    }
+}
+
+/// Items, and room for their results.
+pub(super) struct WithOutput<'v, P, R> {
+    pub(super) items: P,
+    pub(super) room: SpareRoom<'v, R>,
+}
+
+impl<P: Pieces, R: Send> Pieces for WithOutput<'_, P, R> {
+    type Item = P::Item;
+    type Iter = P::Iter;
+
+    #[inline]
+    fn size(&self) -> usize {
+        self.room.len
+    }
+
+    #[inline]
+    fn split_at(self, index: usize) -> (Self, Self) {
+        let (items, more_items) = self.items.split_at(index);
+        let (room, more_room) = self.room.split_at(index);
+        let more = Self {
+            items: more_items,
+            room: more_room,
+        };
+        (Self { items, room }, more)
+    }
+
+    #[inline]
+    fn items(self) -> P::Iter {
+        self.items.items()
+    }
+}
+
+/// Adjacent results in the capacity of a vector. They are dropped with this value unless the vector
+/// takes them over.
+pub(super) struct Filled<'v, R> {
+    /// The `len` results from here on are initialised and belong exclusively to this value: they
+    /// were written by `fill`, into room that it has consumed.
+    start: *mut R,
+    len: usize,
+    vector: PhantomData<(&'v mut Vec<R>, R)>,
+}
+
+// SAFETY: it owns results, which may go to other threads because `R` is `Send`.
+unsafe impl<R: Send> Send for Filled<'_, R> {}
+
+impl<'v, R> Filled<'v, R> {
+    /// No results yet; they will begin where `room` does.
+    #[inline]
+    pub(super) fn before(room: &SpareRoom<'v, R>) -> Self {
+        Self {
+            start: room.start,
+            len: 0,
+            vector: PhantomData,
+        }
+    }
+
+    /// Writes results into `room`, which must begin right behind the existing ones.
+    #[inline]
+    pub(super) fn fill(&mut self, room: SpareRoom<'v, R>, results: impl Iterator<Item = R>) {
+        let SpareRoom { start, len, .. } = room;
+        assert!(ptr::eq(self.end(), start), "a block out of its order");
+        for (place, result) in (0..len).zip(results) {
+            // SAFETY: `place` is less than `len`, so the result is within the room's allocation.
+            let place = unsafe { start.add(place) };
+            // SAFETY: the place belongs to `room`, which is exclusively ours and has not been
+            // written to.
+            unsafe { place.write(result) };
+            // Counted once it is written: if the next one panics, it is dropped.
+            self.len += 1;
+        }
+    }
+
+    #[inline]
+    fn end(&self) -> *const R {
+        self.start.wrapping_add(self.len)
+    }
+
+    /// Joins these results and those of the next piece. If some are missing in between, because the
+    /// loop was cancelled, the next ones are dropped.
+    pub(super) fn and(mut self, next: Self) -> Self {
+        if ptr::eq(self.end(), next.start) {
+            self.len += next.len;
+            mem::forget(next);
+        } else {
+            // Dropped while `self` is still owned here: if a destructor panics, `self` is dropped
+            // as well.
+            drop(next);
+        }
+        self
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl<R> Drop for Filled<'_, R> {
+    fn drop(&mut self) {
+        let results = ptr::slice_from_raw_parts_mut(self.start, self.len);
+        // SAFETY: the results are initialised and belong to this value, as the field `start` says.
+        unsafe { ptr::drop_in_place(results) };
+    }
+}
+
+/// Items for which [`extend_wanted`] reserves capacity at a time: at most this much is wasted, and
+/// the cost of the check is negligible.
+const FILTER_BATCH: usize = 256;
+
+/// The largest item, in bytes, that is written unconditionally: a mispredicted branch costs some 5
+/// ns, which is more than writing it in vain.
+const MAX_BRANCHLESS_ITEM_BYTES: usize = 32;
+
+/// Appends the items of `block` that are `wanted` to `found`.
+///
+/// Small items without a destructor are all written, each over the last one that was not wanted.
+/// This avoids an unpredictable branch.
+pub(super) fn extend_wanted<P: Pieces>(
+    found: &mut Vec<P::Item>,
+    mut block: LoopPiece<P>,
+    wanted: impl Fn(&P::Item) -> bool,
+) {
+    if mem::needs_drop::<P::Item>() || size_of::<P::Item>() > MAX_BRANCHLESS_ITEM_BYTES {
+        return found.extend(block.items().filter(wanted));
+    }
+    while block.len > 0 {
+        let size = block.len.min(FILTER_BATCH);
+        let (part, rest) = block.split_at(size);
+        found.reserve(FILTER_BATCH);
+        let start = found.len();
+        let room = &mut found.spare_capacity_mut()[..FILTER_BATCH];
+        let mut len = 0;
+        // No more than there is room for, whatever the source reported.
+        for item in part.items().take(FILTER_BATCH) {
+            let more = usize::from(wanted(&item));
+            // In bounds: `len` is at most the number of items so far.
+            room[len].write(item);
+            len += more;
+        }
+        // SAFETY: the first `len` places of the room have been written; the room begins behind
+        // `start` initialised items, and is within the capacity.
+        unsafe { found.set_len(start + len) };
+        block = rest;
+    }
+}
+
+/// Creates a vector of `len` results: `write` gets the room for them and returns what it has
+/// filled, and another value. Returns no vector if results are missing.
+pub(super) fn collect<R, X>(
+    len: usize,
+    write: impl for<'v> FnOnce(SpareRoom<'v, R>) -> (Filled<'v, R>, X),
+) -> (Option<Vec<R>>, X) {
+    let mut vector = Vec::with_capacity(len);
+    let start: *mut R = vector.as_mut_ptr();
+    let (filled, more) = write(SpareRoom {
+        start,
+        len,
+        vector: PhantomData,
+    });
+    if filled.len != len || !ptr::eq(filled.start, start) {
+        return (None, more);
+    }
+    mem::forget(filled);
+    // SAFETY: `len` results from the start of the room on are initialised, and have no owner since
+    // `filled` has been forgotten. The capacity is at least `len`.
+    unsafe { vector.set_len(len) };
+    (Some(vector), more)
+}
+
+/// A sink that writes the result of a function for each item to its place.
+pub(super) struct MapInto<F>(pub(super) F);
+
+impl<'v, P, R, F> ItemSink<WithOutput<'v, P, R>> for MapInto<F>
+where
+    P: Pieces,
+    R: Send,
+    F: Fn(P::Item) -> R + Sync,
+{
+    type Acc = Filled<'v, R>;
+
+    #[inline]
+    fn start(&self, piece: &WithOutput<'v, P, R>) -> Self::Acc {
+        Filled::before(&piece.room)
+    }
+
+    #[inline]
+    fn feed(&self, mut filled: Self::Acc, block: LoopPiece<WithOutput<'v, P, R>>) -> Self::Acc {
+        let WithOutput { items, room } = block.pieces;
+        filled.fill(room, items.items().map(&self.0));
+        filled
+    }
+
+    fn join(&self, left: Self::Acc, right: Self::Acc) -> Self::Acc {
+        left.and(right)
+    }
+}

@@ -1,0 +1,274 @@
+//! The sources of loops: sequences that can be split in two.
+
+use std::ops::{Range, RangeInclusive};
+
+/// A sequence of items that can be split in two and iterated over.
+///
+/// Slices, ranges of integers and vectors implement it, and so do [`Loop`](super::Loop)'s adapters.
+/// Implement it for your own data structure to use every loop on it: a piece is what one worker
+/// iterates over.
+///
+/// ```
+/// use filch::par::{Pieces, over};
+///
+/// /// Every `step`-th number below `end`.
+/// struct Steps { start: usize, end: usize, step: usize }
+///
+/// impl Pieces for Steps {
+///     type Item = usize;
+///     type Iter = std::iter::StepBy<std::ops::Range<usize>>;
+///
+///     fn size(&self) -> usize {
+///         (self.end - self.start).div_ceil(self.step)
+///     }
+///     fn split_at(self, index: usize) -> (Self, Self) {
+///         let middle = self.end.min(self.start + index * self.step);
+///         (Self { end: middle, ..self }, Self { start: middle, ..self })
+///     }
+///     fn items(self) -> Self::Iter {
+///         (self.start..self.end).step_by(self.step)
+///     }
+/// }
+///
+/// let steps = Steps { start: 0, end: 10, step: 3 };
+/// assert_eq!(over(steps).map(|n| n * n), [0, 9, 36, 81]);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a parallel loop cannot iterate over `{Self}`",
+    label = "not a source of parallel loops",
+    note = "sources are slices, vectors, arrays and ranges of integers; shared items must be `Sync`, \
+        mutable and owned ones `Send`",
+    note = "collect other collections into a vector, or implement `filch::par::Pieces`"
+)]
+pub trait Pieces: Send + Sized {
+    /// The type of the items.
+    type Item;
+    /// The iterator over a piece.
+    type Iter: Iterator<Item = Self::Item>;
+
+    /// The number of items; a loop calls it once. Wrong values lead to panics and wrong results,
+    /// but not to undefined behaviour: a loop ends after as many items as were reported, if the
+    /// iterators of its blocks end.
+    ///
+    /// ```
+    /// use filch::par::Pieces;
+    ///
+    /// assert_eq!((3..10).size(), 7);
+    /// ```
+    fn size(&self) -> usize;
+
+    /// Splits it into the first `index` items and the rest. `index` is at most the size.
+    ///
+    /// ```
+    /// use filch::par::Pieces;
+    ///
+    /// assert_eq!((3..10).split_at(2), (3..5, 5..10));
+    /// ```
+    fn split_at(self, index: usize) -> (Self, Self);
+
+    /// Iterates over the items in order: as many as `size` returned.
+    ///
+    /// ```
+    /// use filch::par::Pieces;
+    ///
+    /// assert!((3..6_u32).items().eq([3, 4, 5]));
+    /// ```
+    fn items(self) -> Self::Iter;
+}
+
+/// The argument of [`over`](super::over): [`Pieces`], and what can be converted to them. Types that
+/// implement it have [`into_par`](super::IntoPar::into_par) too.
+///
+/// ```
+/// use filch::par::over;
+///
+/// let mut vector = vec![1, 2, 3];
+/// assert_eq!(over(&vector).map(|n| n + 1), [2, 3, 4]);         // items: &i32
+/// over(&mut vector).for_each(|n| *n *= 2);                     // items: &mut i32
+/// assert_eq!(over(vector).map(|n| n), [2, 4, 6]);              // items: i32
+/// assert_eq!(over(0_u64..3).map(|n| n), [0, 1, 2]);
+/// assert_eq!(over(1..=3).map(|n| n), [1, 2, 3]);
+/// assert_eq!(over(&[1, 2]).map(|n| *n), [1, 2]);               // items: &i32
+/// assert_eq!(over([1, 2]).map(|n| n), [1, 2]);                 // items: i32
+/// ```
+///
+/// # Panics
+/// If a range includes the largest number of its type, as `0..=u8::MAX` does: use a wider type. If
+/// a range has more than `usize::MAX` numbers, as those of `u128` may: loop over parts of it.
+#[diagnostic::on_unimplemented(
+    message = "a parallel loop cannot iterate over `{Self}`",
+    label = "not a source of parallel loops",
+    note = "sources are slices, vectors, arrays and ranges of integers; shared items must be `Sync`, \
+        mutable and owned ones `Send`",
+    note = "collect other collections into a vector, or implement `filch::par::Pieces`"
+)]
+pub trait IntoPieces {
+    /// The type of the items.
+    type Item;
+    /// The pieces that it is split into.
+    type Pieces: Pieces<Item = Self::Item>;
+
+    /// Converts the whole to one piece.
+    ///
+    /// ```
+    /// use filch::par::{IntoPieces, Pieces};
+    ///
+    /// assert_eq!(vec!['a', 'b'].into_pieces().size(), 2);
+    /// ```
+    fn into_pieces(self) -> Self::Pieces;
+}
+
+impl<P: Pieces> IntoPieces for P {
+    type Item = P::Item;
+    type Pieces = P;
+
+    fn into_pieces(self) -> P {
+        self
+    }
+}
+
+impl<'a, T: Sync> IntoPieces for &'a Vec<T> {
+    type Item = &'a T;
+    type Pieces = &'a [T];
+
+    fn into_pieces(self) -> &'a [T] {
+        self
+    }
+}
+
+impl<'a, T: Send> IntoPieces for &'a mut Vec<T> {
+    type Item = &'a mut T;
+    type Pieces = &'a mut [T];
+
+    fn into_pieces(self) -> &'a mut [T] {
+        self
+    }
+}
+
+impl<'a, T: Sync, const N: usize> IntoPieces for &'a [T; N] {
+    type Item = &'a T;
+    type Pieces = &'a [T];
+
+    fn into_pieces(self) -> &'a [T] {
+        self
+    }
+}
+
+impl<'a, T: Send, const N: usize> IntoPieces for &'a mut [T; N] {
+    type Item = &'a mut T;
+    type Pieces = &'a mut [T];
+
+    fn into_pieces(self) -> &'a mut [T] {
+        self
+    }
+}
+
+impl<'a, T: Sync> Pieces for &'a [T] {
+    type Item = &'a T;
+    type Iter = std::slice::Iter<'a, T>;
+
+    #[inline]
+    fn size(&self) -> usize {
+        <[T]>::len(self)
+    }
+
+    #[inline]
+    fn split_at(self, index: usize) -> (Self, Self) {
+        <[T]>::split_at(self, index)
+    }
+
+    #[inline]
+    fn items(self) -> Self::Iter {
+        self.iter()
+    }
+}
+
+impl<'a, T: Send> Pieces for &'a mut [T] {
+    type Item = &'a mut T;
+    type Iter = std::slice::IterMut<'a, T>;
+
+    #[inline]
+    fn size(&self) -> usize {
+        <[T]>::len(self)
+    }
+
+    #[inline]
+    fn split_at(self, index: usize) -> (Self, Self) {
+        self.split_at_mut(index)
+    }
+
+    #[inline]
+    fn items(self) -> Self::Iter {
+        self.iter_mut()
+    }
+}
+
+/// Ranges of integers. A range whose length exceeds `usize` panics.
+macro_rules! ranges {
+    ($($int:ty, $wide:ty;)*) => {$(
+        impl Pieces for Range<$int> {
+            type Item = $int;
+            type Iter = Self;
+
+            #[inline]
+            fn size(&self) -> usize {
+                if self.start >= self.end {
+                    return 0;
+                }
+                let len = (self.end as $wide).wrapping_sub(self.start as $wide);
+                usize::try_from(len).expect("a range that is longer than the memory; loop over parts of it")
+            }
+
+            #[inline]
+            fn split_at(self, index: usize) -> (Self, Self) {
+                let middle = (self.start as $wide).wrapping_add(index as $wide) as $int;
+                (self.start..middle, middle..self.end)
+            }
+
+            #[inline]
+            fn items(self) -> Self {
+                self
+            }
+        }
+
+        impl IntoPieces for RangeInclusive<$int> {
+            type Item = $int;
+            type Pieces = Range<$int>;
+
+            fn into_pieces(self) -> Range<$int> {
+                if self.is_empty() {
+                    return 0..0;
+                }
+                let (start, end) = self.into_inner();
+                let Some(end) = end.checked_add(1) else {
+                    panic!("a range through the largest number of its type; take a wider type");
+                };
+                start..end
+            }
+        }
+
+        impl IntoPieces for &Range<$int> {
+            type Item = $int;
+            type Pieces = Range<$int>;
+
+            fn into_pieces(self) -> Range<$int> {
+                self.clone()
+            }
+        }
+
+        impl IntoPieces for &RangeInclusive<$int> {
+            type Item = $int;
+            type Pieces = Range<$int>;
+
+            fn into_pieces(self) -> Range<$int> {
+                self.clone().into_pieces()
+            }
+        }
+    )*};
+}
+
+ranges! {
+    u8, u64; u16, u64; u32, u64; u64, u64; usize, u64;
+    i8, u64; i16, u64; i32, u64; i64, u64; isize, u64;
+    u128, u128; i128, u128;
+}

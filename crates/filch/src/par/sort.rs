@@ -1,0 +1,191 @@
+//! Sorting.
+//!
+//! The slice is split into runs, whose number is a power of four, and which the standard library
+//! sorts. Adjacent runs are then merged, two by two, back and forth between the slice and a buffer
+//! of the same size. A merge is itself split by binary search, recursively, so that all workers
+//! take part in the last one too.
+
+use super::{
+    drive::LoopEnd,
+    merge::Rule,
+    over::{Loop, LoopSettings, Mode},
+};
+use crate::base::sync::{AtomicBool, Ordering as Atomically};
+use std::cmp::Ordering;
+
+/// Slices shorter than this, some 20 µs of sorting, are left to the standard library: waking a
+/// worker would not pay.
+const MIN_PARALLEL_LEN: usize = 2_000;
+
+/// The shortest run, in items.
+const MIN_RUN_LEN: usize = 1_000;
+/// The number of runs for each worker: enough for a worker to find one when another takes longer,
+/// and few, because each merge level passes over all items.
+const RUNS_PER_WORKER: usize = 2;
+
+/// Slices shorter than this are not split if the queue has other jobs to steal: no worker is idle
+/// because of this sort, and merges have a cost.
+const MIN_INNER_PARALLEL_LEN: usize = 50_000;
+
+/// How often `len` items are halved for this number of workers. An even number, so that the last
+/// merge ends in the slice.
+fn halvings(len: usize, workers: usize) -> u32 {
+    let runs = (len / MIN_RUN_LEN).min(workers.saturating_mul(RUNS_PER_WORKER));
+    let mut halvings = 0;
+    while 1 << halvings < runs {
+        halvings += 2;
+    }
+    halvings
+}
+
+impl LoopSettings<'_> {
+    fn sort<T: Send>(
+        &self,
+        slice: &mut [T],
+        sort: impl Fn(&mut [T]) + Sync,
+        less: impl Fn(&T, &T) -> bool + Sync,
+    ) -> LoopEnd {
+        let len = slice.len();
+        if self.is_cancelled() {
+            return LoopEnd {
+                cancelled: true,
+                done: 0,
+                total: len,
+            };
+        }
+        let unsorted = AtomicBool::new(false);
+        if len < MIN_PARALLEL_LEN || size_of::<T>() == 0 {
+            sort(slice);
+        } else {
+            self.enter_worker(|context| {
+                let workers = context.pool().threads() + usize::from(context.is_guest());
+                let alone = workers == 1 || len < MIN_INNER_PARALLEL_LEN && context.has_queued();
+                if !alone {
+                    let over = || {
+                        let over = self.is_cancelled();
+                        if over {
+                            // Relaxed: read after the joins, when all workers are done.
+                            unsorted.store(true, Atomically::Relaxed);
+                        }
+                        over
+                    };
+                    Rule::new(&sort, &less, &over).sort(slice, halvings(len, workers));
+                } else {
+                    sort(slice);
+                }
+            });
+        }
+        // Set if a worker has skipped a run or a merge because of the cancellation. Relaxed: as
+        // above.
+        let cancelled = unsorted.load(Atomically::Relaxed);
+        let done = if cancelled { 0 } else { len };
+        if let Some(progress) = &self.progress {
+            progress(done);
+        }
+        LoopEnd {
+            cancelled,
+            done,
+            total: len,
+        }
+    }
+}
+
+impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
+    /// Sorts the items; equal ones keep their order.
+    ///
+    /// ```
+    /// use filch::par::over;
+    ///
+    /// let mut words = ["things", "small", "steal"];
+    /// over(&mut words).sort();
+    /// assert_eq!(words, ["small", "steal", "things"]);
+    /// ```
+    ///
+    /// Settings for chunks have no effect on sorts, and progress is reported at the end. A
+    /// cancelled sort leaves all items in the slice, in any order. So does a panic of a comparison,
+    /// after which no worker begins another run or merge. A sort allocates a buffer as large as the
+    /// slice, unless that is short. A run, of which there are two or more for each worker, is
+    /// sorted without checking the token. A short slice, of fewer than 2,000 items, is sorted by
+    /// the caller, which does not enter the pool for it.
+    pub fn sort(self) -> M::Out<()>
+    where
+        T: Ord,
+    {
+        self.sort_with(<[T]>::sort, T::lt)
+    }
+
+    /// [`sort`](Self::sort) in the order of `compare`.
+    ///
+    /// ```
+    /// let mut values = [2.5_f64, -1.0, 0.0];
+    /// filch::par::over(&mut values).sort_by(|a, b| b.total_cmp(a));
+    /// assert_eq!(values, [2.5, 0.0, -1.0]);
+    /// ```
+    pub fn sort_by(self, compare: impl Fn(&T, &T) -> Ordering + Sync) -> M::Out<()> {
+        self.sort_with(
+            |run| run.sort_by(&compare),
+            |a, b| compare(a, b) == Ordering::Less,
+        )
+    }
+
+    /// [`sort`](Self::sort) in the order of the keys, which are computed for every comparison.
+    ///
+    /// ```
+    /// let mut words = ["things", "to", "steal"];
+    /// filch::par::over(&mut words).sort_by_key(|word| word.len());
+    /// assert_eq!(words, ["to", "steal", "things"]);
+    /// ```
+    pub fn sort_by_key<Q: Ord>(self, key: impl Fn(&T) -> Q + Sync) -> M::Out<()> {
+        self.sort_with(|run| run.sort_by_key(&key), |a, b| key(a) < key(b))
+    }
+
+    /// Sorts the items; equal ones end up in any order. Faster than [`sort`](Self::sort) for small
+    /// items.
+    ///
+    /// ```
+    /// let mut values: Vec<u32> = (0..10_000).map(|n| n * 7_919 % 10_000).collect();
+    /// filch::par::over(&mut values).sort_unstable();
+    /// assert!(values.is_sorted());
+    /// ```
+    pub fn sort_unstable(self) -> M::Out<()>
+    where
+        T: Ord,
+    {
+        self.sort_with(<[T]>::sort_unstable, T::lt)
+    }
+
+    /// [`sort_unstable`](Self::sort_unstable) in the order of `compare`.
+    ///
+    /// ```
+    /// let mut values = [1, 3, 2];
+    /// filch::par::over(&mut values).sort_unstable_by(|a, b| b.cmp(a));
+    /// assert_eq!(values, [3, 2, 1]);
+    /// ```
+    pub fn sort_unstable_by(self, compare: impl Fn(&T, &T) -> Ordering + Sync) -> M::Out<()> {
+        self.sort_with(
+            |run| run.sort_unstable_by(&compare),
+            |a, b| compare(a, b) == Ordering::Less,
+        )
+    }
+
+    /// [`sort_unstable`](Self::sort_unstable) in the order of the keys, which are computed for
+    /// every comparison.
+    ///
+    /// ```
+    /// let mut values = [-3, 1, 2];
+    /// filch::par::over(&mut values).sort_unstable_by_key(|n: &i32| n.abs());
+    /// assert_eq!(values, [1, 2, -3]);
+    /// ```
+    pub fn sort_unstable_by_key<Q: Ord>(self, key: impl Fn(&T) -> Q + Sync) -> M::Out<()> {
+        self.sort_with(|run| run.sort_unstable_by_key(&key), |a, b| key(a) < key(b))
+    }
+
+    fn sort_with(
+        self,
+        sort: impl Fn(&mut [T]) + Sync,
+        less: impl Fn(&T, &T) -> bool + Sync,
+    ) -> M::Out<()> {
+        let end = self.settings.sort(self.pieces, sort, less);
+        self.settings.out::<M, _>((), end)
+    }
+}

@@ -1,0 +1,164 @@
+//! The handle's side of a task.
+#![expect(unsafe_code, reason = "takes the outcome, leaves a waker")]
+
+use super::{
+    Cause, TaskStatus,
+    header::{CellKind, Header, TaskRef},
+    state::Abandoned,
+    waker::drop_waker,
+};
+use crate::base::unwind::Payload;
+use std::{
+    marker::PhantomData,
+    mem::{self, ManuallyDrop, MaybeUninit},
+    ptr::NonNull,
+    task::Waker,
+};
+
+/// The outcome as a handle takes it.
+#[derive(Debug)]
+pub(crate) enum Outcome<T> {
+    Value(T),
+    Panic(Payload),
+    Cancelled(Cause),
+}
+
+/// A kind of tasks that have handles.
+pub(crate) trait Joinable: CellKind {
+    /// Reports a panic that no waiter has taken to the pool of this number.
+    fn report_panic(pool: u32, payload: Payload);
+}
+
+/// The handle's side of a task: there is one, and it receives the outcome.
+pub(crate) struct JoinRef<K: Joinable, T> {
+    task: ManuallyDrop<TaskRef<K>>,
+    /// The number of the task's pool.
+    pool: u32,
+    /// Whether the outcome has been taken.
+    taken: bool,
+    outcome: PhantomData<fn() -> T>,
+}
+
+impl<K: Joinable, T> JoinRef<K, T> {
+    /// Creates the handle's side of a new task of the pool of this number.
+    ///
+    /// # Safety
+    /// The state word has counted the handle, this is its only side, and `T` is the type of the
+    /// task's value.
+    #[inline]
+    pub(crate) unsafe fn new(cell: NonNull<Header<K>>, pool: u32) -> Self {
+        Self {
+            // SAFETY: the caller guarantees that the reference of the handle is counted and unused.
+            task: ManuallyDrop::new(unsafe { TaskRef::from_counted(cell) }),
+            pool,
+            taken: false,
+            outcome: PhantomData,
+        }
+    }
+
+    pub(crate) fn task(&self) -> &TaskRef<K> {
+        &self.task
+    }
+
+    /// Returns the number of the task's pool.
+    pub(crate) fn pool(&self) -> u32 {
+        self.pool
+    }
+
+    /// Registers `waker`, which is woken when the task is done. Returns false when it is done
+    /// already.
+    pub(crate) fn watch(&mut self, waker: &Waker) -> bool {
+        let header = &**self.task;
+        let now = header.snapshot();
+        if now.is_done() || now.is_watched() && !header.state.unwatch() {
+            return false;
+        }
+        // SAFETY: from here to `State::watch` the waker belongs to the handle, as the field
+        // describes.
+        let known = header
+            .waker
+            .with(|slot| unsafe { (*slot).as_ref().is_some_and(|known| known.will_wake(waker)) });
+        if !known {
+            let waker = waker.clone();
+            drop_waker(self.replace_waker(Some(waker)));
+        }
+        if self.task.state.watch() {
+            return true;
+        }
+        drop_waker(self.replace_waker(None));
+        false
+    }
+
+    /// Replaces the waker. Must be called only while the waker belongs to the handle.
+    fn replace_waker(&mut self, waker: Option<Waker>) -> Option<Waker> {
+        self.task.waker.with_mut(|slot| {
+            // SAFETY: the callers are where the field's comment assigns the waker to the handle.
+            mem::replace(unsafe { &mut *slot }, waker)
+        })
+    }
+
+    /// Returns the outcome, once, if the task is done.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<Outcome<T>> {
+        if self.taken {
+            return None;
+        }
+        let status = self.task.snapshot().status()?;
+        self.taken = true;
+        Some(match status {
+            TaskStatus::Succeeded => {
+                let mut place = MaybeUninit::<T>::uninit();
+                let (cell, to) = (self.task.pointer(), place.as_mut_ptr().cast());
+                // SAFETY: the task is done, so the value belongs to the handle, of which there is
+                // one, and which takes it once. The place has the output type of this handle.
+                unsafe { (self.task.actions.take_value)(cell, to) };
+                // SAFETY: the place is initialised: `take_value` has written a value of this type.
+                Outcome::Value(unsafe { place.assume_init() })
+            }
+            // SAFETY: the task is done, so the panic belongs to the handle, which takes it once.
+            TaskStatus::Panicked => Outcome::Panic(unsafe { self.task.take_panic() }),
+            TaskStatus::Cancelled(cause) => Outcome::Cancelled(cause),
+        })
+    }
+
+    /// Whether the outcome has been taken.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.taken
+    }
+
+    /// Releases the handle's side. Returns a panic that was never taken, or that of a drop.
+    ///
+    /// # Safety
+    /// `self` is not used after this.
+    #[inline]
+    unsafe fn abandon(&mut self) -> Option<Payload> {
+        // SAFETY: the reference keeps the memory. Only the word is borrowed, since with
+        // `Abandoned::Left` another thread may free the cell at once.
+        let state = unsafe { &(*self.task.pointer().as_ptr()).state };
+        let payload = match state.abandon() {
+            Abandoned::Left => return None,
+            Abandoned::LeftWaker => {
+                drop_waker(self.replace_waker(None));
+                None
+            }
+            Abandoned::Outcome(_) if self.taken => None,
+            // SAFETY: the task is done and the outcome was not taken, so it belongs to the handle.
+            Abandoned::Outcome(status) => unsafe {
+                (self.task.actions.drop_outcome)(self.task.pointer(), status)
+            },
+        };
+        // SAFETY: the reference belongs to the handle and is released once: the caller guarantees
+        // that `self` is not used after this.
+        drop(unsafe { ManuallyDrop::take(&mut self.task) });
+        payload
+    }
+}
+
+impl<K: Joinable, T> Drop for JoinRef<K, T> {
+    fn drop(&mut self) {
+        // SAFETY: `self` is not used after its drop.
+        if let Some(payload) = unsafe { self.abandon() } {
+            K::report_panic(self.pool, payload);
+        }
+    }
+}

@@ -1,0 +1,15 @@
+#![doc = include_str!("task.md")]
+
+mod cell;
+mod header;
+mod join;
+#[cfg(filch_loom)]
+pub mod model;
+mod state;
+mod waker;
+
+pub(crate) use cell::{Body, Call, PollBody, Polled, make_closure, make_future, take_closure};
+pub(crate) use header::{CellKind, Header, TaskRef};
+pub(crate) use join::{JoinRef, Joinable, Outcome};
+pub(crate) use state::{Cancelling, Cause, Moved, Rest, Start, State, TaskStatus};
+pub(crate) use waker::{Schedule, borrow_waker, drop_waker, wake, waker_functions};

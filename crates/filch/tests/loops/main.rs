@@ -1,9 +1,0 @@
-//! Loops over data.
-#![cfg(not(filch_loom))]
-
-#[path = "../support/mod.rs"]
-mod support;
-
-mod basics;
-mod drops;
-mod sort;
