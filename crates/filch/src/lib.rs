@@ -75,11 +75,7 @@ pub mod rehearse;
 mod semaphore;
 pub mod submit;
 pub mod sync;
-#[cfg(not(filch_loom))]
 mod task;
-#[cfg(filch_loom)]
-#[doc(hidden)]
-pub mod task;
 pub mod threads;
 pub mod time;
 

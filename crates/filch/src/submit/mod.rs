@@ -130,9 +130,8 @@ mod group;
 mod handle;
 mod info;
 mod launch;
-#[cfg(filch_loom)]
-#[doc(hidden)]
-pub mod model;
+#[cfg(all(test, filch_loom))]
+pub(crate) mod loom_tests;
 mod options;
 mod run;
 mod subject;
