@@ -90,7 +90,7 @@ fn a_future_polled_during_a_cancel_is_ready_or_woken() {
 #[test]
 fn canary_poll_that_checks_too_early() {
     caught(Canary::CancelMissesListener, None, || {
-        cancel_against_poll(1)
+        cancel_against_poll(1);
     });
 }
 

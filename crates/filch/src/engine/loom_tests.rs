@@ -462,6 +462,6 @@ fn a_worker_that_stands_by_and_leaves_is_replaced() {
 #[test]
 fn canary_standby_that_leaves_without_a_wake() {
     caught(Canary::StandbyLeaves, Some(2), || {
-        spawn_against_standby(true)
+        spawn_against_standby(true);
     });
 }

@@ -209,7 +209,9 @@ impl Queue {
     fn step(&self) -> bool {
         let ticket = self.0.lock().unwrap().pop();
         let found = ticket.is_some();
-        ticket.and_then(Ticket::claim).map(run);
+        if let Some(claim) = ticket.and_then(Ticket::claim) {
+            run(claim);
+        }
         found
     }
 }
@@ -280,7 +282,9 @@ fn canary_token_without_a_mark() {
 
 /// Runs a task that has become ready.
 fn run_ready(ticket: Ticket) {
-    ticket.claim().map(run);
+    if let Some(claim) = ticket.claim() {
+        run(claim);
+    }
 }
 
 /// Returns a closure that sets `flag`.

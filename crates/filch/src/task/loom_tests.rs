@@ -392,26 +392,26 @@ fn another_waker_loses_nothing() {
 #[test]
 fn canary_end_that_wakes_no_waiter() {
     caught(Canary::TaskWake, None, || {
-        end_against_sleep(closure(7), false)
+        end_against_sleep(closure(7), false);
     });
     caught(Canary::TaskWake, Some(3), || {
-        end_against_sleep(closure(7), true)
+        end_against_sleep(closure(7), true);
     });
     caught(Canary::TaskWake, None, || {
-        end_against_sleep(future(7), false)
+        end_against_sleep(future(7), false);
     });
 }
 
 #[test]
 fn canary_sleep_without_a_check() {
     caught(Canary::TaskWatch, None, || {
-        end_against_sleep(closure(7), false)
+        end_against_sleep(closure(7), false);
     });
     caught(Canary::TaskWatch, Some(3), || {
-        end_against_sleep(closure(7), true)
+        end_against_sleep(closure(7), true);
     });
     caught(Canary::TaskWatch, None, || {
-        end_against_sleep(future(7), false)
+        end_against_sleep(future(7), false);
     });
 }
 
@@ -454,7 +454,7 @@ fn a_value_that_is_not_taken_is_dropped_once() {
 #[test]
 fn canary_check_for_the_handle_before_the_end() {
     caught(Canary::TaskOrphan, None, || {
-        end_against_drop(closure, false)
+        end_against_drop(closure, false);
     });
     caught(Canary::TaskOrphan, None, || end_against_drop(future, false));
 }

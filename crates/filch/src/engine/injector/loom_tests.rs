@@ -31,7 +31,8 @@ fn take_rest(injector: &Injector<usize>, taken: &mut Vec<usize>) {
     let rest: Vec<usize> = std::iter::from_fn(|| injector.take()).collect();
     assert!(!empty || rest.is_empty(), "hidden: {rest:?}");
     taken.extend(rest);
-    assert!(injector.is_empty() && injector.len() == 0);
+    assert!(injector.is_empty());
+    assert_eq!(injector.len(), 0);
 }
 
 /// A worker empties a shard while its producer pushes another task.
