@@ -64,6 +64,8 @@ pub mod fold;
 pub mod fork;
 pub mod future;
 pub mod graph;
+#[cfg(all(test, filch_loom))]
+mod loom_tests;
 pub mod observe;
 pub mod par;
 pub mod pool;
@@ -73,11 +75,7 @@ pub mod rehearse;
 mod semaphore;
 pub mod submit;
 pub mod sync;
-#[cfg(not(filch_loom))]
 mod task;
-#[cfg(filch_loom)]
-#[doc(hidden)]
-pub mod task;
 pub mod threads;
 pub mod time;
 

@@ -479,7 +479,10 @@ impl<'a> Source<'a> {
     }
 
     fn is_test(&self) -> bool {
-        self.path.ends_with("/tests.rs") || self.path.contains("/tests/")
+        ["/tests.rs", "/loom_tests.rs"]
+            .iter()
+            .any(|end| self.path.ends_with(end))
+            || self.path.contains("/tests/")
     }
 
     fn folder(&self) -> &'a str {

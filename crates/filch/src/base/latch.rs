@@ -88,3 +88,6 @@ impl fmt::Debug for Latch {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, filch_loom))]
+mod loom_tests;

@@ -4,6 +4,8 @@ mod drops;
 mod future;
 mod list;
 mod listener;
+#[cfg(all(test, filch_loom))]
+mod loom_tests;
 mod node;
 mod registration;
 mod state;

@@ -84,3 +84,6 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         self.flags().read().has_preferred() || !self.injector.is_empty() || !self.futures.is_empty()
     }
 }
+
+#[cfg(all(test, filch_loom))]
+mod loom_tests;

@@ -191,3 +191,6 @@ impl fmt::Debug for Gate {
         self.state().fmt(f)
     }
 }
+
+#[cfg(all(test, filch_loom))]
+mod loom_tests;

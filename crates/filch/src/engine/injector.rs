@@ -567,3 +567,6 @@ impl<T> fmt::Debug for Injector<T> {
             .finish()
     }
 }
+
+#[cfg(all(test, filch_loom))]
+mod loom_tests;

@@ -433,3 +433,6 @@ mod tests {
         assert_eq!(flags.read(), Raised(0));
     }
 }
+
+#[cfg(all(test, filch_loom))]
+mod loom_tests;

@@ -51,6 +51,8 @@ mod injector;
 pub mod lanes;
 mod leave;
 mod locked;
+#[cfg(all(test, filch_loom))]
+mod loom_tests;
 mod mailbox;
 mod nested;
 mod placement;

@@ -163,7 +163,7 @@ impl<F: Fold> Drop for Family<F> {
 ///
 /// A slot belongs to its filler until `missing` is decremented; from zero on, all belong to the
 /// last filler.
-pub(crate) struct ResultSlots<R> {
+struct ResultSlots<R> {
     places: Box<[UnsafeCell<Option<R>>]>,
     missing: AtomicUsize,
 }
@@ -175,7 +175,7 @@ unsafe impl<R: Send> Sync for ResultSlots<R> {}
 unsafe impl<R: Send> Send for ResultSlots<R> {}
 
 impl<R> ResultSlots<R> {
-    pub(crate) fn new(count: usize) -> Self {
+    fn new(count: usize) -> Self {
         Self {
             places: (0..count).map(|_| UnsafeCell::new(None)).collect(),
             missing: AtomicUsize::new(count),
@@ -187,7 +187,7 @@ impl<R> ResultSlots<R> {
     ///
     /// # Safety
     /// Each slot is filled once.
-    pub(crate) unsafe fn fill(&self, at: usize, result: R) -> bool {
+    unsafe fn fill(&self, at: usize, result: R) -> bool {
         self.places[at].with_mut(|place| {
             // SAFETY: no other call fills this slot, and the taker waits for the decrement below.
             unsafe { *place = Some(result) };
@@ -206,48 +206,17 @@ impl<R> ResultSlots<R> {
     ///
     /// # Safety
     /// The caller has filled the last slot.
-    pub(crate) unsafe fn take(&self, at: usize) -> Option<R> {
+    unsafe fn take(&self, at: usize) -> Option<R> {
         self.places[at].with_mut(|place| {
             // SAFETY: all slots are filled, and belong to the caller, which filled the last one.
             unsafe { (*place).take() }
         })
     }
 
-    pub(crate) fn count(&self) -> usize {
+    fn count(&self) -> usize {
         self.places.len()
     }
 }
 
-/// The slots, for the model checker.
-#[cfg(filch_loom)]
-pub(crate) mod model {
-    /// Wraps the slots of a fold.
-    pub struct ResultSlots(super::ResultSlots<usize>);
-
-    impl std::fmt::Debug for ResultSlots {
-        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("ResultSlots")
-        }
-    }
-
-    #[expect(missing_docs, reason = "a shim for tests")]
-    impl ResultSlots {
-        pub fn new(count: usize) -> Self {
-            Self(super::ResultSlots::new(count))
-        }
-
-        /// # Safety
-        /// Each slot is filled once.
-        pub unsafe fn fill(&self, at: usize, result: usize) -> bool {
-            // SAFETY: the caller guarantees that each slot is filled once.
-            unsafe { self.0.fill(at, result) }
-        }
-
-        /// # Safety
-        /// The caller has filled the last slot.
-        pub unsafe fn take(&self, at: usize) -> Option<usize> {
-            // SAFETY: the caller guarantees that it has filled the last slot.
-            unsafe { self.0.take(at) }
-        }
-    }
-}
+#[cfg(all(test, filch_loom))]
+mod loom_tests;

@@ -99,10 +99,3 @@ pub use explain::{Explained, Visit};
 pub use functions::{Functions, fold};
 pub use memo::CycleError;
 pub use strategy::{Adaptive, AtTheEnd, OnArrival, Quiet, Tasks};
-
-/// Items for the model checker.
-#[cfg(filch_loom)]
-#[doc(hidden)]
-pub mod model {
-    pub use super::family::model::ResultSlots;
-}

@@ -96,37 +96,5 @@ impl BiasedCount {
     }
 }
 
-/// The protocol, exposed for the model checker.
-#[cfg(filch_loom)]
-pub(super) mod model {
-    use std::fmt;
-
-    /// Wraps the protocol of the counters.
-    pub struct BiasedCount(super::BiasedCount);
-
-    #[expect(missing_docs, reason = "a shim for tests")]
-    impl BiasedCount {
-        #[expect(clippy::new_without_default, reason = "a shim for tests")]
-        pub fn new() -> Self {
-            Self(super::BiasedCount::new(true))
-        }
-
-        pub fn begin(&self) -> bool {
-            self.0.begin()
-        }
-
-        pub fn end(&self) {
-            self.0.end();
-        }
-
-        pub fn join(&self) {
-            self.0.join();
-        }
-    }
-
-    impl fmt::Debug for BiasedCount {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("Bias")
-        }
-    }
-}
+#[cfg(all(test, filch_loom))]
+mod loom_tests;

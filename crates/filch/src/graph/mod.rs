@@ -175,15 +175,3 @@ pub use runtime::Runtime;
 pub use template::{Template, TemplateGraph};
 pub use timeline::{TaskTime, Timeline};
 pub use value::{Input, Inputs, Moved, Value};
-
-/// The types that the model checker uses.
-#[cfg(filch_loom)]
-#[doc(hidden)]
-pub mod model {
-    pub use super::{
-        biased_count::model::BiasedCount,
-        block::model::{Block, Claims, Held},
-        node::model::Node,
-        predecessor_count::model::PredecessorCount,
-    };
-}

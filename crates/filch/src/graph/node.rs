@@ -330,35 +330,5 @@ impl<F: FnMut(&Context<'_, '_, '_>) -> Then> Boxed<F> {
     }
 }
 
-/// The claim protocol, exposed for the model checker.
-#[cfg(filch_loom)]
-pub(super) mod model {
-    use std::fmt;
-
-    /// Wraps the record of a task.
-    pub struct Node(super::Node);
-
-    // SAFETY: the models do not use the storage.
-    unsafe impl Sync for Node {}
-
-    #[expect(clippy::new_without_default, missing_docs, reason = "a shim for tests")]
-    impl Node {
-        pub fn new() -> Self {
-            Self(super::Node::empty(1))
-        }
-
-        pub fn claim(&self) -> bool {
-            self.0.claim()
-        }
-
-        pub fn unclaim(&self) {
-            self.0.unclaim();
-        }
-    }
-
-    impl fmt::Debug for Node {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("Node")
-        }
-    }
-}
+#[cfg(all(test, filch_loom))]
+mod loom_tests;

@@ -86,40 +86,5 @@ impl PredecessorCount {
     }
 }
 
-/// The counter, exposed for the model checker.
-#[cfg(filch_loom)]
-pub(super) mod model {
-    use std::fmt;
-
-    /// Wraps the counter of a task's predecessors.
-    pub struct PredecessorCount(super::PredecessorCount, u32);
-
-    #[expect(missing_docs, reason = "a shim for tests")]
-    impl PredecessorCount {
-        pub fn new(waits_for: u32) -> Self {
-            Self(super::PredecessorCount::new(waits_for), waits_for)
-        }
-
-        pub fn arrive(&self) -> bool {
-            self.0.arrive()
-        }
-
-        pub fn arrive_often(&self) -> bool {
-            self.0.arrive_often()
-        }
-
-        pub fn arrive_alone(&self) -> bool {
-            self.0.arrive_alone()
-        }
-
-        pub fn rearm(&self) {
-            self.0.rearm(self.1);
-        }
-    }
-
-    impl fmt::Debug for PredecessorCount {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("Missing")
-        }
-    }
-}
+#[cfg(all(test, filch_loom))]
+mod loom_tests;

@@ -207,33 +207,5 @@ impl fmt::Debug for EventCount {
     }
 }
 
-/// The event count as it is, for the model checker.
-#[cfg(filch_loom)]
-pub(crate) mod model {
-    /// See the event count of the pool.
-    #[derive(Debug)]
-    pub struct EventCount(super::EventCount);
-
-    #[expect(clippy::new_without_default, missing_docs, reason = "a shim for tests")]
-    impl EventCount {
-        pub fn new() -> Self {
-            Self(super::EventCount::new())
-        }
-
-        pub fn ring(&self) {
-            self.0.ring();
-        }
-
-        pub fn pass_on(&self, more: bool) {
-            self.0.pass_on(more);
-        }
-
-        pub fn end(&self) {
-            self.0.end();
-        }
-
-        pub fn attend(&self, is_work: impl Fn() -> bool, work: impl Fn()) {
-            self.0.attend(is_work, work, || false);
-        }
-    }
-}
+#[cfg(all(test, filch_loom))]
+mod loom_tests;

@@ -122,35 +122,5 @@ impl Awaited for Latch {
     }
 }
 
-/// The latch as it is, for the model checker.
-#[cfg(filch_loom)]
-pub(crate) mod model {
-    use super::Awaited;
-
-    /// See the latch of the pool.
-    #[derive(Debug)]
-    pub struct Latch(super::Latch);
-
-    #[expect(clippy::new_without_default, missing_docs, reason = "a shim for tests")]
-    impl Latch {
-        pub fn new() -> Self {
-            Self(super::Latch::new())
-        }
-
-        pub fn set(&self, unpark: impl FnOnce(usize)) {
-            self.0.set_with(unpark);
-        }
-
-        pub fn happened(&self) -> bool {
-            self.0.happened()
-        }
-
-        pub fn sleep(&self, worker: usize) -> bool {
-            self.0.sleep(worker)
-        }
-
-        pub fn awake(&self) {
-            self.0.awake();
-        }
-    }
-}
+#[cfg(all(test, filch_loom))]
+pub(super) mod loom_tests;

@@ -41,18 +41,6 @@ pub(crate) mod waits;
 
 pub use builder::PoolBuilder;
 pub(crate) use inner::Inner;
-/// The types that the model checker tests.
-#[cfg(filch_loom)]
-#[doc(hidden)]
-pub mod model {
-    pub use super::{
-        event_count::model::EventCount,
-        latch::model::Latch,
-        pending::model::Pending,
-        stack::model::StackJob,
-        waits::model::{Task, WaitList},
-    };
-}
 pub use tasks::TaskOverflow;
 pub use waits::{Cycle, Party, Wait, waits};
 

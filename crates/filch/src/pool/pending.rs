@@ -1,8 +1,4 @@
 //! A count of pending tasks, for the one worker that waits for all of them.
-#![cfg_attr(
-    filch_loom,
-    expect(unsafe_code, reason = "a cell of the owner's, in a model")
-)]
 
 use super::latch::Awaited;
 use crate::base::{
@@ -159,65 +155,5 @@ impl Awaited for Pending {
     }
 }
 
-/// The count as it is, for the model checker.
-#[cfg(filch_loom)]
-pub(crate) mod model {
-    use super::Awaited;
-    use std::fmt;
-
-    /// See the count of pending tasks.
-    pub struct Pending(super::Pending);
-
-    // SAFETY: the models call the methods that end in `here`, and those of `Awaited`, on one
-    // thread.
-    unsafe impl Sync for Pending {}
-
-    #[expect(clippy::new_without_default, missing_docs, reason = "a shim for tests")]
-    impl Pending {
-        pub fn new() -> Self {
-            Self(super::Pending::new())
-        }
-
-        pub fn for_outsider() -> Self {
-            Self(super::Pending::for_outsider())
-        }
-
-        pub fn add_here(&self) {
-            self.0.add_here();
-        }
-
-        pub fn add_elsewhere(&self) {
-            self.0.add_elsewhere();
-        }
-
-        pub fn give_back_elsewhere(&self, tasks: u32) {
-            self.0.give_back_elsewhere(tasks);
-        }
-
-        pub fn done_here(&self) {
-            self.0.done_here();
-        }
-
-        pub fn done_elsewhere(&self, unpark: impl FnOnce()) {
-            super::done_elsewhere(self.0.elsewhere(), unpark);
-        }
-
-        pub fn happened(&self) -> bool {
-            self.0.happened()
-        }
-
-        pub fn sleep(&self) -> bool {
-            self.0.sleep(0)
-        }
-
-        pub fn awake(&self) {
-            self.0.awake();
-        }
-    }
-
-    impl fmt::Debug for Pending {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("Pending")
-        }
-    }
-}
+#[cfg(all(test, filch_loom))]
+mod loom_tests;

@@ -4,6 +4,8 @@ mod acquire;
 mod all;
 mod error;
 mod future;
+#[cfg(all(test, filch_loom))]
+mod loom_tests;
 mod permit;
 mod queue;
 mod request;

@@ -151,9 +151,8 @@ mod handle;
 mod id;
 mod join;
 mod launch;
-#[cfg(filch_loom)]
-#[doc(hidden)]
-pub mod model;
+#[cfg(all(test, filch_loom))]
+pub(crate) mod loom_tests;
 mod options;
 mod place;
 mod queue;

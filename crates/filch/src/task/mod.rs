@@ -3,8 +3,8 @@
 mod cell;
 mod header;
 mod join;
-#[cfg(filch_loom)]
-pub mod model;
+#[cfg(all(test, filch_loom))]
+mod loom_tests;
 mod schedule;
 mod state;
 mod waker;

@@ -43,10 +43,10 @@ struct Holding {
 
 /// The right to wait in a driver: see the module.
 #[derive(Debug)]
-pub(crate) struct DriverLock(Mutex<Holding>);
+struct DriverLock(Mutex<Holding>);
 
 impl DriverLock {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self(Mutex::new(Holding::default()))
     }
 
@@ -57,7 +57,7 @@ impl DriverLock {
     /// Called by `worker` when it is about to wait. Returns true when it holds the driver from now
     /// on. If not it is a waiter, until it [withdraws](Self::withdraw).
     #[must_use]
-    pub(crate) fn hold_or_wait(&self, worker: usize) -> bool {
+    fn hold_or_wait(&self, worker: usize) -> bool {
         let mut state = self.lock();
         if state.held {
             state.waiters.push(worker);
@@ -69,25 +69,25 @@ impl DriverLock {
 
     /// Holds the driver if it is free.
     #[must_use]
-    pub(crate) fn try_hold(&self) -> bool {
+    fn try_hold(&self) -> bool {
         !std::mem::replace(&mut self.lock().held, true)
     }
 
     /// Removes `worker` from the waiters, if it is one.
-    pub(crate) fn withdraw(&self, worker: usize) {
+    fn withdraw(&self, worker: usize) {
         self.lock().waiters.retain(|&waiter| waiter != worker);
     }
 
     /// Releases the driver. The holder takes it again soon, or calls
     /// [`hand_over`](Self::hand_over).
-    pub(crate) fn release(&self) {
+    fn release(&self) {
         self.lock().held = false;
     }
 
     /// Removes and returns a waiter that should hold the driver, if it is free. The caller must
     /// unpark it.
     #[must_use]
-    pub(crate) fn hand_over(&self) -> Option<usize> {
+    fn hand_over(&self) -> Option<usize> {
         if broken(Canary::DriverHandOver) {
             return None;
         }
@@ -165,35 +165,5 @@ impl fmt::Debug for SharedDriver {
     }
 }
 
-/// The lock as it is, for the model checker.
-#[cfg(filch_loom)]
-pub(crate) mod model {
-    /// See the lock of a driver.
-    #[derive(Debug)]
-    pub struct DriverLock(super::DriverLock);
-
-    #[expect(clippy::new_without_default, missing_docs, reason = "a shim for tests")]
-    impl DriverLock {
-        pub fn new() -> Self {
-            Self(super::DriverLock::new())
-        }
-
-        #[must_use]
-        pub fn hold_or_wait(&self, worker: usize) -> bool {
-            self.0.hold_or_wait(worker)
-        }
-
-        pub fn withdraw(&self, worker: usize) {
-            self.0.withdraw(worker);
-        }
-
-        pub fn release(&self) {
-            self.0.release();
-        }
-
-        #[must_use]
-        pub fn hand_over(&self) -> Option<usize> {
-            self.0.hand_over()
-        }
-    }
-}
+#[cfg(all(test, filch_loom))]
+mod loom_tests;

@@ -12,18 +12,12 @@ mod parker;
 mod pool_thread;
 pub(crate) mod timer;
 
+pub(crate) use clock_sampler::ClockSampler;
 pub(crate) use config::thread_settings;
 pub use config::{ThreadConfig, WORKERS_VARIABLE};
 pub use current::current_worker;
 pub(crate) use current::{is_thread_of, stay};
 pub(crate) use driver::SharedDriver;
-/// The types that the model checker tests.
-#[cfg(filch_loom)]
-#[doc(hidden)]
-pub mod model {
-    pub use super::driver::model::DriverLock;
-}
-pub(crate) use clock_sampler::ClockSampler;
 pub(crate) use parker::Parkers;
 use pool_thread::Life;
 pub use pool_thread::PoolThread;

@@ -21,7 +21,7 @@ impl<'a> Modules<'a> {
     fn new(sources: &'a [Source<'a>]) -> Self {
         let files = sources
             .iter()
-            .filter(|s| s.path.ends_with(".rs") && !s.is_test() && !s.path.ends_with("/model.rs"))
+            .filter(|s| s.path.ends_with(".rs") && !s.is_test())
             .map(|source| (source.modules(), source))
             .collect();
         let mut modules = Self {

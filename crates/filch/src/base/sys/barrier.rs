@@ -46,7 +46,7 @@ mod fences {
 /// matters, those of a pop; where there are none, the model's thief only waits a little longer than
 /// a real one.
 #[cfg(filch_loom)]
-pub mod model {
+mod model {
     use super::Kind;
     use crate::base::sync::{AtomicUsize, Ordering, fence_seq_cst};
     use loom::sync::Notify;
@@ -87,7 +87,8 @@ pub mod model {
     }
 
     /// Makes this thread answer barriers at its `pass` points, until the value is dropped.
-    pub fn busy_side() -> BusySide {
+    #[cfg(test)]
+    pub(crate) fn busy_side() -> BusySide {
         BUSY.with(|busy| busy.set(true));
         // Release: pairs with the acquire in `heavy`.
         RENDEZVOUS.busy_side.store(1, Ordering::Release);
@@ -95,9 +96,10 @@ pub mod model {
     }
 
     /// See [`busy_side`].
-    #[derive(Debug)]
-    pub struct BusySide(());
+    #[cfg(test)]
+    pub(crate) struct BusySide(());
 
+    #[cfg(test)]
     impl Drop for BusySide {
         fn drop(&mut self) {
             BUSY.with(|busy| busy.set(false));
@@ -248,6 +250,8 @@ mod membarrier {
 pub(crate) use fences::{heavy, light, pass, prepare};
 #[cfg(all(target_os = "linux", not(any(filch_loom, filch_tsan, miri))))]
 pub(crate) use membarrier::{heavy, light, pass, prepare};
+#[cfg(all(test, filch_loom))]
+pub(crate) use model::busy_side;
 #[cfg(filch_loom)]
 pub(crate) use model::{heavy, light, pass, prepare};
 
@@ -255,6 +259,7 @@ pub(crate) use model::{heavy, light, pass, prepare};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A `SeqCst` fence on both sides.
+    #[cfg_attr(filch_loom, expect(dead_code, reason = "models have the other kind"))]
     Fence,
     /// Free on the busy side; the idle side makes every thread of the process execute a fence.
     Process,

@@ -87,7 +87,7 @@ fn advise(start: *const u8, bytes: usize) {
 #[cfg(not(all(target_os = "linux", not(miri))))]
 fn advise(_start: *const u8, _bytes: usize) {}
 
-#[cfg(test)]
+#[cfg(all(test, not(filch_loom)))]
 mod tests {
     use super::*;
 

@@ -12,8 +12,8 @@ mod driver;
 mod parker;
 
 pub use driver::Driver;
-#[cfg(filch_loom)]
-pub(crate) use parker::model;
+#[cfg(all(test, filch_loom))]
+pub(crate) use parker::ParkWord;
 pub(crate) use parker::{Parker, park_in, parker};
 
 #[cfg(not(filch_loom))]
@@ -130,8 +130,8 @@ loom::thread_local! {
 }
 
 /// Sets the number of this thread, in a model, so that all runs are alike.
-#[cfg(filch_loom)]
-pub fn set_number(number: usize) {
+#[cfg(all(test, filch_loom))]
+pub(crate) fn set_number(number: usize) {
     NUMBER.with(|own| own.set(number));
 }
 

@@ -193,32 +193,3 @@ impl fmt::Debug for Parker {
             .finish_non_exhaustive()
     }
 }
-
-/// The word as it is, for the model checker.
-#[cfg(filch_loom)]
-pub(crate) mod model {
-    /// See the word of a parker.
-    #[derive(Debug)]
-    pub struct ParkWord(super::ParkWord);
-
-    #[expect(clippy::new_without_default, missing_docs, reason = "a shim for tests")]
-    impl ParkWord {
-        pub fn new() -> Self {
-            Self(super::ParkWord::new())
-        }
-
-        #[must_use]
-        pub fn enter(&self) -> bool {
-            self.0.enter()
-        }
-
-        pub fn leave(&self) {
-            self.0.leave();
-        }
-
-        #[must_use]
-        pub fn notify(&self) -> bool {
-            self.0.notify()
-        }
-    }
-}

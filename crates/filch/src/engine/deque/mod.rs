@@ -3,6 +3,8 @@
 
 mod capacity;
 mod front;
+#[cfg(all(test, filch_loom))]
+mod loom_tests;
 mod owner;
 mod ring;
 #[cfg(all(test, not(filch_loom)))]
@@ -310,16 +312,6 @@ impl<T: Send> Deque<T> {
             // If it fails, a thief has knocked or the owner has popped its last task: in both cases
             // the next pop is a guarded one, or there is no task to pop.
             let _ = self.move_front(front, front.guard());
-        }
-    }
-
-    /// Knocks and takes nothing, for models.
-    #[cfg(filch_loom)]
-    pub fn knock_only(&self) {
-        // Relaxed: `knock` checks by compare-and-swap.
-        let front = Front::from_raw(self.front.load(Ordering::Relaxed));
-        if !front.is_open() {
-            let _ = self.knock(front);
         }
     }
 

@@ -9,13 +9,6 @@ mod station;
 pub use error::{PipelineError, StagePanic};
 pub use source::Flow;
 
-/// The types that the model checker uses.
-#[cfg(filch_loom)]
-#[doc(hidden)]
-pub mod model {
-    pub use super::station::model::Station;
-}
-
 use super::options::RunOptions;
 use crate::{
     base::sync::{AtomicU32, Ordering},

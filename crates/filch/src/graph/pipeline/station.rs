@@ -76,28 +76,5 @@ impl Station {
     }
 }
 
-/// The entrance, exposed for the model checker.
-#[cfg(filch_loom)]
-pub(super) mod model {
-    use std::fmt;
-
-    /// Wraps the entrance of a serial stage.
-    pub struct Station(super::Station);
-
-    #[expect(missing_docs, reason = "a shim for tests")]
-    impl Station {
-        pub fn new(expected: bool) -> Self {
-            Self(super::Station::new(0, 0, expected))
-        }
-
-        pub fn arrive(&self) -> bool {
-            self.0.arrive()
-        }
-    }
-
-    impl fmt::Debug for Station {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("Station")
-        }
-    }
-}
+#[cfg(all(test, filch_loom))]
+mod loom_tests;

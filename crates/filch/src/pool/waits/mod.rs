@@ -2,8 +2,8 @@
 
 mod check;
 mod entries;
-#[cfg(filch_loom)]
-pub(crate) mod model;
+#[cfg(all(test, filch_loom))]
+mod loom_tests;
 mod report;
 
 pub(crate) use entries::{Needs, Subject};

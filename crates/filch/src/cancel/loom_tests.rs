@@ -1,12 +1,15 @@
-//! Tokens: whoever comes while somebody cancels is cancelled too, and told exactly once.
+//! Tokens: what is registered during a cancel is cancelled too, and notified exactly once.
 
-use super::{caught, model};
-use filch::{CancelReason, CancelToken, base::canary::Canary};
+use super::{CancelReason, CancelToken};
+use crate::{
+    base::canary::Canary,
+    loom_tests::{caught, model},
+};
 use loom::thread;
 use std::{
     future::Future,
     pin::pin,
-    // Counters only, which are no part of the protocol. loom runs one thread at a time.
+    // Counters only, which are not part of the protocol. loom runs one thread at a time.
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -14,7 +17,7 @@ use std::{
     task::{Context, Wake, Waker},
 };
 
-/// How often something happened.
+/// A count of calls.
 #[derive(Clone, Default)]
 struct Count(Arc<AtomicUsize>);
 
@@ -33,13 +36,13 @@ impl Count {
     }
 }
 
-/// Another thread cancels.
+/// Cancels `token` on another thread.
 fn canceller(token: &CancelToken) -> thread::JoinHandle<bool> {
     let token = token.clone();
     thread::spawn(move || token.cancel())
 }
 
-/// A callback comes while the token is cancelled: it runs, once, here or there.
+/// A callback is registered during a cancel: it runs once, on one of the two threads.
 fn cancel_against_register() {
     let (token, ran) = (CancelToken::new(), Count::default());
     let other = canceller(&token);
@@ -50,12 +53,12 @@ fn cancel_against_register() {
 }
 
 #[test]
-fn a_callback_that_comes_meanwhile_runs_once() {
+fn a_callback_registered_during_a_cancel_runs_once() {
     model(None, cancel_against_register);
 }
 
 #[test]
-fn canary_register_that_looks_too_early() {
+fn canary_register_that_checks_too_early() {
     caught(Canary::CancelMissesListener, None, cancel_against_register);
 }
 
@@ -65,7 +68,7 @@ impl Wake for Count {
     }
 }
 
-/// A future is polled `polls` times while the token is cancelled: it is ready, or is woken and ready then.
+/// A future is polled `polls` times during a cancel: it is ready, or it is woken and ready then.
 fn cancel_against_poll(polls: usize) {
     let (token, woken) = (CancelToken::new(), Count::default());
     let waker = Waker::from(Arc::new(woken.clone()));
@@ -74,24 +77,24 @@ fn cancel_against_poll(polls: usize) {
     let mut future = pin!(token.cancelled());
     let ready = (0..polls).any(|_| future.as_mut().poll(&mut cx).is_ready());
     other.join().unwrap();
-    assert!(ready || woken.get() == 1, "nobody polls it again");
+    assert!(ready || woken.get() == 1, "it is neither ready nor woken");
     assert!(future.as_mut().poll(&mut cx).is_ready());
 }
 
 #[test]
-fn a_future_that_is_polled_meanwhile_is_ready_or_woken() {
+fn a_future_polled_during_a_cancel_is_ready_or_woken() {
     model(None, || cancel_against_poll(1));
     model(None, || cancel_against_poll(2));
 }
 
 #[test]
-fn canary_poll_that_looks_too_early() {
+fn canary_poll_that_checks_too_early() {
     caught(Canary::CancelMissesListener, None, || {
-        cancel_against_poll(1)
+        cancel_against_poll(1);
     });
 }
 
-/// A child is made while the token is cancelled, and one of that child: both are cancelled.
+/// A child and a grandchild are created during a cancel: both are cancelled.
 fn cancel_against_child() {
     let (token, ran) = (CancelToken::new(), Count::default());
     let other = canceller(&token);
@@ -108,16 +111,17 @@ fn cancel_against_child() {
 }
 
 #[test]
-fn a_child_that_comes_meanwhile_is_cancelled() {
+fn a_child_created_during_a_cancel_is_cancelled() {
     model(None, cancel_against_child);
 }
 
 #[test]
-fn canary_child_that_looks_too_early() {
+fn canary_child_that_checks_too_early() {
     caught(Canary::CancelMissesChild, None, cancel_against_child);
 }
 
-/// A callback is removed while the token is cancelled: it is told whether it runs, and if not, it is gone.
+/// A callback is removed during a cancel: the result says whether it runs, and if not, it is
+/// dropped.
 fn cancel_against_remove() {
     let (token, ran, dropped) = (CancelToken::new(), Count::default(), Count::default());
     struct Dropped(Count);
@@ -140,19 +144,20 @@ fn cancel_against_remove() {
 }
 
 #[test]
-fn a_callback_that_is_removed_meanwhile_runs_once_or_never() {
+fn a_callback_removed_during_a_cancel_runs_once_or_never() {
     model(None, cancel_against_remove);
 }
 
 #[test]
-fn canary_remove_that_goes_by_the_state() {
+fn canary_remove_that_decides_by_the_state() {
     caught(Canary::RemoveByState, None, cancel_against_remove);
 }
 
-/// Two cancel the same token: when a call returns, everything below is cancelled, whoever was first.
+/// Two threads cancel the same token: when either call returns, everything below is cancelled.
 ///
-/// loom does not try out a load before a store of another thread which has loaded the same word in between. So this
-/// looks through the locks: a registration before, and one after, which must run at once.
+/// loom does not explore a load before a store of another thread that has loaded the same word in
+/// between. So this checks through the locks: a registration before the cancel, and one after it,
+/// which must run at once.
 fn cancel_against_cancel() {
     let (root, ran) = (CancelToken::new(), Count::default());
     let child = root.child();
@@ -161,20 +166,20 @@ fn cancel_against_cancel() {
     let won = root.cancel();
     drop(child.on_cancel(ran.callback()));
     assert_eq!(ran.get(), 1, "it returned too early");
-    assert!(won ^ other.join().unwrap(), "one of them was first");
+    assert!(won ^ other.join().unwrap(), "one of the calls was first");
 }
 
 #[test]
-fn a_cancel_that_comes_second_leaves_nothing_below() {
+fn the_second_cancel_returns_after_everything_below_is_cancelled() {
     model(Some(3), cancel_against_cancel);
 }
 
 #[test]
-fn canary_second_cancel_that_does_not_help() {
+fn canary_second_cancel_that_does_not_mark() {
     caught(Canary::CancelLeavesMarking, Some(3), cancel_against_cancel);
 }
 
-/// A token is cancelled while another one cancels its parent: each callback runs once.
+/// A token is cancelled while another thread cancels its parent: each callback runs once.
 #[test]
 fn cancels_in_one_tree_share_the_callbacks() {
     model(Some(3), || {
@@ -191,9 +196,9 @@ fn cancels_in_one_tree_share_the_callbacks() {
     });
 }
 
-/// Whoever sees the cancellation, by asking, sees what was done before it. The turns order nothing: they make loom try
-/// out the other thread before this one, which a load alone does not.
-fn cancel_against_ask() {
+/// A thread that finds the token cancelled sees what was done before the cancel. The turns order
+/// nothing: they make loom explore the other thread before this one, which a load alone does not.
+fn cancel_against_check() {
     let token = CancelToken::new();
     let [data, turns] = [(); 2].map(|()| Arc::new(loom::sync::atomic::AtomicUsize::new(0)));
     let other = {
@@ -212,16 +217,16 @@ fn cancel_against_ask() {
 }
 
 #[test]
-fn what_was_done_before_is_visible() {
-    model(None, cancel_against_ask);
+fn what_was_done_before_a_cancel_is_visible() {
+    model(None, cancel_against_check);
 }
 
 #[test]
 fn canary_cancel_that_publishes_nothing() {
-    caught(Canary::CancelUnordered, None, cancel_against_ask);
+    caught(Canary::CancelUnordered, None, cancel_against_check);
 }
 
-/// A thread waits while another one cancels.
+/// A thread waits during a cancel.
 fn cancel_against_wait() {
     let token = CancelToken::new();
     let other = canceller(&token.clone());
@@ -230,18 +235,18 @@ fn cancel_against_wait() {
 }
 
 #[test]
-fn a_thread_that_waits_is_told() {
+fn a_thread_that_waits_is_woken() {
     model(None, cancel_against_wait);
 }
 
 #[test]
-fn canary_cancel_that_wakes_nobody() {
+fn canary_cancel_without_a_wake() {
     caught(Canary::CancelWakesNobody, None, cancel_against_wait);
 }
 
-/// The last token of a child goes while its parent is cancelled.
+/// The last token of a child is dropped while its parent is cancelled.
 #[test]
-fn a_child_may_go_meanwhile() {
+fn a_child_may_be_dropped_during_a_cancel() {
     model(None, || {
         let root = CancelToken::new();
         let child = root.child();

@@ -1,7 +1,10 @@
-//! The latch: whoever waits is told.
+//! The latch wakes its waiter.
 
-use super::{caught, model};
-use filch::base::{canary::Canary, latch::Latch};
+use super::Latch;
+use crate::{
+    base::canary::Canary,
+    loom_tests::{caught, model},
+};
 use loom::{
     sync::{
         Arc,
@@ -24,7 +27,7 @@ fn wait_for_two() {
     assert_eq!(
         data.load(Ordering::Relaxed),
         2,
-        "open before everything happened"
+        "open before all threads have counted down"
     );
     for thread in threads {
         thread.join().unwrap();
@@ -32,11 +35,11 @@ fn wait_for_two() {
 }
 
 #[test]
-fn a_waiter_is_told() {
+fn a_waiter_is_woken() {
     model(Some(3), wait_for_two);
 }
 
 #[test]
-fn canary_latch_that_wakes_nobody() {
+fn canary_latch_without_a_wake() {
     caught(Canary::LatchWake, Some(3), wait_for_two);
 }

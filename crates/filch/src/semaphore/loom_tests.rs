@@ -1,9 +1,12 @@
 //! Semaphores: every waiter is served, and no unit is lost.
 
-use super::{caught, long_run, model};
-use filch::{Permit, Semaphore, base::canary::Canary, sync::Acquire};
-use loom::{cell::UnsafeCell, thread};
-// Not loom's: when it reports a sleep without an end, its `Arc` must not be dropped any more.
+use super::{Acquire, Permit, Semaphore};
+use crate::{
+    base::canary::Canary,
+    loom_tests::{Data, caught, long_run, model},
+};
+use loom::thread;
+// Not loom's: its `Arc` must not be dropped after loom has reported a deadlock.
 use std::{
     future::Future,
     mem::ManuallyDrop,
@@ -15,7 +18,7 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-/// Notes that it was called.
+/// Records that it was called.
 #[derive(Default)]
 struct WakeCount(AtomicBool);
 
@@ -25,9 +28,9 @@ impl Wake for WakeCount {
     }
 }
 
-/// A request that is polled by hand.
+/// A request that the model polls.
 ///
-/// It is not dropped by a panic, since loom's locks don't work any more when loom has reported something.
+/// A panic does not drop it, since loom's locks do not work after loom has reported a failure.
 struct Request {
     acquire: ManuallyDrop<Acquire<'static>>,
     wakes: Arc<WakeCount>,
@@ -41,10 +44,10 @@ impl Request {
         }
     }
 
-    /// One that is in the queue.
+    /// Creates a request that is in the queue.
     fn queued(semaphore: &Semaphore, n: u64) -> Self {
         let mut request = Self::new(semaphore, n);
-        assert!(request.poll().is_none(), "there should be nothing for it");
+        assert!(request.poll().is_none(), "no units should be free");
         request
     }
 
@@ -57,11 +60,11 @@ impl Request {
         }
     }
 
-    /// It had to wait; by now somebody has called, and not in vain.
-    fn was_called(mut self) {
+    /// Checks that the waker of this request was called, and that the request is granted.
+    fn was_granted(mut self) {
         let called = self.wakes.0.load(Ordering::SeqCst);
-        assert!(called, "nobody called who had to wait");
-        assert!(self.poll().is_some(), "called in vain");
+        assert!(called, "the waker was not called");
+        assert!(self.poll().is_some(), "woken and not granted");
         self.cancel();
     }
 
@@ -70,7 +73,7 @@ impl Request {
     }
 }
 
-/// A release without the lock against a request that is about to queue up.
+/// A release without the lock against a request that is about to be queued.
 fn release_against_queueing() {
     let semaphore = Semaphore::new(1);
     let held = semaphore.acquire().unwrap().into_owned();
@@ -86,24 +89,24 @@ fn release_against_queueing() {
     let (request, served) = waiter.join().unwrap();
     match served {
         true => request.cancel(),
-        false => request.was_called(),
+        false => request.was_granted(),
     }
     assert_eq!((semaphore.available(), semaphore.waiting()), (1, 0));
 }
 
 #[test]
-fn a_release_reaches_who_is_about_to_wait() {
+fn a_release_reaches_a_request_that_is_about_to_wait() {
     model(None, release_against_queueing);
 }
 
 #[test]
-fn canary_look_then_queue() {
+fn canary_check_then_queue() {
     caught(Canary::SemaphoreHandover, None, release_against_queueing);
 }
 
 /// The same with a thread that blocks.
 #[test]
-fn a_release_reaches_who_is_about_to_block() {
+fn a_release_reaches_a_thread_that_is_about_to_block() {
     model(None, || {
         let semaphore = Semaphore::new(2);
         let held = [(); 2].map(|()| semaphore.acquire().unwrap().into_owned());
@@ -117,7 +120,7 @@ fn a_release_reaches_who_is_about_to_block() {
     });
 }
 
-/// A release serves a request that is dropped in the same moment.
+/// A release serves a request that is dropped at the same time.
 fn cancel_against_grant() {
     let semaphore = Semaphore::new(1);
     let held = semaphore.acquire().unwrap().into_owned();
@@ -130,17 +133,17 @@ fn cancel_against_grant() {
 }
 
 #[test]
-fn a_dropped_request_loses_nothing() {
+fn a_dropped_request_loses_no_units() {
     model(None, cancel_against_grant);
 }
 
 #[test]
-fn canary_dropped_after_it_was_served() {
+fn canary_dropped_after_it_was_granted() {
     caught(Canary::SemaphoreCancel, None, cancel_against_grant);
 }
 
-/// A large request at the head leaves while a release comes that is too small for it, but not for the one
-/// behind it.
+/// A large request at the head leaves during a release that is too small for it, but not for the
+/// request behind it.
 fn head_leaves_against_release() {
     let semaphore = Semaphore::new(2);
     let mut held = semaphore.acquire_many(2).unwrap().into_owned();
@@ -150,24 +153,24 @@ fn head_leaves_against_release() {
     let canceller = thread::spawn(move || head.cancel());
     drop(small);
     canceller.join().unwrap();
-    behind.was_called();
+    behind.was_granted();
     drop(held);
     assert_eq!((semaphore.available(), semaphore.waiting()), (2, 0));
 }
 
 #[test]
-fn who_is_behind_a_request_that_leaves_is_served() {
+fn the_request_behind_one_that_leaves_is_served() {
     model(None, head_leaves_against_release);
 }
 
 #[test]
-fn canary_leaves_without_a_look_behind() {
+fn canary_leaves_without_serving_the_next() {
     caught(Canary::SemaphoreMoveUp, None, head_leaves_against_release);
 }
 
-/// The same, and the one behind is about to block.
+/// The same, and a thread behind it is about to block.
 #[test]
-fn who_is_about_to_block_behind_a_request_that_leaves_is_served() {
+fn a_thread_that_is_about_to_block_behind_a_request_that_leaves_is_served() {
     model(None, || {
         let semaphore = Semaphore::new(2);
         let mut held = semaphore.acquire_many(2).unwrap().into_owned();
@@ -186,9 +189,9 @@ fn who_is_about_to_block_behind_a_request_that_leaves_is_served() {
     });
 }
 
-/// A close against a request that is about to queue up, and against its grant.
+/// A close against a request that is about to be queued, and against its grant.
 #[test]
-fn a_close_sends_everybody_home() {
+fn a_close_wakes_all_waiters() {
     model(None, || {
         let semaphore = Semaphore::new(1);
         let held = semaphore.acquire().unwrap().into_owned();
@@ -203,7 +206,7 @@ fn a_close_sends_everybody_home() {
     });
 }
 
-/// The semaphore becomes too small for a request that is about to queue up.
+/// The semaphore becomes too small for a request that is about to be queued.
 #[test]
 fn a_smaller_semaphore_leaves_no_request_waiting_for_ever() {
     model(None, || {
@@ -221,52 +224,32 @@ fn a_smaller_semaphore_leaves_no_request_waiting_for_ever() {
     });
 }
 
-/// What a holder does: a plain cell, so that loom reports an access that nothing orders.
-#[derive(Default)]
-struct Data(UnsafeCell<usize>);
-
-// SAFETY: the semaphore of one unit orders the accesses, which is what loom checks.
-#[expect(unsafe_code, reason = "a cell whose accesses loom watches")]
-unsafe impl Sync for Data {}
-
-impl Data {
-    #[expect(unsafe_code, reason = "loom watches")]
-    fn add_one(&self) -> usize {
-        self.0.with_mut(|data| {
-            // SAFETY: as above.
-            let data = unsafe { &mut *data };
-            *data += 1;
-            *data
-        })
-    }
-}
-
 /// Three holders of one unit, by the fast path and by the queue, one after the other.
 #[test]
-fn a_holder_sees_what_the_one_before_it_did() {
+fn a_holder_sees_what_the_previous_one_did() {
     model(None, || {
         let (semaphore, data) = (Semaphore::new(1), Arc::new(Data::default()));
         let threads = [(); 2].map(|()| {
             let (semaphore, data) = (semaphore.clone(), data.clone());
             thread::spawn(move || {
                 let _permit = semaphore.acquire().unwrap();
-                data.add_one();
+                data.add(1);
             })
         });
         let permit = semaphore.acquire().unwrap();
-        data.add_one();
+        data.add(1);
         drop(permit);
         for thread in threads {
             thread.join().unwrap();
         }
         let _permit = semaphore.try_acquire().unwrap();
-        assert_eq!(data.add_one(), 4);
+        assert_eq!(data.add(1), 4);
     });
 }
 
-/// One holder gives back, and another one hands its units on, together with its own.
+/// One holder releases its unit, and another thread grants it, together with a unit of its own.
 #[test]
-fn units_that_another_hands_on_bring_what_their_holder_did() {
+fn units_publish_what_their_holder_did() {
     model(None, || {
         let (semaphore, data) = (Semaphore::new(2), Arc::new(Data::default()));
         let [first, second] = [(); 2].map(|()| semaphore.acquire().unwrap().into_owned());
@@ -274,13 +257,13 @@ fn units_that_another_hands_on_bring_what_their_holder_did() {
         let holder = {
             let data = data.clone();
             thread::spawn(move || {
-                data.add_one();
+                data.add(1);
                 drop(first);
             })
         };
         drop(second);
         if request.poll().is_some() {
-            assert_eq!(data.add_one(), 2);
+            assert_eq!(data.add(1), 2);
         }
         holder.join().unwrap();
         request.cancel();
@@ -356,7 +339,7 @@ fn grant_against_the_next_request() {
     let other = thread::spawn(move || drop(held));
     let polled = Pin::new(&mut *both).poll(&mut cx);
     other.join().unwrap();
-    behind.was_called();
+    behind.was_granted();
     drop(polled);
     drop(ManuallyDrop::into_inner(both));
     assert_eq!([a.available(), b.available()], [1, 2]);

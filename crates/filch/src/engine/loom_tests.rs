@@ -1,19 +1,19 @@
-//! Falling asleep: no task stays behind with everybody asleep, on the production step.
+//! Falling asleep: no task is left while all workers sleep, with the production step.
 
-use super::{caught, model};
-use filch::{
-    base::{canary::Canary, sys::barrier::model::busy_side},
-    engine::{
-        Capacity, Core, IdleAction, IdlePolicy, PerWorker, PerWorkerSpec, Placement, Settings,
-        Silent, Sleep, Step, sleep::Announced,
-    },
+use super::{
+    Capacity, Core, IdleAction, IdlePolicy, PerWorker, PerWorkerSpec, Placement, Settings, Silent,
+    Sleep, Step, sleep::Announced,
+};
+use crate::{
+    base::{canary::Canary, sys::barrier::busy_side},
+    loom_tests::{caught, model},
 };
 use loom::{sync::Arc, thread};
 
-/// Sleeps at the first failure, to keep the models small.
-struct AtOnce;
+/// Parks when the first search fails, to keep the models small.
+struct ParkAtOnce;
 
-impl IdlePolicy for AtOnce {
+impl IdlePolicy for ParkAtOnce {
     fn idle(&self, _rounds: u32) -> IdleAction {
         IdleAction::Park(None)
     }
@@ -23,7 +23,7 @@ pub(super) type Engine = Core<usize, PerWorker, Silent>;
 
 pub(super) fn core(workers: usize) -> Arc<Engine> {
     let settings = Settings {
-        idle: Box::new(AtOnce),
+        idle: Box::new(ParkAtOnce),
         inject_interval: 0,
         ..Settings::new(workers)
     };
@@ -35,8 +35,8 @@ pub(super) fn core(workers: usize) -> Arc<Engine> {
     Arc::new(Core::new(settings, &spec, Silent).unwrap())
 }
 
-/// Steps a worker until it has run a task or sleeps for good. Says how many it ran, and whether it
-/// sleeps and nobody has woken it.
+/// Steps a worker until it exits or sleeps. Returns how many tasks it ran, and whether it sleeps
+/// and has not been woken.
 pub(super) fn until_asleep(core: &Core<usize, PerWorker, Silent>, id: usize) -> (usize, bool) {
     let mut worker = core.enter(id);
     let mut ran = 0;
@@ -45,10 +45,10 @@ pub(super) fn until_asleep(core: &Core<usize, PerWorker, Silent>, id: usize) -> 
             Step::Park(ticket) => {
                 if worker.is_woken() {
                     worker.resume(ticket);
-                    // Whoever holds the injector's lock gets on.
+                    // The thread that holds the lock of the injector continues.
                     thread::yield_now();
                 } else {
-                    // It stays in the list, asleep; forgetting it is what sleeping for ever means.
+                    // It stays in the list, asleep for the rest of the model.
                     std::mem::forget((worker, ticket));
                     return (ran, true);
                 }
@@ -59,7 +59,7 @@ pub(super) fn until_asleep(core: &Core<usize, PerWorker, Silent>, id: usize) -> 
     }
 }
 
-/// A task comes from outside while the only worker falls asleep: it is run, or the worker is woken.
+/// A task is injected while the only worker falls asleep: the worker runs it, or is woken.
 fn inject_against_sleep() {
     let core = core(1);
     let sleeper = {
@@ -68,26 +68,26 @@ fn inject_against_sleep() {
     };
     core.inject(7, Placement::Injector).unwrap();
     let (ran, asleep) = sleeper.join().unwrap();
-    // The worker forgot itself in its sleep; whether it was woken after that is in its entry.
-    let left_behind = asleep && core.sleep().has_sleepers() && core.sleep().searching() == 0;
+    // The worker was forgotten asleep. If it was woken after that, it counts as searching.
+    let is_asleep = asleep && core.sleep().has_sleepers() && core.sleep().searching() == 0;
     assert!(
-        !(left_behind && core.has_work()),
-        "a task is queued and everybody sleeps: ran {ran}"
+        !(is_asleep && core.has_work()),
+        "a task is queued and all workers sleep: ran {ran}"
     );
 }
 
 #[test]
-fn a_task_from_outside_wakes_somebody() {
+fn an_injected_task_wakes_a_worker() {
     model(Some(3), inject_against_sleep);
 }
 
 #[test]
-fn canary_inject_without_a_look_at_the_sleepers() {
+fn canary_inject_without_a_wake() {
     caught(Canary::PushWake, Some(3), inject_against_sleep);
 }
 
 #[test]
-fn canary_sleep_without_the_last_look() {
+fn canary_sleep_without_the_final_check() {
     caught(Canary::LastLook, Some(3), inject_against_sleep);
 }
 
@@ -96,9 +96,9 @@ fn canary_wake_bit_that_is_not_kept() {
     caught(Canary::WakeBit, Some(3), inject_against_sleep);
 }
 
-/// The same for a spawn into a worker's own deque, which has no lock and no fence of its own: only the
-/// two barriers keep the push and the last look apart. The spawner stays in its task, so the child must
-/// be stolen.
+/// The same for a spawn into a worker's own deque, which has no lock and no fence: only the two
+/// barriers order the push and the final check. The spawner stays in its task, so the child must be
+/// stolen.
 fn spawn_against_sleep() {
     let core = core(2);
     core.inject(1, Placement::Injector).unwrap();
@@ -109,7 +109,7 @@ fn spawn_against_sleep() {
     };
     let step = busy.step(|_, mut cx| {
         cx.try_spawn(2, Placement::Local).unwrap();
-        // For ever in this task, as far as the others can tell.
+        // The worker stays in this task.
         std::mem::forget(cx);
     });
     std::mem::forget((busy, step));
@@ -124,8 +124,8 @@ fn assert_stolen(core: &Engine, ran: usize) {
     );
 }
 
-/// A spawner that becomes busy while the thief falls asleep, is not asked for attention, and passes no fence
-/// but its own and those that the thief's barrier makes it pass.
+/// A spawner that becomes busy while the thief falls asleep. No attention is requested, and it
+/// executes no fence but its own and those of the thief's barrier.
 fn unfenced_spawn_against_sleep() {
     let core = core(2);
     let mut busy = core.enter(0);
@@ -138,7 +138,7 @@ fn unfenced_spawn_against_sleep() {
         || (),
         |mut cx| {
             cx.try_spawn(2, Placement::Local).unwrap();
-            // As above.
+            // The worker stays in this task.
             std::mem::forget(cx);
         },
     );
@@ -154,12 +154,12 @@ fn a_spawn_wakes_a_thief() {
 }
 
 #[test]
-fn canary_spawn_without_a_look_at_the_sleepers() {
+fn canary_spawn_without_a_wake() {
     caught(Canary::PushWake, Some(3), spawn_against_sleep);
 }
 
 #[test]
-fn canary_last_look_without_a_barrier() {
+fn canary_final_check_without_a_barrier() {
     caught(Canary::SleepFence, Some(3), spawn_against_sleep);
 }
 
@@ -169,7 +169,7 @@ fn a_spawn_without_a_fence_wakes_a_thief() {
 }
 
 #[test]
-fn canary_last_look_that_does_not_count_busy_workers() {
+fn canary_final_check_that_ignores_busy_workers() {
     caught(Canary::PushBarrier, Some(3), unfenced_spawn_against_sleep);
 }
 
@@ -178,9 +178,9 @@ fn canary_busy_without_a_fence() {
     caught(Canary::BusyFence, Some(3), unfenced_spawn_against_sleep);
 }
 
-/// Two searchers fall asleep while a task comes: the last of them looks.
+/// Two searchers fall asleep during a push: the last of them checks the queues.
 #[test]
-fn the_last_of_two_searchers_looks() {
+fn the_last_of_two_searchers_checks_the_queues() {
     model(Some(2), || {
         let core = core(2);
         let sleeper = {
@@ -192,17 +192,17 @@ fn the_last_of_two_searchers_looks() {
         let first = sleeper.join().unwrap();
         assert!(
             first.0 + second.0 == 1 || core.sleep().searching() > 0 || !core.has_work(),
-            "a task is queued and everybody sleeps: {first:?} {second:?}"
+            "a task is queued and all workers sleep: {first:?} {second:?}"
         );
     });
 }
 
-/// A worker that wakes by itself leaves a stale entry; a waker must not count on it.
+/// A worker that wakes by itself leaves a stale entry; a waker must not take it for a sleeper.
 #[test]
-fn a_stale_entry_swallows_no_wake() {
+fn a_stale_entry_consumes_no_wake() {
     model(None, || {
         let sleep = Arc::new(Sleep::new(2, true));
-        // Worker 0 sleeps for good, then worker 1, who will wake by itself.
+        // Worker 0 sleeps, then worker 1, which will wake by itself.
         for worker in [0, 1] {
             assert!(sleep.start_search(2));
             let _ = sleep.announce(worker, true, true);
@@ -213,14 +213,14 @@ fn a_stale_entry_swallows_no_wake() {
         };
         let _ = sleep.wake_up(1);
         let woken = waker.join().unwrap();
-        assert!(woken.is_some(), "somebody slept and nobody was woken");
-        assert_eq!(sleep.state().searching(), 1, "the woken one searches");
+        assert!(woken.is_some(), "a worker slept and none was woken");
+        assert_eq!(sleep.state().searching(), 1, "the woken worker searches");
     });
 }
 
-/// Goes to sleep on its stale entry while a waker throws that entry away.
+/// A worker falls asleep with its stale entry while a waker removes that entry.
 #[test]
-fn an_entry_made_good_again_is_woken_or_listed() {
+fn an_entry_that_is_valid_again_is_woken_or_listed() {
     model(None, || {
         let sleep = Arc::new(Sleep::new(1, true));
         assert!(sleep.start_search(1));
@@ -237,18 +237,18 @@ fn an_entry_made_good_again_is_woken_or_listed() {
         assert_eq!(sleep.state().searching(), usize::from(woken));
         assert!(
             woken || sleep.state().has_sleepers(),
-            "asleep, and nobody can find it"
+            "asleep, and not in the list"
         );
     });
 }
 
-/// A worker that may not search announces itself on its stale entry, finds that it must search after all,
-/// and is woken in that very moment: whoever woke it counts on its search.
+/// A worker that may not search announces itself with its stale entry, finds that it must search
+/// after all, and is woken at the same time: the waker relies on its search.
 #[test]
-fn a_wake_on_the_way_back_is_not_forgotten() {
+fn a_wake_during_an_announcement_is_not_lost() {
     model(None, || {
         let sleep = Arc::new(Sleep::new(2, true));
-        // Worker 1 sleeps for good; worker 0 has slept, and left a stale entry at the head.
+        // Worker 1 sleeps; worker 0 has slept, and left a stale entry at the head.
         for worker in [1, 0] {
             assert!(sleep.start_search(2));
             let _ = sleep.announce(worker, true, true);
@@ -261,7 +261,7 @@ fn a_wake_on_the_way_back_is_not_forgotten() {
         let counted = match sleep.announce(0, false, true) {
             Announced::Woken => true,
             Announced::MustSearch => false,
-            // Somebody was searching when it fell asleep: the one whom the pusher woke.
+            // Another worker was searching when it fell asleep: the one that the pusher woke.
             Announced::Listed => sleep.is_woken(0),
             other => panic!("{other:?}"),
         };
@@ -269,13 +269,16 @@ fn a_wake_on_the_way_back_is_not_forgotten() {
         let counted = counted || sleep.is_woken(0);
         let searching = usize::from(counted) + usize::from(woken.contains(&Some(1)));
         assert_eq!(sleep.state().searching(), searching, "{woken:?}");
-        assert!(searching > 0, "two pushes, and nobody searches: {woken:?}");
+        assert!(
+            searching > 0,
+            "two pushes, and no worker searches: {woken:?}"
+        );
     });
 }
 
-/// A stop reaches a worker that is just falling asleep.
+/// A stop reaches a worker that is falling asleep.
 #[test]
-fn a_stop_reaches_those_who_fall_asleep() {
+fn a_stop_reaches_a_worker_that_falls_asleep() {
     model(Some(3), || {
         let core = core(1);
         let sleeper = {
@@ -286,16 +289,17 @@ fn a_stop_reaches_those_who_fall_asleep() {
         let asleep = sleeper.join().unwrap();
         assert!(
             !asleep || core.sleep().searching() > 0,
-            "the worker sleeps and was not told to go home"
+            "the worker sleeps and was not woken to exit"
         );
     });
 }
 
-/// A busy worker has three tasks. Another one runs out, and takes two of them at a glance, without having announced a
-/// search; a third one takes the last and looks for more while those two are on their way.
-fn glance_against_last_look() {
+/// A busy worker has three tasks. Another worker takes two of them in its first visit, without
+/// having announced a search. A third one takes the last task and searches while those two are
+/// being moved.
+fn first_visit_against_final_check() {
     let settings = Settings {
-        idle: Box::new(AtOnce),
+        idle: Box::new(ParkAtOnce),
         inject_interval: 0,
         ..Settings::new(3)
     };
@@ -310,7 +314,7 @@ fn glance_against_last_look() {
     let mut busy = core.enter(0);
     let step = busy.step(|_, mut cx| {
         (2..5).for_each(|task| cx.try_spawn(task, Placement::Local).unwrap());
-        // It stays in its task, as does the thief below.
+        // The worker stays in its task, as does the thief below.
         std::mem::forget(cx);
     });
     std::mem::forget((busy, step));
@@ -325,21 +329,21 @@ fn glance_against_last_look() {
     let sleep = core.sleep();
     assert!(
         !(core.has_work() && asleep && sleep.searching() == 0),
-        "a task waits in the queue of a busy worker and everybody else sleeps: ran {ran}, {sleep:?}"
+        "a task waits in the queue of a busy worker and the others sleep: ran {ran}, {sleep:?}"
     );
 }
 
 #[test]
-fn a_batch_on_its_way_is_not_overlooked() {
-    model(Some(2), glance_against_last_look);
+fn a_batch_that_is_being_moved_is_not_missed() {
+    model(Some(2), first_visit_against_final_check);
 }
 
 #[test]
-fn canary_glance_that_tells_nobody() {
-    caught(Canary::Glance, Some(2), glance_against_last_look);
+fn canary_first_visit_that_notifies_no_worker() {
+    caught(Canary::Glance, Some(2), first_visit_against_final_check);
 }
 
-/// Steps a worker until it is in a task, where it stays, or sleeps for good.
+/// Steps a worker until it is in a task, where it stays, or sleeps.
 fn until_busy_or_asleep(core: &Core<usize, PerWorker, Silent>, id: usize) {
     let mut worker = core.enter(id);
     loop {
@@ -355,8 +359,8 @@ fn until_busy_or_asleep(core: &Core<usize, PerWorker, Silent>, id: usize) {
     std::mem::forget(worker);
 }
 
-/// The last searcher finds a task, while a second one comes whose pusher counts on that search. A third worker sleeps
-/// and must be woken.
+/// The last searcher finds a task while a second task is pushed, whose pusher relies on that
+/// search. Another worker sleeps and must be woken.
 fn found_against_push() {
     let core = core(2);
     assert_eq!(until_asleep(&core, 1), (0, true));
@@ -372,12 +376,12 @@ fn found_against_push() {
     let sleep = core.sleep();
     assert!(
         !core.has_work() || sleep.searching() > 0,
-        "a task is queued, a worker sleeps and none is on the way: {sleep:?}"
+        "a task is queued, a worker sleeps and none searches: {sleep:?}"
     );
 }
 
 #[test]
-fn a_push_during_the_search_that_finds_another_task_is_seen() {
+fn a_push_during_a_search_that_finds_another_task_is_not_missed() {
     model(Some(3), found_against_push);
 }
 
@@ -391,11 +395,12 @@ fn canary_found_and_not_passed_on() {
     caught(Canary::PassOn, Some(2), found_against_push);
 }
 
-/// All workers are on one core: one is in a task and spawns another one; a second sleeps for good. The third is woken
-/// and stands by, as it shares its core; it takes the task in the end, or is gone and another one is woken.
+/// All workers are on one core. One is in a task and spawns another task; a second one sleeps. The
+/// third is woken and stands by, because it shares its core. It takes the task later, or it leaves
+/// and another worker is woken.
 fn spawn_against_standby(leaves: bool) {
     let settings = Settings {
-        idle: Box::new(AtOnce),
+        idle: Box::new(ParkAtOnce),
         inject_interval: 0,
         standby: 1,
         current_core: Box::new(|| Some(0)),
@@ -424,11 +429,11 @@ fn spawn_against_standby(leaves: bool) {
     let sleep = core.sleep();
     assert!(
         !core.has_work() || sleep.searching() > 0,
-        "a task is queued, a worker sleeps and none is on the way: {sleep:?}"
+        "a task is queued, a worker sleeps and none searches: {sleep:?}"
     );
 }
 
-/// Worker 2, until it is in a task or asleep for good; or it leaves when it stands by, if it `leaves`.
+/// Runs worker 2 until it is in a task or asleep; or until it stands by, if it `leaves`.
 fn third_stands_by(core: &Core<usize, PerWorker, Silent>, leaves: bool) {
     let mut worker = core.enter(2);
     loop {
@@ -445,7 +450,7 @@ fn third_stands_by(core: &Core<usize, PerWorker, Silent>, leaves: bool) {
 }
 
 #[test]
-fn a_worker_that_stands_by_comes_in_the_end() {
+fn a_worker_that_stands_by_takes_the_task() {
     model(Some(2), || spawn_against_standby(false));
 }
 
@@ -455,8 +460,8 @@ fn a_worker_that_stands_by_and_leaves_is_replaced() {
 }
 
 #[test]
-fn canary_standby_that_leaves_without_a_word() {
+fn canary_standby_that_leaves_without_a_wake() {
     caught(Canary::StandbyLeaves, Some(2), || {
-        spawn_against_standby(true)
+        spawn_against_standby(true);
     });
 }

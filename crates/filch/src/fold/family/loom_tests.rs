@@ -1,18 +1,21 @@
-//! The results of siblings, each in its place, and the one who brings the last.
+//! The results of siblings: the worker that fills the last slot gets all of them.
+#![expect(unsafe_code, reason = "what the workers of a family do")]
 
-use super::{caught, model};
-use filch::{base::canary::Canary, fold::model::ResultSlots};
+use super::ResultSlots;
+use crate::{
+    base::canary::Canary,
+    loom_tests::{caught, model},
+};
 use loom::thread;
 use std::sync::Arc;
 
-/// Fills a place; whoever fills the last one sees all.
-#[expect(unsafe_code, reason = "the duties of the production code")]
-fn arrive(slots: &ResultSlots, at: usize, count: usize) -> bool {
-    // SAFETY: each place is filled by one thread.
+/// Fills a slot. The worker that fills the last one takes all results.
+fn arrive(slots: &ResultSlots<usize>, at: usize, count: usize) -> bool {
+    // SAFETY: each slot is filled by one thread.
     let last = unsafe { slots.fill(at, at + 10) };
     if last {
         for at in 0..count {
-            // SAFETY: all are filled.
+            // SAFETY: `fill` has returned true, so this thread has filled the last slot.
             assert_eq!(unsafe { slots.take(at) }, Some(at + 10));
         }
     }
@@ -30,7 +33,7 @@ fn siblings(count: usize) {
     let here = arrive(&slots, 0, count);
     let there = others.into_iter().map(|other| other.join().unwrap());
     let last = there.filter(|&last| last).count() + usize::from(here);
-    assert_eq!(last, 1, "one of them brings the last");
+    assert_eq!(last, 1, "one thread fills the last slot");
 }
 
 #[test]
@@ -44,6 +47,6 @@ fn the_last_of_three_has_all() {
 }
 
 #[test]
-fn canary_results_that_are_not_handed_over() {
+fn canary_results_that_are_not_published() {
     caught(Canary::FoldArrive, None, || siblings(2));
 }

@@ -1,20 +1,19 @@
-//! Lanes and boxes: no task stays behind in one with everybody asleep, on the production step; and calling one
-//! certain worker.
+//! Lanes and mailboxes: no task is left in one while all workers sleep, with the production step;
+//! and wakes of one particular worker.
 
-use super::{
-    caught, model,
-    sleep::{core, until_asleep},
-};
-use filch::{
+use crate::{
     base::canary::Canary,
     engine::{
         Level, Placement, Sleep,
+        loom_tests::{core, until_asleep},
         sleep::{Announced, Awake},
     },
+    loom_tests::{caught, model},
 };
 use loom::{sync::Arc, thread};
 
-/// `count` Critical tasks come from outside while the only worker falls asleep: they are run, or the worker is woken.
+/// `count` Critical tasks are injected while the only worker falls asleep: the worker runs them, or
+/// is woken.
 fn urgent_against_sleep(count: usize) {
     let core = core(1);
     let sleeper = {
@@ -25,16 +24,16 @@ fn urgent_against_sleep(count: usize) {
         core.inject(task, Placement::Lane(Level::Critical)).unwrap();
     }
     let (ran, asleep) = sleeper.join().unwrap();
-    let on_the_way = !asleep || core.sleep().searching() > 0;
+    let is_awake = !asleep || core.sleep().searching() > 0;
     assert!(
-        ran == count || on_the_way,
-        "{ran} of {count} tasks have run, and everybody sleeps"
+        ran == count || is_awake,
+        "{ran} of {count} tasks have run, and the worker sleeps"
     );
-    assert!(ran == count || core.has_work(), "a task that nobody sees");
+    assert!(ran == count || core.has_work(), "a task is not visible");
 }
 
 #[test]
-fn an_urgent_task_wakes_somebody() {
+fn an_urgent_task_wakes_a_worker() {
     model(Some(3), || urgent_against_sleep(1));
 }
 
@@ -44,18 +43,18 @@ fn canary_lane_without_its_flag() {
 }
 
 #[test]
-fn canary_last_look_without_the_lanes() {
+fn canary_final_check_without_the_lanes() {
     caught(Canary::LaneLastLook, Some(3), || urgent_against_sleep(1));
 }
 
 #[test]
-fn canary_urgent_task_without_a_look_at_the_sleepers() {
+fn canary_urgent_push_without_a_wake() {
     caught(Canary::PushWake, Some(3), || urgent_against_sleep(1));
 }
 
-/// The second task comes while the first is taken: the flag is up as long as one of them is there.
+/// The second task is pushed while the first is taken: the flag is set while one of them is queued.
 #[test]
-fn a_flag_says_what_is_true() {
+fn a_flag_is_set_while_its_lane_has_tasks() {
     model(Some(2), || urgent_against_sleep(2));
 }
 
@@ -64,8 +63,8 @@ fn canary_flag_that_is_lowered_late() {
     caught(Canary::LaneLower, Some(2), || urgent_against_sleep(2));
 }
 
-/// A task comes for a worker that falls asleep.
-fn boxed_against_sleep() {
+/// An affine task is injected for a worker that falls asleep.
+fn affine_against_sleep() {
     let core = core(1);
     let sleeper = {
         let core = core.clone();
@@ -75,21 +74,21 @@ fn boxed_against_sleep() {
     let (ran, asleep) = sleeper.join().unwrap();
     assert!(
         ran > 0 || !asleep || core.sleep().searching() > 0,
-        "a task is in the box of a worker that sleeps"
+        "a task is in the mailbox of a worker that sleeps"
     );
 }
 
 #[test]
-fn a_task_in_a_box_wakes_its_worker() {
-    model(Some(3), boxed_against_sleep);
+fn a_task_in_a_mailbox_wakes_its_worker() {
+    model(Some(3), affine_against_sleep);
 }
 
 #[test]
-fn canary_last_look_without_the_boxes() {
-    caught(Canary::AffineLastLook, Some(3), boxed_against_sleep);
+fn canary_final_check_without_the_mailboxes() {
+    caught(Canary::AffineLastLook, Some(3), affine_against_sleep);
 }
 
-/// A task comes from outside, rather for worker `near`, while worker 0 falls asleep; there is no worker 1.
+/// A task is injected near worker `near` while worker 0 falls asleep. Worker 1 has not entered.
 fn near_against_sleep(near: usize) {
     let core = core(2);
     let sleeper = {
@@ -100,23 +99,23 @@ fn near_against_sleep(near: usize) {
     let (ran, asleep) = sleeper.join().unwrap();
     assert!(
         ran > 0 || !asleep || core.sleep().searching() > 0,
-        "a task from outside, and everybody sleeps"
+        "a task is queued, and all workers sleep"
     );
 }
 
 #[test]
-fn a_task_for_a_worker_nearby_wakes_somebody() {
+fn a_task_near_a_worker_wakes_a_worker() {
     model(Some(3), || near_against_sleep(0));
     model(Some(3), || near_against_sleep(1));
 }
 
 #[test]
-fn canary_task_nearby_without_a_look_at_the_sleepers() {
+fn canary_near_push_without_a_wake() {
     caught(Canary::PushWake, Some(3), || near_against_sleep(0));
 }
 
-/// A busy worker that stays in its task spawns one for `owner`, while worker 1 falls asleep: worker 1 runs it, or is
-/// on the way.
+/// A busy worker that stays in its task spawns an affine task for `owner` while worker 1 falls
+/// asleep: worker 1 runs it, or is woken.
 fn spawn_for_against_sleep(owner: usize) {
     let core = core(2);
     core.inject(1, Placement::Injector).unwrap();
@@ -127,35 +126,35 @@ fn spawn_for_against_sleep(owner: usize) {
     };
     let step = busy.step(|_, mut cx| {
         cx.spawn(2, Placement::Affine(owner));
-        // For ever in this task, as far as the others can tell.
+        // The worker stays in this task.
         std::mem::forget(cx);
     });
     std::mem::forget((busy, step));
     let (ran, _) = sleeper.join().unwrap();
     assert!(
         ran > 0 || core.sleep().searching() > 0,
-        "a task waits in a box, and the only one who is free sleeps"
+        "a task waits in a mailbox, and the only idle worker sleeps"
     );
 }
 
 #[test]
-fn a_task_for_one_who_falls_asleep_is_run() {
+fn a_task_for_a_worker_that_falls_asleep_is_run() {
     model(Some(2), || spawn_for_against_sleep(1));
 }
 
 #[test]
-fn a_task_for_one_who_is_busy_is_run_by_another() {
+fn a_task_for_a_busy_worker_is_run_by_another() {
     model(Some(2), || spawn_for_against_sleep(0));
 }
 
 #[test]
-fn canary_box_of_a_busy_worker_without_the_last_look() {
+fn canary_final_check_without_the_mailbox_of_a_busy_worker() {
     caught(Canary::AffineLastLook, Some(2), || {
         spawn_for_against_sleep(0);
     });
 }
 
-/// Two workers sleep, 1 at the head of the list.
+/// Two workers sleep; 1 is at the head of the list.
 fn two_asleep() -> Arc<Sleep> {
     let sleep = Arc::new(Sleep::new(2, true));
     for worker in [0, 1] {
@@ -165,9 +164,10 @@ fn two_asleep() -> Arc<Sleep> {
     sleep
 }
 
-/// A worker is called while it wakes by itself: it counts as searching if it was called, and notices.
+/// A worker is called while it wakes by itself: if it was called, it counts as searching and learns
+/// of it.
 #[test]
-fn a_call_meets_one_who_wakes_by_itself() {
+fn a_call_and_a_worker_that_wakes_by_itself() {
     model(None, || {
         let sleep = two_asleep();
         let caller = {
@@ -178,15 +178,16 @@ fn a_call_meets_one_who_wakes_by_itself() {
         let called = caller.join().unwrap();
         assert_eq!(called, awake == Awake::Woken);
         assert_eq!(sleep.state().searching(), usize::from(called));
-        // Its entry, somewhere in the list, is stale; that of the other is good.
+        // Its entry in the list is stale; that of the other worker is valid.
         assert_eq!(sleep.wake_any(), Some(1));
         assert_eq!(sleep.wake_any(), None);
     });
 }
 
-/// One worker is called while somebody is woken: each that is woken counts once, and nobody is lost from the list.
+/// One worker is called while a worker is woken: each worker that is woken counts once, and the
+/// list loses none.
 #[test]
-fn a_call_meets_a_wake() {
+fn a_call_and_a_wake() {
     for called in [0, 1] {
         model(None, move || {
             let sleep = two_asleep();
@@ -196,11 +197,11 @@ fn a_call_meets_a_wake() {
             };
             let call = sleep.call(called);
             let woken = waker.join().unwrap();
-            assert!(call || woken.is_some(), "nobody was woken");
+            assert!(call || woken.is_some(), "no worker was woken");
             let up = |worker| usize::from(sleep.is_woken(worker));
             assert_eq!(sleep.state().searching(), up(0) + up(1));
             while sleep.wake_any().is_some() {}
-            assert!(up(0) + up(1) == 2, "somebody sleeps and is in no list");
+            assert!(up(0) + up(1) == 2, "a worker sleeps and is in no list");
             for worker in [0, 1] {
                 assert_eq!(sleep.wake_up(worker), Awake::Woken);
             }
@@ -217,23 +218,23 @@ fn call_against_announcement() {
     };
     let announced = sleep.announce(0, false, true);
     let called = caller.join().unwrap();
-    let noticed = match announced {
+    let knows = match announced {
         Announced::Woken => true,
-        // It counted as searching when it announced itself, for it was about to be called.
+        // The caller had counted it as searching before it announced itself.
         Announced::Listed => sleep.is_woken(0),
         Announced::MustSearch => false,
         other => panic!("{other:?}"),
     };
-    assert_eq!(called, noticed, "called, and did not notice");
+    assert_eq!(called, knows, "called, and does not know it");
     assert_eq!(sleep.state().searching(), usize::from(called));
 }
 
 #[test]
-fn a_call_on_the_way_back_is_noticed() {
+fn a_call_during_an_announcement_is_not_lost() {
     model(None, call_against_announcement);
 }
 
 #[test]
-fn canary_call_that_is_not_noticed() {
+fn canary_call_that_is_lost() {
     caught(Canary::CallBack, None, call_against_announcement);
 }

@@ -1,30 +1,44 @@
-//! The task protocol: no wake is lost, one thread has a future at a time, it ends once; and the outcome of a task is had
-//! or dropped once, whether it is a future or a closure.
+//! The task protocol: no wake is lost, one thread at a time has a future, and it ends once. The
+//! outcome of a task is taken or dropped once, whether it is a future or a closure.
+#![expect(unsafe_code, reason = "runs a future as a worker does")]
 
-use super::{caught, long_run, model};
-use filch::{
-    base::canary::Canary,
-    submit,
-    task::model as tasks,
-    task::model::{Rest, Word},
+use super::{
+    Cause, CellKind, Header, JoinRef, Joinable, Outcome, PollBody, Polled, Rest, Start, State,
+    TaskRef, TaskStatus, make_future,
+};
+use crate::{
+    base::{canary::Canary, unwind::Payload},
+    engine::Level,
+    loom_tests::{Data, caught, long_run, model},
+    submit::loom_tests::closure,
 };
 use loom::{
-    cell::UnsafeCell,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread::{self, Thread},
 };
-// Not loom's: counts of what happened, and what must not be dropped after loom has reported a defect.
+// Not loom's: counts of what happened, and what must not be dropped after a deadlock was reported.
 use std::{
     mem::ManuallyDrop,
+    ptr::NonNull,
     sync::{Arc, atomic},
-    task::{Wake, Waker},
+    task::{Context, Wake, Waker},
 };
 
-/// A future that is ready when so many things have happened, and the queue for its one job.
+/// Starts the future of this word. Returns whether to poll it.
+fn start(word: &State) -> bool {
+    word.start() == Start::Poll
+}
+
+/// Ends the future of this word, which has been dropped.
+fn finish(word: &State) {
+    let _ = word.finish(TaskStatus::Cancelled(Cause::Asked));
+}
+
+/// A future that is ready when two events have happened, and the queue for its one job.
 struct Task {
-    word: Word,
-    /// What the future is: only whoever has it may touch it.
-    future: UnsafeCell<()>,
+    word: State,
+    /// The future: only the thread that has it accesses it.
+    future: Data,
     happened: [AtomicBool; 2],
     queued: AtomicBool,
     ended: AtomicUsize,
@@ -33,29 +47,24 @@ struct Task {
 impl Task {
     fn new() -> Self {
         Self {
-            word: Word::queued(),
-            future: UnsafeCell::new(()),
+            word: State::new(Level::Normal),
+            future: Data::default(),
             happened: [AtomicBool::new(false), AtomicBool::new(false)],
             queued: AtomicBool::new(true),
             ended: AtomicUsize::new(0),
         }
     }
 
-    fn touch(&self) {
-        // Loom notes who is there when.
-        self.future.with_mut(|_| ());
-    }
-
-    /// Runs the job, if there is one. True when all has happened, or it has ended.
+    /// Runs the job, if it is queued. Returns whether the future has ended.
     fn step(&self) -> bool {
         if !self.queued.swap(false, Ordering::AcqRel) {
             return false;
         }
-        if !self.word.start() {
+        if !start(&self.word) {
             self.end();
             return true;
         }
-        self.touch();
+        self.future.add(1);
         if self.happened.iter().all(|one| one.load(Ordering::Relaxed)) {
             self.end();
             return true;
@@ -67,7 +76,7 @@ impl Task {
                 false
             }
             Rest::Drop => {
-                assert!(!self.word.start());
+                assert!(!start(&self.word));
                 self.end();
                 true
             }
@@ -75,9 +84,9 @@ impl Task {
     }
 
     fn end(&self) {
-        self.touch();
+        self.future.add(1);
         self.ended.fetch_add(1, Ordering::Relaxed);
-        self.word.finish();
+        finish(&self.word);
     }
 
     fn queue(&self) {
@@ -92,7 +101,7 @@ impl Task {
     }
 }
 
-/// Two things happen, each followed by a wake, while a worker polls.
+/// Two events happen, each followed by a wake, while a worker polls.
 fn wakes_against_polls() {
     let task = loom::sync::Arc::new(Task::new());
     let others: Vec<_> = (0..2)
@@ -118,12 +127,12 @@ fn no_wake_is_lost() {
 }
 
 #[test]
-fn canary_rest_without_a_look() {
+fn canary_rest_without_a_check() {
     caught(Canary::FutureRest, long_run(2, 3), wakes_against_polls);
 }
 
-/// A future that is queued already is woken twice; the poll must see what was done before both wakes, also where nothing
-/// else orders it.
+/// A future that is queued already is woken; the poll must see what was done before the wake, also
+/// where nothing else orders it.
 fn wake_again() {
     let task = loom::sync::Arc::new(Task::new());
     let other = {
@@ -134,7 +143,7 @@ fn wake_again() {
             task.wake();
         })
     };
-    // The job is there from the start: it is taken without a word from the other thread.
+    // The job is queued from the start: it is taken without synchronisation with the other thread.
     let mut done = task.step();
     for _ in 0..2 {
         if !done && task.queued.load(Ordering::Acquire) {
@@ -145,12 +154,12 @@ fn wake_again() {
     let idle = !done && !task.queued.load(Ordering::Acquire);
     assert!(
         !idle,
-        "the wake came before the poll, which did not see why"
+        "the wake came before the poll, which did not see the events"
     );
 }
 
 #[test]
-fn a_wake_of_one_that_is_queued_is_seen() {
+fn a_wake_of_a_queued_future_is_visible() {
     model(None, wake_again);
 }
 
@@ -159,49 +168,48 @@ fn canary_wake_again_without_a_write() {
     caught(Canary::FutureWakeAgain, None, wake_again);
 }
 
-/// A future without a handle, polled by the thread that made it and then by those that wake it. It is ready when two
-/// events have happened.
+/// A future without a handle, polled by the thread that made it and then by the threads that wake
+/// it. It is ready when two events have happened.
 struct Unqueued {
-    word: Word,
+    word: State,
     events: AtomicUsize,
-    /// What the future is: only the thread that has it may touch it.
-    future: UnsafeCell<()>,
+    /// The future: only the thread that has it accesses it.
+    future: Data,
     polls: atomic::AtomicUsize,
     done: AtomicUsize,
 }
 
 impl Unqueued {
     /// Polls it until it rests or is done.
-    fn go_on(&self) {
+    fn poll(&self) {
         loop {
-            // Loom notes who is there when.
-            self.future.with_mut(|_| ());
+            self.future.add(1);
             self.polls.fetch_add(1, Ordering::Relaxed);
             if self.events.load(Ordering::Acquire) == 2 {
                 self.done.fetch_add(1, Ordering::Relaxed);
-                return self.word.finish();
+                return finish(&self.word);
             }
             if self.word.rest() == Rest::Idle {
                 return;
             }
-            assert!(self.word.start());
+            assert!(start(&self.word));
         }
     }
 
     fn event(&self) {
         self.events.fetch_add(1, Ordering::AcqRel);
         if self.word.wake() {
-            assert!(self.word.start());
-            self.go_on();
+            assert!(start(&self.word));
+            self.poll();
         }
     }
 }
 
 fn events_against_polls() {
     let future = loom::sync::Arc::new(Unqueued {
-        word: Word::running(),
+        word: State::new_running(),
         events: AtomicUsize::new(0),
-        future: UnsafeCell::new(()),
+        future: Data::default(),
         polls: atomic::AtomicUsize::new(0),
         done: AtomicUsize::new(0),
     });
@@ -209,7 +217,7 @@ fn events_against_polls() {
         let future = future.clone();
         thread::spawn(move || future.event())
     });
-    future.go_on();
+    future.poll();
     others.into_iter().for_each(|other| other.join().unwrap());
     assert_eq!(future.done.load(Ordering::Relaxed), 1, "a wake was missed");
     assert!(future.polls.load(Ordering::Relaxed) <= 3);
@@ -229,7 +237,7 @@ fn canary_future_without_a_handle_that_misses_a_wake() {
 /// The pool ends while the future is polled and woken.
 fn eviction() {
     let task = loom::sync::Arc::new(Task::new());
-    assert!(!task.step(), "nothing has happened");
+    assert!(!task.step(), "no event has happened");
     let waker = {
         let task = task.clone();
         thread::spawn(move || {
@@ -255,9 +263,9 @@ fn canary_eviction_in_two_steps() {
     caught(Canary::FutureEvict, None, eviction);
 }
 
-/// It is aborted while it is polled and woken.
+/// A future is aborted while it is polled and woken.
 #[test]
-fn an_abort_ends_it() {
+fn an_abort_ends_a_future() {
     model(long_run(2, 3), || {
         let task = loom::sync::Arc::new(Task::new());
         let others = [false, true].map(|abort| {
@@ -294,60 +302,74 @@ fn waker() -> Waker {
     Waker::from(Arc::new(Unpark(thread::current())))
 }
 
-/// The handle's side of a closure or of a future.
-trait Join<T> {
-    fn watch(&mut self, waker: &Waker) -> bool;
-    fn take(&mut self) -> Option<T>;
+/// A future that belongs to no pool.
+struct Bare;
+
+impl CellKind for Bare {
+    type Run = PollBody<Self>;
 }
 
-impl<T> Join<T> for tasks::Join<T> {
-    fn watch(&mut self, waker: &Waker) -> bool {
-        self.watch(waker)
-    }
-
-    fn take(&mut self) -> Option<T> {
-        self.take()
+impl Joinable for Bare {
+    fn report_panic(_: u32, _: Payload) {
+        unreachable!("nothing panics here");
     }
 }
 
-impl<T> Join<T> for submit::model::Hold<T> {
-    fn watch(&mut self, waker: &Waker) -> bool {
-        self.watch(waker)
-    }
+/// The job of a future that is ready at once.
+struct Job(NonNull<Header<Bare>>);
 
-    fn take(&mut self) -> Option<T> {
-        self.take().map(|outcome| outcome.expect("it ran"))
+// SAFETY: the models use only futures and values that are `Send`.
+unsafe impl Send for Job {}
+
+impl Job {
+    /// Polls the future, and stores its value.
+    fn run(self) {
+        // SAFETY: the reference of the future itself, which this thread owns with its job.
+        let task = unsafe { TaskRef::from_counted(self.0) };
+        assert_eq!(task.state.start(), Start::Poll);
+        let mut cx = Context::from_waker(Waker::noop());
+        // SAFETY: this thread has started the future, and it is in the cell.
+        let polled = unsafe { (task.actions.run)(self.0, &mut cx) };
+        let Polled::Done(status, None) = polled else {
+            unreachable!("it is ready, and nothing panics here");
+        };
+        // SAFETY: the future has been dropped by its last poll, and its outcome is in the slot.
+        let payload = unsafe { task.finish(status, |_| ()) };
+        assert!(payload.is_none(), "nothing panics here");
     }
 }
 
-/// A future with this value, and what runs it.
-fn future<T: Send + 'static>(value: T) -> (impl Join<T>, impl FnOnce() + Send + 'static) {
-    let (join, job) = tasks::make(async move { value });
+/// Creates a future with this value. Returns its handle, and a function that runs it.
+fn future<T: Send + 'static>(value: T) -> (JoinRef<Bare, T>, impl FnOnce() + Send + 'static) {
+    // SAFETY: the models use only futures and values that are `Send`.
+    let cell = unsafe { make_future(State::new(Level::Normal), Bare, async move { value }) };
+    // SAFETY: `State::new` has counted the handle, and the value is that of the future.
+    let join = unsafe { JoinRef::new(cell, 0) };
+    let job = Job(cell);
     (join, move || job.run())
 }
 
-/// A closure with this value, and what runs it.
-fn closure<T: Send + 'static>(value: T) -> (impl Join<T>, impl FnOnce() + Send + 'static) {
-    let (hold, canceller, ticket) = submit::model::make(move || value);
-    drop(canceller);
-    (hold, move || ticket.claim().unwrap().run())
-}
-
-/// Waits as a future does: it leaves a waker, and does not look again before that is called. With `again` it is polled
-/// by another thread in between.
-fn wait(join: &mut impl Join<usize>, again: bool) -> usize {
+/// Waits as a future does: it registers a waker, and checks again when that is called. With `again`
+/// it registers another one before that.
+fn wait<K: Joinable>(join: &mut JoinRef<K, usize>, again: bool) -> usize {
     while join.watch(&waker()) {
         if again && !join.watch(&waker()) {
             break;
         }
         thread::park();
     }
-    join.take().expect("it is done")
+    match join.take().expect("it is done") {
+        Outcome::Value(value) => value,
+        _ => unreachable!("nothing panics here"),
+    }
 }
 
 /// A task ends while its handle falls asleep.
-fn end_against_sleep((join, run): (impl Join<usize>, impl FnOnce() + Send + 'static), again: bool) {
-    // When loom has reported a sleep without an end, nothing of its own may be used any more.
+fn end_against_sleep<K: Joinable>(
+    (join, run): (JoinRef<K, usize>, impl FnOnce() + Send + 'static),
+    again: bool,
+) {
+    // After loom has reported a deadlock, its types must not be used.
     let mut join = ManuallyDrop::new(join);
     let worker = thread::spawn(run);
     assert_eq!(wait(&mut *join, again), 7);
@@ -370,45 +392,45 @@ fn another_waker_loses_nothing() {
 #[test]
 fn canary_end_that_wakes_no_waiter() {
     caught(Canary::TaskWake, None, || {
-        end_against_sleep(closure(7), false)
+        end_against_sleep(closure(7), false);
     });
     caught(Canary::TaskWake, Some(3), || {
-        end_against_sleep(closure(7), true)
+        end_against_sleep(closure(7), true);
     });
     caught(Canary::TaskWake, None, || {
-        end_against_sleep(future(7), false)
+        end_against_sleep(future(7), false);
     });
 }
 
 #[test]
-fn canary_sleep_without_a_look() {
+fn canary_sleep_without_a_check() {
     caught(Canary::TaskWatch, None, || {
-        end_against_sleep(closure(7), false)
+        end_against_sleep(closure(7), false);
     });
     caught(Canary::TaskWatch, Some(3), || {
-        end_against_sleep(closure(7), true)
+        end_against_sleep(closure(7), true);
     });
     caught(Canary::TaskWatch, None, || {
-        end_against_sleep(future(7), false)
+        end_against_sleep(future(7), false);
     });
 }
 
-/// Something whose end is counted.
-struct Thing(Arc<atomic::AtomicUsize>);
+/// A value whose drops are counted.
+struct CountedDrop(Arc<atomic::AtomicUsize>);
 
-impl Drop for Thing {
+impl Drop for CountedDrop {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-/// A task with a `Thing` as its value ends while its handle is dropped, with a waker in it if it was `watched`.
-fn end_against_drop<J: Join<Thing>, R: FnOnce() + Send + 'static>(
-    make: impl FnOnce(Thing) -> (J, R),
+/// A task ends while its handle is dropped, with a registered waker if it was `watched`.
+fn end_against_drop<K: Joinable, R: FnOnce() + Send + 'static>(
+    make: impl FnOnce(CountedDrop) -> (JoinRef<K, CountedDrop>, R),
     watched: bool,
 ) {
     let dropped = Arc::new(atomic::AtomicUsize::new(0));
-    let (mut join, run) = make(Thing(dropped.clone()));
+    let (mut join, run) = make(CountedDrop(dropped.clone()));
     let signal = Arc::new(Unpark(thread::current()));
     if watched {
         assert!(join.watch(&Waker::from(signal.clone())));
@@ -430,9 +452,9 @@ fn a_value_that_is_not_taken_is_dropped_once() {
 }
 
 #[test]
-fn canary_look_for_the_handle_before_the_handover() {
+fn canary_check_for_the_handle_before_the_end() {
     caught(Canary::TaskOrphan, None, || {
-        end_against_drop(closure, false)
+        end_against_drop(closure, false);
     });
     caught(Canary::TaskOrphan, None, || end_against_drop(future, false));
 }

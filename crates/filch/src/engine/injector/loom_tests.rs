@@ -1,12 +1,13 @@
 //! The injector: no push is missed, each producer keeps its order, and a close counts every task.
 
-use super::{
-    caught, model,
-    sleep::{core, until_asleep},
-};
-use filch::{
+use super::{Injector, Take};
+use crate::{
     base::{canary::Canary, thread::set_number},
-    engine::{Core, Injector, PerWorker, Placement, Silent, Take},
+    engine::{
+        Core, PerWorker, Placement, Silent,
+        loom_tests::{core, until_asleep},
+    },
+    loom_tests::{caught, model},
 };
 use loom::{sync::Arc, thread};
 
@@ -24,13 +25,14 @@ fn take(injector: &Injector<usize>, most: usize) -> Vec<usize> {
     tasks
 }
 
-/// Takes the rest, and checks that a queue that calls itself empty is empty.
+/// Takes the rest, and checks that a queue that reports to be empty is empty.
 fn take_rest(injector: &Injector<usize>, taken: &mut Vec<usize>) {
     let empty = injector.is_empty();
     let rest: Vec<usize> = std::iter::from_fn(|| injector.take()).collect();
     assert!(!empty || rest.is_empty(), "hidden: {rest:?}");
     taken.extend(rest);
-    assert!(injector.is_empty() && injector.len() == 0);
+    assert!(injector.is_empty());
+    assert_eq!(injector.len(), 0);
 }
 
 /// A worker empties a shard while its producer pushes another task.
@@ -48,7 +50,7 @@ fn push_against_take() {
 }
 
 #[test]
-fn a_push_is_seen_by_all_who_look_later() {
+fn a_push_is_visible_to_later_takes() {
     model(None, push_against_take);
 }
 
@@ -113,8 +115,11 @@ fn producers_of_different_shards_and_a_worker() {
                 own.is_empty()
             });
         }
-        assert!(accepted.contains(&true), "there is room for one batch");
-        // All places are free again.
+        assert!(
+            accepted.contains(&true),
+            "the capacity is enough for one batch"
+        );
+        // The whole capacity is free again.
         injector.push_batch(vec![1, 2, 3]).unwrap();
         assert_eq!(injector.push(4), Err(4));
     });
@@ -146,7 +151,7 @@ fn inject_against_close() {
 }
 
 #[test]
-fn a_close_counts_what_was_let_in() {
+fn a_close_counts_accepted_tasks() {
     model(None, inject_against_close);
 }
 
@@ -181,9 +186,9 @@ fn canary_closer_at_rest() {
     caught(Canary::CloseAtRest, None, two_closes);
 }
 
-/// A worker takes two tasks, moves one to its own queue, and stays in the other, while a second worker
-/// falls asleep.
-fn move_against_last_look() {
+/// A worker takes two tasks, moves one to its own queue, and stays in the other, while a second
+/// worker falls asleep.
+fn move_against_final_check() {
     let core = core(2);
     core.inject_batch(vec![1, 2]).unwrap();
     let mut busy = core.enter(0);
@@ -198,16 +203,16 @@ fn move_against_last_look() {
     let sleep = core.sleep();
     assert!(
         !(core.has_work() && asleep && sleep.searching() == 0),
-        "a task waits and all others sleep: ran {ran}, {sleep:?}"
+        "a task waits and all other workers sleep: ran {ran}, {sleep:?}"
     );
 }
 
 #[test]
-fn a_batch_that_moves_is_in_one_queue_or_the_other() {
-    model(Some(2), move_against_last_look);
+fn a_batch_that_moves_is_visible_in_one_of_the_queues() {
+    model(Some(2), move_against_final_check);
 }
 
 #[test]
 fn canary_bit_cleared_before_the_move() {
-    caught(Canary::InjectorEarly, Some(2), move_against_last_look);
+    caught(Canary::InjectorEarly, Some(2), move_against_final_check);
 }

@@ -1,12 +1,12 @@
-//! The deque: every task is taken once, whoever takes it.
+//! The deque: every task is taken once.
 //!
-//! The owner is the main thread; it is the busy side of the process-wide barrier, which loom sees as a
-//! rendezvous (`base::sys::barrier::model`).
+//! The owner is the main thread. It is the busy side of the process-wide barrier, which loom sees
+//! as a rendezvous (`base::sys::barrier`).
 
-use super::{caught, long_run, model};
-use filch::{
-    base::{canary::Canary, sys::barrier::model::busy_side},
-    engine::{Capacity, Deque, Owner, Retract, Steal},
+use super::{Capacity, Deque, Front, Ordering, Owner, Retract, Steal};
+use crate::{
+    base::{canary::Canary, sys::barrier::busy_side},
+    loom_tests::{caught, long_run, model},
 };
 use loom::{sync::Arc, thread};
 
@@ -32,7 +32,7 @@ fn steal_batch(deque: &Deque<usize>) -> Vec<usize> {
     }
 }
 
-/// One batch, then one more task: the second time the deque is open.
+/// One task, then a batch: the second time the deque is open.
 fn steal_one_then_batch(deque: &Deque<usize>) -> Vec<usize> {
     [steal_one(deque), steal_batch(deque)].concat()
 }
@@ -41,8 +41,17 @@ fn drain(owner: &mut Owner<'_, usize>) -> Vec<usize> {
     std::iter::from_fn(|| owner.pop()).collect()
 }
 
-/// The owner pushes `before` tasks, then does `moves` (true: push, false: pop) while the thieves do
-/// their part. In the end every task must have been taken once.
+/// Knocks and takes nothing.
+fn knock_only(deque: &Deque<usize>) {
+    // Relaxed: `knock` checks by compare-and-swap.
+    let front = Front::from_raw(deque.front.load(Ordering::Relaxed));
+    if !front.is_open() {
+        let _ = deque.knock(front);
+    }
+}
+
+/// The owner pushes `before` tasks, then does `moves` (true: push, false: pop) while the thieves
+/// steal. In the end every task must have been taken once.
 fn contest(capacity: Capacity, before: usize, moves: &[bool], thieves: &[Thief]) {
     let deque = Arc::new(Deque::new(capacity));
     let mut owner = deque.owner().unwrap();
@@ -85,13 +94,13 @@ fn last_task() {
 }
 
 #[test]
-fn the_last_task_goes_to_one() {
+fn the_last_task_is_taken_once() {
     model(None, last_task);
 }
 
 /// The owner reuses the slot of its last task, and opens for a thief that has read the old one.
 #[test]
-fn who_is_let_in_sees_what_was_popped_before() {
+fn a_thief_that_is_let_in_sees_earlier_pops() {
     model(Some(4), || {
         contest(
             Capacity::bounded(2),
@@ -133,7 +142,7 @@ fn canary_knock_without_its_barrier() {
     caught(Canary::KnockBarrier, None, last_task);
 }
 
-/// The owner takes a task back that it knows, without reading it.
+/// The owner retracts a task that it knows, without reading it.
 fn against_retract(before: usize, thief: Thief) {
     let deque = Arc::new(Deque::new(Capacity::bounded(4)));
     let mut owner = deque.owner().unwrap();
@@ -161,12 +170,12 @@ fn steal_against_retract() {
 }
 
 #[test]
-fn what_is_retracted_is_not_stolen() {
+fn a_retracted_task_is_not_stolen() {
     model(None, steal_against_retract);
 }
 
 #[test]
-fn what_is_retracted_is_not_in_a_batch() {
+fn a_retracted_task_is_not_in_a_batch() {
     model(Some(4), || against_retract(2, steal_one_then_batch));
 }
 
@@ -175,13 +184,13 @@ fn canary_retract_without_its_fence() {
     caught(Canary::PopFence, Some(4), steal_against_retract);
 }
 
-/// Two tasks, both popped, against a thief who steals twice: the second time at an open deque.
+/// Two tasks, both popped, against a thief that steals twice: the second time from an open deque.
 fn steal_against_pop() {
     contest(Capacity::bounded(2), 2, &[POP, POP], &[steal_two]);
 }
 
 #[test]
-fn a_thief_and_the_owner_never_take_the_same() {
+fn a_thief_and_the_owner_never_take_the_same_task() {
     model(Some(4), steal_against_pop);
 }
 
@@ -191,7 +200,7 @@ fn canary_pop_without_its_fence() {
 }
 
 #[test]
-fn two_thieves_and_the_owner_never_take_the_same() {
+fn two_thieves_and_the_owner_never_take_the_same_task() {
     model(long_run(1, 2), || {
         contest(
             Capacity::bounded(2),
@@ -202,18 +211,18 @@ fn two_thieves_and_the_owner_never_take_the_same() {
     });
 }
 
-/// The owner pops into the batch that a thief takes.
+/// The owner pops tasks of the batch that a thief takes.
 fn batch_against_pop() {
     contest(Capacity::bounded(4), 4, &[POP, POP, POP], &[steal_batch]);
 }
 
 #[test]
-fn a_batch_and_pops_never_take_the_same() {
+fn a_batch_and_pops_never_take_the_same_task() {
     model(Some(3), batch_against_pop);
 }
 
 #[test]
-fn canary_batch_that_forgets_a_task() {
+fn canary_batch_that_loses_a_task() {
     caught(Canary::LoseTask, Some(3), batch_against_pop);
 }
 
@@ -228,7 +237,7 @@ fn batch_against_guarded_pop() {
 }
 
 #[test]
-fn a_batch_and_guarded_pops_never_take_the_same() {
+fn a_batch_and_guarded_pops_never_take_the_same_task() {
     model(Some(3), batch_against_guarded_pop);
 }
 
@@ -242,9 +251,9 @@ fn canary_pop_inside_a_claim_without_a_seal() {
     caught(Canary::Seal, Some(3), batch_against_guarded_pop);
 }
 
-/// The owner pops into a claim, then pushes again at the same index.
+/// The owner pops a task of a claim, then pushes again at the same index.
 #[test]
-fn an_old_copy_of_a_batch_never_passes_for_a_new_task() {
+fn an_old_copy_of_a_batch_is_never_taken_for_a_new_task() {
     model(Some(3), || {
         contest(
             Capacity::bounded(4),
@@ -255,14 +264,14 @@ fn an_old_copy_of_a_batch_never_passes_for_a_new_task() {
     });
 }
 
-/// The owner calms down, pops the last task without a word to anybody and pushes another in its place.
-/// Somebody knocks, and a thief comes back who has held on to an old word all the time.
-fn calm_and_reuse() {
+/// The owner stops guarding, pops the last task unguarded and pushes another one in its place. A
+/// thread knocks, and a thief continues that has read the old word of the thieves.
+fn unguard_and_reuse() {
     let deque = Arc::new(Deque::new(Capacity::bounded(2)));
     let mut owner = deque.owner().unwrap();
     owner.push(1).unwrap();
     owner.push(2).unwrap();
-    deque.knock_only();
+    knock_only(&deque);
     let busy = busy_side();
     let thief = {
         let deque = deque.clone();
@@ -270,7 +279,7 @@ fn calm_and_reuse() {
     };
     let mut got: Vec<_> = owner.pop().into_iter().chain(owner.pop()).collect();
     owner.push(3).unwrap();
-    deque.knock_only();
+    knock_only(&deque);
     drop(busy);
     got.extend(thief.join().unwrap());
     got.extend(drain(&mut owner));
@@ -279,18 +288,18 @@ fn calm_and_reuse() {
 }
 
 #[test]
-fn an_old_word_never_passes_for_a_new_one() {
-    model(Some(4), calm_and_reuse);
+fn an_old_word_is_never_taken_for_a_new_one() {
+    model(Some(4), unguard_and_reuse);
 }
 
 #[test]
-fn canary_calm_without_a_new_word() {
-    caught(Canary::CalmTag, Some(4), calm_and_reuse);
+fn canary_unguarded_without_a_new_tag() {
+    caught(Canary::CalmTag, Some(4), unguard_and_reuse);
 }
 
-/// The owner has popped without a fence, opens by itself, pushes into the freed slot and pops again.
+/// The owner has popped without a fence, opens by itself, pushes into the free slot and pops again.
 #[test]
-fn an_owner_that_opens_shows_what_it_has_popped() {
+fn an_owner_that_opens_publishes_its_pops() {
     model(Some(4), || {
         let deque = Arc::new(Deque::new(Capacity::bounded(2)));
         let mut owner = deque.owner().unwrap();
@@ -325,7 +334,7 @@ fn a_claim_can_be_shared() {
     });
 }
 
-/// The owner calms down while a thief holds a claim.
+/// The owner stops guarding while a thief holds a claim.
 #[test]
 fn a_claim_does_not_outlive_the_guard() {
     model(Some(3), || {
@@ -338,9 +347,9 @@ fn a_claim_does_not_outlive_the_guard() {
     });
 }
 
-/// One thief takes a batch; another one steals from that thief meanwhile.
+/// One thief takes a batch; another one steals from that thief at the same time.
 #[test]
-fn a_thief_can_be_robbed() {
+fn a_thief_can_be_stolen_from() {
     model(long_run(2, 3), || {
         let rich = Arc::new(Deque::new(Capacity::bounded(4)));
         let poor = Arc::new(Deque::new(Capacity::bounded(4)));
@@ -357,7 +366,7 @@ fn a_thief_can_be_robbed() {
                 assert_eq!(moved, 1);
                 vec![task]
             }
-            other => panic!("nobody else is there: {other:?}"),
+            other => panic!("no other thread steals from it: {other:?}"),
         };
         got.extend(thief.pop());
         drop(busy);
@@ -369,9 +378,9 @@ fn a_thief_can_be_robbed() {
     });
 }
 
-/// A deque changes hands while a thief is about.
+/// A deque gets a new owner while a thief steals.
 #[test]
-fn a_new_owner_goes_on_where_the_old_one_was() {
+fn a_new_owner_continues_where_the_old_one_was() {
     model(Some(3), || {
         let deque = Arc::new(Deque::new(Capacity::bounded(4)));
         let busy = busy_side();
@@ -397,19 +406,19 @@ fn a_new_owner_goes_on_where_the_old_one_was() {
 }
 
 #[test]
-fn growing_loses_nothing() {
+fn growing_loses_no_task() {
     model(Some(3), || {
         contest(Capacity::growable(2), 2, &[PUSH, PUSH, POP], &[steal_two]);
     });
 }
 
-/// A thief that starts when the ring has grown already.
+/// A thief that starts after the ring has grown.
 fn steal_after_growth() {
     contest(Capacity::growable(1), 3, &[], &[steal_two]);
 }
 
 #[test]
-fn a_grown_ring_is_seen() {
+fn a_grown_ring_is_visible() {
     model(None, steal_after_growth);
 }
 
@@ -439,7 +448,7 @@ fn the_owner_may_take_the_oldest() {
     });
 }
 
-/// Boxes: a task that is dropped twice, or never, is an error of the allocator's.
+/// The allocator reports a box that is dropped twice.
 #[test]
 fn boxed_tasks_are_dropped_once() {
     model(Some(3), || {
@@ -459,10 +468,10 @@ fn boxed_tasks_are_dropped_once() {
     });
 }
 
-/// The owner retracts its two tasks, and undoes a retract once if it must guard; meanwhile the deque is
-/// alerted, and a thief takes one task. Each task is taken once.
+/// The owner retracts its two tasks, and undoes a retract once if it must guard. Meanwhile the
+/// deque is alerted, and a thief takes one task. Each task is taken once.
 #[test]
-fn a_retract_that_is_undone_loses_nothing() {
+fn a_retract_that_is_undone_loses_no_task() {
     model(Some(2), || {
         let deque = Arc::new(Deque::new(Capacity::bounded(2)));
         let mut owner = deque.owner().unwrap();

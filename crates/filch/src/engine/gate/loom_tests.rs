@@ -1,9 +1,9 @@
-//! The gate: nothing slips in, nothing is forgotten, the end is told once.
+//! The gate: no task enters after the close, every task is counted, and the end is reported once.
 
-use super::{caught, model};
-use filch::{
+use super::{Gate, Verdict};
+use crate::{
     base::canary::Canary,
-    engine::{Gate, Verdict},
+    loom_tests::{caught, model},
 };
 use loom::{
     sync::{
@@ -17,7 +17,7 @@ fn finished(verdict: Verdict) -> usize {
     usize::from(verdict == Verdict::Finished)
 }
 
-/// A spawn from outside against a close: either the task is in and counted, or it is refused.
+/// A spawn from outside against a close: either the task is accepted and counted, or it is refused.
 fn enter_against_close() {
     let gate = Arc::new(Gate::new());
     let spawner = {
@@ -27,21 +27,21 @@ fn enter_against_close() {
     let ends = finished(gate.close());
     let accepted = spawner.join().unwrap();
     assert_eq!(gate.state().in_flight(), i64::from(accepted));
-    // If the close has said that all is over, nothing may have come in.
-    assert!(ends == 0 || !accepted, "a task came in after the end");
+    // If the close has reported the end, no task may have been accepted.
+    assert!(ends == 0 || !accepted, "a task was accepted after the end");
 }
 
 #[test]
-fn nothing_comes_in_after_the_close() {
+fn no_task_enters_after_the_close() {
     model(None, enter_against_close);
 }
 
 #[test]
-fn canary_look_then_enter() {
+fn canary_check_then_enter() {
     caught(Canary::GateSplit, None, enter_against_close);
 }
 
-/// The last completion against the close: one of them sees the end.
+/// The last completion against the close: one of them reports the end.
 fn complete_against_close() {
     let gate = Arc::new(Gate::new());
     assert!(gate.enter(1));
@@ -53,12 +53,12 @@ fn complete_against_close() {
         })
     };
     let ends = finished(gate.close()) + worker.join().unwrap();
-    assert_eq!(ends, 1, "the end was told {ends} times");
+    assert_eq!(ends, 1, "the end was reported {ends} times");
     assert!(gate.state().is_finished());
 }
 
 #[test]
-fn the_end_is_told_once() {
+fn the_end_is_reported_once() {
     model(None, complete_against_close);
 }
 
@@ -67,7 +67,7 @@ fn canary_rest_without_the_count() {
     caught(Canary::GateFlush, None, complete_against_close);
 }
 
-/// A spawner, a closer, and a worker that takes the task, runs it, and sees what the end means.
+/// A spawner, a closer, and a worker that takes the task and runs it.
 #[test]
 fn spawn_completion_and_close_together() {
     model(None, || {
@@ -103,14 +103,14 @@ fn spawn_completion_and_close_together() {
         assert_eq!(
             ends.load(Ordering::Relaxed),
             usize::from(left == 0),
-            "the end is told once if, and only if, nothing is left"
+            "the end is reported once if, and only if, no task is left"
         );
     });
 }
 
-/// A worker keeps its spawns to itself while a thief flushes the completion of one of them.
+/// A worker has not flushed the count of its spawns when a thief flushes the completion of one.
 #[test]
-fn a_private_count_never_makes_a_false_end() {
+fn a_private_count_never_causes_a_false_end() {
     model(None, || {
         let gate = Arc::new(Gate::new());
         assert!(gate.enter(1));

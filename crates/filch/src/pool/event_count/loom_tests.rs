@@ -1,7 +1,10 @@
-//! The bell of the workers that are kept for futures: no job waits while one of them sleeps.
+//! The event count of dedicated workers: no job waits while one of them sleeps.
 
-use super::{caught, long_run, model};
-use filch::{base::canary::Canary, pool::model::EventCount};
+use super::EventCount;
+use crate::{
+    base::canary::Canary,
+    loom_tests::{caught, long_run, model},
+};
 use loom::{
     sync::{
         Condvar, Mutex,
@@ -9,15 +12,16 @@ use loom::{
     },
     thread,
 };
-// Not loom's: when it reports a sleep without an end, its `Arc` must not be dropped any more.
+// Not loom's: its `Arc` must not be dropped after loom has reported a deadlock.
 use std::sync::Arc;
 
-/// What the lanes of an engine are to these workers: a look that orders nothing, and a queue with a lock.
+/// The lanes of an engine as dedicated workers use them: a flag without an ordering, and a queue
+/// with a lock.
 struct Lane {
     flag: AtomicUsize,
     jobs: Mutex<Vec<usize>>,
     done: Mutex<usize>,
-    told: Condvar,
+    progress: Condvar,
     event_count: EventCount,
 }
 
@@ -27,7 +31,7 @@ impl Lane {
             flag: AtomicUsize::new(0),
             jobs: Mutex::new(Vec::new()),
             done: Mutex::new(0),
-            told: Condvar::new(),
+            progress: Condvar::new(),
             event_count: EventCount::new(),
         })
     }
@@ -36,7 +40,7 @@ impl Lane {
         self.flag.load(Ordering::Relaxed) > 0
     }
 
-    /// Queues a job, which waits until so many others have been done, and rings.
+    /// Queues a job that waits until `waits_for` others are done, and notifies.
     fn push(&self, waits_for: usize) {
         {
             let mut jobs = self.jobs.lock().unwrap();
@@ -56,27 +60,26 @@ impl Lane {
     fn until_done(&self, jobs: usize) {
         let mut done = self.done.lock().unwrap();
         while *done < jobs {
-            done = self.told.wait(done).unwrap();
+            done = self.progress.wait(done).unwrap();
         }
     }
 
-    /// A worker that is kept.
+    /// Runs a dedicated worker.
     fn attend(&self) {
-        self.event_count.attend(
-            || self.has_urgent(),
-            || {
-                while let Some(waits_for) = self.pop() {
-                    self.event_count.pass_on(self.has_urgent());
-                    self.until_done(waits_for);
-                    *self.done.lock().unwrap() += 1;
-                    self.told.notify_all();
-                }
-            },
-        );
+        let work = || {
+            while let Some(waits_for) = self.pop() {
+                self.event_count.pass_on(self.has_urgent());
+                self.until_done(waits_for);
+                *self.done.lock().unwrap() += 1;
+                self.progress.notify_all();
+            }
+        };
+        self.event_count
+            .attend(|| self.has_urgent(), work, || false);
     }
 }
 
-/// One worker: it does what comes, however the rings fall together, and goes home.
+/// One worker runs all jobs, also when notifications are merged, and exits.
 fn one_worker() {
     let lane = Lane::new();
     let worker = thread::spawn({
@@ -90,7 +93,7 @@ fn one_worker() {
     worker.join().unwrap();
 }
 
-/// Two of them, and a job that keeps one until the other has done the next.
+/// Two workers, and a job that occupies one of them until the other has run the next job.
 fn two_workers() {
     let lane = Lane::new();
     let workers = [(); 2].map(|()| {
@@ -107,26 +110,26 @@ fn two_workers() {
 }
 
 #[test]
-fn no_ring_is_lost() {
+fn no_notification_is_lost() {
     model(long_run(3, 5), one_worker);
 }
 
 #[test]
-fn a_worker_that_is_held_up_holds_up_nobody() {
+fn a_worker_in_a_long_job_delays_no_other_job() {
     model(long_run(2, 3), two_workers);
 }
 
 #[test]
-fn canary_bell_that_rings_while_nobody_looks() {
+fn canary_sleep_without_a_check() {
     caught(Canary::EventCountLook, Some(3), one_worker);
 }
 
 #[test]
-fn canary_ring_that_shows_nothing() {
+fn canary_notification_that_publishes_nothing() {
     caught(Canary::EventCountOrder, Some(3), one_worker);
 }
 
 #[test]
-fn canary_ring_that_is_not_passed_on() {
+fn canary_notification_that_is_not_passed_on() {
     caught(Canary::EventCountPassOn, Some(2), two_workers);
 }

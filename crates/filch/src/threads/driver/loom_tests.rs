@@ -1,8 +1,11 @@
-//! Threads that wait in a driver: no wake is lost, whether a thread is about to enter it or has left it, and the driver
-//! is handed over.
+//! Threads that wait in a driver: no wake is lost when a thread enters or leaves the driver, and
+//! the driver is handed over.
 
-use super::{caught, model};
-use filch::{base::canary::Canary, base::model::ParkWord, threads::model::DriverLock};
+use super::DriverLock;
+use crate::{
+    base::{canary::Canary, thread::ParkWord},
+    loom_tests::{caught, model},
+};
 use loom::{
     sync::{
         Condvar, Mutex,
@@ -10,43 +13,43 @@ use loom::{
     },
     thread,
 };
-// Not loom's: when it reports a sleep without an end, its `Arc` must not be dropped any more.
+// Not loom's: its `Arc` must not be dropped after loom has reported a deadlock.
 use std::sync::Arc;
 
-/// A token: what a driver's notification is, and a thread's.
+/// A token, as the notification of a driver is one, and that of a thread.
 struct Token {
-    is_there: Mutex<bool>,
-    comes: Condvar,
+    is_set: Mutex<bool>,
+    set: Condvar,
 }
 
 impl Token {
     fn new() -> Self {
         Self {
-            is_there: Mutex::new(false),
-            comes: Condvar::new(),
+            is_set: Mutex::new(false),
+            set: Condvar::new(),
         }
     }
 
-    fn give(&self) {
-        *self.is_there.lock().unwrap() = true;
-        self.comes.notify_one();
+    fn set(&self) {
+        *self.is_set.lock().unwrap() = true;
+        self.set.notify_one();
     }
 
     fn take(&self) {
-        let mut is_there = self.is_there.lock().unwrap();
-        while !*is_there {
-            is_there = self.comes.wait(is_there).unwrap();
+        let mut is_set = self.is_set.lock().unwrap();
+        while !*is_set {
+            is_set = self.set.wait(is_set).unwrap();
         }
-        *is_there = false;
+        *is_set = false;
     }
 }
 
-/// A thread as a parker knows it.
+/// A thread with its parker.
 struct Sleeper {
     word: ParkWord,
     token: Token,
-    /// What it waits for; nothing is ordered by it.
-    told: AtomicUsize,
+    /// The number of events for this thread. Orders nothing.
+    events: AtomicUsize,
 }
 
 struct Stage {
@@ -60,7 +63,7 @@ impl Stage {
         let sleeper = || Sleeper {
             word: ParkWord::new(),
             token: Token::new(),
-            told: AtomicUsize::new(0),
+            events: AtomicUsize::new(0),
         };
         Arc::new(Self {
             sleepers: [sleeper(), sleeper()],
@@ -69,14 +72,14 @@ impl Stage {
         })
     }
 
-    fn is_told(&self, sleeper: usize, times: usize) -> bool {
-        self.sleepers[sleeper].told.load(Ordering::Relaxed) >= times
+    fn has_events(&self, sleeper: usize, events: usize) -> bool {
+        self.sleepers[sleeper].events.load(Ordering::Relaxed) >= events
     }
 
-    /// As `Parkers::park` and `SharedDriver::park` do.
-    fn park(&self, sleeper: usize, times: usize) {
+    /// Parks as `Parkers::park` and `SharedDriver::park` do, until there are `events`.
+    fn park(&self, sleeper: usize, events: usize) {
         let word = &self.sleepers[sleeper].word;
-        while !self.is_told(sleeper, times) {
+        while !self.has_events(sleeper, events) {
             if self.lock.hold_or_wait(sleeper) {
                 if word.enter() {
                     self.driver.take();
@@ -90,22 +93,24 @@ impl Stage {
         }
     }
 
-    /// As `Parker::unpark` does.
+    /// Unparks as `Parker::unpark` does.
     fn unpark(&self, sleeper: usize) {
         if self.sleepers[sleeper].word.notify() {
-            self.driver.give();
+            self.driver.set();
         } else {
-            self.sleepers[sleeper].token.give();
+            self.sleepers[sleeper].token.set();
         }
     }
 
-    fn tell(&self, sleeper: usize) {
-        self.sleepers[sleeper].told.fetch_add(1, Ordering::Relaxed);
+    /// Adds an event for `sleeper` and unparks it.
+    fn notify(&self, sleeper: usize) {
+        let events = &self.sleepers[sleeper].events;
+        events.fetch_add(1, Ordering::Relaxed);
         self.unpark(sleeper);
     }
 }
 
-/// One thread waits twice in the driver, and is told twice.
+/// One thread waits twice in the driver, and is notified twice.
 fn one_sleeper() {
     let stage = Stage::new();
     let sleeper = stage.clone();
@@ -113,8 +118,8 @@ fn one_sleeper() {
         sleeper.park(0, 1);
         sleeper.park(0, 2);
     });
-    stage.tell(0);
-    stage.tell(0);
+    stage.notify(0);
+    stage.notify(0);
     waits.join().unwrap();
 }
 
@@ -124,31 +129,31 @@ fn no_wake_is_lost_in_the_driver() {
 }
 
 #[test]
-fn entering_without_a_look_is_noticed() {
+fn canary_entering_without_a_check() {
     caught(Canary::DriverEnter, None, one_sleeper);
 }
 
-/// Two threads wait, one of them in the driver; each is told once.
+/// Two threads wait, one of them in the driver; each is notified once.
 #[test]
 fn no_wake_is_lost_beside_the_driver() {
     model(Some(3), || {
         let stage = Stage::new();
         let sleeper = stage.clone();
         let waits = thread::spawn(move || sleeper.park(0, 1));
-        let teller = stage.clone();
-        let tells = thread::spawn(move || {
-            teller.tell(1);
-            teller.tell(0);
+        let notifier = stage.clone();
+        let notifies = thread::spawn(move || {
+            notifier.notify(1);
+            notifier.notify(0);
         });
         stage.park(1, 1);
         waits.join().unwrap();
-        tells.join().unwrap();
+        notifies.join().unwrap();
     });
 }
 
-/// One thread holds the driver and leaves it for good. Then the other, which may wait for the driver, is in it, and hears of
-/// an event there.
-fn handing_over() {
+/// One thread holds the driver and leaves it for good. The other thread, which may wait for the
+/// driver, then enters it, and finds an event there.
+fn hand_over() {
     let stage = Stage::new();
     let guest = stage.clone();
     let leaves = thread::spawn(move || {
@@ -162,7 +167,7 @@ fn handing_over() {
         }
     });
     // An event: only a thread in the driver finds it.
-    stage.driver.give();
+    stage.driver.set();
     let mut found = false;
     while !found {
         if stage.lock.hold_or_wait(1) {
@@ -182,10 +187,10 @@ fn handing_over() {
 
 #[test]
 fn the_driver_is_handed_over() {
-    model(None, handing_over);
+    model(None, hand_over);
 }
 
 #[test]
-fn a_driver_that_is_not_handed_over_is_noticed() {
-    caught(Canary::DriverHandOver, None, handing_over);
+fn canary_driver_that_is_not_handed_over() {
+    caught(Canary::DriverHandOver, None, hand_over);
 }

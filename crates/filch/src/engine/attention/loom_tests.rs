@@ -1,12 +1,12 @@
-//! Attention: while all workers are busy inside of tasks, no push into a shared queue is overlooked.
+//! Attention: while all workers are busy inside of tasks, no push into a shared queue is missed.
 
-use super::{
-    caught, model,
-    sleep::{Engine, core},
-};
-use filch::{
+use crate::{
     base::canary::Canary,
-    engine::{Level, Placement, Step},
+    engine::{
+        Level, Placement, Step,
+        loom_tests::{Engine, core},
+    },
+    loom_tests::{caught, model},
 };
 use loom::{sync::Arc, thread};
 
@@ -24,7 +24,7 @@ fn inject_future(core: &Engine) {
     core.inject(1, Placement::FutureInjector).unwrap();
 }
 
-/// The only worker is inside of a task and clears the attention bit while a task comes.
+/// The only worker is inside of a task and clears the attention bit during a push.
 fn push_against_clear(push: Push) {
     let core = core(1);
     core.inject(0, Placement::Injector).unwrap();
@@ -37,34 +37,37 @@ fn push_against_clear(push: Push) {
         };
         core.settle_attention();
         pusher.join().unwrap();
-        assert!(core.wants_attention(), "a task waits, and no worker knows");
-        // The task goes on.
+        assert!(
+            core.wants_attention(),
+            "a task waits, and no attention is requested"
+        );
+        // The task continues.
         std::mem::forget(running);
     });
     std::mem::forget((worker, step));
 }
 
 #[test]
-fn a_task_that_comes_while_attention_is_cleared_is_not_overlooked() {
+fn a_push_while_attention_is_cleared_is_not_missed() {
     for push in [inject, inject_urgent, inject_future] {
         model(None, move || push_against_clear(push));
     }
 }
 
 #[test]
-fn canary_push_that_does_not_ask_for_attention() {
-    // The first push does not ask either.
+fn canary_push_that_requests_no_attention() {
+    // The first push does not request attention either.
     caught(Canary::Attention, None, || push_against_clear(inject));
 }
 
 #[test]
-fn canary_attention_cleared_without_another_look() {
+fn canary_attention_cleared_without_a_check() {
     caught(Canary::AttentionLook, None, || push_against_clear(inject));
 }
 
-/// One worker is inside of a task and has another one queued. A second worker looks for work, and finds
-/// that one or the urgent one that comes meanwhile. If it finds the first, it asks for attention, or the
-/// pusher does.
+/// One worker is inside of a task and has another one queued. A second worker searches, and finds
+/// that task or the urgent one that is pushed meanwhile. If it finds the first, it requests
+/// attention, or the pusher does.
 fn push_against_end_of_search() {
     let core = core(2);
     core.inject(0, Placement::Injector).unwrap();
@@ -81,7 +84,10 @@ fn push_against_end_of_search() {
     };
     inject_urgent(&core);
     if searcher.join().unwrap() == Some(7) {
-        assert!(core.wants_attention(), "a task waits, and no worker knows");
+        assert!(
+            core.wants_attention(),
+            "a task waits, and no attention is requested"
+        );
     }
 }
 
@@ -105,11 +111,11 @@ fn run_one(core: &Arc<Engine>) -> Option<usize> {
 }
 
 #[test]
-fn a_task_that_comes_at_the_end_of_a_search_is_not_overlooked() {
+fn a_push_at_the_end_of_a_search_is_not_missed() {
     model(Some(2), push_against_end_of_search);
 }
 
 #[test]
-fn canary_end_of_a_search_that_asks_for_nothing() {
+fn canary_end_of_a_search_that_requests_no_attention() {
     caught(Canary::Attention, Some(2), push_against_end_of_search);
 }

@@ -1,0 +1,84 @@
+//! A source in a block is taken once.
+
+use super::Block;
+use crate::{
+    base::canary::Canary,
+    loom_tests::{Data, caught, model},
+};
+use loom::thread;
+use std::sync::Arc;
+
+/// A holder claims the positions of a block one after the other, while thieves take some of them.
+/// Each position is taken once.
+fn split(positions: u32, thieves: usize, rest: bool) {
+    let block = Arc::new(Block::new());
+    let taken: Arc<Vec<Data>> = Arc::new((0..positions).map(|_| Data::default()).collect());
+    let held = block.hold().expect("it is free");
+    let claims = held.open(0..positions);
+    let threads: Vec<_> = (0..thieves)
+        .map(|_| {
+            let (block, taken) = (block.clone(), taken.clone());
+            thread::spawn(move || {
+                for at in block.steal(false).into_iter().flatten() {
+                    taken[at as usize].add(1);
+                }
+            })
+        })
+        .collect();
+    if let Some(at) = claims.claim() {
+        taken[at as usize].add(1);
+    }
+    if rest {
+        for at in claims.take_rest() {
+            taken[at as usize].add(1);
+        }
+    }
+    while let Some(at) = claims.claim() {
+        taken[at as usize].add(1);
+    }
+    drop(held);
+    for thief in threads {
+        thief.join().unwrap();
+    }
+    assert!(taken.iter().all(|taken| taken.get() == 1), "taken once");
+}
+
+#[test]
+fn a_position_of_a_block_is_taken_once() {
+    model(Some(3), || split(1, 1, false));
+    model(Some(3), || split(2, 1, false));
+    model(Some(2), || split(3, 1, false));
+    model(Some(2), || split(3, 1, true));
+    model(Some(2), || split(2, 2, false));
+}
+
+/// A block is opened again while a thief steals from it.
+#[test]
+fn a_thief_takes_part_of_the_block_that_it_has_checked() {
+    model(Some(2), || {
+        let block = Arc::new(Block::new());
+        let taken: Arc<[Data; 3]> = Arc::default();
+        let thief = {
+            let (block, taken) = (block.clone(), taken.clone());
+            thread::spawn(move || {
+                for at in block.steal(false).into_iter().flatten() {
+                    taken[at as usize].add(1);
+                }
+            })
+        };
+        for positions in [0..1, 1..3] {
+            let held = block.hold().expect("it is free");
+            let claims = held.open(positions);
+            while let Some(at) = claims.claim() {
+                taken[at as usize].add(1);
+            }
+        }
+        thief.join().unwrap();
+        assert!(taken.iter().all(|taken| taken.get() == 1), "taken once");
+    });
+}
+
+#[test]
+fn canary_thief_that_does_not_check_again() {
+    caught(Canary::GraphBlock, Some(2), || split(2, 1, false));
+}

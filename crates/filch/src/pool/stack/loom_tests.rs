@@ -1,0 +1,85 @@
+//! The second half of a join runs once: by its owner, or by a thief that wakes the owner.
+#![expect(unsafe_code, reason = "what the two sides of a join do")]
+
+use super::{Awaited, Payload, StackJob};
+use crate::{
+    base::{canary::Canary, sys::barrier::busy_side},
+    engine::{Capacity, Deque, Steal},
+    loom_tests::{Data, caught, model},
+    pool::latch::loom_tests::sleep_until,
+};
+use loom::thread;
+// Not loom's: its `Arc` must not be dropped after loom has reported a deadlock.
+use std::sync::Arc;
+
+type Closure = Box<dyn FnOnce(bool) -> usize + Send>;
+
+struct SharedJob(StackJob<Closure, usize>);
+
+// SAFETY: how a thief accesses the cells is the protocol under test.
+unsafe impl Sync for SharedJob {}
+
+impl SharedJob {
+    /// # Safety
+    /// The caller has stolen the job.
+    unsafe fn execute(&self, unpark: impl FnOnce(usize)) {
+        let call = |closure: Closure, _| Ok::<_, Payload>(closure(true));
+        // SAFETY: the caller has stolen the job, and so calls this once.
+        unsafe { StackJob::execute(&raw const self.0, call, unpark) };
+    }
+}
+
+/// A join: the second half is pushed, and then retracted, or stolen and waited for. The thief
+/// steals at any time. The job is in an `Arc`, so that a late access is not undefined behaviour.
+fn join_against_thief() {
+    let deque = Arc::new(Deque::new(Capacity::bounded(2)));
+    let mut owner = deque.owner().unwrap();
+    let runs = Arc::new(Data::default());
+    let closure: Closure = {
+        let runs = runs.clone();
+        Box::new(move |_| 41 + runs.add(1))
+    };
+    let job = Arc::new(SharedJob(StackJob::new(closure, false)));
+    let mark = owner.push_marked(1_usize).unwrap();
+    let busy = busy_side();
+    let thief = {
+        let (deque, job, waiter) = (deque.clone(), job.clone(), thread::current());
+        thread::spawn(move || {
+            if let Steal::Taken(_) = deque.steal() {
+                // SAFETY: this thread has stolen the job.
+                unsafe { job.execute(|_| waiter.unpark()) };
+            }
+        })
+    };
+    let latch = &job.0.latch;
+    let result = if !latch.happened() && owner.retract(mark) {
+        drop(busy);
+        // SAFETY: this thread has retracted the job.
+        let closure = unsafe { job.0.take_back() };
+        closure(false)
+    } else {
+        drop(busy);
+        while !latch.happened() {
+            sleep_until(latch, || false);
+        }
+        // SAFETY: the latch is set.
+        unsafe { job.0.take_result() }.unwrap_or(0)
+    };
+    assert_eq!(result, 42);
+    thief.join().unwrap();
+}
+
+#[test]
+fn the_second_half_of_a_join_runs_once() {
+    model(None, join_against_thief);
+}
+
+#[test]
+fn canary_join_with_a_thief_without_a_barrier() {
+    caught(Canary::KnockBarrier, None, join_against_thief);
+}
+
+#[test]
+fn canary_join_without_a_wake() {
+    caught(Canary::PoolLatchWake, None, join_against_thief);
+}
