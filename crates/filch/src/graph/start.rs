@@ -4,16 +4,16 @@
 use super::{
     context::Context,
     error::{Outcome, RunError},
-    flow::Place,
     node::Then,
-    plan::{Alone, Plan, RunReport},
+    plan::{Alone, Place, Plan},
     remote::{NO_OWNER, Remote},
+    report::RunReport,
     run::Run,
 };
 use crate::{
     base::{padded::Padded, sync::AtomicBool, unwind},
     engine::Placement,
-    pool::{Inner, context::WorkerContext, latch::Awaited},
+    pool::{Inner, Pool, context::WorkerContext, latch::Awaited, on_current},
 };
 use std::{ptr, sync::Arc};
 
@@ -72,6 +72,84 @@ pub(super) fn run(
     let outcome = run.outcome(plan);
     plan.reset();
     outcome.into_result()
+}
+
+impl Plan<'_> {
+    /// Runs the graph on the pool whose worker the caller is, otherwise on the global one, and
+    /// returns when all of it is done. The calling thread works on it too.
+    ///
+    /// # Errors
+    /// Returns an error when tasks panic. Then no more tasks are released, and the error contains
+    /// all the panics once the running tasks are done. The plan can be run again.
+    pub fn run(&mut self) -> Result<RunReport, RunError> {
+        on_current(|context| run(self, context))
+    }
+
+    /// Like [`run`](Self::run), on the given pool.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_on(&mut self, pool: &Pool) -> Result<RunReport, RunError> {
+        pool.enter_worker(|context| run(self, context))
+    }
+
+    /// Runs the graph `times` times, one run after the other.
+    ///
+    /// ```
+    /// use filch::Graph;
+    ///
+    /// let mut runs = 0;
+    /// let graph = Graph::new();
+    /// graph.task("count", || runs += 1);
+    /// graph.plan()?.run_n(10)?;
+    /// assert_eq!(runs, 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); it returns after the first run that fails.
+    pub fn run_n(&mut self, times: u64) -> Result<RunReport, RunError> {
+        on_current(|context| {
+            let mut ran = 0;
+            for _ in 0..times {
+                ran = run(self, context).plus(ran)?.ran;
+            }
+            Ok(RunReport { ran })
+        })
+    }
+
+    /// Runs the graph until `stop` returns true; `stop` is called after every run.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); it returns after the first run that fails.
+    pub fn run_until(&mut self, mut stop: impl FnMut() -> bool) -> Result<RunReport, RunError> {
+        on_current(|context| {
+            let mut ran = 0;
+            loop {
+                ran = run(self, context).plus(ran)?.ran;
+                if stop() {
+                    return Ok(RunReport { ran });
+                }
+            }
+        })
+    }
+}
+
+/// Sums up the results of several runs.
+pub(super) trait Plus {
+    /// Returns the same result with `ran` tasks of earlier runs added.
+    fn plus(self, ran: u64) -> Self;
+}
+
+impl Plus for Result<RunReport, RunError> {
+    #[inline]
+    fn plus(mut self, before: u64) -> Self {
+        match &mut self {
+            Ok(report) => report.ran += before,
+            Err(error) => error.ran += before,
+        }
+        self
+    }
 }
 
 /// Drops the values of the previous run: a task that does not run in this one has no value.
