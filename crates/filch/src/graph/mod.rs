@@ -142,6 +142,7 @@ mod error;
 mod flow;
 mod future;
 mod handle;
+mod jobs;
 mod names;
 mod node;
 mod options;

@@ -8,7 +8,7 @@ use super::{
     plan::{Alone, Place, Plan},
     remote::{NO_OWNER, Remote},
     report::RunReport,
-    run::Run,
+    run::{End, Outer, Run},
 };
 use crate::{
     base::{padded::Padded, sync::AtomicBool, unwind},
@@ -16,20 +16,6 @@ use crate::{
     pool::{Inner, Pool, context::WorkerContext, latch::Awaited, on_current},
 };
 use std::{ptr, sync::Arc};
-
-/// What is done when a run on the heap is over. The callback receives the plan, ready to be run
-/// again.
-pub(super) struct End {
-    /// The run itself, as `Box::into_raw` returned it. The jobs reach the run through shared
-    /// references, and memory must not be freed through a pointer that is derived from one.
-    run: *mut Run<'static>,
-    plan: *mut Plan<'static>,
-    then: Ending,
-}
-
-/// Returns the outer run, if that is over too.
-type Ending =
-    Box<dyn FnOnce(Plan<'static>, Outcome, &WorkerContext<'_, '_>) -> Option<Outer> + Send>;
 
 /// Runs `plan` as a worker of a pool, and returns when it is done.
 pub(super) fn run(
@@ -226,46 +212,6 @@ pub(super) fn start(
             context.push_detached(feeder, Placement::Local);
         }
         _ => remote.send(feeder, false),
-    }
-}
-
-/// Ends a run on the heap, then the outer run if this was the last job of it, and so on. It is a
-/// loop and not a recursion, since runs may be nested thousands deep.
-///
-/// # Safety
-/// The run was made by `start`, and `Run::done` has returned true to the caller, which happens
-/// once.
-pub(super) unsafe fn finish(run: *const Run<'static>, context: &WorkerContext<'_, '_>) {
-    unwind::or_abort(|| {
-        let mut over = Some(Outer(run));
-        while let Some(Outer(run)) = over {
-            // SAFETY: no other worker uses the run any more. The same holds for the outer runs that
-            // this loop gets from `then`.
-            let end = unsafe { &(*run).end };
-            let run = end.as_ref().expect("runs in the heap have an end").run;
-            // SAFETY: `start` leaked it, and this is the pointer that `start` got.
-            let mut run = unsafe { Box::from_raw(run) };
-            let end = run.end.take().expect("it was there a moment ago");
-            // SAFETY: `start` leaked the box of the plan. No job of the run is left, and the run is
-            // dropped before the plan is changed.
-            let mut plan = unsafe { Box::from_raw(end.plan) };
-            let outcome = run.outcome(&plan);
-            drop(run);
-            plan.settle(outcome.stopped);
-            over = (end.then)(*plan, outcome, context);
-        }
-    });
-}
-
-/// A run, as seen by a run inside of one of its tasks.
-pub(super) struct Outer(*const Run<'static>);
-
-// SAFETY: it is a pointer to a `Run`, which is `Sync`, so other threads may use it through it.
-unsafe impl Send for Outer {}
-
-impl Outer {
-    fn get(&self) -> *const Run<'static> {
-        self.0
     }
 }
 
