@@ -1,6 +1,6 @@
 //! The settings of an executor.
 
-use super::{Context, Executor, ExecutorState, Listeners, Panics};
+use super::{Context, Executor, ExecutorState, Listeners, Panics, QueueOverflow};
 use crate::{
     base::{error::BuildError, thread, unwind::Payload},
     engine::{
@@ -16,40 +16,6 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-
-/// A type-erased runner.
-pub(super) type ErasedRunner<T, S, Q, O> =
-    dyn for<'w, 'c> Fn(T, &mut Context<'w, 'c, T, S, Q, O>) + Send + Sync;
-
-/// What [`Context::spawn`] does when the worker's queue is bounded and full.
-///
-/// ```
-/// use filch::{Executor, engine::{Capacity, PerWorker, PerWorkerSpec}, executor::QueueOverflow};
-///
-/// let tiny = PerWorkerSpec { capacity: Capacity::bounded(2), ..Default::default() };
-/// for overflow in [QueueOverflow::Spill, QueueOverflow::Inline] {
-///     let executor = Executor::builder()
-///         .workers(1)
-///         .strategy::<PerWorker>(tiny)
-///         .overflow(overflow)
-///         .build(|_| 0, |n: u32, cx| {
-///             *cx.scratch() += 1;
-///             (0..n).for_each(|_| cx.spawn(0));
-///         })
-///         .unwrap();
-///     executor.spawn(100).unwrap();
-///     assert_eq!(executor.finish().scratch, [101]);
-/// }
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum QueueOverflow {
-    /// Moves the older half of the queue to the injector, from which all workers take.
-    #[default]
-    Spill,
-    /// Runs the task at once, nested in the task that spawns it, as Cilk would; beyond a nesting
-    /// depth of 64 the task goes to the injector.
-    Inline,
-}
 
 /// Builds an [`Executor`].
 ///

@@ -1,6 +1,6 @@
 //! The interface of a task to the worker that runs it.
 
-use super::{ExecutorState, Handle, Listeners, QueueOverflow, builder::ErasedRunner};
+use super::{ExecutorState, Handle, Listeners};
 use crate::{
     base::{error::Refused, rng::Rng, unwind},
     engine::{Observer, PerWorker, Placement, RunningWorker, Silent, Strategy},
@@ -11,6 +11,40 @@ use std::{fmt, sync::Arc};
 /// The nesting depth up to which tasks run inline when a queue is full. Beyond it they go to the
 /// injector, so that this cannot overflow the stack.
 const MAX_INLINE_DEPTH: u32 = 64;
+
+/// A type-erased runner.
+type ErasedRunner<T, S, Q, O> =
+    dyn for<'w, 'c> Fn(T, &mut Context<'w, 'c, T, S, Q, O>) + Send + Sync;
+
+/// What [`Context::spawn`] does when the worker's queue is bounded and full.
+///
+/// ```
+/// use filch::{Executor, engine::{Capacity, PerWorker, PerWorkerSpec}, executor::QueueOverflow};
+///
+/// let tiny = PerWorkerSpec { capacity: Capacity::bounded(2), ..Default::default() };
+/// for overflow in [QueueOverflow::Spill, QueueOverflow::Inline] {
+///     let executor = Executor::builder()
+///         .workers(1)
+///         .strategy::<PerWorker>(tiny)
+///         .overflow(overflow)
+///         .build(|_| 0, |n: u32, cx| {
+///             *cx.scratch() += 1;
+///             (0..n).for_each(|_| cx.spawn(0));
+///         })
+///         .unwrap();
+///     executor.spawn(100).unwrap();
+///     assert_eq!(executor.finish().scratch, [101]);
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueOverflow {
+    /// Moves the older half of the queue to the injector, from which all workers take.
+    #[default]
+    Spill,
+    /// Runs the task at once, nested in the task that spawns it, as Cilk would; beyond a nesting
+    /// depth of 64 the task goes to the injector.
+    Inline,
+}
 
 /// The worker that runs the current task.
 ///

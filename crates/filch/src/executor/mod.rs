@@ -48,8 +48,8 @@ mod context;
 mod handle;
 mod yields;
 
-pub use builder::{ExecutorBuilder, QueueOverflow};
-pub use context::Context;
+pub use builder::ExecutorBuilder;
+pub use context::{Context, QueueOverflow};
 pub use handle::Handle;
 pub use yields::{AdaptiveYield, Always, EveryN, Never, PerPhase, YieldPolicy};
 

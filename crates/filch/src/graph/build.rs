@@ -1,22 +1,16 @@
 //! Building a graph.
 
 use super::{
-    check,
     context::Context,
     edges::MAX_TASKS,
-    error::GraphError,
-    flow::Place,
     node::{Env, Node, TaskKind, Then},
-    order::Order,
-    plan::Plan,
-    value::Values,
+    plan::{Parts, Place, Plan},
 };
-use crate::{base::sys::memory, semaphore::Semaphore};
+use crate::base::sys::memory;
 use std::{
     borrow::Cow,
     cell::{RefCell, RefMut},
     fmt, iter,
-    sync::Arc,
 };
 
 /// A graph of tasks under construction.
@@ -49,21 +43,6 @@ pub struct Graph<'env> {
     _env: Env<'env>,
 }
 
-/// The parts of a graph.
-#[derive(Default)]
-pub(super) struct Parts {
-    /// The first record is no task.
-    pub(super) nodes: Vec<Node>,
-    pub(super) edges: Vec<(u32, u32)>,
-    pub(super) names: Names,
-    /// Where the graphs inside of tasks are stored between runs.
-    pub(super) places: Vec<(u32, Place)>,
-    /// The units that tasks need.
-    pub(super) semaphores: Vec<(u32, Semaphore, u64)>,
-    pub(super) order: Order,
-    pub(super) values: Values,
-}
-
 impl Parts {
     /// Adds a record.
     #[inline(always)]
@@ -84,63 +63,6 @@ impl Parts {
     /// Removes and returns the places of a task.
     fn take_places(&mut self, task: u32) -> Vec<(u32, Place)> {
         self.places.extract_if(.., |(of, _)| *of == task).collect()
-    }
-}
-
-type Named = Vec<(u32, Cow<'static, str>)>;
-
-/// The names of the tasks that have one, by number.
-#[derive(Clone)]
-pub(super) enum Names {
-    Own(Named),
-    /// The names of a template.
-    Shared(Arc<Named>),
-}
-
-impl Default for Names {
-    fn default() -> Self {
-        Self::Own(Vec::new())
-    }
-}
-
-impl Names {
-    fn push(&mut self, index: u32, name: Cow<'static, str>) {
-        if name.is_empty() {
-            return;
-        }
-        if let Self::Shared(shared) = self {
-            *self = Self::Own(Named::clone(shared));
-        }
-        if let Self::Own(names) = self {
-            names.push((index, name));
-        }
-    }
-
-    /// Makes the names shared, and returns another share.
-    pub(super) fn share(&mut self) -> Self {
-        let shared = match std::mem::take(self) {
-            Self::Own(names) => Arc::new(names),
-            Self::Shared(shared) => shared,
-        };
-        *self = Self::Shared(shared.clone());
-        Self::Shared(shared)
-    }
-
-    pub(super) fn get(&self, index: u32) -> Option<&str> {
-        let names = match self {
-            Self::Own(names) => names,
-            Self::Shared(shared) => &**shared,
-        };
-        let found = names.binary_search_by_key(&index, |(index, _)| *index);
-        found.ok().map(|at| &*names[at].1)
-    }
-
-    /// Returns the name, or the number.
-    pub(super) fn of(&self, index: u32) -> String {
-        match self.get(index) {
-            Some(name) => name.to_owned(),
-            None => format!("task {index}"),
-        }
     }
 }
 
@@ -353,18 +275,11 @@ impl<'env> Graph<'env> {
         self.len() == 0
     }
 
-    /// Checks the graph and prepares it to be run.
-    ///
-    /// # Errors
-    /// Returns an error when tasks wait for each other in a cycle, which names them; when every
-    /// task has a predecessor; when a task needs more permits than a semaphore has; and when a
-    /// value is moved to one task and used by another.
-    pub fn plan(self) -> Result<Plan<'env>, GraphError> {
-        let parts = self.parts.into_inner();
-        check::plan(parts)
+    pub(super) fn into_parts(self) -> Parts {
+        self.parts.into_inner()
     }
 
-    pub(super) fn from_parts(parts: Parts) -> Self {
+    fn from_parts(parts: Parts) -> Self {
         Self {
             parts: RefCell::new(parts),
             _env: Env::new(),
@@ -376,6 +291,32 @@ impl<'env> Graph<'env> {
     pub fn get(&self, index: u32) -> Option<Task<'_, 'env>> {
         let known = index > 0 && (index as usize) < self.parts.borrow().nodes.len();
         known.then_some(Task { graph: self, index })
+    }
+}
+
+impl<'env> Plan<'env> {
+    /// Returns the graph, to be changed.
+    ///
+    /// ```
+    /// use filch::Graph;
+    ///
+    /// let graph = Graph::new();
+    /// let first = graph.task("first", || ()).index();
+    /// let mut plan = graph.plan()?;
+    /// plan.run()?;
+    ///
+    /// let graph = plan.edit();
+    /// let more = graph.task("more", || ());
+    /// graph.get(first).unwrap().precede(more);
+    /// graph.plan()?.run()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn edit(self) -> Graph<'env> {
+        let edges = self.edges().collect();
+        let mut parts = self.parts;
+        parts.edges = edges;
+        Graph::from_parts(parts)
     }
 }
 

@@ -1,12 +1,13 @@
 //! Turns a graph into a plan: counts predecessors, sorts successors, and checks for errors.
 
 use super::{
-    build::Parts,
-    edges::Sorted,
+    build::Graph,
+    edges::{Edge, Leads, Sorted},
     error::GraphError,
     node::Node,
     order,
-    plan::{Alone, Plan, Shape},
+    plan::{Alone, Parts, Plan, Shape},
+    predecessor_count::PredecessorCount,
     semaphore,
 };
 
@@ -35,8 +36,20 @@ fn alone_hint(tasks: usize, waves: usize) -> Option<Alone> {
     }
 }
 
+impl<'env> Graph<'env> {
+    /// Checks the graph and prepares it to be run.
+    ///
+    /// # Errors
+    /// Returns an error when tasks wait for each other in a cycle, which names them; when every
+    /// task has a predecessor; when a task needs more permits than a semaphore has; and when a
+    /// value is moved to one task and used by another.
+    pub fn plan(self) -> Result<Plan<'env>, GraphError> {
+        plan(self.into_parts())
+    }
+}
+
 /// Checks the parts and converts them into their final form.
-pub(super) fn plan<'env>(mut parts: Parts) -> Result<Plan<'env>, GraphError> {
+fn plan<'env>(mut parts: Parts) -> Result<Plan<'env>, GraphError> {
     let (conditions, special) = kinds_of(&parts.nodes);
     parts.values.check(&parts.names)?;
     let sorted_edges = sort_edges(&parts, conditions);
@@ -139,6 +152,55 @@ fn sort_edges(parts: &Parts, conditions: bool) -> SortedEdges {
         sources,
         joins,
         in_order,
+    }
+}
+
+impl Sorted {
+    /// Stores in every record how many predecessors it has and what its successors are. Returns the
+    /// list of the successors that are not in records; the counters, if `joins`; and the number of
+    /// tasks on the longest path, which is meaningful only if all tasks come after their
+    /// predecessors.
+    pub(super) fn fold_in(
+        self,
+        nodes: &mut [Node],
+        joins: bool,
+    ) -> (Vec<Edge>, Box<[PredecessorCount]>, usize) {
+        let Self {
+            ends,
+            successors,
+            waits_for,
+        } = self;
+        let mut list = Vec::with_capacity(successors.len());
+        // The wave of each task: one more than the latest wave of its predecessors.
+        let mut waves = vec![0_u32; if joins { ends.len() } else { 0 }];
+        let (mut begin, mut most) = (0, 0);
+        for (index, (node, &end)) in nodes.iter_mut().zip(&ends).enumerate() {
+            let all = &successors[begin as usize..end as usize];
+            begin = end;
+            node.set_waits_for(waits_for[index]);
+            node.leads = Leads::default();
+            let Some((&last, others)) = all.split_last() else {
+                continue;
+            };
+            let edge = |to: u32| Edge::new(to, waits_for[to as usize] == 1);
+            node.leads = Leads {
+                first: list.len() as u32,
+                others: others.len() as u32,
+                last: edge(last),
+            };
+            list.extend(others.iter().map(|&to| edge(to)));
+            if joins {
+                let wave = waves[index] + 1;
+                most = most.max(wave);
+                for &to in all {
+                    let after = &mut waves[to as usize];
+                    *after = wave.max(*after);
+                }
+            }
+        }
+        let counted = if joins { waits_for } else { Vec::new() };
+        let missing = counted.into_iter().map(PredecessorCount::new).collect();
+        (list, missing, most as usize + 1)
     }
 }
 

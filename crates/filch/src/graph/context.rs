@@ -35,6 +35,27 @@ pub(super) struct Left {
 
 pub(super) type Later = Box<dyn FnOnce(&Context<'_, '_, '_>)>;
 
+impl Run<'_> {
+    #[inline(always)]
+    pub(super) fn context<'a, 'w, 'c>(
+        &'a self,
+        context: &'a WorkerContext<'w, 'c>,
+        left: Option<&'a Left>,
+    ) -> Context<'a, 'w, 'c> {
+        let is_owner = self.is_owner(context);
+        Context {
+            run: self,
+            context,
+            at: Cell::new(0),
+            ran: Cell::new(0),
+            is_owner,
+            goes_on: Cell::new(false),
+            spare: Cell::new(0),
+            left,
+        }
+    }
+}
+
 impl Context<'_, '_, '_> {
     /// Returns the number of the task.
     pub(super) fn index(&self) -> u32 {

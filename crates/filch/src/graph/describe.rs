@@ -1,10 +1,9 @@
 //! Graphs as plain data: what a drawing, a report or a test needs.
 
 use super::{
-    build::{Graph, Parts},
-    flow::Place,
+    build::Graph,
     node::TaskKind,
-    plan::Plan,
+    plan::{Parts, Place, Plan},
 };
 use std::collections::{HashMap, VecDeque};
 

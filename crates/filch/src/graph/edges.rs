@@ -4,7 +4,6 @@
 //! in a list that all tasks share. So getting from one task of a chain to the next takes one load,
 //! and a chain needs no list.
 
-use super::{node::Node, predecessor_count::PredecessorCount};
 use std::ops::Range;
 
 /// A successor, and whether it has no other predecessor.
@@ -21,7 +20,7 @@ const ONLY: u32 = 1 << 31;
 pub(super) const MAX_TASKS: u32 = ONLY - 1;
 
 impl Edge {
-    fn new(to: u32, only: bool) -> Self {
+    pub(super) fn new(to: u32, only: bool) -> Self {
         debug_assert!(0 < to && to <= MAX_TASKS);
         Self(if only { to | ONLY } else { to })
     }
@@ -100,52 +99,5 @@ impl Sorted {
     pub(super) fn after_mut(&mut self, task: u32) -> &mut [u32] {
         let range = self.range(task);
         &mut self.successors[range]
-    }
-
-    /// Stores in every record how many predecessors it has and what its successors are. Returns the
-    /// list of the successors that are not in records; the counters, if `joins`; and the number of
-    /// tasks on the longest path, which is meaningful only if all tasks come after their
-    /// predecessors.
-    pub(super) fn fold_in(
-        self,
-        nodes: &mut [Node],
-        joins: bool,
-    ) -> (Vec<Edge>, Box<[PredecessorCount]>, usize) {
-        let Self {
-            ends,
-            successors,
-            waits_for,
-        } = self;
-        let mut list = Vec::with_capacity(successors.len());
-        // The wave of each task: one more than the latest wave of its predecessors.
-        let mut waves = vec![0_u32; if joins { ends.len() } else { 0 }];
-        let (mut begin, mut most) = (0, 0);
-        for (index, (node, &end)) in nodes.iter_mut().zip(&ends).enumerate() {
-            let all = &successors[begin as usize..end as usize];
-            begin = end;
-            node.set_waits_for(waits_for[index]);
-            node.leads = Leads::default();
-            let Some((&last, others)) = all.split_last() else {
-                continue;
-            };
-            let edge = |to: u32| Edge::new(to, waits_for[to as usize] == 1);
-            node.leads = Leads {
-                first: list.len() as u32,
-                others: others.len() as u32,
-                last: edge(last),
-            };
-            list.extend(others.iter().map(|&to| edge(to)));
-            if joins {
-                let wave = waves[index] + 1;
-                most = most.max(wave);
-                for &to in all {
-                    let after = &mut waves[to as usize];
-                    *after = wave.max(*after);
-                }
-            }
-        }
-        let counted = if joins { waits_for } else { Vec::new() };
-        let missing = counted.into_iter().map(PredecessorCount::new).collect();
-        (list, missing, most as usize + 1)
     }
 }

@@ -1,6 +1,6 @@
 //! Errors of a graph, and of a run of it.
 
-use super::plan::RunReport;
+use super::report::RunReport;
 use crate::{
     base::unwind::{self, Payload},
     semaphore::AcquireError,

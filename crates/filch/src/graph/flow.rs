@@ -6,56 +6,11 @@ use super::{
     context::Context,
     error::{Broken, GraphError, Outcome},
     node::{TaskKind, Then},
-    plan::Plan,
+    plan::{Place, Plan},
     start::run_inside,
 };
 use crate::base::unwind;
-use std::{
-    borrow::Cow,
-    cell::Cell,
-    fmt,
-    ops::Deref,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
-
-/// Where the graph of a task is stored while it does not run.
-#[derive(Clone, Default)]
-pub(super) struct Place(Arc<StoredPlan>);
-
-/// The content of a [`Place`].
-#[derive(Default)]
-struct StoredPlan(Mutex<Option<Plan<'static>>>);
-
-/// Graphs may be nested a hundred thousand deep. So they are dropped in a loop and not by
-/// recursion, which would overflow the stack.
-impl Drop for StoredPlan {
-    fn drop(&mut self) {
-        let plan = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let mut plans: Vec<_> = plan.take().into_iter().collect();
-        while let Some(plan) = plans.pop() {
-            let places = &plan.parts.places;
-            plans.extend(places.iter().filter_map(|(_, place)| place.take()));
-            // If a destructor of the user's panics, the list drops the plans that are left, each in
-            // the same way.
-            drop(plan);
-        }
-    }
-}
-
-impl Place {
-    fn lock(&self) -> MutexGuard<'_, Option<Plan<'static>>> {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Stores a plan; returns the plan that was stored before.
-    pub(super) fn put(&self, plan: Plan<'static>) -> Option<Plan<'static>> {
-        self.lock().replace(plan)
-    }
-
-    pub(super) fn take(&self) -> Option<Plan<'static>> {
-        self.lock().take()
-    }
-}
+use std::{borrow::Cow, cell::Cell, fmt, ops::Deref};
 
 /// A graph that a task builds while it runs: a [`Graph`] with two options.
 ///

@@ -12,10 +12,11 @@
 use super::{
     build::{Graph, Task},
     context::Context,
+    jobs,
     node::{TaskKind, Then},
     remote::{Halt, Remote},
     run::Run,
-    start, within,
+    within,
 };
 use crate::{
     base::unwind::Payload,
@@ -165,7 +166,7 @@ unsafe fn run_poll(data: *const (), context: &WorkerContext<'_, '_>) {
     // SAFETY: the task is held, and so counted as pending, until this call.
     if unsafe { Run::done(pointer, context) } {
         // SAFETY: `done` returned true: this was the last pending job.
-        unsafe { start::finish(pointer, context) };
+        unsafe { jobs::finish(pointer, context) };
     }
 }
 

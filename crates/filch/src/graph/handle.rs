@@ -3,8 +3,9 @@
 use super::{
     error::{Outcome, RunError},
     options::CancelRegistration,
-    plan::{Plan, RunReport},
+    plan::Plan,
     remote::{Joiner, NO_OWNER, Remote, on_pool},
+    report::RunReport,
     start::start,
     within,
 };

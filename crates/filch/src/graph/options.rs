@@ -2,9 +2,10 @@
 
 use super::{
     error::RunError,
-    plan::{Plan, Plus, RunReport},
+    plan::Plan,
     remote::Remote,
-    start,
+    report::RunReport,
+    start::{self, Plus},
 };
 use crate::{
     cancel::{CancelToken, OnCancel, Watch},
@@ -102,7 +103,7 @@ impl RunOptions {
         Some(CancelRegistration::new(self.cancel.as_ref()?, run))
     }
 
-    pub(super) fn run(&self, plan: &mut Plan<'_>) -> Result<RunReport, RunError> {
+    fn run(&self, plan: &mut Plan<'_>) -> Result<RunReport, RunError> {
         self.enter_worker(|context| {
             let mut ran = 0;
             for _ in 0..self.count() {
@@ -123,6 +124,31 @@ impl RunOptions {
         let remote = Remote::new(context.pool(), context.worker());
         let _registration = self.register_cancel(&remote);
         start::run_with(plan, context, &remote).into_result()
+    }
+}
+
+impl Plan<'_> {
+    /// Like [`run`](Self::run) with options: the pool, the number of runs, a token that cancels it.
+    ///
+    /// ```
+    /// use filch::{CancelToken, Graph, graph::RunOptions};
+    ///
+    /// let token = CancelToken::new();
+    /// let graph = Graph::new();
+    /// let first = graph.task("first", || { token.cancel(); });
+    /// first.precede(graph.task("second", || unreachable!()));
+    /// let mut plan = graph.plan()?;
+    ///
+    /// let error = plan.run_with(&RunOptions::new().cancel(&token)).unwrap_err();
+    /// assert!(error.is_cancelled());
+    /// assert_eq!(error.skipped(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); also when it was cancelled before all tasks had run.
+    pub fn run_with(&mut self, options: &RunOptions) -> Result<RunReport, RunError> {
+        options.run(self)
     }
 }
 

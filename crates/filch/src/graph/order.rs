@@ -1,17 +1,10 @@
 //! Which of several ready tasks runs first.
 
 use super::{
-    build::{Graph, Parts, Task},
+    build::{Graph, Task},
     edges::Sorted,
+    plan::{Order, Parts},
 };
-
-/// The order that was requested while the graph was built.
-#[derive(Clone, Default)]
-pub(super) struct Order {
-    critical_path: bool,
-    weights: Vec<(u32, u32)>,
-    priorities: Vec<(u32, i32)>,
-}
 
 impl Order {
     pub(super) fn is_given(&self) -> bool {

@@ -2,25 +2,26 @@
 
 use super::{
     block::Blocks,
-    build::{Graph, Parts},
     edges::Edge,
-    error::RunError,
+    names::Names,
     node::{Env, Node},
-    options::RunOptions,
     predecessor_count::PredecessorCount,
     recorder::Recorder,
-    start,
+    timeline::Timeline,
+    values::Values,
 };
 use crate::{
     base::sys::memory,
-    pool::{Pool, on_current},
-    semaphore::Wants,
+    semaphore::{Semaphore, Wants},
 };
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 /// A graph that has been checked, ready to be run any number of times.
 ///
-/// Made by [`Graph::plan`].
+/// Made by [`Graph::plan`](super::Graph::plan).
 pub struct Plan<'env> {
     pub(super) parts: Parts,
     pub(super) shape: Shape,
@@ -30,6 +31,68 @@ pub struct Plan<'env> {
     /// runs.
     pub(super) blocks: Blocks,
     _env: Env<'env>,
+}
+
+/// The parts of a graph.
+#[derive(Default)]
+pub(super) struct Parts {
+    /// The first record is no task.
+    pub(super) nodes: Vec<Node>,
+    pub(super) edges: Vec<(u32, u32)>,
+    pub(super) names: Names,
+    /// Where the graphs inside of tasks are stored between runs.
+    pub(super) places: Vec<(u32, Place)>,
+    /// The units that tasks need.
+    pub(super) semaphores: Vec<(u32, Semaphore, u64)>,
+    pub(super) order: Order,
+    pub(super) values: Values,
+}
+
+/// The order that was requested while the graph was built.
+#[derive(Clone, Default)]
+pub(super) struct Order {
+    pub(super) critical_path: bool,
+    pub(super) weights: Vec<(u32, u32)>,
+    pub(super) priorities: Vec<(u32, i32)>,
+}
+
+/// Where the graph of a task is stored while it does not run.
+#[derive(Clone, Default)]
+pub(super) struct Place(Arc<StoredPlan>);
+
+/// The content of a [`Place`].
+#[derive(Default)]
+struct StoredPlan(Mutex<Option<Plan<'static>>>);
+
+/// Graphs may be nested a hundred thousand deep. So they are dropped in a loop and not by
+/// recursion, which would overflow the stack.
+impl Drop for StoredPlan {
+    fn drop(&mut self) {
+        let plan = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut plans: Vec<_> = plan.take().into_iter().collect();
+        while let Some(plan) = plans.pop() {
+            let places = &plan.parts.places;
+            plans.extend(places.iter().filter_map(|(_, place)| place.take()));
+            // If a destructor of the user's panics, the list drops the plans that are left, each in
+            // the same way.
+            drop(plan);
+        }
+    }
+}
+
+impl Place {
+    fn lock(&self) -> MutexGuard<'_, Option<Plan<'static>>> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stores a plan; returns the plan that was stored before.
+    pub(super) fn put(&self, plan: Plan<'static>) -> Option<Plan<'static>> {
+        self.lock().replace(plan)
+    }
+
+    pub(super) fn take(&self) -> Option<Plan<'static>> {
+        self.lock().take()
+    }
 }
 
 /// The result of the check. The instances of a template share it.
@@ -64,37 +127,6 @@ pub(super) enum Alone {
     IfTiny,
 }
 
-/// The result of a run that succeeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RunReport {
-    pub(super) ran: u64,
-}
-
-impl RunReport {
-    /// Returns how many tasks ran; one that ran twice counts twice.
-    #[must_use]
-    pub fn ran(&self) -> u64 {
-        self.ran
-    }
-}
-
-/// Sums up the results of several runs.
-pub(super) trait Plus {
-    /// Returns the same result with `ran` tasks of earlier runs added.
-    fn plus(self, ran: u64) -> Self;
-}
-
-impl Plus for Result<RunReport, RunError> {
-    #[inline]
-    fn plus(mut self, before: u64) -> Self {
-        match &mut self {
-            Ok(report) => report.ran += before,
-            Err(error) => error.ran += before,
-        }
-        self
-    }
-}
-
 impl<'env> Plan<'env> {
     pub(super) fn new(mut parts: Parts, shape: Shape, missing: Box<[PredecessorCount]>) -> Self {
         parts.edges = Vec::new();
@@ -106,88 +138,6 @@ impl<'env> Plan<'env> {
             missing,
             _env: Env::new(),
         }
-    }
-
-    /// Runs the graph on the pool whose worker the caller is, otherwise on the global one, and
-    /// returns when all of it is done. The calling thread works on it too.
-    ///
-    /// # Errors
-    /// Returns an error when tasks panic. Then no more tasks are released, and the error contains
-    /// all the panics once the running tasks are done. The plan can be run again.
-    pub fn run(&mut self) -> Result<RunReport, RunError> {
-        on_current(|context| start::run(self, context))
-    }
-
-    /// Like [`run`](Self::run), on the given pool.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    pub fn run_on(&mut self, pool: &Pool) -> Result<RunReport, RunError> {
-        pool.enter_worker(|context| start::run(self, context))
-    }
-
-    /// Runs the graph `times` times, one run after the other.
-    ///
-    /// ```
-    /// use filch::Graph;
-    ///
-    /// let mut runs = 0;
-    /// let graph = Graph::new();
-    /// graph.task("count", || runs += 1);
-    /// graph.plan()?.run_n(10)?;
-    /// assert_eq!(runs, 10);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`run`](Self::run); it returns after the first run that fails.
-    pub fn run_n(&mut self, times: u64) -> Result<RunReport, RunError> {
-        on_current(|context| {
-            let mut ran = 0;
-            for _ in 0..times {
-                ran = start::run(self, context).plus(ran)?.ran;
-            }
-            Ok(RunReport { ran })
-        })
-    }
-
-    /// Runs the graph until `stop` returns true; `stop` is called after every run.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run); it returns after the first run that fails.
-    pub fn run_until(&mut self, mut stop: impl FnMut() -> bool) -> Result<RunReport, RunError> {
-        on_current(|context| {
-            let mut ran = 0;
-            loop {
-                ran = start::run(self, context).plus(ran)?.ran;
-                if stop() {
-                    return Ok(RunReport { ran });
-                }
-            }
-        })
-    }
-
-    /// Like [`run`](Self::run) with options: the pool, the number of runs, a token that cancels it.
-    ///
-    /// ```
-    /// use filch::{CancelToken, Graph, graph::RunOptions};
-    ///
-    /// let token = CancelToken::new();
-    /// let graph = Graph::new();
-    /// let first = graph.task("first", || { token.cancel(); });
-    /// first.precede(graph.task("second", || unreachable!()));
-    /// let mut plan = graph.plan()?;
-    ///
-    /// let error = plan.run_with(&RunOptions::new().cancel(&token)).unwrap_err();
-    /// assert!(error.is_cancelled());
-    /// assert_eq!(error.skipped(), 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`run`](Self::run); also when it was cancelled before all tasks had run.
-    pub fn run_with(&mut self, options: &RunOptions) -> Result<RunReport, RunError> {
-        options.run(self)
     }
 
     /// Returns the tasks that no run can reach: those that only unreachable conditions lead to, and
@@ -207,30 +157,6 @@ impl<'env> Plan<'env> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Returns the graph, to be changed.
-    ///
-    /// ```
-    /// use filch::Graph;
-    ///
-    /// let graph = Graph::new();
-    /// let first = graph.task("first", || ()).index();
-    /// let mut plan = graph.plan()?;
-    /// plan.run()?;
-    ///
-    /// let graph = plan.edit();
-    /// let more = graph.task("more", || ());
-    /// graph.get(first).unwrap().precede(more);
-    /// graph.plan()?.run()?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn edit(self) -> Graph<'env> {
-        let edges = self.edges().collect();
-        let mut parts = self.parts;
-        parts.edges = edges;
-        Graph::from_parts(parts)
     }
 
     /// Returns the same plan without its lifetime. The caller ensures that the plan is dropped
@@ -271,6 +197,29 @@ impl<'env> Plan<'env> {
         self.parts.nodes.iter_mut().for_each(Node::reset);
         for (missing, node) in self.missing.iter_mut().zip(&self.parts.nodes) {
             *missing = PredecessorCount::new(node.waits_for());
+        }
+    }
+}
+
+impl Plan<'_> {
+    /// Starts or stops recording runs. Recording costs some 100 ns a task, and memory until the
+    /// [`timeline`](Self::timeline) is taken; while it is off it costs nothing.
+    ///
+    /// Graphs inside of tasks are recorded as their task.
+    pub fn record(&mut self, on: bool) {
+        let special = self.parts.nodes.iter().any(|node| node.kind.is_special());
+        self.shape.special = on || special || !self.shape.needs.is_empty();
+        self.shape.recorder = on.then(|| Recorder::new().into());
+    }
+
+    /// Returns what was recorded since the last call; nothing if the plan does not
+    /// [`record`](Self::record).
+    #[must_use]
+    pub fn timeline(&mut self) -> Timeline {
+        let name = |index| self.parts.names.of(index);
+        match &self.shape.recorder {
+            Some(recorder) => recorder.timeline(name, self.edges()),
+            None => Timeline::new(0, [], []),
         }
     }
 }

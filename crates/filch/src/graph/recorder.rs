@@ -1,9 +1,6 @@
 //! Records which task ran when, and on which worker.
 
-use super::{
-    plan::Plan,
-    timeline::{TaskTime, Timeline},
-};
+use super::timeline::{TaskTime, Timeline};
 use crate::{
     base::{
         padded::Padded,
@@ -21,7 +18,7 @@ use std::{
 /// Number of separately locked lists of spans; workers beyond that share them.
 const LANES: usize = 64;
 
-/// Records when tasks run, while a plan [records](Plan::record).
+/// Records when tasks run, while a plan [records](super::Plan::record).
 pub(super) struct Recorder {
     lanes: Box<[Padded<Mutex<Vec<Span>>>]>,
     events: Mutex<Events>,
@@ -58,7 +55,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Recorder {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             lanes: (0..LANES).map(|_| Padded::default()).collect(),
             events: Mutex::default(),
@@ -94,6 +91,17 @@ impl Recorder {
         let lanes = self.lanes.iter();
         let spans = lanes.flat_map(|lane| std::mem::take(&mut *lock(lane)));
         (spans.collect(), std::mem::take(&mut *lock(&self.events)))
+    }
+
+    /// Makes a timeline of what was recorded since the last call.
+    pub(super) fn timeline(
+        &self,
+        name: impl Fn(u32) -> String,
+        edges: impl Iterator<Item = (u32, u32)>,
+    ) -> Timeline {
+        // Relaxed: as in `begin`.
+        let threads = self.threads.load(Ordering::Relaxed);
+        timeline(self.take(), threads, name, edges)
     }
 }
 
@@ -145,31 +153,6 @@ fn timeline(
         task
     });
     Timeline::new(threads, tasks, edges)
-}
-
-impl Plan<'_> {
-    /// Starts or stops recording runs. Recording costs some 100 ns a task, and memory until the
-    /// [`timeline`](Self::timeline) is taken; while it is off it costs nothing.
-    ///
-    /// Graphs inside of tasks are recorded as their task.
-    pub fn record(&mut self, on: bool) {
-        let special = self.parts.nodes.iter().any(|node| node.kind.is_special());
-        self.shape.special = on || special || !self.shape.needs.is_empty();
-        self.shape.recorder = on.then(|| Recorder::new().into());
-    }
-
-    /// Returns what was recorded since the last call; nothing if the plan does not
-    /// [`record`](Self::record).
-    #[must_use]
-    pub fn timeline(&mut self) -> Timeline {
-        let (spans, threads) = match &self.shape.recorder {
-            // Relaxed: as in `begin`.
-            Some(recorder) => (recorder.take(), recorder.threads.load(Ordering::Relaxed)),
-            None => Default::default(),
-        };
-        let name = |index| self.parts.names.of(index);
-        timeline(spans, threads, name, self.edges())
-    }
 }
 
 #[cfg(all(test, not(filch_loom)))]

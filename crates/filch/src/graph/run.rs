@@ -1,29 +1,23 @@
 #![doc = include_str!("run.md")]
-#![expect(
-    unsafe_code,
-    reason = "jobs that point to the records of a graph, and to runs in frames and in the heap"
-)]
+#![expect(unsafe_code, reason = "runs that jobs of other workers share")]
 
 use super::{
     biased_count::BiasedCount,
-    block::{Blocks, Firsts, Single, Taken},
-    context::{Context, Left},
+    block::{Blocks, Taken},
     edges::Edge,
-    error::Broken,
-    node::{Node, Then},
+    error::{Broken, Outcome},
+    node::Node,
     plan::{Plan, Shape},
     predecessor_count::PredecessorCount,
     remote::{LazyRemote, NO_OWNER, Remote},
-    start::{self, End},
-    tally::Tally,
-    within,
 };
 use crate::{
     base::{
         canary::{Canary, broken},
         padded::Padded,
         sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-        thread, unwind,
+        thread,
+        unwind::Payload,
     },
     engine::Placement,
     pool::{
@@ -63,7 +57,7 @@ pub(super) struct Run<'p> {
     sources: &'p [u32],
     blocks: &'p Blocks,
     /// Whether the plan has anything but closures; see the module docs.
-    special: bool,
+    pub(super) special: bool,
     pub(super) shape: &'p Shape,
     /// Whether the tasks run isolated, on all workers.
     pub(super) isolated: bool,
@@ -89,6 +83,43 @@ pub(super) struct Run<'p> {
     pub(super) end: Option<End>,
 }
 
+/// The failures of a run.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) panics: Vec<(u32, Payload)>,
+    pub(super) broken: Vec<(u32, Broken)>,
+    /// Whether tasks were skipped because the run was stopped.
+    pub(super) cut: bool,
+    /// The failures of the runs inside of tasks.
+    pub(super) inner: Outcome,
+}
+
+/// What is done when a run on the heap is over. The callback receives the plan, ready to be run
+/// again.
+pub(super) struct End {
+    /// The run itself, as `Box::into_raw` returned it. The jobs reach the run through shared
+    /// references, and memory must not be freed through a pointer that is derived from one.
+    pub(super) run: *mut Run<'static>,
+    pub(super) plan: *mut Plan<'static>,
+    pub(super) then: Ending,
+}
+
+/// Returns the outer run, if that is over too.
+type Ending =
+    Box<dyn FnOnce(Plan<'static>, Outcome, &WorkerContext<'_, '_>) -> Option<Outer> + Send>;
+
+/// A run, as seen by a run inside of one of its tasks.
+pub(super) struct Outer(pub(super) *const Run<'static>);
+
+// SAFETY: it is a pointer to a `Run`, which is `Sync`, so other threads may use it through it.
+unsafe impl Send for Outer {}
+
+impl Outer {
+    pub(super) fn get(&self) -> *const Run<'static> {
+        self.0
+    }
+}
+
 /// Where feeders take sources from.
 struct Cursor {
     /// The position of the next source.
@@ -102,73 +133,6 @@ struct Cursor {
 // `remote` holds a share of. The closures in the nodes are `Send`, and used by one thread at a
 // time, as `Node::storage` says. `end` is used only by the worker that finishes the run.
 unsafe impl Sync for Run<'_> {}
-
-/// Runs a strand that begins with a task.
-///
-/// # Safety
-/// `data` points to a node of a run that is not over.
-unsafe fn run_strand(data: *const (), context: &WorkerContext<'_, '_>) {
-    // SAFETY: the caller passes a node of a run that is not over.
-    let (run, index) = unsafe { run_of(data) };
-    // SAFETY: the strand is pending, so the run is alive.
-    let over = unsafe {
-        Run::as_job(run, context, |run, context| {
-            run.strand(context, index, false);
-        })
-    };
-    if over {
-        // SAFETY: `as_job` returned true: this was the last pending job.
-        unsafe { start::finish(run, context) };
-    }
-}
-
-/// Runs a strand that begins with a task whose semaphores have been acquired.
-///
-/// # Safety
-/// As [`run_strand`].
-unsafe fn run_admitted(data: *const (), context: &WorkerContext<'_, '_>) {
-    // SAFETY: the caller passes a node of a run that is not over.
-    let (run, index) = unsafe { run_of(data) };
-    // SAFETY: the strand is pending, so the run is alive.
-    let over = unsafe {
-        Run::as_job(run, context, |run, context| {
-            run.strand(context, index, true);
-        })
-    };
-    if over {
-        // SAFETY: `as_job` returned true: this was the last pending job.
-        unsafe { start::finish(run, context) };
-    }
-}
-
-/// Returns the run that a node belongs to, and the node's number.
-///
-/// # Safety
-/// As [`run_strand`].
-unsafe fn run_of(data: *const ()) -> (*const Run<'static>, u32) {
-    let node = data.cast::<Node>();
-    // SAFETY: the caller passes a node of a run that is not over.
-    let index = unsafe { (*node).index() };
-    // SAFETY: the nodes of a run are one array, and this is number `index` of it.
-    let first = unsafe { node.sub(index as usize) };
-    // SAFETY: it is the first record of the array, which points to the run.
-    let first = unsafe { &*first };
-    (first.leads_to().cast(), index)
-}
-
-/// Runs a feeder.
-///
-/// # Safety
-/// `data` points to a run that is not over.
-unsafe fn run_feeder(data: *const (), context: &WorkerContext<'_, '_>) {
-    let run = data.cast::<Run<'static>>();
-    // SAFETY: the caller passes a run that is not over; the feeder is pending.
-    let over = unsafe { Run::as_job(run, context, Run::feed) };
-    if over {
-        // SAFETY: `as_job` returned true: this was the last pending job.
-        unsafe { start::finish(run, context) };
-    }
-}
 
 impl<'p> Run<'p> {
     pub(super) fn new(
@@ -237,44 +201,8 @@ impl Run<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Runs `f` as a job of the pool. Returns true if the run is on the heap and this was its last
-    /// job.
-    #[inline(always)]
-    ///
-    /// # Safety
-    /// The job is pending, so that `this` lives. The run may be freed once the job is done, so
-    /// `this` is a pointer.
-    unsafe fn as_job(
-        this: *const Self,
-        context: &WorkerContext<'_, '_>,
-        f: impl FnOnce(&Self, &WorkerContext<'_, '_>),
-    ) -> bool {
-        // SAFETY: the caller's job is pending, so `this` lives.
-        let run = unsafe { &*this };
-        if !run.is_owner(context) {
-            run.pending.begin_elsewhere(context.worker());
-            if run.shape.joins && !run.special {
-                run.biased.join();
-            }
-        }
-        let call = || {
-            if run.isolated {
-                context.isolate(|| f(run, context));
-            } else {
-                f(run, context);
-            }
-        };
-        if run.owner == NO_OWNER {
-            within::enter(run.line(), call);
-        } else {
-            call();
-        }
-        // SAFETY: the caller's job is still pending, and `run` is not used below.
-        unsafe { Self::done(this, context) }
-    }
-
     /// Marks a job or a held task as done. It is the worker's last access to the run. If it returns
-    /// true, the caller has to finish the run with `start::finish`.
+    /// true, the caller has to finish the run with `jobs::finish`.
     #[inline(always)]
     #[must_use]
     ///
@@ -373,11 +301,6 @@ impl Run<'_> {
         self.push(context, self.strand_job(index));
     }
 
-    pub(super) fn feeder_job(&self) -> Job {
-        // SAFETY: the job is pending, so the run is not over before it has run; the run is `Sync`.
-        unsafe { Job::new(ptr::from_ref(self), run_feeder) }
-    }
-
     /// Takes some sources and runs their strands.
     pub(super) fn feed(&self, context: &WorkerContext<'_, '_>) {
         // A single source needs no cursor.
@@ -453,36 +376,6 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a task and the tasks that it releases. `admitted`: the task has acquired its
-    /// semaphores.
-    #[inline(always)]
-    fn strand(&self, context: &WorkerContext<'_, '_>, first: u32, admitted: bool) {
-        if self.special {
-            self.strand_special(context, first, admitted);
-        } else {
-            self.strands(context, &Single::new(first));
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn context<'a, 'w, 'c>(
-        &'a self,
-        context: &'a WorkerContext<'w, 'c>,
-        left: Option<&'a Left>,
-    ) -> Context<'a, 'w, 'c> {
-        let is_owner = self.is_owner(context);
-        Context {
-            run: self,
-            context,
-            at: Cell::new(0),
-            ran: Cell::new(0),
-            is_owner,
-            goes_on: Cell::new(false),
-            spare: Cell::new(0),
-            left,
-        }
-    }
-
     #[inline(always)]
     pub(super) fn count(&self, context: &WorkerContext<'_, '_>, ran: u64) {
         if self.is_owner(context) {
@@ -493,38 +386,6 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the job that runs the strand of a task.
-    #[inline(always)]
-    pub(super) fn strand_job(&self, index: u32) -> Job {
-        // SAFETY: the job is pending, so the run is not over before it has run; the run is `Sync`.
-        unsafe { Job::new(self.node_at(index), run_strand) }
-    }
-
-    /// Returns the same for a task that has acquired its semaphores.
-    pub(super) fn admitted_job(&self, index: u32) -> Job {
-        // SAFETY: as in `strand_job`: the job is pending, so the run is not over before it has run.
-        unsafe { Job::new(self.node_at(index), run_admitted) }
-    }
-
-    #[inline(always)]
-    fn node_at(&self, index: u32) -> *const Node {
-        debug_assert!((index as usize) < self.nodes.len());
-        // SAFETY: the plan contains only numbers of its own tasks. The pointer is derived from the
-        // whole array, in which `run_of` moves back to the first record.
-        unsafe { self.nodes.as_ptr().add(index as usize) }
-    }
-
-    /// Runs strands of a special plan that begin with these tasks.
-    fn strands_special(&self, context: &WorkerContext<'_, '_>, firsts: &impl Firsts) {
-        let urgency = context.urgency();
-        while let Some(first) = firsts.take() {
-            self.strand_special(context, first, false);
-            if urgency.is_raised() && !firsts.is_last() && self.should_put_off(context) {
-                return self.queue_all(context, firsts.rest());
-            }
-        }
-    }
-
     /// Queues tasks so that the first one is the newest.
     #[cold]
     pub(super) fn queue_all(&self, context: &WorkerContext<'_, '_>, tasks: &[u32]) {
@@ -532,87 +393,6 @@ impl Run<'_> {
             .iter()
             .rev()
             .for_each(|&task| self.queue(context, task));
-    }
-
-    /// Runs a strand of a special plan.
-    #[inline(never)]
-    fn strand_special(&self, context: &WorkerContext<'_, '_>, first: u32, admitted: bool) {
-        let left = Left::default();
-        let cx = self.context(context, Some(&left));
-        cx.at.set(first);
-        // A copy without these checks makes loops of conditions faster.
-        let followed = if self.shape.needs.is_empty() && self.shape.recorder.is_none() {
-            unwind::contain(|| self.follow_special::<false>(&cx, admitted))
-        } else {
-            unwind::contain(|| self.follow_special::<true>(&cx, admitted))
-        };
-        if let Err(payload) = followed {
-            if !broken(Canary::GraphPermits) {
-                self.leave(cx.index());
-            }
-            self.panicked(cx.index(), payload);
-        }
-        self.count(context, cx.ran.get());
-    }
-
-    /// `ALL`: the plan has semaphores, or a recorder.
-    fn follow_special<const ALL: bool>(&self, cx: &Context<'_, '_, '_>, mut admitted: bool) {
-        let (context, urgency, conditions) =
-            (cx.context, cx.context.urgency(), self.shape.conditions);
-        let needs = ALL && !self.shape.needs.is_empty();
-        let recorder = self.shape.recorder.as_ref().filter(|_| ALL);
-        let mut next = Some(cx.at.get());
-        while let Some(index) = next {
-            let has_permits = std::mem::take(&mut admitted);
-            cx.at.set(index);
-            if self.stopped() {
-                if has_permits {
-                    self.give_back(index);
-                }
-                return self.cut();
-            }
-            if needs && !has_permits && !self.acquire(context, index) {
-                return;
-            }
-            let node = &self.nodes[index as usize];
-            if node.waits_for() > 1 {
-                self.missing[index as usize].rearm(node.waits_for());
-            }
-            if conditions && !node.claim() {
-                self.give_back(index);
-                return self.broke(index, Broken::Overlap);
-            }
-            let running = recorder.map(|to| to.begin(context, index));
-            // SAFETY: this strand alone runs the task: the last of its predecessors has released
-            // it, once; where there are conditions it has just been claimed.
-            let then = unsafe { node.call(cx) };
-            drop(running);
-            if then == Then::Later {
-                if let Some(later) = cx.left.and_then(|left| left.later.take()) {
-                    later(cx);
-                }
-                return;
-            }
-            if conditions {
-                node.unclaim();
-            }
-            if needs {
-                self.give_back(index);
-            }
-            cx.ran.set(cx.ran.get() + 1);
-            next = match then {
-                Then::All => self.release_special(context, node.leads),
-                Then::One(number) => node.leads.get(self.successors, number),
-                Then::Many => self.lead(cx, node.leads),
-                Then::Later => None,
-            };
-            if let Some(index) = next
-                && urgency.is_raised()
-                && self.should_put_off(context)
-            {
-                return self.queue(context, index);
-            }
-        }
     }
 }
 

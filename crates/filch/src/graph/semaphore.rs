@@ -8,8 +8,9 @@
 //! the queues. The locks of the queues decide which of the two continues a task.
 
 use super::{
-    build::{Graph, Parts, Task},
+    build::{Graph, Task},
     error::{Broken, GraphError},
+    plan::Parts,
     remote::{Halt, Remote},
     run::Run,
 };

@@ -1,9 +1,120 @@
-//! The operations of strands in special plans besides calling closures; see `run`.
+//! The strands of special plans; see `run`.
+#![expect(unsafe_code, reason = "calls closures that are one worker's at a time")]
 
-use super::{context::Context, edges::Leads, run::Run};
-use crate::pool::context::WorkerContext;
+use super::{
+    block::Firsts,
+    context::{Context, Left},
+    edges::Leads,
+    error::Broken,
+    node::Then,
+    run::Run,
+};
+use crate::{
+    base::{
+        canary::{Canary, broken},
+        unwind,
+    },
+    pool::context::WorkerContext,
+};
 
 impl Run<'_> {
+    /// Runs strands of a special plan that begin with these tasks.
+    pub(super) fn strands_special(&self, context: &WorkerContext<'_, '_>, firsts: &impl Firsts) {
+        let urgency = context.urgency();
+        while let Some(first) = firsts.take() {
+            self.strand_special(context, first, false);
+            if urgency.is_raised() && !firsts.is_last() && self.should_put_off(context) {
+                return self.queue_all(context, firsts.rest());
+            }
+        }
+    }
+
+    /// Runs a strand of a special plan.
+    #[inline(never)]
+    pub(super) fn strand_special(
+        &self,
+        context: &WorkerContext<'_, '_>,
+        first: u32,
+        admitted: bool,
+    ) {
+        let left = Left::default();
+        let cx = self.context(context, Some(&left));
+        cx.at.set(first);
+        // A copy without these checks makes loops of conditions faster.
+        let followed = if self.shape.needs.is_empty() && self.shape.recorder.is_none() {
+            unwind::contain(|| self.follow_special::<false>(&cx, admitted))
+        } else {
+            unwind::contain(|| self.follow_special::<true>(&cx, admitted))
+        };
+        if let Err(payload) = followed {
+            if !broken(Canary::GraphPermits) {
+                self.leave(cx.index());
+            }
+            self.panicked(cx.index(), payload);
+        }
+        self.count(context, cx.ran.get());
+    }
+
+    /// `ALL`: the plan has semaphores, or a recorder.
+    fn follow_special<const ALL: bool>(&self, cx: &Context<'_, '_, '_>, mut admitted: bool) {
+        let (context, urgency, conditions) =
+            (cx.context, cx.context.urgency(), self.shape.conditions);
+        let needs = ALL && !self.shape.needs.is_empty();
+        let recorder = self.shape.recorder.as_ref().filter(|_| ALL);
+        let mut next = Some(cx.at.get());
+        while let Some(index) = next {
+            let has_permits = std::mem::take(&mut admitted);
+            cx.at.set(index);
+            if self.stopped() {
+                if has_permits {
+                    self.give_back(index);
+                }
+                return self.cut();
+            }
+            if needs && !has_permits && !self.acquire(context, index) {
+                return;
+            }
+            let node = &self.nodes[index as usize];
+            if node.waits_for() > 1 {
+                self.missing[index as usize].rearm(node.waits_for());
+            }
+            if conditions && !node.claim() {
+                self.give_back(index);
+                return self.broke(index, Broken::Overlap);
+            }
+            let running = recorder.map(|to| to.begin(context, index));
+            // SAFETY: this strand alone runs the task: the last of its predecessors has released
+            // it, once; where there are conditions it has just been claimed.
+            let then = unsafe { node.call(cx) };
+            drop(running);
+            if then == Then::Later {
+                if let Some(later) = cx.left.and_then(|left| left.later.take()) {
+                    later(cx);
+                }
+                return;
+            }
+            if conditions {
+                node.unclaim();
+            }
+            if needs {
+                self.give_back(index);
+            }
+            cx.ran.set(cx.ran.get() + 1);
+            next = match then {
+                Then::All => self.release_special(context, node.leads),
+                Then::One(number) => node.leads.get(self.successors, number),
+                Then::Many => self.lead(cx, node.leads),
+                Then::Later => None,
+            };
+            if let Some(index) = next
+                && urgency.is_raised()
+                && self.should_put_off(context)
+            {
+                return self.queue(context, index);
+            }
+        }
+    }
+
     /// Releases the claim and the permits of the running task.
     #[inline(always)]
     pub(super) fn leave(&self, index: u32) {

@@ -4,32 +4,18 @@
 use super::{
     context::Context,
     error::{Outcome, RunError},
-    flow::Place,
     node::Then,
-    plan::{Alone, Plan, RunReport},
+    plan::{Alone, Place, Plan},
     remote::{NO_OWNER, Remote},
-    run::Run,
+    report::RunReport,
+    run::{End, Outer, Run},
 };
 use crate::{
     base::{padded::Padded, sync::AtomicBool, unwind},
     engine::Placement,
-    pool::{Inner, context::WorkerContext, latch::Awaited},
+    pool::{Inner, Pool, context::WorkerContext, latch::Awaited, on_current},
 };
 use std::{ptr, sync::Arc};
-
-/// What is done when a run on the heap is over. The callback receives the plan, ready to be run
-/// again.
-pub(super) struct End {
-    /// The run itself, as `Box::into_raw` returned it. The jobs reach the run through shared
-    /// references, and memory must not be freed through a pointer that is derived from one.
-    run: *mut Run<'static>,
-    plan: *mut Plan<'static>,
-    then: Ending,
-}
-
-/// Returns the outer run, if that is over too.
-type Ending =
-    Box<dyn FnOnce(Plan<'static>, Outcome, &WorkerContext<'_, '_>) -> Option<Outer> + Send>;
 
 /// Runs `plan` as a worker of a pool, and returns when it is done.
 pub(super) fn run(
@@ -72,6 +58,84 @@ pub(super) fn run(
     let outcome = run.outcome(plan);
     plan.reset();
     outcome.into_result()
+}
+
+impl Plan<'_> {
+    /// Runs the graph on the pool whose worker the caller is, otherwise on the global one, and
+    /// returns when all of it is done. The calling thread works on it too.
+    ///
+    /// # Errors
+    /// Returns an error when tasks panic. Then no more tasks are released, and the error contains
+    /// all the panics once the running tasks are done. The plan can be run again.
+    pub fn run(&mut self) -> Result<RunReport, RunError> {
+        on_current(|context| run(self, context))
+    }
+
+    /// Like [`run`](Self::run), on the given pool.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_on(&mut self, pool: &Pool) -> Result<RunReport, RunError> {
+        pool.enter_worker(|context| run(self, context))
+    }
+
+    /// Runs the graph `times` times, one run after the other.
+    ///
+    /// ```
+    /// use filch::Graph;
+    ///
+    /// let mut runs = 0;
+    /// let graph = Graph::new();
+    /// graph.task("count", || runs += 1);
+    /// graph.plan()?.run_n(10)?;
+    /// assert_eq!(runs, 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); it returns after the first run that fails.
+    pub fn run_n(&mut self, times: u64) -> Result<RunReport, RunError> {
+        on_current(|context| {
+            let mut ran = 0;
+            for _ in 0..times {
+                ran = run(self, context).plus(ran)?.ran;
+            }
+            Ok(RunReport { ran })
+        })
+    }
+
+    /// Runs the graph until `stop` returns true; `stop` is called after every run.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); it returns after the first run that fails.
+    pub fn run_until(&mut self, mut stop: impl FnMut() -> bool) -> Result<RunReport, RunError> {
+        on_current(|context| {
+            let mut ran = 0;
+            loop {
+                ran = run(self, context).plus(ran)?.ran;
+                if stop() {
+                    return Ok(RunReport { ran });
+                }
+            }
+        })
+    }
+}
+
+/// Sums up the results of several runs.
+pub(super) trait Plus {
+    /// Returns the same result with `ran` tasks of earlier runs added.
+    fn plus(self, ran: u64) -> Self;
+}
+
+impl Plus for Result<RunReport, RunError> {
+    #[inline]
+    fn plus(mut self, before: u64) -> Self {
+        match &mut self {
+            Ok(report) => report.ran += before,
+            Err(error) => error.ran += before,
+        }
+        self
+    }
 }
 
 /// Drops the values of the previous run: a task that does not run in this one has no value.
@@ -148,46 +212,6 @@ pub(super) fn start(
             context.push_detached(feeder, Placement::Local);
         }
         _ => remote.send(feeder, false),
-    }
-}
-
-/// Ends a run on the heap, then the outer run if this was the last job of it, and so on. It is a
-/// loop and not a recursion, since runs may be nested thousands deep.
-///
-/// # Safety
-/// The run was made by `start`, and `Run::done` has returned true to the caller, which happens
-/// once.
-pub(super) unsafe fn finish(run: *const Run<'static>, context: &WorkerContext<'_, '_>) {
-    unwind::or_abort(|| {
-        let mut over = Some(Outer(run));
-        while let Some(Outer(run)) = over {
-            // SAFETY: no other worker uses the run any more. The same holds for the outer runs that
-            // this loop gets from `then`.
-            let end = unsafe { &(*run).end };
-            let run = end.as_ref().expect("runs in the heap have an end").run;
-            // SAFETY: `start` leaked it, and this is the pointer that `start` got.
-            let mut run = unsafe { Box::from_raw(run) };
-            let end = run.end.take().expect("it was there a moment ago");
-            // SAFETY: `start` leaked the box of the plan. No job of the run is left, and the run is
-            // dropped before the plan is changed.
-            let mut plan = unsafe { Box::from_raw(end.plan) };
-            let outcome = run.outcome(&plan);
-            drop(run);
-            plan.settle(outcome.stopped);
-            over = (end.then)(*plan, outcome, context);
-        }
-    });
-}
-
-/// A run, as seen by a run inside of one of its tasks.
-pub(super) struct Outer(*const Run<'static>);
-
-// SAFETY: it is a pointer to a `Run`, which is `Sync`, so other threads may use it through it.
-unsafe impl Send for Outer {}
-
-impl Outer {
-    fn get(&self) -> *const Run<'static> {
-        self.0
     }
 }
 

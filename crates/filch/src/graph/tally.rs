@@ -3,21 +3,10 @@
 use super::{
     error::{Broken, Outcome, TaskPanic},
     plan::Plan,
-    run::Run,
+    run::{Run, Tally},
 };
 use crate::base::{sync::Ordering, unwind::Payload};
 use std::sync::{MutexGuard, PoisonError};
-
-/// The failures of a run.
-#[derive(Default)]
-pub(super) struct Tally {
-    panics: Vec<(u32, Payload)>,
-    broken: Vec<(u32, Broken)>,
-    /// Whether tasks were skipped because the run was stopped.
-    cut: bool,
-    /// The failures of the runs inside of tasks.
-    inner: Outcome,
-}
 
 impl Run<'_> {
     /// Returns the outcome of the run, when it is over.

@@ -1,12 +1,12 @@
 //! Templates: one graph for many sets of data.
 
 use super::{
-    build::{Graph, Names, Parts, Task},
+    build::{Graph, Task},
     edges::Leads,
     error::GraphError,
+    names::Names,
     node::{Node, TaskKind, Then},
-    order::Order,
-    plan::{Plan, Shape},
+    plan::{Order, Parts, Plan, Shape},
     predecessor_count::PredecessorCount,
 };
 use crate::{base::sys::memory, semaphore::Semaphore};

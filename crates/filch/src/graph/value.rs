@@ -1,17 +1,16 @@
 //! Typed values along edges: a task's inputs are its predecessors' outputs.
 
 use super::{
-    build::{Graph, Names, Task},
-    error::GraphError,
+    build::{Graph, Task},
     plan::Plan,
+    values::{AnySlot, Values},
 };
-use crate::base::unwind::{self, Payload};
 use std::{
     any::Any,
     borrow::Cow,
     fmt,
     marker::PhantomData,
-    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError},
 };
 
 /// A handle to the output of a task, which other tasks can use as input. It is a number, and
@@ -106,41 +105,13 @@ impl<T> fmt::Debug for Slot<T> {
     }
 }
 
-/// A slot for values of some type.
-trait AnySlot: Any + Send + Sync {
-    /// Drops the value, if there is one.
-    fn clear(&self);
-}
-
 impl<T: Send + Sync + 'static> AnySlot for Slot<T> {
     fn clear(&self) {
         drop(self.replace(None));
     }
 }
 
-/// The values of a graph.
-#[derive(Default)]
-pub(super) struct Values {
-    /// The number of the graph, when it has values.
-    graph: u64,
-    slots: Vec<(u32, Arc<dyn AnySlot>)>,
-    /// Which values are used, and whether they are moved.
-    uses: Vec<(u32, bool)>,
-}
-
-/// The number of the last graph that has values.
-static LAST_GRAPH: Mutex<u64> = Mutex::new(0);
-
 impl Values {
-    fn graph(&mut self) -> u64 {
-        if self.graph == 0 {
-            let mut last = LAST_GRAPH.lock().unwrap_or_else(PoisonError::into_inner);
-            *last += 1;
-            self.graph = *last;
-        }
-        self.graph
-    }
-
     fn slot<T: Send + Sync + 'static>(&self, value: Value<T>) -> Arc<Slot<T>> {
         assert!(value.graph == self.graph, "a value of another graph");
         let found = self
@@ -150,29 +121,6 @@ impl Values {
         let slot = slot.map(|slot| slot as Arc<dyn Any + Send + Sync>);
         slot.and_then(|slot| slot.downcast().ok())
             .expect("a value has a slot of its type")
-    }
-
-    /// Drops the values of the last run. Their destructors are user code; `on_panic` gets their
-    /// panics.
-    #[inline]
-    pub(super) fn clear(&self, on_panic: impl Fn(Payload)) {
-        for (_, slot) in &self.slots {
-            if let Err(payload) = unwind::contain(|| slot.clear()) {
-                on_panic(payload);
-            }
-        }
-    }
-
-    /// Checks that each moved value has one user.
-    pub(super) fn check(&self, names: &Names) -> Result<(), GraphError> {
-        let mut uses = self.uses.clone();
-        uses.sort_unstable();
-        let uses = uses.chunk_by(|(a, _), (b, _)| a == b);
-        let mut wrong = uses.filter(|uses| uses.len() > 1 && uses.iter().any(|(_, moved)| *moved));
-        match wrong.next() {
-            Some(uses) => Err(GraphError::moved(names.of(uses[0].0))),
-            None => Ok(()),
-        }
     }
 }
 

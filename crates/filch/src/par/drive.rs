@@ -9,7 +9,7 @@
 //!
 //! Pieces are halved, so the stack depth is at most the number of binary digits of the length.
 
-use super::{checkpoint::leaf_checkpoint, over::LoopSettings, pace::BlockPace, pieces::Pieces};
+use super::{checkpoint::leaf_checkpoint, pace::BlockPace, pieces::Pieces, settings::LoopSettings};
 use crate::{
     base::{
         canary::{Canary, broken},

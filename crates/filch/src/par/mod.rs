@@ -94,6 +94,7 @@ mod pace;
 mod pieces;
 mod scan;
 mod search;
+mod settings;
 mod sort;
 #[cfg(all(test, not(filch_loom)))]
 mod tests;

@@ -7,11 +7,9 @@ use super::{
     error::LoopCancelled,
     pace::Pacing,
     pieces::{IntoPieces, Pieces},
+    settings::LoopSettings,
 };
-use crate::{
-    cancel::CancelToken,
-    pool::{self, Pool, context::WorkerContext},
-};
+use crate::{cancel::CancelToken, pool::Pool};
 use std::{fmt, marker::PhantomData};
 
 /// A configured loop that has not been started: what to iterate over, on which pool, and how. From
@@ -38,37 +36,6 @@ pub struct Loop<'a, P, M = Plain> {
     pub(super) pieces: P,
     pub(super) settings: LoopSettings<'a>,
     mode: PhantomData<fn() -> M>,
-}
-
-/// The settings of a loop.
-pub(super) struct LoopSettings<'a> {
-    pub(super) pool: Option<&'a Pool>,
-    pub(super) pacing: Pacing,
-    pub(super) cancel: Option<&'a CancelToken>,
-    pub(super) progress: Option<Progress<'a>>,
-}
-
-type Progress<'a> = Box<dyn Fn(usize) + Sync + 'a>;
-
-impl LoopSettings<'_> {
-    /// Calls `f` on a worker of the pool of the loop.
-    pub(super) fn enter_worker<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
-        match self.pool {
-            Some(pool) => pool.enter_worker(f),
-            None => pool::on_current(f),
-        }
-    }
-
-    #[inline]
-    pub(super) fn is_cancelled(&self) -> bool {
-        self.cancel.is_some_and(CancelToken::is_cancelled)
-    }
-
-    /// Whether items are counted.
-    #[inline]
-    pub(super) fn counts(&self) -> bool {
-        self.cancel.is_some() || self.progress.is_some()
-    }
 }
 
 /// The return type of operations: [`Plain`] or [`Cancellable`].

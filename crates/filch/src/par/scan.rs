@@ -8,8 +8,9 @@
 use super::{
     drive::{self, ItemSink, LoopEnd, LoopPiece, Steps},
     output::{self, Filled, WithOutput},
-    over::{Loop, LoopSettings, Mode},
+    over::{Loop, Mode},
     pieces::Pieces,
+    settings::LoopSettings,
 };
 use crate::{
     base::{

@@ -8,7 +8,8 @@
 use super::{
     drive::LoopEnd,
     merge::Rule,
-    over::{Loop, LoopSettings, Mode},
+    over::{Loop, Mode},
+    settings::LoopSettings,
 };
 use crate::base::sync::{AtomicBool, Ordering as Atomically};
 use std::cmp::Ordering;

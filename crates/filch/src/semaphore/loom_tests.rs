@@ -227,7 +227,7 @@ fn a_smaller_semaphore_leaves_no_request_waiting_for_ever() {
 /// Three holders of one unit, by the fast path and by the queue, one after the other.
 #[test]
 fn a_holder_sees_what_the_previous_one_did() {
-    model(None, || {
+    model(long_run(3, 5), || {
         let (semaphore, data) = (Semaphore::new(1), Arc::new(Data::default()));
         let threads = [(); 2].map(|()| {
             let (semaphore, data) = (semaphore.clone(), data.clone());

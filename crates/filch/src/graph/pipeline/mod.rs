@@ -2,21 +2,21 @@
 
 mod error;
 mod link;
+mod report;
 mod run;
 mod source;
 mod station;
+mod stop;
 
 pub use error::{PipelineError, StagePanic};
+pub use report::PipelineReport;
 pub use source::Flow;
 
 use super::options::RunOptions;
-use crate::{
-    base::sync::{AtomicU32, Ordering},
-    cancel::{CancelReason, OnCancel},
-    pool::{Pool, on_current},
-};
+use crate::pool::{Pool, on_current};
 use link::{Link, Parallel, Serial, Source, SourceStage};
 use std::{borrow::Cow, fmt, marker::PhantomData, sync::Arc};
+use stop::StopFlags;
 
 /// Tokens that pass through stages. A source produces them one by one; serial stages process them
 /// one at a time and in order; parallel stages process many at once.
@@ -310,56 +310,5 @@ impl<T, U> fmt::Debug for Stage<'_, T, U> {
             .field("name", &self.name)
             .field("serial", &self.is_serial())
             .finish()
-    }
-}
-
-/// The result of a run of a [`Pipeline`] that succeeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PipelineReport {
-    tokens: u64,
-}
-
-impl PipelineReport {
-    /// Returns how many tokens passed all stages.
-    #[must_use]
-    pub fn tokens(&self) -> u64 {
-        self.tokens
-    }
-}
-
-/// Why the strands of a run have to end.
-#[derive(Debug, Default)]
-struct StopFlags(AtomicU32);
-
-const FAILED: u32 = 1;
-const CANCELLED: u32 = 2;
-
-impl StopFlags {
-    #[inline(always)]
-    fn is_set(&self) -> bool {
-        // Relaxed: the flag only makes strands end early; no other memory is read because of it.
-        self.0.load(Ordering::Relaxed) != 0
-    }
-
-    fn fail(&self) {
-        // Relaxed: as in `is_set`.
-        self.0.fetch_or(FAILED, Ordering::Relaxed);
-    }
-
-    fn cancel(&self) {
-        // Relaxed: as in `is_set`.
-        self.0.fetch_or(CANCELLED, Ordering::Relaxed);
-    }
-
-    fn is_cancelled(&self) -> bool {
-        // Relaxed: as in `is_set`.
-        self.0.load(Ordering::Relaxed) & CANCELLED != 0
-    }
-}
-
-/// Called when the token that can cancel the run has been cancelled.
-impl OnCancel for StopFlags {
-    fn on_cancel(self: Arc<Self>, _: CancelReason) {
-        self.cancel();
     }
 }

@@ -29,11 +29,12 @@
 )]
 
 use super::{
-    PipelineReport, StopFlags,
     error::{Kind, PipelineError, StagePanic},
     link::{Link, Source, ValueSlots},
+    report::PipelineReport,
     source::{DeferError, Fed},
     station::Station,
+    stop::StopFlags,
 };
 use crate::{
     base::unwind::{self, Payload},

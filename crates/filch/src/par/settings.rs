@@ -1,0 +1,38 @@
+//! The settings of a loop.
+
+use super::pace::Pacing;
+use crate::{
+    cancel::CancelToken,
+    pool::{self, Pool, context::WorkerContext},
+};
+
+/// The settings of a loop.
+pub(super) struct LoopSettings<'a> {
+    pub(super) pool: Option<&'a Pool>,
+    pub(super) pacing: Pacing,
+    pub(super) cancel: Option<&'a CancelToken>,
+    pub(super) progress: Option<Progress<'a>>,
+}
+
+type Progress<'a> = Box<dyn Fn(usize) + Sync + 'a>;
+
+impl LoopSettings<'_> {
+    /// Calls `f` on a worker of the pool of the loop.
+    pub(super) fn enter_worker<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
+        match self.pool {
+            Some(pool) => pool.enter_worker(f),
+            None => pool::on_current(f),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancel.is_some_and(CancelToken::is_cancelled)
+    }
+
+    /// Whether items are counted.
+    #[inline]
+    pub(super) fn counts(&self) -> bool {
+        self.cancel.is_some() || self.progress.is_some()
+    }
+}
