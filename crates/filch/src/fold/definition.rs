@@ -157,7 +157,7 @@ pub trait Fold: Sync {
     /// // The Fibonacci numbers by naive recursion, which would take 2^100 steps without the memo.
     /// let fibonacci = fold(
     ///     |n: u32| if n < 2 { vec![] } else { vec![n - 1, n - 2] },
-    ///     |n| if *n == 1 { 1 } else { 0 },
+    ///     |n| u128::from(*n == 1),
     ///     |sum, child| *sum += child,
     ///     |sum| sum,
     /// );
