@@ -67,7 +67,7 @@
 //! - [`pool`]: the engine over jobs of two words;
 //! - aids: [`Semaphore`], [`cancel`], and the clocks of [`time`];
 //! - [`threads`]: operating system threads that run workers;
-//! - [`observe`]: metrics;
+//! - [`observe`], the metrics;
 //! - [`engine`]: queues, sleep protocol and search, without threads or clocks;
 //! - [`base`]: atomics, threads and system calls.
 //!
