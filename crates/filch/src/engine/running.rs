@@ -69,8 +69,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
             .event(self.worker.id, Event::Started { source });
     }
 
-    /// Makes one step of the worker while its task waits: as [`Worker::step_late`]. When the wait
-    /// is over, call [`end_wait`](Self::end_wait).
+    /// Makes one step of the worker while its task waits: as
+    /// [`step_late`](super::Worker::step_late). When the wait is over, call
+    /// [`end_wait`](Self::end_wait).
     pub fn step(&mut self, run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>)) -> Step {
         self.worker.step_late(run)
     }
@@ -183,7 +184,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         self.worker.resume(ticket);
     }
 
-    /// [`resume`](Self::resume) after a sleep of a known length, as [`Worker::resume_after`].
+    /// [`resume`](Self::resume) after a sleep of a known length, as [`Worker::resume_after`](super::Worker::resume_after).
     pub fn resume_after(&mut self, ticket: Ticket, slept: Duration) {
         self.worker.resume_after(ticket, slept);
     }
@@ -307,8 +308,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         }
     }
 
-    /// Counts the task of [`Worker::stay`] as finished, though the worker stays: the work may end
-    /// without it. To be called once.
+    /// Counts the task of [`Worker::stay`](super::Worker::stay) as finished, though the worker
+    /// stays: the work may end without it. To be called once.
     pub fn retire(&mut self) {
         self.worker.retire();
     }

@@ -11,8 +11,8 @@ use std::{
     sync::{Arc, Mutex as StaticMutex, PoisonError},
 };
 
-/// A number of interchangeable units, given out as [`Permit`]s: open files, requests, bytes in
-/// buffers.
+/// A number of interchangeable units, given out as [`Permit`](super::Permit)s: open files,
+/// requests, bytes in buffers.
 ///
 /// A clone is a second handle to the same semaphore. Units are acquired in four ways, which can be
 /// mixed: block, try, block with a timeout, or await. A task of a graph acquires them by
