@@ -36,24 +36,42 @@
 //!
 //! # Guarantees
 //!
-//! - **Idle workers bear the cost of coordination.** A worker that has tasks takes no lock, writes
-//!   no cache line that others read except those of its own queue, and pops without a fence while
-//!   no thief is active. Idle workers pay for finding work, for falling asleep and for waking up.
-//! - **Queued work is visible.** An idle worker can take any queued task within microseconds, also
-//!   while the worker that queued it is in the middle of a long task.
-//! - **No task is lost.** A refused task is returned; an accepted task runs once, or is returned by
-//!   a shutdown. A panic costs the task that panicked, and propagates to the thread that joins it.
-//! - **It is checked.** The queues, the gate and the sleep protocol run under a model checker and
-//!   in a simulator as they are, not as copies, and every checker has been shown to detect
-//!   deliberate defects.
+//! - **Idle workers bear the cost of coordination.** As long as a worker has tasks in its own
+//!   queue, it takes them without a lock, writes no cache line that others read except those of
+//!   that queue, and pops without a fence while no thief is active. (The injector, the queues of
+//!   other priorities and the mailboxes have locks.) Idle workers pay for finding work, for falling
+//!   asleep and for waking up.
+//! - **Queued work is visible.** An idle worker can take a queued task within microseconds, also
+//!   while the worker that queued it is in the middle of a long task. Exceptions: a task that is
+//!   pinned to one worker, as in [`broadcast`]; narrow [graphs](graph) of tiny tasks, as long as
+//!   their worker progresses; and a future that is woken by a poll which then blocks its worker.
+//! - **No task is lost.** The builder of [`task()`] and [`Executor::spawn`] return a refused task;
+//!   the handle of [`submit()`] reports the refusal. An accepted task runs once, or its handle
+//!   reports that it was cancelled; [`Executor::shutdown_now`] returns the tasks that it did not
+//!   run.
+//! - **A panic ends one task**, and is an error of its handle, or resumes in the [`join`] or
+//!   [`scope`] that waits for it when everything else there is done. A graph, a loop or a fold
+//!   stops.
+//! - **It is checked.** The lock-free parts run under a model checker, and the engine in a
+//!   simulator, as they are, not as copies; every checker has been shown to detect deliberate
+//!   defects.
 //!
 //! # The layers
 //!
-//! Each uses only what is below it: [`par`] on [`fork`](mod@fork) and [`future`] · interfaces
-//! ([`executor`], [`fold`](mod@fold), [`fork`](mod@fork), [`future`], [`graph`],
-//! [`submit`](mod@submit), [`sync`], [`time`]) · [`pool`] · aids ([`Semaphore`], [`cancel`]) · drivers
-//! ([`threads`]: threads) · [`observe`] · [`engine`] · [`base`]. `ARCHITECTURE.md` in the
-//! repository describes them.
+//! Each layer uses only the layers below it. From top to bottom:
+//!
+//! - loops: [`par`], which uses [`fork`](mod@fork) and [`future`];
+//! - interfaces: [`executor`], [`fold`](mod@fold), [`fork`](mod@fork), [`future`], [`graph`],
+//!   [`submit`](mod@submit), [`sync`], [`time`], and `rehearse` with the feature of that name;
+//! - `task`: the state word and the cell of closures and futures;
+//! - [`pool`]: the engine over jobs of two words;
+//! - aids: [`Semaphore`], [`cancel`], and the clocks of [`time`];
+//! - [`threads`]: operating system threads that run workers;
+//! - [`observe`], the metrics;
+//! - [`engine`]: queues, sleep protocol and search, without threads or clocks;
+//! - [`base`]: atomics, threads and system calls.
+//!
+//! `ARCHITECTURE.md` in the repository describes them.
 
 pub mod base;
 pub mod cancel;

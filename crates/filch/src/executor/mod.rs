@@ -31,6 +31,49 @@
 //! # Ok::<(), filch::BuildError>(())
 //! ```
 //!
+//! The workers are threads of the executor, not those of a [`Pool`](crate::Pool). Inside of its
+//! tasks [`join`](crate::join()), loops and [`submit`](crate::submit()) use the global pool, as on
+//! any thread from outside; [`Pool::install`](crate::Pool::install) chooses another one.
+//!
+//! # Long tasks
+//!
+//! A runner is not interrupted. A task that takes long should stop at intervals and queue the rest
+//! of itself behind the other tasks, with [`Context::yield_now`]. A [`YieldPolicy`] decides when,
+//! by the units of work that the task counts:
+//!
+//! | policy | yields |
+//! |---|---|
+//! | [`EveryN`] | after every `n` units |
+//! | [`AdaptiveYield`] | less often while no other task waits, more often while one does |
+//! | [`PerPhase`] | by a policy for each phase of a task |
+//! | [`Always`], [`Never`] | at every call, or at none |
+//!
+//! ```
+//! use filch::{Executor, executor::{EveryN, YieldPolicy}};
+//!
+//! let executor = Executor::builder().workers(1).build(
+//!     |_worker| 0_u32,
+//!     |rest: u32, cx| {
+//!         let mut policy = EveryN::new(100);
+//!         for done in 1..=rest {
+//!             *cx.scratch() += 1; // one unit of work
+//!             if policy.should_yield(1) {
+//!                 return cx.yield_now(rest - done);
+//!             }
+//!         }
+//!     },
+//! )?;
+//! executor.spawn(1000).unwrap();
+//! assert_eq!(executor.finish().scratch, [1000]);
+//! # Ok::<(), filch::BuildError>(())
+//! ```
+//!
+//! # Full queues
+//!
+//! The queue of a worker grows without a limit by default. If the queue strategy gives it a
+//! [bound](crate::engine::Capacity::bounded), [`QueueOverflow`] decides what [`Context::spawn`]
+//! does when it is full: move the older half of the queue to the injector, or run the task at once.
+//!
 //! # Life cycle
 //!
 //! An executor accepts tasks until [`finish`](Executor::finish),

@@ -154,10 +154,10 @@ pub trait Fold: Sync {
     /// ```
     /// use filch::{Fold, fold};
     ///
-    /// // The Fibonacci numbers by naive recursion, which would not end without the memo.
+    /// // The Fibonacci numbers by naive recursion, which would take 2^100 steps without the memo.
     /// let fibonacci = fold(
     ///     |n: u32| if n < 2 { vec![] } else { vec![n - 1, n - 2] },
-    ///     |n| u128::from(*n % 2 * u32::from(*n < 2)),
+    ///     |n| u128::from(*n == 1),
     ///     |sum, child| *sum += child,
     ///     |sum| sum,
     /// );
@@ -211,7 +211,8 @@ impl<F: Fold + ?Sized> Fold for &F {
     }
 }
 
-/// How a fold is distributed to workers: [`Adaptive`] or [`Tasks`](super::Tasks).
+/// How a fold is distributed to workers: [`Adaptive`], [`Quiet`](super::Quiet), which is a variant
+/// of it, or [`Tasks`](super::Tasks).
 ///
 /// ```
 /// use filch::{Fold, fold, fold::{Adaptive, FoldStrategy, Tasks}};

@@ -1,10 +1,9 @@
 //! Folds over trees: a value computed bottom-up, on all workers.
 //!
-//! A fold is an access to the children of a node and three functions. `init` creates an
-//! accumulator, the *heap*, for a node when it is entered; `accumulate` adds the result of a child
-//! to it, in the order of the children, whichever is done first; `finalize` converts it to the
-//! node's result. [`fold`](fn@fold) makes a fold of four closures; [`Fold`] is the underlying
-//! trait.
+//! A fold is four functions. `children` returns the children of a node. `init` creates an
+//! accumulator, the *heap*, when a node is entered. `accumulate` adds the result of a child to it,
+//! in the order of the children, not of their completion. `finalize` converts it to the node's
+//! result. [`fold`](fn@fold) makes a fold of four closures; [`Fold`] is the underlying trait.
 //!
 //! ```
 //! use filch::{Fold, fold};
@@ -58,25 +57,26 @@
 //! | strategy | for |
 //! |---|---|
 //! | [`Adaptive`], the default | anything |
-//! | [`Quiet`] | many small folds, without waking sleeping workers |
+//! | [`Quiet`] | many small folds: wakes at most one sleeping worker for each part that a worker traverses |
 //! | [`Tasks`] | nodes of microseconds that wait for one another or for external events |
 //! | [`Tasks<Shared>`](Tasks) | the same, in the order in which nodes are found |
 //! | [`Fold::sequential`] | one thread |
 //!
-//! Measurements: with empty nodes, two workers and 20, four to eight or two children each,
-//! [`Adaptive`] takes 2.5 to 3.5 ns a node, and a task for each node more than a hundred. With a
-//! microsecond a node or ten, constant or on average, [`Adaptive`] is within 7 % of the best
-//! strategy. The bench suite `fold` has all figures.
+//! Measured with two workers: [`Adaptive`] takes 2.5 to 3.5 ns for an empty node, in trees with two
+//! to twenty children a node; [`Tasks`] takes more than 100 ns. With nodes of 1 or 10 µs, constant
+//! or random, [`Adaptive`] is within 7 % of the best strategy. The bench suite `fold` has all
+//! figures.
 //!
 //! # Memory
 //!
 //! [`Adaptive`] and [`Fold::sequential`] store the heap and the iterator of each open node, so
 //! memory is proportional to the depth. `Adaptive` stores only the heap of most nodes whose
 //! iterators report that the child is the only one. Of many siblings, at most 16,384 at a time are
-//! taken out of the iterator to be offered, with their results, so a star of any size takes some
-//! hundred kilobytes for each worker. With [`AtTheEnd`] all results of a node's children are stored
-//! until the last one is there. [`Tasks`] makes tasks of all children of a node when it enters the
-//! node, of some hundred bytes each: a star of ten million leaves takes a gigabyte of tasks.
+//! taken out of the iterator to be offered, with their results, so a node with any number of leaves
+//! takes some hundred kilobytes for each worker. With [`AtTheEnd`] all results of a node's children
+//! are stored until the last one is there. [`Tasks`] makes tasks of all children of a node when it
+//! enters the node, of some hundred bytes each: a node with ten million leaves takes a gigabyte of
+//! tasks.
 //!
 //! # Panics
 //!

@@ -60,6 +60,7 @@ pub fn has_local_tasks() -> bool {
 /// the core to another thread.
 ///
 /// ```
+/// // A background task that lets everything that was queued before it run first.
 /// filch::spawn(|| while filch::yield_now() {});
 /// ```
 pub fn yield_now() -> bool {
@@ -76,7 +77,7 @@ pub fn yield_now() -> bool {
 }
 
 /// Calls `f`; while it waits in a `join` or `scope`, the worker runs only tasks that were queued in
-/// `f` itself.
+/// `f` itself. ([`sync::isolated`](crate::sync::isolated) does the same for the life of a value.)
 ///
 /// A worker that waits runs other tasks, also some that are unrelated to what it waits for. If the
 /// waiting code holds a lock and such a task wants the same lock, the worker deadlocks with itself.
@@ -99,6 +100,10 @@ pub fn yield_now() -> bool {
 /// });
 /// assert_eq!(cache.into_inner().unwrap(), [9, 10, 3]);
 /// ```
+///
+/// The lock may be taken before the call, as here, or inside of it: what counts is that every wait
+/// with the lock held is isolated, and that `f` queues no task that wants the lock before it takes
+/// it.
 ///
 /// Tasks that are queued in `f` are isolated too, on any worker. The cost is that a worker may
 /// sleep while others have work. A task that another thread spawns into a scope of `f` from outside

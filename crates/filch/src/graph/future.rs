@@ -62,28 +62,14 @@ impl<'env> Graph<'env> {
     ///
     /// ```
     /// use filch::Graph;
-    /// use std::{sync::mpsc, task::Poll};
+    /// use std::time::Duration;
     ///
-    /// let (send, receive) = mpsc::channel();
     /// let graph = Graph::new();
-    /// let answer = graph.future("answer", || {
-    ///     let send = send.clone();
-    ///     let mut asked = false;
-    ///     std::future::poll_fn(move |cx| {
-    ///         if asked {
-    ///             return Poll::Ready(());
-    ///         }
-    ///         asked = true;
-    ///         send.send(cx.waker().clone()).unwrap();
-    ///         Poll::Pending
-    ///     })
+    /// let answer = graph.future("answer", || async {
+    ///     filch::time::sleep(Duration::from_millis(1)).await; // or a socket, or a channel
     /// });
     /// answer.precede(graph.task("after", || println!("there it is")));
-    /// let mut plan = graph.plan()?;
-    /// std::thread::scope(|s| {
-    ///     s.spawn(|| receive.into_iter().next().unwrap().wake());
-    ///     plan.run()
-    /// })?;
+    /// graph.plan()?.run()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -115,11 +115,11 @@ pub(super) unsafe fn finish(run: *const Run<'static>, context: &WorkerContext<'_
 impl Run<'_> {
     /// Runs `f` as a job of the pool. Returns true if the run is on the heap and this was its last
     /// job.
-    #[inline(always)]
     ///
     /// # Safety
     /// The job is pending, so that `this` lives. The run may be freed once the job is done, so
     /// `this` is a pointer.
+    #[inline(always)]
     unsafe fn as_job(
         this: *const Self,
         context: &WorkerContext<'_, '_>,

@@ -69,8 +69,9 @@
 //! worker: the tasks run on the stack above the waiting task. There are three limits. A task cannot
 //! wait in this way for a task further down on the stack of its own thread. In an
 //! [`isolate`](crate::isolate()) waits run only tasks that were queued inside. And where more than
-//! half of a thread's stack is in use, waits run only what their own task has queued; other workers
-//! run the rest.
+//! half of a thread's stack is in use, a wait runs only what its worker has queued since the call
+//! that waits began, what is sent to its own run, and tasks that are pinned to its worker; other
+//! workers run the rest.
 //!
 //! When a task panics, no more tasks are released. Tasks that are running finish, and the
 //! [`RunError`] contains all the panics with the names of their tasks. A graph inside of a task

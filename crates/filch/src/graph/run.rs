@@ -38,8 +38,8 @@ use std::{
 /// of a block is negligible.
 const MAX_BLOCK_LEN: usize = 1024;
 
-/// Of blocks of the maximum length, one in this number is timed: reading the clock takes as long as
-/// a few tasks.
+/// Number of blocks of the maximum length for each one that is timed: reading the clock takes as
+/// long as a few tasks.
 const TIMED_BLOCK_INTERVAL: usize = 8;
 
 /// Target duration of a block of sources, in nanoseconds: a few times as long as a thief needs to
@@ -203,11 +203,11 @@ impl Run<'_> {
 
     /// Marks a job or a held task as done. It is the worker's last access to the run. If it returns
     /// true, the caller has to finish the run with `jobs::finish`.
-    #[inline(always)]
-    #[must_use]
     ///
     /// # Safety
     /// It was counted as pending, so that `this` lives; see `as_job`.
+    #[inline(always)]
+    #[must_use]
     pub(super) unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) -> bool {
         thread::point();
         // SAFETY: the caller's job or held task is pending, so `this` lives.

@@ -31,8 +31,8 @@
 //! |---|---|---|
 //! | a side effect for every item | [`for_each`], [`for_each_mut`], [`for_each_index`], [`fill`] | only calls |
 //! | a result for every item | [`map`]; [`map_into`] into an existing slice | each is written to its place, without later copies |
-//! | some of the items, or of the results | [`filter`], [`Loop::filter_map`] | one vector a piece, concatenated at the end |
-//! | one result of all | [`reduce`], [`map_reduce`], [`Loop::sum`], [`count`]; [`Loop::fold`] if it has another type | one value a piece |
+//! | some of the items, or of the results | [`filter`], [`Loop::filter_map`] | a vector for each stolen piece, concatenated at the end |
+//! | one result of all | [`reduce`], [`map_reduce`], [`Loop::sum`], [`count`]; [`Loop::fold`] if it has another type | a value for each stolen piece, combined in order |
 //! | the minimum or maximum | [`min`], [`max`], [`Loop::min_by_key`], … | as `reduce` |
 //! | whether or where a condition holds | [`any`], [`all`], [`find_any`]; [`find_first`], [`Loop::position`] | ends early |
 //! | prefix sums | [`inclusive_scan`], [`exclusive_scan`] | one pass, a second one over stolen pieces |
@@ -54,12 +54,13 @@
 //! [`eager`](Loop::eager); if an item takes next to no time and the loop runs inside of others,
 //! [`min_chunk`](Loop::min_chunk) saves a few clock reads.
 //!
-//! Between two blocks there is a [`checkpoint`](crate::checkpoint): futures that were woken
-//! meanwhile run there, on the stack of the loop, so don't hold a lock around a loop that they need
-//! too.
+//! Between two blocks there is a checkpoint: urgent tasks, futures that were woken meanwhile and
+//! tasks from outside run there, on the stack of the loop. If one of them locks a mutex that the
+//! caller of the loop holds, the worker deadlocks; hold a [`sync::Mutex`](crate::sync::Mutex)
+//! around such a loop, or no lock.
 //!
-//! [`Loop::chunking`] takes a [`ChunkingStrategy`] instead: chunks that are cut beforehand, three
-//! for each worker.
+//! [`Loop::chunking`] takes a [`ChunkingStrategy`] instead: chunks that are cut beforehand, a given
+//! number for each worker (three by default) within given bounds, or all of one size.
 //!
 //! # Progress and cancellation
 //!

@@ -128,8 +128,9 @@ impl WorkerContext<'_, '_> {
         self.below().for_each(WorkerContext::poll_driver);
     }
 
-    /// Polls the driver, if this thread has not done so for some time. Isolated waits do not poll
-    /// unrelated futures: the caller may hold a lock.
+    /// Polls the driver, if this thread has not done so for [`POLL_INTERVAL_NANOS`]. Does not poll
+    /// it while waits are isolated: the driver wakes unrelated futures, and the caller may hold a
+    /// lock that they want.
     pub(super) fn poll_driver_if_due(&self) {
         let due = DRIVER_POLLS.with(|polls| {
             let (mut sampler, polled) = polls.get();

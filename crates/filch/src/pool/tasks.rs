@@ -31,7 +31,8 @@ pub enum TaskOverflow {
     /// as with [`RunInCaller`](Self::RunInCaller).
     #[default]
     Block,
-    /// It is refused, and the closure is returned.
+    /// It is refused. The [builder](crate::Pool::task) returns the closure;
+    /// [`Pool::submit`](crate::Pool::submit) drops it, and the handle reports the refusal.
     Refuse,
     /// It runs the task on the calling thread.
     RunInCaller,

@@ -151,15 +151,13 @@ where
     ///
     /// ```
     /// use filch::Pool;
-    /// use std::{future::Future, pin::pin, task::{Context, Poll, Waker}};
     ///
-    /// let pool = Pool::builder().workers(1).build()?;
-    /// let mut submission = pin!(pool.task(|| 42).submit_async());
-    /// let mut cx = Context::from_waker(Waker::noop());
-    /// let Poll::Ready(handle) = submission.as_mut().poll(&mut cx) else {
-    ///     unreachable!("there is always room");
-    /// };
-    /// assert_eq!(handle.unwrap().join().unwrap(), 42);
+    /// let pool = Pool::builder().workers(1).task_capacity(10).build()?;
+    /// let answer = pool.block_on(async {
+    ///     let handle = pool.task(|| 42).submit_async().await.unwrap(); // waits for capacity
+    ///     handle.await.unwrap()
+    /// });
+    /// assert_eq!(answer, 42);
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     pub fn submit_async(self) -> SubmitAsync<F> {

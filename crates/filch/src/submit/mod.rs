@@ -35,8 +35,9 @@
 //! # Guarantees
 //!
 //! - **An accepted task runs once, or its handle reports that it was cancelled**, whatever is
-//!   cancelled, panics or is shut down meanwhile; no waiter waits for ever. The closure of a task
-//!   that is not accepted is returned.
+//!   cancelled, panics or is shut down meanwhile. Of a task that is not accepted, the
+//!   [builder](TaskBuilder) returns the closure; [`submit`], [`submit_after`] and the methods of
+//!   [`Pool`](crate::Pool) drop it, and the handle reports the [refusal](TaskError::is_refused).
 //! - **A cancelled task never starts**, and its closure has been dropped by the time its handle
 //!   reports the cancellation. A task that runs already is only requested to stop.
 //! - **A panic belongs to its task.** It reaches the thread that joins it, or else the pool's
@@ -63,7 +64,8 @@
 //! ever. The same holds when tasks wait for each other in a cycle over several workers; the error
 //! names them. This can happen only to tasks that join what others have submitted: a task that
 //! joins only what it has submitted itself, as in a recursion, is safe, and so is a thread that
-//! waits outside of the pool, or a future that awaits. See [`sync`](crate::sync#joins-in-a-circle).
+//! waits outside of the pool, or a future that awaits. Some cycles are not reported; the page
+//! *Locks, joins and deadlocks* of the guide lists them.
 //!
 //! # Tasks that wait for others
 //!
@@ -99,11 +101,13 @@
 //!   miss its deadline.
 //! - [`join`](TaskHandle::join) runs the direct and indirect predecessors of the task that have not
 //!   started, and then the task itself: on one worker, on none, and for chains of any length.
-//! - Since waiting tasks take capacity, a thread that waits for capacity must not be one that they
-//!   depend on: the thread that would send them something next, a task of another pool, or the only
-//!   thread that runs the tasks of a pool without workers.
-//! - If the pool is full and its policy is that the caller runs the task, the caller runs those
-//!   predecessors that it can. If the task still has to wait, it is accepted beyond the limit.
+//! - Tasks that wait for predecessors take capacity. A submission that blocks for
+//!   [capacity](crate::TaskOverflow::Block) therefore deadlocks if these tasks cannot start before
+//!   the blocked thread continues: they wait for a message from it, for a task of another pool that
+//!   it runs, or for it to run the tasks of a pool without workers.
+//! - If the pool is full and its policy is [`RunInCaller`](crate::TaskOverflow::RunInCaller), the
+//!   caller first runs the predecessors that have not started and that it may run. If the task
+//!   still has to wait for others, it is accepted beyond the limit.
 //! - A pool that is shut down runs the tasks that wait for its own tasks. It does not wait for
 //!   those of other pools: a task that depends on them is [refused](TaskError::is_refused) when
 //!   they end.

@@ -46,8 +46,9 @@ pub struct Isolated {
 /// Isolates the waits of this thread, as [`isolate`](crate::isolate) does for a call, until the
 /// value is dropped. It is for locks of other libraries.
 ///
-/// Create it *before* the guard of the lock, or beside it in one struct: then it is dropped after
-/// the guard.
+/// Create it *before* the guard of the lock, so that it is dropped after the guard, or behind the
+/// guard in one struct, whose fields are dropped in their order. Queue no task that wants the lock
+/// between the two.
 ///
 /// ```
 /// use std::sync::RwLock;
