@@ -15,7 +15,7 @@ pub enum Canary {
     Seal = 3,
     /// The ring grows without publishing the new buffer.
     GrowPublish = 4,
-    /// The gate is closed with a check and a separate write.
+    /// A task is admitted with a check of the gate and a separate write.
     GateSplit = 5,
     /// A worker rests without flushing its private count.
     GateFlush = 6,
@@ -60,7 +60,8 @@ pub enum Canary {
     LaneLastLook = 82,
     /// The final check before sleep does not include the mailboxes of affine tasks.
     AffineLastLook = 83,
-    /// A worker that receives a pinned task while it gives up falling asleep does not notice.
+    /// A worker that is woken for a task of its mailbox while it gives up falling asleep does not
+    /// notice.
     CallBack = 84,
     /// A worker checks the lanes only when it has nothing else to do.
     LaneOrder = 85,

@@ -11,7 +11,7 @@ use std::{
 /// The payload of a panic.
 pub type Payload = Box<dyn Any + Send + 'static>;
 
-/// Runs user code.
+/// Calls `f`, which is user code, and returns its panic as an error.
 ///
 /// Unwind safety is the user's responsibility: `f` can break only the user's data.
 #[inline(always)]

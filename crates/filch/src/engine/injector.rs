@@ -43,7 +43,7 @@ pub struct Injector<T> {
     flags: Padded<AtomicU64>,
     /// The shard that the next take tries first.
     next: Padded<AtomicUsize>,
-    /// The number of queued tasks, where there is a capacity.
+    /// The limit and the number of queued tasks, where there is a capacity.
     room: Option<Padded<Admission>>,
     shards: [Shard<T>; SHARDS],
 }

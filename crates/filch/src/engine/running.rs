@@ -243,7 +243,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         self.worker.notify();
     }
 
-    /// Completes a [`push_part`](Self::push_part) that has returned true.
+    /// Completes a [`push_part`](Self::push_part) that has returned true beside the mark.
     ///
     /// ```
     /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};

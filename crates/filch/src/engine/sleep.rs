@@ -380,7 +380,8 @@ impl Sleep {
             && !broken(Canary::CallBack)
     }
 
-    /// Returns what woke `worker`. The worker itself calls this once it no longer sleeps.
+    /// Returns what woke `worker`, and takes its entry out of the sleepers. The worker itself calls
+    /// this once it no longer sleeps.
     pub fn wake_up(&self, worker: usize) -> Awake {
         let entry = &self.entries[worker];
         // Acquire: pairs with the releases in `settle` and `mark_called`.

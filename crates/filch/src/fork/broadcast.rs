@@ -153,7 +153,7 @@ impl<R> Answers<R> {
         let (mut values, mut panic) = (Vec::new(), None);
         for place in self.places {
             let answer = place.into_inner().unwrap_or_else(PoisonError::into_inner);
-            match answer.expect("everybody has been asked") {
+            match answer.expect("every worker has been asked") {
                 Ok(value) => values.push(value),
                 Err(payload) if panic.is_none() => panic = Some(payload),
                 Err(payload) => pool.panicked(payload),
@@ -200,8 +200,8 @@ struct OutsideBroadcast<R> {
 
 impl<R: Send> Waiter for OutsideBroadcast<R> {
     unsafe fn done(this: *const Self, _context: &WorkerContext<'_, '_>) {
-        // SAFETY: the caller guarantees that the job is not counted yet, so the frame with the call
-        // lives.
+        // SAFETY: the caller guarantees that the job is not counted as done yet, so the frame with
+        // the call lives.
         let done = unsafe { &(*this).done };
         // A clone, because the reference in the frame is gone when the caller has been notified.
         let signal = done.clone();

@@ -109,8 +109,8 @@ struct WorkerCall<R> {
 
 impl<R: Send> Waiter for WorkerCall<R> {
     unsafe fn done(this: *const Self, _context: &WorkerContext<'_, '_>) {
-        // SAFETY: the caller guarantees that the job is not counted yet, so the frame with the call
-        // lives.
+        // SAFETY: the caller guarantees that the job is not counted as done yet, so the frame with
+        // the call lives.
         let done = unsafe { &(*this).done };
         // A clone, because the call's own reference is gone when the caller has been notified.
         let signal = done.clone();

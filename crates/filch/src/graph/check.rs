@@ -254,7 +254,7 @@ fn find_cycle(parts: &Parts, missing: &[u32]) -> Vec<String> {
         }
     }
     let first = (1..parts.nodes.len() as u32).find(|&index| stuck(index));
-    let mut at = first.expect("somebody waits for ever");
+    let mut at = first.expect("a task waits for ever");
     let mut seen = vec![false; parts.nodes.len()];
     while !seen[at as usize] {
         seen[at as usize] = true;

@@ -83,7 +83,7 @@ impl Run<'_> {
         self.stop_all();
     }
 
-    /// Records that a task is invalid, and stops the run.
+    /// Records that a graph which a subflow has built is invalid, and stops the run.
     #[cold]
     pub(super) fn fail(&self, what: Outcome) {
         self.note(|tally| tally.inner.broken.extend(what.broken));

@@ -292,7 +292,7 @@ impl<'l, 's, K> LoopState<'l, 's, K> {
         K: ItemSink<P>,
     {
         WorkerContext::with(|context| {
-            let context = context.expect("whoever runs a job stands in its pool");
+            let context = context.expect("a job runs on a worker of its pool");
             // `start` may run user code.
             let stop_on_unwind = StopOnUnwind(&self.stop);
             let acc = self.sink.start(&piece.pieces);

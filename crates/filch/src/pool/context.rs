@@ -208,7 +208,8 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         self.pool.core().has_sleepers()
     }
 
-    /// Whether waits here run no unrelated jobs, those of lanes and mailboxes included.
+    /// Whether waits here run no unrelated jobs, those of lanes included. Pinned jobs run all the
+    /// same.
     #[inline]
     pub(crate) fn has_isolated_waits(&self) -> bool {
         self.is_isolated() || !stack::is_ample()

@@ -19,7 +19,7 @@ use std::{
     task::Waker,
 };
 
-/// The metadata of a task that is known from its creation, and does not change.
+/// The metadata of a task. Most of it is known from its creation and does not change.
 pub(in crate::submit) struct TaskMeta {
     pub(in crate::submit) id: TaskId,
     /// The number of its pool.
