@@ -4,7 +4,7 @@ use super::latch::Awaited;
 use crate::base::{
     canary::{Canary, broken},
     padded::Padded,
-    sync::{AtomicI64, AtomicU32, Ordering},
+    sync::{AtomicI64, AtomicU64, Ordering},
     thread,
 };
 use std::cell::Cell;
@@ -24,14 +24,20 @@ pub(crate) struct Pending {
 }
 
 /// What other threads than the owner's write.
+///
+/// Without padding: a reference to it is an argument of [`done_elsewhere`], and what is not in an
+/// atomic must stay valid until that function returns (see `scoped`).
 pub(crate) struct Elsewhere {
     /// Twice the count, plus one while the owner sleeps.
     word: AtomicI64,
     /// One more than the number of the worker that has begun a task last; 0 if there is none. A
     /// hint for the owner: the queue of that worker may hold more tasks of the group. It is not
     /// cleared when the task ends, since that may have been nested in another one of the group.
-    runner: AtomicU32,
+    runner: AtomicU64,
 }
+
+#[cfg(not(filch_loom))]
+const _: () = assert!(size_of::<Elsewhere>() == size_of::<AtomicI64>() + size_of::<AtomicU64>());
 
 const ONE: i64 = 2;
 const SLEEPING: i64 = 1;
@@ -42,7 +48,7 @@ impl Pending {
             here: Padded::new(Cell::new(0)),
             elsewhere: Padded::new(Elsewhere {
                 word: AtomicI64::new(0),
-                runner: AtomicU32::new(0),
+                runner: AtomicU64::new(0),
             }),
         }
     }
@@ -76,7 +82,7 @@ impl Pending {
     /// Records that `worker`, which is not the owner, begins a task.
     #[inline(always)]
     pub(crate) fn begin_elsewhere(&self, worker: usize) {
-        let runner = worker as u32 + 1;
+        let runner = worker as u64 + 1;
         // Relaxed: a hint where to search for work.
         if self.elsewhere.runner.load(Ordering::Relaxed) != runner {
             // Relaxed: as above.
@@ -128,7 +134,7 @@ impl Awaited for Pending {
         self.here.get() + (elsewhere >> 1) == 0
     }
 
-    fn sleep(&self, _worker: usize) -> bool {
+    fn register_sleeper(&self, _worker: usize) -> bool {
         thread::point();
         let here = self.here.take();
         // AcqRel: as in `done_elsewhere`.
@@ -137,13 +143,13 @@ impl Awaited for Pending {
             .word
             .fetch_add(here * ONE + SLEEPING, Ordering::AcqRel);
         if (before >> 1) + here == 0 {
-            self.awake();
+            self.unregister_sleeper();
             return false;
         }
         true
     }
 
-    fn awake(&self) {
+    fn unregister_sleeper(&self) {
         // AcqRel: as in `done_elsewhere`.
         self.elsewhere.word.fetch_sub(SLEEPING, Ordering::AcqRel);
     }
