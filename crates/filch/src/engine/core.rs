@@ -317,8 +317,8 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// worker searches, and requests attention if all workers are busy. The push must have ended
     /// with a read-modify-write.
     pub(super) fn notify_shared(&self, by: usize) {
-        // Pairs with the fence in `Worker::await_pushes`: either this load sees that the last
-        // search has ended, or the check after that search sees the push.
+        // Pairs with the fence in `Worker::make_pushes_visible`: either this load sees that the
+        // last search has ended, or the check after that search sees the push.
         fence_after_rmw();
         if self.sleep.state().wants_wake() && !broken(Canary::PushWake) {
             let _ = self.wake_one(by);
@@ -342,7 +342,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     #[cold]
     #[inline(never)]
     pub(super) fn notify_moved(&self, by: usize) {
-        // Pairs with the fence in `Worker::await_pushes`, as in `notify_shared`.
+        // Pairs with the fence in `Worker::make_pushes_visible`, as in `notify_shared`.
         fence_seq_cst();
         let _ = self.wake_one(by);
     }
@@ -352,7 +352,8 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     #[inline(always)]
     pub(super) fn must_notify(&self) -> bool {
         // Between the push and the load of the sleep word: the light side of the barrier in
-        // `Worker::await_pushes`. Without such barriers the word is always marked as needing care.
+        // `Worker::make_pushes_visible`. Without such barriers the word is always marked as needing
+        // care.
         barrier::pass();
         self.sleep.state().needs_care() && !broken(Canary::PushWake)
     }

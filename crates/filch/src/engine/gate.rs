@@ -134,9 +134,9 @@ impl Gate {
         // Relaxed: it only has to come before this worker's own `rest` in the order of the word.
         let before = self.word.fetch_add(BUSY, Ordering::Relaxed);
         if !broken(Canary::BusyFence) {
-            // Pairs with the fence in `Worker::await_pushes`: either the load there counts this
-            // worker, or this worker's later loads of the sleep word see what was written before
-            // that fence.
+            // Pairs with the fence in `Worker::make_pushes_visible`: either the load there counts
+            // this worker, or this worker's later loads of the sleep word see what was written
+            // before that fence.
             fence_after_rmw();
         }
         debug_assert!(GateState(before).busy() < BUSY_MASK as usize);

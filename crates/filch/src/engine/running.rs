@@ -477,7 +477,10 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
     /// registers that outlive a call to the slow one.
     #[inline(always)]
     pub fn push_part(&mut self, part: T) -> Result<(Mark, bool), T> {
-        debug_assert!(!self.worker.resting, "`Worker::await_pushes` counts on it");
+        debug_assert!(
+            !self.worker.resting,
+            "`Worker::make_pushes_visible` counts on it"
+        );
         let core = self.worker.core;
         let mark = self.worker.queue.owner().push_quickly(part)?;
         Ok((mark, core.must_notify()))

@@ -57,7 +57,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         {
             return Some((task, Source::Injector));
         }
-        self.queue.oldest().map(|task| (task, Source::Local))
+        self.queue.pop_oldest().map(|task| (task, Source::Local))
     }
 
     /// Gives the injector a turn at the next step, even if the own queue holds tasks, unless it has
@@ -112,7 +112,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             return Some((task, Source::Injector));
         }
         self.selector.batch_left = self.selector.batch_left.checked_sub(1)?;
-        self.queue.oldest().map(|task| (task, Source::Local))
+        self.queue.pop_oldest().map(|task| (task, Source::Local))
     }
 
     /// Takes a normal task from a place that needs no search.

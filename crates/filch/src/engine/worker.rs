@@ -268,7 +268,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
 
     fn take_oldest(&mut self) -> Option<T> {
         self.oldest_first -= 1;
-        let task = self.queue.oldest();
+        let task = self.queue.pop_oldest();
         if task.is_none() {
             self.oldest_first = 0;
         }

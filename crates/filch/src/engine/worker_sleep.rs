@@ -47,7 +47,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         }
         if !core.has_work() {
             if !broken(Canary::PassOnFence) {
-                self.await_pushes();
+                self.make_pushes_visible();
             }
             if !core.has_work() {
                 return;
@@ -64,7 +64,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// a worker that becomes busy after the load of the gate sees the change of the sleep word. The
     /// heavy barrier pairs with the light one of `Core::must_notify`, and the fence with those of
     /// `Core::notify_shared` and `Core::notify_moved`.
-    fn await_pushes(&self) {
+    fn make_pushes_visible(&self) {
         fence_after_rmw();
         let own = usize::from(!self.resting);
         if self.core.gate.state().busy() > own && !broken(Canary::PushBarrier) {
@@ -176,7 +176,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// The last searcher's check of every queue after its announcement.
     fn last_check(&self) {
         if !broken(Canary::SleepFence) {
-            self.await_pushes();
+            self.make_pushes_visible();
         }
         let core = self.core;
         let raised = core.flags().read();

@@ -60,11 +60,11 @@ impl Awaited for OutsideSignal {
         self.events.is_open()
     }
 
-    fn sleep(&self, _worker: usize) -> bool {
+    fn register_sleeper(&self, _worker: usize) -> bool {
         !self.events.is_open()
     }
 
-    fn awake(&self) {}
+    fn unregister_sleeper(&self) {}
 }
 
 impl Pool {

@@ -104,11 +104,11 @@ impl<V: Visible> Awaited for Event<'_, V> {
         self.0.is_up() || self.1.is_cyclic()
     }
 
-    fn sleep(&self, _worker: usize) -> bool {
+    fn register_sleeper(&self, _worker: usize) -> bool {
         self.1.list() && !self.0.is_up()
     }
 
-    fn awake(&self) {
+    fn unregister_sleeper(&self) {
         // A later wake unparks this thread spuriously, which is harmless.
     }
 }

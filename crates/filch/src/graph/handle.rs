@@ -268,7 +268,7 @@ impl Awaited for Join<'_> {
         self.launched.is_done()
     }
 
-    fn sleep(&self, worker: usize) -> bool {
+    fn register_sleeper(&self, worker: usize) -> bool {
         let joiner = Joiner {
             pool: self.pool.share(),
             worker,
@@ -278,7 +278,7 @@ impl Awaited for Join<'_> {
         remote.join(joiner, || self.launched.is_done())
     }
 
-    fn awake(&self) {
+    fn unregister_sleeper(&self) {
         let remote = &self.launched.remote;
         remote.unjoin(self.pool, self.worker);
     }

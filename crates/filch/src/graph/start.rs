@@ -193,7 +193,7 @@ pub(super) fn start(
     run.remote = Some(remote.clone());
     run.pending.add_elsewhere();
     // As if the owner slept: the worker that ends the last strand learns that it was the last.
-    let asleep = run.pending.sleep(NO_OWNER);
+    let asleep = run.pending.register_sleeper(NO_OWNER);
     debug_assert!(asleep);
     let run = Box::into_raw(Box::new(run));
     let end = End {

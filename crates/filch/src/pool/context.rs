@@ -266,7 +266,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     /// before `mark`.
     #[cold]
     fn retract_if_at<T>(&self, mark: Mark, data: *const T) -> bool {
-        let newest = self.running().queue().owner().newest();
+        let newest = self.running().queue().owner().peek_newest();
         // SAFETY: as in `continue_with`: a job is two words without a destructor, and only the
         // words are compared.
         let ours = newest.is_some_and(|newest| unsafe { newest.assume_init_ref() }.is_at(data));
@@ -298,7 +298,12 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     /// hundred.
     #[inline(always)]
     pub(crate) fn prefetch_upcoming(&self) {
-        if let Some(soon) = self.running().queue().owner().newest_but(PREFETCH_DISTANCE) {
+        if let Some(soon) = self
+            .running()
+            .queue()
+            .owner()
+            .peek_newest_but(PREFETCH_DISTANCE)
+        {
             // SAFETY: as in `continue_with`: a job is two words without a destructor, and only the
             // address is read.
             memory::fetch(unsafe { soon.assume_init_ref() }.address());
@@ -319,7 +324,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
             !self.is_isolated(),
             "what is below the mark is not for those above it"
         );
-        let newest = self.running().queue().owner().newest()?;
+        let newest = self.running().queue().owner().peek_newest()?;
         // SAFETY: a job is two words, and has no destructor. It may have been stolen, so only its
         // words are read.
         let newest = unsafe { newest.assume_init_ref() };

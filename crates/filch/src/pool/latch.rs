@@ -14,10 +14,10 @@ pub(crate) trait Awaited {
 
     /// Registers `worker`, which is about to sleep until the event happens. Returns false when it
     /// has happened already.
-    fn sleep(&self, worker: usize) -> bool;
+    fn register_sleeper(&self, worker: usize) -> bool;
 
     /// Unregisters the worker, which does not sleep any more.
-    fn awake(&self);
+    fn unregister_sleeper(&self);
 
     /// Takes a job that belongs to what is waited for and is in no worker's queue.
     fn take_job(&self) -> Option<Job> {
@@ -96,7 +96,7 @@ impl Awaited for Latch {
         self.state.load(Ordering::Acquire) == SET
     }
 
-    fn sleep(&self, worker: usize) -> bool {
+    fn register_sleeper(&self, worker: usize) -> bool {
         thread::point();
         // AcqRel: as in `set_with`. Acquire on failure: it is set.
         self.state
@@ -106,7 +106,7 @@ impl Awaited for Latch {
             .is_ok()
     }
 
-    fn awake(&self) {
+    fn unregister_sleeper(&self) {
         // Relaxed: unless it is set, only this worker reads these bits before the next `sleep`.
         let _ = self
             .state

@@ -254,10 +254,10 @@ impl WorkerContext<'_, '_> {
 
     /// Parks until `event` has happened, or for `time`.
     fn sleep_for(&self, event: &impl Awaited, time: Duration) {
-        if event.sleep(self.worker()) {
+        if event.register_sleeper(self.worker()) {
             let is_over = || event.happened() || event.has_job() || self.is_notified();
             self.park(Some(time), is_over);
-            event.awake();
+            event.unregister_sleeper();
         }
     }
 
@@ -305,9 +305,9 @@ impl WorkerContext<'_, '_> {
             }
             pause(8, event);
         }
-        if event.sleep(self.worker()) {
+        if event.register_sleeper(self.worker()) {
             self.park(None, || event.happened() || event.has_job() || notified());
-            event.awake();
+            event.unregister_sleeper();
         }
     }
 }

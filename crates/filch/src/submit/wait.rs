@@ -197,14 +197,14 @@ impl<S: Source> Awaited for Event<S> {
         self.source.borrow_mut().ready() || self.is_late() || self.visible.waiting.is_cyclic()
     }
 
-    fn sleep(&self, _worker: usize) -> bool {
+    fn register_sleeper(&self, _worker: usize) -> bool {
         let mut source = self.source.borrow_mut();
         self.visible.list(&*source, self.deadline)
             && with_waker(|waker| source.arm(waker))
             && !self.is_late()
     }
 
-    fn awake(&self) {
+    fn unregister_sleeper(&self) {
         // A later wake unparks this thread spuriously, which is harmless.
     }
 }

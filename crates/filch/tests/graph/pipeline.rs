@@ -388,7 +388,7 @@ fn waits_in_a_circle_are_an_error_that_names_it() {
             _ => vec![],
         })
         .unwrap_err();
-        assert_eq!(error.circle(), [5, 4, 2]);
+        assert_eq!(error.cycle(), [5, 4, 2]);
         assert_eq!((error.finished(), error.dropped()), (3, 3));
         assert_eq!(
             error.to_string(),
@@ -396,7 +396,7 @@ fn waits_in_a_circle_are_an_error_that_names_it() {
              (3 tokens finished, 3 dropped)"
         );
         let error = deferred(10, 1, 1, |n| if n == 3 { vec![3] } else { vec![] });
-        assert_eq!(error.unwrap_err().circle(), [3]);
+        assert_eq!(error.unwrap_err().cycle(), [3]);
     });
 }
 
@@ -409,7 +409,7 @@ fn a_wait_in_vain_is_an_error() {
             _ => vec![],
         };
         let error = deferred(10, 2, 3, waits).unwrap_err();
-        assert_eq!(error.in_vain(), Some((1, 12)));
+        assert_eq!(error.missing_token(), Some((1, 12)));
         assert_eq!((error.finished(), error.dropped()), (8, 2));
         assert!(error.to_string().contains("which never came"), "{error}");
         assert!(deferred(13, 2, 3, waits).is_ok());
@@ -457,14 +457,14 @@ proptest::proptest! {
                 assert!(free.is_sorted() && order.len() == 24);
             }
             Err(error) if has_circle(count, &waits) => {
-                let circle = error.circle();
+                let circle = error.cycle();
                 for (n, token) in circle.iter().enumerate() {
                     assert!(of(*token).contains(&circle[(n + 1) % circle.len()]));
                 }
                 assert!(!circle.is_empty());
             }
             Err(error) => {
-                let (token, other) = error.in_vain().unwrap();
+                let (token, other) = error.missing_token().unwrap();
                 assert!(other >= count && of(token).contains(&other));
                 assert_eq!(error.finished() + error.dropped(), count);
             }

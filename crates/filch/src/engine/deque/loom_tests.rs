@@ -127,7 +127,7 @@ fn the_owner_opens_with_its_oldest_task_too() {
         got.extend(owner.pop());
         owner.push(2).unwrap();
         owner.push(3).unwrap();
-        got.extend(owner.oldest());
+        got.extend(owner.pop_oldest());
         got.extend(owner.pop());
         drop(busy);
         got.extend(thief.join().unwrap());
@@ -439,10 +439,10 @@ fn the_owner_may_take_the_oldest() {
             let deque = deque.clone();
             thread::spawn(move || steal_one(&deque))
         };
-        let mut got: Vec<_> = owner.oldest().into_iter().chain(owner.pop()).collect();
+        let mut got: Vec<_> = owner.pop_oldest().into_iter().chain(owner.pop()).collect();
         drop(busy);
         got.extend(thief.join().unwrap());
-        got.extend(std::iter::from_fn(|| owner.oldest()));
+        got.extend(std::iter::from_fn(|| owner.pop_oldest()));
         got.sort_unstable();
         assert_eq!(got, [1, 2, 3]);
     });

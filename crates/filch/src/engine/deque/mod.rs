@@ -413,7 +413,7 @@ struct Leftovers<'a, T: Send> {
 
 impl<T: Send> Leftovers<'_, T> {
     fn drop_one(&mut self) -> bool {
-        let task = self.owner.oldest();
+        let task = self.owner.pop_oldest();
         let found = task.is_some();
         self.dropped += usize::from(found);
         drop(task);

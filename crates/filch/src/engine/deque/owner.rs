@@ -179,7 +179,7 @@ impl<T: Send> Owner<'_, T> {
     /// Returns a copy of the youngest task, which a thief may have taken by now: the bits are valid
     /// as bits, but what they refer to may be gone.
     #[inline(always)]
-    pub(crate) fn newest(&self) -> Option<MaybeUninit<T>> {
+    pub(crate) fn peek_newest(&self) -> Option<MaybeUninit<T>> {
         let bottom = self.bottom();
         let some = bottom != self.front_seen;
         some.then(|| self.slots.read(bottom.previous()).bits())
@@ -187,7 +187,7 @@ impl<T: Send> Owner<'_, T> {
 
     /// Returns the same for the task that is older than the `younger` youngest ones.
     #[inline(always)]
-    pub(crate) fn newest_but(&self, younger: u8) -> Option<MaybeUninit<T>> {
+    pub(crate) fn peek_newest_but(&self, younger: u8) -> Option<MaybeUninit<T>> {
         let bottom = self.bottom();
         let some = bottom.since(self.front_seen) > isize::from(younger);
         some.then(|| self.slots.read(bottom.minus(younger).previous()).bits())
@@ -376,9 +376,9 @@ impl<T: Send> Owner<'_, T> {
     /// let mut owner = deque.owner().unwrap();
     /// owner.push("old").unwrap();
     /// owner.push("new").unwrap();
-    /// assert_eq!(owner.oldest(), Some("old"));
+    /// assert_eq!(owner.pop_oldest(), Some("old"));
     /// ```
-    pub fn oldest(&mut self) -> Option<T> {
+    pub fn pop_oldest(&mut self) -> Option<T> {
         loop {
             // Acquire: the slots before it are no longer read, as in `make_room`.
             let front = Front::from_raw(self.deque.front.load(Ordering::Acquire));

@@ -15,7 +15,7 @@ fn owner_takes_the_newest_and_thieves_the_oldest() {
     (0..10).for_each(|task| owner.push(task).unwrap());
     assert_eq!(deque.steal(), Steal::Taken(0));
     assert_eq!(owner.pop(), Some(9));
-    assert_eq!(owner.oldest(), Some(1));
+    assert_eq!(owner.pop_oldest(), Some(1));
     assert_eq!(deque.steal(), Steal::Taken(2));
     assert_eq!(deque.len(), 6);
 }
@@ -355,7 +355,7 @@ proptest! {
                         }
                     }
                 }
-                Op::Oldest => prop_assert_eq!(owner.oldest(), model.pop_front()),
+                Op::Oldest => prop_assert_eq!(owner.pop_oldest(), model.pop_front()),
                 Op::Steal => match deque.steal() {
                     Steal::Taken(task) => prop_assert_eq!(Some(task), model.pop_front()),
                     Steal::Empty => prop_assert!(model.is_empty()),

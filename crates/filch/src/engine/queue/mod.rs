@@ -42,7 +42,7 @@
 //!     fn pop(&mut self) -> Option<T> {
 //!         self.0.lock().unwrap().pop()
 //!     }
-//!     fn oldest(&mut self) -> Option<T> {
+//!     fn pop_oldest(&mut self) -> Option<T> {
 //!         let mut stack = self.0.lock().unwrap();
 //!         (!stack.is_empty()).then(|| stack.remove(0))
 //!     }
@@ -122,7 +122,7 @@ pub trait Queue<T> {
     fn pop(&mut self) -> Option<T>;
 
     /// Takes the oldest task of this worker, which runs when it yields.
-    fn oldest(&mut self) -> Option<T>;
+    fn pop_oldest(&mut self) -> Option<T>;
 
     /// Takes a task from other workers.
     fn try_acquire(&mut self, hunt: &mut Hunt<'_>) -> Acquired<T>;

@@ -349,8 +349,8 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
         self.owner.pop()
     }
 
-    fn oldest(&mut self) -> Option<T> {
-        self.owner.oldest()
+    fn pop_oldest(&mut self) -> Option<T> {
+        self.owner.pop_oldest()
     }
 
     fn open(&mut self) {
@@ -457,7 +457,7 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
     }
 
     fn drain_own(&mut self, mut give: impl FnMut(T)) {
-        while let Some(task) = self.owner.oldest() {
+        while let Some(task) = self.owner.pop_oldest() {
             give(task);
         }
     }

@@ -87,7 +87,7 @@ impl<T: Send> Queue<T> for SharedQueue<'_, T> {
         self.0.take()
     }
 
-    fn oldest(&mut self) -> Option<T> {
+    fn pop_oldest(&mut self) -> Option<T> {
         self.pop()
     }
 

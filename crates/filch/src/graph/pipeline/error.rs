@@ -94,7 +94,7 @@ impl PipelineError {
 
     /// Returns the tokens that waited for each other in a cycle; empty if there was another reason.
     #[must_use]
-    pub fn circle(&self) -> &[u64] {
+    pub fn cycle(&self) -> &[u64] {
         match &self.kind {
             Kind::Deferred(DeferError::Cycle(tokens)) => tokens,
             _ => &[],
@@ -104,7 +104,7 @@ impl PipelineError {
     /// Returns the token that waited for one that never appeared, and that one, if this was the
     /// reason.
     #[must_use]
-    pub fn in_vain(&self) -> Option<(u64, u64)> {
+    pub fn missing_token(&self) -> Option<(u64, u64)> {
         match &self.kind {
             Kind::Deferred(DeferError::Unknown { token, waits_for }) => Some((*token, *waits_for)),
             _ => None,

@@ -464,12 +464,12 @@ impl Awaited for Run<'_, '_> {
         self.pending.happened()
     }
 
-    fn sleep(&self, worker: usize) -> bool {
-        self.pending.sleep(worker)
+    fn register_sleeper(&self, worker: usize) -> bool {
+        self.pending.register_sleeper(worker)
     }
 
-    fn awake(&self) {
-        self.pending.awake();
+    fn unregister_sleeper(&self) {
+        self.pending.unregister_sleeper();
     }
 
     fn take_job(&self) -> Option<Job> {

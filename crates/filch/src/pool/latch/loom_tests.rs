@@ -18,11 +18,11 @@ const WAITER: usize = 3;
 /// Sleeps as a waiter without other jobs does: until `event` has happened, or `called` returns
 /// true.
 pub(in crate::pool) fn sleep_until(event: &impl Awaited, called: impl Fn() -> bool) {
-    if event.sleep(WAITER) {
+    if event.register_sleeper(WAITER) {
         while !event.happened() && !called() {
             thread::park();
         }
-        event.awake();
+        event.unregister_sleeper();
     }
 }
 

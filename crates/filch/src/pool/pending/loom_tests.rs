@@ -166,7 +166,7 @@ fn run_with_spare_strands(spare: u32) {
         [(); 3].map(|()| Arc::new(Data::default())),
     );
     pending.add_elsewhere();
-    assert!(pending.sleep(0));
+    assert!(pending.register_sleeper(0));
     let end = {
         let (ended, data) = (ended.clone(), data.clone());
         Arc::new(move || {
