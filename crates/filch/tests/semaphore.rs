@@ -28,7 +28,7 @@ use std::{
 };
 use support::{LIMIT, Told, block_on, panic_of, quiet_panic, until, within};
 
-/// Too long for any test, so that a wait which ends has been ended by somebody.
+/// Too long for any test, so that a wait which ends has been ended by another thread.
 const LONG: Duration = Duration::from_secs(3600);
 
 /// Counts how often it is called.
@@ -207,7 +207,7 @@ fn a_time_that_is_up_leaves_no_trace() {
         assert!(start.elapsed() >= timeout);
         assert_eq!((semaphore.waiting(), semaphore.available()), (0, 1));
     }
-    // What nobody waits for any more is free for the next one.
+    // What no request waits for any more is free for the next one.
     drop(semaphore.try_acquire().unwrap());
     drop(held);
     drop(semaphore.acquire_many_timeout(2, Duration::ZERO).unwrap());
@@ -222,7 +222,7 @@ fn a_request_that_gives_up_lets_those_behind_it_pass() {
         let mut behind = Polled::new(semaphore.acquire_async());
         thread::scope(|s| {
             let head = s.spawn(|| semaphore.acquire_many_timeout(2, Duration::from_millis(20)));
-            // It may be too late for that on a busy machine; then there is nobody to pass.
+            // It may be too late for that on a busy machine; then there is no request to pass.
             until("it waits or is over", || {
                 semaphore.waiting() == 1 || head.is_finished()
             });
@@ -638,7 +638,7 @@ fn a_semaphore_grows_and_shrinks() {
     let error = large.poll().expect("refused at once").unwrap_err();
     assert!(error.is_too_large());
     assert_eq!(
-        small.poll().expect("nobody is before it").unwrap().units(),
+        small.poll().expect("no request is before it").unwrap().units(),
         2
     );
     drop(request.poll());
