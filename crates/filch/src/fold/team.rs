@@ -15,9 +15,8 @@ use crate::{
         context::WorkerContext,
         heap,
         job::Job,
-        latch::Awaited,
         list::List,
-        pending::{self, Pending},
+        pending::{self, Pending, PendingGroup},
         scoped::{Waiter, scoped},
     },
 };
@@ -272,17 +271,10 @@ impl TeamQueue {
     }
 }
 
-impl Awaited for Team {
-    fn happened(&self) -> bool {
-        self.pending.happened()
-    }
-
-    fn register_sleeper(&self, worker: usize) -> bool {
-        self.pending.register_sleeper(worker)
-    }
-
-    fn unregister_sleeper(&self) {
-        self.pending.unregister_sleeper();
+impl PendingGroup for Team {
+    #[inline]
+    fn pending(&self) -> &Pending {
+        &self.pending
     }
 
     fn take_job(&self) -> Option<Job> {
@@ -291,10 +283,6 @@ impl Awaited for Team {
 
     fn has_job(&self) -> bool {
         !self.list.jobs.is_empty()
-    }
-
-    fn runner(&self) -> Option<usize> {
-        self.pending.runner()
     }
 }
 

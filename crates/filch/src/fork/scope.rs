@@ -10,10 +10,9 @@ use crate::{
         context::WorkerContext,
         heap,
         job::Job,
-        latch::Awaited,
         list::List,
         on_current,
-        pending::{self, Pending},
+        pending::{self, Pending, PendingGroup},
         scoped::{Waiter, scoped},
     },
 };
@@ -311,18 +310,10 @@ impl ScopeState {
     }
 }
 
-impl Awaited for ScopeState {
+impl PendingGroup for ScopeState {
     #[inline]
-    fn happened(&self) -> bool {
-        self.pending.happened()
-    }
-
-    fn register_sleeper(&self, worker: usize) -> bool {
-        self.pending.register_sleeper(worker)
-    }
-
-    fn unregister_sleeper(&self) {
-        self.pending.unregister_sleeper();
+    fn pending(&self) -> &Pending {
+        &self.pending
     }
 
     fn take_job(&self) -> Option<Job> {
@@ -331,10 +322,6 @@ impl Awaited for ScopeState {
 
     fn has_job(&self) -> bool {
         !self.list.is_empty()
-    }
-
-    fn runner(&self) -> Option<usize> {
-        self.pending.runner()
     }
 }
 

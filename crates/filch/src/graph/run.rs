@@ -24,8 +24,7 @@ use crate::{
         Inner,
         context::WorkerContext,
         job::Job,
-        latch::Awaited,
-        pending::{self, Pending},
+        pending::{self, Pending, PendingGroup},
     },
 };
 use std::{
@@ -396,17 +395,10 @@ impl Run<'_> {
     }
 }
 
-impl Awaited for Run<'_> {
-    fn happened(&self) -> bool {
-        self.pending.happened()
-    }
-
-    fn register_sleeper(&self, worker: usize) -> bool {
-        self.pending.register_sleeper(worker)
-    }
-
-    fn unregister_sleeper(&self) {
-        self.pending.unregister_sleeper();
+impl PendingGroup for Run<'_> {
+    #[inline]
+    fn pending(&self) -> &Pending {
+        &self.pending
     }
 
     fn take_job(&self) -> Option<Job> {
@@ -416,9 +408,5 @@ impl Awaited for Run<'_> {
 
     fn has_job(&self) -> bool {
         self.alone && self.sent().is_some_and(Remote::has_job)
-    }
-
-    fn runner(&self) -> Option<usize> {
-        self.pending.runner()
     }
 }

@@ -123,7 +123,7 @@ impl WorkerContext<'_, '_> {
                     continue;
                 }
                 self.running().end_wait();
-                self.sleep_for(event, time);
+                self.sleep_for(event, Some(time));
                 continue;
             }
             let begin = thread::nanos();
@@ -152,11 +152,11 @@ impl WorkerContext<'_, '_> {
                     exits += 1;
                     match exits {
                         ..=YIELDS_BEFORE_TIMED_PARK => thread::yield_now(),
-                        _ => self.sleep_for(
-                            event,
-                            TIMED_PARK
-                                * (exits - YIELDS_BEFORE_TIMED_PARK).min(MAX_TIMED_PARK_FACTOR),
-                        ),
+                        _ => {
+                            let factor = exits - YIELDS_BEFORE_TIMED_PARK;
+                            let time = TIMED_PARK * factor.min(MAX_TIMED_PARK_FACTOR);
+                            self.sleep_for(event, Some(time));
+                        }
                     }
                 }
             }
@@ -252,11 +252,11 @@ impl WorkerContext<'_, '_> {
         }
     }
 
-    /// Parks until `event` has happened, or for `time`.
-    fn sleep_for(&self, event: &impl Awaited, time: Duration) {
+    /// Parks until `event` has happened, or for `time` if there is a limit.
+    fn sleep_for(&self, event: &impl Awaited, time: Option<Duration>) {
         if event.register_sleeper(self.worker()) {
             let is_over = || event.happened() || event.has_job() || self.is_notified();
-            self.park(Some(time), is_over);
+            self.park(time, is_over);
             event.unregister_sleeper();
         }
     }
@@ -292,12 +292,11 @@ impl WorkerContext<'_, '_> {
     fn sleep_until(&self, event: &impl Awaited) {
         // Other workers should run what this worker may not run now.
         self.running().notify_deferred();
-        let notified = || self.is_notified();
         // What a task waits for is running already and most often short: when a chain of waits
         // unwinds, each link is set a moment after the one before, and being woken for each would
         // cost a hundred times as much (`filch-bench traps`, case `spine_right`).
         for round in 1..=thread::patience(CHECKS_BEFORE_PARK) {
-            if event.happened() || event.has_job() || notified() {
+            if event.happened() || event.has_job() || self.is_notified() {
                 return;
             }
             if round % 16 == 0 {
@@ -305,9 +304,6 @@ impl WorkerContext<'_, '_> {
             }
             pause(8, event);
         }
-        if event.register_sleeper(self.worker()) {
-            self.park(None, || event.happened() || event.has_job() || notified());
-            event.unregister_sleeper();
-        }
+        self.sleep_for(event, None);
     }
 }

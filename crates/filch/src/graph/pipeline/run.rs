@@ -44,8 +44,7 @@ use crate::{
         Inner,
         context::WorkerContext,
         job::Job,
-        latch::Awaited,
-        pending::{self, Pending},
+        pending::{self, Pending, PendingGroup},
     },
 };
 use std::{
@@ -459,17 +458,10 @@ impl<'p, 'env> Run<'p, 'env> {
     }
 }
 
-impl Awaited for Run<'_, '_> {
-    fn happened(&self) -> bool {
-        self.pending.happened()
-    }
-
-    fn register_sleeper(&self, worker: usize) -> bool {
-        self.pending.register_sleeper(worker)
-    }
-
-    fn unregister_sleeper(&self) {
-        self.pending.unregister_sleeper();
+impl PendingGroup for Run<'_, '_> {
+    #[inline]
+    fn pending(&self) -> &Pending {
+        &self.pending
     }
 
     fn take_job(&self) -> Option<Job> {
@@ -478,9 +470,5 @@ impl Awaited for Run<'_, '_> {
 
     fn has_job(&self) -> bool {
         self.guest_remote.get().is_some_and(Remote::has_job)
-    }
-
-    fn runner(&self) -> Option<usize> {
-        self.pending.runner()
     }
 }
