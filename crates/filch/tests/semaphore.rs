@@ -638,7 +638,11 @@ fn a_semaphore_grows_and_shrinks() {
     let error = large.poll().expect("refused at once").unwrap_err();
     assert!(error.is_too_large());
     assert_eq!(
-        small.poll().expect("no request is before it").unwrap().units(),
+        small
+            .poll()
+            .expect("no request is before it")
+            .unwrap()
+            .units(),
         2
     );
     drop(request.poll());
