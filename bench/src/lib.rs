@@ -32,7 +32,10 @@ use args::{Args, Command};
 use driver::Driver;
 use harness::{Case, Config};
 use report::Report;
-use std::{io, process::ExitCode};
+use std::{
+    io::{self, ErrorKind, Write},
+    process::ExitCode,
+};
 use suites::Suite;
 
 #[global_allocator]
@@ -48,14 +51,8 @@ pub fn main() -> ExitCode {
     // Reads the set of allowed cores before any thread is pinned.
     pin::cores();
     let done = args::parse(std::env::args_os().skip(1)).and_then(|command| match command {
-        Command::Help => {
-            print!("{}", args::help());
-            Ok(())
-        }
-        Command::List => {
-            list();
-            Ok(())
-        }
+        Command::Help => print(&args::help()),
+        Command::List => print(&list()),
         Command::Run(args) => run(&args),
         Command::Pending(reading) => reading.print(),
         Command::Serve(config) => serve::run(&config, io::stdin().lock(), io::stdout()),
@@ -69,20 +66,32 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn list() {
+/// Prints `text`. A reader that closes the pipe early, as `head` does, is no error.
+fn print(text: &str) -> Result<(), String> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.to_string()),
+        _ => Ok(()),
+    }
+}
+
+/// The suites with their cases and systems.
+fn list() -> String {
     let config = Config::default();
+    let mut lines = Vec::new();
     for suite in suites::ALL {
-        println!("{}: {}", suite.name, suite.about);
+        lines.push(format!("{}: {}\n", suite.name, suite.about));
         let mut seen = "";
         let mut cases = (suite.cases)(&config);
         Driver::default().take_part(suite.name, &mut cases);
         for case in cases {
             if case.name() != seen {
                 seen = case.name();
-                println!("  {seen}: {}", case.system_names().join(", "));
+                let systems = case.system_names().join(", ");
+                lines.push(format!("  {seen}: {systems}\n"));
             }
         }
     }
+    lines.concat()
 }
 
 fn run(args: &Args) -> Result<(), String> {

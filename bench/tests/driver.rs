@@ -84,3 +84,18 @@ fn the_help_tells_of_both_sides() {
     let help = text(&output.stdout);
     assert!(help.contains("--driver PATH") && help.contains("filch-bench serve"));
 }
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    for command in ["list", "--help"] {
+        let mut child = Command::new(PROGRAM)
+            .arg(command)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+}
