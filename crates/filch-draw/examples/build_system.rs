@@ -51,7 +51,8 @@ const TARGETS: &[(&str, &[&str], u64)] = &[
 struct State {
     /// Of what it was made from, at that time.
     made_from: Option<u64>,
-    /// Of what it is. Those who need it look at this: what comes out the same does not concern them.
+    /// Of what it is. Those who need it look at this: what comes out the same does not concern
+    /// them.
     content: u64,
 }
 

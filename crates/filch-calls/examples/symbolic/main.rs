@@ -1,5 +1,5 @@
-//! A small computer algebra whose work runs as tasks: calls by name, closures, parallel evaluation and pattern
-//! matching, with results compared to those of one thread, and the speed-up measured.
+//! A small computer algebra whose work runs as tasks: calls by name, closures, parallel evaluation
+//! and pattern matching, with results compared to those of one thread, and the speed-up measured.
 //!
 //! `cargo run --release --example symbolic`
 //!

@@ -1,10 +1,10 @@
 //! Building a graph.
 
 use super::{
-    context::Context,
+    context::TaskContext,
     edges::MAX_TASKS,
-    node::{Env, Node, TaskKind, Then},
-    plan::{Parts, Place, Plan},
+    node::{Env, Release, TaskKind, TaskNode},
+    plan::{GraphParts, Plan, PlanSlot},
 };
 use crate::base::sys::memory;
 use std::{
@@ -38,15 +38,15 @@ use std::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Graph<'env> {
-    parts: RefCell<Parts>,
+    parts: RefCell<GraphParts>,
     /// The closures may borrow what lives as long as this lifetime.
     _env: Env<'env>,
 }
 
-impl Parts {
+impl GraphParts {
     /// Adds a record.
     #[inline(always)]
-    fn push(&mut self, node: Node) {
+    fn push(&mut self, node: TaskNode) {
         if self.nodes.len() == self.nodes.capacity() {
             self.grow();
         }
@@ -60,9 +60,11 @@ impl Parts {
         memory::prefer_large(&self.nodes);
     }
 
-    /// Removes and returns the places of a task.
-    fn take_places(&mut self, task: u32) -> Vec<(u32, Place)> {
-        self.places.extract_if(.., |(of, _)| *of == task).collect()
+    /// Removes and returns the inner_plans of a task.
+    fn take_inner_plans(&mut self, task: u32) -> Vec<(u32, PlanSlot)> {
+        self.inner_plans
+            .extract_if(.., |(of, _)| *of == task)
+            .collect()
     }
 }
 
@@ -88,12 +90,12 @@ impl<'env> Graph<'env> {
     /// Creates an empty graph with capacity for `tasks` tasks.
     #[must_use]
     pub fn with_capacity(tasks: usize) -> Self {
-        let mut parts = Parts {
+        let mut parts = GraphParts {
             nodes: Vec::with_capacity(tasks + 1),
-            ..Parts::default()
+            ..GraphParts::default()
         };
         memory::prefer_large(&parts.nodes);
-        parts.nodes.push(Node::empty(0));
+        parts.nodes.push(TaskNode::empty(0));
         Self {
             parts: RefCell::new(parts),
             _env: Env::new(),
@@ -103,7 +105,7 @@ impl<'env> Graph<'env> {
     pub(super) fn add(&self, name: Cow<'static, str>) -> Task<'_, 'env> {
         let mut parts = self.parts.borrow_mut();
         let index = next_index(parts.nodes.len());
-        parts.push(Node::empty(index));
+        parts.push(TaskNode::empty(index));
         parts.names.push(index, name);
         Task { graph: self, index }
     }
@@ -111,24 +113,24 @@ impl<'env> Graph<'env> {
     #[inline(always)]
     fn add_with<F>(&self, name: Cow<'static, str>, kind: TaskKind, func: F) -> Task<'_, 'env>
     where
-        F: FnMut(&Context<'_, '_, '_>) -> Then + Send + 'env,
+        F: FnMut(&TaskContext<'_, '_, '_>) -> Release + Send + 'env,
     {
         let mut parts = self.parts.borrow_mut();
         let index = next_index(parts.nodes.len());
-        parts.push(Node::new(index, kind, func));
+        parts.push(TaskNode::new(index, kind, func));
         parts.names.push(index, name);
         Task { graph: self, index }
     }
 
     pub(super) fn set<F>(&self, index: u32, kind: TaskKind, func: F)
     where
-        F: FnMut(&Context<'_, '_, '_>) -> Then + Send + 'env,
+        F: FnMut(&TaskContext<'_, '_, '_>) -> Release + Send + 'env,
     {
         let mut parts = self.parts.borrow_mut();
         let had = std::mem::replace(&mut parts.nodes[index as usize].kind, kind);
-        // The graph inside of the old closure is removed as well.
+        // The graph inside the old closure is removed as well.
         let inside = matches!(had, TaskKind::Module | TaskKind::Subflow);
-        let inside = inside.then(|| parts.take_places(index));
+        let inside = inside.then(|| parts.take_inner_plans(index));
         let node = &mut parts.nodes[index as usize];
         let old = (had != TaskKind::Empty).then(|| node.take());
         node.set(func);
@@ -137,7 +139,7 @@ impl<'env> Graph<'env> {
         drop((old, inside));
     }
 
-    pub(super) fn parts(&self) -> RefMut<'_, Parts> {
+    pub(super) fn parts(&self) -> RefMut<'_, GraphParts> {
         self.parts.borrow_mut()
     }
 
@@ -150,7 +152,7 @@ impl<'env> Graph<'env> {
     ) -> Task<'_, 'env> {
         self.add_with(name.into(), TaskKind::Plain, move |_| {
             work();
-            Then::All
+            Release::All
         })
     }
 
@@ -234,10 +236,10 @@ impl<'env> Graph<'env> {
         let task = self.add(name.into());
         self.set(task.index, TaskKind::MultiCondition, move |cx| {
             let numbers = choose().into_iter().collect();
-            if let Some(left) = cx.left {
-                left.chosen.set(numbers);
+            if let Some(effects) = cx.effects {
+                effects.chosen.set(numbers);
             }
-            Then::Many
+            Release::Chosen
         });
         task
     }
@@ -275,11 +277,11 @@ impl<'env> Graph<'env> {
         self.len() == 0
     }
 
-    pub(super) fn into_parts(self) -> Parts {
+    pub(super) fn into_parts(self) -> GraphParts {
         self.parts.into_inner()
     }
 
-    fn from_parts(parts: Parts) -> Self {
+    fn from_parts(parts: GraphParts) -> Self {
         Self {
             parts: RefCell::new(parts),
             _env: Env::new(),
@@ -381,18 +383,16 @@ impl<'g, 'env> Task<'g, 'env> {
     pub fn work(self, mut work: impl FnMut() + Send + 'env) -> Self {
         self.graph.set(self.index, TaskKind::Plain, move |_| {
             work();
-            Then::All
+            Release::All
         });
         self
     }
 
     /// Makes the task a [`condition`](Graph::condition).
     pub fn choose(self, mut choose: impl FnMut() -> usize + Send + 'env) -> Self {
-        self.graph.set(
-            self.index,
-            TaskKind::Condition,
-            move |_| Then::One(choose()),
-        );
+        self.graph.set(self.index, TaskKind::Condition, move |_| {
+            Release::One(choose())
+        });
         self
     }
 }

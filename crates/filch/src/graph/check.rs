@@ -2,11 +2,11 @@
 
 use super::{
     build::Graph,
-    edges::{Edge, Leads, Sorted},
+    edges::{Adjacency, Edge, Successors},
     error::GraphError,
-    node::Node,
+    node::TaskNode,
     order,
-    plan::{Alone, Parts, Plan, Shape},
+    plan::{GraphParts, Plan, SequentialHint, Shape},
     predecessor_count::PredecessorCount,
     semaphore,
 };
@@ -26,13 +26,13 @@ const MIN_TASKS: usize = 16;
 /// Whether one worker alone should run a plan of `tasks` tasks, of which `waves` are on the longest
 /// path. Chains are excluded, since there is nothing to steal from them, and so are plans in which
 /// no task waits for another.
-fn alone_hint(tasks: usize, waves: usize) -> Option<Alone> {
+fn sequential_hint(tasks: usize, waves: usize) -> Option<SequentialHint> {
     let worth_it = tasks > MIN_TASKS && waves > 1 && 2 * waves <= tasks;
     let at_most = |width| worth_it && tasks <= width * waves;
     if tasks <= MAX_NARROW.0 && at_most(MAX_NARROW.1) {
-        Some(Alone::IfSmall)
+        Some(SequentialHint::SmallTasks)
     } else {
-        at_most(MAX_TINY_WIDTH).then_some(Alone::IfTiny)
+        at_most(MAX_TINY_WIDTH).then_some(SequentialHint::TinyTasks)
     }
 }
 
@@ -49,7 +49,7 @@ impl<'env> Graph<'env> {
 }
 
 /// Checks the parts and converts them into their final form.
-fn plan<'env>(mut parts: Parts) -> Result<Plan<'env>, GraphError> {
+fn plan<'env>(mut parts: GraphParts) -> Result<Plan<'env>, GraphError> {
     let (conditions, special) = kinds_of(&parts.nodes);
     parts.values.check(&parts.names)?;
     let sorted_edges = sort_edges(&parts, conditions);
@@ -74,11 +74,12 @@ fn plan<'env>(mut parts: Parts) -> Result<Plan<'env>, GraphError> {
     let (successors, missing, most) = edges.fold_in(&mut parts.nodes, sorted_edges.joins);
     let needs = semaphore::needs(&parts)?;
     let shape = Shape {
-        successors: successors.into(),
+        successor_list: successors.into(),
         sources: sources.into(),
         joins: sorted_edges.joins,
         // Without joins, strands do not contend for counters.
-        alone: alone_hint(tasks, waves.unwrap_or(most)).filter(|_| sorted_edges.joins),
+        sequential_hint: sequential_hint(tasks, waves.unwrap_or(most))
+            .filter(|_| sorted_edges.joins),
         conditions,
         recorder: None,
         special: special || !needs.is_empty(),
@@ -90,15 +91,15 @@ fn plan<'env>(mut parts: Parts) -> Result<Plan<'env>, GraphError> {
 
 /// Returns whether there are conditions, and whether there is anything but closures. It has no
 /// branch for each task, since there may be millions.
-fn kinds_of(nodes: &[Node]) -> (bool, bool) {
+fn kinds_of(nodes: &[TaskNode]) -> (bool, bool) {
     nodes.iter().fold((false, false), |(weak, special), node| {
         (weak | node.kind.is_weak(), special | node.kind.is_special())
     })
 }
 
 /// The edges of a graph, sorted.
-struct SortedEdges {
-    edges: Sorted,
+struct EdgeSummary {
+    edges: Adjacency,
     /// The tasks without predecessors of either kind.
     sources: Vec<u32>,
     /// Whether some task waits for more than one other.
@@ -108,7 +109,7 @@ struct SortedEdges {
 }
 
 /// Sorts the edges by where they begin, in the order in which they were added.
-fn sort_edges(parts: &Parts, conditions: bool) -> SortedEdges {
+fn sort_edges(parts: &GraphParts, conditions: bool) -> EdgeSummary {
     let tasks = parts.nodes.len();
     assert!(
         u32::try_from(parts.edges.len()).is_ok(),
@@ -137,14 +138,14 @@ fn sort_edges(parts: &Parts, conditions: bool) -> SortedEdges {
     }
     let mut successors = vec![0_u32; parts.edges.len()];
     for &(from, to) in &parts.edges {
-        let place = &mut next[from as usize];
-        successors[*place as usize] = to;
-        *place += 1;
+        let end = &mut next[from as usize];
+        successors[*end as usize] = to;
+        *end += 1;
     }
     // Each entry was the begin of a task's successors, and is their end now.
     next.truncate(tasks);
-    SortedEdges {
-        edges: Sorted {
+    EdgeSummary {
+        edges: Adjacency {
             ends: next,
             successors,
             waits_for,
@@ -155,14 +156,14 @@ fn sort_edges(parts: &Parts, conditions: bool) -> SortedEdges {
     }
 }
 
-impl Sorted {
+impl Adjacency {
     /// Stores in every record how many predecessors it has and what its successors are. Returns the
     /// list of the successors that are not in records; the counters, if `joins`; and the number of
     /// tasks on the longest path, which is meaningful only if all tasks come after their
     /// predecessors.
     pub(super) fn fold_in(
         self,
-        nodes: &mut [Node],
+        nodes: &mut [TaskNode],
         joins: bool,
     ) -> (Vec<Edge>, Box<[PredecessorCount]>, usize) {
         let Self {
@@ -178,12 +179,12 @@ impl Sorted {
             let all = &successors[begin as usize..end as usize];
             begin = end;
             node.set_waits_for(waits_for[index]);
-            node.leads = Leads::default();
+            node.successors = Successors::default();
             let Some((&last, others)) = all.split_last() else {
                 continue;
             };
             let edge = |to: u32| Edge::new(to, waits_for[to as usize] == 1);
-            node.leads = Leads {
+            node.successors = Successors {
                 first: list.len() as u32,
                 others: others.len() as u32,
                 last: edge(last),
@@ -207,7 +208,7 @@ impl Sorted {
 /// Visits the tasks as a run would if every condition chose all of its successors. Returns them in
 /// that order, with the number of tasks on the longest path. If some tasks would wait forever,
 /// returns how many predecessors each task still waits for.
-fn sort(parts: &Parts, edges: &Sorted) -> Result<(Vec<u32>, usize), Vec<u32>> {
+fn sort(parts: &GraphParts, edges: &Adjacency) -> Result<(Vec<u32>, usize), Vec<u32>> {
     let mut missing = edges.waits_for.clone();
     // Tasks before position `next` have been visited.
     let mut ready = Vec::with_capacity(parts.nodes.len());
@@ -243,7 +244,7 @@ fn sort(parts: &Parts, edges: &Sorted) -> Result<(Vec<u32>, usize), Vec<u32>> {
 
 /// Returns the names of the tasks on a cycle, in its direction. `missing` is not zero for tasks on
 /// a cycle and tasks behind one.
-fn find_cycle(parts: &Parts, missing: &[u32]) -> Vec<String> {
+fn find_cycle(parts: &GraphParts, missing: &[u32]) -> Vec<String> {
     let stuck = |index: u32| missing[index as usize] > 0;
     let strong = |from: u32| !parts.nodes[from as usize].kind.is_weak();
     // Each of them has such a predecessor, so following the predecessors must end in a cycle.
@@ -268,7 +269,7 @@ fn find_cycle(parts: &Parts, missing: &[u32]) -> Vec<String> {
     }
     cycle.reverse();
     // The cycle begins with the task that was added first.
-    let least = (0..cycle.len()).min_by_key(|&place| cycle[place]);
+    let least = (0..cycle.len()).min_by_key(|&at| cycle[at]);
     cycle.rotate_left(least.unwrap_or(0));
     cycle
         .into_iter()
@@ -278,7 +279,7 @@ fn find_cycle(parts: &Parts, missing: &[u32]) -> Vec<String> {
 
 /// Returns the tasks that no run can reach: some predecessor that they wait for is unreachable, and
 /// so are all conditions that may choose them.
-fn unreachable(parts: &Parts, edges: &Sorted, sources: &[u32]) -> Vec<u32> {
+fn unreachable(parts: &GraphParts, edges: &Adjacency, sources: &[u32]) -> Vec<u32> {
     let nodes = &parts.nodes;
     let mut missing = edges.waits_for.clone();
     let mut reached = vec![false; nodes.len()];

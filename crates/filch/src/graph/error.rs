@@ -100,58 +100,58 @@ impl Error for GraphError {}
 
 /// The outcome of a run.
 #[derive(Default)]
-pub(super) struct Outcome {
+pub(super) struct RunOutcome {
     pub(super) ran: u64,
     pub(super) skipped: u64,
     /// Whether the run was stopped.
     pub(super) stopped: bool,
     /// Whether tasks were skipped because of that.
-    pub(super) cut: bool,
+    pub(super) incomplete: bool,
     pub(super) panics: Vec<TaskPanic>,
-    pub(super) broken: Vec<(String, Broken)>,
+    pub(super) faults: Vec<(String, TaskFault)>,
 }
 
 /// Errors of a task other than panics.
 #[derive(Clone, Debug)]
-pub(super) enum Broken {
+pub(super) enum TaskFault {
     /// The task was released while it was running.
     Overlap,
     /// The graph that the task has built is invalid.
     Graph(GraphError),
     /// The task waits for a run of the plan that it belongs to.
-    Itself,
+    SelfWait,
     /// A semaphore that the task needs has been closed, or has become too small for it.
     Refused(AcquireError),
 }
 
-impl Outcome {
+impl RunOutcome {
     pub(super) fn has_failed(&self) -> bool {
-        !self.panics.is_empty() || !self.broken.is_empty()
+        !self.panics.is_empty() || !self.faults.is_empty()
     }
 
-    /// Adds the outcome of a run inside of `task`.
+    /// Adds the outcome of a run inside `task`.
     pub(super) fn add(&mut self, task: &str, inner: Self) {
         self.ran += inner.ran;
         self.skipped += inner.skipped;
-        self.cut |= inner.cut;
-        let within = |name: &str| format!("{task}/{name}");
+        self.incomplete |= inner.incomplete;
+        let full_name = |name: &str| format!("{task}/{name}");
         let panics = inner.panics.into_iter().map(|panic| TaskPanic {
-            task: within(&panic.task),
+            task: full_name(&panic.task),
             payload: panic.payload,
         });
         self.panics.extend(panics);
-        let broken = inner.broken.into_iter();
-        self.broken
-            .extend(broken.map(|(name, broken)| (within(&name), broken)));
+        let faults = inner.faults.into_iter();
+        self.faults
+            .extend(faults.map(|(name, fault)| (full_name(&name), fault)));
     }
 
     pub(super) fn into_result(self) -> Result<RunReport, RunError> {
-        if !self.has_failed() && !self.cut {
+        if !self.has_failed() && !self.incomplete {
             return Ok(RunReport { ran: self.ran });
         }
         Err(RunError {
             panics: self.panics,
-            broken: self.broken,
+            faults: self.faults,
             ran: self.ran,
             skipped: self.skipped as usize,
         })
@@ -164,7 +164,7 @@ impl Outcome {
 /// is invalid in a way that only a run can show; or it was cancelled.
 pub struct RunError {
     pub(super) panics: Vec<TaskPanic>,
-    pub(super) broken: Vec<(String, Broken)>,
+    pub(super) faults: Vec<(String, TaskFault)>,
     pub(super) ran: u64,
     pub(super) skipped: usize,
 }
@@ -194,7 +194,7 @@ impl RunError {
     pub(super) fn recursive() -> Self {
         Self {
             panics: Vec::new(),
-            broken: vec![(String::new(), Broken::Itself)],
+            faults: vec![(String::new(), TaskFault::SelfWait)],
             ran: 0,
             skipped: 0,
         }
@@ -219,8 +219,8 @@ impl RunError {
     /// ```
     #[must_use]
     pub fn is_recursive(&self) -> bool {
-        let itself = |(_, broken): &(String, Broken)| matches!(broken, Broken::Itself);
-        self.broken.iter().any(itself)
+        let itself = |(_, fault): &(String, TaskFault)| matches!(fault, TaskFault::SelfWait);
+        self.faults.iter().any(itself)
     }
 
     /// Returns all panics of the run, in the order in which they were caught.
@@ -238,7 +238,7 @@ impl RunError {
     /// Whether nothing failed: the run was stopped from outside.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.panics.is_empty() && self.broken.is_empty()
+        self.panics.is_empty() && self.faults.is_empty()
     }
 
     /// Returns how many tasks did not run to their end. Tasks that ran several times, in a loop,
@@ -282,17 +282,17 @@ impl fmt::Display for RunError {
             write!(f, "{comma}{panic}")?;
             comma = ", ";
         }
-        for (task, broken) in &self.broken {
-            match broken {
-                Broken::Overlap => write!(
+        for (task, fault) in &self.faults {
+            match fault {
+                TaskFault::Overlap => write!(
                     f,
                     "{comma}{task} was released again while it was running; a loop must wait for all that it repeats"
                 )?,
-                Broken::Graph(error) => {
+                TaskFault::Graph(error) => {
                     write!(f, "{comma}the graph that {task} has built: {error}")?;
                 }
-                Broken::Refused(error) => write!(f, "{comma}{task} cannot run: {error}")?,
-                Broken::Itself => write!(
+                TaskFault::Refused(error) => write!(f, "{comma}{task} cannot run: {error}")?,
+                TaskFault::SelfWait => write!(
                     f,
                     "{comma}a task waits for a run of its own plan, which waits for the task; launch it and do not wait"
                 )?,

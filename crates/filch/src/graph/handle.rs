@@ -1,13 +1,13 @@
 //! Launched runs: joined later, awaited as futures, or reported to callbacks.
 
 use super::{
-    error::{Outcome, RunError},
+    active_plans,
+    control::{Joiner, NO_OWNER, RunControl, on_pool},
+    error::{RunError, RunOutcome},
     options::CancelRegistration,
     plan::Plan,
-    remote::{Joiner, NO_OWNER, Remote, on_pool},
     report::RunReport,
     start::start,
-    within,
 };
 use crate::{
     base::{
@@ -56,11 +56,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// ```
 #[derive(Clone)]
 pub struct SharedPlan {
-    shared: Arc<Mutex<Line>>,
+    shared: Arc<Mutex<RunQueue>>,
 }
 
-/// The queue of the runs of a shared plan, its *line*.
-struct Line {
+/// The queue of the runs of a shared plan.
+struct RunQueue {
     /// `None` while the plan runs.
     plan: Option<Plan<'static>>,
     waiting: VecDeque<Arc<Launched>>,
@@ -68,12 +68,12 @@ struct Line {
 
 impl From<Plan<'static>> for SharedPlan {
     fn from(plan: Plan<'static>) -> Self {
-        let line = Line {
+        let queue = RunQueue {
             plan: Some(plan),
             waiting: VecDeque::new(),
         };
         Self {
-            shared: Arc::new(Mutex::new(line)),
+            shared: Arc::new(Mutex::new(queue)),
         }
     }
 }
@@ -88,8 +88,9 @@ impl SharedPlan {
     /// Returns the plan, if there is no other clone of this handle and the plan is not running.
     #[must_use]
     pub fn into_plan(self) -> Option<Plan<'static>> {
-        let line = Arc::into_inner(self.shared)?;
-        line.into_inner()
+        let queue = Arc::into_inner(self.shared)?;
+        queue
+            .into_inner()
             .unwrap_or_else(PoisonError::into_inner)
             .plan
     }
@@ -101,7 +102,7 @@ impl SharedPlan {
     /// As [`Plan::run`]. In a task of the plan itself the run would wait for its own end, so
     /// nothing is launched: [`RunError::is_recursive`].
     pub fn run(&self) -> Result {
-        if within::is_inside(self.line()) {
+        if active_plans::is_active(self.id()) {
             return Err(RunError::recursive());
         }
         let pool = Pool::current();
@@ -111,67 +112,68 @@ impl SharedPlan {
             .join()
     }
 
-    /// Returns the address of the line. It is unique as long as a share of this plan exists.
-    fn line(&self) -> usize {
+    /// Returns the address of the queue, which identifies the plan as long as a clone of this
+    /// handle exists.
+    fn id(&self) -> usize {
         Arc::as_ptr(&self.shared).addr()
     }
 
     fn add(&self, launched: Arc<Launched>) {
-        let mut line = lock(&self.shared);
-        match line.plan.take() {
+        let mut queue = lock(&self.shared);
+        match queue.plan.take() {
             Some(plan) => {
-                drop(line);
+                drop(queue);
                 self.begin(plan, launched);
             }
-            None => line.waiting.push_back(launched),
+            None => queue.waiting.push_back(launched),
         }
     }
 
     fn begin(&self, plan: Plan<'static>, launched: Arc<Launched>) {
-        let (this, remote) = (self.clone(), launched.remote.clone());
-        let then = move |plan: Plan<'static>, outcome: Outcome| {
+        let (this, control) = (self.clone(), launched.control.clone());
+        let then = move |plan: Plan<'static>, outcome: RunOutcome| {
             this.next(plan);
-            // If this was the last share of the plan, it is dropped before the result is published.
-            // That runs the user's destructors.
+            // If this was the last handle of the plan, the plan is dropped before the result is
+            // published. That runs the user's destructors.
             launched.contain(move || drop(this));
             launched.finish(outcome);
         };
         if plan.is_empty() {
-            return then(plan, Outcome::default());
+            return then(plan, RunOutcome::default());
         }
         let then = move |plan, outcome, _: &WorkerContext<'_, '_>| {
             then(plan, outcome);
             None
         };
-        start(plan, &remote, None, false, then);
+        start(plan, &control, None, false, then);
     }
 
     /// Stores the plan of a finished run, or starts the next run with it.
     fn next(&self, plan: Plan<'static>) {
-        let mut line = lock(&self.shared);
-        match line.waiting.pop_front() {
+        let mut queue = lock(&self.shared);
+        match queue.waiting.pop_front() {
             Some(launched) => {
-                drop(line);
+                drop(queue);
                 self.begin(plan, launched);
             }
-            None => line.plan = Some(plan),
+            None => queue.plan = Some(plan),
         }
     }
 }
 
 impl fmt::Debug for SharedPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let line = lock(&self.shared);
+        let queue = lock(&self.shared);
         f.debug_struct("SharedPlan")
-            .field("plan", &line.plan)
-            .field("waiting", &line.waiting.len())
+            .field("plan", &queue.plan)
+            .field("waiting", &queue.waiting.len())
             .finish()
     }
 }
 
 /// A run that was launched.
 struct Launched {
-    remote: Arc<Remote>,
+    control: Arc<RunControl>,
     /// Unregisters from the token when it is dropped.
     _registration: Option<CancelRegistration>,
     done: AtomicBool,
@@ -195,7 +197,7 @@ impl Launched {
         self.done.load(Ordering::Acquire)
     }
 
-    fn finish(self: &Arc<Self>, outcome: Outcome) {
+    fn finish(self: &Arc<Self>, outcome: RunOutcome) {
         let result = outcome.into_result();
         let mut state = self.call_callbacks(lock(&self.state), &result);
         state.result = Some(result);
@@ -203,7 +205,7 @@ impl Launched {
         self.done.store(true, Ordering::Release);
         let waker = state.waker.take();
         drop(state);
-        self.remote.wake_joiners(|_| true);
+        self.control.wake_joiners(|_| true);
         if let Some(waker) = waker {
             self.contain(|| waker.wake());
         }
@@ -231,7 +233,7 @@ impl Launched {
     /// Calls user code, and reports its panic.
     fn contain(&self, f: impl FnOnce()) {
         if let Err(payload) = unwind::contain(f) {
-            self.remote.pool().panicked(payload);
+            self.control.pool().panicked(payload);
         }
     }
 }
@@ -247,7 +249,7 @@ impl Drop for Launched {
         for panic in error.into_panics() {
             match state.seen_by_callback {
                 true => unwind::discard(panic.into_payload()),
-                false => self.remote.pool().panicked(panic.into_payload()),
+                false => self.control.pool().panicked(panic.into_payload()),
             }
         }
     }
@@ -260,7 +262,7 @@ struct Join<'a> {
     worker: usize,
     /// Whether the worker runs only what was queued on it, so that it has to take what the run has
     /// queued elsewhere.
-    alone: bool,
+    isolated_wait: bool,
 }
 
 impl Awaited for Join<'_> {
@@ -272,25 +274,26 @@ impl Awaited for Join<'_> {
         let joiner = Joiner {
             pool: self.pool.share(),
             worker,
-            alone: self.alone,
+            isolated_wait: self.isolated_wait,
         };
-        let remote = &self.launched.remote;
-        remote.join(joiner, || self.launched.is_done())
+        let control = &self.launched.control;
+        control.add_joiner(joiner, || self.launched.is_done())
     }
 
     fn unregister_sleeper(&self) {
-        let remote = &self.launched.remote;
-        remote.unjoin(self.pool, self.worker);
+        let control = &self.launched.control;
+        control.remove_joiner(self.pool, self.worker);
     }
 
     fn take_job(&self) -> Option<Job> {
-        // A worker that is not alone runs the turns from the queues. If it took the jobs here,
-        // turns would accumulate where there is no other worker.
-        self.alone.then(|| self.launched.remote.take_job())?
+        // A worker whose wait is not isolated runs the relays from the queues. If it took the jobs
+        // here, relays would accumulate where there is no other worker.
+        self.isolated_wait
+            .then(|| self.launched.control.take_job())?
     }
 
     fn has_job(&self) -> bool {
-        self.alone && self.launched.remote.has_job()
+        self.isolated_wait && self.launched.control.has_job()
     }
 }
 
@@ -299,7 +302,7 @@ impl Awaited for Join<'_> {
 /// seen them.
 ///
 /// The handle is a future of the result that [`join`](Self::join) returns.
-#[must_use = "it tells what the run comes to"]
+#[must_use = "it has the result of the run; dropping it does not stop the run"]
 pub struct RunHandle {
     launched: Arc<Launched>,
 }
@@ -343,10 +346,10 @@ impl Pool {
     }
 
     fn launch_as(&self, plan: SharedPlan, token: Option<&CancelToken>) -> RunHandle {
-        let remote = Remote::in_line(self.inner(), NO_OWNER, plan.line());
+        let control = RunControl::for_plan(self.inner(), NO_OWNER, plan.id());
         let launched = Arc::new(Launched {
-            _registration: token.map(|token| CancelRegistration::new(token, &remote)),
-            remote,
+            _registration: token.map(|token| CancelRegistration::new(token, &control)),
+            control,
             done: AtomicBool::new(false),
             state: Mutex::default(),
         });
@@ -364,7 +367,7 @@ impl RunHandle {
 
     /// Stops the run: no more tasks are released.
     pub fn cancel(&self) {
-        self.launched.remote.stop();
+        self.launched.control.stop();
     }
 
     /// Waits until the run is over and returns its result. The calling thread works on it
@@ -375,7 +378,7 @@ impl RunHandle {
     /// worker, join the run outside.
     ///
     /// A task that joins the run that it is a part of, or a later run of the same plan, waits for
-    /// itself. So does a task that a worker takes while it waits inside of such a task. If all of
+    /// itself. So does a task that a worker takes while it waits inside such a task. If all of
     /// this happens on one thread, it is an error. If the task has another thread join for it, the
     /// wait never ends.
     ///
@@ -387,19 +390,19 @@ impl RunHandle {
     /// If the handle has been awaited to its end before.
     pub fn join(self) -> Result {
         if !self.is_finished() {
-            if within::is_inside(self.launched.remote.line()) {
+            if active_plans::is_active(self.launched.control.plan_id()) {
                 return Err(RunError::recursive());
             }
-            let pool = self.launched.remote.pool();
+            let pool = self.launched.control.pool();
             on_pool(pool, |context| {
                 let began = context.mark();
                 let join = Join {
                     launched: &self.launched,
                     pool: context.pool(),
                     worker: context.worker(),
-                    // A worker of another pool, used because this pool has no place left, has no
-                    // jobs of the run.
-                    alone: context.has_isolated_waits() && ptr::eq(context.pool(), pool),
+                    // A worker of another pool, used because this pool has no index left for a
+                    // guest, has no jobs of the run.
+                    isolated_wait: context.has_isolated_waits() && ptr::eq(context.pool(), pool),
                 };
                 unwind::or_abort(|| context.wait(&join, began));
             });

@@ -132,14 +132,17 @@
 //! filch::Pool::global().launch(graph.plan().unwrap());
 //! ```
 
-mod biased_count;
+mod active_plans;
 mod block;
 mod build;
 mod check;
 mod context;
+mod control;
+mod counter_bias;
 mod describe;
 mod edges;
 mod error;
+mod failures;
 mod flow;
 mod future;
 mod handle;
@@ -153,19 +156,16 @@ mod plain;
 mod plan;
 mod predecessor_count;
 mod recorder;
-mod remote;
 mod report;
 mod run;
 mod runtime;
 mod semaphore;
 mod special;
 mod start;
-mod tally;
 mod template;
 mod timeline;
 mod value;
 mod values;
-mod within;
 
 pub use build::{Graph, Task};
 pub use describe::{DescribedLimit, DescribedTask, Description};

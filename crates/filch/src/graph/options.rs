@@ -1,12 +1,6 @@
 //! The options of a run.
 
-use super::{
-    error::RunError,
-    plan::Plan,
-    remote::Remote,
-    report::RunReport,
-    start::{self, Plus},
-};
+use super::{control::RunControl, error::RunError, plan::Plan, report::RunReport, start};
 use crate::{
     cancel::{CancelToken, OnCancel, Watch},
     pool::{Pool, context::WorkerContext, on_current},
@@ -107,7 +101,7 @@ impl RunOptions {
         self.enter_worker(|context| {
             let mut ran = 0;
             for _ in 0..self.count() {
-                ran = self.run_once(plan, context).plus(ran)?.ran;
+                ran = start::add_ran(self.run_once(plan, context), ran)?.ran;
             }
             Ok(RunReport { ran })
         })
@@ -121,9 +115,9 @@ impl RunOptions {
         if self.cancel.is_none() {
             return start::run(plan, context);
         }
-        let remote = Remote::new(context.pool(), context.worker());
-        let _registration = self.register_cancel(&remote);
-        start::run_with(plan, context, &remote).into_result()
+        let control = RunControl::new(context.pool(), context.worker());
+        let _registration = self.register_cancel(&control);
+        start::run_with(plan, context, &control).into_result()
     }
 }
 

@@ -2,11 +2,11 @@
 
 use super::{
     build::{Graph, Task},
-    edges::Sorted,
-    plan::{Order, Parts},
+    edges::Adjacency,
+    plan::{GraphParts, TaskOrder},
 };
 
-impl Order {
+impl TaskOrder {
     pub(super) fn is_given(&self) -> bool {
         self.critical_path || !self.priorities.is_empty()
     }
@@ -88,7 +88,12 @@ impl Task<'_, '_> {
 /// Sources are started from first to last. Of its successors a task continues with the last one
 /// that is ready, and the newest that it has queued comes next: so successors are sorted in the
 /// opposite order. Those of conditions keep their order, because they are chosen by number.
-pub(super) fn arrange(parts: &Parts, sorted: &[u32], edges: &mut Sorted, sources: &mut [u32]) {
+pub(super) fn arrange(
+    parts: &GraphParts,
+    sorted: &[u32],
+    edges: &mut Adjacency,
+    sources: &mut [u32],
+) {
     let order = &parts.order;
     if !order.is_given() {
         return;

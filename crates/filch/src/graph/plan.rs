@@ -1,12 +1,12 @@
 //! A graph that has been checked and can be run.
 
 use super::{
-    block::Blocks,
+    block::SourceBlocks,
     edges::Edge,
     names::Names,
-    node::{Env, Node},
+    node::{Env, TaskNode},
     predecessor_count::PredecessorCount,
-    recorder::Recorder,
+    recorder::RunRecorder,
     timeline::Timeline,
     values::Values,
 };
@@ -23,34 +23,34 @@ use std::{
 ///
 /// Made by [`Graph::plan`](super::Graph::plan).
 pub struct Plan<'env> {
-    pub(super) parts: Parts,
+    pub(super) parts: GraphParts,
     pub(super) shape: Shape,
     /// One counter for each record; empty if no task waits for more than one other.
     pub(super) missing: Box<[PredecessorCount]>,
     /// Where workers keep the sources that they have taken from the cursor of a run; empty between
     /// runs.
-    pub(super) blocks: Blocks,
+    pub(super) blocks: SourceBlocks,
     _env: Env<'env>,
 }
 
 /// The parts of a graph.
 #[derive(Default)]
-pub(super) struct Parts {
+pub(super) struct GraphParts {
     /// The first record is no task.
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<TaskNode>,
     pub(super) edges: Vec<(u32, u32)>,
     pub(super) names: Names,
-    /// Where the graphs inside of tasks are stored between runs.
-    pub(super) places: Vec<(u32, Place)>,
+    /// Where the graphs inside tasks are stored between runs.
+    pub(super) inner_plans: Vec<(u32, PlanSlot)>,
     /// The units that tasks need.
     pub(super) semaphores: Vec<(u32, Semaphore, u64)>,
-    pub(super) order: Order,
+    pub(super) order: TaskOrder,
     pub(super) values: Values,
 }
 
 /// The order that was requested while the graph was built.
 #[derive(Clone, Default)]
-pub(super) struct Order {
+pub(super) struct TaskOrder {
     pub(super) critical_path: bool,
     pub(super) weights: Vec<(u32, u32)>,
     pub(super) priorities: Vec<(u32, i32)>,
@@ -58,9 +58,9 @@ pub(super) struct Order {
 
 /// Where the graph of a task is stored while it does not run.
 #[derive(Clone, Default)]
-pub(super) struct Place(Arc<StoredPlan>);
+pub(super) struct PlanSlot(Arc<StoredPlan>);
 
-/// The content of a [`Place`].
+/// The content of a [`PlanSlot`].
 #[derive(Default)]
 struct StoredPlan(Mutex<Option<Plan<'static>>>);
 
@@ -71,8 +71,8 @@ impl Drop for StoredPlan {
         let plan = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut plans: Vec<_> = plan.take().into_iter().collect();
         while let Some(plan) = plans.pop() {
-            let places = &plan.parts.places;
-            plans.extend(places.iter().filter_map(|(_, place)| place.take()));
+            let inner_plans = &plan.parts.inner_plans;
+            plans.extend(inner_plans.iter().filter_map(|(_, slot)| slot.take()));
             // If a destructor of the user's panics, the list drops the plans that are left, each in
             // the same way.
             drop(plan);
@@ -80,7 +80,7 @@ impl Drop for StoredPlan {
     }
 }
 
-impl Place {
+impl PlanSlot {
     fn lock(&self) -> MutexGuard<'_, Option<Plan<'static>>> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,19 +99,19 @@ impl Place {
 #[derive(Clone)]
 pub(super) struct Shape {
     /// The successors of all tasks, without the last one of each task, one task after the other.
-    pub(super) successors: Arc<[Edge]>,
+    pub(super) successor_list: Arc<[Edge]>,
     /// The tasks without predecessors.
     pub(super) sources: Arc<[u32]>,
     /// Whether some task waits for more than one predecessor.
     pub(super) joins: bool,
-    /// Whether one worker alone would finish the tasks sooner than several.
-    pub(super) alone: Option<Alone>,
+    /// Set if one worker would finish the tasks sooner than several.
+    pub(super) sequential_hint: Option<SequentialHint>,
     /// Whether there are conditions.
     pub(super) conditions: bool,
     /// Whether the plan has anything but closures that are called once a run.
     pub(super) special: bool,
     /// The recorder, while runs are recorded. Such a plan is special.
-    pub(super) recorder: Option<Arc<Recorder>>,
+    pub(super) recorder: Option<Arc<RunRecorder>>,
     pub(super) unreachable: Arc<[u32]>,
     /// The semaphores of the tasks that have some, sorted by the tasks' numbers.
     pub(super) needs: Arc<[(u32, Wants)]>,
@@ -120,20 +120,24 @@ pub(super) struct Shape {
 /// The plan has little parallelism: few of its tasks can run at the same time, so that one worker
 /// is done sooner than several that share them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Alone {
+pub(super) enum SequentialHint {
     /// Applies if the tasks take less than some hundred nanoseconds each.
-    IfSmall,
+    SmallTasks,
     /// Applies if the tasks take less than some ten nanoseconds each.
-    IfTiny,
+    TinyTasks,
 }
 
 impl<'env> Plan<'env> {
-    pub(super) fn new(mut parts: Parts, shape: Shape, missing: Box<[PredecessorCount]>) -> Self {
+    pub(super) fn new(
+        mut parts: GraphParts,
+        shape: Shape,
+        missing: Box<[PredecessorCount]>,
+    ) -> Self {
         parts.edges = Vec::new();
         memory::shrink(&mut parts.nodes);
         Self {
             parts,
-            blocks: Blocks::new(shape.sources.len()),
+            blocks: SourceBlocks::new(shape.sources.len()),
             shape,
             missing,
             _env: Env::new(),
@@ -171,14 +175,14 @@ impl<'env> Plan<'env> {
         }
     }
 
-    pub(super) fn nodes(&self) -> &[Node] {
+    pub(super) fn nodes(&self) -> &[TaskNode] {
         &self.parts.nodes
     }
 
     /// Returns all edges, by the tasks' numbers.
     pub(super) fn edges(&self) -> impl Iterator<Item = (u32, u32)> {
         self.nodes().iter().flat_map(|node| {
-            let next = node.leads.all(&self.shape.successors);
+            let next = node.successors.all(&self.shape.successor_list);
             next.map(|edge| (node.index(), edge.to()))
         })
     }
@@ -186,7 +190,7 @@ impl<'env> Plan<'env> {
     /// Prepares the plan for the next run. A run that was stopped leaves counters behind that are
     /// partly counted down, and so does one in which a condition has skipped the other
     /// predecessors.
-    pub(super) fn settle(&mut self, stopped: bool) {
+    pub(super) fn reset_after_run(&mut self, stopped: bool) {
         if stopped || self.shape.conditions {
             self.reset();
         }
@@ -194,7 +198,7 @@ impl<'env> Plan<'env> {
 
     /// Resets the counters and claims.
     pub(super) fn reset(&mut self) {
-        self.parts.nodes.iter_mut().for_each(Node::reset);
+        self.parts.nodes.iter_mut().for_each(TaskNode::reset);
         for (missing, node) in self.missing.iter_mut().zip(&self.parts.nodes) {
             *missing = PredecessorCount::new(node.waits_for());
         }
@@ -205,11 +209,11 @@ impl Plan<'_> {
     /// Starts or stops recording runs. Recording costs some 100 ns a task, and memory until the
     /// [`timeline`](Self::timeline) is taken; while it is off it costs nothing.
     ///
-    /// Graphs inside of tasks are recorded as their task.
+    /// Graphs inside tasks are recorded as their task.
     pub fn record(&mut self, on: bool) {
         let special = self.parts.nodes.iter().any(|node| node.kind.is_special());
         self.shape.special = on || special || !self.shape.needs.is_empty();
-        self.shape.recorder = on.then(|| Recorder::new().into());
+        self.shape.recorder = on.then(|| RunRecorder::new().into());
     }
 
     /// Returns what was recorded since the last call; nothing if the plan does not

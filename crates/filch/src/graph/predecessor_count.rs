@@ -37,12 +37,12 @@ impl PredecessorCount {
         if last && !broken(Canary::GraphArrive) && !broken(Canary::GraphLast) {
             return true;
         }
-        self.arrive_often()
+        self.arrive_in_loop()
     }
 
     /// Like `arrive` where predecessors may arrive more than once, in loops.
     #[inline(always)]
-    pub(super) fn arrive_often(&self) -> bool {
+    pub(super) fn arrive_in_loop(&self) -> bool {
         thread::point();
         if broken(Canary::GraphLast) {
             // AcqRel, and Acquire: the same pairing as of the `fetch_sub` below.
@@ -61,10 +61,10 @@ impl PredecessorCount {
         self.0.fetch_sub(1, ordering) == 1
     }
 
-    /// Like `arrive` where no other worker touches the counter; see `BiasedCount`.
+    /// Like `arrive` where no other worker touches the counter; see `CounterBias`.
     #[inline(always)]
-    pub(super) fn arrive_alone(&self) -> bool {
-        // Relaxed, here and below: no other worker uses the counter. `BiasedCount::end` publishes
+    pub(super) fn arrive_biased(&self) -> bool {
+        // Relaxed, here and below: no other worker uses the counter. `CounterBias::end` publishes
         // it to a worker that joins.
         let missing = self.0.load(Ordering::Relaxed);
         if missing == 1 || broken(Canary::GraphLast) && missing == 2 {

@@ -3,9 +3,9 @@
 
 use super::{
     build::{Graph, Task},
-    node::{TaskKind, Then},
-    remote::on_pool,
-    run::Run,
+    control::on_pool,
+    node::{Release, TaskKind},
+    run::GraphRun,
 };
 use crate::{
     base::unwind,
@@ -32,7 +32,7 @@ pub struct Runtime<'env> {
 
 /// The state that a runtime shares with the closures that it has spawned.
 struct Spawned {
-    run: *const Run<'static>,
+    run: *const GraphRun<'static>,
     /// The task to which panics are attributed.
     index: u32,
     /// The worker that the task runs on.
@@ -46,7 +46,7 @@ struct Spawned {
 unsafe impl Sync for Spawned {}
 
 impl Spawned {
-    fn run(&self) -> &Run<'static> {
+    fn run(&self) -> &GraphRun<'static> {
         // SAFETY: the task is running, so its run is not over.
         unsafe { &*self.run }
     }
@@ -110,7 +110,7 @@ impl<'env> Graph<'env> {
         self.set(task.index(), TaskKind::Runtime, move |cx| {
             let run = ptr::from_ref(cx.run).cast();
             Runtime::enter(run, cx.index(), cx.context, |runtime| work(runtime));
-            Then::All
+            Release::All
         });
         task
     }
@@ -119,7 +119,7 @@ impl<'env> Graph<'env> {
 impl<'env> Runtime<'env> {
     /// Calls `f` with a runtime, and waits for what it has spawned.
     fn enter(
-        run: *const Run<'static>,
+        run: *const GraphRun<'static>,
         index: u32,
         context: &WorkerContext<'_, '_>,
         f: impl FnOnce(&Runtime<'env>),
@@ -150,7 +150,7 @@ impl<'env> Runtime<'env> {
         let call = move |spawned: &Spawned, context: &WorkerContext<'_, '_>| {
             let (run, index) = (spawned.run(), spawned.index);
             let result = if run.stopped() {
-                run.cut();
+                run.mark_incomplete();
                 unwind::contain(|| drop(work))
             } else {
                 let enter = || Runtime::enter(spawned.run, index, context, work);

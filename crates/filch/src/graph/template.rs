@@ -2,17 +2,17 @@
 
 use super::{
     build::{Graph, Task},
-    edges::Leads,
+    edges::Successors,
     error::GraphError,
     names::Names,
-    node::{Node, TaskKind, Then},
-    plan::{Order, Parts, Plan, Shape},
+    node::{Release, TaskKind, TaskNode},
+    plan::{GraphParts, Plan, Shape, TaskOrder},
     predecessor_count::PredecessorCount,
 };
 use crate::{base::sys::memory, semaphore::Semaphore};
 use std::{borrow::Cow, cell::RefCell, fmt, sync::Arc};
 
-type Work<'env, D> = Arc<dyn Fn(&D) -> Then + Send + Sync + 'env>;
+type Work<'env, D> = Arc<dyn Fn(&D) -> Release + Send + Sync + 'env>;
 
 /// A [`Template`] under construction: like a [`Graph`], but its tasks receive the data of the
 /// instance that they run for.
@@ -36,7 +36,7 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
     fn add(&self, name: Cow<'static, str>, kind: TaskKind, work: Work<'env, D>) -> Task<'_, 'env> {
         let task = self.graph.add(name);
         self.works.borrow_mut().push((kind, work));
-        self.graph.set(task.index(), kind, |_| Then::All);
+        self.graph.set(task.index(), kind, |_| Release::All);
         task
     }
 
@@ -48,7 +48,7 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
     ) -> Task<'_, 'env> {
         let work = move |data: &D| {
             work(data);
-            Then::All
+            Release::All
         };
         self.add(name.into(), TaskKind::Plain, Arc::new(work))
     }
@@ -59,7 +59,7 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
         name: impl Into<Cow<'static, str>>,
         choose: impl Fn(&D) -> usize + Send + Sync + 'env,
     ) -> Task<'_, 'env> {
-        let choose = move |data: &D| Then::One(choose(data));
+        let choose = move |data: &D| Release::One(choose(data));
         self.add(name.into(), TaskKind::Condition, Arc::new(choose))
     }
 
@@ -78,7 +78,7 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
         Ok(Template {
             works,
             records: records
-                .map(|node| (node.leads, node.waits_for(), node.kind))
+                .map(|node| (node.successors, node.waits_for(), node.kind))
                 .collect(),
             names: plan.parts.names.share(),
             semaphores: std::mem::take(&mut plan.parts.semaphores),
@@ -127,12 +127,12 @@ impl<D> fmt::Debug for TemplateGraph<'_, D> {
 pub struct Template<'env, D> {
     works: Vec<Work<'env, D>>,
     /// For each record: its successors, its number of predecessors, and its kind.
-    records: Vec<(Leads, u32, TaskKind)>,
+    records: Vec<(Successors, u32, TaskKind)>,
     names: Names,
     /// The semaphores and the order of the tasks. The shape contains them in its own form, but
     /// [`Plan::edit`] needs the original ones.
     semaphores: Vec<(u32, Semaphore, u64)>,
-    order: Order,
+    order: TaskOrder,
     shape: Shape,
 }
 
@@ -143,10 +143,10 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
         let data = data.into();
         let mut nodes = Vec::with_capacity(self.records.len());
         memory::prefer_large(&nodes);
-        for (index, &(leads, waits_for, kind)) in (0..).zip(&self.records) {
-            let mut node = Node::empty(index);
+        for (index, &(successors, waits_for, kind)) in (0..).zip(&self.records) {
+            let mut node = TaskNode::empty(index);
             node.kind = kind;
-            node.leads = leads;
+            node.successors = successors;
             node.set_waits_for(waits_for);
             // The first record is no task.
             if let Some(number) = (index as usize).checked_sub(1) {
@@ -155,12 +155,12 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
             }
             nodes.push(node);
         }
-        let parts = Parts {
+        let parts = GraphParts {
             nodes,
             names: self.names.clone(),
             semaphores: self.semaphores.clone(),
             order: self.order.clone(),
-            ..Parts::default()
+            ..GraphParts::default()
         };
         let counted = if self.shape.joins {
             &self.records[..]

@@ -104,7 +104,7 @@ impl TaskTime {
         self.start
     }
 
-    /// Returns how long the task ran. If its worker waited inside of it, the tasks that the worker
+    /// Returns how long the task ran. If its worker waited inside it, the tasks that the worker
     /// ran meanwhile count for both.
     #[must_use]
     pub fn duration(&self) -> Duration {
@@ -165,8 +165,8 @@ impl Timeline {
         // Sorted, so that the result does not depend on the order in which the lanes were written.
         tasks.sort_by_key(|task| (task.start, task.end, task.index));
         let critical = critical(&tasks, edges.into_iter());
-        for &place in &critical {
-            tasks[place].critical = true;
+        for &at in &critical {
+            tasks[at].critical = true;
         }
         Self {
             tasks,
@@ -184,7 +184,7 @@ impl Timeline {
     /// Returns the chain of tasks of one run, each a successor of the previous one, that took
     /// longest. No number of workers would have been faster.
     pub fn critical_path(&self) -> impl Iterator<Item = &TaskTime> {
-        self.critical.iter().map(|&place| &self.tasks[place])
+        self.critical.iter().map(|&at| &self.tasks[at])
     }
 
     /// Returns how long the tasks of the critical path took together.
@@ -221,7 +221,7 @@ impl Timeline {
     pub fn busy(&self, worker: usize) -> Duration {
         let (mut sum, mut until) = (Duration::ZERO, Duration::ZERO);
         for task in self.tasks.iter().filter(|task| task.worker == worker) {
-            // Tasks that ran inside of others count once.
+            // Tasks that ran inside others count once.
             sum += task.end.saturating_sub(until.max(task.start));
             until = until.max(task.end);
         }
@@ -271,7 +271,7 @@ fn critical(tasks: &[TaskTime], edges: impl Iterator<Item = (u32, u32)>) -> Vec<
     let mut ran: HashMap<u32, Vec<usize>> = HashMap::new();
     // For each span: how long the longest chain to its end takes, and which span precedes it.
     let mut chains: Vec<(Duration, Option<usize>)> = Vec::with_capacity(tasks.len());
-    for (place, task) in tasks.iter().enumerate() {
+    for (at, task) in tasks.iter().enumerate() {
         let predecessors = before.get(&task.index).into_iter().flatten();
         let released_by = predecessors.filter_map(|other| {
             let times = ran.get(other)?;
@@ -282,15 +282,15 @@ fn critical(tasks: &[TaskTime], edges: impl Iterator<Item = (u32, u32)>) -> Vec<
         let longest = released_by.max_by_key(|&time| chains[time].0);
         let length = longest.map_or(Duration::ZERO, |time| chains[time].0);
         chains.push((length + task.took(), longest));
-        ran.entry(task.index).or_default().push(place);
+        ran.entry(task.index).or_default().push(at);
     }
     // Of chains that took the same time, the one that ends last: it contains all tasks that took no
     // time.
-    let mut at = (0..chains.len()).max_by_key(|&place| (chains[place].0, place));
+    let mut next = (0..chains.len()).max_by_key(|&at| (chains[at].0, at));
     let mut path = Vec::new();
-    while let Some(place) = at {
-        path.push(place);
-        at = chains[place].1;
+    while let Some(at) = next {
+        path.push(at);
+        next = chains[at].1;
     }
     path.reverse();
     path

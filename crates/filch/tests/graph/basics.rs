@@ -1,4 +1,5 @@
-//! What graphs promise: order, once each, runs again and again, errors with names, panics that lose nothing.
+//! What graphs promise: order, once each, runs again and again, errors with names, panics that lose
+//! nothing.
 
 use crate::support::{Drops, LIMIT, message, panic_of, pool, quiet_panic, within};
 use filch::{
@@ -503,7 +504,8 @@ fn an_ill_formed_loop_is_told_and_harmless() {
             a.precede(both);
             b.precede(both);
             let mut plan = graph.plan().unwrap();
-            // The second one comes while the first one sleeps, or, on a very busy machine, after that.
+            // The second one comes while the first one sleeps, or, on a very busy machine, after
+            // that.
             if let Err(error) = plan.run_on(&pool) {
                 let text = error.to_string();
                 assert!(
@@ -714,7 +716,8 @@ fn a_plan_goes_to_another_thread() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Any graph without circles runs like a sequential topological run: everything once, nothing too early.
+    /// Any graph without circles runs like a sequential topological run: everything once, nothing
+    /// too early.
     #[test]
     fn random_graphs_run_in_order(
         tasks in 1..120_usize,
@@ -788,8 +791,8 @@ proptest! {
         }
     }
 
-    /// Tasks of all kinds in one graph, of which some runs are stopped by a panic or cancelled: nothing comes too early or twice,
-    /// no permit is lost, and the next run is whole.
+    /// Tasks of all kinds in one graph, of which some runs are stopped by a panic or cancelled:
+    /// nothing comes too early or twice, no permit is lost, and the next run is whole.
     #[test]
     fn random_mixed_graphs(
         kinds in prop::collection::vec(0..6_u8, 1..40),

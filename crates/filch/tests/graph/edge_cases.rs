@@ -71,8 +71,8 @@ mod runs {
 
     #[test]
     fn a_closure_has_returned_before_it_is_called_again() {
-        // What is inside of the task ends elsewhere while its closure is still on its way out: only a checker of
-        // aliases would see it, but then the laps go wrong too, if they can.
+        // What is inside of the task ends elsewhere while its closure is still on its way out: only
+        // a checker of aliases would see it, but then the laps go wrong too, if they can.
         for pool in [pool(1), pool(2), pool(4)] {
             let (laps, inside, polls) = (
                 AtomicUsize::new(0),
@@ -606,14 +606,15 @@ mod checks {
     }
 }
 
-/// Sources that a worker takes together come before what the first of them leads to, as far as that is queued.
+/// Sources that a worker takes together come before what the first of them leads to, as far as that
+/// is queued.
 #[test]
 fn sources_come_in_their_order() {
     let alone = Pool::builder().workers(0).build().unwrap();
     let (order, others) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
     let graph = Graph::new();
-    // Enough for blocks of several. How long those are depends on how long the sources take, so what a
-    // source releases may run before the next source or after it.
+    // Enough for blocks of several. How long those are depends on how long the sources take, so
+    // what a source releases may run before the next source or after it.
     for number in 0..64 {
         let (order, others) = (&order, &others);
         let source = graph.task("", move || order.lock().unwrap().push(number));

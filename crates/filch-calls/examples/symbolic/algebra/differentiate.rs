@@ -6,8 +6,8 @@ use super::{
     rational::Rational,
 };
 
-/// The derivative of `expr` by the variable `by`, as the rules of calculus write it down: parts that are
-/// zero are left out, and nothing else is tidied up.
+/// The derivative of `expr` by the variable `by`, as the rules of calculus write it down: parts
+/// that are zero are left out, and nothing else is tidied up.
 pub(crate) fn differentiate(expr: &Expr, by: &str, both: &impl Both) -> Expr {
     match expr.kind() {
         Kind::Number(_) | Kind::Hole(_) => Expr::integer(0),

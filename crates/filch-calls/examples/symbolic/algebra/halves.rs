@@ -23,11 +23,11 @@ impl Both for InTurn {
     }
 }
 
-/// Cuts `items` into halves as long as they are worth more than `grain`, calls `leaf` with each piece, and
-/// puts the results together with `join`, neighbour to neighbour.
+/// Cuts `items` into halves as long as they are worth more than `grain`, calls `leaf` with each
+/// piece, and puts the results together with `join`, neighbour to neighbour.
 ///
-/// Where it cuts depends on the items alone. So a sum of floating-point numbers comes out the same, whoever
-/// does the halves.
+/// Where it cuts depends on the items alone. So a sum of floating-point numbers comes out the same,
+/// whoever does the halves.
 pub(crate) fn reduce<T: Sync, R: Send>(
     items: &[T],
     both: &impl Both,

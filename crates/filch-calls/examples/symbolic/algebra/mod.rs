@@ -1,8 +1,8 @@
 //! A small computer algebra: expressions, their text, derivatives, rewrite rules, polynomials.
 //!
 //! Nothing here knows a scheduler. What can be done in parts asks a [`Both`] how: [`InTurn`] on the
-//! calling thread, or something of the caller's that does two things at once. The parts are the same
-//! either way, and so is the result, to the last bit.
+//! calling thread, or something of the caller's that does two things at once. The parts are the
+//! same either way, and so is the result, to the last bit.
 
 pub(crate) mod differentiate;
 pub(crate) mod expr;

@@ -1,9 +1,9 @@
 //! Patterns with holes, and rules that rewrite what they match.
 //!
-//! The terms of a sum and the factors of a product match in any order. A pattern for a whole sum may leave
-//! terms over, which stay beside the result: `sin(?a)^2 + cos(?a)^2 -> 1` makes `x + sin(y)^2 + cos(y)^2` to
-//! `x + 1`. Further down the last hole takes what is left over: `?a*(?b + ?c)` matches `x*(y + z + 1)` with
-//! `z + 1` for `?c`.
+//! The terms of a sum and the factors of a product match in any order. A pattern for a whole sum
+//! may leave terms over, which stay beside the result: `sin(?a)^2 + cos(?a)^2 -> 1` makes `x +
+//! sin(y)^2 + cos(y)^2` to `x + 1`. Further down the last hole takes what is left over: `?a*(?b +
+//! ?c)` matches `x*(y + z + 1)` with `z + 1` for `?c`.
 
 use super::{
     expr::{Expr, GRAIN, Kind, Name},
@@ -70,9 +70,9 @@ impl Rule {
         texts.iter().map(|text| Self::new(text.as_ref())).collect()
     }
 
-    /// What the rule makes of `expr`, which is in normal form; nothing when it does not apply, or leaves
-    /// everything as it is. It looks at the node itself, not at those below, and is applied to terms or
-    /// factors as often as it goes.
+    /// What the rule makes of `expr`, which is in normal form; nothing when it does not apply, or
+    /// leaves everything as it is. It looks at the node itself, not at those below, and is applied
+    /// to terms or factors as often as it goes.
     pub(crate) fn rewrite(&self, expr: &Expr) -> Option<Expr> {
         let (mut parts, mut rest) = (Vec::new(), Some(expr.clone()));
         while let Some((new, left)) = rest.as_ref().and_then(|rest| self.once(rest)) {
@@ -125,8 +125,8 @@ pub(crate) struct Match {
     pub(crate) known: Bindings,
 }
 
-/// Every node of `expr` that `pattern` matches, from the top and from the left, with the first way in which
-/// it does. Both are brought into normal form before.
+/// Every node of `expr` that `pattern` matches, from the top and from the left, with the first way
+/// in which it does. Both are brought into normal form before.
 pub(crate) fn matches(wanted: &Expr, expr: &Expr, both: &impl Both) -> Vec<Match> {
     matches_in(&pattern(wanted), &normal::form(expr), both)
 }
@@ -255,7 +255,8 @@ fn bind(name: &Name, value: Expr, known: &mut Bindings, then: Then<'_>) -> bool 
     found
 }
 
-/// The parts that are taken, or those that are not, as a sum or product; nothing when there are none.
+/// The parts that are taken, or those that are not, as a sum or product; nothing when there are
+/// none.
 fn some_of(expr: &Expr, taken: &[bool], wanted: bool) -> Option<Expr> {
     let parts = expr.parts().iter().zip(taken);
     let some: Vec<Expr> = parts

@@ -12,11 +12,12 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// How often the whole expression is gone through before the rules count as restless. Rules that come to
-/// rest do so after a handful.
+/// How often the whole expression is gone through before the rules count as restless. Rules that
+/// come to rest do so after a handful.
 const MOST_PASSES: usize = 100;
 
-/// How often a node is rewritten, beyond once for each of its parts, before its neighbours get their turn.
+/// How often a node is rewritten, beyond once for each of its parts, before its neighbours get
+/// their turn.
 const MOST_REWRITES: usize = 8;
 
 /// Larger expressions are no simplification of anything.
@@ -58,8 +59,8 @@ pub(crate) fn simplify(
 struct Pass<'p, B> {
     rules: &'p [Rule],
     both: &'p B,
-    /// A node was left although rules apply to it. They may go round in circles, and then end where they
-    /// began: nothing seems to change.
+    /// A node was left although rules apply to it. They may go round in circles, and then end where
+    /// they began: nothing seems to change.
     unfinished: AtomicBool,
 }
 

@@ -64,7 +64,8 @@ fn product(f: &mut fmt::Formatter<'_>, factors: &[Expr]) -> fmt::Result {
             None => above.push(factor),
         }
     }
-    // A factor of minus one is a sign in front, unless it stands alone above the line or before another sign.
+    // A factor of minus one is a sign in front, unless it stands alone above the line or before
+    // another sign.
     let negative = |factor: &Expr| factor.as_number().is_some_and(Rational::is_negative);
     if above.len() > 1 && above[0].is(-1) && !negative(above[1]) {
         f.write_char('-')?;

@@ -20,12 +20,12 @@ use std::{error::Error, fmt};
 /// assert!(error.to_string().starts_with("stage 1 (divide) panicked at token 2: nought"));
 /// ```
 pub struct PipelineError {
-    pub(super) kind: Kind,
+    pub(super) kind: PipelineErrorKind,
     pub(super) finished: u64,
     pub(super) dropped: u64,
 }
 
-pub(super) enum Kind {
+pub(super) enum PipelineErrorKind {
     NoLines,
     TooManyLines,
     Panics(Vec<StagePanic>),
@@ -72,7 +72,7 @@ impl PipelineError {
     #[must_use]
     pub fn panics(&self) -> &[StagePanic] {
         match &self.kind {
-            Kind::Panics(panics) => panics,
+            PipelineErrorKind::Panics(panics) => panics,
             _ => &[],
         }
     }
@@ -81,7 +81,7 @@ impl PipelineError {
     #[must_use]
     pub fn into_panics(self) -> Vec<StagePanic> {
         match self.kind {
-            Kind::Panics(panics) => panics,
+            PipelineErrorKind::Panics(panics) => panics,
             _ => Vec::new(),
         }
     }
@@ -89,14 +89,14 @@ impl PipelineError {
     /// Whether the run was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        matches!(self.kind, Kind::Cancelled)
+        matches!(self.kind, PipelineErrorKind::Cancelled)
     }
 
     /// Returns the tokens that waited for each other in a cycle; empty if there was another reason.
     #[must_use]
     pub fn cycle(&self) -> &[u64] {
         match &self.kind {
-            Kind::Deferred(DeferError::Cycle(tokens)) => tokens,
+            PipelineErrorKind::Deferred(DeferError::Cycle(tokens)) => tokens,
             _ => &[],
         }
     }
@@ -106,7 +106,9 @@ impl PipelineError {
     #[must_use]
     pub fn missing_token(&self) -> Option<(u64, u64)> {
         match &self.kind {
-            Kind::Deferred(DeferError::Unknown { token, waits_for }) => Some((*token, *waits_for)),
+            PipelineErrorKind::Deferred(DeferError::Unknown { token, waits_for }) => {
+                Some((*token, *waits_for))
+            }
             _ => None,
         }
     }
@@ -146,19 +148,19 @@ impl fmt::Debug for StagePanic {
 impl fmt::Display for PipelineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            Kind::NoLines => {
+            PipelineErrorKind::NoLines => {
                 return f.write_str("a pipeline without lines moves nothing; give it at least one");
             }
-            Kind::TooManyLines => {
+            PipelineErrorKind::TooManyLines => {
                 return f.write_str("there is no memory for so many lines; give it fewer");
             }
-            Kind::Panics(panics) => {
+            PipelineErrorKind::Panics(panics) => {
                 for (number, panic) in panics.iter().enumerate() {
                     let comma = if number == 0 { "" } else { ", " };
                     write!(f, "{comma}{panic}")?;
                 }
             }
-            Kind::Deferred(DeferError::Cycle(tokens)) => {
+            PipelineErrorKind::Deferred(DeferError::Cycle(tokens)) => {
                 f.write_str("these tokens wait for each other: ")?;
                 for token in tokens {
                     write!(f, "{token} → ")?;
@@ -166,11 +168,11 @@ impl fmt::Display for PipelineError {
                 let first = tokens.first().copied().unwrap_or_default();
                 write!(f, "{first}; take one of the waits away")?;
             }
-            Kind::Deferred(DeferError::Unknown { token, waits_for }) => write!(
+            PipelineErrorKind::Deferred(DeferError::Unknown { token, waits_for }) => write!(
                 f,
                 "token {token} waits for token {waits_for}, which never came; let the source go on, or do not defer"
             )?,
-            Kind::Cancelled => f.write_str("the pipeline was cancelled")?,
+            PipelineErrorKind::Cancelled => f.write_str("the pipeline was cancelled")?,
         }
         let Self {
             finished, dropped, ..

@@ -1,11 +1,11 @@
 //! Pipelines: many tokens that pass through the same stages, in order where it matters.
 
+mod entrance;
+mod erased;
 mod error;
-mod link;
 mod report;
 mod run;
 mod source;
-mod station;
 mod stop;
 
 pub use error::{PipelineError, StagePanic};
@@ -14,7 +14,7 @@ pub use source::Flow;
 
 use super::options::RunOptions;
 use crate::pool::{Pool, on_current};
-use link::{Link, Parallel, Serial, Source, SourceStage};
+use erased::{ErasedSource, ErasedStage, ParallelStage, SerialStage, SourceStage};
 use std::{borrow::Cow, fmt, marker::PhantomData, sync::Arc};
 use stop::StopFlags;
 
@@ -59,8 +59,8 @@ use stop::StopFlags;
 /// A token that waits for its turn occupies no worker. Nothing is allocated for a token, except for
 /// those that are [deferred](Flow::defer).
 pub struct Pipeline<'env, T> {
-    source: Box<dyn Source + 'env>,
-    links: Vec<Box<dyn Link + 'env>>,
+    source: Box<dyn ErasedSource + 'env>,
+    stages: Vec<Box<dyn ErasedStage + 'env>>,
     /// The names of all stages, including the source.
     names: Vec<Option<String>>,
     output: PhantomData<fn() -> T>,
@@ -73,7 +73,7 @@ impl<'env, T: Send + 'env> Pipeline<'env, T> {
     pub fn new(source: impl FnMut(&mut Flow) -> Option<T> + Send + 'env) -> Self {
         Self {
             source: Box::new(SourceStage::new(source)),
-            links: Vec::new(),
+            stages: Vec::new(),
             names: vec![None],
             output: PhantomData,
         }
@@ -100,11 +100,11 @@ impl<'env, T: Send + 'env> Pipeline<'env, T> {
     /// Adds a stage that was created before.
     #[must_use]
     pub fn stage<U: Send + 'env>(mut self, stage: Stage<'env, T, U>) -> Pipeline<'env, U> {
-        self.links.push(stage.link);
+        self.stages.push(stage.erased);
         self.names.push(stage.name);
         Pipeline {
             source: self.source,
-            links: self.links,
+            stages: self.stages,
             names: self.names,
             output: PhantomData,
         }
@@ -217,9 +217,9 @@ impl<T> Pipeline<'_, T> {
         options.enter_worker(|context| {
             let mut tokens = 0;
             for _ in 0..options.count() {
-                let halt = Arc::new(StopFlags::default());
-                let _registration = options.register_cancel(&halt);
-                match run::run(self.parts(&halt), lines, context) {
+                let stop = Arc::new(StopFlags::default());
+                let _registration = options.register_cancel(&stop);
+                match run::run(self.parts(&stop), lines, context) {
                     Ok(report) => tokens += report.tokens,
                     Err(mut error) => {
                         error.finished += tokens;
@@ -233,12 +233,12 @@ impl<T> Pipeline<'_, T> {
 }
 
 impl<'env, T> Pipeline<'env, T> {
-    fn parts<'p>(&'p mut self, halt: &'p StopFlags) -> run::Parts<'p, 'env> {
-        run::Parts {
+    fn parts<'p>(&'p mut self, stop: &'p StopFlags) -> run::PipelineParts<'p, 'env> {
+        run::PipelineParts {
             source: &mut self.source,
-            links: &self.links,
+            stages: &self.stages,
             names: &self.names,
-            halt,
+            stop,
         }
     }
 }
@@ -262,7 +262,7 @@ impl<T> fmt::Debug for Pipeline<'_, T> {
 /// # Ok::<(), filch::graph::PipelineError>(())
 /// ```
 pub struct Stage<'env, T, U = T> {
-    link: Box<dyn Link + 'env>,
+    erased: Box<dyn ErasedStage + 'env>,
     name: Option<String>,
     types: PhantomData<fn(T) -> U>,
 }
@@ -272,7 +272,7 @@ impl<'env, T: Send + 'env, U: Send + 'env> Stage<'env, T, U> {
     #[must_use]
     pub fn serial(stage: impl FnMut(T) -> U + Send + 'env) -> Self {
         Self {
-            link: Box::new(Serial::new(stage)),
+            erased: Box::new(SerialStage::new(stage)),
             name: None,
             types: PhantomData,
         }
@@ -282,7 +282,7 @@ impl<'env, T: Send + 'env, U: Send + 'env> Stage<'env, T, U> {
     #[must_use]
     pub fn parallel(stage: impl Fn(T) -> U + Send + Sync + 'env) -> Self {
         Self {
-            link: Box::new(Parallel::new(stage)),
+            erased: Box::new(ParallelStage::new(stage)),
             name: None,
             types: PhantomData,
         }
@@ -300,7 +300,7 @@ impl<T, U> Stage<'_, T, U> {
     /// Whether the stage processes one token at a time.
     #[must_use]
     pub fn is_serial(&self) -> bool {
-        self.link.is_serial()
+        self.erased.is_serial()
     }
 }
 

@@ -48,7 +48,7 @@ impl Flow {
 }
 
 /// The result of a call of the source.
-pub(super) enum Fed {
+pub(super) enum SourceOutput {
     /// A token has left it.
     Token(u64),
     /// There are no more tokens.
@@ -67,7 +67,7 @@ pub(super) enum DeferError {
 }
 
 /// What was left when a run ended.
-pub(super) struct Ended {
+pub(super) struct SourceEnd {
     /// How many tokens have been produced.
     pub(super) tokens: u64,
     /// How many of them were deferred and are dropped now.
@@ -241,7 +241,7 @@ impl<T> SourceState<T> {
     }
 
     /// Drops the tokens that wait, and resets the state.
-    pub(super) fn end(&mut self) -> Ended {
+    pub(super) fn end(&mut self) -> SourceEnd {
         let state = std::mem::replace(self, Self::new());
         let deferred = state.deferred.into_values().map(|deferred| deferred.value);
         let left = state
@@ -249,7 +249,7 @@ impl<T> SourceState<T> {
             .into_iter()
             .map(|(_, value)| value)
             .chain(deferred);
-        let mut ended = Ended {
+        let mut ended = SourceEnd {
             tokens: state.tokens,
             deferred: 0,
             all: state.ended,

@@ -77,7 +77,7 @@ fn three(often: bool) {
     let arrive = move |last: &PredecessorCount, work: &[Data; 3], number: usize| {
         work[number].add(1);
         let released = if often {
-            last.arrive_often()
+            last.arrive_in_loop()
         } else {
             last.arrive()
         };
