@@ -30,11 +30,11 @@ pub struct CallError {
     function: String,
     /// The index of the value in a map or a reduction.
     item: Option<usize>,
-    kind: Kind,
+    kind: CallErrorKind,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum CallErrorKind {
     Unknown {
         suggestion: String,
     },
@@ -75,7 +75,7 @@ enum Kind {
 }
 
 impl CallError {
-    fn new(function: impl Into<String>, kind: Kind) -> Self {
+    fn new(function: impl Into<String>, kind: CallErrorKind) -> Self {
         Self {
             function: function.into(),
             item: None,
@@ -84,7 +84,7 @@ impl CallError {
     }
 
     pub(crate) fn unknown(function: &str, suggestion: String) -> Self {
-        Self::new(function, Kind::Unknown { suggestion })
+        Self::new(function, CallErrorKind::Unknown { suggestion })
     }
 
     pub(crate) fn arguments(
@@ -94,11 +94,11 @@ impl CallError {
         source: serde_json::Error,
     ) -> Self {
         let (takes, got) = (takes.to_owned(), names::excerpt(got));
-        Self::new(function, Kind::Arguments { takes, got, source })
+        Self::new(function, CallErrorKind::Arguments { takes, got, source })
     }
 
     pub(crate) fn unwritable(function: String, source: serde_json::Error) -> Self {
-        Self::new(function, Kind::Unwritable { source })
+        Self::new(function, CallErrorKind::Unwritable { source })
     }
 
     pub(crate) fn result(
@@ -110,7 +110,7 @@ impl CallError {
         let got = names::excerpt(got);
         Self::new(
             function,
-            Kind::Result {
+            CallErrorKind::Result {
                 wanted,
                 got,
                 source,
@@ -124,27 +124,27 @@ impl CallError {
         source: serde_json::Error,
     ) -> Self {
         let gives = gives.to_owned();
-        Self::new(function, Kind::UnwritableResult { gives, source })
+        Self::new(function, CallErrorKind::UnwritableResult { gives, source })
     }
 
     pub(crate) fn failed(function: &str, source: Box<dyn Error + Send + Sync>) -> Self {
-        Self::new(function, Kind::Failed { source })
+        Self::new(function, CallErrorKind::Failed { source })
     }
 
     pub(crate) fn task(function: &str, source: TaskError) -> Self {
-        Self::new(function, Kind::Task { source })
+        Self::new(function, CallErrorKind::Task { source })
     }
 
     pub(crate) fn refused(function: &str, refusal: Refused<()>, call: Option<Call>) -> Self {
-        Self::new(function, Kind::Refused { refusal, call })
+        Self::new(function, CallErrorKind::Refused { refusal, call })
     }
 
     pub(crate) fn stopped(function: &str) -> Self {
-        Self::new(function, Kind::Stopped)
+        Self::new(function, CallErrorKind::Stopped)
     }
 
     pub(crate) fn text(source: serde_json::Error) -> Self {
-        Self::new("", Kind::Text { source })
+        Self::new("", CallErrorKind::Text { source })
     }
 
     /// Sets the index of the value of a map or a reduction that caused the error.
@@ -169,13 +169,16 @@ impl CallError {
     /// Whether no function has that name.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
-        matches!(self.kind, Kind::Unknown { .. })
+        matches!(self.kind, CallErrorKind::Unknown { .. })
     }
 
     /// Whether the arguments do not fit the function, or cannot be written as JSON.
     #[must_use]
     pub fn is_arguments(&self) -> bool {
-        matches!(self.kind, Kind::Arguments { .. } | Kind::Unwritable { .. })
+        matches!(
+            self.kind,
+            CallErrorKind::Arguments { .. } | CallErrorKind::Unwritable { .. }
+        )
     }
 
     /// Whether the result is not of the type that the caller wanted, or cannot be written as JSON.
@@ -183,14 +186,14 @@ impl CallError {
     pub fn is_result(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Result { .. } | Kind::UnwritableResult { .. }
+            CallErrorKind::Result { .. } | CallErrorKind::UnwritableResult { .. }
         )
     }
 
     /// Whether the function itself returned an error, which is the [`source`](Error::source).
     #[must_use]
     pub fn is_failed(&self) -> bool {
-        matches!(self.kind, Kind::Failed { .. })
+        matches!(self.kind, CallErrorKind::Failed { .. })
     }
 
     /// Whether the function panicked; [`into_panic`](Self::into_panic) returns the payload.
@@ -204,7 +207,7 @@ impl CallError {
     /// between its values.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        matches!(self.kind, Kind::Stopped)
+        matches!(self.kind, CallErrorKind::Stopped)
             || self.is_refused()
             || self.task_error().is_some_and(TaskError::is_cancelled)
     }
@@ -234,21 +237,21 @@ impl CallError {
     /// ```
     #[must_use]
     pub fn is_refused(&self) -> bool {
-        matches!(self.kind, Kind::Refused { .. })
+        matches!(self.kind, CallErrorKind::Refused { .. })
             || self.task_error().is_some_and(TaskError::is_refused)
     }
 
     /// Whether a text was not a call.
     #[must_use]
     pub fn is_text(&self) -> bool {
-        matches!(self.kind, Kind::Text { .. })
+        matches!(self.kind, CallErrorKind::Text { .. })
     }
 
     /// Returns the error of the task, when it panicked or never ran.
     #[must_use]
     pub fn task_error(&self) -> Option<&TaskError> {
         match &self.kind {
-            Kind::Task { source } => Some(source),
+            CallErrorKind::Task { source } => Some(source),
             _ => None,
         }
     }
@@ -259,8 +262,8 @@ impl CallError {
     /// The error itself, when the function did not panic.
     pub fn into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
         match self.kind {
-            Kind::Task { source } => source.try_into_panic().map_err(|source| Self {
-                kind: Kind::Task { source },
+            CallErrorKind::Task { source } => source.try_into_panic().map_err(|source| Self {
+                kind: CallErrorKind::Task { source },
                 ..self
             }),
             _ => Err(self),
@@ -274,7 +277,7 @@ impl CallError {
     /// or a [reduction](crate::Registry::reduce).
     pub fn into_call(self) -> Result<Call, Self> {
         match self.kind {
-            Kind::Refused {
+            CallErrorKind::Refused {
                 call: Some(call), ..
             } => Ok(call),
             _ => Err(self),
@@ -289,17 +292,17 @@ impl fmt::Display for CallError {
         }
         let function = &self.function;
         match &self.kind {
-            Kind::Unknown { suggestion } => {
+            CallErrorKind::Unknown { suggestion } => {
                 write!(f, "no function is called {function:?}; {suggestion}")
             }
-            Kind::Arguments { takes, got, source } => {
+            CallErrorKind::Arguments { takes, got, source } => {
                 write!(f, "{function} takes {takes}, not {got}: {source}")
             }
-            Kind::Unwritable { source } => write!(
+            CallErrorKind::Unwritable { source } => write!(
                 f,
                 "the arguments for {function} cannot be written as JSON: {source}"
             ),
-            Kind::Result {
+            CallErrorKind::Result {
                 wanted,
                 got,
                 source,
@@ -307,37 +310,41 @@ impl fmt::Display for CallError {
                 f,
                 "{function} gave {got}, where {wanted} was wanted: {source}"
             ),
-            Kind::UnwritableResult { gives, source } => write!(
+            CallErrorKind::UnwritableResult { gives, source } => write!(
                 f,
                 "the {gives} that {function} gave cannot be written as JSON: {source}"
             ),
-            Kind::Failed { source } => write!(f, "{function} failed: {source}"),
-            Kind::Task { source } => write!(f, "{source}"),
-            Kind::Refused {
+            CallErrorKind::Failed { source } => write!(f, "{function} failed: {source}"),
+            CallErrorKind::Task { source } => write!(f, "{source}"),
+            CallErrorKind::Refused {
                 refusal,
                 call: None,
             } if refusal.is_full() => write!(
                 f,
                 "the pool has no room for calls of {function}; try again later"
             ),
-            Kind::Refused {
+            CallErrorKind::Refused {
                 refusal,
                 call: None,
             } if refusal.is_closed() => write!(
                 f,
                 "{function} cannot be called: the pool takes no more tasks"
             ),
-            Kind::Refused { refusal, .. } if refusal.is_full() => write!(
+            CallErrorKind::Refused { refusal, .. } if refusal.is_full() => write!(
                 f,
                 "the pool has no room for a call of {function}; take it back with into_call and try again later"
             ),
-            Kind::Refused { refusal, .. } if refusal.is_closed() => write!(
+            CallErrorKind::Refused { refusal, .. } if refusal.is_closed() => write!(
                 f,
                 "the pool takes no more tasks; take the call of {function} back with into_call"
             ),
-            Kind::Refused { refusal, .. } => write!(f, "{function} cannot be called: {refusal}"),
-            Kind::Stopped => write!(f, "{function} was cancelled before it had seen all values"),
-            Kind::Text { source } => write!(f, "this is no call: {source}"),
+            CallErrorKind::Refused { refusal, .. } => {
+                write!(f, "{function} cannot be called: {refusal}")
+            }
+            CallErrorKind::Stopped => {
+                write!(f, "{function} was cancelled before it had seen all values")
+            }
+            CallErrorKind::Text { source } => write!(f, "this is no call: {source}"),
         }
     }
 }
@@ -345,15 +352,15 @@ impl fmt::Display for CallError {
 impl Error for CallError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.kind {
-            Kind::Unknown { .. } | Kind::Stopped => None,
-            Kind::Arguments { source, .. }
-            | Kind::Unwritable { source }
-            | Kind::Result { source, .. }
-            | Kind::UnwritableResult { source, .. }
-            | Kind::Text { source } => Some(source),
-            Kind::Failed { source } => Some(&**source),
-            Kind::Task { source } => Some(source),
-            Kind::Refused { refusal, .. } => Some(refusal),
+            CallErrorKind::Unknown { .. } | CallErrorKind::Stopped => None,
+            CallErrorKind::Arguments { source, .. }
+            | CallErrorKind::Unwritable { source }
+            | CallErrorKind::Result { source, .. }
+            | CallErrorKind::UnwritableResult { source, .. }
+            | CallErrorKind::Text { source } => Some(source),
+            CallErrorKind::Failed { source } => Some(&**source),
+            CallErrorKind::Task { source } => Some(source),
+            CallErrorKind::Refused { refusal, .. } => Some(refusal),
         }
     }
 }

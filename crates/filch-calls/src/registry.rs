@@ -36,10 +36,11 @@ pub(crate) struct Function {
     name: Arc<str>,
     takes: String,
     gives: String,
-    run: Box<Run>,
+    run: Box<Erased>,
 }
 
-type Run = dyn Fn(&Function, &Value) -> Result<Value, CallError> + Send + Sync;
+/// A function whose argument and result types are erased.
+type Erased = dyn Fn(&Function, &Value) -> Result<Value, CallError> + Send + Sync;
 
 impl Function {
     pub(crate) fn name(&self) -> &Arc<str> {

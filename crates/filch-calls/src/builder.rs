@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The closure of the task of a call. It is boxed so that [`CallTask`] can name its type.
+/// The closure of the task of a call. It is boxed so that [`CallBuilder`] can name its type.
 type Closure = Box<dyn FnOnce() -> Raw + Send>;
 
 /// A call that is about to be submitted, with a priority, a deadline and so on: from
@@ -35,7 +35,7 @@ type Closure = Box<dyn FnOnce() -> Raw + Send>;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a call does nothing before it is submitted"]
-pub struct CallTask<'p> {
+pub struct CallBuilder<'p> {
     task: TaskBuilder<'p, Closure>,
     /// Shared with the closure, so that a refused call can be returned.
     work: Arc<Work>,
@@ -87,7 +87,7 @@ impl Registry {
     ///
     /// # Errors
     /// When there is no such function.
-    pub fn task<'p>(&self, pool: &'p Pool, call: Call) -> Result<CallTask<'p>, CallError> {
+    pub fn task<'p>(&self, pool: &'p Pool, call: Call) -> Result<CallBuilder<'p>, CallError> {
         let function = self.function(&call.function)?.clone();
         let name = function.name().clone();
         let args = call.args;
@@ -95,7 +95,7 @@ impl Registry {
         let shared = work.clone();
         let closure: Closure = Box::new(move || shared.function.run(&shared.args));
         let task = pool.task(closure).name(name);
-        Ok(CallTask { task, work })
+        Ok(CallBuilder { task, work })
     }
 
     /// Submits a call of `function` to `pool`: [`submit`](Self::submit) without the [`Call`].
@@ -125,7 +125,7 @@ impl Registry {
 }
 
 /// The settings of a task: see [`TaskBuilder`].
-impl<'p> CallTask<'p> {
+impl<'p> CallBuilder<'p> {
     fn with(self, set: impl FnOnce(TaskBuilder<'p, Closure>) -> TaskBuilder<'p, Closure>) -> Self {
         Self {
             task: set(self.task),
@@ -244,9 +244,9 @@ impl<'p> CallTask<'p> {
     }
 }
 
-impl fmt::Debug for CallTask<'_> {
+impl fmt::Debug for CallBuilder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CallTask")
+        f.debug_struct("CallBuilder")
             .field("function", self.work.function.name())
             .field("args", &self.work.args)
             .field("task", &self.task)
