@@ -2,7 +2,7 @@
 
 use super::{
     definition::{Fold, Memo},
-    team::{Common, Team, TeamLink},
+    team::{HasTeam, Team, TeamLink},
 };
 use crate::{
     base::{
@@ -204,11 +204,11 @@ impl<N: Clone> SharedNodes<N> {
             };
             let child_key = key(&child);
             match numbers.entry(child_key.clone()) {
-                Entry::Vacant(place) => {
-                    place.insert(None);
+                Entry::Vacant(entry) => {
+                    entry.insert(None);
                     open.push(open_node(child, child_key));
                 }
-                Entry::Occupied(place) => match *place.get() {
+                Entry::Occupied(entry) => match *entry.get() {
                     Some(number) => innermost.known.push(number),
                     None => {
                         let from = open.iter().position(|open| open.key == child_key);
@@ -260,7 +260,7 @@ impl<N: Clone> SharedNodes<N> {
             parents,
             graph: self,
         };
-        let mut shared = Team::gather(context, make, |shared| {
+        let mut shared = Team::scope(context, make, |shared| {
             let link = TeamLink::new(shared);
             start(&link, context);
             link.done(context);
@@ -282,7 +282,7 @@ struct MemoState<'a, F: Fold> {
     parents: Vec<usize>,
 }
 
-impl<F: Fold<Node: Sync, Result: Sync>> Common for MemoState<'_, F> {
+impl<F: Fold<Node: Sync, Result: Sync>> HasTeam for MemoState<'_, F> {
     fn team(&self) -> &Team {
         &self.team
     }
@@ -349,11 +349,11 @@ where
 
     fn fold_one(&self, number: usize) -> F::Result {
         let entered = &self.graph.nodes[number];
-        let mut heap = self.fold.init(&entered.node);
+        let mut acc = self.fold.init(&entered.node);
         for &child in &self.graph.edges[entered.children.clone()] {
             let result = self.results[child].get().expect("children are done before");
-            self.fold.accumulate(&mut heap, result.clone());
+            self.fold.accumulate(&mut acc, result.clone());
         }
-        self.fold.finalize(heap)
+        self.fold.finalize(acc)
     }
 }

@@ -315,13 +315,13 @@ fn panics<S: FoldStrategy>() {
                     at("init", node.name);
                     (node.name, value())
                 },
-                |heap, child: (u32, _)| {
+                |acc, child: (u32, _)| {
                     at("accumulate", child.0);
-                    heap.1 = value();
+                    acc.1 = value();
                 },
-                |heap| {
-                    at("finalize", heap.0);
-                    (heap.0, value())
+                |acc| {
+                    at("finalize", acc.0);
+                    (acc.0, value())
                 },
             );
             let run = || folded.with::<S>().on(&pool).run(&tree);
@@ -387,14 +387,14 @@ fn calls<S: FoldStrategy>() {
             log.lock().unwrap()[node.name as usize].0 += 1;
             (node.name, node.name)
         },
-        |heap, child: u32| {
-            assert!(heap.1 < child, "children come in their order");
-            heap.1 = child;
+        |acc, child: u32| {
+            assert!(acc.1 < child, "children come in their order");
+            acc.1 = child;
             log.lock().unwrap()[child as usize].1 += 1;
         },
-        |heap| {
-            log.lock().unwrap()[heap.0 as usize].2 += 1;
-            heap.0
+        |acc| {
+            log.lock().unwrap()[acc.0 as usize].2 += 1;
+            acc.0
         },
     );
     folded.with::<S>().on(&pool).run(&tree);
@@ -507,8 +507,8 @@ fn the_sequential_fold_has_any_depth_and_drops_everything() {
                 made.fetch_add(1, Ordering::Relaxed);
                 (0, drops.value())
             },
-            |heap, child: u32| heap.0 = child + 1,
-            |heap| heap.0,
+            |acc, child: u32| acc.0 = child + 1,
+            |acc| acc.0,
         );
         match bad {
             None => assert_eq!(chain.sequential(depth), depth),
@@ -608,7 +608,7 @@ fn panics_in_the_next_of_a_taken_child<S: FoldStrategy>() {
                 drops.value()
             },
             |_, _| (),
-            |heap| heap,
+            |acc| acc,
         );
         let run = || drop(next.with::<S>().on(&pool).run(0));
         assert_eq!(panic_of(run), "next");

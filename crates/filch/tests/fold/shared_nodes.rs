@@ -115,7 +115,7 @@ fn panics_in_graphs_reach_the_caller() {
                 std::sync::Arc::new(drops.value())
             },
             |_, _| (),
-            |heap| heap,
+            |acc| acc,
         );
         let run = || folded.memo(|i| *i).on(&pool).run(0).map(drop);
         assert_eq!(panic_of(run), "init");

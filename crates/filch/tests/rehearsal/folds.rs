@@ -215,13 +215,13 @@ fn run(pool: &Pool, tree: &Tree, strategy: usize, traces: &Traces) -> String {
             }
             traces.value(node, format!("({node}"))
         },
-        |heap, child: Value| {
+        |acc, child: Value| {
             tree.pass(Function::Accumulate, child.node);
-            heap.text.push_str(&child.text);
+            acc.text.push_str(&child.text);
         },
-        |heap| {
-            tree.pass(Function::Finalize, heap.node);
-            traces.value(heap.node, heap.text + ")")
+        |acc| {
+            tree.pass(Function::Finalize, acc.node);
+            traces.value(acc.node, acc.text + ")")
         },
     );
     macro_rules! with {
