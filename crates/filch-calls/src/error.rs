@@ -154,6 +154,15 @@ impl CallError {
     }
 
     /// Returns the function that was called; empty when a text was not a call at all.
+    ///
+    /// ```
+    /// use filch_calls::{Call, Registry};
+    ///
+    /// let registry = Registry::builder().build()?;
+    /// let error = registry.run(Call::new("Square", &7)?).unwrap_err();
+    /// assert_eq!(error.function(), "Square");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn function(&self) -> &str {
         &self.function
@@ -161,18 +170,48 @@ impl CallError {
 
     /// Returns the index of the value that caused the error, in a [`map`](crate::Registry::map) or
     /// a [`reduce`](crate::Registry::reduce).
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::{Registry, Value};
+    ///
+    /// let registry = Registry::builder().function("Length", |text: String| text.len()).build()?;
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let values = [Value::from("text"), Value::from(7)];
+    /// let error = registry.map::<usize>(&pool, "Length", values).unwrap_err();
+    /// assert_eq!(error.item(), Some(1)); // the number has no length
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn item(&self) -> Option<usize> {
         self.item
     }
 
     /// Whether no function has that name.
+    ///
+    /// ```
+    /// use filch_calls::{Call, Registry};
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let error = registry.run(Call::new("Sqare", &7)?).unwrap_err();
+    /// assert!(error.is_unknown());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         matches!(self.kind, CallErrorKind::Unknown { .. })
     }
 
     /// Whether the arguments do not fit the function, or cannot be written as JSON.
+    ///
+    /// ```
+    /// use filch_calls::{Call, Registry};
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let error = registry.run(Call::new("Square", "seven")?).unwrap_err();
+    /// assert!(error.is_arguments());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn is_arguments(&self) -> bool {
         matches!(
@@ -182,6 +221,17 @@ impl CallError {
     }
 
     /// Whether the result is not of the type that the caller wanted, or cannot be written as JSON.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::Registry;
+    ///
+    /// let registry = Registry::builder().function("Name", |(): ()| "filch").build()?;
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let error = registry.call::<u32>(&pool, "Name", &())?.join().unwrap_err();
+    /// assert!(error.is_result()); // a text is no number
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn is_result(&self) -> bool {
         matches!(
@@ -191,12 +241,38 @@ impl CallError {
     }
 
     /// Whether the function itself returned an error, which is the [`source`](Error::source).
+    ///
+    /// ```
+    /// use filch_calls::{Call, Registry};
+    /// use std::error::Error;
+    ///
+    /// let registry = Registry::builder()
+    ///     .try_function("Parse", |text: String| text.parse::<i64>())
+    ///     .build()?;
+    /// let error = registry.run(Call::new("Parse", "seven")?).unwrap_err();
+    /// assert!(error.is_failed() && error.source().is_some());
+    /// # Ok::<(), Box<dyn Error>>(())
+    /// ```
     #[must_use]
     pub fn is_failed(&self) -> bool {
         matches!(self.kind, CallErrorKind::Failed { .. })
     }
 
     /// Whether the function panicked; [`into_panic`](Self::into_panic) returns the payload.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::Registry;
+    /// use std::panic::resume_unwind;
+    ///
+    /// let registry = Registry::builder()
+    ///     .function("Fail", |(): ()| -> u32 { resume_unwind(Box::new("no luck")) })
+    ///     .build()?;
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let error = registry.call::<u32>(&pool, "Fail", &())?.join().unwrap_err();
+    /// assert!(error.is_panic());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn is_panic(&self) -> bool {
         self.task_error().is_some_and(TaskError::is_panic)
@@ -205,6 +281,18 @@ impl CallError {
     /// Whether the call never started, and never will: it was cancelled, its deadline passed, or
     /// its pool did not accept it. Also true for a map or a reduction that was cancelled
     /// between its values.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::Registry;
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(0).build()?; // nothing runs by itself
+    /// let call = registry.call::<i64>(&pool, "Square", &7)?;
+    /// call.cancel();
+    /// assert!(call.join().unwrap_err().is_cancelled());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(self.kind, CallErrorKind::Stopped)
@@ -213,6 +301,18 @@ impl CallError {
     }
 
     /// Whether the call did not start before its deadline.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::{Call, Registry};
+    /// use std::time::Instant;
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let late = registry.task(&pool, Call::new("Square", &7)?)?.deadline(Instant::now());
+    /// assert!(late.submit::<i64>()?.join().unwrap_err().is_deadline());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn is_deadline(&self) -> bool {
         self.task_error().is_some_and(TaskError::is_deadline)
@@ -242,12 +342,31 @@ impl CallError {
     }
 
     /// Whether a text was not a call.
+    ///
+    /// ```
+    /// use filch_calls::Call;
+    ///
+    /// assert!(Call::from_json("hello").unwrap_err().is_text());
+    /// ```
     #[must_use]
     pub fn is_text(&self) -> bool {
         matches!(self.kind, CallErrorKind::Text { .. })
     }
 
     /// Returns the error of the task, when it panicked or never ran.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::Registry;
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(0).build()?;
+    /// let call = registry.call::<i64>(&pool, "Square", &7)?;
+    /// call.cancel();
+    /// let error = call.join().unwrap_err();
+    /// assert!(error.task_error().is_some_and(|task| task.is_cancelled()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn task_error(&self) -> Option<&TaskError> {
         match &self.kind {
@@ -257,6 +376,20 @@ impl CallError {
     }
 
     /// Returns the payload of the function's panic.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::Registry;
+    /// use std::panic::resume_unwind;
+    ///
+    /// let registry = Registry::builder()
+    ///     .function("Fail", |(): ()| -> u32 { resume_unwind(Box::new("no luck")) })
+    ///     .build()?;
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let error = registry.call::<u32>(&pool, "Fail", &())?.join().unwrap_err();
+    /// assert_eq!(error.into_panic().unwrap().downcast_ref(), Some(&"no luck"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The error itself, when the function did not panic.
@@ -271,6 +404,21 @@ impl CallError {
     }
 
     /// Returns the call that was refused when it was submitted.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::{Call, Registry};
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let full = Pool::builder().workers(0).task_capacity(1).build()?;
+    /// let first = registry.call::<i64>(&full, "Square", &1)?;
+    /// let second = registry.task(&full, Call::new("Square", &7)?)?;
+    /// let error = second.try_submit::<i64>().unwrap_err();
+    /// let call = error.into_call().expect("it was refused");
+    /// assert_eq!(registry.run(call)?, 49); // on this thread instead
+    /// # first.join()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The error itself, when the call was not refused, or was one of a [map](crate::Registry::map)

@@ -82,12 +82,25 @@ fn next_index(tasks: usize) -> u32 {
 
 impl<'env> Graph<'env> {
     /// Creates an empty graph.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// assert!(graph.is_empty());
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::with_capacity(0)
     }
 
     /// Creates an empty graph with capacity for `tasks` tasks.
+    ///
+    /// ```
+    /// let graph = filch::Graph::with_capacity(1_000);
+    /// let tasks: Vec<_> = (0..1_000).map(|_| graph.task("", || ())).collect();
+    /// graph.linearize(tasks); // the tasks were added without growing the graph's memory
+    /// assert_eq!(graph.plan()?.run()?.ran(), 1_000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_capacity(tasks: usize) -> Self {
         let mut parts = GraphParts {
@@ -144,6 +157,16 @@ impl<'env> Graph<'env> {
     }
 
     /// Adds a task. An empty name means none.
+    ///
+    /// ```
+    /// let mut total = 0;
+    /// let prices = [3, 4, 5];
+    /// let graph = filch::Graph::new();
+    /// graph.task("sum up", || total = prices.iter().sum()); // may borrow, as scoped threads may
+    /// graph.plan()?.run()?;
+    /// assert_eq!(total, 12);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub fn task(
         &self,
@@ -266,12 +289,25 @@ impl<'env> Graph<'env> {
     }
 
     /// Returns the number of tasks.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// graph.linearize([graph.task("first", || ()), graph.task("second", || ())]);
+    /// assert_eq!(graph.len(), 2);
+    /// ```
     #[must_use]
     pub fn len(&self) -> usize {
         self.parts.borrow().nodes.len() - 1
     }
 
     /// Whether there are no tasks.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// assert!(graph.is_empty());
+    /// graph.placeholder("later");
+    /// assert!(!graph.is_empty());
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -289,6 +325,15 @@ impl<'env> Graph<'env> {
     }
 
     /// Returns the task with this number, which is the result of [`Task::index`].
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// let number = graph.task("load", || ()).index();
+    /// // Elsewhere, where only the number is known.
+    /// let load = graph.get(number).expect("it was added above");
+    /// load.precede(graph.task("use", || ()));
+    /// assert!(graph.get(7).is_none());
+    /// ```
     #[must_use]
     pub fn get(&self, index: u32) -> Option<Task<'_, 'env>> {
         let known = index > 0 && (index as usize) < self.parts.borrow().nodes.len();
@@ -343,18 +388,45 @@ pub struct Task<'g, 'env> {
 
 impl<'g, 'env> Task<'g, 'env> {
     /// Returns the task's number in its graph.
+    ///
+    /// ```
+    /// use std::collections::HashMap;
+    ///
+    /// let graph = filch::Graph::new();
+    /// let mut numbers = HashMap::new();
+    /// for name in ["parse", "check"] {
+    ///     numbers.insert(name, graph.task(name, || ()).index());
+    /// }
+    /// let parse = graph.get(numbers["parse"]).unwrap();
+    /// assert_eq!(parse.name(), "parse");
+    /// ```
     #[must_use]
     pub fn index(self) -> u32 {
         self.index
     }
 
     /// Returns the task's name, or its number if it has none.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// assert_eq!(graph.task("parse", || ()).name(), "parse");
+    /// assert_eq!(graph.task("", || ()).name(), "task 2");
+    /// ```
     #[must_use]
     pub fn name(self) -> String {
         self.graph.parts.borrow().names.of(self.index)
     }
 
     /// Makes this task run before `others`, one or many.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// let compile = graph.task("compile", || ());
+    /// let (test, pack) = (graph.task("test", || ()), graph.task("pack", || ()));
+    /// compile.precede([test, pack]);
+    /// test.precede(pack);
+    /// assert_eq!(graph.describe().edges, [(0, 1), (0, 2), (1, 2)]);
+    /// ```
     ///
     /// # Panics
     /// If one of them belongs to another graph.
@@ -368,6 +440,14 @@ impl<'g, 'env> Task<'g, 'env> {
 
     /// Makes this task run after `others`, one or many.
     ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// let inputs: Vec<_> = (0..3).map(|n| graph.task(format!("read {n}"), || ())).collect();
+    /// let merge = graph.task("merge", || ());
+    /// merge.succeed(inputs); // waits for all of them
+    /// assert_eq!(graph.describe().edges, [(0, 3), (1, 3), (2, 3)]);
+    /// ```
+    ///
     /// # Panics
     /// As [`precede`](Self::precede).
     #[inline]
@@ -379,6 +459,16 @@ impl<'g, 'env> Task<'g, 'env> {
     }
 
     /// Sets the work of the task, and drops its previous work.
+    ///
+    /// ```
+    /// let mut greeting = String::new();
+    /// let graph = filch::Graph::new();
+    /// let task = graph.placeholder("greet"); // the shape first, the work later
+    /// task.work(|| greeting.push_str("hello"));
+    /// graph.plan()?.run()?;
+    /// assert_eq!(greeting, "hello");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub fn work(self, mut work: impl FnMut() + Send + 'env) -> Self {
         self.graph.set(self.index, TaskKind::Plain, move |_| {
@@ -389,6 +479,18 @@ impl<'g, 'env> Task<'g, 'env> {
     }
 
     /// Makes the task a [`condition`](Graph::condition).
+    ///
+    /// ```
+    /// let mut result = "";
+    /// let graph = filch::Graph::new();
+    /// let decide = graph.placeholder("decide");
+    /// let (small, large) = (graph.task("small", || ()), graph.task("large", || result = "large"));
+    /// decide.precede([small, large]);
+    /// decide.choose(|| 1);
+    /// graph.plan()?.run()?;
+    /// assert_eq!(result, "large");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn choose(self, mut choose: impl FnMut() -> usize + Send + 'env) -> Self {
         self.graph.set(self.index, TaskKind::Condition, move |_| {
             Release::One(choose())

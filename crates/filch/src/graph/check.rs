@@ -39,6 +39,17 @@ fn sequential_hint(tasks: usize, waves: usize) -> Option<SequentialHint> {
 impl<'env> Graph<'env> {
     /// Checks the graph and prepares it to be run.
     ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// let (first, second) = (graph.task("first", || ()), graph.task("second", || ()));
+    /// first.precede(second);
+    /// let mut plan = graph.plan()?; // checked once
+    /// for _ in 0..3 {
+    ///     assert_eq!(plan.run()?.ran(), 2); // run many times
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// Returns an error when tasks wait for each other in a cycle, which names them; when every
     /// task has a predecessor; when a task needs more permits than a semaphore has; and when a

@@ -58,6 +58,15 @@ impl GraphError {
     }
 
     /// Returns the tasks that wait for each other in a cycle; empty if there is another reason.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// let (hen, egg) = (graph.task("hen", || ()), graph.task("egg", || ()));
+    /// hen.precede(egg);
+    /// egg.precede(hen);
+    /// let error = graph.plan().unwrap_err();
+    /// assert_eq!(error.cycle_tasks(), ["hen", "egg"]);
+    /// ```
     #[must_use]
     pub fn cycle_tasks(&self) -> &[String] {
         match &self.kind {
@@ -177,12 +186,33 @@ pub struct TaskPanic {
 
 impl TaskPanic {
     /// Returns the name of the task, or its number.
+    ///
+    /// ```
+    /// use std::panic::resume_unwind;
+    ///
+    /// let graph = filch::Graph::new();
+    /// graph.task("divide", || resume_unwind(Box::new("by zero"))); // `panic!` without its message
+    /// let error = graph.plan()?.run().unwrap_err();
+    /// assert_eq!(error.panics()[0].task(), "divide");
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn task(&self) -> &str {
         &self.task
     }
 
     /// Returns the payload of the panic.
+    ///
+    /// ```
+    /// use std::panic::resume_unwind;
+    ///
+    /// let graph = filch::Graph::new();
+    /// graph.task("divide", || resume_unwind(Box::new(42_u32)));
+    /// let error = graph.plan()?.run().unwrap_err();
+    /// let panic = error.into_panics().remove(0);
+    /// assert_eq!(panic.into_payload().downcast_ref(), Some(&42_u32));
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn into_payload(self) -> Payload {
         self.payload
@@ -224,18 +254,57 @@ impl RunError {
     }
 
     /// Returns all panics of the run, in the order in which they were caught.
+    ///
+    /// ```
+    /// use std::panic::resume_unwind;
+    ///
+    /// let graph = filch::Graph::new();
+    /// let bad = graph.task("bad", || resume_unwind(Box::new("no luck")));
+    /// bad.precede(graph.task("after", || unreachable!()));
+    /// let error = graph.plan()?.run().unwrap_err();
+    /// for panic in error.panics() {
+    ///     assert_eq!(panic.to_string(), "bad panicked: no luck");
+    /// }
+    /// assert_eq!(error.panics().len(), 1);
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn panics(&self) -> &[TaskPanic] {
         &self.panics
     }
 
     /// Returns all panics of the run, in the order in which they were caught.
+    ///
+    /// ```
+    /// use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    ///
+    /// let graph = filch::Graph::new();
+    /// graph.task("bad", || resume_unwind(Box::new("no luck")));
+    /// let error = graph.plan()?.run().unwrap_err();
+    /// let first = error.into_panics().remove(0);
+    /// // Propagate the panic, as a call of the closure would have.
+    /// let caught = catch_unwind(AssertUnwindSafe(|| resume_unwind(first.into_payload())));
+    /// assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"no luck"));
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn into_panics(self) -> Vec<TaskPanic> {
         self.panics
     }
 
     /// Whether nothing failed: the run was stopped from outside.
+    ///
+    /// ```
+    /// use filch::{CancelToken, Graph, graph::RunOptions};
+    ///
+    /// let token = CancelToken::new();
+    /// token.cancel();
+    /// let graph = Graph::new();
+    /// graph.task("never", || unreachable!());
+    /// let error = graph.plan()?.run_with(&RunOptions::new().cancel(&token)).unwrap_err();
+    /// assert!(error.is_cancelled() && error.panics().is_empty());
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.panics.is_empty() && self.faults.is_empty()
@@ -243,12 +312,34 @@ impl RunError {
 
     /// Returns how many tasks did not run to their end. Tasks that ran several times, in a loop,
     /// count several times in [`ran`](Self::ran), so with loops this number may be too small.
+    ///
+    /// ```
+    /// use std::panic::resume_unwind;
+    ///
+    /// let graph = filch::Graph::new();
+    /// let bad = graph.task("bad", || resume_unwind(Box::new("no luck")));
+    /// bad.precede([graph.task("a", || ()), graph.task("b", || ())]);
+    /// let error = graph.plan()?.run().unwrap_err();
+    /// assert_eq!(error.skipped(), 3); // the task that panicked counts too
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn skipped(&self) -> usize {
         self.skipped
     }
 
     /// Returns how many tasks ran; one that ran twice counts twice.
+    ///
+    /// ```
+    /// use std::panic::resume_unwind;
+    ///
+    /// let graph = filch::Graph::new();
+    /// let good = graph.task("good", || ());
+    /// good.precede(graph.task("bad", || resume_unwind(Box::new("no luck"))));
+    /// let error = graph.plan()?.run().unwrap_err();
+    /// assert_eq!(error.ran(), 1);
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn ran(&self) -> u64 {
         self.ran

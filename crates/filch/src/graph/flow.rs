@@ -24,12 +24,40 @@ pub struct Subflow<'env> {
 impl Subflow<'_> {
     /// Detaches the subflow: the successors of the task do not wait for it; only the whole run
     /// does.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// let logged = AtomicBool::new(false);
+    /// let graph = filch::Graph::new();
+    /// let work = graph.subflow("work", |sub| {
+    ///     sub.task("log", || logged.store(true, Ordering::Relaxed));
+    ///     sub.detach(); // "next" does not wait for the log
+    /// });
+    /// work.precede(graph.task("next", || ()));
+    /// graph.plan()?.run()?;
+    /// assert!(logged.load(Ordering::Relaxed)); // the run does
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn detach(&self) {
         self.detached.set(true);
     }
 
     /// Keeps the subflow until the task runs again, for [`Plan::with_inner`], instead of dropping
     /// it when it is done.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// let parts = graph.subflow("parts", |sub| {
+    ///     (0..3).for_each(|n| { sub.task(format!("part {n}"), || ()); });
+    ///     sub.retain();
+    /// });
+    /// let number = parts.index();
+    /// let mut plan = graph.plan()?;
+    /// plan.run()?;
+    /// assert_eq!(plan.with_inner(number, |inner| inner.len()), Some(3)); // still there
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn retain(&self) {
         self.retained.set(true);
     }

@@ -86,6 +86,19 @@ impl From<&Self> for SharedPlan {
 
 impl SharedPlan {
     /// Returns the plan, if there is no other clone of this handle and the plan is not running.
+    ///
+    /// ```
+    /// use filch::{Graph, Pool, graph::SharedPlan};
+    ///
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let graph = Graph::new();
+    /// graph.task("work", || ());
+    /// let plan = SharedPlan::from(graph.plan()?);
+    /// pool.launch(&plan).join()?;
+    /// let plan = plan.into_plan().expect("no other handle, and no run");
+    /// assert_eq!(plan.edit().len(), 1); // and it can be changed
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn into_plan(self) -> Option<Plan<'static>> {
         let queue = Arc::into_inner(self.shared)?;
@@ -97,6 +110,17 @@ impl SharedPlan {
 
     /// Launches a run on the pool whose worker the caller is, otherwise on the global one, and
     /// waits for it. The calling thread works on it too.
+    ///
+    /// ```
+    /// use filch::{Graph, graph::SharedPlan};
+    ///
+    /// let graph = Graph::new();
+    /// graph.task("work", || ());
+    /// let plan = SharedPlan::from(graph.plan()?);
+    /// let (here, there) = filch::join(|| plan.run(), || plan.run()); // one after the other
+    /// assert_eq!(here?.ran() + there?.ran(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Plan::run`]. In a task of the plan itself the run would wait for its own end, so
@@ -360,12 +384,39 @@ impl Pool {
 
 impl RunHandle {
     /// Whether the run is over.
+    ///
+    /// ```
+    /// use filch::{Graph, Pool};
+    ///
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let graph = Graph::new();
+    /// graph.task("work", || ());
+    /// let run = pool.launch(graph.plan()?);
+    /// while !run.is_finished() {
+    ///     std::thread::yield_now(); // or other work
+    /// }
+    /// assert_eq!(run.join()?.ran(), 1); // without a wait
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.launched.is_done()
     }
 
     /// Stops the run: no more tasks are released.
+    ///
+    /// ```
+    /// use filch::{Graph, Pool};
+    ///
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let graph = Graph::new();
+    /// let forever = graph.future("an event that never happens", || std::future::pending());
+    /// forever.precede(graph.task("after", || unreachable!()));
+    /// let run = pool.launch(graph.plan()?);
+    /// run.cancel(); // drops the future
+    /// assert!(run.join().unwrap_err().is_cancelled());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cancel(&self) {
         self.launched.control.stop();
     }
@@ -381,6 +432,18 @@ impl RunHandle {
     /// itself. So does a task that a worker takes while it waits inside such a task. If all of
     /// this happens on one thread, it is an error. If the task has another thread join for it, the
     /// wait never ends.
+    ///
+    /// ```
+    /// use filch::{Graph, Pool};
+    ///
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let graph = Graph::new();
+    /// graph.linearize([graph.task("first", || ()), graph.task("second", || ())]);
+    /// let run = pool.launch(graph.plan()?);
+    /// // Other work of this thread.
+    /// assert_eq!(run.join()?.ran(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Plan::run`]; also when the run was cancelled before all tasks had run, and [in a task
@@ -414,6 +477,20 @@ impl RunHandle {
     /// Calls `f` with the result when the run is over: on the worker that ends it, or at once if it
     /// is over already. `f` is called before [`join`](Self::join) returns. It is not called if the
     /// result has been taken already.
+    ///
+    /// ```
+    /// use filch::{Graph, Pool};
+    /// use std::sync::mpsc;
+    ///
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let graph = Graph::new();
+    /// graph.task("work", || ());
+    /// let (sender, receiver) = mpsc::channel();
+    /// let run = pool.launch(graph.plan()?);
+    /// run.on_done(move |result| sender.send(result.is_ok()).unwrap());
+    /// assert!(receiver.recv()?); // no thread joins the run
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn on_done(&self, f: impl FnOnce(&Result<RunReport, RunError>) + Send + 'static) {
         let mut state = lock(&self.launched.state);
         if !self.launched.is_done() || state.in_callbacks {

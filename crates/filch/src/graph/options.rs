@@ -32,11 +32,30 @@ pub struct RunOptions {
 impl RunOptions {
     /// Returns the defaults: one run, on the pool whose worker the caller is, otherwise on the
     /// global one, without a token.
+    ///
+    /// ```
+    /// use filch::{Graph, graph::RunOptions};
+    ///
+    /// let graph = Graph::new();
+    /// graph.task("work", || ());
+    /// assert_eq!(graph.plan()?.run_with(&RunOptions::new())?.ran(), 1); // as `run`
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Sets the pool.
+    ///
+    /// ```
+    /// use filch::{Graph, Pool, graph::RunOptions};
+    ///
+    /// let pool = Pool::builder().workers(3).build()?;
+    /// let graph = Graph::new();
+    /// graph.task("where", || assert_eq!(Pool::current().unwrap().workers(), 3));
+    /// graph.plan()?.run_with(&RunOptions::new().on(&pool))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn on(mut self, pool: &Pool) -> Self {
         self.pool = Some(pool.clone());
         self
@@ -71,6 +90,18 @@ impl RunOptions {
     }
 
     /// Sets the number of runs, one after the other.
+    ///
+    /// ```
+    /// use filch::{Graph, graph::RunOptions};
+    ///
+    /// let mut frames = 0;
+    /// let graph = Graph::new();
+    /// graph.task("draw", || frames += 1);
+    /// let report = graph.plan()?.run_with(&RunOptions::new().times(60))?;
+    /// assert_eq!(report.ran(), 60);
+    /// assert_eq!(frames, 60);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn times(mut self, times: u64) -> Self {
         self.times = Some(times);
         self

@@ -45,6 +45,22 @@ impl Graph<'_> {
 impl Task<'_, '_> {
     /// Sets how long the task takes, relative to others, which weigh 1: for
     /// [`critical_path_first`](Graph::critical_path_first).
+    ///
+    /// ```
+    /// use filch::{Graph, Pool};
+    /// use std::sync::Mutex;
+    ///
+    /// let order = Mutex::new(vec![]);
+    /// let graph = Graph::new();
+    /// graph.critical_path_first();
+    /// graph.task("quick", || order.lock().unwrap().push("quick"));
+    /// graph.task("slow", || order.lock().unwrap().push("slow")).weight(100);
+    ///
+    /// let single = Pool::builder().workers(0).build()?;
+    /// graph.plan()?.run_on(&single)?;
+    /// assert_eq!(order.into_inner()?, ["slow", "quick"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn weight(self, weight: u32) -> Self {
         self.graph
             .parts()

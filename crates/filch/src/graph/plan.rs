@@ -146,18 +146,43 @@ impl<'env> Plan<'env> {
 
     /// Returns the tasks that no run can reach: those that only unreachable conditions lead to, and
     /// those that wait for one of them.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// graph.task("start", || ());
+    /// let (again, body) = (graph.condition("again?", || 0), graph.task("body", || ()));
+    /// again.precede(body);
+    /// body.precede(again); // nothing leads into this loop
+    /// let plan = graph.plan()?;
+    /// assert_eq!(plan.unreachable().collect::<Vec<_>>(), ["again?", "body"]);
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     pub fn unreachable(&self) -> impl Iterator<Item = String> {
         let unreachable = self.shape.unreachable.iter();
         unreachable.map(|&index| self.parts.names.of(index))
     }
 
     /// Returns the number of tasks.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// graph.linearize((0..5).map(|_| graph.placeholder("")));
+    /// assert_eq!(graph.plan()?.len(), 5);
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn len(&self) -> usize {
         self.parts.nodes.len() - 1
     }
 
     /// Whether there are no tasks.
+    ///
+    /// ```
+    /// let mut plan = filch::Graph::new().plan()?;
+    /// assert!(plan.is_empty());
+    /// assert_eq!(plan.run()?.ran(), 0); // which is not an error
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -210,6 +235,19 @@ impl Plan<'_> {
     /// [`timeline`](Self::timeline) is taken; while it is off it costs nothing.
     ///
     /// Graphs inside tasks are recorded as their task.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// graph.task("work", || ());
+    /// let mut plan = graph.plan()?;
+    /// plan.record(true);
+    /// plan.run()?;
+    /// assert_eq!(plan.timeline().tasks().len(), 1);
+    /// plan.record(false);
+    /// plan.run()?;
+    /// assert!(plan.timeline().tasks().is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn record(&mut self, on: bool) {
         let special = self.parts.nodes.iter().any(|node| node.kind.is_special());
         self.shape.special = on || special || !self.shape.needs.is_empty();
@@ -218,6 +256,19 @@ impl Plan<'_> {
 
     /// Returns what was recorded since the last call; nothing if the plan does not
     /// [`record`](Self::record).
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// graph.linearize([graph.task("load", || ()), graph.task("use", || ())]);
+    /// let mut plan = graph.plan()?;
+    /// plan.record(true);
+    /// plan.run_n(2)?;
+    /// let timeline = plan.timeline();
+    /// assert_eq!(timeline.tasks().len(), 4); // of both runs
+    /// println!("{timeline}");
+    /// assert!(plan.timeline().tasks().is_empty()); // nothing new since
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn timeline(&mut self) -> Timeline {
         let name = |index| self.parts.names.of(index);

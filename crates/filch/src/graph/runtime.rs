@@ -146,6 +146,22 @@ impl<'env> Runtime<'env> {
     /// Spawns a closure as a part of this task. It gets a runtime of its own, and waits for what it
     /// spawns in the same way. If it panics, the task has panicked. If the run has been stopped,
     /// the closure is dropped.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// let sum = AtomicU64::new(0);
+    /// let sum = &sum;
+    /// let graph = filch::Graph::new();
+    /// let split = graph.runtime("split", move |rt| {
+    ///     for n in 1..=10 {
+    ///         rt.spawn(move |_| { sum.fetch_add(n, Ordering::Relaxed); });
+    ///     }
+    /// });
+    /// split.precede(graph.task("after", || assert_eq!(sum.load(Ordering::Relaxed), 55)));
+    /// graph.plan()?.run()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn spawn(&self, work: impl FnOnce(&Runtime<'env>) + Send + 'env) {
         let call = move |spawned: &Spawned, context: &WorkerContext<'_, '_>| {
             let (run, index) = (spawned.run(), spawned.index);
@@ -177,6 +193,24 @@ impl<'env> Runtime<'env> {
 
     /// Waits until everything that this runtime has spawned is done; the worker runs other tasks
     /// meanwhile.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    ///
+    /// let done = AtomicU32::new(0);
+    /// let graph = filch::Graph::new();
+    /// graph.runtime("two phases", |rt| {
+    ///     for phase in 1..=2 {
+    ///         for _ in 0..4 {
+    ///             rt.spawn(|_| { done.fetch_add(1, Ordering::Relaxed); });
+    ///         }
+    ///         rt.wait();
+    ///         assert_eq!(done.load(Ordering::Relaxed), 4 * phase);
+    ///     }
+    /// });
+    /// graph.plan()?.run()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn wait(&self) {
         self.enter_worker(|context| {
             unwind::or_abort(|| context.wait(&self.spawned.pending, self.began));
@@ -184,6 +218,26 @@ impl<'env> Runtime<'env> {
     }
 
     /// Whether the run has been stopped, by a panic or because it was cancelled.
+    ///
+    /// ```
+    /// use filch::{CancelToken, Graph, graph::RunOptions};
+    ///
+    /// let token = CancelToken::new();
+    /// let graph = Graph::new();
+    /// graph.runtime("search", |rt| {
+    ///     for n in 0.. {
+    ///         if rt.is_stopped() {
+    ///             return; // a long task ends early
+    ///         }
+    ///         if n == 10 {
+    ///             token.cancel();
+    ///         }
+    ///     }
+    /// });
+    /// let _ = graph.plan()?.run_with(&RunOptions::new().cancel(&token));
+    /// assert!(token.is_cancelled());
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.spawned.run().stopped()

@@ -64,6 +64,19 @@ impl Plan<'_> {
     /// Runs the graph on the pool whose worker the caller is, otherwise on the global one, and
     /// returns when all of it is done. The calling thread works on it too.
     ///
+    /// ```
+    /// let mut numbers = [1, 2, 3, 4];
+    /// let graph = filch::Graph::new();
+    /// for n in &mut numbers {
+    ///     graph.task("square", || *n *= *n);
+    /// }
+    /// let mut plan = graph.plan()?;
+    /// assert_eq!(plan.run()?.ran(), 4);
+    /// drop(plan);
+    /// assert_eq!(numbers, [1, 4, 9, 16]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// Returns an error when tasks panic. Release no more tasks are released, and the error
     /// contains all the panics once the running tasks are done. The plan can be run again.
@@ -72,6 +85,16 @@ impl Plan<'_> {
     }
 
     /// Like [`run`](Self::run), on the given pool.
+    ///
+    /// ```
+    /// use filch::{Graph, Pool};
+    ///
+    /// let pool = Pool::builder().workers(2).build()?;
+    /// let graph = Graph::new();
+    /// graph.task("work", || ());
+    /// assert_eq!(graph.plan()?.run_on(&pool)?.ran(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -105,6 +128,17 @@ impl Plan<'_> {
     }
 
     /// Runs the graph until `stop` returns true; `stop` is called after every run.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    ///
+    /// let left = AtomicU32::new(10);
+    /// let graph = filch::Graph::new();
+    /// graph.task("improve", || { left.fetch_sub(3, Ordering::Relaxed); });
+    /// let report = graph.plan()?.run_until(|| left.load(Ordering::Relaxed) < 3)?;
+    /// assert_eq!(report.ran(), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`run`](Self::run); it returns after the first run that fails.

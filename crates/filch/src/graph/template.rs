@@ -25,6 +25,15 @@ pub struct TemplateGraph<'env, D> {
 
 impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
     /// Creates an empty template.
+    ///
+    /// ```
+    /// use filch::graph::TemplateGraph;
+    ///
+    /// let graph = TemplateGraph::<u32>::new();
+    /// graph.task("print", |number| println!("{number}"));
+    /// assert_eq!(graph.template()?.len(), 1);
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -41,6 +50,18 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
     }
 
     /// Adds a task. ([`Task::work`] and [`Task::choose`] have no effect on it.)
+    ///
+    /// ```
+    /// use filch::graph::TemplateGraph;
+    /// use std::sync::{Arc, atomic::{AtomicU32, Ordering}};
+    ///
+    /// let graph = TemplateGraph::new();
+    /// graph.task("count", |hits: &AtomicU32| { hits.fetch_add(1, Ordering::Relaxed); });
+    /// let hits = Arc::new(AtomicU32::new(0));
+    /// graph.template()?.instance(hits.clone()).run_n(3)?;
+    /// assert_eq!(hits.load(Ordering::Relaxed), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn task(
         &self,
         name: impl Into<Cow<'static, str>>,
@@ -54,6 +75,22 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
     }
 
     /// Adds a [`condition`](Graph::condition).
+    ///
+    /// ```
+    /// use filch::graph::TemplateGraph;
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    ///
+    /// let graph = TemplateGraph::new();
+    /// let start = graph.task("start", |_| ());
+    /// let again = graph.condition("again?", |laps: &AtomicU32| {
+    ///     usize::from(laps.fetch_sub(1, Ordering::Relaxed) == 1)
+    /// });
+    /// start.precede(again);
+    /// again.precede([again, graph.task("end", |_| ())]);
+    /// let report = graph.template()?.instance(AtomicU32::new(5)).run()?;
+    /// assert_eq!(report.ran(), 1 + 5 + 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn condition(
         &self,
         name: impl Into<Cow<'static, str>>,
@@ -64,6 +101,16 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
     }
 
     /// Checks the graph, and returns the template.
+    ///
+    /// ```
+    /// use filch::graph::TemplateGraph;
+    ///
+    /// let graph = TemplateGraph::<()>::new();
+    /// let (first, second) = (graph.task("first", |_| ()), graph.task("second", |_| ()));
+    /// first.precede(second);
+    /// second.precede(first);
+    /// assert_eq!(graph.template().unwrap_err().cycle_tasks(), ["first", "second"]);
+    /// ```
     ///
     /// # Errors
     /// As [`Graph::plan`].
@@ -138,6 +185,18 @@ pub struct Template<'env, D> {
 
 impl<'env, D: Send + Sync + 'env> Template<'env, D> {
     /// Creates a plan that runs for `data`.
+    ///
+    /// ```
+    /// use filch::graph::TemplateGraph;
+    ///
+    /// let graph = TemplateGraph::new();
+    /// graph.task("check", |range: &std::ops::Range<u32>| assert!(range.start < range.end));
+    /// let template = graph.template()?;
+    /// for end in 1..4 {
+    ///     template.instance(0..end).run()?; // the graph is checked once, the data differ
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn instance(&self, data: impl Into<Arc<D>>) -> Plan<'env> {
         let data = data.into();
@@ -174,12 +233,29 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
     }
 
     /// Returns the number of tasks of an instance.
+    ///
+    /// ```
+    /// use filch::graph::TemplateGraph;
+    ///
+    /// let graph = TemplateGraph::<()>::new();
+    /// graph.task("first", |_| ()).precede(graph.task("second", |_| ()));
+    /// let template = graph.template()?;
+    /// assert_eq!(template.len(), template.instance(()).len());
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn len(&self) -> usize {
         self.works.len()
     }
 
     /// Whether there are no tasks.
+    ///
+    /// ```
+    /// use filch::graph::TemplateGraph;
+    ///
+    /// assert!(TemplateGraph::<()>::new().template()?.is_empty());
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.works.is_empty()

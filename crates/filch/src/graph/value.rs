@@ -28,12 +28,29 @@ pub struct Moved<T>(Value<T>);
 
 impl<T> Value<T> {
     /// Makes the value move to the task that uses it, which has to be the only user.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// let words = graph.value("words", || vec!["to", "be"]);
+    /// let joined = graph.map("joined", words.moved(), |words: Vec<&str>| words.join(" "));
+    /// let mut plan = graph.plan()?;
+    /// plan.run()?;
+    /// assert_eq!(plan.take(joined).as_deref(), Some("to be"));
+    /// assert_eq!(plan.take(words), None); // it went to the other task
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn moved(self) -> Moved<T> {
         Moved(self)
     }
 
     /// Returns the number of the task that produces the value, for [`Graph::get`].
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// let answer = graph.value("answer", || 42);
+    /// assert_eq!(graph.get(answer.index()).unwrap().name(), "answer");
+    /// ```
     #[must_use]
     pub fn index(self) -> u32 {
         self.index
@@ -358,6 +375,20 @@ impl<'env> Graph<'env> {
 
     /// Returns the task that produces a value, to add more edges.
     ///
+    /// ```
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// let ready = AtomicBool::new(false);
+    /// let graph = filch::Graph::new();
+    /// let settings = graph.value("settings", || ready.load(Ordering::Relaxed));
+    /// let prepare = graph.task("prepare", || ready.store(true, Ordering::Relaxed));
+    /// graph.task_of(settings).succeed(prepare); // an order without data
+    /// let mut plan = graph.plan()?;
+    /// plan.run()?;
+    /// assert_eq!(plan.take(settings), Some(true));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Panics
     /// If the value belongs to another graph.
     pub fn task_of<T: Send + Sync + 'static>(&self, value: Value<T>) -> Task<'_, 'env> {
@@ -370,6 +401,17 @@ impl<'env> Graph<'env> {
 impl Plan<'_> {
     /// Takes the value that a task has produced in the last run; `None` if it did not run, or the
     /// value has been moved.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// let answer = graph.value("answer", || 42);
+    /// let mut plan = graph.plan()?;
+    /// assert_eq!(plan.take(answer), None);
+    /// plan.run()?;
+    /// assert_eq!(plan.take(answer), Some(42));
+    /// assert_eq!(plan.take(answer), None); // until the next run
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Panics
     /// If the value belongs to another graph.

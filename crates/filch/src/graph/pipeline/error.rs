@@ -43,24 +43,65 @@ pub struct StagePanic {
 
 impl StagePanic {
     /// Returns the number of the stage: 0 is the source.
+    ///
+    /// ```
+    /// use filch::graph::Pipeline;
+    /// use std::panic::resume_unwind;
+    ///
+    /// let write = |_| resume_unwind(Box::new("full disk"));
+    /// let mut pipeline = Pipeline::new(|_| Some(1)).serial(write);
+    /// let error = pipeline.run(1).unwrap_err();
+    /// assert_eq!(error.panics()[0].stage(), 1); // the first one after the source
+    /// ```
     #[must_use]
     pub fn stage(&self) -> usize {
         self.stage
     }
 
     /// Returns the name of the stage, if it has one.
+    ///
+    /// ```
+    /// use filch::graph::Pipeline;
+    /// use std::panic::resume_unwind;
+    ///
+    /// let write = |_| resume_unwind(Box::new("full disk"));
+    /// let error = Pipeline::new(|_| Some(1)).serial(write).named("write").run(1).unwrap_err();
+    /// assert_eq!(error.panics()[0].name(), Some("write"));
+    /// ```
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
     /// Returns the number of the token.
+    ///
+    /// ```
+    /// use filch::graph::Pipeline;
+    /// use std::panic::resume_unwind;
+    ///
+    /// let mut texts = ["1", "2", "three"].into_iter();
+    /// let parse = |text: &str| match text.parse::<u32>() {
+    ///     Ok(number) => number,
+    ///     Err(error) => resume_unwind(Box::new(error)),
+    /// };
+    /// let error = Pipeline::new(|_| texts.next()).serial(parse).run(1).unwrap_err();
+    /// assert_eq!(error.panics()[0].token(), 2); // the text at fault
+    /// ```
     #[must_use]
     pub fn token(&self) -> u64 {
         self.token
     }
 
     /// Returns the payload of the panic.
+    ///
+    /// ```
+    /// use filch::graph::Pipeline;
+    /// use std::panic::resume_unwind;
+    ///
+    /// let mut pipeline = Pipeline::new(|_| Some(1)).serial(|_| resume_unwind(Box::new(42_u32)));
+    /// let panic = pipeline.run(1).unwrap_err().into_panics().remove(0);
+    /// assert_eq!(panic.into_payload().downcast_ref(), Some(&42_u32));
+    /// ```
     #[must_use]
     pub fn into_payload(self) -> Payload {
         self.payload
@@ -69,6 +110,19 @@ impl StagePanic {
 
 impl PipelineError {
     /// Returns all panics of the run, in the order in which they were caught.
+    ///
+    /// ```
+    /// use filch::graph::Pipeline;
+    /// use std::panic::resume_unwind;
+    ///
+    /// let write = |_| resume_unwind(Box::new("full disk"));
+    /// let mut pipeline = Pipeline::new(|_| Some(1)).serial(write);
+    /// let error = pipeline.run(1).unwrap_err();
+    /// for panic in error.panics() {
+    ///     eprintln!("{panic}"); // stage 1 panicked at token 0: full disk
+    /// }
+    /// assert_eq!(error.panics().len(), 1);
+    /// ```
     #[must_use]
     pub fn panics(&self) -> &[StagePanic] {
         match &self.kind {
@@ -78,6 +132,18 @@ impl PipelineError {
     }
 
     /// Returns all panics of the run, in the order in which they were caught.
+    ///
+    /// ```
+    /// use filch::graph::Pipeline;
+    /// use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    ///
+    /// let write = |_| resume_unwind(Box::new("full disk"));
+    /// let mut pipeline = Pipeline::new(|_| Some(1)).serial(write);
+    /// let first = pipeline.run(1).unwrap_err().into_panics().remove(0);
+    /// // Propagate the panic, as a call of the closure would have.
+    /// let caught = catch_unwind(AssertUnwindSafe(|| resume_unwind(first.into_payload())));
+    /// assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"full disk"));
+    /// ```
     #[must_use]
     pub fn into_panics(self) -> Vec<StagePanic> {
         match self.kind {
@@ -87,12 +153,34 @@ impl PipelineError {
     }
 
     /// Whether the run was cancelled.
+    ///
+    /// ```
+    /// use filch::{CancelToken, graph::{Pipeline, RunOptions}};
+    ///
+    /// let token = CancelToken::new();
+    /// token.cancel();
+    /// let mut endless = Pipeline::new(|_| Some(1));
+    /// let error = endless.run_with(4, &RunOptions::new().cancel(&token)).unwrap_err();
+    /// assert!(error.is_cancelled());
+    /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(self.kind, PipelineErrorKind::Cancelled)
     }
 
     /// Returns the tokens that waited for each other in a cycle; empty if there was another reason.
+    ///
+    /// ```
+    /// use filch::graph::Pipeline;
+    ///
+    /// let mut pipeline = Pipeline::new(|flow| {
+    ///     let token = flow.token();
+    ///     flow.defer(if token == 0 { 1 } else { 0 }); // 0 waits for 1, and 1 for 0
+    ///     (token < 2).then_some(token)
+    /// });
+    /// let error = pipeline.run(2).unwrap_err();
+    /// assert_eq!(error.cycle().len(), 2);
+    /// ```
     #[must_use]
     pub fn cycle(&self) -> &[u64] {
         match &self.kind {
@@ -103,6 +191,17 @@ impl PipelineError {
 
     /// Returns the token that waited for one that never appeared, and that one, if this was the
     /// reason.
+    ///
+    /// ```
+    /// use filch::graph::Pipeline;
+    ///
+    /// let mut pipeline = Pipeline::new(|flow| {
+    ///     flow.defer(100); // of only three
+    ///     (flow.token() < 3).then_some(())
+    /// });
+    /// let error = pipeline.run(2).unwrap_err();
+    /// assert_eq!(error.missing_token(), Some((0, 100)));
+    /// ```
     #[must_use]
     pub fn missing_token(&self) -> Option<(u64, u64)> {
         match &self.kind {
@@ -114,6 +213,15 @@ impl PipelineError {
     }
 
     /// Returns how many tokens passed all stages.
+    ///
+    /// ```
+    /// use filch::graph::Pipeline;
+    /// use std::panic::resume_unwind;
+    ///
+    /// let mut pipeline = Pipeline::new(|flow| Some(flow.token()))
+    ///     .serial(|token| if token == 5 { resume_unwind(Box::new("full disk")) });
+    /// assert_eq!(pipeline.run(1).unwrap_err().finished(), 5);
+    /// ```
     #[must_use]
     pub fn finished(&self) -> u64 {
         self.finished
@@ -121,6 +229,15 @@ impl PipelineError {
 
     /// Returns how many tokens were dropped: those that panicked, those in flight and those that
     /// waited.
+    ///
+    /// ```
+    /// use filch::graph::Pipeline;
+    /// use std::panic::resume_unwind;
+    ///
+    /// let mut pipeline = Pipeline::new(|flow| Some(flow.token()))
+    ///     .serial(|token| if token == 5 { resume_unwind(Box::new("full disk")) });
+    /// assert_eq!(pipeline.run(1).unwrap_err().dropped(), 1); // with one line, only token 5
+    /// ```
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped

@@ -30,6 +30,17 @@ pub struct Flow {
 
 impl Flow {
     /// Returns the number of the token that is being produced: 0 for the first one of a run.
+    ///
+    /// ```
+    /// use filch::graph::Pipeline;
+    ///
+    /// let mut numbered = vec![];
+    /// Pipeline::new(|flow| (flow.token() < 3).then(|| format!("item {}", flow.token())))
+    ///     .serial(|item| numbered.push(item))
+    ///     .run(2)?;
+    /// assert_eq!(numbered, ["item 0", "item 1", "item 2"]);
+    /// # Ok::<(), filch::graph::PipelineError>(())
+    /// ```
     #[must_use]
     pub fn token(&self) -> u64 {
         self.token
@@ -42,6 +53,23 @@ impl Flow {
     /// serial stages process the tokens in the order in which they leave the source. A deferred
     /// token takes no line, so there may be any number of them. If it waits for a token that never
     /// appears, or indirectly for itself, the run ends with an error.
+    ///
+    /// ```
+    /// use filch::graph::Pipeline;
+    ///
+    /// // Frame 0 refers to frame 2, as in a video stream.
+    /// let mut order = vec![];
+    /// Pipeline::new(|flow| {
+    ///     if flow.token() == 0 {
+    ///         flow.defer(2);
+    ///     }
+    ///     (flow.token() < 4).then_some(flow.token())
+    /// })
+    /// .serial(|frame| order.push(frame))
+    /// .run(2)?;
+    /// assert_eq!(order, [1, 2, 0, 3]);
+    /// # Ok::<(), filch::graph::PipelineError>(())
+    /// ```
     pub fn defer(&mut self, other: u64) {
         self.waits_for.push(other);
     }
