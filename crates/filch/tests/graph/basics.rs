@@ -1,6 +1,7 @@
 //! What graphs promise: order, once each, runs again and again, errors with names, panics that lose
 //! nothing.
 
+use crate::graphs::pools;
 use crate::support::{Drops, LIMIT, message, panic_of, pool, quiet_panic, within};
 use filch::{
     CancelToken, Graph, Plan, Pool, Semaphore,
@@ -19,11 +20,6 @@ const LONG: usize = if cfg!(debug_assertions) {
 } else {
     1_000_000
 };
-
-/// The pools that everything is tried on.
-fn pools() -> [Pool; 4] {
-    [0, 1, 2, 4].map(pool)
-}
 
 /// When each task ran: the time is a counter.
 struct Clock {

@@ -1,11 +1,12 @@
 //! What graphs can do beyond fixed closures: conditions of many, graphs inside of tasks, spawning,
 //! cancellation, values, templates, priorities.
 
+use crate::graphs::{deep_modules, pools};
 use crate::support::{
     Drops, Flag, LIMIT, add, counter, get, panic_of, pool, quiet_panic, until, within,
 };
 use filch::{
-    CancelToken, Graph, Pool,
+    CancelToken, Graph,
     graph::{RunOptions, Subflow, TemplateGraph},
 };
 use std::{
@@ -15,10 +16,6 @@ use std::{
     },
     thread,
 };
-
-fn pools() -> [Pool; 4] {
-    [0, 1, 2, 4].map(pool)
-}
 
 mod conditions {
     use super::*;
@@ -448,18 +445,11 @@ mod modules {
     #[test]
     fn modules_a_hundred_thousand_deep_are_dropped_on_the_default_stack() {
         let (drops, count) = (Drops::default(), &counter());
-        let innermost = Graph::new();
         let kept = drops.value();
-        innermost.task("innermost", move || {
+        let mut plan = deep_modules(move || {
             let _kept = &kept;
             add(count);
         });
-        let mut plan = innermost.plan().unwrap();
-        for _ in 0..100_000 {
-            let graph = Graph::new();
-            graph.module("", plan);
-            plan = graph.plan().unwrap();
-        }
         plan.run_on(&pool(1)).unwrap();
         assert_eq!((get(count), drops.seen()), (1, 0));
         drop(plan);

@@ -1,6 +1,7 @@
 //! What a review of the task graphs has found, each with the least graph that shows it.
 #![cfg(not(filch_loom))]
 
+use crate::graphs::pools;
 use crate::support::{Drops, Flag, LIMIT, Told, pool, quiet_panic, until, within};
 use filch::{
     Graph, Pool, Semaphore,
@@ -15,11 +16,6 @@ use std::{
     task::Poll,
     thread,
 };
-
-/// With none, one, two and four workers.
-fn pools() -> [Pool; 4] {
-    [pool(0), pool(1), pool(2), pool(4)]
-}
 
 mod runs {
     use super::*;

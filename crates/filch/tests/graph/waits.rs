@@ -1,11 +1,12 @@
 //! Graphs that wait: launched runs, futures as tasks, semaphores.
 
+use crate::graphs::pools;
 use crate::support::{
     Drops, Flag, LIMIT, Told, add, block_on, counter, get, panic_of, pool, quiet_panic, until,
     within,
 };
 use filch::{
-    CancelToken, Graph, Plan, Pool, Priority, Semaphore,
+    CancelToken, Graph, Plan, Priority, Semaphore,
     graph::{RunHandle, RunOptions, SharedPlan},
 };
 use std::{
@@ -19,10 +20,6 @@ use std::{
     thread,
     time::Duration,
 };
-
-fn pools() -> [Pool; 4] {
-    [0, 1, 2, 4].map(pool)
-}
 
 /// Something that futures wait for.
 #[derive(Clone, Default)]
