@@ -4,10 +4,10 @@ use super::{
     build::Graph,
     edges::{Adjacency, Edge, Successors},
     error::GraphError,
+    join_counter::JoinCounter,
     node::TaskNode,
     order,
     plan::{GraphParts, Plan, SequentialHint, Shape},
-    predecessor_count::PredecessorCount,
     semaphore,
 };
 
@@ -82,7 +82,7 @@ fn plan<'env>(mut parts: GraphParts) -> Result<Plan<'env>, GraphError> {
         Vec::new()
     };
     order::arrange(&parts, &sorted, &mut edges, &mut sources);
-    let (successors, missing, most) = edges.fold_in(&mut parts.nodes, sorted_edges.joins);
+    let (successors, missing, most) = edges.store_in_nodes(&mut parts.nodes, sorted_edges.joins);
     let needs = semaphore::needs(&parts)?;
     let shape = Shape {
         successor_list: successors.into(),
@@ -126,7 +126,7 @@ fn sort_edges(parts: &GraphParts, conditions: bool) -> EdgeSummary {
         u32::try_from(parts.edges.len()).is_ok(),
         "a graph has room for 2^32 edges"
     );
-    let (mut next, mut waits_for) = (vec![0_u32; tasks + 1], vec![0_u32; tasks]);
+    let (mut next, mut strong_predecessors) = (vec![0_u32; tasks + 1], vec![0_u32; tasks]);
     // The number of weak predecessors of each task.
     let mut weak = vec![0_u32; if conditions { tasks } else { 0 }];
     let mut in_order = true;
@@ -135,15 +135,18 @@ fn sort_edges(parts: &GraphParts, conditions: bool) -> EdgeSummary {
         if conditions && parts.nodes[from as usize].kind.is_weak() {
             weak[to as usize] += 1;
         } else {
-            waits_for[to as usize] += 1;
+            strong_predecessors[to as usize] += 1;
             in_order &= from < to;
         }
     }
     let (mut sources, mut joins) = (Vec::new(), false);
     for index in 0..tasks {
         next[index + 1] += next[index];
-        joins |= waits_for[index] > 1;
-        if index > 0 && waits_for[index] == 0 && weak.get(index).is_none_or(|weak| *weak == 0) {
+        joins |= strong_predecessors[index] > 1;
+        if index > 0
+            && strong_predecessors[index] == 0
+            && weak.get(index).is_none_or(|weak| *weak == 0)
+        {
             sources.push(index as u32);
         }
     }
@@ -159,7 +162,7 @@ fn sort_edges(parts: &GraphParts, conditions: bool) -> EdgeSummary {
         edges: Adjacency {
             ends: next,
             successors,
-            waits_for,
+            strong_predecessors,
         },
         sources,
         joins,
@@ -172,15 +175,15 @@ impl Adjacency {
     /// list of the successors that are not in records; the counters, if `joins`; and the number of
     /// tasks on the longest path, which is meaningful only if all tasks come after their
     /// predecessors.
-    pub(super) fn fold_in(
+    pub(super) fn store_in_nodes(
         self,
         nodes: &mut [TaskNode],
         joins: bool,
-    ) -> (Vec<Edge>, Box<[PredecessorCount]>, usize) {
+    ) -> (Vec<Edge>, Box<[JoinCounter]>, usize) {
         let Self {
             ends,
             successors,
-            waits_for,
+            strong_predecessors,
         } = self;
         let mut list = Vec::with_capacity(successors.len());
         // The wave of each task: one more than the latest wave of its predecessors.
@@ -189,12 +192,12 @@ impl Adjacency {
         for (index, (node, &end)) in nodes.iter_mut().zip(&ends).enumerate() {
             let all = &successors[begin as usize..end as usize];
             begin = end;
-            node.set_waits_for(waits_for[index]);
+            node.set_strong_predecessors(strong_predecessors[index]);
             node.successors = Successors::default();
             let Some((&last, others)) = all.split_last() else {
                 continue;
             };
-            let edge = |to: u32| Edge::new(to, waits_for[to as usize] == 1);
+            let edge = |to: u32| Edge::new(to, strong_predecessors[to as usize] == 1);
             node.successors = Successors {
                 first: list.len() as u32,
                 others: others.len() as u32,
@@ -210,8 +213,12 @@ impl Adjacency {
                 }
             }
         }
-        let counted = if joins { waits_for } else { Vec::new() };
-        let missing = counted.into_iter().map(PredecessorCount::new).collect();
+        let counted = if joins {
+            strong_predecessors
+        } else {
+            Vec::new()
+        };
+        let missing = counted.into_iter().map(JoinCounter::new).collect();
         (list, missing, most as usize + 1)
     }
 }
@@ -220,7 +227,7 @@ impl Adjacency {
 /// that order, with the number of tasks on the longest path. If some tasks would wait forever,
 /// returns how many predecessors each task still waits for.
 fn sort(parts: &GraphParts, edges: &Adjacency) -> Result<(Vec<u32>, usize), Vec<u32>> {
-    let mut missing = edges.waits_for.clone();
+    let mut missing = edges.strong_predecessors.clone();
     // Tasks before position `next` have been visited.
     let mut ready = Vec::with_capacity(parts.nodes.len());
     ready.extend(
@@ -292,7 +299,7 @@ fn find_cycle(parts: &GraphParts, missing: &[u32]) -> Vec<String> {
 /// so are all conditions that may choose them.
 fn unreachable(parts: &GraphParts, edges: &Adjacency, sources: &[u32]) -> Vec<u32> {
     let nodes = &parts.nodes;
-    let mut missing = edges.waits_for.clone();
+    let mut missing = edges.strong_predecessors.clone();
     let mut reached = vec![false; nodes.len()];
     let mut open = sources.to_vec();
     while let Some(index) = open.pop() {

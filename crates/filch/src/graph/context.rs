@@ -38,7 +38,7 @@ pub(super) type AfterReturn = Box<dyn FnOnce(&TaskContext<'_, '_, '_>)>;
 
 impl GraphRun<'_> {
     #[inline(always)]
-    pub(super) fn context<'a, 'w, 'c>(
+    pub(super) fn task_context<'a, 'w, 'c>(
         &'a self,
         context: &'a WorkerContext<'w, 'c>,
         effects: Option<&'a TaskEffects>,

@@ -80,7 +80,7 @@ pub(super) struct Adjacency {
     pub(super) ends: Vec<u32>,
     pub(super) successors: Vec<u32>,
     /// How many predecessors each task has.
-    pub(super) waits_for: Vec<u32>,
+    pub(super) strong_predecessors: Vec<u32>,
 }
 
 impl Adjacency {

@@ -1,283 +1,26 @@
-//! Launched runs: joined later, awaited as futures, or reported to callbacks.
+//! The handle of a launched run: joins it, awaits it as a future, cancels it.
 
 use super::{
     active_plans,
     control::{Joiner, NO_OWNER, RunControl, on_pool},
-    error::{RunError, RunOutcome},
+    error::RunError,
+    launched::Launched,
     options::CancelRegistration,
-    plan::Plan,
     report::RunReport,
-    start::start,
+    shared_plan::SharedPlan,
 };
 use crate::{
-    base::{
-        sync::{AtomicBool, Ordering},
-        unwind,
-    },
+    base::unwind,
     cancel::CancelToken,
-    pool::{Inner, Pool, context::WorkerContext, job::Job, latch::Awaited},
+    pool::{Inner, Pool, job::Job, latch::Awaited},
 };
 use std::{
-    collections::VecDeque,
     fmt, mem,
     pin::Pin,
     ptr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll, Waker},
+    sync::Arc,
+    task::{Context, Poll},
 };
-
-type Result<T = RunReport, E = RunError> = std::result::Result<T, E>;
-type Callback = Box<dyn FnOnce(&Result) + Send>;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A plan that several callers can launch. Its runs queue up: one at a time, in the order in which
-/// they were launched.
-///
-/// ```
-/// use filch::{Graph, Pool, graph::SharedPlan};
-/// use std::sync::{Arc, atomic::{AtomicU32, Ordering}};
-///
-/// let count = Arc::new(AtomicU32::new(0));
-/// let graph = Graph::new();
-/// let inside = count.clone();
-/// graph.task("count", move || { inside.fetch_add(1, Ordering::Relaxed); });
-/// let plan = SharedPlan::from(graph.plan()?);
-///
-/// let pool = Pool::builder().workers(2).build()?;
-/// let runs: Vec<_> = (0..5).map(|_| pool.launch(&plan)).collect();
-/// for run in runs {
-///     run.join()?;
-/// }
-/// assert_eq!(count.load(Ordering::Relaxed), 5);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone)]
-pub struct SharedPlan {
-    shared: Arc<Mutex<RunQueue>>,
-}
-
-/// The queue of the runs of a shared plan.
-struct RunQueue {
-    /// `None` while the plan runs.
-    plan: Option<Plan<'static>>,
-    waiting: VecDeque<Arc<Launched>>,
-}
-
-impl From<Plan<'static>> for SharedPlan {
-    fn from(plan: Plan<'static>) -> Self {
-        let queue = RunQueue {
-            plan: Some(plan),
-            waiting: VecDeque::new(),
-        };
-        Self {
-            shared: Arc::new(Mutex::new(queue)),
-        }
-    }
-}
-
-impl From<&Self> for SharedPlan {
-    fn from(plan: &Self) -> Self {
-        plan.clone()
-    }
-}
-
-impl SharedPlan {
-    /// Returns the plan, if there is no other clone of this handle and the plan is not running.
-    ///
-    /// ```
-    /// use filch::{Graph, Pool, graph::SharedPlan};
-    ///
-    /// let pool = Pool::builder().workers(1).build()?;
-    /// let graph = Graph::new();
-    /// graph.task("work", || ());
-    /// let plan = SharedPlan::from(graph.plan()?);
-    /// pool.launch(&plan).join()?;
-    /// let plan = plan.into_plan().expect("no other handle, and no run");
-    /// assert_eq!(plan.edit().len(), 1); // and it can be changed
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn into_plan(self) -> Option<Plan<'static>> {
-        let queue = Arc::into_inner(self.shared)?;
-        queue
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner)
-            .plan
-    }
-
-    /// Launches a run on the pool whose worker the caller is, otherwise on the global one, and
-    /// waits for it. The calling thread works on it too.
-    ///
-    /// ```
-    /// use filch::{Graph, graph::SharedPlan};
-    ///
-    /// let graph = Graph::new();
-    /// graph.task("work", || ());
-    /// let plan = SharedPlan::from(graph.plan()?);
-    /// let (here, there) = filch::join(|| plan.run(), || plan.run()); // one after the other
-    /// assert_eq!(here?.ran() + there?.ran(), 2);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Plan::run`]. In a task of the plan itself the run would wait for its own end, so
-    /// nothing is launched: [`RunError::is_recursive`].
-    pub fn run(&self) -> Result {
-        if active_plans::is_active(self.id()) {
-            return Err(RunError::recursive());
-        }
-        let pool = Pool::current();
-        pool.as_ref()
-            .unwrap_or_else(|| Pool::global())
-            .launch(self)
-            .join()
-    }
-
-    /// Returns the address of the queue, which identifies the plan as long as a clone of this
-    /// handle exists.
-    fn id(&self) -> usize {
-        Arc::as_ptr(&self.shared).addr()
-    }
-
-    fn add(&self, launched: Arc<Launched>) {
-        let mut queue = lock(&self.shared);
-        match queue.plan.take() {
-            Some(plan) => {
-                drop(queue);
-                self.begin(plan, launched);
-            }
-            None => queue.waiting.push_back(launched),
-        }
-    }
-
-    fn begin(&self, plan: Plan<'static>, launched: Arc<Launched>) {
-        let (this, control) = (self.clone(), launched.control.clone());
-        let then = move |plan: Plan<'static>, outcome: RunOutcome| {
-            this.next(plan);
-            // If this was the last handle of the plan, the plan is dropped before the result is
-            // published. That runs the user's destructors.
-            launched.contain(move || drop(this));
-            launched.finish(outcome);
-        };
-        if plan.is_empty() {
-            return then(plan, RunOutcome::default());
-        }
-        let then = move |plan, outcome, _: &WorkerContext<'_, '_>| {
-            then(plan, outcome);
-            None
-        };
-        start(plan, &control, None, false, then);
-    }
-
-    /// Stores the plan of a finished run, or starts the next run with it.
-    fn next(&self, plan: Plan<'static>) {
-        let mut queue = lock(&self.shared);
-        match queue.waiting.pop_front() {
-            Some(launched) => {
-                drop(queue);
-                self.begin(plan, launched);
-            }
-            None => queue.plan = Some(plan),
-        }
-    }
-}
-
-impl fmt::Debug for SharedPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let queue = lock(&self.shared);
-        f.debug_struct("SharedPlan")
-            .field("plan", &queue.plan)
-            .field("waiting", &queue.waiting.len())
-            .finish()
-    }
-}
-
-/// A run that was launched.
-struct Launched {
-    control: Arc<RunControl>,
-    /// Unregisters from the token when it is dropped.
-    _registration: Option<CancelRegistration>,
-    done: AtomicBool,
-    state: Mutex<LaunchState>,
-}
-
-#[derive(Default)]
-struct LaunchState {
-    result: Option<Result>,
-    /// Whether a callback has seen the result.
-    seen_by_callback: bool,
-    /// Whether callbacks are being called; the thread that calls them has the result.
-    in_callbacks: bool,
-    callbacks: Vec<Callback>,
-    waker: Option<Waker>,
-}
-
-impl Launched {
-    fn is_done(&self) -> bool {
-        // Acquire: pairs with the release in `finish`.
-        self.done.load(Ordering::Acquire)
-    }
-
-    fn finish(self: &Arc<Self>, outcome: RunOutcome) {
-        let result = outcome.into_result();
-        let mut state = self.call_callbacks(lock(&self.state), &result);
-        state.result = Some(result);
-        // Release: pairs with the acquire in `is_done`.
-        self.done.store(true, Ordering::Release);
-        let waker = state.waker.take();
-        drop(state);
-        self.control.wake_joiners(|_| true);
-        if let Some(waker) = waker {
-            self.contain(|| waker.wake());
-        }
-    }
-
-    /// Calls the callbacks, without the lock. More may be added while they run.
-    fn call_callbacks<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, LaunchState>,
-        result: &Result,
-    ) -> MutexGuard<'a, LaunchState> {
-        while !state.callbacks.is_empty() {
-            let callbacks = mem::take(&mut state.callbacks);
-            (state.seen_by_callback, state.in_callbacks) = (true, true);
-            drop(state);
-            for callback in callbacks {
-                self.contain(|| callback(result));
-            }
-            state = lock(&self.state);
-        }
-        state.in_callbacks = false;
-        state
-    }
-
-    /// Calls user code, and reports its panic.
-    fn contain(&self, f: impl FnOnce()) {
-        if let Err(payload) = unwind::contain(f) {
-            self.control.pool().panicked(payload);
-        }
-    }
-}
-
-/// Panics that no caller has received are reported like those of spawned tasks. Each payload is
-/// handled on its own, since its destructor is user code.
-impl Drop for Launched {
-    fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let Some(Err(error)) = state.result.take() else {
-            return;
-        };
-        for panic in error.into_panics() {
-            match state.seen_by_callback {
-                true => unwind::discard(panic.into_payload()),
-                false => self.control.pool().panicked(panic.into_payload()),
-            }
-        }
-    }
-}
 
 /// A worker that waits for a run.
 struct Join<'a> {
@@ -371,12 +114,8 @@ impl Pool {
 
     fn launch_as(&self, plan: SharedPlan, token: Option<&CancelToken>) -> RunHandle {
         let control = RunControl::for_plan(self.inner(), NO_OWNER, plan.id());
-        let launched = Arc::new(Launched {
-            _registration: token.map(|token| CancelRegistration::new(token, &control)),
-            control,
-            done: AtomicBool::new(false),
-            state: Mutex::default(),
-        });
+        let registration = token.map(|token| CancelRegistration::new(token, &control));
+        let launched = Launched::new(control, registration);
         plan.add(launched.clone());
         RunHandle { launched }
     }
@@ -451,7 +190,7 @@ impl RunHandle {
     ///
     /// # Panics
     /// If the handle has been awaited to its end before.
-    pub fn join(self) -> Result {
+    pub fn join(self) -> Result<RunReport, RunError> {
         if !self.is_finished() {
             if active_plans::is_active(self.launched.control.plan_id()) {
                 return Err(RunError::recursive());
@@ -470,7 +209,7 @@ impl RunHandle {
                 unwind::or_abort(|| context.wait(&join, began));
             });
         }
-        let result = lock(&self.launched.state).result.take();
+        let result = self.launched.lock().result.take();
         result.expect("the result has been taken")
     }
 
@@ -492,7 +231,7 @@ impl RunHandle {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_done(&self, f: impl FnOnce(&Result<RunReport, RunError>) + Send + 'static) {
-        let mut state = lock(&self.launched.state);
+        let mut state = self.launched.lock();
         if !self.launched.is_done() || state.in_callbacks {
             // The thread that ends the run, or that calls the callbacks, calls this one too.
             return state.callbacks.push(Box::new(f));
@@ -512,7 +251,7 @@ impl Future for RunHandle {
         if !self.launched.is_done() {
             // Cloning and dropping wakers is user code, so it is not done under the lock.
             let mut waker = Some(cx.waker().clone());
-            let mut state = lock(&self.launched.state);
+            let mut state = self.launched.lock();
             let waits = !self.launched.is_done();
             if waits {
                 mem::swap(&mut state.waker, &mut waker);
@@ -523,7 +262,7 @@ impl Future for RunHandle {
                 return Poll::Pending;
             }
         }
-        let result = lock(&self.launched.state).result.take();
+        let result = self.launched.lock().result.take();
         Poll::Ready(result.expect("the result has been taken"))
     }
 }

@@ -105,8 +105,8 @@ impl TaskKind {
 #[repr(C, align(64))]
 pub(super) struct TaskNode {
     /// How many predecessors the task waits for. The number that is missing in the current run is
-    /// kept elsewhere, in `missing`.
-    waits_for: u32,
+    /// in its [`JoinCounter`](super::join_counter::JoinCounter).
+    strong_predecessors: u32,
     pub(super) successors: Successors,
     vtable: &'static ClosureVtable,
     /// The closure. It is used by the worker that runs the task, and the plan ensures that there is
@@ -125,7 +125,7 @@ impl TaskNode {
     /// Creates a task that does nothing.
     pub(super) fn empty(index: u32) -> Self {
         Self {
-            waits_for: 0,
+            strong_predecessors: 0,
             successors: Successors::default(),
             vtable: &NOTHING,
             storage: UnsafeCell::new(MaybeUninit::uninit()),
@@ -143,7 +143,7 @@ impl TaskNode {
     {
         let (vtable, storage) = Self::pack(func);
         Self {
-            waits_for: 0,
+            strong_predecessors: 0,
             successors: Successors::default(),
             vtable,
             storage: UnsafeCell::new(storage),
@@ -223,12 +223,12 @@ impl TaskNode {
 
     /// Returns how many predecessors the task waits for.
     #[inline(always)]
-    pub(super) fn waits_for(&self) -> u32 {
-        self.waits_for
+    pub(super) fn strong_predecessors(&self) -> u32 {
+        self.strong_predecessors
     }
 
-    pub(super) fn set_waits_for(&mut self, predecessors: u32) {
-        self.waits_for = predecessors;
+    pub(super) fn set_strong_predecessors(&mut self, predecessors: u32) {
+        self.strong_predecessors = predecessors;
     }
 
     /// Clears the claim, after a run that was stopped.

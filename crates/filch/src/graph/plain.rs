@@ -12,8 +12,8 @@ use super::{
     block::FirstTasks,
     context::TaskContext,
     edges::{Edge, Successors},
+    join_counter::JoinCounter,
     node::{Release, TaskNode},
-    predecessor_count::PredecessorCount,
     run::GraphRun,
 };
 use crate::{
@@ -30,7 +30,7 @@ const MAX_BIASED_SUCCESSORS: u32 = 64;
 #[derive(Clone, Copy)]
 struct Tables<'p> {
     nodes: &'p [TaskNode],
-    missing: &'p [PredecessorCount],
+    join_counters: &'p [JoinCounter],
     successor_list: &'p [Edge],
 }
 
@@ -44,11 +44,11 @@ impl<'p> Tables<'p> {
 
     /// Requires a plan in which some task waits for more than one other.
     #[inline(always)]
-    fn missing(self, index: u32) -> &'p PredecessorCount {
-        debug_assert!((index as usize) < self.missing.len());
+    fn join_counter(self, index: u32) -> &'p JoinCounter {
+        debug_assert!((index as usize) < self.join_counters.len());
         // SAFETY: as in `node`; there are as many counters as records, if any task waits for more
         // than one.
-        unsafe { self.missing.get_unchecked(index as usize) }
+        unsafe { self.join_counters.get_unchecked(index as usize) }
     }
 
     #[inline(always)]
@@ -64,7 +64,7 @@ impl<'p> GraphRun<'p> {
     fn tables(&self) -> Tables<'p> {
         Tables {
             nodes: self.nodes,
-            missing: self.missing,
+            join_counters: self.join_counters,
             successor_list: self.successor_list,
         }
     }
@@ -74,7 +74,7 @@ impl GraphRun<'_> {
     /// Runs some tasks, and the tasks that each of them releases, one after the other.
     #[inline(always)]
     pub(super) fn strands(&self, context: &WorkerContext<'_, '_>, firsts: &impl FirstTasks) {
-        let cx = self.context(context, None);
+        let cx = self.task_context(context, None);
         let (may_continue, urgency) = (self.may_continue(context), context.urgency());
         while let Some(first) = firsts.take() {
             cx.at.set(first);
@@ -134,8 +134,8 @@ impl GraphRun<'_> {
                 return self.mark_incomplete();
             }
             let node = tables.node(index);
-            if JOINS && node.waits_for() > 1 {
-                tables.missing(index).rearm(node.waits_for());
+            if JOINS && node.strong_predecessors() > 1 {
+                tables.join_counter(index).rearm(node.strong_predecessors());
             }
             // SAFETY: this strand alone runs the task: the last of its predecessors has released
             // it, once.
@@ -178,7 +178,7 @@ impl GraphRun<'_> {
         let few = successors.others < MAX_BIASED_SUCCESSORS;
         if few && cx.is_owner && self.bias.begin() {
             let next = self.release_by(
-                |to| tables.missing(to).arrive_biased(),
+                |to| tables.join_counter(to).arrive_biased(),
                 cx,
                 tables,
                 successors,
@@ -186,7 +186,12 @@ impl GraphRun<'_> {
             self.bias.end();
             return next;
         }
-        self.release_by(|to| tables.missing(to).arrive(), cx, tables, successors)
+        self.release_by(
+            |to| tables.join_counter(to).arrive(),
+            cx,
+            tables,
+            successors,
+        )
     }
 
     #[inline(always)]

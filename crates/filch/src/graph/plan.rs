@@ -3,9 +3,9 @@
 use super::{
     block::SourceBlocks,
     edges::Edge,
+    join_counter::JoinCounter,
     names::Names,
     node::{Env, TaskNode},
-    predecessor_count::PredecessorCount,
     recorder::RunRecorder,
     timeline::Timeline,
     values::Values,
@@ -26,7 +26,7 @@ pub struct Plan<'env> {
     pub(super) parts: GraphParts,
     pub(super) shape: Shape,
     /// One counter for each record; empty if no task waits for more than one other.
-    pub(super) missing: Box<[PredecessorCount]>,
+    pub(super) join_counters: Box<[JoinCounter]>,
     /// Where workers keep the sources that they have taken from the cursor of a run; empty between
     /// runs.
     pub(super) blocks: SourceBlocks,
@@ -131,7 +131,7 @@ impl<'env> Plan<'env> {
     pub(super) fn new(
         mut parts: GraphParts,
         shape: Shape,
-        missing: Box<[PredecessorCount]>,
+        join_counters: Box<[JoinCounter]>,
     ) -> Self {
         parts.edges = Vec::new();
         memory::shrink(&mut parts.nodes);
@@ -139,7 +139,7 @@ impl<'env> Plan<'env> {
             parts,
             blocks: SourceBlocks::new(shape.sources.len()),
             shape,
-            missing,
+            join_counters,
             _env: Env::new(),
         }
     }
@@ -194,7 +194,7 @@ impl<'env> Plan<'env> {
         Plan {
             parts: self.parts,
             shape: self.shape,
-            missing: self.missing,
+            join_counters: self.join_counters,
             blocks: self.blocks,
             _env: Env::new(),
         }
@@ -224,8 +224,8 @@ impl<'env> Plan<'env> {
     /// Resets the counters and claims.
     pub(super) fn reset(&mut self) {
         self.parts.nodes.iter_mut().for_each(TaskNode::reset);
-        for (missing, node) in self.missing.iter_mut().zip(&self.parts.nodes) {
-            *missing = PredecessorCount::new(node.waits_for());
+        for (counter, node) in self.join_counters.iter_mut().zip(&self.parts.nodes) {
+            *counter = JoinCounter::new(node.strong_predecessors());
         }
     }
 }

@@ -7,9 +7,9 @@ use super::{
     counter_bias::CounterBias,
     edges::Edge,
     error::{RunOutcome, TaskFault},
+    join_counter::JoinCounter,
     node::TaskNode,
     plan::{Plan, Shape},
-    predecessor_count::PredecessorCount,
 };
 use crate::{
     base::{
@@ -51,7 +51,7 @@ pub(super) struct GraphRun<'p> {
     /// The worker that waits, or [`NO_OWNER`].
     pub(super) owner: usize,
     pub(super) nodes: &'p [TaskNode],
-    pub(super) missing: &'p [PredecessorCount],
+    pub(super) join_counters: &'p [JoinCounter],
     pub(super) successor_list: &'p [Edge],
     sources: &'p [u32],
     blocks: &'p SourceBlocks,
@@ -147,7 +147,7 @@ impl<'p> GraphRun<'p> {
             pool,
             owner,
             nodes: plan.nodes(),
-            missing: &plan.missing,
+            join_counters: &plan.join_counters,
             successor_list: &plan.shape.successor_list,
             sources: &plan.shape.sources,
             blocks: &plan.blocks,

@@ -42,7 +42,7 @@ impl GraphRun<'_> {
         admitted: bool,
     ) {
         let effects = TaskEffects::default();
-        let cx = self.context(context, Some(&effects));
+        let cx = self.task_context(context, Some(&effects));
         cx.at.set(first);
         // A copy without these checks makes loops of conditions faster.
         let followed = if self.shape.needs.is_empty() && self.shape.recorder.is_none() {
@@ -79,8 +79,8 @@ impl GraphRun<'_> {
                 return;
             }
             let node = &self.nodes[index as usize];
-            if node.waits_for() > 1 {
-                self.missing[index as usize].rearm(node.waits_for());
+            if node.strong_predecessors() > 1 {
+                self.join_counters[index as usize].rearm(node.strong_predecessors());
             }
             if conditions && !node.claim() {
                 self.release_permits(index);
@@ -138,7 +138,7 @@ impl GraphRun<'_> {
     ) -> Option<u32> {
         let mut next = None;
         for edge in successors.all(self.successor_list) {
-            let ready = edge.is_only() || self.missing[edge.to() as usize].arrive_in_loop();
+            let ready = edge.is_only() || self.join_counters[edge.to() as usize].arrive_in_loop();
             if ready && let Some(other) = next.replace(edge.to()) {
                 self.queue(context, other);
             }

@@ -4,10 +4,10 @@ use super::{
     build::{Graph, Task},
     edges::Successors,
     error::GraphError,
+    join_counter::JoinCounter,
     names::Names,
     node::{Release, TaskKind, TaskNode},
     plan::{GraphParts, Plan, Shape, TaskOrder},
-    predecessor_count::PredecessorCount,
 };
 use crate::{base::sys::memory, semaphore::Semaphore};
 use std::{borrow::Cow, cell::RefCell, fmt, sync::Arc};
@@ -125,7 +125,7 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
         Ok(Template {
             works,
             records: records
-                .map(|node| (node.successors, node.waits_for(), node.kind))
+                .map(|node| (node.successors, node.strong_predecessors(), node.kind))
                 .collect(),
             names: plan.parts.names.share(),
             semaphores: std::mem::take(&mut plan.parts.semaphores),
@@ -202,11 +202,11 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
         let data = data.into();
         let mut nodes = Vec::with_capacity(self.records.len());
         memory::prefer_large(&nodes);
-        for (index, &(successors, waits_for, kind)) in (0..).zip(&self.records) {
+        for (index, &(successors, strong_predecessors, kind)) in (0..).zip(&self.records) {
             let mut node = TaskNode::empty(index);
             node.kind = kind;
             node.successors = successors;
-            node.set_waits_for(waits_for);
+            node.set_strong_predecessors(strong_predecessors);
             // The first record is no task.
             if let Some(number) = (index as usize).checked_sub(1) {
                 let (work, data) = (self.works[number].clone(), data.clone());
@@ -226,10 +226,10 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
         } else {
             &[]
         };
-        let missing = counted
+        let join_counters = counted
             .iter()
-            .map(|&(_, waits_for, _)| PredecessorCount::new(waits_for));
-        Plan::new(parts, self.shape.clone(), missing.collect())
+            .map(|&(_, strong_predecessors, _)| JoinCounter::new(strong_predecessors));
+        Plan::new(parts, self.shape.clone(), join_counters.collect())
     }
 
     /// Returns the number of tasks of an instance.

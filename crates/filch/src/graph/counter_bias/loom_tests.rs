@@ -3,7 +3,7 @@
 use super::CounterBias;
 use crate::{
     base::canary::Canary,
-    graph::predecessor_count::PredecessorCount,
+    graph::join_counter::JoinCounter,
     loom_tests::{Data, caught, model},
 };
 use loom::{
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// third, at any time.
 struct JoinedRun {
     bias: CounterBias,
-    last: PredecessorCount,
+    last: JoinCounter,
     work: [Data; 2],
     released: AtomicUsize,
 }
@@ -52,7 +52,7 @@ impl JoinedRun {
 fn joined() {
     let run = Arc::new(JoinedRun {
         bias: CounterBias::new(true),
-        last: PredecessorCount::new(3),
+        last: JoinCounter::new(3),
         work: Default::default(),
         released: AtomicUsize::new(0),
     });

@@ -16,11 +16,11 @@ use crate::base::{
 
 /// The number of missing predecessors of a task.
 #[repr(transparent)]
-pub(super) struct PredecessorCount(AtomicU32);
+pub(super) struct JoinCounter(AtomicU32);
 
-impl PredecessorCount {
-    pub(super) fn new(waits_for: u32) -> Self {
-        Self(AtomicU32::new(waits_for))
+impl JoinCounter {
+    pub(super) fn new(strong_predecessors: u32) -> Self {
+        Self(AtomicU32::new(strong_predecessors))
     }
 
     /// Records that a predecessor is done, which happens once a run for each. Returns true for the
@@ -74,14 +74,14 @@ impl PredecessorCount {
         false
     }
 
-    /// Resets the counter when the task is about to run: from now on `waits_for` predecessors are
+    /// Resets the counter when the task is about to run: from now on `strong_predecessors` predecessors are
     /// missing again.
     #[inline(always)]
-    pub(super) fn rearm(&self, waits_for: u32) {
+    pub(super) fn rearm(&self, strong_predecessors: u32) {
         if !broken(Canary::GraphRearm) {
             // Relaxed: no predecessor arrives before this task has released a task that leads back
             // to it, or the run is over.
-            self.0.store(waits_for, Ordering::Relaxed);
+            self.0.store(strong_predecessors, Ordering::Relaxed);
         }
     }
 }
