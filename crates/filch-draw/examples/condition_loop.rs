@@ -1,4 +1,4 @@
-//! A loop inside of a graph: conditions that lead back.
+//! A loop in a graph: conditions that lead back.
 //!
 //! `cargo run --release --example condition_loop -- 2`
 

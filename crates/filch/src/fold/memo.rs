@@ -146,19 +146,19 @@ impl<F, Q> fmt::Debug for Memo<'_, F, Q> {
 
 /// All nodes, each after its children: the root is the last.
 struct SharedNodes<N> {
-    nodes: Vec<Entered<N>>,
+    nodes: Vec<ExploredNode<N>>,
     /// The children of all nodes.
     edges: Vec<usize>,
 }
 
 /// A node and the range of its children among the edges.
-struct Entered<N> {
+struct ExploredNode<N> {
     node: N,
     children: Range<usize>,
 }
 
 /// A node whose children are being explored.
-struct Open<N, I, K> {
+struct OpenExploration<N, I, K> {
     node: N,
     key: K,
     children: I,
@@ -177,7 +177,7 @@ impl<N: Clone> SharedNodes<N> {
         };
         // The numbers of the explored nodes; `None` for open ones.
         let mut numbers = HashMap::new();
-        let open_node = |node: N, key: K| Open {
+        let open_node = |node: N, key: K| OpenExploration {
             children: fold.children(node.clone()),
             node,
             key,
@@ -192,7 +192,7 @@ impl<N: Clone> SharedNodes<N> {
                 let done = open.pop().expect("there is one");
                 let first = graph.edges.len();
                 graph.edges.extend(done.known);
-                graph.nodes.push(Entered {
+                graph.nodes.push(ExploredNode {
                     node: done.node,
                     children: first..graph.edges.len(),
                 });
@@ -242,14 +242,14 @@ impl<N: Clone> SharedNodes<N> {
         let first_parents = degrees;
         let mut parents = vec![0; self.edges.len()];
         let mut next = first_parents.clone();
-        for (parent, entered) in self.nodes.iter().enumerate() {
-            for &child in &self.edges[entered.children.clone()] {
+        for (parent, explored) in self.nodes.iter().enumerate() {
+            for &child in &self.edges[explored.children.clone()] {
                 parents[next[child]] = parent;
                 next[child] += 1;
             }
         }
         let missing = self.nodes.iter();
-        let missing = missing.map(|entered| AtomicUsize::new(entered.children.len()));
+        let missing = missing.map(|explored| AtomicUsize::new(explored.children.len()));
         let missing = missing.collect();
         let make = |team| MemoState {
             team,
@@ -348,9 +348,9 @@ where
     }
 
     fn fold_one(&self, number: usize) -> F::Result {
-        let entered = &self.graph.nodes[number];
-        let mut acc = self.fold.init(&entered.node);
-        for &child in &self.graph.edges[entered.children.clone()] {
+        let explored = &self.graph.nodes[number];
+        let mut acc = self.fold.init(&explored.node);
+        for &child in &self.graph.edges[explored.children.clone()] {
             let result = self.results[child].get().expect("children are done before");
             self.fold.accumulate(&mut acc, result.clone());
         }

@@ -61,14 +61,14 @@ impl<'env> Graph<'env> {
 
 /// Checks the parts and converts them into their final form.
 fn plan<'env>(mut parts: GraphParts) -> Result<Plan<'env>, GraphError> {
-    let (conditions, special) = kinds_of(&parts.nodes);
+    let (has_conditions, is_special) = kinds_of(&parts.nodes);
     parts.values.check(&parts.names)?;
-    let sorted_edges = sort_edges(&parts, conditions);
-    let (mut edges, mut sources) = (sorted_edges.edges, sorted_edges.sources);
+    let summary = sort_edges(&parts, has_conditions);
+    let (mut edges, mut sources) = (summary.edges, summary.sources);
     let tasks = parts.nodes.len() - 1;
     let (mut sorted, mut waves) = (Vec::new(), None);
-    if !sorted_edges.in_order || parts.order.is_given() {
-        match sort(&parts, &edges) {
+    if !summary.in_order || parts.order.is_given() {
+        match topological_sort(&parts, &edges) {
             Ok((all, most)) => (sorted, waves) = (all, Some(most)),
             Err(missing) => return Err(GraphError::cycle(find_cycle(&parts, &missing))),
         }
@@ -76,28 +76,29 @@ fn plan<'env>(mut parts: GraphParts) -> Result<Plan<'env>, GraphError> {
     if sources.is_empty() && parts.nodes.len() > 1 {
         return Err(GraphError::no_source());
     }
-    let unreachable = if conditions {
+    let unreachable = if has_conditions {
         unreachable(&parts, &edges, &sources)
     } else {
         Vec::new()
     };
     order::arrange(&parts, &sorted, &mut edges, &mut sources);
-    let (successors, missing, most) = edges.store_in_nodes(&mut parts.nodes, sorted_edges.joins);
+    let (successors, join_counters, longest) =
+        edges.store_in_nodes(&mut parts.nodes, summary.has_joins);
     let needs = semaphore::needs(&parts)?;
     let shape = Shape {
         successor_list: successors.into(),
         sources: sources.into(),
-        joins: sorted_edges.joins,
+        has_joins: summary.has_joins,
         // Without joins, strands do not contend for counters.
-        sequential_hint: sequential_hint(tasks, waves.unwrap_or(most))
-            .filter(|_| sorted_edges.joins),
-        conditions,
+        sequential_hint: sequential_hint(tasks, waves.unwrap_or(longest))
+            .filter(|_| summary.has_joins),
+        has_conditions,
         recorder: None,
-        special: special || !needs.is_empty(),
+        is_special: is_special || !needs.is_empty(),
         unreachable: unreachable.into(),
         needs: needs.into(),
     };
-    Ok(Plan::new(parts, shape, missing))
+    Ok(Plan::new(parts, shape, join_counters))
 }
 
 /// Returns whether there are conditions, and whether there is anything but closures. It has no
@@ -114,7 +115,7 @@ struct EdgeSummary {
     /// The tasks without predecessors of either kind.
     sources: Vec<u32>,
     /// Whether some task waits for more than one other.
-    joins: bool,
+    has_joins: bool,
     /// Whether each task was added after its strong predecessors: then there is no cycle.
     in_order: bool,
 }
@@ -165,7 +166,7 @@ fn sort_edges(parts: &GraphParts, conditions: bool) -> EdgeSummary {
             strong_predecessors,
         },
         sources,
-        joins,
+        has_joins: joins,
         in_order,
     }
 }
@@ -226,7 +227,7 @@ impl Adjacency {
 /// Visits the tasks as a run would if every condition chose all of its successors. Returns them in
 /// that order, with the number of tasks on the longest path. If some tasks would wait forever,
 /// returns how many predecessors each task still waits for.
-fn sort(parts: &GraphParts, edges: &Adjacency) -> Result<(Vec<u32>, usize), Vec<u32>> {
+fn topological_sort(parts: &GraphParts, edges: &Adjacency) -> Result<(Vec<u32>, usize), Vec<u32>> {
     let mut missing = edges.strong_predecessors.clone();
     // Tasks before position `next` have been visited.
     let mut ready = Vec::with_capacity(parts.nodes.len());

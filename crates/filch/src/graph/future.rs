@@ -120,7 +120,7 @@ unsafe fn begin(cx: &TaskContext<'_, '_, '_>, future: impl Future<Output = ()> +
                 return Release::All;
             }
             cx.after_return(move |cx| {
-                give_up(cx.run, index, panics);
+                abandon(cx.run, index, panics);
                 cx.run.remove_pending(cx.context);
             });
         }
@@ -168,21 +168,21 @@ fn poll_again(
     let started = Started(task);
     if run.stopped() {
         let (index, panics) = started.cancel();
-        give_up(run, index, panics);
+        abandon(run, index, panics);
         return None;
     }
     match started.poll() {
         Polled::Pending => return Some(started),
         Polled::Done(status, dropped) => match started.end(status, dropped) {
             (index, [None, None]) => run.complete(context, index),
-            (index, panics) => give_up(run, index, panics),
+            (index, panics) => abandon(run, index, panics),
         },
     }
     None
 }
 
-/// Completes nothing: the task has panicked, or the run is stopped.
-fn give_up(run: &GraphRun<'_>, index: u32, panics: Panics) {
+/// Ends the task without releasing its successors: it has panicked, or the run is stopped.
+fn abandon(run: &GraphRun<'_>, index: u32, panics: Panics) {
     for payload in panics.into_iter().flatten() {
         run.panicked(index, payload);
     }

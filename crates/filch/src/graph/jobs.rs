@@ -129,7 +129,7 @@ impl GraphRun<'_> {
         let run = unsafe { &*this };
         if !run.is_owner(context) {
             run.pending.begin_elsewhere(context.worker());
-            if run.shape.joins && !run.special {
+            if run.shape.has_joins && !run.is_special {
                 run.bias.revoke();
             }
         }
@@ -153,7 +153,7 @@ impl GraphRun<'_> {
     /// semaphores.
     #[inline(always)]
     pub(super) fn strand(&self, context: &WorkerContext<'_, '_>, first: u32, admitted: bool) {
-        if self.special {
+        if self.is_special {
             self.strand_special(context, first, admitted);
         } else {
             self.strands(context, &SingleTask::new(first));

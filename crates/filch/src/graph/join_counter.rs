@@ -74,8 +74,8 @@ impl JoinCounter {
         false
     }
 
-    /// Resets the counter when the task is about to run: from now on `strong_predecessors` predecessors are
-    /// missing again.
+    /// Resets the counter when the task is about to run: from now on `strong_predecessors`
+    /// predecessors are missing again.
     #[inline(always)]
     pub(super) fn rearm(&self, strong_predecessors: u32) {
         if !broken(Canary::GraphRearm) {

@@ -211,8 +211,8 @@ impl TaskNode {
     /// Drops the closure.
     fn clear(&mut self) {
         let vtable = std::mem::replace(&mut self.vtable, &NOTHING);
-        // SAFETY: `&mut self`: no other thread uses the storage. The vtable match its content, and
-        // from now on it is empty.
+        // SAFETY: `&mut self`: no other thread uses the storage. The vtable matches its content,
+        // and from now on it is empty.
         self.storage
             .with_mut(|storage| unsafe { (vtable.drop)(storage) });
     }
@@ -254,7 +254,7 @@ impl TaskNode {
     /// No other thread runs the task meanwhile; see the field `storage`.
     #[inline(always)]
     pub(super) unsafe fn call(&self, cx: &TaskContext<'_, '_, '_>) -> Release {
-        // SAFETY: the vtable match the content of the storage, and the caller ensures that no
+        // SAFETY: the vtable matches the content of the storage, and the caller ensures that no
         // other thread runs the task.
         self.storage
             .with_mut(|storage| unsafe { (self.vtable.call)(storage, cx) })

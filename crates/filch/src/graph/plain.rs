@@ -98,7 +98,8 @@ impl GraphRun<'_> {
 
     /// Whether a strand here may continue with a queued task. It may not if the worker waits for
     /// another event, which it should notice soon. A guest that may leave queues nothing itself,
-    /// and its queue holds jobs of others. And a wait above a mark must not run jobs below it.
+    /// and its queue holds jobs of others. And an isolated wait must not run jobs that were queued
+    /// before it began.
     #[inline(always)]
     fn may_continue(&self, context: &WorkerContext<'_, '_>) -> bool {
         let wait_target = if self.is_owner(context) {
@@ -113,7 +114,7 @@ impl GraphRun<'_> {
     fn follow(&self, cx: &TaskContext<'_, '_, '_>) {
         // A copy without counting makes plans faster in which no task waits for more than one
         // other.
-        if self.shape.joins {
+        if self.shape.has_joins {
             self.follow_by::<true>(cx);
         } else {
             self.follow_by::<false>(cx);

@@ -103,13 +103,13 @@ pub(super) struct Shape {
     /// The tasks without predecessors.
     pub(super) sources: Arc<[u32]>,
     /// Whether some task waits for more than one predecessor.
-    pub(super) joins: bool,
+    pub(super) has_joins: bool,
     /// Set if one worker would finish the tasks sooner than several.
     pub(super) sequential_hint: Option<SequentialHint>,
     /// Whether there are conditions.
-    pub(super) conditions: bool,
+    pub(super) has_conditions: bool,
     /// Whether the plan has anything but closures that are called once a run.
-    pub(super) special: bool,
+    pub(super) is_special: bool,
     /// The recorder, while runs are recorded. Such a plan is special.
     pub(super) recorder: Option<Arc<RunRecorder>>,
     pub(super) unreachable: Arc<[u32]>,
@@ -216,7 +216,7 @@ impl<'env> Plan<'env> {
     /// partly counted down, and so does one in which a condition has skipped the other
     /// predecessors.
     pub(super) fn reset_after_run(&mut self, stopped: bool) {
-        if stopped || self.shape.conditions {
+        if stopped || self.shape.has_conditions {
             self.reset();
         }
     }
@@ -250,7 +250,7 @@ impl Plan<'_> {
     /// ```
     pub fn record(&mut self, on: bool) {
         let special = self.parts.nodes.iter().any(|node| node.kind.is_special());
-        self.shape.special = on || special || !self.shape.needs.is_empty();
+        self.shape.is_special = on || special || !self.shape.needs.is_empty();
         self.shape.recorder = on.then(|| RunRecorder::new().into());
     }
 

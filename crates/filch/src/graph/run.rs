@@ -56,7 +56,7 @@ pub(super) struct GraphRun<'p> {
     sources: &'p [u32],
     blocks: &'p SourceBlocks,
     /// Whether the plan has anything but closures; see the module docs.
-    pub(super) special: bool,
+    pub(super) is_special: bool,
     pub(super) shape: &'p Shape,
     /// Whether the tasks run isolated, on all workers.
     pub(super) isolated: bool,
@@ -151,7 +151,7 @@ impl<'p> GraphRun<'p> {
             successor_list: &plan.shape.successor_list,
             sources: &plan.shape.sources,
             blocks: &plan.blocks,
-            special: plan.shape.special,
+            is_special: plan.shape.is_special,
             shape: &plan.shape,
             isolated: false,
             isolated_wait: false,
@@ -280,7 +280,7 @@ impl GraphRun<'_> {
         match &self.control {
             Some(control) => control.send(job, false),
             // SAFETY: the job is pending, so the run is not over, and the worker that waits for it
-            // stays_until_end the pool alive.
+            // keeps the pool alive.
             None => self
                 .guest_control
                 .send(unsafe { &*self.pool }, self.owner, job),
@@ -351,7 +351,7 @@ impl GraphRun<'_> {
                 || (begin / MAX_BLOCK_LEN).is_multiple_of(TIMED_BLOCK_INTERVAL));
         let began = timed.then(thread::nanos);
         match claims {
-            Some(claims) if self.special => {
+            Some(claims) if self.is_special => {
                 self.strands_special(context, &BlockTasks::new(claims, self.sources));
             }
             Some(claims) => self.strands(context, &BlockTasks::new(claims, self.sources)),

@@ -62,7 +62,7 @@ impl GraphRun<'_> {
     /// `ALL`: the plan has semaphores, or a recorder.
     fn follow_special<const ALL: bool>(&self, cx: &TaskContext<'_, '_, '_>, mut admitted: bool) {
         let (context, urgency, conditions) =
-            (cx.context, cx.context.urgency(), self.shape.conditions);
+            (cx.context, cx.context.urgency(), self.shape.has_conditions);
         let needs = ALL && !self.shape.needs.is_empty();
         let recorder = self.shape.recorder.as_ref().filter(|_| ALL);
         let mut next = Some(cx.at.get());
@@ -124,7 +124,7 @@ impl GraphRun<'_> {
     /// Releases the claim and the permits of the running task.
     #[inline(always)]
     pub(super) fn release_resources(&self, index: u32) {
-        if self.shape.conditions {
+        if self.shape.has_conditions {
             self.nodes[index as usize].unclaim();
         }
         self.release_permits(index);

@@ -22,7 +22,7 @@ pub(super) fn run(
     plan: &mut Plan<'_>,
     context: &WorkerContext<'_, '_>,
 ) -> Result<RunReport, RunError> {
-    if plan.shape.special {
+    if plan.shape.is_special {
         let control = RunControl::new(context.pool(), context.worker());
         return run_with(plan, context, &control).into_result();
     }

@@ -221,7 +221,7 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
             order: self.order.clone(),
             ..GraphParts::default()
         };
-        let counted = if self.shape.joins {
+        let counted = if self.shape.has_joins {
             &self.records[..]
         } else {
             &[]

@@ -1,5 +1,5 @@
-//! What graphs can do beyond fixed closures: conditions of many, graphs inside of tasks, spawning,
-//! cancellation, values, templates, priorities.
+//! Graphs beyond fixed closures: conditions, graphs inside tasks, spawning, cancellation, values,
+//! templates, priorities.
 
 use crate::graphs::{deep_modules, pools};
 use crate::support::{
@@ -48,7 +48,7 @@ mod conditions {
         }
     }
 
-    /// The choices lead back to the condition while it goes on with others: that is no overlap.
+    /// The choices lead back to the condition while it continues with others: that is no overlap.
     #[test]
     fn a_loop_through_a_multi_condition() {
         for pool in pools() {
@@ -554,7 +554,7 @@ mod runtimes {
     }
 
     #[test]
-    fn what_is_spawned_is_done_before_the_successors() {
+    fn spawned_closures_are_done_before_the_successors() {
         for pool in pools() {
             let sum = counter();
             let graph = Graph::new();
@@ -602,7 +602,7 @@ mod runtimes {
     }
 
     #[test]
-    fn a_panic_in_what_is_spawned_is_the_tasks() {
+    fn a_panic_of_a_spawned_closure_is_one_of_the_task() {
         for pool in pools() {
             let after = counter();
             let graph = Graph::new();
@@ -754,7 +754,7 @@ mod order {
     use super::*;
 
     #[test]
-    fn the_longest_way_first() {
+    fn the_longest_path_first() {
         let alone = pool(0);
         let order = Mutex::new(vec![]);
         let note = |what| order.lock().unwrap().push(what);

@@ -24,7 +24,7 @@ fn numbers(
     move |flow| (flow.token() < count).then(|| flow.token())
 }
 
-/// Something of a size, so that tokens overtake each other where they may.
+/// Work of varying length, so that tokens overtake each other where they may.
 fn some_work(n: u64) {
     for _ in 0..(n * 7919) % 97 {
         std::hint::black_box(n);
@@ -34,7 +34,7 @@ fn some_work(n: u64) {
     }
 }
 
-/// How many are inside at the same time, and how many were at most.
+/// The number of tokens inside a stage now, and the maximum.
 #[derive(Default)]
 struct Inside {
     now: AtomicUsize,
@@ -95,7 +95,7 @@ fn serial_stages_see_tokens_in_order() {
 }
 
 #[test]
-fn one_token_at_a_time_is_in_a_serial_stage_and_no_more_than_lines_on_their_way() {
+fn one_token_at_a_time_is_in_a_serial_stage_and_no_more_than_lines_in_flight() {
     within(LIMIT, || {
         let pool = pool(4);
         for lines in LINES {
@@ -128,8 +128,7 @@ fn one_token_at_a_time_is_in_a_serial_stage_and_no_more_than_lines_on_their_way(
 
 #[test]
 fn parallel_stages_overlap() {
-    // Two tokens wait for each other inside of the stage: on one worker at a time that would take
-    // for ever.
+    // Two tokens wait for each other inside the stage: on a single worker that would never end.
     within(LIMIT, || {
         let met = [Flag::default(), Flag::default()];
         Pipeline::new(numbers(2))
@@ -228,7 +227,7 @@ fn a_pipeline_can_be_run_again_and_again() {
 }
 
 #[test]
-fn it_runs_inside_of_a_task_of_a_one_worker_pool() {
+fn it_runs_inside_a_task_of_a_one_worker_pool() {
     within(LIMIT, || {
         let one = pool(1);
         let (send, receive) = std::sync::mpsc::channel();
@@ -382,7 +381,7 @@ fn tokens_wait_for_earlier_and_later_ones() {
 }
 
 #[test]
-fn waits_in_a_circle_are_an_error_that_names_it() {
+fn waits_in_a_cycle_are_an_error_that_names_it() {
     within(LIMIT, || {
         let error = deferred(10, 2, 3, |n| match n {
             2 => vec![5],
@@ -404,7 +403,7 @@ fn waits_in_a_circle_are_an_error_that_names_it() {
 }
 
 #[test]
-fn a_wait_in_vain_is_an_error() {
+fn a_wait_for_a_missing_token_is_an_error() {
     within(LIMIT, || {
         let waits = |n| match n {
             1 => vec![0, 12],
@@ -419,8 +418,8 @@ fn a_wait_in_vain_is_an_error() {
     });
 }
 
-/// Whether some of `count` tokens wait for each other in a circle.
-fn has_circle(count: u64, waits: &[Vec<u64>]) -> bool {
+/// Whether some of `count` tokens wait for each other in a cycle.
+fn has_cycle(count: u64, waits: &[Vec<u64>]) -> bool {
     let mut open: Vec<u64> = (0..count).collect();
     loop {
         let before = open.len();
@@ -435,10 +434,9 @@ fn has_circle(count: u64, waits: &[Vec<u64>]) -> bool {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(200))]
 
-    /// Whatever tokens wish for, they come after those that they wait for, or it is an error that
-    /// says why.
+    /// Tokens leave the source after those that they wait for, or the error says why not.
     #[test]
-    fn wishes_come_true_or_fail_for_a_reason(
+    fn random_waits_are_respected_or_rejected(
         sparse in proptest::collection::vec((0..24_u64, 0..26_u64), 0..14),
         workers in 0..3_usize,
         lines in 1..6_usize,
@@ -452,7 +450,7 @@ proptest::proptest! {
         let unknown = waits.iter().flatten().any(|other| *other >= count);
         match deferred(count, workers, lines, of) {
             Ok(order) => {
-                assert!(!unknown && !has_circle(count, &waits));
+                assert!(!unknown && !has_cycle(count, &waits));
                 let place = |n: u64| order.iter().position(|other| *other == n).unwrap();
                 for (token, others) in waits.iter().enumerate() {
                     assert!(others.iter().all(|other| place(*other) < place(token as u64)));
@@ -460,7 +458,7 @@ proptest::proptest! {
                 let free = order.iter().filter(|n| of(**n).is_empty());
                 assert!(free.is_sorted() && order.len() == 24);
             }
-            Err(error) if has_circle(count, &waits) => {
+            Err(error) if has_cycle(count, &waits) => {
                 let circle = error.cycle();
                 for (n, token) in circle.iter().enumerate() {
                     assert!(of(*token).contains(&circle[(n + 1) % circle.len()]));
@@ -477,7 +475,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn a_panic_is_told_with_its_stage_and_token_and_nothing_leaks() {
+fn a_panic_is_reported_with_its_stage_and_token_and_nothing_leaks() {
     within(LIMIT, || {
         for workers in WORKERS {
             let pool = pool(workers);
@@ -559,7 +557,7 @@ fn after_a_panic_it_can_be_run_again() {
 }
 
 #[test]
-fn several_panics_are_all_told() {
+fn several_panics_are_all_reported() {
     within(LIMIT, || {
         let both = [Flag::default(), Flag::default()];
         let error = Pipeline::new(numbers(2))
@@ -590,7 +588,7 @@ fn drops_that_panic_are_contained() {
             (error.panics()[0].stage(), error.panics()[0].token()),
             (1, 0)
         );
-        // In what is put aside and in flight when something else panics.
+        // In values that are deferred or in flight when another token panics.
         let mut next = 0;
         let error = Pipeline::new(|flow| {
             next += 1;
@@ -611,7 +609,7 @@ fn drops_that_panic_are_contained() {
 }
 
 #[test]
-fn a_cancelled_run_drops_what_is_on_its_way() {
+fn a_cancelled_run_drops_the_tokens_in_flight() {
     within(LIMIT, || {
         for workers in WORKERS {
             let (drops, made) = (Drops::default(), AtomicUsize::new(0));
@@ -657,7 +655,7 @@ fn a_cancel_from_another_thread_ends_an_endless_run() {
             });
             assert!(endless.run_with(4, &options).unwrap_err().is_cancelled());
         });
-        // It stops all that obey it from the beginning, and no others.
+        // It stops the runs that have the token, and no others.
         let mut pipeline = Pipeline::new(numbers(10));
         let error = pipeline.run_with(1, &options).unwrap_err();
         assert_eq!((error.is_cancelled(), error.finished()), (true, 0));
@@ -684,7 +682,7 @@ fn a_cancel_after_everything_is_done_cancels_nothing() {
 }
 
 #[test]
-fn lines_must_be_sensible() {
+fn the_number_of_lines_is_checked() {
     let mut pipeline = Pipeline::new(numbers(3));
     let error = pipeline.run_on(&pool(0), 0).unwrap_err();
     assert!(error.to_string().contains("at least one"), "{error}");

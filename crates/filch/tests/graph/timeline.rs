@@ -1,4 +1,4 @@
-//! What a plan records of its runs.
+//! Recorded runs.
 #![cfg(not(filch_loom))]
 
 use crate::{

@@ -27,7 +27,7 @@ impl Both for InTurn {
 /// piece, and puts the results together with `join`, neighbour to neighbour.
 ///
 /// Where it cuts depends on the items alone. So a sum of floating-point numbers comes out the same,
-/// whoever does the halves.
+/// whichever worker computes the halves.
 pub(crate) fn reduce<T: Sync, R: Send>(
     items: &[T],
     both: &impl Both,
