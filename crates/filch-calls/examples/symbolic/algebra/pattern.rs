@@ -7,7 +7,7 @@
 
 use super::{
     expr::{Expr, GRAIN, Kind, Name},
-    halves::{Both, map},
+    halves::{Join, map},
     normal, parse,
 };
 use std::{error::Error, fmt};
@@ -127,11 +127,11 @@ pub(crate) struct Match {
 
 /// Every node of `expr` that `pattern` matches, from the top and from the left, with the first way
 /// in which it does. Both are brought into normal form before.
-pub(crate) fn matches(wanted: &Expr, expr: &Expr, both: &impl Both) -> Vec<Match> {
-    matches_in(&pattern(wanted), &normal::form(expr), both)
+pub(crate) fn matches(wanted: &Expr, expr: &Expr, exec: &impl Join) -> Vec<Match> {
+    matches_in(&pattern(wanted), &normal::form(expr), exec)
 }
 
-fn matches_in(pattern: &Expr, expr: &Expr, both: &impl Both) -> Vec<Match> {
+fn matches_in(pattern: &Expr, expr: &Expr, exec: &impl Join) -> Vec<Match> {
     let mut found = Vec::new();
     part_of(pattern, expr, &mut Vec::new(), &mut |known, _| {
         found.push(Match {
@@ -140,9 +140,9 @@ fn matches_in(pattern: &Expr, expr: &Expr, both: &impl Both) -> Vec<Match> {
         });
         true
     });
-    let below = |part: &Expr| matches_in(pattern, part, both);
+    let below = |part: &Expr| matches_in(pattern, part, exec);
     found.extend(
-        map(expr.parts(), both, GRAIN, &Expr::size, &below)
+        map(expr.parts(), exec, GRAIN, &Expr::size, &below)
             .into_iter()
             .flatten(),
     );
@@ -288,7 +288,7 @@ fn filled(template: &Expr, known: &Bindings) -> Expr {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{InTurn, parse::expression};
+    use super::super::{Sequential, parse::expression};
     use super::*;
 
     fn once(rule: &str, text: &str) -> Option<String> {
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn all_places_are_found() {
         let expr = expression("sin(x)^2 + 3*sin(y*sin(z)) + 2^sin(t)").unwrap();
-        let found = matches(&parse::pattern("sin(?a)").unwrap(), &expr, &InTurn);
+        let found = matches(&parse::pattern("sin(?a)").unwrap(), &expr, &Sequential);
         let mut places: Vec<_> = found.iter().map(|m| m.place.to_string()).collect();
         places.sort();
         assert_eq!(places, ["sin(t)", "sin(x)", "sin(y*sin(z))", "sin(z)"]);
