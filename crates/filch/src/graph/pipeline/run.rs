@@ -72,7 +72,7 @@ struct PipelineRun<'p, 'env> {
     source: &'p (dyn ErasedSource + 'env),
     stages: &'p [Box<dyn ErasedStage + 'env>],
     slots: LineSlots,
-    lines: Box<[Line]>,
+    lines: Box<[TokenLine]>,
     /// The entrances of the first line, then those of the second, and so on; one for each stage.
     entrances: Box<[Entrance]>,
     stop: &'p StopFlags,
@@ -87,7 +87,7 @@ struct PipelineRun<'p, 'env> {
 
 /// The place of a token. Used by the strand that has the token.
 #[repr(align(64))]
-struct Line {
+struct TokenLine {
     /// The number of the token.
     token: Cell<u64>,
     /// The stage whose output is in the slot.
@@ -102,7 +102,7 @@ struct PipelineFailures {
 
 // SAFETY: `pending`'s owner side is used only by the thread that is worker `owner` of the pool,
 // which `is_owner` checks. `pool` points to a pool that lives as long as its worker is in `run`. A
-// `Line` and its slot are used by the strand that has the token, one at a time. Source and stages
+// `TokenLine` and its slot are used by the strand that has the token, one at a time. Source and stages
 // are `Sync`, and the values that they put into the slots are `Send`.
 unsafe impl Sync for PipelineRun<'_, '_> {}
 
@@ -199,7 +199,7 @@ impl<'p, 'env> PipelineRun<'p, 'env> {
             (0..stage_count as u32)
                 .map(move |stage| Entrance::new(line, stage, (line == 0) != (stage == 0)))
         });
-        let line = || Line {
+        let line = || TokenLine {
             token: Cell::new(0),
             filled_by: Cell::new(None),
         };
