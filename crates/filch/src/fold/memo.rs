@@ -2,7 +2,7 @@
 
 use super::{
     definition::{Fold, Memo},
-    team::{HasTeam, Team, TeamLink},
+    team::{HasTeam, StateRef, Team},
 };
 use crate::{
     base::{
@@ -261,9 +261,9 @@ impl<N: Clone> SharedNodes<N> {
             graph: self,
         };
         let mut shared = Team::scope(context, make, |shared| {
-            let link = TeamLink::new(shared);
-            start(&link, context);
-            link.done(context);
+            let state_ref = StateRef::new(shared);
+            start(&state_ref, context);
+            state_ref.done(context);
         });
         let result = shared.results[count - 1].take();
         result.expect("without a panic there is a result")
@@ -289,32 +289,32 @@ impl<F: Fold<Node: Sync, Result: Sync>> HasTeam for MemoState<'_, F> {
 }
 
 /// The first part: spawns tasks for all nodes without children. The caller counts it as done.
-fn start<'a, F>(link: &TeamLink<MemoState<'a, F>>, context: &WorkerContext<'_, '_>)
+fn start<'a, F>(state_ref: &StateRef<MemoState<'a, F>>, context: &WorkerContext<'_, '_>)
 where
     F: Fold<Node: Sync, Result: Clone + Sync>,
 {
-    let shared = link.get();
+    let shared = state_ref.get();
     let is_leaf = |number: &usize| shared.graph.nodes[*number].children.is_empty();
     let leaves: Vec<_> = (0..shared.graph.nodes.len()).filter(is_leaf).collect();
     for some in leaves.chunks(LEAVES_PER_TASK) {
-        spawn(link, context, some.to_vec());
+        spawn(state_ref, context, some.to_vec());
     }
 }
 
 fn spawn<'a, F>(
-    link: &TeamLink<MemoState<'a, F>>,
+    state_ref: &StateRef<MemoState<'a, F>>,
     context: &WorkerContext<'_, '_>,
     ready: Vec<usize>,
 ) where
     F: Fold<Node: Sync, Result: Clone + Sync>,
 {
-    let task = move |link: &TeamLink<MemoState<'a, F>>, context: &WorkerContext<'_, '_>| {
-        let shared = link.get();
-        if let Err(payload) = unwind::contain(|| shared.run(link, context, ready)) {
+    let task = move |state_ref: &StateRef<MemoState<'a, F>>, context: &WorkerContext<'_, '_>| {
+        let shared = state_ref.get();
+        if let Err(payload) = unwind::contain(|| shared.run(state_ref, context, ready)) {
             shared.team.fail(context, payload);
         }
     };
-    Team::spawn(link, context, task, false, Placement::Local);
+    Team::spawn(state_ref, context, task, false, Placement::Local);
 }
 
 impl<'a, F> MemoState<'a, F>
@@ -322,7 +322,12 @@ where
     F: Fold<Node: Sync, Result: Clone + Sync>,
 {
     /// Folds these nodes, and those that become ready by it.
-    fn run(&self, link: &TeamLink<Self>, context: &WorkerContext<'_, '_>, mut ready: Vec<usize>) {
+    fn run(
+        &self,
+        state_ref: &StateRef<Self>,
+        context: &WorkerContext<'_, '_>,
+        mut ready: Vec<usize>,
+    ) {
         while let Some(number) = ready.pop() {
             if self.team.has_failed() {
                 return;
@@ -342,7 +347,7 @@ where
             if ready.len() > before + 1 {
                 // This worker continues with one of the nodes that have become ready; the others
                 // can be stolen.
-                spawn(link, context, ready.split_off(before + 1));
+                spawn(state_ref, context, ready.split_off(before + 1));
             }
         }
     }

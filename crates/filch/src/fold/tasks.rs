@@ -3,7 +3,7 @@
 use super::{
     Fold,
     family::{Family, ResultTarget},
-    team::{HasTeam, Team, TeamLink},
+    team::{HasTeam, StateRef, Team},
 };
 use crate::{base::unwind, engine::Placement, pool::context::WorkerContext};
 use std::{
@@ -49,9 +49,9 @@ pub(super) fn fold<F: Fold, S: TasksScheme>(
         scheme: PhantomData,
     };
     let shared = Team::scope(context, make, |shared| {
-        let link = TeamLink::new(shared);
-        visit(&link, context, ResultTarget::root(), root);
-        link.done(context);
+        let state_ref = StateRef::new(shared);
+        visit(&state_ref, context, ResultTarget::root(), root);
+        state_ref.done(context);
     });
     let result = shared.result.into_inner();
     result
@@ -62,27 +62,27 @@ pub(super) fn fold<F: Fold, S: TasksScheme>(
 /// One task: the node, then its first child, and so on; the other children become tasks of their
 /// own. The caller counts it as done.
 fn visit<F: Fold, S: TasksScheme>(
-    link: &TeamLink<TasksState<F, S>>,
+    state_ref: &StateRef<TasksState<F, S>>,
     context: &WorkerContext<'_, '_>,
     target: ResultTarget<F>,
     node: F::Node,
 ) {
-    let shared = link.get();
+    let shared = state_ref.get();
     let team = &shared.team;
     if team.has_failed() {
         unwind::discard((target, node));
-    } else if let Err(payload) = unwind::contain(|| walk(link, context, target, node)) {
+    } else if let Err(payload) = unwind::contain(|| walk(state_ref, context, target, node)) {
         team.fail(context, payload);
     }
 }
 
 fn walk<F: Fold, S: TasksScheme>(
-    link: &TeamLink<TasksState<F, S>>,
+    state_ref: &StateRef<TasksState<F, S>>,
     context: &WorkerContext<'_, '_>,
     mut target: ResultTarget<F>,
     mut node: F::Node,
 ) {
-    let shared = link.get();
+    let shared = state_ref.get();
     let (fold, team) = (&shared.fold, &shared.team);
     let mut first_push = true;
     let mut result = loop {
@@ -97,14 +97,15 @@ fn walk<F: Fold, S: TasksScheme>(
         // The last one first: this worker continues with the first, and then pops the newest.
         for (at, child) in others.into_iter().enumerate().rev() {
             let target = Family::target(&family, at + 1);
-            let task = move |link: &TeamLink<TasksState<F, S>>, context: &WorkerContext<'_, '_>| {
-                visit(link, context, target, child);
+            let task = move |state_ref: &StateRef<TasksState<F, S>>,
+                             context: &WorkerContext<'_, '_>| {
+                visit(state_ref, context, target, child);
             };
             let placement = match S::SHARED {
                 true => Placement::Local, // not used: the job goes to the team's queue
                 false => team.placement(S::WAKE_EVERY, mem::take(&mut first_push)),
             };
-            Team::spawn(link, context, task, S::SHARED, placement);
+            Team::spawn(state_ref, context, task, S::SHARED, placement);
         }
         // Regardless of the policy: workers find the jobs in that queue only by a help job, and
         // this worker may be in the first child for long. There is one help job at a time, so this

@@ -185,26 +185,26 @@ impl Team {
         !self.is_owner(context) && (self.isolated_wait || context.is_guest())
     }
 
-    /// Queues a task of the team in `link`, and counts it: on this worker, or in the queue for all
-    /// workers, after which [`request_help`](Self::request_help) must be called. When the task
+    /// Queues a task of the team in `state_ref`, and counts it: on this worker, or in the queue for
+    /// all workers, after which [`request_help`](Self::request_help) must be called. When the task
     /// returns it is counted as done. It must not panic.
     pub(super) fn spawn<S: HasTeam>(
-        link: &TeamLink<S>,
+        state_ref: &StateRef<S>,
         context: &WorkerContext<'_, '_>,
-        task: impl FnOnce(&TeamLink<S>, &WorkerContext<'_, '_>) + Send,
+        task: impl FnOnce(&StateRef<S>, &WorkerContext<'_, '_>) + Send,
         shared: bool,
         placement: Placement,
     ) {
-        let team = link.get().team();
+        let team = state_ref.get().team();
         team.add(context);
         let call = move |shared: &S, context: &WorkerContext<'_, '_>| {
-            let run = || task(&TeamLink::new(shared), context);
+            let run = || task(&StateRef::new(shared), context);
             enter(shared.team().is_isolated(), context, run);
         };
         // SAFETY: the task has just been counted; `scope` does not return before it is done, so
         // the shared state, and what the task borrows, live until then. The pool, or the owner,
         // runs every job.
-        let call = unsafe { scoped(link.0, call) };
+        let call = unsafe { scoped(state_ref.0, call) };
         // SAFETY: `call` borrows only what lives until the task is counted as done, as said above.
         let job = unsafe { heap::job_on(context, call) };
         if shared {
@@ -325,15 +325,15 @@ pub(super) fn take_back<P: TeamPart>(context: &WorkerContext<'_, '_>, part: &Arc
     }
 }
 
-/// A pointer from a part to the shared state: `S` in the frame that called `Team::scope`.
-pub(super) struct TeamLink<S>(*const S);
+/// A reference from a part to the shared state: `S` in the frame that called `Team::scope`.
+pub(super) struct StateRef<S>(*const S);
 
 // SAFETY: it points to an `S`, which is `Sync`, so any thread may use it.
-unsafe impl<S: Sync> Send for TeamLink<S> {}
+unsafe impl<S: Sync> Send for StateRef<S> {}
 // SAFETY: it points to an `S`, which is `Sync`, and has no state of its own.
-unsafe impl<S: Sync> Sync for TeamLink<S> {}
+unsafe impl<S: Sync> Sync for StateRef<S> {}
 
-impl<S> Clone for TeamLink<S> {
+impl<S> Clone for StateRef<S> {
     fn clone(&self) -> Self {
         Self(self.0)
     }
@@ -365,7 +365,7 @@ impl<S: HasTeam> Waiter for S {
     }
 }
 
-impl<S: HasTeam> TeamLink<S> {
+impl<S: HasTeam> StateRef<S> {
     pub(super) fn new(shared: &S) -> Self {
         Self(shared)
     }

@@ -32,8 +32,8 @@ impl Graph<'_> {
     /// let long = graph.task("long", || order.lock().unwrap().push("long"));
     /// long.precede(graph.task("end", || order.lock().unwrap().push("end")));
     ///
-    /// let alone = Pool::builder().workers(0).build()?;
-    /// graph.plan()?.run_on(&alone)?;
+    /// let single = Pool::builder().workers(0).build()?;
+    /// graph.plan()?.run_on(&single)?;
     /// assert_eq!(order.into_inner()?, ["long", "end", "short"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -85,8 +85,8 @@ impl Task<'_, '_> {
     ///     let order = &order;
     ///     graph.task("", move || order.lock().unwrap().push(n)).priority(n);
     /// }
-    /// let alone = Pool::builder().workers(0).build()?;
-    /// graph.plan()?.run_on(&alone)?;
+    /// let single = Pool::builder().workers(0).build()?;
+    /// graph.plan()?.run_on(&single)?;
     /// assert_eq!(order.into_inner()?, [3, 2, 1]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

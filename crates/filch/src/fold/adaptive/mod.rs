@@ -13,7 +13,7 @@ pub(super) use state::AdaptiveScheme;
 
 use super::{
     Fold,
-    team::{Team, TeamLink},
+    team::{StateRef, Team},
 };
 use crate::{base::sync::Mutex, pool::context::WorkerContext};
 use pace::NodePace;
@@ -34,9 +34,9 @@ pub(super) fn fold<F: Fold, S: AdaptiveScheme>(
         scheme: PhantomData,
     };
     let shared = Team::scope(context, make, |shared| {
-        let link = TeamLink::new(shared);
-        FoldRun::of_tree(root, &link, context);
-        link.done(context);
+        let state_ref = StateRef::new(shared);
+        FoldRun::of_tree(root, &state_ref, context);
+        state_ref.done(context);
     });
     let result = shared.result.into_inner();
     result

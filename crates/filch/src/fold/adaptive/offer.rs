@@ -16,7 +16,7 @@ use crate::{
     },
     fold::{
         Fold,
-        team::{self, HasTeam, TeamLink, TeamPart},
+        team::{self, HasTeam, StateRef, TeamPart},
     },
     pool::context::WorkerContext,
 };
@@ -77,7 +77,7 @@ impl<F: Fold, S: AdaptiveScheme> Offer<F, S> {
     /// Revokes and drops all pieces that are not taken.
     pub(super) fn revoke_all(
         self,
-        link: &TeamLink<AdaptiveState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) {
         let first = self.first.revoke();
@@ -88,7 +88,7 @@ impl<F: Fold, S: AdaptiveScheme> Offer<F, S> {
             while let Some(piece) = tail.bundle.next() {
                 if let Some(siblings) = piece.revoke() {
                     unwind::discard(siblings);
-                    link.done(context);
+                    state_ref.done(context);
                 }
                 unwind::discard(piece);
             }
@@ -97,7 +97,7 @@ impl<F: Fold, S: AdaptiveScheme> Offer<F, S> {
         unwind::discard(first);
         unwind::discard(self);
         if counted {
-            link.done(context);
+            state_ref.done(context);
         }
     }
 }
@@ -107,7 +107,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
     pub(super) fn withdraw(
         &mut self,
         piece: &Arc<OfferedPiece<F, S>>,
-        link: &TeamLink<AdaptiveState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) {
         let is_it = |offer: &Offer<F, S>| Arc::ptr_eq(&offer.first, piece);
@@ -115,7 +115,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
         if let Some(at) = self.offers.iter().rposition(is_it) {
             self.offers.remove(at).take_back(context);
         }
-        link.done(context);
+        state_ref.done(context);
     }
 
     /// The periodic check: offers the outermost children that are left, if too few are on offer.
@@ -123,10 +123,10 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
     #[inline(never)]
     pub(super) fn check_offers(
         &mut self,
-        link: &TeamLink<AdaptiveState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> Result<(), FoldStopped> {
-        let shared = link.get();
+        let shared = state_ref.get();
         if shared.team.has_failed() {
             return Err(FoldStopped);
         }
@@ -141,7 +141,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
             .timer
             .check(&shared.pace, self.offers.len(), taken, done);
         let mut from = self.cursor;
-        while self.offers.len() < wanted && self.offer(&mut from, link, context) {}
+        while self.offers.len() < wanted && self.offer(&mut from, state_ref, context) {}
         // A task that runs here may take pieces from the queue of this worker, as a thief would.
         if context.leaf_checkpoint() {
             self.timer.restart();
@@ -154,7 +154,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
     fn offer(
         &mut self,
         from: &mut usize,
-        link: &TeamLink<AdaptiveState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> bool {
         let weight = self.timer.weight();
@@ -167,7 +167,9 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
                 self.skip(from);
                 continue;
             }
-            if weight == Weight::Light && !S::AT_THE_END && self.offer_bundle(*from, link, context)
+            if weight == Weight::Light
+                && !S::AT_THE_END
+                && self.offer_bundle(*from, state_ref, context)
             {
                 return true;
             }
@@ -176,13 +178,13 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
                 OpenNode::Open(acc, children) => match (weight, children.size_hint()) {
                     (Weight::Unknown, _) | (_, (1, Some(1))) if !S::AT_THE_END => {
                         let piece =
-                            OfferedPiece::new(link.clone(), Siblings::source(children), fresh);
+                            OfferedPiece::new(state_ref.clone(), Siblings::source(children), fresh);
                         *frame = OpenNode::Offered(acc, piece.clone());
                         Some(piece)
                     }
                     _ => {
                         let mut split = Box::new(SplitNode::of_node(acc, children));
-                        let piece = split.offer_children(weight, fresh, link);
+                        let piece = split.offer_children(weight, fresh, state_ref);
                         *frame = OpenNode::Split(split);
                         piece
                     }
@@ -194,7 +196,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
                         *from += 1;
                         continue;
                     }
-                    let piece = split.offer_children(weight, fresh, link);
+                    let piece = split.offer_children(weight, fresh, state_ref);
                     *frame = OpenNode::Split(split);
                     piece
                 }
@@ -206,7 +208,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
                 self.skip(from);
                 continue;
             };
-            let team = link.get().team();
+            let team = state_ref.get().team();
             team.add(context);
             let placement = team.placement(S::WAKE_EVERY, mem::take(&mut self.first_offer));
             let mark = team.queue(context, piece.clone(), placement);
@@ -233,7 +235,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
     fn offer_bundle(
         &mut self,
         from: usize,
-        link: &TeamLink<AdaptiveState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> bool {
         let bundle_nodes = self.timer.bundle_nodes();
@@ -245,7 +247,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
         if chosen.len() < 2 {
             return false;
         }
-        let team = link.get().team();
+        let team = state_ref.get().team();
         let mut pieces = Vec::with_capacity(chosen.len());
         for at in chosen {
             let OpenNode::Open(acc, children) =
@@ -253,7 +255,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
             else {
                 unreachable!("it was open a moment ago")
             };
-            let piece = OfferedPiece::new(link.clone(), Siblings::source(children), None);
+            let piece = OfferedPiece::new(state_ref.clone(), Siblings::source(children), None);
             self.stack[at] = OpenNode::Offered(acc, piece.clone());
             team.add(context);
             pieces.push(piece);

@@ -12,7 +12,7 @@ use crate::{
     },
     fold::{
         Fold,
-        team::{self, HasTeam, TeamLink, TeamPart},
+        team::{self, HasTeam, StateRef, TeamPart},
     },
     pool::context::WorkerContext,
 };
@@ -55,7 +55,7 @@ impl<F: Fold> Siblings<F> {
 
 impl<F: Fold, S: AdaptiveScheme> OfferedPiece<F, S> {
     pub(super) fn new(
-        shared: TeamLink<AdaptiveState<F, S>>,
+        shared: StateRef<AdaptiveState<F, S>>,
         siblings: Siblings<F>,
         fresh: Option<(usize, u64)>,
     ) -> Arc<Self> {
@@ -190,15 +190,15 @@ impl<F: Fold, S: AdaptiveScheme> TeamPart for OfferedPiece<F, S> {
         let Some(siblings) = self.begin() else {
             return;
         };
-        let link = self.shared.clone();
-        let team = link.get().team();
+        let state_ref = self.shared.clone();
+        let team = state_ref.get().team();
         team.begin(context);
         let isolated = team.is_isolated();
         let late = broken(Canary::FoldLate).then(|| self.clone());
         team::enter(isolated, context, || {
-            FoldRun::of_piece(self, siblings, &link, context);
+            FoldRun::of_piece(self, siblings, &state_ref, context);
         });
-        link.done(context);
+        state_ref.done(context);
         late_drop(late);
     }
 }

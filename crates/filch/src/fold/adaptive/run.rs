@@ -13,7 +13,7 @@ use crate::{
     base::unwind,
     fold::{
         Fold,
-        team::{HasTeam, TeamLink},
+        team::{HasTeam, StateRef},
     },
     pool::context::WorkerContext,
 };
@@ -56,11 +56,11 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
     /// Folds the tree, except for pieces that thieves take. The caller counts the part as done.
     pub(super) fn of_tree(
         root: F::Node,
-        link: &TeamLink<AdaptiveState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) {
         let run = Self::new(Destination::Caller);
-        run.run_to_end(NextStep::Visit(root), link, context);
+        run.run_to_end(NextStep::Visit(root), state_ref, context);
     }
 
     /// Folds a piece, and continues with the run that waits for it. The caller, which has counted
@@ -70,25 +70,29 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
     pub(super) fn of_piece(
         piece: Arc<OfferedPiece<F, S>>,
         siblings: Siblings<F>,
-        link: &TeamLink<AdaptiveState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) {
-        let shared = link.get();
+        let shared = state_ref.get();
         if shared.team.has_failed() {
             unwind::discard(siblings);
-            return Self::new(Destination::Piece(piece)).abandon(link, context);
+            return Self::new(Destination::Piece(piece)).abandon(state_ref, context);
         }
         match unwind::contain(|| Self::begin(&shared.fold, siblings)) {
             // Only a leaf: no run is needed.
             Ok(Ok(result)) => {
-                if let Some(waiting) = Self::deliver(piece, Results::One(result), link, context) {
-                    waiting.resume(link, context);
+                if let Some(waiting) =
+                    Self::deliver(piece, Results::One(result), state_ref, context)
+                {
+                    waiting.resume(state_ref, context);
                 }
             }
-            Ok(Err(step)) => Self::new(Destination::Piece(piece)).run_to_end(step, link, context),
+            Ok(Err(step)) => {
+                Self::new(Destination::Piece(piece)).run_to_end(step, state_ref, context)
+            }
             Err(payload) => {
                 shared.team().fail(context, payload);
-                Self::new(Destination::Piece(piece)).abandon(link, context);
+                Self::new(Destination::Piece(piece)).abandon(state_ref, context);
             }
         }
     }
@@ -105,10 +109,14 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
     }
 
     /// Continues a run that was left at a piece, on this worker.
-    fn resume(mut self, link: &TeamLink<AdaptiveState<F, S>>, context: &WorkerContext<'_, '_>) {
+    fn resume(
+        mut self,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
+        context: &WorkerContext<'_, '_>,
+    ) {
         self.timer.restart();
         self.first_offer = true;
-        self.run_to_end(NextStep::Inspect, link, context);
+        self.run_to_end(NextStep::Inspect, state_ref, context);
     }
 
     /// Continues until there is nothing more to do here; as in [`of_piece`](Self::of_piece), the
@@ -116,17 +124,17 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
     fn run_to_end(
         mut self,
         mut step: NextStep<F>,
-        link: &TeamLink<AdaptiveState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) {
-        let shared = link.get();
+        let shared = state_ref.get();
         loop {
-            let end = match unwind::contain(|| self.drive(step, link, shared, context)) {
+            let end = match unwind::contain(|| self.drive(step, state_ref, shared, context)) {
                 Ok(Ok(end)) => end,
-                Ok(Err(FoldStopped)) => return self.abandon(link, context),
+                Ok(Err(FoldStopped)) => return self.abandon(state_ref, context),
                 Err(payload) => {
                     shared.team().fail(context, payload);
-                    return self.abandon(link, context);
+                    return self.abandon(state_ref, context);
                 }
             };
             let waiting = match end {
@@ -143,9 +151,9 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
                         return;
                     };
                     // The piece is done meanwhile, or abandoned. The run has its own count.
-                    link.done(context);
+                    state_ref.done(context);
                     if shared.team.has_failed() {
-                        return run.abandon(link, context);
+                        return run.abandon(state_ref, context);
                     }
                     self = run;
                     step = NextStep::Inspect;
@@ -153,7 +161,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
                 }
                 RunEnd::Results(results) => match (self.take_destination(), results) {
                     (Destination::Piece(piece), results) => {
-                        Self::deliver(piece, results, link, context)
+                        Self::deliver(piece, results, state_ref, context)
                     }
                     (Destination::Caller, Results::One(result)) => {
                         shared.store_result(result);
@@ -179,7 +187,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
     fn deliver(
         piece: Arc<OfferedPiece<F, S>>,
         results: Results<F::Result>,
-        link: &TeamLink<AdaptiveState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> Option<Self> {
         let waiting = piece.complete(results);
@@ -187,7 +195,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
         unwind::discard(piece);
         if waiting.is_some() {
             // The waiting run has its own count.
-            link.done(context);
+            state_ref.done(context);
         }
         waiting
     }
@@ -203,12 +211,16 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
 
     /// Drops this run and all runs that wait for it.
     #[cold]
-    fn abandon(mut self, link: &TeamLink<AdaptiveState<F, S>>, context: &WorkerContext<'_, '_>) {
+    fn abandon(
+        mut self,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
+        context: &WorkerContext<'_, '_>,
+    ) {
         loop {
             // Untaken offers are revoked instead of waiting for a thief. The newest first, in queue
             // order.
             while let Some(offer) = self.offers.pop() {
-                offer.revoke_all(link, context);
+                offer.revoke_all(state_ref, context);
             }
             unwind::discard(mem::take(&mut self.stack));
             unwind::discard(mem::take(&mut self.chain_accs));
@@ -221,14 +233,14 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
                 None => return,
             }
             // The run that waited has its own count.
-            link.done(context);
+            state_ref.done(context);
         }
     }
 
     fn drive(
         &mut self,
         mut step: NextStep<F>,
-        link: &TeamLink<AdaptiveState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         shared: &AdaptiveState<F, S>,
         context: &WorkerContext<'_, '_>,
     ) -> Result<RunEnd<F, S>, FoldStopped> {
@@ -243,7 +255,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
                     step = NextStep::Inspect;
                     continue;
                 }
-                NextStep::Inspect => match self.inspect(fold, link, context)? {
+                NextStep::Inspect => match self.inspect(fold, state_ref, context)? {
                     Ok(next) => {
                         step = next;
                         continue;
@@ -251,7 +263,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
                     Err(end) => return Ok(end),
                 },
             };
-            let result = match self.descend(fold, (acc, children, child), link, context)? {
+            let result = match self.descend(fold, (acc, children, child), state_ref, context)? {
                 Descended::Result(result) => result,
                 Descended::Chain(acc, child) => match self.follow(fold, acc, child) {
                     Followed::Leaf(result) => result,
@@ -260,7 +272,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
                         continue;
                     }
                     Followed::Due(child) => {
-                        self.check_offers(link, context)?;
+                        self.check_offers(state_ref, context)?;
                         step = NextStep::Visit(child);
                         continue;
                     }
@@ -278,13 +290,13 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
     fn inspect(
         &mut self,
         fold: &F,
-        link: &TeamLink<AdaptiveState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> Result<Result<NextStep<F>, RunEnd<F, S>>, FoldStopped> {
         let mut split = match self.stack.pop() {
             Some(OpenNode::Split(split)) => split,
             Some(OpenNode::Offered(acc, piece)) => {
-                return Ok(self.inspect_offered(fold, acc, piece, link, context));
+                return Ok(self.inspect_offered(fold, acc, piece, state_ref, context));
             }
             _ => unreachable!("open nodes are continued by `descend`"),
         };
@@ -295,7 +307,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
                 NextChild::Unstarted(at) => self.sweep_segment(fold, &mut split, at),
                 NextChild::Queued(at, piece) => {
                     if let Some(siblings) = piece.revoke() {
-                        self.withdraw(&piece, link, context);
+                        self.withdraw(&piece, state_ref, context);
                         split.take_back(at, siblings);
                     }
                     continue;
@@ -324,7 +336,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
                 Swept::Inner(acc, children, first) => NextStep::Enter(acc, children, Some(first)),
                 Swept::Due(node) => {
                     self.stack.push(OpenNode::Split(split));
-                    self.check_offers(link, context)?;
+                    self.check_offers(state_ref, context)?;
                     return Ok(Ok(NextStep::Visit(node)));
                 }
             };
@@ -340,7 +352,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
         fold: &F,
         acc: F::Accumulator,
         piece: Arc<OfferedPiece<F, S>>,
-        link: &TeamLink<AdaptiveState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> Result<NextStep<F>, RunEnd<F, S>> {
         self.cursor = self.cursor.min(self.stack.len());
@@ -352,7 +364,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
         if !piece.is_taken()
             && let Some(siblings) = piece.revoke()
         {
-            self.withdraw(&piece, link, context);
+            self.withdraw(&piece, state_ref, context);
             let mut children = siblings.source.expect("an offered node has a source");
             let child = children.next();
             return Ok(NextStep::Enter(acc, children, child));

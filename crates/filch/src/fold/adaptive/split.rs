@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     base::canary::{Canary, broken},
-    fold::{Fold, team::TeamLink},
+    fold::{Fold, team::StateRef},
 };
 use std::{collections::VecDeque, mem, sync::Arc};
 
@@ -245,10 +245,10 @@ impl<F: Fold, S: AdaptiveScheme> SplitNode<F, S> {
         &mut self,
         weight: Weight,
         fresh: Option<(usize, u64)>,
-        link: &TeamLink<AdaptiveState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
     ) -> Option<Arc<OfferedPiece<F, S>>> {
         let (at, siblings) = self.split(weight)?;
-        let piece = OfferedPiece::new(link.clone(), siblings, fresh);
+        let piece = OfferedPiece::new(state_ref.clone(), siblings, fresh);
         let offered = ChildSegment::Offered(piece.clone());
         match at.checked_sub(1).map(|before| &mut self.segments[before]) {
             // That segment is empty.

@@ -10,7 +10,7 @@ use crate::{
     engine::Mark,
     fold::{
         Fold,
-        team::{HasTeam, Team, TeamLink},
+        team::{HasTeam, StateRef, Team},
     },
 };
 use std::{
@@ -129,7 +129,7 @@ pub(super) enum ChildSegment<F: Fold, S: AdaptiveScheme> {
 /// Aligned as a job requires.
 #[repr(align(8))]
 pub(super) struct OfferedPiece<F: Fold, S: AdaptiveScheme> {
-    pub(super) shared: TeamLink<AdaptiveState<F, S>>,
+    pub(super) shared: StateRef<AdaptiveState<F, S>>,
     /// The worker that split it off before the weight of the nodes was known, and when.
     pub(super) fresh: Option<(usize, u64)>,
     /// A worker has begun with it, or the splitter has revoked it. For the splitter, which checks

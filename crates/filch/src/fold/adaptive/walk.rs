@@ -5,7 +5,7 @@ use super::{
     state::{AdaptiveScheme, AdaptiveState, FoldRun, FoldStopped, OpenNode},
 };
 use crate::{
-    fold::{Fold, team::TeamLink},
+    fold::{Fold, team::StateRef},
     pool::context::WorkerContext,
 };
 
@@ -44,7 +44,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
         &mut self,
         fold: &F,
         open: (F::Accumulator, F::Children, Option<F::Node>),
-        link: &TeamLink<AdaptiveState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> Result<Descended<F>, FoldStopped> {
         let (mut acc, mut children, mut next) = open;
@@ -72,7 +72,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
             left -= 1;
             if left == 0 {
                 self.stack.push(OpenNode::Open(acc, children));
-                self.check_offers(link, context)?;
+                self.check_offers(state_ref, context)?;
                 left = self.timer.left();
                 (acc, children, next) = enter(fold, child);
                 continue;

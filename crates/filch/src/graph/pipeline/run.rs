@@ -2,7 +2,7 @@
 //!
 //! # The protocol
 //!
-//! A *line* is the place of one token in flight, with a slot for its value. The tokens take the
+//! A *line* holds one token in flight, with a slot for its value. The tokens take the
 //! lines in turn, in the order in which they leave the source; so a token's neighbours are always
 //! on the neighbouring lines.
 //!
@@ -85,7 +85,7 @@ struct PipelineRun<'p, 'env> {
     failures: Mutex<PipelineFailures>,
 }
 
-/// The place of a token. Used by the strand that has the token.
+/// A line: the state of one token in flight. Used by the strand that has the token.
 #[repr(align(64))]
 struct TokenLine {
     /// The number of the token.
@@ -102,8 +102,8 @@ struct PipelineFailures {
 
 // SAFETY: `pending`'s owner side is used only by the thread that is worker `owner` of the pool,
 // which `is_owner` checks. `pool` points to a pool that lives as long as its worker is in `run`. A
-// `TokenLine` and its slot are used by the strand that has the token, one at a time. Source and stages
-// are `Sync`, and the values that they put into the slots are `Send`.
+// `TokenLine` and its slot are used by the strand that has the token, one at a time. Source and
+// stages are `Sync`, and the values that they put into the slots are `Send`.
 unsafe impl Sync for PipelineRun<'_, '_> {}
 
 /// Runs a pipeline on `lines` lines as a worker of a pool.
