@@ -57,9 +57,7 @@ impl<K> CycleError<K> {
 
 impl<K: fmt::Debug> fmt::Display for CycleError<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "a node is below itself, so it cannot be folded; take one of these edges out: ",
-        )?;
+        f.write_str("a node is below itself, so it cannot be folded; remove one of these edges: ")?;
         for key in &self.keys {
             write!(f, "{key:?} -> ")?;
         }

@@ -20,7 +20,7 @@ use std::{error::Error, fmt};
 /// let error = graph.plan().unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "these tasks wait for each other: hen → egg → hen; take one of the edges away, or let a condition decide"
+///     "these tasks wait for each other: hen → egg → hen; remove one of the edges, or let a condition decide"
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,11 +87,11 @@ impl fmt::Display for GraphError {
                 let first = tasks.first().map_or("", |task| task);
                 write!(
                     f,
-                    "{first}; take one of the edges away, or let a condition decide"
+                    "{first}; remove one of the edges, or let a condition decide"
                 )
             }
             GraphErrorKind::NoSource => f.write_str(
-                "there is no task to start with: every one has a predecessor; add one that has none",
+                "the graph has no source: every task has a predecessor; add a task without one",
             ),
             GraphErrorKind::Permits(task) => write!(
                 f,
@@ -377,7 +377,7 @@ impl fmt::Display for RunError {
             match fault {
                 TaskFault::Overlap => write!(
                     f,
-                    "{comma}{task} was released again while it was running; a loop must wait for all that it repeats"
+                    "{comma}{task} was released again while it was running; a loop must wait for all tasks that it repeats"
                 )?,
                 TaskFault::Graph(error) => {
                     write!(f, "{comma}the graph that {task} has built: {error}")?;

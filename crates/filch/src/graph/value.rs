@@ -100,7 +100,7 @@ impl<T> ValueSlot<T> {
             Ok(slot) => slot,
             Err(TryLockError::Poisoned(slot)) => slot.into_inner(),
             Err(TryLockError::WouldBlock) => panic!(
-                "the value of {} is made anew while it is used; a loop must wait for all that it repeats",
+                "the value of {} is replaced while it is used; a loop must wait for all tasks that it repeats",
                 self.name
             ),
         };
@@ -112,7 +112,10 @@ impl<T> ValueSlot<T> {
     }
 
     fn missing(&self) -> ! {
-        panic!("the value of {} is not there", self.name)
+        panic!(
+            "the value of {} is missing: its task has not run, or it was moved",
+            self.name
+        )
     }
 }
 

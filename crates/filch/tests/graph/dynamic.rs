@@ -714,9 +714,7 @@ mod values {
         // The condition leads past the task that makes the value.
         let error = graph.plan().unwrap().run().unwrap_err();
         assert!(
-            error
-                .to_string()
-                .contains("the value of value is not there"),
+            error.to_string().contains("the value of value is missing"),
             "{error}"
         );
 

@@ -561,7 +561,7 @@ mod values {
                 let result = graph.plan().unwrap().run_on(&pool);
                 if pool.workers() == 0 {
                     let told = result.unwrap_err().to_string();
-                    assert!(told.contains("made anew while it is used"), "{told}");
+                    assert!(told.contains("replaced while it is used"), "{told}");
                 }
             }
         });

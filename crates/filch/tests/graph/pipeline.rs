@@ -394,7 +394,7 @@ fn waits_in_a_cycle_are_an_error_that_names_it() {
         assert_eq!((error.finished(), error.dropped()), (3, 3));
         assert_eq!(
             error.to_string(),
-            "these tokens wait for each other: 5 → 4 → 2 → 5; take one of the waits away \
+            "these tokens wait for each other: 5 → 4 → 2 → 5; remove one of the waits \
              (3 tokens finished, 3 dropped)"
         );
         let error = deferred(10, 1, 1, |n| if n == 3 { vec![3] } else { vec![] });
@@ -413,7 +413,12 @@ fn a_wait_for_a_missing_token_is_an_error() {
         let error = deferred(10, 2, 3, waits).unwrap_err();
         assert_eq!(error.missing_token(), Some((1, 12)));
         assert_eq!((error.finished(), error.dropped()), (8, 2));
-        assert!(error.to_string().contains("which never came"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("which the source did not produce"),
+            "{error}"
+        );
         assert!(deferred(13, 2, 3, waits).is_ok());
     });
 }

@@ -266,10 +266,12 @@ impl fmt::Display for PipelineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             PipelineErrorKind::NoLines => {
-                return f.write_str("a pipeline without lines moves nothing; give it at least one");
+                return f.write_str("a pipeline needs at least one line to run");
             }
             PipelineErrorKind::TooManyLines => {
-                return f.write_str("there is no memory for so many lines; give it fewer");
+                return f.write_str(
+                    "the memory for this number of lines cannot be allocated; use fewer",
+                );
             }
             PipelineErrorKind::Panics(panics) => {
                 for (number, panic) in panics.iter().enumerate() {
@@ -283,11 +285,11 @@ impl fmt::Display for PipelineError {
                     write!(f, "{token} → ")?;
                 }
                 let first = tokens.first().copied().unwrap_or_default();
-                write!(f, "{first}; take one of the waits away")?;
+                write!(f, "{first}; remove one of the waits")?;
             }
             PipelineErrorKind::Deferred(DeferError::Unknown { token, waits_for }) => write!(
                 f,
-                "token {token} waits for token {waits_for}, which never came; let the source go on, or do not defer"
+                "token {token} waits for token {waits_for}, which the source did not produce; let it produce that token, or do not defer"
             )?,
             PipelineErrorKind::Cancelled => f.write_str("the pipeline was cancelled")?,
         }
