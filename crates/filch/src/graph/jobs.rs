@@ -17,36 +17,17 @@ use crate::{
 };
 use std::ptr;
 
-/// Runs a strand that begins with a task.
+/// Runs a strand that begins with a task. `ADMITTED`: the task has acquired its semaphores.
 ///
 /// # Safety
 /// `data` points to a node of a run that is not over.
-unsafe fn run_strand(data: *const (), context: &WorkerContext<'_, '_>) {
+unsafe fn run_strand<const ADMITTED: bool>(data: *const (), context: &WorkerContext<'_, '_>) {
     // SAFETY: the caller passes a node of a run that is not over.
     let (run, index) = unsafe { run_of(data) };
     // SAFETY: the strand is pending, so the run is alive.
     let over = unsafe {
         GraphRun::as_job(run, context, |run, context| {
-            run.strand(context, index, false);
-        })
-    };
-    if over {
-        // SAFETY: `as_job` returned true: this was the last pending job.
-        unsafe { finish(run, context) };
-    }
-}
-
-/// Runs a strand that begins with a task whose semaphores have been acquired.
-///
-/// # Safety
-/// As [`run_strand`].
-unsafe fn run_admitted(data: *const (), context: &WorkerContext<'_, '_>) {
-    // SAFETY: the caller passes a node of a run that is not over.
-    let (run, index) = unsafe { run_of(data) };
-    // SAFETY: the strand is pending, so the run is alive.
-    let over = unsafe {
-        GraphRun::as_job(run, context, |run, context| {
-            run.strand(context, index, true);
+            run.strand(context, index, ADMITTED);
         })
     };
     if over {
@@ -169,13 +150,13 @@ impl GraphRun<'_> {
     #[inline(always)]
     pub(super) fn strand_job(&self, index: u32) -> Job {
         // SAFETY: the job is pending, so the run is not over before it has run; the run is `Sync`.
-        unsafe { Job::new(self.node_at(index), run_strand) }
+        unsafe { Job::new(self.node_at(index), run_strand::<false>) }
     }
 
     /// Returns the same for a task that has acquired its semaphores.
     pub(super) fn admitted_job(&self, index: u32) -> Job {
         // SAFETY: as in `strand_job`: the job is pending, so the run is not over before it has run.
-        unsafe { Job::new(self.node_at(index), run_admitted) }
+        unsafe { Job::new(self.node_at(index), run_strand::<true>) }
     }
 
     #[inline(always)]
