@@ -185,8 +185,8 @@ impl RunHandle {
     /// ```
     ///
     /// # Errors
-    /// As [`Plan::run`]; also when the run was cancelled before all tasks had run, and [in a task
-    /// of the same plan](RunError::is_recursive), unless the run is over.
+    /// As [`Plan::run`](super::Plan::run); also when the run was cancelled before all tasks had
+    /// run, and [in a task of the same plan](RunError::is_recursive), unless the run is over.
     ///
     /// # Panics
     /// If the handle has been awaited to its end before.
