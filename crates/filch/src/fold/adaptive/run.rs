@@ -88,7 +88,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
                 }
             }
             Ok(Err(step)) => {
-                Self::new(Destination::Piece(piece)).run_to_end(step, state_ref, context)
+                Self::new(Destination::Piece(piece)).run_to_end(step, state_ref, context);
             }
             Err(payload) => {
                 shared.team().fail(context, payload);
