@@ -14,8 +14,8 @@ use crate::{
     stopwatch::{Sample, Stopwatch},
 };
 use algebra::{
-    Both, Expr, InTurn, Point, Polynomial, Rule, differentiate, halves, parse, pattern::IDENTITIES,
-    sample, simplify,
+    Expr, Join, Point, Polynomial, Rule, Sequential, differentiate, halves, parse,
+    pattern::IDENTITIES, sample, simplify,
 };
 use rayon::prelude::*;
 use std::{cell::OnceCell, rc::Rc};
@@ -24,8 +24,8 @@ use std::{cell::OnceCell, rc::Rc};
 const POINTS_A_PIECE: usize = 64;
 
 /// The systems whose joins need no context.
-impl<S: for<'c> Joins<Cx<'c> = ()> + Sync> Both for S {
-    fn both<A: Send, B: Send>(
+impl<S: for<'c> Joins<Cx<'c> = ()> + Sync> Join for S {
+    fn join<A: Send, B: Send>(
         &self,
         a: impl FnOnce() -> A + Send,
         b: impl FnOnce() -> B + Send,
@@ -39,7 +39,7 @@ trait Job: Sync + 'static {
     type Result: Send + PartialEq;
 
     /// Computes the result by joining halves.
-    fn run(&self, both: &impl Both) -> Self::Result;
+    fn run(&self, exec: &impl Join) -> Self::Result;
 }
 
 struct Derive(Expr);
@@ -47,8 +47,8 @@ struct Derive(Expr);
 impl Job for Derive {
     type Result = Expr;
 
-    fn run(&self, both: &impl Both) -> Expr {
-        differentiate(&self.0, "x", both)
+    fn run(&self, exec: &impl Join) -> Expr {
+        differentiate(&self.0, "x", exec)
     }
 }
 
@@ -59,7 +59,7 @@ impl Derive {
     }
 
     fn term(term: &Expr) -> Expr {
-        differentiate(term, "x", &InTurn)
+        differentiate(term, "x", &Sequential)
     }
 
     fn sum(mut terms: Vec<Expr>) -> Expr {
@@ -84,8 +84,8 @@ struct Simplify {
 impl Job for Simplify {
     type Result = Expr;
 
-    fn run(&self, both: &impl Both) -> Expr {
-        simplify(&self.expr, &self.rules, both).expect("the rules terminate")
+    fn run(&self, exec: &impl Join) -> Expr {
+        simplify(&self.expr, &self.rules, exec).expect("the rules terminate")
     }
 }
 
@@ -94,8 +94,8 @@ struct Multiply(Polynomial);
 impl Job for Multiply {
     type Result = Polynomial;
 
-    fn run(&self, both: &impl Both) -> Polynomial {
-        let product = self.0.times(&self.0, both);
+    fn run(&self, exec: &impl Join) -> Polynomial {
+        let product = self.0.times(&self.0, exec);
         product.expect("the coefficients are small enough")
     }
 }
@@ -120,7 +120,7 @@ impl Evaluate {
 
     /// Compared by bits, so that NaN equals NaN.
     fn value(&self, point: &Point) -> u64 {
-        let value = self.expr.value(point, &InTurn);
+        let value = self.expr.value(point, &Sequential);
         value.map_or(0, f64::to_bits)
     }
 
@@ -137,9 +137,9 @@ impl Evaluate {
 impl Job for Evaluate {
     type Result = Vec<u64>;
 
-    fn run(&self, both: &impl Both) -> Vec<u64> {
+    fn run(&self, exec: &impl Join) -> Vec<u64> {
         let value = |point: &Point| self.value(point);
-        halves::map(&self.points, both, POINTS_A_PIECE, &|_| 1, &value)
+        halves::map(&self.points, exec, POINTS_A_PIECE, &|_| 1, &value)
     }
 }
 
@@ -224,8 +224,8 @@ fn case<J: Job>(
     (case, data)
 }
 
-fn on<S: Joins + Both, J: Job>(job: &J, pool: &S::Pool, both: &S) -> J::Result {
-    S::enter(pool, |_| job.run(both))
+fn on<S: Joins + Join, J: Job>(job: &J, pool: &S::Pool, exec: &S) -> J::Result {
+    S::enter(pool, |_| job.run(exec))
 }
 
 /// Takes one sample. Checking and dropping the result are not timed.
@@ -239,7 +239,7 @@ fn timed<S: Joins, J: Job>(
     sampler::<S>(workers, move |pool| {
         let (job, expected) = data.get_or_init(|| {
             let job = make();
-            let expected = job.run(&InTurn);
+            let expected = job.run(&Sequential);
             (job, expected)
         });
         let mut watch = Stopwatch::default();
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     fn check<J: Job>(job: &J) -> J::Result {
-        let expected = job.run(&InTurn);
+        let expected = job.run(&Sequential);
         assert!(on(job, &pool::<Filch>(), &Filch) == expected);
         assert!(on(job, &pool::<Rayon>(), &Rayon) == expected);
         expected

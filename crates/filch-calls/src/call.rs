@@ -52,6 +52,14 @@ impl Call {
     }
 
     /// Returns the call as one line of JSON.
+    ///
+    /// ```
+    /// use filch_calls::Call;
+    ///
+    /// let line = Call::new("Add", &(2, 3))?.to_json(); // to a file, a queue or a socket
+    /// assert_eq!(line, r#"{"function":"Add","args":[2,3]}"#);
+    /// # Ok::<(), filch_calls::CallError>(())
+    /// ```
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a call is made of text and JSON")

@@ -54,24 +54,78 @@ impl<R> CallHandle<R> {
     }
 
     /// Whether the call is done: it has a result, has failed or panicked, or was cancelled.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::Registry;
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let square = registry.call::<i64>(&pool, "Square", &7)?;
+    /// while !square.is_finished() {
+    ///     std::thread::yield_now(); // or other work
+    /// }
+    /// assert_eq!(square.join()?, 49);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.task.is_finished()
     }
 
     /// Returns the name of the function that is called.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::Registry;
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let square = registry.call::<i64>(&pool, "Square", &7)?;
+    /// assert_eq!(square.function(), "Square");
+    /// # square.join()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn function(&self) -> &str {
         self.function.name()
     }
 
     /// Returns the id of the task.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::Registry;
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let (three, four) = (
+    ///     registry.call::<i64>(&pool, "Square", &3)?,
+    ///     registry.call::<i64>(&pool, "Square", &4)?,
+    /// );
+    /// assert_ne!(three.id(), four.id());
+    /// # (three.join()?, four.join()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn id(&self) -> TaskId {
         self.task.id()
     }
 
     /// Returns the name of the task; that of the function, if no other name was set.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::{Call, Registry};
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let task = registry.task(&pool, Call::new("Square", &7)?)?.name("area of the roof");
+    /// let area = task.submit::<i64>()?;
+    /// assert_eq!((area.name(), area.function()), (Some("area of the roof"), "Square"));
+    /// # area.join()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.task.name()
@@ -79,12 +133,37 @@ impl<R> CallHandle<R> {
 
     /// Returns the call as a dependency for other tasks; see
     /// [`TaskBuilder::after`](filch::submit::TaskBuilder::after).
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::Registry;
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let square = registry.call::<i64>(&pool, "Square", &7)?;
+    /// let after = pool.task(|| "then").after(square.dependency()).submit()?;
+    /// assert_eq!(after.join()?, "then");
+    /// assert!(square.is_finished());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn dependency(&self) -> Dependency {
         self.task.dependency()
     }
 
     /// Returns the priority of the call.
+    ///
+    /// ```
+    /// use filch::{Pool, Priority};
+    /// use filch_calls::Registry;
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let square = registry.call::<i64>(&pool, "Square", &7)?;
+    /// assert_eq!(square.priority(), Priority::Normal);
+    /// # square.join()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn priority(&self) -> Priority {
         self.task.priority()
@@ -112,17 +191,55 @@ impl<R> CallHandle<R> {
     }
 
     /// Changes the priority of the call. Returns false when it does not wait any more.
+    ///
+    /// ```
+    /// use filch::{Pool, Priority};
+    /// use filch_calls::Registry;
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(0).build()?; // so that the call waits until it is joined
+    /// let square = registry.call::<i64>(&pool, "Square", &7)?;
+    /// assert!(square.set_priority(Priority::High));
+    /// assert_eq!(square.priority(), Priority::High);
+    /// # square.join()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[allow(clippy::must_use_candidate, reason = "most callers don't care")]
     pub fn set_priority(&self, priority: Priority) -> bool {
         self.task.set_priority(priority)
     }
 
     /// Detaches the call, as dropping the handle does: it runs without a waiter.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::Registry;
+    /// use std::sync::mpsc;
+    ///
+    /// let (sender, receiver) = mpsc::channel();
+    /// let registry = Registry::builder()
+    ///     .function("Log", move |text: String| sender.send(text).unwrap())
+    ///     .build()?;
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// registry.call::<()>(&pool, "Log", "it began")?.detach();
+    /// assert_eq!(receiver.recv()?, "it began");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn detach(self) {}
 }
 
 impl<R: DeserializeOwned> CallHandle<R> {
     /// Waits for the call, as [`TaskHandle::join`] does, and returns its result.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::Registry;
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// assert_eq!(registry.call::<i64>(&pool, "Square", &7)?.join()?, 49);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// When the arguments do not fit the function, when it fails or panics, when its result cannot
@@ -155,6 +272,21 @@ impl<R: DeserializeOwned> CallHandle<R> {
     }
 
     /// [`join`](Self::join) with a time limit, as [`TaskHandle::join_timeout`].
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::Registry;
+    /// use std::time::Duration;
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let square = registry.call::<i64>(&pool, "Square", &7)?;
+    /// match square.join_timeout(Duration::from_secs(60)) {
+    ///     Ok(result) => assert_eq!(result?, 49),
+    ///     Err(square) => square.detach(), // it takes too long
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The handle, when the time is up.

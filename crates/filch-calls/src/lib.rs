@@ -31,20 +31,20 @@
 //! whether they fit. A result is what the function returns, read as the type that the caller wants:
 //! any type that reads the same JSON works, and [`Value`] reads everything.
 
+mod builder;
 mod bulk;
 mod call;
 mod error;
 mod handle;
 mod names;
 mod registry;
-mod task;
 
+pub use builder::CallBuilder;
 pub use call::Call;
 pub use error::CallError;
 pub use handle::CallHandle;
 pub use registry::{Registry, RegistryBuilder};
 pub use serde_json::Value;
-pub use task::CallTask;
 
 /// The result of a call before it is read as a type.
 type Raw = Result<Value, CallError>;

@@ -36,10 +36,11 @@ pub(crate) struct Function {
     name: Arc<str>,
     takes: String,
     gives: String,
-    run: Box<Run>,
+    run: Box<Erased>,
 }
 
-type Run = dyn Fn(&Function, &Value) -> Result<Value, CallError> + Send + Sync;
+/// A function whose argument and result types are erased.
+type Erased = dyn Fn(&Function, &Value) -> Result<Value, CallError> + Send + Sync;
 
 impl Function {
     pub(crate) fn name(&self) -> &Arc<str> {
@@ -64,6 +65,14 @@ impl Function {
 
 impl Registry {
     /// Returns a builder, which takes the functions.
+    ///
+    /// ```
+    /// use filch_calls::{Call, Registry};
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// assert_eq!(registry.run(Call::new("Square", &7)?)?, 49);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn builder() -> RegistryBuilder {
         RegistryBuilder {
             functions: Vec::new(),
@@ -139,6 +148,18 @@ pub struct RegistryBuilder {
 
 impl RegistryBuilder {
     /// Adds a function of one argument; a tuple stands for several.
+    ///
+    /// ```
+    /// use filch_calls::{Call, Registry};
+    ///
+    /// let registry = Registry::builder()
+    ///     .function("Now", |(): ()| 1_234)
+    ///     .function("Power", |(base, exponent): (u64, u32)| base.pow(exponent))
+    ///     .build()?;
+    /// assert_eq!(registry.run(Call::new("Now", &())?)?, 1_234);
+    /// assert_eq!(registry.run(Call::new("Power", &(2, 10))?)?, 1_024);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn function<A, R, F>(self, name: impl Into<String>, f: F) -> Self
     where
         A: DeserializeOwned,
@@ -197,6 +218,13 @@ impl RegistryBuilder {
     }
 
     /// Builds the registry.
+    ///
+    /// ```
+    /// use filch_calls::Registry;
+    ///
+    /// let unnamed = Registry::builder().function("", |x: i64| x * x).build();
+    /// assert!(unnamed.unwrap_err().to_string().contains("empty name"));
+    /// ```
     ///
     /// # Errors
     /// When two functions have the same name, or one has an empty name.

@@ -1,4 +1,4 @@
-//! What calls by name promise.
+//! Calls by name.
 
 #[path = "../../filch/tests/support/mod.rs"]
 mod support;
@@ -53,7 +53,7 @@ fn registry() -> Registry {
         .unwrap()
 }
 
-/// A registry whose function waits, and the flags that say that it runs and that it may go on.
+/// A registry whose function waits, and flags for: it runs, and it may continue.
 fn waiting() -> (Registry, Flag, Flag) {
     let (begun, go) = (Flag::default(), Flag::default());
     let (set, wait) = (begun.clone(), go.clone());
@@ -87,7 +87,7 @@ fn everything_can_cross_threads() {
 }
 
 #[test]
-fn results_come_back_as_what_is_wanted() {
+fn results_are_read_as_the_type_that_the_caller_names() {
     within(LIMIT, || {
         let registry = registry();
         for workers in [0, 1, 2] {
@@ -102,7 +102,7 @@ fn results_come_back_as_what_is_wanted() {
             assert_eq!(untyped.join().unwrap(), json!({"x": 2.5, "y": 1.0}));
             let nothing = registry.call::<()>(&pool, "Nothing", &()).unwrap();
             assert_eq!(nothing.join().unwrap(), ());
-            // Whatever reads the same JSON will do.
+            // Any type that reads the same JSON works.
             let float = registry.call::<f64>(&pool, "Add", &[1, 2]).unwrap();
             assert_eq!(float.join().unwrap(), 3.0);
         }
@@ -117,7 +117,7 @@ fn a_call_can_be_sent_and_run_elsewhere() {
     assert_eq!(registry().run(received.clone()).unwrap(), 5);
     let result = registry().submit::<i64>(&pool(1), received);
     assert_eq!(result.unwrap().join().unwrap(), 5);
-    // Without arguments: those of a function of nothing.
+    // Without arguments: `null`, for a function without any.
     let bare = Call::from_json(r#"{"function": "Nothing"}"#).unwrap();
     assert_eq!(bare, Call::new("Nothing", &()).unwrap());
     assert_eq!(bare.to_string(), "Nothing()");
@@ -142,7 +142,7 @@ fn a_text_that_is_no_call_says_why() {
 }
 
 #[test]
-fn unknown_functions_are_told_at_once() {
+fn unknown_functions_are_errors_of_submit() {
     for (name, said) in [
         (
             "square",
@@ -178,7 +178,7 @@ fn unknown_functions_are_told_at_once() {
 }
 
 #[test]
-fn arguments_that_do_not_fit_are_told_and_the_function_is_not_called() {
+fn arguments_that_do_not_fit_are_errors_and_the_function_is_not_called() {
     let called = Arc::new(AtomicUsize::new(0));
     let count = called.clone();
     let registry = Registry::builder()
@@ -229,7 +229,7 @@ fn arguments_that_do_not_fit_are_told_and_the_function_is_not_called() {
 }
 
 #[test]
-fn what_cannot_be_written_is_told() {
+fn values_that_cannot_be_written_are_errors() {
     let keys = BTreeMap::from([((1, 2), 3)]);
     let error = Call::new("Square", &keys).unwrap_err();
     assert!(error.is_arguments() && error.source().is_some());
@@ -253,7 +253,7 @@ fn what_cannot_be_written_is_told() {
 }
 
 #[test]
-fn results_that_do_not_fit_are_told() {
+fn results_that_do_not_fit_are_errors() {
     let error = error_of::<String>("Square", &3);
     assert!(error.is_result() && !error.is_arguments() && error.source().is_some());
     assert_eq!(
@@ -473,7 +473,7 @@ fn map_then_reduce_as_in_the_specification() {
 }
 
 #[test]
-fn the_first_value_that_fails_is_the_one_that_is_told() {
+fn the_first_value_that_fails_is_reported() {
     within(LIMIT, || {
         let (registry, pool) = (registry(), pool(2));
         let mut values: Vec<i64> = (0..100).map(|n| 2 * n + 1).collect();
@@ -595,7 +595,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn what_is_written_down_reads_back(function in any::<String>(), args in any_value()) {
+    fn calls_that_are_written_read_back(function in any::<String>(), args in any_value()) {
         let call = Call { function, args };
         prop_assert_eq!(&Call::from_json(&call.to_json()).unwrap(), &call);
     }

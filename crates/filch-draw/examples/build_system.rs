@@ -1,4 +1,4 @@
-//! A build system: a graph of targets, where only what is out of date is made again.
+//! A build system: a graph of targets, in which only targets that are out of date are built.
 //!
 //! `cargo run --release --example build_system`
 
@@ -18,7 +18,7 @@ use std::{
 
 const HELP: &str = "\
 Builds a small project that does not exist, changes one file, and builds it again: only what depends on that file is
-made a second time. Tells what was done when, and draws it.
+made a second time. Shows which task ran when, and draws it.
 
 Usage: build_system [FILE]
 
@@ -27,7 +27,7 @@ Usage: build_system [FILE]
 
 The pictures go to target/build_system.svg (what ran when) and target/build_system.dot (the graph).";
 
-/// What is made of what, and how long that takes in microseconds.
+/// Each target, its dependencies, and how long it takes to build, in microseconds.
 const TARGETS: &[(&str, &[&str], u64)] = &[
     ("lexer.src", &[], 100),
     ("parser.src", &[], 100),
@@ -46,24 +46,24 @@ const TARGETS: &[(&str, &[&str], u64)] = &[
     ("manual", &["parser.src", "types.src"], 6_000),
 ];
 
-/// What is known of a target from the last build.
+/// The state of a target after the last build.
 #[derive(Default)]
 struct State {
-    /// Of what it was made from, at that time.
+    /// A hash of its dependencies at that time.
     made_from: Option<u64>,
-    /// Of what it is. Those who need it look at this: what comes out the same does not concern them.
+    /// A hash of its content. Targets that depend on it are rebuilt only if this changes.
     content: u64,
 }
 
 /// A project, between builds.
 struct Project {
     states: HashMap<&'static str, Mutex<State>>,
-    /// Stands for what a person has written.
+    /// The number of edits of each source file.
     edits: HashMap<&'static str, u64>,
 }
 
 impl Project {
-    /// What has to be known of a target's sources to say whether they have changed.
+    /// Returns a hash of a target's dependencies.
     fn sources_of(&self, name: &str, needs: &[&str]) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.edits.get(name).hash(&mut hasher);
@@ -75,7 +75,7 @@ impl Project {
         hasher.finish()
     }
 
-    /// Makes a target if it is out of date, and says whether it was.
+    /// Builds a target if it is out of date. Returns whether it was.
     fn make(&self, name: &str, needs: &[&str], micros: u64) -> bool {
         let sources = self.sources_of(name, needs);
         let state = self.states[name].lock();
@@ -141,7 +141,7 @@ fn build(project: &Project, draw: bool) -> Result<(), Box<dyn std::error::Error>
     let mut tasks = HashMap::new();
     for (made, (name, needs, micros)) in made.iter().zip(TARGETS) {
         let task = graph.task(*name, move || {
-            // Relaxed: looked at when the build is done.
+            // Relaxed: read when the build is done.
             made.store(project.make(name, needs, *micros), Ordering::Relaxed);
         });
         task.succeed(needs.iter().map(|need| tasks[need]));

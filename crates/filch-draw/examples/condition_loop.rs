@@ -1,4 +1,4 @@
-//! A loop inside of a graph: conditions that lead back.
+//! A loop in a graph: conditions that lead back.
 //!
 //! `cargo run --release --example condition_loop -- 2`
 
@@ -18,10 +18,10 @@ Usage: condition_loop [NUMBER]
   NUMBER   take the root of this [2]
   --help   this text";
 
-/// How often the line is tried.
+/// Maximum number of tries to send.
 const TRIES: u32 = 5;
 
-/// What the tasks work on.
+/// The state that the tasks share.
 struct State {
     guess: f64,
     error: f64,
@@ -103,7 +103,7 @@ fn root(number: f64) -> Result<(), Box<dyn std::error::Error>> {
     let celebrate = graph.task("celebrate", || println!("done"));
     let give_up = graph.task("give up", || println!("no answer"));
 
-    // The numbers that the conditions return are places in these lists.
+    // The numbers that the conditions return are positions in these lists.
     start.precede(improve);
     improve.precede(enough);
     enough.precede([improve, send]);

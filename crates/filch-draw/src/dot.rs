@@ -25,7 +25,7 @@ const MAX_INDENT: usize = 16;
 /// ```
 ///
 /// # Panics
-/// When a position in the description is not that of a task, or a task is inside of a later one.
+/// When a position in the description is not that of a task, or a task is inside a later one.
 /// The descriptions of the library are correct.
 #[must_use]
 pub fn dot(graph: &Description) -> String {
@@ -48,26 +48,28 @@ struct Contents {
     limits: Vec<usize>,
 }
 
-/// Returns the contents of the outermost graph, and then of the graph inside of each task.
+/// Returns the contents of the outermost graph, and then of the graph inside each task.
 fn contents(graph: &Description) -> Vec<Contents> {
-    let place = |inside: Option<usize>| inside.map_or(0, |task| task + 1);
+    let position = |inside: Option<usize>| inside.map_or(0, |task| task + 1);
     let mut contents = vec![Contents::default(); graph.tasks.len() + 1];
     for (task, described) in graph.tasks.iter().enumerate() {
         assert!(
-            place(described.inside) <= task,
-            "task {task} stands before the task that it is inside of"
+            position(described.inside) <= task,
+            "task {task} stands before the task that contains it"
         );
-        contents[place(described.inside)].tasks.push(task);
+        contents[position(described.inside)].tasks.push(task);
     }
     for (edge, &(from, _)) in graph.edges.iter().enumerate() {
-        contents[place(graph.tasks[from].inside)].edges.push(edge);
+        contents[position(graph.tasks[from].inside)]
+            .edges
+            .push(edge);
     }
     for (number, limit) in graph.limits.iter().enumerate() {
         let mut graphs = limit.tasks.iter().map(|&task| graph.tasks[task].inside);
         let first = graphs.next().flatten();
         // Outermost, if it is shared by tasks of several graphs.
-        let home = first.filter(|_| graphs.all(|other| other == first));
-        contents[place(home)].limits.push(number);
+        let inside = first.filter(|_| graphs.all(|other| other == first));
+        contents[position(inside)].limits.push(number);
     }
     contents
 }
@@ -78,7 +80,7 @@ struct Drawing<'a> {
 }
 
 impl Drawing<'_> {
-    /// Writes all graphs, each inside of its task.
+    /// Writes all graphs, each inside its task.
     fn graphs(&mut self, contents: &[Contents]) {
         // The graphs around the current place, with the next task of each; a loop and not a
         // recursion, which would overflow the stack.

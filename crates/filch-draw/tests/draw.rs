@@ -1,14 +1,19 @@
 //! Pictures of graphs and of their runs.
 
+#[path = "../../filch/tests/support/graphs.rs"]
+mod graphs;
 #[path = "../../filch/tests/support/mod.rs"]
 mod support;
 
 use filch::{Graph, Semaphore};
 use filch_draw::{dot, svg};
-use std::{thread, time::Duration};
+use graphs::{
+    deep_modules, mixed_kinds, module_and_subflow, sleeping_diamond, ten_laps, two_at_once,
+};
 use support::{LIMIT, in_a_child, pool, within};
 
-/// Whether `text` is well-formed: what is opened is closed, attributes are quoted, entities are known.
+/// Whether `text` is well-formed: what is opened is closed, attributes are quoted, entities are
+/// known.
 fn check_xml(text: &str) {
     let mut open: Vec<&str> = vec![];
     let mut rest = text.trim_end();
@@ -56,14 +61,7 @@ fn check_text(text: &str) {
 
 #[test]
 fn a_graph_and_its_plan_are_the_same_picture() {
-    let graph = Graph::new();
-    let first = graph.task("say \"hi\" \\ & go\n<on>", || ());
-    let maybe = graph.condition("maybe?", || 0);
-    let later = graph.placeholder("later");
-    let unnamed = graph.task("", || ());
-    first.precede(maybe);
-    maybe.precede([first, later]);
-    first.precede(unnamed);
+    let graph = mixed_kinds("say \"hi\" \\ & go\n<on>");
     let drawn = dot(&graph.describe());
     let lines: Vec<_> = drawn.lines().map(str::trim).collect();
     for line in [
@@ -80,8 +78,8 @@ fn a_graph_and_its_plan_are_the_same_picture() {
     }
     assert!(drawn.starts_with("digraph {") && drawn.ends_with("}\n"));
 
-    let start = graph.task("start", || ());
-    start.precede(maybe);
+    let maybe = graph.get(2).unwrap();
+    maybe.succeed(graph.task("start", || ()));
     let mut of_graph: Vec<_> = dot(&graph.describe()).lines().map(str::to_owned).collect();
     let plan = graph.plan().unwrap();
     let mut of_plan: Vec<_> = dot(&plan.describe()).lines().map(str::to_owned).collect();
@@ -92,15 +90,7 @@ fn a_graph_and_its_plan_are_the_same_picture() {
 
 #[test]
 fn modules_and_retained_subflows_are_clusters() {
-    let inner = Graph::new();
-    inner.linearize([inner.task("soap", || ()), inner.task("rinse", || ())]);
-    let graph = Graph::new();
-    let wash = graph.module("wash", inner.plan().unwrap());
-    let retained = graph.subflow("kept", |sub| {
-        sub.task("grain", || ());
-        sub.retain();
-    });
-    wash.precede(retained);
+    let graph = module_and_subflow();
     let before = dot(&graph.describe());
     assert!(before.contains("subgraph cluster_t0 {"), "{before}");
     assert!(before.contains("t2 -> t3;") && before.contains("label=\"soap\""));
@@ -139,15 +129,7 @@ fn modules_a_hundred_thousand_deep_are_drawn_on_the_default_stack() {
     in_a_child(
         "modules_a_hundred_thousand_deep_are_drawn_on_the_default_stack",
         || {
-            let innermost = Graph::new();
-            innermost.task("innermost", || ());
-            let mut plan = innermost.plan().unwrap();
-            for _ in 0..100_000 {
-                let graph = Graph::new();
-                graph.module("", plan);
-                plan = graph.plan().unwrap();
-            }
-            let drawn = dot(&plan.describe());
+            let drawn = dot(&deep_modules(|| ()).describe());
             assert!(drawn.contains("t100000 [label=\"innermost\"];"));
             assert_eq!(drawn.matches("subgraph").count(), 100_000);
             assert_eq!(drawn.matches('{').count(), drawn.matches('}').count());
@@ -159,15 +141,7 @@ fn modules_a_hundred_thousand_deep_are_drawn_on_the_default_stack() {
 fn a_recorded_run_is_drawn() {
     within(LIMIT, || {
         for workers in [0, 1, 2, 4] {
-            let graph = Graph::new();
-            let nap = |millis| move || thread::sleep(Duration::from_millis(millis));
-            let first = graph.task("first", nap(2));
-            let short = graph.task("short", nap(1));
-            let long = graph.task("long", nap(30));
-            let last = graph.task("last <&>", nap(2));
-            first.precede([short, long]);
-            last.succeed([short, long]);
-            let mut plan = graph.plan().unwrap();
+            let mut plan = sleeping_diamond();
             plan.record(true);
             plan.run_on(&pool(workers)).unwrap();
             let drawn = svg(&plan.timeline());
@@ -185,19 +159,7 @@ fn a_recorded_run_is_drawn() {
 #[test]
 fn laps_and_runs_are_drawn() {
     within(LIMIT, || {
-        let mut laps = 0;
-        let graph = Graph::new();
-        let begin = graph.task("begin", || ());
-        let lap = graph.task("lap", || ());
-        let again = graph.condition("again?", || {
-            laps += 1;
-            usize::from(laps % 10 == 0)
-        });
-        let end = graph.task("end", || ());
-        begin.precede(lap);
-        lap.precede(again);
-        again.precede([lap, end]);
-        let mut plan = graph.plan().unwrap();
+        let mut plan = ten_laps();
         plan.record(true);
         plan.run_on(&pool(2)).unwrap();
         plan.run_on(&pool(2)).unwrap();
@@ -208,14 +170,7 @@ fn laps_and_runs_are_drawn() {
 #[test]
 fn two_workers_have_two_lanes() {
     within(LIMIT, || {
-        let together = std::sync::Barrier::new(2);
-        let graph = Graph::new();
-        for _ in 0..2 {
-            graph.task("both", || {
-                together.wait();
-            });
-        }
-        let mut plan = graph.plan().unwrap();
+        let mut plan = two_at_once();
         plan.record(true);
         plan.run_on(&pool(2)).unwrap();
         let drawn = svg(&plan.timeline());

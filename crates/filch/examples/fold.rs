@@ -1,4 +1,5 @@
-//! Folds over trees: the same fold with every preset, a record of who did what, and a graph with shared nodes.
+//! Folds over trees: the same fold with every preset, a record of which worker did what, and a
+//! graph with shared nodes.
 //!
 //! `cargo run --release --example fold -- NODES`
 
@@ -32,7 +33,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// A file system of so many entries, in which each folder has a few.
+    /// A file system with this number of entries, a few in each folder.
     fn invent(entries: usize, rng: &mut Rng) -> Self {
         let mut below = Vec::new();
         let mut left = entries.saturating_sub(1);

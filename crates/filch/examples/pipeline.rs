@@ -20,7 +20,8 @@ Usage: pipeline [MEBIBYTES [LINES]]
   LINES       blocks on their way at the same time [16]
   --help      this text";
 
-/// Letters of a block: packing one takes about a millisecond, next to which a token costs nothing.
+/// Letters of a block: packing one takes about a millisecond, so the overhead of a token is
+/// negligible.
 const BLOCK: usize = 16 << 10;
 
 fn main() -> ExitCode {
@@ -123,7 +124,8 @@ fn text(size: usize) -> Vec<u8> {
 const BACK: usize = 60;
 const LONGEST: usize = 127;
 
-/// Packs a block: repetitions of something at most 60 letters back become two bytes, letters stay as they are.
+/// Packs a block: repetitions of something at most 60 letters back become two bytes, letters stay
+/// as they are.
 fn pack(block: &[u8]) -> Vec<u8> {
     let mut packed = Vec::with_capacity(block.len() / 2);
     let mut at = 0;

@@ -93,8 +93,8 @@ fn in_one_go(a: &[u8], b: &[u8]) -> u32 {
     above[b.len()]
 }
 
-/// Fills a tile: `above` is the row above it and becomes its last row, `left` is the column to the left and becomes
-/// its last column, `corner` is the field above and to the left.
+/// Fills a tile: `above` is the row above it and becomes its last row, `left` is the column to the
+/// left and becomes its last column, `corner` is the field above and to the left.
 fn fill(a: &[u8], b: &[u8], corner: u32, above: &mut [u32], left: &mut [u32]) {
     let mut corner = corner;
     for (letter, left) in a.iter().zip(left) {
@@ -115,7 +115,8 @@ struct Table<'a> {
     rows: Vec<&'a [u8]>,
     columns: Vec<&'a [u8]>,
     tile: usize,
-    /// For each column of tiles, the last row of the lowest one that is done, and the field before its first one.
+    /// For each column of tiles, the last row of the lowest one that is done, and the field before
+    /// its first one.
     above: Vec<Mutex<(u32, Vec<u32>)>>,
     /// For each row of tiles, the last column of the rightmost one that is done.
     left: Vec<Mutex<Vec<u32>>>,
@@ -145,7 +146,7 @@ impl<'a> Table<'a> {
 
     /// Fills a tile whose neighbours above and to the left are done.
     fn fill_tile(&self, row: usize, column: usize) {
-        // Nobody else wants these now: the graph sees to that.
+        // The edges of the graph ensure that no other task uses these now.
         let above = self.above[column].lock();
         let mut above = above.unwrap_or_else(PoisonError::into_inner);
         let left = self.left[row].lock();

@@ -314,7 +314,7 @@ fn a_fold_frees_its_tree() {
                 thread::yield_now();
                 (node, 0)
             },
-            |heap, (_, more): (&Node, usize)| heap.1 += more,
+            |acc, (_, more): (&Node, usize)| acc.1 += more,
             |(node, count)| (node, count + 1),
         );
         assert_eq!(
@@ -334,7 +334,7 @@ fn a_fold_of_a_graph_frees_it() {
         let nodes = fold(
             Node::children,
             |&node: &&Node| (node, 0),
-            |heap, (_, more): (&Node, usize)| heap.1 += more,
+            |acc, (_, more): (&Node, usize)| acc.1 += more,
             |(node, count)| (node, count + 1),
         );
         let key = |node: &&Node| std::ptr::from_ref(*node).addr();

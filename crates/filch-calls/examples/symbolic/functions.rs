@@ -1,7 +1,7 @@
 //! The algebra as functions that can be called by name.
 
 use crate::{
-    AtOnce,
+    Parallel,
     algebra::{Expr, Point, Polynomial, Rule, differentiate, matches, parse, simplify},
 };
 use filch::BuildError;
@@ -48,12 +48,12 @@ pub(crate) fn registry() -> Result<Registry, BuildError> {
     Registry::builder()
         .try_function("Simplify", |(formula, rules): (Formula, Vec<String>)| {
             let rules = Rule::all(&rules).map_err(|error| error.to_string())?;
-            let simplified = simplify(&formula.0, &rules, &AtOnce);
+            let simplified = simplify(&formula.0, &rules, &Parallel);
             simplified.map(Formula).map_err(|error| error.to_string())
         })
         .try_function("Differentiate", |(formula, by): (Formula, String)| {
-            let derivative = differentiate(&formula.0, &by, &AtOnce);
-            simplify(&derivative, &[], &AtOnce).map(Formula)
+            let derivative = differentiate(&formula.0, &by, &Parallel);
+            simplify(&derivative, &[], &Parallel).map(Formula)
         })
         .try_function(
             "Multiply",
@@ -61,7 +61,7 @@ pub(crate) fn registry() -> Result<Registry, BuildError> {
                 let variables: Vec<&str> = variables.iter().map(String::as_str).collect();
                 let a = Polynomial::new(&a.0, &variables)?;
                 let b = Polynomial::new(&b.0, &variables)?;
-                a.times(&b, &AtOnce)
+                a.times(&b, &Parallel)
                     .map(|product| Formula(product.to_expr()))
             },
         )
@@ -70,12 +70,12 @@ pub(crate) fn registry() -> Result<Registry, BuildError> {
             |(formula, at): (Formula, BTreeMap<String, f64>)| {
                 let set = |point: Point, (name, value): (String, f64)| point.set(name, value);
                 let point = at.into_iter().fold(Point::default(), set);
-                formula.0.value(&point, &AtOnce)
+                formula.0.value(&point, &Parallel)
             },
         )
         .try_function("Match", |(pattern, formula): (String, Formula)| {
             let pattern = parse::pattern(&pattern)?;
-            let found = matches(&pattern, &formula.0, &AtOnce).into_iter();
+            let found = matches(&pattern, &formula.0, &Parallel).into_iter();
             let found = found.map(|found| Found {
                 place: found.place.to_string(),
                 holes: found

@@ -1,10 +1,10 @@
-//! The four kinds of task that a symbolic engine has, each beside the same thing done in turn.
+//! The four kinds of task that a symbolic engine has, each compared with the sequential result.
 
 use crate::{
-    AtOnce,
+    Parallel,
     algebra::{
-        Expr, InTurn, Point, Polynomial, Rule, differentiate, matches, parse, pattern::IDENTITIES,
-        sample, simplify,
+        Expr, Point, Polynomial, Rule, Sequential, differentiate, matches, parse,
+        pattern::IDENTITIES, sample, simplify,
     },
     functions::Formula,
 };
@@ -15,11 +15,11 @@ use std::{error::Error, io::Write, sync::Arc};
 type Shown = Result<(), Box<dyn Error>>;
 
 /// # Errors
-/// When the output is closed, or a task gives another result than the same thing in turn.
+/// When the output is closed, or a task has another result than the sequential code.
 pub(crate) fn show(pool: &Pool, registry: &Registry, out: &mut impl Write) -> Shown {
     writeln!(
         out,
-        "Tasks of four kinds, each compared with the same thing in turn\n"
+        "Tasks of four kinds, each compared with the sequential result\n"
     )?;
     by_name(pool, registry, out)?;
     closure(pool, out)?;
@@ -27,7 +27,7 @@ pub(crate) fn show(pool: &Pool, registry: &Registry, out: &mut impl Write) -> Sh
     patterns(pool, out)
 }
 
-/// The result, if it is as expected.
+/// Returns the result, if it is as expected.
 fn same<T: PartialEq>(what: &str, result: T, expected: &T) -> Result<T, Box<dyn Error>> {
     match result == *expected {
         true => Ok(result),
@@ -37,14 +37,14 @@ fn same<T: PartialEq>(what: &str, result: T, expected: &T) -> Result<T, Box<dyn 
 
 /// A function and its arguments as data, which could have come from anywhere.
 fn by_name(pool: &Pool, registry: &Registry, out: &mut impl Write) -> Shown {
-    let derivative = differentiate(&parse::expression("sin(x)*x^2")?, "x", &InTurn);
-    let derivative = simplify(&derivative, &[], &InTurn)?;
+    let derivative = differentiate(&parse::expression("sin(x)*x^2")?, "x", &Sequential);
+    let derivative = simplify(&derivative, &[], &Sequential)?;
     let polynomial = |text| -> Result<_, Box<dyn Error>> {
         let expr = parse::expression(text)?;
         Ok(Polynomial::new(&expr, &["x", "y"])?)
     };
     let (a, b) = (polynomial("(x + y)^3")?, polynomial("(x - y)^2")?);
-    let product = a.times(&b, &InTurn)?.to_expr();
+    let product = a.times(&b, &Sequential)?.to_expr();
     for (text, expected) in [
         (
             r#"{"function":"Differentiate","args":["sin(x)*x^2","x"]}"#,
@@ -57,8 +57,8 @@ fn by_name(pool: &Pool, registry: &Registry, out: &mut impl Write) -> Shown {
     ] {
         let handle = registry.submit::<Formula>(pool, Call::from_json(text)?)?;
         // What was written down reads back as the same when it is brought into normal form.
-        let result = simplify(&handle.join()?.0, &[], &InTurn)?;
-        let result = same("by name", result, &simplify(&expected, &[], &InTurn)?)?;
+        let result = simplify(&handle.join()?.0, &[], &Sequential)?;
+        let result = same("by name", result, &simplify(&expected, &[], &Sequential)?)?;
         writeln!(out, "  by name     {text}\n              = {result}")?;
     }
 
@@ -70,8 +70,8 @@ fn by_name(pool: &Pool, registry: &Registry, out: &mut impl Write) -> Shown {
     for (formula, expr) in mapped.iter().zip(&given) {
         before += expr.size();
         // As above.
-        let expected = simplify(expr, &rules, &InTurn)?;
-        let read = simplify(&formula.0, &rules, &InTurn)?;
+        let expected = simplify(expr, &rules, &Sequential)?;
+        let read = simplify(&formula.0, &rules, &Sequential)?;
         same("by name", read, &expected)?;
     }
     let after: usize = mapped.iter().map(|formula| formula.0.size()).sum();
@@ -83,14 +83,14 @@ fn by_name(pool: &Pool, registry: &Registry, out: &mut impl Write) -> Shown {
     Ok(())
 }
 
-/// Anything, with a result.
+/// A closure with a result.
 fn closure(pool: &Pool, out: &mut impl Write) -> Shown {
     let text = "exp(x)*exp(-x + ln(y)) - 3*y*(sin(x*y)^2 + cos(y*x)^2)";
     let expr = parse::expression(text)?;
     let rules = Rule::all(&IDENTITIES)?;
-    let expected = simplify(&expr, &rules, &InTurn)?;
+    let expected = simplify(&expr, &rules, &Sequential)?;
     let task = pool
-        .task(move || simplify(&expr, &rules, &AtOnce))
+        .task(move || simplify(&expr, &rules, &Parallel))
         .name("simplify")
         .priority(Priority::High);
     let handle = task.submit().map_err(|refused| refused.to_string())?;
@@ -103,10 +103,10 @@ fn closure(pool: &Pool, out: &mut impl Write) -> Shown {
 fn evaluation(pool: &Pool, out: &mut impl Write) -> Shown {
     let expr = sample::expression(7, 200_000);
     let point = Point::default().set("x", 0.3).set("y", 0.7).set("z", 1.1);
-    let expected = expr.value(&point, &InTurn)?;
+    let expected = expr.value(&point, &Sequential)?;
     let size = expr.size();
-    let handle = pool.submit(move || expr.value(&point, &AtOnce));
-    // To the last bit: who adds what to what does not depend on who does it.
+    let handle = pool.submit(move || expr.value(&point, &Parallel));
+    // To the last bit: the order of the additions does not depend on the workers.
     let bits = same("evaluation", handle.join()??.to_bits(), &expected.to_bits())?;
     let value = f64::from_bits(bits);
     writeln!(
@@ -129,9 +129,9 @@ fn patterns(pool: &Pool, out: &mut impl Write) -> Shown {
     let mut expected = Vec::new();
     for text in texts {
         let pattern = parse::pattern(text)?;
-        expected.push(matches(&pattern, &expr, &InTurn));
+        expected.push(matches(&pattern, &expr, &Sequential));
         let expr = expr.clone();
-        group.submit(move || matches(&pattern, &expr, &AtOnce));
+        group.submit(move || matches(&pattern, &expr, &Parallel));
     }
     let found = same("patterns", group.try_join_all()?, &expected)?;
     writeln!(out, "  patterns    in {} nodes", expr.size())?;

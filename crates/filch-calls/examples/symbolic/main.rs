@@ -1,5 +1,5 @@
-//! A small computer algebra whose work runs as tasks: calls by name, closures, parallel evaluation and pattern
-//! matching, with results compared to those of one thread, and the speed-up measured.
+//! A small computer algebra whose work runs as tasks: calls by name, closures, parallel evaluation
+//! and pattern matching, with results compared to those of one thread, and the speed-up measured.
 //!
 //! `cargo run --release --example symbolic`
 //!
@@ -12,7 +12,7 @@ mod one;
 mod options;
 mod speed;
 
-use algebra::Both;
+use algebra::Join;
 use filch::Pool;
 use options::Options;
 use std::{
@@ -39,11 +39,11 @@ Usage: symbolic                          show every kind of task, and the speed-
 
 There are + - * / ^, sin, cos, tan, exp, ln, sqrt, pi, e and exact fractions.";
 
-/// Both at once, on the pool that the caller works for.
-struct AtOnce;
+/// Calls both closures in parallel, on the pool whose worker the caller is.
+struct Parallel;
 
-impl Both for AtOnce {
-    fn both<A: Send, B: Send>(
+impl Join for Parallel {
+    fn join<A: Send, B: Send>(
         &self,
         a: impl FnOnce() -> A + Send,
         b: impl FnOnce() -> B + Send,
@@ -78,7 +78,7 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     }
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let workers = options.workers.unwrap_or(cores);
-    // The calling thread works along while it waits: with it there are as many as asked for.
+    // The calling thread is a worker while it waits, so the pool needs one less.
     let pool = Pool::builder().workers(workers - 1).build()?;
     let registry = functions::registry()?;
     if options.expression.is_some() {

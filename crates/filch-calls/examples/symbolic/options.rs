@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::algebra::{Expr, InTurn, Point, Rule, parse};
+use crate::algebra::{Expr, Point, Rule, Sequential, parse};
 use std::error::Error;
 
 #[derive(Default)]
@@ -24,7 +24,7 @@ impl Options {
         let mut first = None;
         while let Some(name) = arguments.next() {
             if name.starts_with("--") {
-                // Only what needs an expression is worth complaining about without one.
+                // Only options that need an expression are errors without one.
                 let neutral = ["--help", "--workers"].contains(&&name[..]);
                 first = first.or((!neutral).then(|| name.clone()));
             }
@@ -53,7 +53,7 @@ impl Options {
                 _ => options.expression = Some(parse::expression(&name)?),
             }
         }
-        // Looked at here, so that what is wrong is said before anything runs.
+        // Parsed here, so that errors are reported before anything runs.
         Rule::all(&options.rules)?;
         for pattern in &options.patterns {
             parse::pattern(pattern)?;
@@ -81,7 +81,7 @@ fn point(text: &str) -> Result<Vec<(String, f64)>, Box<dyn Error>> {
         let (name, value) = part
             .split_once('=')
             .ok_or_else(|| format!("--at takes values such as x=2, not {part:?}"))?;
-        let value = parse::expression(value)?.value(&Point::default(), &InTurn)?;
+        let value = parse::expression(value)?.value(&Point::default(), &Sequential)?;
         Ok((variable(name.trim())?, value))
     };
     text.split(',').map(coordinate).collect()
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told() {
+    fn invalid_options_are_errors() {
         for (arguments, what) in [
             (&["--derive", "x"][..], "--derive needs an expression"),
             (&["x", "--derive"], "--derive needs a value"),

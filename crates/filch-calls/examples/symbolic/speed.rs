@@ -1,9 +1,9 @@
 //! How much faster the pool is than one thread.
 
 use crate::{
-    AtOnce,
+    Parallel,
     algebra::{
-        Both, Expr, InTurn, Point, Polynomial, Rule, differentiate, halves, parse,
+        Expr, Join, Point, Polynomial, Rule, Sequential, differentiate, halves, parse,
         pattern::IDENTITIES, sample, simplify,
     },
 };
@@ -23,18 +23,18 @@ const POINTS_A_TASK: usize = 64;
 /// Measures the four jobs and prints a line for each.
 ///
 /// # Errors
-/// When the output is closed, or a job gives another result on the pool than in turn.
+/// When the output is closed, or a job has another result on the pool than on one thread.
 pub(crate) fn table(pool: &Pool, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     writeln!(
         out,
         "Speed-up, medians of {ROUNDS} rounds {:>26} {:>10}",
-        "in turn", "at once"
+        "sequential", "parallel"
     )?;
     let large = sample::expression(1, 400_000);
     let what = format!("differentiate  {} nodes", large.size());
     let derive = Job {
-        in_turn: || differentiate(&large, "x", &InTurn),
-        at_once: || differentiate(&large, "x", &AtOnce),
+        sequential: || differentiate(&large, "x", &Sequential),
+        parallel: || differentiate(&large, "x", &Parallel),
     };
     derive.line(pool, out, &what)?;
 
@@ -46,8 +46,8 @@ pub(crate) fn table(pool: &Pool, out: &mut impl Write) -> Result<(), Box<dyn Err
         rules.len()
     );
     let simplify = Job {
-        in_turn: || simplify(&messy, &rules, &InTurn).ok(),
-        at_once: || simplify(&messy, &rules, &AtOnce).ok(),
+        sequential: || simplify(&messy, &rules, &Sequential).ok(),
+        parallel: || simplify(&messy, &rules, &Parallel).ok(),
     };
     simplify.line(pool, out, &what)?;
 
@@ -55,8 +55,8 @@ pub(crate) fn table(pool: &Pool, out: &mut impl Write) -> Result<(), Box<dyn Err
     let factor = Polynomial::new(&power, &["x", "y", "z"])?;
     let what = format!("multiply       {0} terms by {0} terms", factor.len());
     let multiply = Job {
-        in_turn: || factor.times(&factor, &InTurn),
-        at_once: || factor.times(&factor, &AtOnce),
+        sequential: || factor.times(&factor, &Sequential),
+        parallel: || factor.times(&factor, &Parallel),
     };
     multiply.line(pool, out, &what)?;
 
@@ -68,8 +68,8 @@ pub(crate) fn table(pool: &Pool, out: &mut impl Write) -> Result<(), Box<dyn Err
         points.len()
     );
     let evaluate = Job {
-        in_turn: || values(&curve, &points, &InTurn),
-        at_once: || values(&curve, &points, &AtOnce),
+        sequential: || values(&curve, &points, &Sequential),
+        parallel: || values(&curve, &points, &Parallel),
     };
     evaluate.line(pool, out, &what)
 }
@@ -83,45 +83,50 @@ fn point(n: usize) -> Point {
 }
 
 /// The bits of the values: those that are not numbers are to be the same as well.
-fn values(expr: &Expr, points: &[Point], both: &impl Both) -> Vec<u64> {
-    let value = |point: &Point| expr.value(point, &InTurn).map_or(0, f64::to_bits);
-    halves::map(points, both, POINTS_A_TASK, &|_| 1, &value)
+fn values(expr: &Expr, points: &[Point], exec: &impl Join) -> Vec<u64> {
+    let value = |point: &Point| expr.value(point, &Sequential).map_or(0, f64::to_bits);
+    halves::map(points, exec, POINTS_A_TASK, &|_| 1, &value)
 }
 
 /// The same job in two ways.
 struct Job<A, B> {
-    in_turn: A,
-    at_once: B,
+    sequential: A,
+    parallel: B,
 }
 
 impl<R: PartialEq + Send, A: Fn() -> R, B: Fn() -> R> Job<A, B> {
     fn line(&self, pool: &Pool, out: &mut impl Write, what: &str) -> Result<(), Box<dyn Error>> {
-        let (mut in_turn, mut at_once) = (Vec::new(), Vec::new());
+        let (mut sequential, mut parallel) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             // Alternating, so that a disturbance hits both.
-            let (expected, time) = timed(&self.in_turn);
-            in_turn.push(time);
-            let (result, time) = timed(|| pool.install(&self.at_once));
-            at_once.push(time);
+            let (expected, time) = timed(&self.sequential);
+            sequential.push(time);
+            let (result, time) = timed(|| pool.install(&self.parallel));
+            parallel.push(time);
             if result != expected {
                 return Err(format!("{what}: the pool gives another result").into());
             }
         }
-        let (in_turn, at_once) = (median(in_turn), median(at_once));
-        line(out, what, in_turn, at_once)?;
+        let (sequential, parallel) = (median(sequential), median(parallel));
+        line(out, what, sequential, parallel)?;
         Ok(())
     }
 }
 
-fn line(out: &mut impl Write, what: &str, in_turn: Duration, at_once: Duration) -> io::Result<()> {
+fn line(
+    out: &mut impl Write,
+    what: &str,
+    sequential: Duration,
+    parallel: Duration,
+) -> io::Result<()> {
     let millis = |time: Duration| time.as_secs_f64() * 1e3;
-    let factor = in_turn.as_secs_f64() / at_once.as_secs_f64();
+    let factor = sequential.as_secs_f64() / parallel.as_secs_f64();
     let bar = "▪".repeat((factor * 10.0).round().clamp(0.0, 40.0) as usize);
     writeln!(
         out,
         "  {what:<45} {:>7.1} ms {:>7.1} ms {factor:>6.2} {bar}",
-        millis(in_turn),
-        millis(at_once)
+        millis(sequential),
+        millis(parallel)
     )
 }
 

@@ -10,8 +10,8 @@ use std::{fmt, marker::PhantomData};
 /// [`fold`](super::fold()) makes one of four closures, which is enough for most programs. A type of
 /// your own can implement it too, for a fold that has a name or settings, or that is stored.
 ///
-/// Everything that moves between workers must be `Send`: nodes, the iterators over children, heaps
-/// and results.
+/// Everything that moves between workers must be `Send`: nodes, the iterators over children,
+/// accumulators and results.
 ///
 /// ```
 /// use filch::Fold;
@@ -24,7 +24,7 @@ use std::{fmt, marker::PhantomData};
 /// impl Fold for CountFiles {
 ///     type Node = u32; // remaining levels
 ///     type Children = std::iter::RepeatN<u32>;
-///     type Heap = u64;
+///     type Accumulator = u64;
 ///     type Result = u64;
 ///
 ///     fn children(&self, levels: u32) -> Self::Children {
@@ -50,7 +50,7 @@ pub trait Fold: Sync {
     /// The children of a node, in order.
     type Children: Iterator<Item = Self::Node> + Send;
     /// The accumulator of a node.
-    type Heap: Send;
+    type Accumulator: Send;
     /// The result of a node.
     type Result: Send;
 
@@ -65,7 +65,7 @@ pub trait Fold: Sync {
     /// ```
     fn children(&self, node: Self::Node) -> Self::Children;
 
-    /// Creates the heap of a node when it is entered, before any of its children.
+    /// Creates the accumulator of a node when it is entered, before any of its children.
     ///
     /// ```
     /// use filch::{Fold, fold};
@@ -73,7 +73,7 @@ pub trait Fold: Sync {
     /// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
     /// assert_eq!((leaves.init(&0), leaves.init(&3)), (1, 0));
     /// ```
-    fn init(&self, node: &Self::Node) -> Self::Heap;
+    fn init(&self, node: &Self::Node) -> Self::Accumulator;
 
     /// Adds the result of a child. Called once for each child, in the order of the children.
     ///
@@ -81,11 +81,11 @@ pub trait Fold: Sync {
     /// use filch::{Fold, fold};
     ///
     /// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
-    /// let mut heap = leaves.init(&3);
-    /// leaves.accumulate(&mut heap, 5);
-    /// assert_eq!(heap, 5);
+    /// let mut acc = leaves.init(&3);
+    /// leaves.accumulate(&mut acc, 5);
+    /// assert_eq!(acc, 5);
     /// ```
-    fn accumulate(&self, heap: &mut Self::Heap, child: Self::Result);
+    fn accumulate(&self, acc: &mut Self::Accumulator, child: Self::Result);
 
     /// Computes the result when all children are done.
     ///
@@ -95,7 +95,7 @@ pub trait Fold: Sync {
     /// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
     /// assert_eq!(leaves.finalize(5), 5);
     /// ```
-    fn finalize(&self, heap: Self::Heap) -> Self::Result;
+    fn finalize(&self, acc: Self::Accumulator) -> Self::Result;
 
     /// Folds the tree below `root` with the [default strategy](super::Adaptive), on the caller's
     /// pool if it is a worker, else on the global one.
@@ -187,7 +187,7 @@ pub trait Fold: Sync {
 impl<F: Fold + ?Sized> Fold for &F {
     type Node = F::Node;
     type Children = F::Children;
-    type Heap = F::Heap;
+    type Accumulator = F::Accumulator;
     type Result = F::Result;
 
     #[inline]
@@ -196,18 +196,18 @@ impl<F: Fold + ?Sized> Fold for &F {
     }
 
     #[inline]
-    fn init(&self, node: &F::Node) -> F::Heap {
+    fn init(&self, node: &F::Node) -> F::Accumulator {
         (**self).init(node)
     }
 
     #[inline]
-    fn accumulate(&self, heap: &mut F::Heap, child: F::Result) {
-        (**self).accumulate(heap, child);
+    fn accumulate(&self, acc: &mut F::Accumulator, child: F::Result) {
+        (**self).accumulate(acc, child);
     }
 
     #[inline]
-    fn finalize(&self, heap: F::Heap) -> F::Result {
-        (**self).finalize(heap)
+    fn finalize(&self, acc: F::Accumulator) -> F::Result {
+        (**self).finalize(acc)
     }
 }
 
@@ -226,19 +226,19 @@ impl<F: Fold + ?Sized> Fold for &F {
     message = "`{Self}` is not a strategy of folds",
     note = "strategies are `Adaptive`, the default, `Quiet`, `Tasks` and `Tasks<Shared>`"
 )]
-pub trait FoldStrategy: sealed::FoldStrategy {}
+pub trait FoldStrategy: sealed::ExecuteFold {}
 
 /// A trait that is not implemented outside of this module.
 pub(super) mod sealed {
     use super::{Fold, WorkerContext};
 
     #[expect(private_interfaces, reason = "the trait cannot be named outside")]
-    pub trait FoldStrategy: Send + Sync + 'static {
+    pub trait ExecuteFold: Send + Sync + 'static {
         fn fold<F: Fold>(context: &WorkerContext<'_, '_>, fold: F, root: F::Node) -> F::Result;
     }
 }
 
-impl<S: sealed::FoldStrategy> FoldStrategy for S {}
+impl<S: sealed::ExecuteFold> FoldStrategy for S {}
 
 /// A [`Fold`] with a strategy and a pool. Made by [`Fold::with`].
 ///
@@ -366,18 +366,18 @@ impl<'a, F, Q> Memo<'a, F, Q> {
 /// Folds the tree below `root` sequentially. The open nodes are on the heap, so any depth is
 /// supported.
 fn fold_sequentially<F: Fold>(fold: &F, root: F::Node) -> F::Result {
-    let mut heap = fold.init(&root);
+    let mut acc = fold.init(&root);
     let mut children = fold.children(root);
-    let mut open: Vec<(F::Heap, F::Children)> = Vec::new();
+    let mut open: Vec<(F::Accumulator, F::Children)> = Vec::new();
     let mut next = children.next();
     loop {
         let Some(child) = next else {
-            let result = fold.finalize(heap);
+            let result = fold.finalize(acc);
             let Some((above, rest)) = open.pop() else {
                 return result;
             };
-            (heap, children) = (above, rest);
-            fold.accumulate(&mut heap, result);
+            (acc, children) = (above, rest);
+            fold.accumulate(&mut acc, result);
             next = children.next();
             continue;
         };
@@ -386,12 +386,12 @@ fn fold_sequentially<F: Fold>(fold: &F, root: F::Node) -> F::Result {
         match below.next() {
             // A leaf is not opened.
             None => {
-                fold.accumulate(&mut heap, fold.finalize(inner));
+                fold.accumulate(&mut acc, fold.finalize(inner));
                 next = children.next();
             }
             grandchild => {
-                open.push((heap, children));
-                (heap, children) = (inner, below);
+                open.push((acc, children));
+                (acc, children) = (inner, below);
                 next = grandchild;
             }
         }

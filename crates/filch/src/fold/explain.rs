@@ -219,14 +219,14 @@ struct VisitRecorder<'a, F> {
 impl<F: Fold> Fold for VisitRecorder<'_, F> {
     type Node = F::Node;
     type Children = F::Children;
-    type Heap = (F::Heap, Visit);
+    type Accumulator = (F::Accumulator, Visit);
     type Result = (F::Result, Visit);
 
     fn children(&self, node: F::Node) -> F::Children {
         self.fold.children(node)
     }
 
-    fn init(&self, node: &F::Node) -> Self::Heap {
+    fn init(&self, node: &F::Node) -> Self::Accumulator {
         let began = self.start.elapsed();
         let visit = Visit {
             entered_by: worker(),
@@ -238,13 +238,13 @@ impl<F: Fold> Fold for VisitRecorder<'_, F> {
         (self.fold.init(node), visit)
     }
 
-    fn accumulate(&self, heap: &mut Self::Heap, child: Self::Result) {
-        self.fold.accumulate(&mut heap.0, child.0);
-        heap.1.children.push(child.1);
+    fn accumulate(&self, acc: &mut Self::Accumulator, child: Self::Result) {
+        self.fold.accumulate(&mut acc.0, child.0);
+        acc.1.children.push(child.1);
     }
 
-    fn finalize(&self, (heap, mut visit): Self::Heap) -> Self::Result {
-        let result = self.fold.finalize(heap);
+    fn finalize(&self, (acc, mut visit): Self::Accumulator) -> Self::Result {
+        let result = self.fold.finalize(acc);
         visit.finished_by = worker();
         visit.ended = self.start.elapsed();
         (result, visit)

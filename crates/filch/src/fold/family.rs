@@ -1,5 +1,5 @@
 //! A node that waits for the results of its children.
-#![expect(unsafe_code, reason = "each child fills its own place")]
+#![expect(unsafe_code, reason = "each child fills its own slot")]
 
 use super::Fold;
 use crate::base::{
@@ -8,23 +8,23 @@ use crate::base::{
 };
 use std::sync::{Arc, PoisonError};
 
-/// An open node, its heap, and where its own result goes.
+/// An open node, its accumulator, and where its own result goes.
 pub(super) struct Family<F: Fold> {
     /// Taken when all children are done.
-    above: Mutex<Option<ResultPlace<F>>>,
+    above: Mutex<Option<ResultTarget<F>>>,
     count: usize,
     arrivals: Arrivals<F>,
 }
 
 enum Arrivals<F: Fold> {
     InOrder(Mutex<InOrder<F>>),
-    AtTheEnd(Mutex<Option<F::Heap>>, ResultSlots<F::Result>),
+    AtTheEnd(Mutex<Option<F::Accumulator>>, ResultSlots<F::Result>),
 }
 
 /// Results that are accumulated as soon as those before them are.
 struct InOrder<F: Fold> {
     /// `None` while a worker accumulates.
-    heap: Option<F::Heap>,
+    acc: Option<F::Accumulator>,
     /// The child that is accumulated next, or at present.
     next: usize,
     /// Results that arrived before those of earlier siblings.
@@ -32,12 +32,12 @@ struct InOrder<F: Fold> {
 }
 
 /// Where a result goes: the slot of a child, or the caller. Each exists once.
-pub(super) struct ResultPlace<F: Fold>(Option<(Arc<Family<F>>, usize)>);
+pub(super) struct ResultTarget<F: Fold>(Option<(Arc<Family<F>>, usize)>);
 
-/// A complete family: where its result goes, and its heap.
-type Complete<F> = (ResultPlace<F>, <F as Fold>::Heap);
+/// A complete family: where its result goes, and its accumulator.
+type Complete<F> = (ResultTarget<F>, <F as Fold>::Accumulator);
 
-impl<F: Fold> ResultPlace<F> {
+impl<F: Fold> ResultTarget<F> {
     pub(super) fn root() -> Self {
         Self(None)
     }
@@ -52,24 +52,25 @@ impl<F: Fold> ResultPlace<F> {
         let Some((family, at)) = self.0 else {
             return Err(result);
         };
-        let heap = match &family.arrivals {
+        let acc = match &family.arrivals {
             Arrivals::InOrder(arrivals) => family.accumulate_in_order(fold, arrivals, at, result),
-            Arrivals::AtTheEnd(heap, slots) => {
-                // SAFETY: there is one `ResultPlace` of each number, and this call has consumed it.
+            Arrivals::AtTheEnd(acc, slots) => {
+                // SAFETY: there is one `ResultTarget` of each number, and this call has consumed
+                // it.
                 let last = unsafe { slots.fill(at, result) };
                 last.then(|| {
-                    let mut heap = lock(heap).take().expect("taken once");
+                    let mut acc = lock(acc).take().expect("taken once");
                     for at in 0..slots.count() {
                         // SAFETY: `fill` has returned that all slots are filled, and this worker
                         // filled the last one.
                         let result = unsafe { slots.take(at) };
-                        fold.accumulate(&mut heap, result.expect("all are filled"));
+                        fold.accumulate(&mut acc, result.expect("all are filled"));
                     }
-                    heap
+                    acc
                 })
             }
         };
-        Ok(heap.map(|heap| (lock(&family.above).take().expect("taken once"), heap)))
+        Ok(acc.map(|acc| (lock(&family.above).take().expect("taken once"), acc)))
     }
 }
 
@@ -79,16 +80,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl<F: Fold> Family<F> {
     pub(super) fn new(
-        above: ResultPlace<F>,
-        heap: F::Heap,
+        above: ResultTarget<F>,
+        acc: F::Accumulator,
         count: usize,
         at_the_end: bool,
     ) -> Self {
         let arrivals = if at_the_end {
-            Arrivals::AtTheEnd(Mutex::new(Some(heap)), ResultSlots::new(count))
+            Arrivals::AtTheEnd(Mutex::new(Some(acc)), ResultSlots::new(count))
         } else {
             Arrivals::InOrder(Mutex::new(InOrder {
-                heap: Some(heap),
+                acc: Some(acc),
                 next: 0,
                 early: Vec::new(),
             }))
@@ -100,24 +101,24 @@ impl<F: Fold> Family<F> {
         }
     }
 
-    /// The place of child `at`; must be called once for each child.
-    pub(super) fn place(family: &Arc<Self>, at: usize) -> ResultPlace<F> {
-        ResultPlace(Some((family.clone(), at)))
+    /// Returns where the result of child `at` goes; must be called once for each child.
+    pub(super) fn target(family: &Arc<Self>, at: usize) -> ResultTarget<F> {
+        ResultTarget(Some((family.clone(), at)))
     }
 
-    /// Accumulates the result if it is the next one, and those behind it; returns the heap after
-    /// the last child.
+    /// Accumulates the result if it is the next one, and those behind it; returns the accumulator
+    /// after the last child.
     fn accumulate_in_order(
         &self,
         fold: &F,
         arrivals: &Mutex<InOrder<F>>,
         at: usize,
         mut result: F::Result,
-    ) -> Option<F::Heap> {
+    ) -> Option<F::Accumulator> {
         let mut state = lock(arrivals);
         let its_turn = state.next == at;
-        let mut heap = match state.heap.take_if(|_| its_turn) {
-            Some(heap) => heap,
+        let mut acc = match state.acc.take_if(|_| its_turn) {
+            Some(acc) => acc,
             None => {
                 if state.early.is_empty() {
                     state.early.resize_with(self.count, || None);
@@ -129,17 +130,17 @@ impl<F: Fold> Family<F> {
         loop {
             // User code runs without the lock.
             drop(state);
-            fold.accumulate(&mut heap, result);
+            fold.accumulate(&mut acc, result);
             state = lock(arrivals);
             state.next += 1;
             let next = state.next;
             if next == self.count {
-                return Some(heap);
+                return Some(acc);
             }
             match state.early.get_mut(next).and_then(Option::take) {
                 Some(early) if !broken(Canary::FoldEarly) => result = early,
                 _ => {
-                    state.heap = Some(heap);
+                    state.acc = Some(acc);
                     return None;
                 }
             }
@@ -152,7 +153,7 @@ impl<F: Fold> Family<F> {
 impl<F: Fold> Drop for Family<F> {
     fn drop(&mut self) {
         let mut above = lock(&self.above).take();
-        while let Some(ResultPlace(Some((family, _)))) = above {
+        while let Some(ResultTarget(Some((family, _)))) = above {
             above = Arc::into_inner(family).and_then(|family| lock(&family.above).take());
         }
     }
@@ -164,7 +165,7 @@ impl<F: Fold> Drop for Family<F> {
 /// A slot belongs to its filler until `missing` is decremented; from zero on, all belong to the
 /// last filler.
 struct ResultSlots<R> {
-    places: Box<[UnsafeCell<Option<R>>]>,
+    slots: Box<[UnsafeCell<Option<R>>]>,
     missing: AtomicUsize,
 }
 
@@ -177,7 +178,7 @@ unsafe impl<R: Send> Send for ResultSlots<R> {}
 impl<R> ResultSlots<R> {
     fn new(count: usize) -> Self {
         Self {
-            places: (0..count).map(|_| UnsafeCell::new(None)).collect(),
+            slots: (0..count).map(|_| UnsafeCell::new(None)).collect(),
             missing: AtomicUsize::new(count),
         }
     }
@@ -188,9 +189,9 @@ impl<R> ResultSlots<R> {
     /// # Safety
     /// Each slot is filled once.
     unsafe fn fill(&self, at: usize, result: R) -> bool {
-        self.places[at].with_mut(|place| {
+        self.slots[at].with_mut(|slot| {
             // SAFETY: no other call fills this slot, and the taker waits for the decrement below.
-            unsafe { *place = Some(result) };
+            unsafe { *slot = Some(result) };
         });
         let ordering = if broken(Canary::FoldArrive) {
             // Relaxed: a defect for the model checker.
@@ -207,14 +208,14 @@ impl<R> ResultSlots<R> {
     /// # Safety
     /// The caller has filled the last slot.
     unsafe fn take(&self, at: usize) -> Option<R> {
-        self.places[at].with_mut(|place| {
+        self.slots[at].with_mut(|slot| {
             // SAFETY: all slots are filled, and belong to the caller, which filled the last one.
-            unsafe { (*place).take() }
+            unsafe { (*slot).take() }
         })
     }
 
     fn count(&self) -> usize {
-        self.places.len()
+        self.slots.len()
     }
 }
 

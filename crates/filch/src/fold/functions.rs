@@ -13,8 +13,8 @@ pub struct Functions<N, C, I, A, F> {
 }
 
 /// Makes a fold of four closures: `children` returns the children of a node, `init` the node's
-/// heap, `accumulate` adds the result of a child to the heap, in the order of the children, and
-/// `finalize` converts the heap to the result.
+/// accumulator, `accumulate` adds the result of a child to the accumulator, in the order of the
+/// children, and `finalize` converts the accumulator to the result.
 ///
 /// ```
 /// use filch::{Fold, fold};
@@ -38,14 +38,14 @@ pub struct Functions<N, C, I, A, F> {
 /// assert_eq!(size.sequential(&root), 4950);
 /// ```
 ///
-/// Nodes, heaps and results move between workers, so they must be `Send`. A heap that is not is
-/// rejected:
+/// Nodes, accumulators and results move between workers, so they must be `Send`. An accumulator
+/// that is not is rejected:
 ///
 /// ```compile_fail
 /// use filch::{Fold, fold};
 /// use std::rc::Rc;
 ///
-/// let count = fold(|n: u32| 0..n, |_| Rc::new(1), |_, _: u32| (), |heap| *heap);
+/// let count = fold(|n: u32| 0..n, |_| Rc::new(1), |_, _: u32| (), |acc| *acc);
 /// count.run(3);
 /// ```
 ///
@@ -112,7 +112,7 @@ where
 {
     type Node = N;
     type Children = K::IntoIter;
-    type Heap = H;
+    type Accumulator = H;
     type Result = R;
 
     #[inline(always)]
@@ -126,13 +126,13 @@ where
     }
 
     #[inline(always)]
-    fn accumulate(&self, heap: &mut H, child: R) {
-        (self.accumulate)(heap, child);
+    fn accumulate(&self, acc: &mut H, child: R) {
+        (self.accumulate)(acc, child);
     }
 
     #[inline(always)]
-    fn finalize(&self, heap: H) -> R {
-        (self.finalize)(heap)
+    fn finalize(&self, acc: H) -> R {
+        (self.finalize)(acc)
     }
 }
 

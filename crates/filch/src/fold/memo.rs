@@ -2,7 +2,7 @@
 
 use super::{
     definition::{Fold, Memo},
-    team::{Common, Team, TeamLink},
+    team::{HasTeam, StateRef, Team},
 };
 use crate::{
     base::{
@@ -57,9 +57,7 @@ impl<K> CycleError<K> {
 
 impl<K: fmt::Debug> fmt::Display for CycleError<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "a node is below itself, so it cannot be folded; take one of these edges out: ",
-        )?;
+        f.write_str("a node is below itself, so it cannot be folded; remove one of these edges: ")?;
         for key in &self.keys {
             write!(f, "{key:?} -> ")?;
         }
@@ -146,19 +144,19 @@ impl<F, Q> fmt::Debug for Memo<'_, F, Q> {
 
 /// All nodes, each after its children: the root is the last.
 struct SharedNodes<N> {
-    nodes: Vec<Entered<N>>,
+    nodes: Vec<ExploredNode<N>>,
     /// The children of all nodes.
     edges: Vec<usize>,
 }
 
 /// A node and the range of its children among the edges.
-struct Entered<N> {
+struct ExploredNode<N> {
     node: N,
     children: Range<usize>,
 }
 
 /// A node whose children are being explored.
-struct Open<N, I, K> {
+struct OpenExploration<N, I, K> {
     node: N,
     key: K,
     children: I,
@@ -177,7 +175,7 @@ impl<N: Clone> SharedNodes<N> {
         };
         // The numbers of the explored nodes; `None` for open ones.
         let mut numbers = HashMap::new();
-        let open_node = |node: N, key: K| Open {
+        let open_node = |node: N, key: K| OpenExploration {
             children: fold.children(node.clone()),
             node,
             key,
@@ -192,7 +190,7 @@ impl<N: Clone> SharedNodes<N> {
                 let done = open.pop().expect("there is one");
                 let first = graph.edges.len();
                 graph.edges.extend(done.known);
-                graph.nodes.push(Entered {
+                graph.nodes.push(ExploredNode {
                     node: done.node,
                     children: first..graph.edges.len(),
                 });
@@ -204,11 +202,11 @@ impl<N: Clone> SharedNodes<N> {
             };
             let child_key = key(&child);
             match numbers.entry(child_key.clone()) {
-                Entry::Vacant(place) => {
-                    place.insert(None);
+                Entry::Vacant(entry) => {
+                    entry.insert(None);
                     open.push(open_node(child, child_key));
                 }
-                Entry::Occupied(place) => match *place.get() {
+                Entry::Occupied(entry) => match *entry.get() {
                     Some(number) => innermost.known.push(number),
                     None => {
                         let from = open.iter().position(|open| open.key == child_key);
@@ -242,14 +240,14 @@ impl<N: Clone> SharedNodes<N> {
         let first_parents = degrees;
         let mut parents = vec![0; self.edges.len()];
         let mut next = first_parents.clone();
-        for (parent, entered) in self.nodes.iter().enumerate() {
-            for &child in &self.edges[entered.children.clone()] {
+        for (parent, explored) in self.nodes.iter().enumerate() {
+            for &child in &self.edges[explored.children.clone()] {
                 parents[next[child]] = parent;
                 next[child] += 1;
             }
         }
         let missing = self.nodes.iter();
-        let missing = missing.map(|entered| AtomicUsize::new(entered.children.len()));
+        let missing = missing.map(|explored| AtomicUsize::new(explored.children.len()));
         let missing = missing.collect();
         let make = |team| MemoState {
             team,
@@ -260,10 +258,10 @@ impl<N: Clone> SharedNodes<N> {
             parents,
             graph: self,
         };
-        let mut shared = Team::gather(context, make, |shared| {
-            let link = TeamLink::new(shared);
-            start(&link, context);
-            link.done(context);
+        let mut shared = Team::scope(context, make, |shared| {
+            let state_ref = StateRef::new(shared);
+            start(&state_ref, context);
+            state_ref.done(context);
         });
         let result = shared.results[count - 1].take();
         result.expect("without a panic there is a result")
@@ -282,39 +280,39 @@ struct MemoState<'a, F: Fold> {
     parents: Vec<usize>,
 }
 
-impl<F: Fold<Node: Sync, Result: Sync>> Common for MemoState<'_, F> {
+impl<F: Fold<Node: Sync, Result: Sync>> HasTeam for MemoState<'_, F> {
     fn team(&self) -> &Team {
         &self.team
     }
 }
 
 /// The first part: spawns tasks for all nodes without children. The caller counts it as done.
-fn start<'a, F>(link: &TeamLink<MemoState<'a, F>>, context: &WorkerContext<'_, '_>)
+fn start<'a, F>(state_ref: &StateRef<MemoState<'a, F>>, context: &WorkerContext<'_, '_>)
 where
     F: Fold<Node: Sync, Result: Clone + Sync>,
 {
-    let shared = link.get();
+    let shared = state_ref.get();
     let is_leaf = |number: &usize| shared.graph.nodes[*number].children.is_empty();
     let leaves: Vec<_> = (0..shared.graph.nodes.len()).filter(is_leaf).collect();
     for some in leaves.chunks(LEAVES_PER_TASK) {
-        spawn(link, context, some.to_vec());
+        spawn(state_ref, context, some.to_vec());
     }
 }
 
 fn spawn<'a, F>(
-    link: &TeamLink<MemoState<'a, F>>,
+    state_ref: &StateRef<MemoState<'a, F>>,
     context: &WorkerContext<'_, '_>,
     ready: Vec<usize>,
 ) where
     F: Fold<Node: Sync, Result: Clone + Sync>,
 {
-    let task = move |link: &TeamLink<MemoState<'a, F>>, context: &WorkerContext<'_, '_>| {
-        let shared = link.get();
-        if let Err(payload) = unwind::contain(|| shared.run(link, context, ready)) {
+    let task = move |state_ref: &StateRef<MemoState<'a, F>>, context: &WorkerContext<'_, '_>| {
+        let shared = state_ref.get();
+        if let Err(payload) = unwind::contain(|| shared.run(state_ref, context, ready)) {
             shared.team.fail(context, payload);
         }
     };
-    Team::spawn(link, context, task, false, Placement::Local);
+    Team::spawn(state_ref, context, task, false, Placement::Local);
 }
 
 impl<'a, F> MemoState<'a, F>
@@ -322,7 +320,12 @@ where
     F: Fold<Node: Sync, Result: Clone + Sync>,
 {
     /// Folds these nodes, and those that become ready by it.
-    fn run(&self, link: &TeamLink<Self>, context: &WorkerContext<'_, '_>, mut ready: Vec<usize>) {
+    fn run(
+        &self,
+        state_ref: &StateRef<Self>,
+        context: &WorkerContext<'_, '_>,
+        mut ready: Vec<usize>,
+    ) {
         while let Some(number) = ready.pop() {
             if self.team.has_failed() {
                 return;
@@ -342,18 +345,18 @@ where
             if ready.len() > before + 1 {
                 // This worker continues with one of the nodes that have become ready; the others
                 // can be stolen.
-                spawn(link, context, ready.split_off(before + 1));
+                spawn(state_ref, context, ready.split_off(before + 1));
             }
         }
     }
 
     fn fold_one(&self, number: usize) -> F::Result {
-        let entered = &self.graph.nodes[number];
-        let mut heap = self.fold.init(&entered.node);
-        for &child in &self.graph.edges[entered.children.clone()] {
+        let explored = &self.graph.nodes[number];
+        let mut acc = self.fold.init(&explored.node);
+        for &child in &self.graph.edges[explored.children.clone()] {
             let result = self.results[child].get().expect("children are done before");
-            self.fold.accumulate(&mut heap, result.clone());
+            self.fold.accumulate(&mut acc, result.clone());
         }
-        self.fold.finalize(heap)
+        self.fold.finalize(acc)
     }
 }

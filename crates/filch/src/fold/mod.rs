@@ -1,7 +1,7 @@
 //! Folds over trees: a value computed bottom-up, on all workers.
 //!
 //! A fold is four functions. `children` returns the children of a node. `init` creates an
-//! accumulator, the *heap*, when a node is entered. `accumulate` adds the result of a child to it,
+//! accumulator when a node is entered. `accumulate` adds the result of a child to it,
 //! in the order of the children, not of their completion. `finalize` converts it to the node's
 //! result. [`fold`](fn@fold) makes a fold of four closures; [`Fold`] is the underlying trait.
 //!
@@ -47,7 +47,7 @@
 //! | a graph with shared nodes | any of these | the same, with [`Fold::memo`] |
 //!
 //! There may be any number of children, at any depth: open nodes are on the heap, not on the stack,
-//! and no worker blocks on another inside of a fold. A worker that needs a result that another
+//! and no worker blocks on another in a fold. A worker that needs a result that another
 //! worker is computing leaves its traversal state there, and the other worker continues with it.
 //!
 //! # Which strategy
@@ -69,29 +69,29 @@
 //!
 //! # Memory
 //!
-//! [`Adaptive`] and [`Fold::sequential`] store the heap and the iterator of each open node, so
-//! memory is proportional to the depth. `Adaptive` stores only the heap of most nodes whose
-//! iterators report that the child is the only one. Of many siblings, at most 16,384 at a time are
-//! taken out of the iterator to be offered, with their results, so a node with any number of leaves
-//! takes some hundred kilobytes for each worker. With [`AtTheEnd`] all results of a node's children
-//! are stored until the last one is there. [`Tasks`] makes tasks of all children of a node when it
-//! enters the node, of some hundred bytes each: a node with ten million leaves takes a gigabyte of
-//! tasks.
+//! [`Adaptive`] and [`Fold::sequential`] store the accumulator and the iterator of each open node,
+//! so memory is proportional to the depth. `Adaptive` stores only the accumulator of most nodes
+//! whose iterators report that the child is the only one. Of many siblings, at most 16,384 at a
+//! time are taken out of the iterator to be offered, with their results, so a node with any number
+//! of leaves takes some hundred kilobytes for each worker. With [`AtTheEnd`] all results of a
+//! node's children are stored until the last one is there. [`Tasks`] makes tasks of all children of
+//! a node when it enters the node, of some hundred bytes each: a node with ten million leaves takes
+//! a gigabyte of tasks.
 //!
 //! # Panics
 //!
 //! A panic in any of the functions stops the fold and propagates to the caller when all workers
-//! have stopped; the remaining nodes, heaps and results are dropped.
+//! have stopped; the remaining nodes, accumulators and results are dropped.
 
+mod adaptive;
 mod definition;
-mod each;
 mod explain;
 mod family;
 mod functions;
-mod lazy;
 mod memo;
 mod schemes;
 mod strategy;
+mod tasks;
 mod team;
 
 pub use definition::{Fold, FoldStrategy, Memo, Runner};

@@ -1,28 +1,29 @@
 //! Which code runs each strategy.
 
 use super::{
+    adaptive,
     definition::{Fold, sealed},
-    each, lazy,
     strategy::{
         Adaptive, Tasks,
         sealed::{Accumulation, TaskQueue},
     },
+    tasks,
 };
 use crate::pool::context::WorkerContext;
 
-impl<A: Accumulation, const WAKE_EVERY: u32> lazy::LazyScheme for Adaptive<A, WAKE_EVERY> {
+impl<A: Accumulation, const WAKE_EVERY: u32> adaptive::AdaptiveScheme for Adaptive<A, WAKE_EVERY> {
     const AT_THE_END: bool = A::AT_THE_END;
     const WAKE_EVERY: u32 = WAKE_EVERY;
 }
 
 #[expect(private_interfaces, reason = "as in the trait")]
-impl<A: Accumulation, const WAKE_EVERY: u32> sealed::FoldStrategy for Adaptive<A, WAKE_EVERY> {
+impl<A: Accumulation, const WAKE_EVERY: u32> sealed::ExecuteFold for Adaptive<A, WAKE_EVERY> {
     fn fold<F: Fold>(context: &WorkerContext<'_, '_>, fold: F, root: F::Node) -> F::Result {
-        lazy::fold::<F, Self>(context, fold, root)
+        adaptive::fold::<F, Self>(context, fold, root)
     }
 }
 
-impl<Q: TaskQueue, A: Accumulation, const WAKE_EVERY: u32> each::EachScheme
+impl<Q: TaskQueue, A: Accumulation, const WAKE_EVERY: u32> tasks::TasksScheme
     for Tasks<Q, A, WAKE_EVERY>
 {
     const AT_THE_END: bool = A::AT_THE_END;
@@ -31,10 +32,10 @@ impl<Q: TaskQueue, A: Accumulation, const WAKE_EVERY: u32> each::EachScheme
 }
 
 #[expect(private_interfaces, reason = "as in the trait")]
-impl<Q: TaskQueue, A: Accumulation, const WAKE_EVERY: u32> sealed::FoldStrategy
+impl<Q: TaskQueue, A: Accumulation, const WAKE_EVERY: u32> sealed::ExecuteFold
     for Tasks<Q, A, WAKE_EVERY>
 {
     fn fold<F: Fold>(context: &WorkerContext<'_, '_>, fold: F, root: F::Node) -> F::Result {
-        each::fold::<F, Self>(context, fold, root)
+        tasks::fold::<F, Self>(context, fold, root)
     }
 }

@@ -1,7 +1,7 @@
 //! The workers of one fold, and the caller that waits for them.
 #![expect(
     unsafe_code,
-    reason = "jobs that point into the frame of the one who waits"
+    reason = "jobs that point into the frame of the waiting caller"
 )]
 
 use crate::{
@@ -40,7 +40,7 @@ pub(super) struct Team {
     /// The parts run isolated, on any worker.
     isolated: bool,
     /// The owner's wait is isolated: it takes nothing from other workers.
-    alone: bool,
+    isolated_wait: bool,
     pending: Pending,
     panic: Mutex<Option<Payload>>,
     /// A part has panicked: the remaining work need not be done.
@@ -51,7 +51,7 @@ pub(super) struct Team {
 
 // SAFETY: the owner's side of `pending` is only used by the thread that is worker `owner` of the
 // pool, which `is_owner` checks; `pool` points to a pool that lives as long as its worker is in
-// `gather`; the rest may be shared.
+// `scope`; the rest may be shared.
 unsafe impl Sync for Team {}
 
 impl Team {
@@ -60,7 +60,7 @@ impl Team {
     ///
     /// # Panics
     /// With the first panic of a part.
-    pub(super) fn gather<S: Common>(
+    pub(super) fn scope<S: HasTeam>(
         context: &WorkerContext<'_, '_>,
         make: impl FnOnce(Self) -> S,
         start: impl FnOnce(&S),
@@ -70,7 +70,7 @@ impl Team {
             owner: context.worker(),
             list: Arc::default(),
             isolated: context.is_isolated(),
-            alone: context.has_isolated_waits(),
+            isolated_wait: context.has_isolated_waits(),
             pending: Pending::new(),
             panic: Mutex::new(None),
             failed: AtomicBool::new(false),
@@ -182,29 +182,29 @@ impl Team {
     /// leave before its own queue is empty, or the owner, which may be the only idle worker, would
     /// take nothing from there.
     fn queues_to_team(&self, context: &WorkerContext<'_, '_>) -> bool {
-        !self.is_owner(context) && (self.alone || context.is_guest())
+        !self.is_owner(context) && (self.isolated_wait || context.is_guest())
     }
 
-    /// Queues a task of the team in `link`, and counts it: on this worker, or in the queue for all
-    /// workers, after which [`request_help`](Self::request_help) must be called. When the task
+    /// Queues a task of the team in `state_ref`, and counts it: on this worker, or in the queue for
+    /// all workers, after which [`request_help`](Self::request_help) must be called. When the task
     /// returns it is counted as done. It must not panic.
-    pub(super) fn spawn<S: Common>(
-        link: &TeamLink<S>,
+    pub(super) fn spawn<S: HasTeam>(
+        state_ref: &StateRef<S>,
         context: &WorkerContext<'_, '_>,
-        task: impl FnOnce(&TeamLink<S>, &WorkerContext<'_, '_>) + Send,
+        task: impl FnOnce(&StateRef<S>, &WorkerContext<'_, '_>) + Send,
         shared: bool,
         placement: Placement,
     ) {
-        let team = link.get().team();
+        let team = state_ref.get().team();
         team.add(context);
         let call = move |shared: &S, context: &WorkerContext<'_, '_>| {
-            let run = || task(&TeamLink::new(shared), context);
+            let run = || task(&StateRef::new(shared), context);
             enter(shared.team().is_isolated(), context, run);
         };
-        // SAFETY: the task has just been counted; `gather` does not return before it is done, so
+        // SAFETY: the task has just been counted; `scope` does not return before it is done, so
         // the shared state, and what the task borrows, live until then. The pool, or the owner,
         // runs every job.
-        let call = unsafe { scoped(link.0, call) };
+        let call = unsafe { scoped(state_ref.0, call) };
         // SAFETY: `call` borrows only what lives until the task is counted as done, as said above.
         let job = unsafe { heap::job_on(context, call) };
         if shared {
@@ -245,7 +245,7 @@ impl TeamQueue {
 
     /// Queues a help job: the worker that takes it runs the jobs of the team's queue until that is
     /// empty. There is one help job at a time. As long as there are jobs, a worker that takes one
-    /// queues another help job for the rest.
+    /// queues another help job for the remaining ones.
     fn request_help(list: &Arc<Self>, context: &WorkerContext<'_, '_>) {
         // AcqRel: pairs with the swap in the help job, which reads the queue after it has cleared
         // the flag. So a job that was pushed before this is seen by that help job, or by the next
@@ -304,7 +304,7 @@ pub(super) trait TeamPart: Send + Sync {
 }
 
 /// # Safety
-/// `data` came from `Arc::into_raw` for a `P`, and its reference is given up with this call.
+/// `data` came from `Arc::into_raw` for a `P`, and its reference is consumed by this call.
 unsafe fn run_part<P: TeamPart>(data: *const (), context: &WorkerContext<'_, '_>) {
     // SAFETY: the caller passes a pointer from `Arc::into_raw` for a `P`, with its reference count.
     let part = unsafe { Arc::from_raw(data.cast::<P>()) };
@@ -325,32 +325,32 @@ pub(super) fn take_back<P: TeamPart>(context: &WorkerContext<'_, '_>, part: &Arc
     }
 }
 
-/// A pointer from a part to the shared state: `S` in the frame that called `Team::gather`.
-pub(super) struct TeamLink<S>(*const S);
+/// A reference from a part to the shared state: `S` in the frame that called `Team::scope`.
+pub(super) struct StateRef<S>(*const S);
 
 // SAFETY: it points to an `S`, which is `Sync`, so any thread may use it.
-unsafe impl<S: Sync> Send for TeamLink<S> {}
+unsafe impl<S: Sync> Send for StateRef<S> {}
 // SAFETY: it points to an `S`, which is `Sync`, and has no state of its own.
-unsafe impl<S: Sync> Sync for TeamLink<S> {}
+unsafe impl<S: Sync> Sync for StateRef<S> {}
 
-impl<S> Clone for TeamLink<S> {
+impl<S> Clone for StateRef<S> {
     fn clone(&self) -> Self {
         Self(self.0)
     }
 }
 
 /// The shared state of a fold.
-pub(super) trait Common: Sync {
+pub(super) trait HasTeam: Sync {
     fn team(&self) -> &Team;
 }
 
-impl<S: Common> Waiter for S {
+impl<S: HasTeam> Waiter for S {
     fn begin(&self, context: &WorkerContext<'_, '_>) {
         self.team().begin(context);
     }
 
     unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
-        // SAFETY: the caller guarantees that the part is counted, so `gather` has not returned and
+        // SAFETY: the caller guarantees that the part is counted, so `scope` has not returned and
         // the state lives.
         let shared = unsafe { &*this };
         let team: *const Team = shared.team();
@@ -365,14 +365,14 @@ impl<S: Common> Waiter for S {
     }
 }
 
-impl<S: Common> TeamLink<S> {
+impl<S: HasTeam> StateRef<S> {
     pub(super) fn new(shared: &S) -> Self {
         Self(shared)
     }
 
     /// The shared state. The caller must have a part that is counted.
     pub(super) fn get<'a>(&self) -> &'a S {
-        // SAFETY: used between `Team::add` and `done` of a part, so `gather` has not returned, and
+        // SAFETY: used between `Team::add` and `done` of a part, so `scope` has not returned, and
         // the frame that called it exists.
         unsafe { &*self.0 }
     }

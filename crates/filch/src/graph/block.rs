@@ -44,14 +44,15 @@ use crate::base::{
 };
 use std::{cell::Cell, ops::Range, sync::PoisonError};
 
-/// Minimum number of sources for a plan to have blocks; with fewer, each source is taken alone.
+/// Minimum number of sources for a plan to have blocks; with fewer, each source is taken
+/// separately.
 const MIN_SOURCES: usize = 16;
 
 /// Maximum number of blocks of a plan. A worker that finds none free takes one source at a time.
 const MAX_BLOCKS: usize = 128;
 
-/// How many blocks a worker tries to hold, one after the other.
-const MAX_HOLD_TRIES: usize = 4;
+/// How many blocks a worker tries to acquire, one after the other.
+const MAX_ACQUIRE_TRIES: usize = 4;
 
 /// How long a thief waits between two checks of a block whose holder makes progress, in spin-loop
 /// hints: about a microsecond, as long as the barrier takes.
@@ -61,16 +62,20 @@ const SPINS_PER_CHECK: u32 = 32;
 const MAX_CHECKS: u32 = 4;
 
 /// The blocks of a plan.
-pub(super) struct Blocks(Box<[Padded<Block>]>);
+pub(super) struct SourceBlocks(Box<[Padded<SourceBlock>]>);
 
-impl Blocks {
+impl SourceBlocks {
     /// Creates as many blocks as workers may need for this number of sources.
     pub(super) fn new(sources: usize) -> Self {
         let blocks = match sources {
             ..MIN_SOURCES => 0,
             _ => (sources / MIN_SOURCES).clamp(2, MAX_BLOCKS),
         };
-        Self((0..blocks).map(|_| Padded::new(Block::new())).collect())
+        Self(
+            (0..blocks)
+                .map(|_| Padded::new(SourceBlock::new()))
+                .collect(),
+        )
     }
 
     /// Whether sources are taken one at a time.
@@ -79,9 +84,9 @@ impl Blocks {
     }
 
     /// Returns an empty block for a worker, if one is free.
-    pub(super) fn hold(&self, worker: usize) -> Option<Held<'_>> {
+    pub(super) fn acquire(&self, worker: usize) -> Option<BlockHolder<'_>> {
         let blocks = self.0.len();
-        (0..MAX_HOLD_TRIES.min(blocks)).find_map(|at| self.0[(worker + at) % blocks].hold())
+        (0..MAX_ACQUIRE_TRIES.min(blocks)).find_map(|at| self.0[(worker + at) % blocks].acquire())
     }
 
     /// Steals unclaimed positions from a block: half of them, or only one if `one` is set. Returns
@@ -93,7 +98,7 @@ impl Blocks {
             for at in 0..self.0.len() {
                 // The worker's own block comes last.
                 let block = &self.0[(worker + 1 + at) % self.0.len()];
-                if block.is_empty() || block.empties_soon() {
+                if block.is_empty() || block.drains_soon() {
                     continue;
                 }
                 match block.steal(one) {
@@ -109,7 +114,7 @@ impl Blocks {
 }
 
 /// A range of positions, of which the holder claims the first and thieves take the last.
-struct Block {
+struct SourceBlock {
     /// Whether a worker holds the block.
     held: AtomicBool,
     /// No user code runs under the lock, and no rehearsal interrupts the thread that has it.
@@ -118,7 +123,7 @@ struct Block {
     end: AtomicU32,
 }
 
-impl Block {
+impl SourceBlock {
     fn new() -> Self {
         Self {
             held: AtomicBool::new(false),
@@ -129,14 +134,15 @@ impl Block {
     }
 
     /// Makes the caller the holder, unless there is one.
-    fn hold(&self) -> Option<Held<'_>> {
+    fn acquire(&self) -> Option<BlockHolder<'_>> {
         // Relaxed: a hint, which avoids a write to the cache line of another holder.
         if self.held.load(Ordering::Relaxed) {
             return None;
         }
-        // Acquire: pairs with the release in `Held::drop`; `next` is as the last holder left it.
+        // Acquire: pairs with the release in `BlockHolder::drop`; `next` is as the last holder left
+        // it.
         let was_held = self.held.swap(true, Ordering::Acquire);
-        (!was_held).then_some(Held(self))
+        (!was_held).then_some(BlockHolder(self))
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {
@@ -160,7 +166,7 @@ impl Block {
 
     /// Waits a few microseconds at most, as long as the holder makes progress. Returns true if the
     /// block is empty then.
-    fn empties_soon(&self) -> bool {
+    fn drains_soon(&self) -> bool {
         for _ in 0..thread::patience(MAX_CHECKS) {
             let before = self.next();
             (0..thread::patience(SPINS_PER_CHECK)).for_each(|_| hint::spin_loop());
@@ -189,7 +195,7 @@ impl Block {
         };
         // Relaxed, here and below: the barrier orders the store before the load.
         self.end.store(middle, Ordering::Relaxed);
-        // Pairs with the light barrier in `Held::claim`.
+        // Pairs with the light barrier in `BlockHolder::claim`.
         barrier::heavy();
         if self.next() <= middle || broken(Canary::GraphBlock) {
             return Some(middle..end);
@@ -217,9 +223,9 @@ impl Block {
 }
 
 /// A block, as its holder sees it.
-pub(super) struct Held<'a>(&'a Block);
+pub(super) struct BlockHolder<'a>(&'a SourceBlock);
 
-impl<'a> Held<'a> {
+impl<'a> BlockHolder<'a> {
     /// Puts positions into the block, which is empty, and starts to claim them.
     pub(super) fn open(&self, positions: Range<u32>) -> Claims<'a> {
         debug_assert!(self.0.is_empty(), "one range at a time");
@@ -235,10 +241,10 @@ impl<'a> Held<'a> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for BlockHolder<'_> {
     fn drop(&mut self) {
         debug_assert!(self.0.is_empty(), "nothing is left in the block");
-        // Release: pairs with the acquire in `Block::hold`.
+        // Release: pairs with the acquire in `SourceBlock::acquire`.
         self.0.held.store(false, Ordering::Release);
     }
 }
@@ -246,10 +252,11 @@ impl Drop for Held<'_> {
 /// The holder's claims, one after the other. Separate from the block, so that it can be in
 /// registers.
 pub(super) struct Claims<'a> {
-    block: &'a Block,
+    block: &'a SourceBlock,
     /// The value of `next`.
     at: Cell<u32>,
-    /// The end of the block when it was opened. Lowered when a claim fails or the rest is taken.
+    /// The end of the block when it was opened. Lowered when a claim fails or the take_remaining is
+    /// taken.
     limit: Cell<u32>,
 }
 
@@ -271,7 +278,7 @@ impl Claims<'_> {
         // Relaxed: the barrier orders it before the load of `end`.
         self.block.next.store(at + 1, Ordering::Relaxed);
         thread::point();
-        // Pairs with the heavy barrier in `Block::steal`.
+        // Pairs with the heavy barrier in `SourceBlock::steal`.
         barrier::light();
         if at < self.block.end() || self.block.confirm(at) {
             self.at.set(at + 1);
@@ -283,7 +290,7 @@ impl Claims<'_> {
 
     /// Takes all unclaimed positions out of the block.
     #[cold]
-    fn take_rest(&self) -> Range<u32> {
+    fn take_all_unclaimed(&self) -> Range<u32> {
         let _locked = self.block.lock();
         let (at, end) = (self.at.get(), self.block.end());
         // Relaxed: as in `open`.
@@ -294,25 +301,25 @@ impl Claims<'_> {
 }
 
 /// Where strands get their first tasks from.
-pub(super) trait Firsts {
+pub(super) trait FirstTasks {
     fn take(&self) -> Option<u32>;
     /// Whether the task that was taken last is known to be the last one.
     fn is_last(&self) -> bool;
     /// Takes all tasks that are left.
-    fn rest(&self) -> &[u32];
+    fn take_remaining(&self) -> &[u32];
 }
 
 /// One task.
-pub(super) struct Single(Cell<Option<u32>>);
+pub(super) struct SingleTask(Cell<Option<u32>>);
 
-impl Single {
+impl SingleTask {
     #[inline(always)]
     pub(super) fn new(task: u32) -> Self {
         Self(Cell::new(Some(task)))
     }
 }
 
-impl Firsts for Single {
+impl FirstTasks for SingleTask {
     #[inline(always)]
     fn take(&self) -> Option<u32> {
         self.0.take()
@@ -323,25 +330,25 @@ impl Firsts for Single {
         true
     }
 
-    fn rest(&self) -> &[u32] {
+    fn take_remaining(&self) -> &[u32] {
         &[]
     }
 }
 
 /// The sources in a block.
-pub(super) struct Taken<'a> {
+pub(super) struct BlockTasks<'a> {
     claims: Claims<'a>,
     sources: &'a [u32],
 }
 
-impl<'a> Taken<'a> {
+impl<'a> BlockTasks<'a> {
     #[inline(always)]
     pub(super) fn new(claims: Claims<'a>, sources: &'a [u32]) -> Self {
         Self { claims, sources }
     }
 }
 
-impl Firsts for Taken<'_> {
+impl FirstTasks for BlockTasks<'_> {
     #[inline(always)]
     fn take(&self) -> Option<u32> {
         let at = self.claims.claim()?;
@@ -353,9 +360,9 @@ impl Firsts for Taken<'_> {
         self.claims.is_last()
     }
 
-    fn rest(&self) -> &[u32] {
-        let rest = self.claims.take_rest();
-        &self.sources[rest.start as usize..rest.end as usize]
+    fn take_remaining(&self) -> &[u32] {
+        let take_remaining = self.claims.take_all_unclaimed();
+        &self.sources[take_remaining.start as usize..take_remaining.end as usize]
     }
 }
 

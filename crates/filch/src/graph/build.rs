@@ -1,10 +1,10 @@
 //! Building a graph.
 
 use super::{
-    context::Context,
+    context::TaskContext,
     edges::MAX_TASKS,
-    node::{Env, Node, TaskKind, Then},
-    plan::{Parts, Place, Plan},
+    node::{Env, Release, TaskKind, TaskNode},
+    plan::{GraphParts, Plan, PlanSlot},
 };
 use crate::base::sys::memory;
 use std::{
@@ -38,15 +38,15 @@ use std::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Graph<'env> {
-    parts: RefCell<Parts>,
+    parts: RefCell<GraphParts>,
     /// The closures may borrow what lives as long as this lifetime.
     _env: Env<'env>,
 }
 
-impl Parts {
+impl GraphParts {
     /// Adds a record.
     #[inline(always)]
-    fn push(&mut self, node: Node) {
+    fn push(&mut self, node: TaskNode) {
         if self.nodes.len() == self.nodes.capacity() {
             self.grow();
         }
@@ -60,9 +60,11 @@ impl Parts {
         memory::prefer_large(&self.nodes);
     }
 
-    /// Removes and returns the places of a task.
-    fn take_places(&mut self, task: u32) -> Vec<(u32, Place)> {
-        self.places.extract_if(.., |(of, _)| *of == task).collect()
+    /// Removes and returns the inner_plans of a task.
+    fn take_inner_plans(&mut self, task: u32) -> Vec<(u32, PlanSlot)> {
+        self.inner_plans
+            .extract_if(.., |(of, _)| *of == task)
+            .collect()
     }
 }
 
@@ -80,20 +82,33 @@ fn next_index(tasks: usize) -> u32 {
 
 impl<'env> Graph<'env> {
     /// Creates an empty graph.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// assert!(graph.is_empty());
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::with_capacity(0)
     }
 
     /// Creates an empty graph with capacity for `tasks` tasks.
+    ///
+    /// ```
+    /// let graph = filch::Graph::with_capacity(1_000);
+    /// let tasks: Vec<_> = (0..1_000).map(|_| graph.task("", || ())).collect();
+    /// graph.linearize(tasks); // the tasks were added without growing the graph's memory
+    /// assert_eq!(graph.plan()?.run()?.ran(), 1_000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_capacity(tasks: usize) -> Self {
-        let mut parts = Parts {
+        let mut parts = GraphParts {
             nodes: Vec::with_capacity(tasks + 1),
-            ..Parts::default()
+            ..GraphParts::default()
         };
         memory::prefer_large(&parts.nodes);
-        parts.nodes.push(Node::empty(0));
+        parts.nodes.push(TaskNode::empty(0));
         Self {
             parts: RefCell::new(parts),
             _env: Env::new(),
@@ -103,7 +118,7 @@ impl<'env> Graph<'env> {
     pub(super) fn add(&self, name: Cow<'static, str>) -> Task<'_, 'env> {
         let mut parts = self.parts.borrow_mut();
         let index = next_index(parts.nodes.len());
-        parts.push(Node::empty(index));
+        parts.push(TaskNode::empty(index));
         parts.names.push(index, name);
         Task { graph: self, index }
     }
@@ -111,24 +126,24 @@ impl<'env> Graph<'env> {
     #[inline(always)]
     fn add_with<F>(&self, name: Cow<'static, str>, kind: TaskKind, func: F) -> Task<'_, 'env>
     where
-        F: FnMut(&Context<'_, '_, '_>) -> Then + Send + 'env,
+        F: FnMut(&TaskContext<'_, '_, '_>) -> Release + Send + 'env,
     {
         let mut parts = self.parts.borrow_mut();
         let index = next_index(parts.nodes.len());
-        parts.push(Node::new(index, kind, func));
+        parts.push(TaskNode::new(index, kind, func));
         parts.names.push(index, name);
         Task { graph: self, index }
     }
 
     pub(super) fn set<F>(&self, index: u32, kind: TaskKind, func: F)
     where
-        F: FnMut(&Context<'_, '_, '_>) -> Then + Send + 'env,
+        F: FnMut(&TaskContext<'_, '_, '_>) -> Release + Send + 'env,
     {
         let mut parts = self.parts.borrow_mut();
         let had = std::mem::replace(&mut parts.nodes[index as usize].kind, kind);
-        // The graph inside of the old closure is removed as well.
+        // The graph inside the old closure is removed as well.
         let inside = matches!(had, TaskKind::Module | TaskKind::Subflow);
-        let inside = inside.then(|| parts.take_places(index));
+        let inside = inside.then(|| parts.take_inner_plans(index));
         let node = &mut parts.nodes[index as usize];
         let old = (had != TaskKind::Empty).then(|| node.take());
         node.set(func);
@@ -137,11 +152,21 @@ impl<'env> Graph<'env> {
         drop((old, inside));
     }
 
-    pub(super) fn parts(&self) -> RefMut<'_, Parts> {
+    pub(super) fn parts(&self) -> RefMut<'_, GraphParts> {
         self.parts.borrow_mut()
     }
 
     /// Adds a task. An empty name means none.
+    ///
+    /// ```
+    /// let mut total = 0;
+    /// let prices = [3, 4, 5];
+    /// let graph = filch::Graph::new();
+    /// graph.task("sum up", || total = prices.iter().sum()); // may borrow, as scoped threads may
+    /// graph.plan()?.run()?;
+    /// assert_eq!(total, 12);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub fn task(
         &self,
@@ -150,7 +175,7 @@ impl<'env> Graph<'env> {
     ) -> Task<'_, 'env> {
         self.add_with(name.into(), TaskKind::Plain, move |_| {
             work();
-            Then::All
+            Release::All
         })
     }
 
@@ -234,10 +259,10 @@ impl<'env> Graph<'env> {
         let task = self.add(name.into());
         self.set(task.index, TaskKind::MultiCondition, move |cx| {
             let numbers = choose().into_iter().collect();
-            if let Some(left) = cx.left {
-                left.chosen.set(numbers);
+            if let Some(effects) = cx.effects {
+                effects.chosen.set(numbers);
             }
-            Then::Many
+            Release::Chosen
         });
         task
     }
@@ -264,22 +289,35 @@ impl<'env> Graph<'env> {
     }
 
     /// Returns the number of tasks.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// graph.linearize([graph.task("first", || ()), graph.task("second", || ())]);
+    /// assert_eq!(graph.len(), 2);
+    /// ```
     #[must_use]
     pub fn len(&self) -> usize {
         self.parts.borrow().nodes.len() - 1
     }
 
     /// Whether there are no tasks.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// assert!(graph.is_empty());
+    /// graph.placeholder("later");
+    /// assert!(!graph.is_empty());
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    pub(super) fn into_parts(self) -> Parts {
+    pub(super) fn into_parts(self) -> GraphParts {
         self.parts.into_inner()
     }
 
-    fn from_parts(parts: Parts) -> Self {
+    fn from_parts(parts: GraphParts) -> Self {
         Self {
             parts: RefCell::new(parts),
             _env: Env::new(),
@@ -287,6 +325,15 @@ impl<'env> Graph<'env> {
     }
 
     /// Returns the task with this number, which is the result of [`Task::index`].
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// let number = graph.task("load", || ()).index();
+    /// // Elsewhere, where only the number is known.
+    /// let load = graph.get(number).expect("it was added above");
+    /// load.precede(graph.task("use", || ()));
+    /// assert!(graph.get(7).is_none());
+    /// ```
     #[must_use]
     pub fn get(&self, index: u32) -> Option<Task<'_, 'env>> {
         let known = index > 0 && (index as usize) < self.parts.borrow().nodes.len();
@@ -341,18 +388,45 @@ pub struct Task<'g, 'env> {
 
 impl<'g, 'env> Task<'g, 'env> {
     /// Returns the task's number in its graph.
+    ///
+    /// ```
+    /// use std::collections::HashMap;
+    ///
+    /// let graph = filch::Graph::new();
+    /// let mut numbers = HashMap::new();
+    /// for name in ["parse", "check"] {
+    ///     numbers.insert(name, graph.task(name, || ()).index());
+    /// }
+    /// let parse = graph.get(numbers["parse"]).unwrap();
+    /// assert_eq!(parse.name(), "parse");
+    /// ```
     #[must_use]
     pub fn index(self) -> u32 {
         self.index
     }
 
     /// Returns the task's name, or its number if it has none.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// assert_eq!(graph.task("parse", || ()).name(), "parse");
+    /// assert_eq!(graph.task("", || ()).name(), "task 2");
+    /// ```
     #[must_use]
     pub fn name(self) -> String {
         self.graph.parts.borrow().names.of(self.index)
     }
 
     /// Makes this task run before `others`, one or many.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// let compile = graph.task("compile", || ());
+    /// let (test, pack) = (graph.task("test", || ()), graph.task("pack", || ()));
+    /// compile.precede([test, pack]);
+    /// test.precede(pack);
+    /// assert_eq!(graph.describe().edges, [(0, 1), (0, 2), (1, 2)]);
+    /// ```
     ///
     /// # Panics
     /// If one of them belongs to another graph.
@@ -366,6 +440,14 @@ impl<'g, 'env> Task<'g, 'env> {
 
     /// Makes this task run after `others`, one or many.
     ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// let inputs: Vec<_> = (0..3).map(|n| graph.task(format!("read {n}"), || ())).collect();
+    /// let merge = graph.task("merge", || ());
+    /// merge.succeed(inputs); // waits for all of them
+    /// assert_eq!(graph.describe().edges, [(0, 3), (1, 3), (2, 3)]);
+    /// ```
+    ///
     /// # Panics
     /// As [`precede`](Self::precede).
     #[inline]
@@ -377,22 +459,42 @@ impl<'g, 'env> Task<'g, 'env> {
     }
 
     /// Sets the work of the task, and drops its previous work.
+    ///
+    /// ```
+    /// let mut greeting = String::new();
+    /// let graph = filch::Graph::new();
+    /// let task = graph.placeholder("greet"); // the shape first, the work later
+    /// task.work(|| greeting.push_str("hello"));
+    /// graph.plan()?.run()?;
+    /// assert_eq!(greeting, "hello");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub fn work(self, mut work: impl FnMut() + Send + 'env) -> Self {
         self.graph.set(self.index, TaskKind::Plain, move |_| {
             work();
-            Then::All
+            Release::All
         });
         self
     }
 
     /// Makes the task a [`condition`](Graph::condition).
+    ///
+    /// ```
+    /// let mut result = "";
+    /// let graph = filch::Graph::new();
+    /// let decide = graph.placeholder("decide");
+    /// let (small, large) = (graph.task("small", || ()), graph.task("large", || result = "large"));
+    /// decide.precede([small, large]);
+    /// decide.choose(|| 1);
+    /// graph.plan()?.run()?;
+    /// assert_eq!(result, "large");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn choose(self, mut choose: impl FnMut() -> usize + Send + 'env) -> Self {
-        self.graph.set(
-            self.index,
-            TaskKind::Condition,
-            move |_| Then::One(choose()),
-        );
+        self.graph.set(self.index, TaskKind::Condition, move |_| {
+            Release::One(choose())
+        });
         self
     }
 }

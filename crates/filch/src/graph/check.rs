@@ -2,12 +2,12 @@
 
 use super::{
     build::Graph,
-    edges::{Edge, Leads, Sorted},
+    edges::{Adjacency, Edge, Successors},
     error::GraphError,
-    node::Node,
+    join_counter::JoinCounter,
+    node::TaskNode,
     order,
-    plan::{Alone, Parts, Plan, Shape},
-    predecessor_count::PredecessorCount,
+    plan::{GraphParts, Plan, SequentialHint, Shape},
     semaphore,
 };
 
@@ -26,18 +26,29 @@ const MIN_TASKS: usize = 16;
 /// Whether one worker alone should run a plan of `tasks` tasks, of which `waves` are on the longest
 /// path. Chains are excluded, since there is nothing to steal from them, and so are plans in which
 /// no task waits for another.
-fn alone_hint(tasks: usize, waves: usize) -> Option<Alone> {
+fn sequential_hint(tasks: usize, waves: usize) -> Option<SequentialHint> {
     let worth_it = tasks > MIN_TASKS && waves > 1 && 2 * waves <= tasks;
     let at_most = |width| worth_it && tasks <= width * waves;
     if tasks <= MAX_NARROW.0 && at_most(MAX_NARROW.1) {
-        Some(Alone::IfSmall)
+        Some(SequentialHint::SmallTasks)
     } else {
-        at_most(MAX_TINY_WIDTH).then_some(Alone::IfTiny)
+        at_most(MAX_TINY_WIDTH).then_some(SequentialHint::TinyTasks)
     }
 }
 
 impl<'env> Graph<'env> {
     /// Checks the graph and prepares it to be run.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// let (first, second) = (graph.task("first", || ()), graph.task("second", || ()));
+    /// first.precede(second);
+    /// let mut plan = graph.plan()?; // checked once
+    /// for _ in 0..3 {
+    ///     assert_eq!(plan.run()?.ran(), 2); // run many times
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// Returns an error when tasks wait for each other in a cycle, which names them; when every
@@ -49,15 +60,15 @@ impl<'env> Graph<'env> {
 }
 
 /// Checks the parts and converts them into their final form.
-fn plan<'env>(mut parts: Parts) -> Result<Plan<'env>, GraphError> {
-    let (conditions, special) = kinds_of(&parts.nodes);
+fn plan<'env>(mut parts: GraphParts) -> Result<Plan<'env>, GraphError> {
+    let (has_conditions, is_special) = kinds_of(&parts.nodes);
     parts.values.check(&parts.names)?;
-    let sorted_edges = sort_edges(&parts, conditions);
-    let (mut edges, mut sources) = (sorted_edges.edges, sorted_edges.sources);
+    let summary = sort_edges(&parts, has_conditions);
+    let (mut edges, mut sources) = (summary.edges, summary.sources);
     let tasks = parts.nodes.len() - 1;
     let (mut sorted, mut waves) = (Vec::new(), None);
-    if !sorted_edges.in_order || parts.order.is_given() {
-        match sort(&parts, &edges) {
+    if !summary.in_order || parts.order.is_given() {
+        match topological_sort(&parts, &edges) {
             Ok((all, most)) => (sorted, waves) = (all, Some(most)),
             Err(missing) => return Err(GraphError::cycle(find_cycle(&parts, &missing))),
         }
@@ -65,56 +76,58 @@ fn plan<'env>(mut parts: Parts) -> Result<Plan<'env>, GraphError> {
     if sources.is_empty() && parts.nodes.len() > 1 {
         return Err(GraphError::no_source());
     }
-    let unreachable = if conditions {
+    let unreachable = if has_conditions {
         unreachable(&parts, &edges, &sources)
     } else {
         Vec::new()
     };
     order::arrange(&parts, &sorted, &mut edges, &mut sources);
-    let (successors, missing, most) = edges.fold_in(&mut parts.nodes, sorted_edges.joins);
+    let (successors, join_counters, longest) =
+        edges.store_in_nodes(&mut parts.nodes, summary.has_joins);
     let needs = semaphore::needs(&parts)?;
     let shape = Shape {
-        successors: successors.into(),
+        successor_list: successors.into(),
         sources: sources.into(),
-        joins: sorted_edges.joins,
+        has_joins: summary.has_joins,
         // Without joins, strands do not contend for counters.
-        alone: alone_hint(tasks, waves.unwrap_or(most)).filter(|_| sorted_edges.joins),
-        conditions,
+        sequential_hint: sequential_hint(tasks, waves.unwrap_or(longest))
+            .filter(|_| summary.has_joins),
+        has_conditions,
         recorder: None,
-        special: special || !needs.is_empty(),
+        is_special: is_special || !needs.is_empty(),
         unreachable: unreachable.into(),
         needs: needs.into(),
     };
-    Ok(Plan::new(parts, shape, missing))
+    Ok(Plan::new(parts, shape, join_counters))
 }
 
 /// Returns whether there are conditions, and whether there is anything but closures. It has no
 /// branch for each task, since there may be millions.
-fn kinds_of(nodes: &[Node]) -> (bool, bool) {
+fn kinds_of(nodes: &[TaskNode]) -> (bool, bool) {
     nodes.iter().fold((false, false), |(weak, special), node| {
         (weak | node.kind.is_weak(), special | node.kind.is_special())
     })
 }
 
 /// The edges of a graph, sorted.
-struct SortedEdges {
-    edges: Sorted,
+struct EdgeSummary {
+    edges: Adjacency,
     /// The tasks without predecessors of either kind.
     sources: Vec<u32>,
     /// Whether some task waits for more than one other.
-    joins: bool,
+    has_joins: bool,
     /// Whether each task was added after its strong predecessors: then there is no cycle.
     in_order: bool,
 }
 
 /// Sorts the edges by where they begin, in the order in which they were added.
-fn sort_edges(parts: &Parts, conditions: bool) -> SortedEdges {
+fn sort_edges(parts: &GraphParts, conditions: bool) -> EdgeSummary {
     let tasks = parts.nodes.len();
     assert!(
         u32::try_from(parts.edges.len()).is_ok(),
         "a graph has room for 2^32 edges"
     );
-    let (mut next, mut waits_for) = (vec![0_u32; tasks + 1], vec![0_u32; tasks]);
+    let (mut next, mut strong_predecessors) = (vec![0_u32; tasks + 1], vec![0_u32; tasks]);
     // The number of weak predecessors of each task.
     let mut weak = vec![0_u32; if conditions { tasks } else { 0 }];
     let mut in_order = true;
@@ -123,52 +136,55 @@ fn sort_edges(parts: &Parts, conditions: bool) -> SortedEdges {
         if conditions && parts.nodes[from as usize].kind.is_weak() {
             weak[to as usize] += 1;
         } else {
-            waits_for[to as usize] += 1;
+            strong_predecessors[to as usize] += 1;
             in_order &= from < to;
         }
     }
     let (mut sources, mut joins) = (Vec::new(), false);
     for index in 0..tasks {
         next[index + 1] += next[index];
-        joins |= waits_for[index] > 1;
-        if index > 0 && waits_for[index] == 0 && weak.get(index).is_none_or(|weak| *weak == 0) {
+        joins |= strong_predecessors[index] > 1;
+        if index > 0
+            && strong_predecessors[index] == 0
+            && weak.get(index).is_none_or(|weak| *weak == 0)
+        {
             sources.push(index as u32);
         }
     }
     let mut successors = vec![0_u32; parts.edges.len()];
     for &(from, to) in &parts.edges {
-        let place = &mut next[from as usize];
-        successors[*place as usize] = to;
-        *place += 1;
+        let end = &mut next[from as usize];
+        successors[*end as usize] = to;
+        *end += 1;
     }
     // Each entry was the begin of a task's successors, and is their end now.
     next.truncate(tasks);
-    SortedEdges {
-        edges: Sorted {
+    EdgeSummary {
+        edges: Adjacency {
             ends: next,
             successors,
-            waits_for,
+            strong_predecessors,
         },
         sources,
-        joins,
+        has_joins: joins,
         in_order,
     }
 }
 
-impl Sorted {
+impl Adjacency {
     /// Stores in every record how many predecessors it has and what its successors are. Returns the
     /// list of the successors that are not in records; the counters, if `joins`; and the number of
     /// tasks on the longest path, which is meaningful only if all tasks come after their
     /// predecessors.
-    pub(super) fn fold_in(
+    pub(super) fn store_in_nodes(
         self,
-        nodes: &mut [Node],
+        nodes: &mut [TaskNode],
         joins: bool,
-    ) -> (Vec<Edge>, Box<[PredecessorCount]>, usize) {
+    ) -> (Vec<Edge>, Box<[JoinCounter]>, usize) {
         let Self {
             ends,
             successors,
-            waits_for,
+            strong_predecessors,
         } = self;
         let mut list = Vec::with_capacity(successors.len());
         // The wave of each task: one more than the latest wave of its predecessors.
@@ -177,13 +193,13 @@ impl Sorted {
         for (index, (node, &end)) in nodes.iter_mut().zip(&ends).enumerate() {
             let all = &successors[begin as usize..end as usize];
             begin = end;
-            node.set_waits_for(waits_for[index]);
-            node.leads = Leads::default();
+            node.set_strong_predecessors(strong_predecessors[index]);
+            node.successors = Successors::default();
             let Some((&last, others)) = all.split_last() else {
                 continue;
             };
-            let edge = |to: u32| Edge::new(to, waits_for[to as usize] == 1);
-            node.leads = Leads {
+            let edge = |to: u32| Edge::new(to, strong_predecessors[to as usize] == 1);
+            node.successors = Successors {
                 first: list.len() as u32,
                 others: others.len() as u32,
                 last: edge(last),
@@ -198,8 +214,12 @@ impl Sorted {
                 }
             }
         }
-        let counted = if joins { waits_for } else { Vec::new() };
-        let missing = counted.into_iter().map(PredecessorCount::new).collect();
+        let counted = if joins {
+            strong_predecessors
+        } else {
+            Vec::new()
+        };
+        let missing = counted.into_iter().map(JoinCounter::new).collect();
         (list, missing, most as usize + 1)
     }
 }
@@ -207,8 +227,8 @@ impl Sorted {
 /// Visits the tasks as a run would if every condition chose all of its successors. Returns them in
 /// that order, with the number of tasks on the longest path. If some tasks would wait forever,
 /// returns how many predecessors each task still waits for.
-fn sort(parts: &Parts, edges: &Sorted) -> Result<(Vec<u32>, usize), Vec<u32>> {
-    let mut missing = edges.waits_for.clone();
+fn topological_sort(parts: &GraphParts, edges: &Adjacency) -> Result<(Vec<u32>, usize), Vec<u32>> {
+    let mut missing = edges.strong_predecessors.clone();
     // Tasks before position `next` have been visited.
     let mut ready = Vec::with_capacity(parts.nodes.len());
     ready.extend(
@@ -243,7 +263,7 @@ fn sort(parts: &Parts, edges: &Sorted) -> Result<(Vec<u32>, usize), Vec<u32>> {
 
 /// Returns the names of the tasks on a cycle, in its direction. `missing` is not zero for tasks on
 /// a cycle and tasks behind one.
-fn find_cycle(parts: &Parts, missing: &[u32]) -> Vec<String> {
+fn find_cycle(parts: &GraphParts, missing: &[u32]) -> Vec<String> {
     let stuck = |index: u32| missing[index as usize] > 0;
     let strong = |from: u32| !parts.nodes[from as usize].kind.is_weak();
     // Each of them has such a predecessor, so following the predecessors must end in a cycle.
@@ -268,7 +288,7 @@ fn find_cycle(parts: &Parts, missing: &[u32]) -> Vec<String> {
     }
     cycle.reverse();
     // The cycle begins with the task that was added first.
-    let least = (0..cycle.len()).min_by_key(|&place| cycle[place]);
+    let least = (0..cycle.len()).min_by_key(|&at| cycle[at]);
     cycle.rotate_left(least.unwrap_or(0));
     cycle
         .into_iter()
@@ -278,9 +298,9 @@ fn find_cycle(parts: &Parts, missing: &[u32]) -> Vec<String> {
 
 /// Returns the tasks that no run can reach: some predecessor that they wait for is unreachable, and
 /// so are all conditions that may choose them.
-fn unreachable(parts: &Parts, edges: &Sorted, sources: &[u32]) -> Vec<u32> {
+fn unreachable(parts: &GraphParts, edges: &Adjacency, sources: &[u32]) -> Vec<u32> {
     let nodes = &parts.nodes;
-    let mut missing = edges.waits_for.clone();
+    let mut missing = edges.strong_predecessors.clone();
     let mut reached = vec![false; nodes.len()];
     let mut open = sources.to_vec();
     while let Some(index) = open.pop() {

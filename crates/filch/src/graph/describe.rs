@@ -3,14 +3,14 @@
 use super::{
     build::Graph,
     node::TaskKind,
-    plan::{Parts, Place, Plan},
+    plan::{GraphParts, Plan, PlanSlot},
 };
 use std::collections::{HashMap, VecDeque};
 
 /// A graph as plain data, from [`Graph::describe`] or [`Plan::describe`]. The crate `filch-draw`
 /// draws it.
 ///
-/// All graphs inside of tasks are part of the same lists, so a description is as flat for a graph
+/// All graphs inside tasks are part of the same lists, so a description is as flat for a graph
 /// that is nested a hundred thousand deep as for any other.
 ///
 /// ```
@@ -31,8 +31,8 @@ use std::collections::{HashMap, VecDeque};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
-    /// The tasks of the graph, then those of the graphs inside of them. A task stands before the
-    /// tasks that are inside of it.
+    /// The tasks of the graph, then those of the graphs inside them. A task stands before the
+    /// tasks that are inside it.
     pub tasks: Vec<DescribedTask>,
     /// Positions in `tasks`: the second task is a successor of the first one.
     pub edges: Vec<(usize, usize)>,
@@ -78,15 +78,15 @@ pub struct DescribedLimit {
 }
 
 impl Description {
-    fn new(parts: &Parts, edges: impl Iterator<Item = (u32, u32)>) -> Self {
+    fn new(parts: &GraphParts, edges: impl Iterator<Item = (u32, u32)>) -> Self {
         let mut describer = Describer::default();
         describer.add(parts, edges, None);
         // A queue and not a recursion, which would overflow the stack.
-        while let Some((task, place)) = describer.inner.pop_front() {
+        while let Some((task, slot)) = describer.inner.pop_front() {
             // No other thread uses the inner plan: a graph or plan that is borrowed does not run.
-            if let Some(plan) = place.take() {
+            if let Some(plan) = slot.take() {
                 describer.add(&plan.parts, plan.edges(), Some(task));
-                place.put(plan);
+                slot.put(plan);
             }
         }
         let mut description = describer.description;
@@ -103,7 +103,7 @@ impl Description {
 struct Describer {
     description: Description,
     /// The graphs that are still to be described, with the tasks that contain them.
-    inner: VecDeque<(usize, Place)>,
+    inner: VecDeque<(usize, PlanSlot)>,
     /// Positions in the list of limits, by the identities of the semaphores.
     limits: HashMap<u64, usize>,
 }
@@ -112,7 +112,7 @@ impl Describer {
     /// Adds a graph with these edges between its tasks' numbers.
     fn add(
         &mut self,
-        parts: &Parts,
+        parts: &GraphParts,
         edges: impl Iterator<Item = (u32, u32)>,
         inside: Option<usize>,
     ) {
@@ -123,7 +123,7 @@ impl Describer {
         } = &mut self.description;
         let first = tasks.len();
         // The first record is no task.
-        let place = |index: u32| first + index as usize - 1;
+        let position = |index: u32| first + index as usize - 1;
         tasks.extend(
             (1..)
                 .zip(&parts.nodes[1..])
@@ -133,24 +133,24 @@ impl Describer {
                     inside,
                 }),
         );
-        all_edges.extend(edges.map(|(from, to)| (place(from), place(to))));
+        all_edges.extend(edges.map(|(from, to)| (position(from), position(to))));
         for (task, semaphore, _) in &parts.semaphores {
             let limit = *self.limits.entry(semaphore.number()).or_insert_with(|| {
                 let (permits, tasks) = (semaphore.capacity(), Vec::new());
                 limits.push(DescribedLimit { permits, tasks });
                 limits.len() - 1
             });
-            limits[limit].tasks.push(place(*task));
+            limits[limit].tasks.push(position(*task));
         }
-        let inner = parts.places.iter();
+        let inner = parts.inner_plans.iter();
         self.inner
-            .extend(inner.map(|(task, inner)| (place(*task), inner.clone())));
+            .extend(inner.map(|(task, inner)| (position(*task), inner.clone())));
     }
 }
 
 impl Graph<'_> {
     /// Returns the graph as plain data. Modules, and subflows that were retained, are described
-    /// with the graphs inside of them.
+    /// with the graphs inside them.
     ///
     /// ```
     /// use filch::{Graph, graph::TaskKind};

@@ -47,13 +47,13 @@ impl Edge {
 /// the last one here.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub(super) struct Leads {
+pub(super) struct Successors {
     pub(super) first: u32,
     pub(super) others: u32,
     pub(super) last: Edge,
 }
 
-impl Leads {
+impl Successors {
     /// Returns the successors in the list.
     #[inline(always)]
     pub(super) fn others(self, list: &[Edge]) -> &[Edge] {
@@ -75,15 +75,15 @@ impl Leads {
 }
 
 /// The edges of a graph, sorted by where they begin.
-pub(super) struct Sorted {
+pub(super) struct Adjacency {
     /// The end of each task's successors in the list; those of the next task begin there.
     pub(super) ends: Vec<u32>,
     pub(super) successors: Vec<u32>,
     /// How many predecessors each task has.
-    pub(super) waits_for: Vec<u32>,
+    pub(super) strong_predecessors: Vec<u32>,
 }
 
-impl Sorted {
+impl Adjacency {
     fn range(&self, task: u32) -> Range<usize> {
         let begin = task
             .checked_sub(1)

@@ -20,7 +20,7 @@ use std::{error::Error, fmt};
 /// let error = graph.plan().unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "these tasks wait for each other: hen → egg → hen; take one of the edges away, or let a condition decide"
+///     "these tasks wait for each other: hen → egg → hen; remove one of the edges, or let a condition decide"
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +58,15 @@ impl GraphError {
     }
 
     /// Returns the tasks that wait for each other in a cycle; empty if there is another reason.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// let (hen, egg) = (graph.task("hen", || ()), graph.task("egg", || ()));
+    /// hen.precede(egg);
+    /// egg.precede(hen);
+    /// let error = graph.plan().unwrap_err();
+    /// assert_eq!(error.cycle_tasks(), ["hen", "egg"]);
+    /// ```
     #[must_use]
     pub fn cycle_tasks(&self) -> &[String] {
         match &self.kind {
@@ -78,11 +87,11 @@ impl fmt::Display for GraphError {
                 let first = tasks.first().map_or("", |task| task);
                 write!(
                     f,
-                    "{first}; take one of the edges away, or let a condition decide"
+                    "{first}; remove one of the edges, or let a condition decide"
                 )
             }
             GraphErrorKind::NoSource => f.write_str(
-                "there is no task to start with: every one has a predecessor; add one that has none",
+                "the graph has no source: every task has a predecessor; add a task without one",
             ),
             GraphErrorKind::Permits(task) => write!(
                 f,
@@ -100,58 +109,58 @@ impl Error for GraphError {}
 
 /// The outcome of a run.
 #[derive(Default)]
-pub(super) struct Outcome {
+pub(super) struct RunOutcome {
     pub(super) ran: u64,
     pub(super) skipped: u64,
     /// Whether the run was stopped.
     pub(super) stopped: bool,
     /// Whether tasks were skipped because of that.
-    pub(super) cut: bool,
+    pub(super) incomplete: bool,
     pub(super) panics: Vec<TaskPanic>,
-    pub(super) broken: Vec<(String, Broken)>,
+    pub(super) faults: Vec<(String, TaskFault)>,
 }
 
 /// Errors of a task other than panics.
 #[derive(Clone, Debug)]
-pub(super) enum Broken {
+pub(super) enum TaskFault {
     /// The task was released while it was running.
     Overlap,
     /// The graph that the task has built is invalid.
     Graph(GraphError),
     /// The task waits for a run of the plan that it belongs to.
-    Itself,
+    SelfWait,
     /// A semaphore that the task needs has been closed, or has become too small for it.
     Refused(AcquireError),
 }
 
-impl Outcome {
+impl RunOutcome {
     pub(super) fn has_failed(&self) -> bool {
-        !self.panics.is_empty() || !self.broken.is_empty()
+        !self.panics.is_empty() || !self.faults.is_empty()
     }
 
-    /// Adds the outcome of a run inside of `task`.
+    /// Adds the outcome of a run inside `task`.
     pub(super) fn add(&mut self, task: &str, inner: Self) {
         self.ran += inner.ran;
         self.skipped += inner.skipped;
-        self.cut |= inner.cut;
-        let within = |name: &str| format!("{task}/{name}");
+        self.incomplete |= inner.incomplete;
+        let full_name = |name: &str| format!("{task}/{name}");
         let panics = inner.panics.into_iter().map(|panic| TaskPanic {
-            task: within(&panic.task),
+            task: full_name(&panic.task),
             payload: panic.payload,
         });
         self.panics.extend(panics);
-        let broken = inner.broken.into_iter();
-        self.broken
-            .extend(broken.map(|(name, broken)| (within(&name), broken)));
+        let faults = inner.faults.into_iter();
+        self.faults
+            .extend(faults.map(|(name, fault)| (full_name(&name), fault)));
     }
 
     pub(super) fn into_result(self) -> Result<RunReport, RunError> {
-        if !self.has_failed() && !self.cut {
+        if !self.has_failed() && !self.incomplete {
             return Ok(RunReport { ran: self.ran });
         }
         Err(RunError {
             panics: self.panics,
-            broken: self.broken,
+            faults: self.faults,
             ran: self.ran,
             skipped: self.skipped as usize,
         })
@@ -164,7 +173,7 @@ impl Outcome {
 /// is invalid in a way that only a run can show; or it was cancelled.
 pub struct RunError {
     pub(super) panics: Vec<TaskPanic>,
-    pub(super) broken: Vec<(String, Broken)>,
+    pub(super) faults: Vec<(String, TaskFault)>,
     pub(super) ran: u64,
     pub(super) skipped: usize,
 }
@@ -177,12 +186,33 @@ pub struct TaskPanic {
 
 impl TaskPanic {
     /// Returns the name of the task, or its number.
+    ///
+    /// ```
+    /// use std::panic::resume_unwind;
+    ///
+    /// let graph = filch::Graph::new();
+    /// graph.task("divide", || resume_unwind(Box::new("by zero"))); // `panic!` without its message
+    /// let error = graph.plan()?.run().unwrap_err();
+    /// assert_eq!(error.panics()[0].task(), "divide");
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn task(&self) -> &str {
         &self.task
     }
 
     /// Returns the payload of the panic.
+    ///
+    /// ```
+    /// use std::panic::resume_unwind;
+    ///
+    /// let graph = filch::Graph::new();
+    /// graph.task("divide", || resume_unwind(Box::new(42_u32)));
+    /// let error = graph.plan()?.run().unwrap_err();
+    /// let panic = error.into_panics().remove(0);
+    /// assert_eq!(panic.into_payload().downcast_ref(), Some(&42_u32));
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn into_payload(self) -> Payload {
         self.payload
@@ -194,7 +224,7 @@ impl RunError {
     pub(super) fn recursive() -> Self {
         Self {
             panics: Vec::new(),
-            broken: vec![(String::new(), Broken::Itself)],
+            faults: vec![(String::new(), TaskFault::SelfWait)],
             ran: 0,
             skipped: 0,
         }
@@ -219,36 +249,97 @@ impl RunError {
     /// ```
     #[must_use]
     pub fn is_recursive(&self) -> bool {
-        let itself = |(_, broken): &(String, Broken)| matches!(broken, Broken::Itself);
-        self.broken.iter().any(itself)
+        let itself = |(_, fault): &(String, TaskFault)| matches!(fault, TaskFault::SelfWait);
+        self.faults.iter().any(itself)
     }
 
     /// Returns all panics of the run, in the order in which they were caught.
+    ///
+    /// ```
+    /// use std::panic::resume_unwind;
+    ///
+    /// let graph = filch::Graph::new();
+    /// let bad = graph.task("bad", || resume_unwind(Box::new("no luck")));
+    /// bad.precede(graph.task("after", || unreachable!()));
+    /// let error = graph.plan()?.run().unwrap_err();
+    /// for panic in error.panics() {
+    ///     assert_eq!(panic.to_string(), "bad panicked: no luck");
+    /// }
+    /// assert_eq!(error.panics().len(), 1);
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn panics(&self) -> &[TaskPanic] {
         &self.panics
     }
 
     /// Returns all panics of the run, in the order in which they were caught.
+    ///
+    /// ```
+    /// use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    ///
+    /// let graph = filch::Graph::new();
+    /// graph.task("bad", || resume_unwind(Box::new("no luck")));
+    /// let error = graph.plan()?.run().unwrap_err();
+    /// let first = error.into_panics().remove(0);
+    /// // Propagate the panic, as a call of the closure would have.
+    /// let caught = catch_unwind(AssertUnwindSafe(|| resume_unwind(first.into_payload())));
+    /// assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"no luck"));
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn into_panics(self) -> Vec<TaskPanic> {
         self.panics
     }
 
     /// Whether nothing failed: the run was stopped from outside.
+    ///
+    /// ```
+    /// use filch::{CancelToken, Graph, graph::RunOptions};
+    ///
+    /// let token = CancelToken::new();
+    /// token.cancel();
+    /// let graph = Graph::new();
+    /// graph.task("never", || unreachable!());
+    /// let error = graph.plan()?.run_with(&RunOptions::new().cancel(&token)).unwrap_err();
+    /// assert!(error.is_cancelled() && error.panics().is_empty());
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.panics.is_empty() && self.broken.is_empty()
+        self.panics.is_empty() && self.faults.is_empty()
     }
 
     /// Returns how many tasks did not run to their end. Tasks that ran several times, in a loop,
     /// count several times in [`ran`](Self::ran), so with loops this number may be too small.
+    ///
+    /// ```
+    /// use std::panic::resume_unwind;
+    ///
+    /// let graph = filch::Graph::new();
+    /// let bad = graph.task("bad", || resume_unwind(Box::new("no luck")));
+    /// bad.precede([graph.task("a", || ()), graph.task("b", || ())]);
+    /// let error = graph.plan()?.run().unwrap_err();
+    /// assert_eq!(error.skipped(), 3); // the task that panicked counts too
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn skipped(&self) -> usize {
         self.skipped
     }
 
     /// Returns how many tasks ran; one that ran twice counts twice.
+    ///
+    /// ```
+    /// use std::panic::resume_unwind;
+    ///
+    /// let graph = filch::Graph::new();
+    /// let good = graph.task("good", || ());
+    /// good.precede(graph.task("bad", || resume_unwind(Box::new("no luck"))));
+    /// let error = graph.plan()?.run().unwrap_err();
+    /// assert_eq!(error.ran(), 1);
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn ran(&self) -> u64 {
         self.ran
@@ -282,17 +373,17 @@ impl fmt::Display for RunError {
             write!(f, "{comma}{panic}")?;
             comma = ", ";
         }
-        for (task, broken) in &self.broken {
-            match broken {
-                Broken::Overlap => write!(
+        for (task, fault) in &self.faults {
+            match fault {
+                TaskFault::Overlap => write!(
                     f,
-                    "{comma}{task} was released again while it was running; a loop must wait for all that it repeats"
+                    "{comma}{task} was released again while it was running; a loop must wait for all tasks that it repeats"
                 )?,
-                Broken::Graph(error) => {
+                TaskFault::Graph(error) => {
                     write!(f, "{comma}the graph that {task} has built: {error}")?;
                 }
-                Broken::Refused(error) => write!(f, "{comma}{task} cannot run: {error}")?,
-                Broken::Itself => write!(
+                TaskFault::Refused(error) => write!(f, "{comma}{task} cannot run: {error}")?,
+                TaskFault::SelfWait => write!(
                     f,
                     "{comma}a task waits for a run of its own plan, which waits for the task; launch it and do not wait"
                 )?,

@@ -2,21 +2,21 @@
 //!
 //! They are futures of the task protocol (`task.md`), without handles. The first poll happens in
 //! the task's strand. A wake queues a job of the run, which polls the future again. The task is
-//! held from before the first poll until the future is done, or dropped because the run has been
-//! stopped. The future itself does not live longer than that; its wakers keep only the cell.
+//! suspended from before the first poll until the future is done, or dropped because the run has
+//! been stopped. The future itself does not live longer than that; its wakers keep only the cell.
 #![expect(
     unsafe_code,
     reason = "a future whose borrows outlive the run, in a cell that may live longer"
 )]
 
 use super::{
+    active_plans,
     build::{Graph, Task},
-    context::Context,
+    context::TaskContext,
+    control::{OnStop, RunControl},
     jobs,
-    node::{TaskKind, Then},
-    remote::{Halt, Remote},
-    run::Run,
-    within,
+    node::{Release, TaskKind},
+    run::GraphRun,
 };
 use crate::{
     base::unwind::Payload,
@@ -36,16 +36,16 @@ use std::{
 
 /// What a future of a graph has in its header.
 struct GraphFuture {
-    run: *const Run<'static>,
+    run: *const GraphRun<'static>,
     index: u32,
-    remote: Arc<Remote>,
+    control: Arc<RunControl>,
     /// The registration that resumes it when the run is stopped. Only the thread that has started
     /// the future uses it.
     key: Cell<Option<u64>>,
 }
 
 // SAFETY: `run` and `key` are used only by the thread that has started the future, while the task
-// is held; `Run` is `Sync`.
+// is suspended; `GraphRun` is `Sync`.
 unsafe impl Send for GraphFuture {}
 // SAFETY: as for `Send`: one thread at a time uses `run` and `key`; the other fields are `Sync`.
 unsafe impl Sync for GraphFuture {}
@@ -85,7 +85,7 @@ impl<'env> Graph<'env> {
     {
         let task = self.add(name.into());
         // SAFETY: what the future borrows outlives the plan, and so the run. The future is dropped
-        // before its task, which is held until then, lets the run end.
+        // before its task, which is suspended until then, lets the run end.
         self.set(task.index(), TaskKind::Future, move |cx| unsafe {
             begin(cx, make())
         });
@@ -97,35 +97,35 @@ impl<'env> Graph<'env> {
 ///
 /// # Safety
 /// What the future borrows lives until the run ends.
-unsafe fn begin(cx: &Context<'_, '_, '_>, future: impl Future<Output = ()> + Send) -> Then {
+unsafe fn begin(cx: &TaskContext<'_, '_, '_>, future: impl Future<Output = ()> + Send) -> Release {
     let kind = GraphFuture {
         run: ptr::from_ref(cx.run).cast(),
         index: cx.index(),
-        remote: cx.remote().clone(),
+        control: cx.control().clone(),
         key: Cell::new(None),
     };
     // SAFETY: the future is `Send`, and the caller guarantees that its borrows outlive the run. The
-    // task is held until the future has been dropped, so the run does not end before.
+    // task is suspended until the future has been dropped, so the run does not end before.
     let cell = unsafe { task::make_future(State::new_running(), kind, future) };
     // SAFETY: the word counts one reference, that of the future itself, and it is running.
     let started = Started(unsafe { TaskRef::from_counted(cell) });
-    cx.run.hold(cx.context);
+    cx.run.add_pending(cx.context);
     match started.poll() {
         // From then on other workers may poll it.
-        Polled::Pending => cx.later(move |_| started.rest()),
+        Polled::Pending => cx.after_return(move |_| started.suspend()),
         Polled::Done(status, dropped) => {
             let (index, panics) = started.end(status, dropped);
             if let [None, None] = panics {
-                cx.run.unhold(cx.context);
-                return Then::All;
+                cx.run.remove_pending(cx.context);
+                return Release::All;
             }
-            cx.later(move |cx| {
-                give_up(cx.run, index, panics);
-                cx.run.unhold(cx.context);
+            cx.after_return(move |cx| {
+                abandon(cx.run, index, panics);
+                cx.run.remove_pending(cx.context);
             });
         }
     }
-    Then::Later
+    Release::Deferred
 }
 
 /// Polls a future that was woken.
@@ -137,7 +137,7 @@ unsafe fn run_poll(data: *const (), context: &WorkerContext<'_, '_>) {
     // SAFETY: the reference of the future itself belongs to the thread that owns its job.
     let task = unsafe { TaskRef::<GraphFuture>::from_counted(cell) };
     let pointer = task.kind.run;
-    // SAFETY: the task is held, so the run is alive.
+    // SAFETY: the task is suspended, so the run is alive.
     let run = unsafe { &*pointer };
     let pending = if run.isolated {
         context.isolate(|| poll_again(task, context, run))
@@ -145,44 +145,44 @@ unsafe fn run_poll(data: *const (), context: &WorkerContext<'_, '_>) {
         poll_again(task, context, run)
     };
     if let Some(started) = pending {
-        // Not inside of `poll_again`, which borrows the run: when the future rests, another poll
-        // may end it, and the run.
-        return started.rest();
+        // Not inside `poll_again`, which borrows the run: once the future is suspended, another
+        // poll may end it, and the run.
+        return started.suspend();
     }
-    // SAFETY: the task is held, and so counted as pending, until this call.
-    if unsafe { Run::done(pointer, context) } {
+    // SAFETY: the task is suspended, and so counted as pending, until this call.
+    if unsafe { GraphRun::done(pointer, context) } {
         // SAFETY: `done` returned true: this was the last pending job.
         unsafe { jobs::finish(pointer, context) };
     }
 }
 
 /// Starts the future: polls it, or drops it when the run has been stopped. Returns `None` if the
-/// task need not be held any more.
+/// task is not suspended any more.
 fn poll_again(
     task: TaskRef<GraphFuture>,
     context: &WorkerContext<'_, '_>,
-    run: &Run<'_>,
+    run: &GraphRun<'_>,
 ) -> Option<Started> {
     // It is never closed: the run says whether it must end.
     let _poll = task.state.start();
     let started = Started(task);
     if run.stopped() {
         let (index, panics) = started.cancel();
-        give_up(run, index, panics);
+        abandon(run, index, panics);
         return None;
     }
     match started.poll() {
         Polled::Pending => return Some(started),
         Polled::Done(status, dropped) => match started.end(status, dropped) {
             (index, [None, None]) => run.complete(context, index),
-            (index, panics) => give_up(run, index, panics),
+            (index, panics) => abandon(run, index, panics),
         },
     }
     None
 }
 
-/// Completes nothing: the task has panicked, or the run is stopped.
-fn give_up(run: &Run<'_>, index: u32, panics: Panics) {
+/// Ends the task without releasing its successors: it has panicked, or the run is stopped.
+fn abandon(run: &GraphRun<'_>, index: u32, panics: Panics) {
     for payload in panics.into_iter().flatten() {
         run.panicked(index, payload);
     }
@@ -201,7 +201,7 @@ impl Started {
         // SAFETY: the future is not done before `end` finishes it.
         let waker = unsafe { borrow_waker(cell) };
         let mut cx = std::task::Context::from_waker(&waker);
-        within::enter(self.0.kind.remote.line(), || {
+        active_plans::enter(self.0.kind.control.plan_id(), || {
             // SAFETY: this thread has started the future, and it is in the cell.
             unsafe { (self.0.actions.run)(cell, &mut cx) }
         })
@@ -220,7 +220,7 @@ impl Started {
         let kind = &self.0.kind;
         let index = kind.index;
         if let Some(key) = kind.key.take() {
-            kind.remote.forget(key);
+            kind.control.unregister_on_stop(key);
         }
         // SAFETY: this thread has started the future, which has been dropped; the outcome is in the
         // slot. It has no followers: only submitted tasks have.
@@ -230,13 +230,14 @@ impl Started {
 
     /// Lets a future that is pending wait, unless it has been woken meanwhile. The task may be done
     /// when this returns.
-    fn rest(self) {
+    fn suspend(self) {
         let kind = &self.0.kind;
         if kind.key.get().is_none() {
-            // SAFETY: the future is not done before it rests.
+            // SAFETY: the future is not done before it is suspended.
             let waker = unsafe { borrow_waker(self.0.pointer()) };
             let resume = Resume(Waker::clone(&waker));
-            kind.key.set(kind.remote.suspend(Arc::new(resume)));
+            kind.key
+                .set(kind.control.register_on_stop(Arc::new(resume)));
         }
         if kind.key.get().is_none() {
             // The run is stopped: no other thread will wake it for that.
@@ -244,7 +245,7 @@ impl Started {
         }
         let cell = self.0.into_counted();
         // SAFETY: a future that is not done keeps its cell. Only the word is borrowed: when it
-        // rests, another thread may end it.
+        // is suspended, another thread may end it.
         let state = unsafe { &(*cell.as_ptr()).state };
         match state.rest() {
             Rest::Idle => {}
@@ -261,21 +262,21 @@ impl Schedule for GraphFuture {
     const WAKER: &'static RawWakerVTable = &WAKER;
 
     unsafe fn schedule(cell: NonNull<Header<Self>>) {
-        // SAFETY: a future that is not done keeps its cell. The job may end it, so the remote is
+        // SAFETY: a future that is not done keeps its cell. The job may end it, so the control is
         // cloned before.
-        let remote = unsafe { &(*cell.as_ptr()).kind.remote }.clone();
+        let control = unsafe { &(*cell.as_ptr()).kind.control }.clone();
         // SAFETY: `run_poll` takes over the future, which is scheduled; any worker may run it, and
-        // the task is held until it has.
+        // the task is suspended until it has.
         let job = unsafe { Job::new(cell.as_ptr().cast_const(), run_poll) };
-        remote.send(job, true);
+        control.send(job, true);
     }
 }
 
 /// Called when the run has been stopped: the next poll drops the future.
 struct Resume(Waker);
 
-impl Halt for Resume {
-    fn halt(self: Arc<Self>) {
+impl OnStop for Resume {
+    fn on_stop(self: Arc<Self>) {
         self.0.wake_by_ref();
     }
 }

@@ -5,11 +5,11 @@
 )]
 
 use super::{
-    block::Single,
-    node::Node,
-    remote::NO_OWNER,
-    run::{Outer, Run},
-    within,
+    active_plans,
+    block::SingleTask,
+    control::NO_OWNER,
+    node::TaskNode,
+    run::{GraphRun, OuterRun},
 };
 use crate::{
     base::unwind,
@@ -17,36 +17,17 @@ use crate::{
 };
 use std::ptr;
 
-/// Runs a strand that begins with a task.
+/// Runs a strand that begins with a task. `ADMITTED`: the task has acquired its semaphores.
 ///
 /// # Safety
 /// `data` points to a node of a run that is not over.
-unsafe fn run_strand(data: *const (), context: &WorkerContext<'_, '_>) {
+unsafe fn run_strand<const ADMITTED: bool>(data: *const (), context: &WorkerContext<'_, '_>) {
     // SAFETY: the caller passes a node of a run that is not over.
     let (run, index) = unsafe { run_of(data) };
     // SAFETY: the strand is pending, so the run is alive.
     let over = unsafe {
-        Run::as_job(run, context, |run, context| {
-            run.strand(context, index, false);
-        })
-    };
-    if over {
-        // SAFETY: `as_job` returned true: this was the last pending job.
-        unsafe { finish(run, context) };
-    }
-}
-
-/// Runs a strand that begins with a task whose semaphores have been acquired.
-///
-/// # Safety
-/// As [`run_strand`].
-unsafe fn run_admitted(data: *const (), context: &WorkerContext<'_, '_>) {
-    // SAFETY: the caller passes a node of a run that is not over.
-    let (run, index) = unsafe { run_of(data) };
-    // SAFETY: the strand is pending, so the run is alive.
-    let over = unsafe {
-        Run::as_job(run, context, |run, context| {
-            run.strand(context, index, true);
+        GraphRun::as_job(run, context, |run, context| {
+            run.strand(context, index, ADMITTED);
         })
     };
     if over {
@@ -59,15 +40,15 @@ unsafe fn run_admitted(data: *const (), context: &WorkerContext<'_, '_>) {
 ///
 /// # Safety
 /// As [`run_strand`].
-unsafe fn run_of(data: *const ()) -> (*const Run<'static>, u32) {
-    let node = data.cast::<Node>();
+unsafe fn run_of(data: *const ()) -> (*const GraphRun<'static>, u32) {
+    let node = data.cast::<TaskNode>();
     // SAFETY: the caller passes a node of a run that is not over.
     let index = unsafe { (*node).index() };
     // SAFETY: the nodes of a run are one array, and this is number `index` of it.
     let first = unsafe { node.sub(index as usize) };
     // SAFETY: it is the first record of the array, which points to the run.
     let first = unsafe { &*first };
-    (first.leads_to().cast(), index)
+    (first.run_pointer().cast(), index)
 }
 
 /// Runs a feeder.
@@ -75,9 +56,9 @@ unsafe fn run_of(data: *const ()) -> (*const Run<'static>, u32) {
 /// # Safety
 /// `data` points to a run that is not over.
 unsafe fn run_feeder(data: *const (), context: &WorkerContext<'_, '_>) {
-    let run = data.cast::<Run<'static>>();
+    let run = data.cast::<GraphRun<'static>>();
     // SAFETY: the caller passes a run that is not over; the feeder is pending.
-    let over = unsafe { Run::as_job(run, context, Run::feed) };
+    let over = unsafe { GraphRun::as_job(run, context, GraphRun::feed) };
     if over {
         // SAFETY: `as_job` returned true: this was the last pending job.
         unsafe { finish(run, context) };
@@ -88,31 +69,31 @@ unsafe fn run_feeder(data: *const (), context: &WorkerContext<'_, '_>) {
 /// loop and not a recursion, since runs may be nested thousands deep.
 ///
 /// # Safety
-/// The run was made by `start`, and `Run::done` has returned true to the caller, which happens
+/// The run was made by `start`, and `GraphRun::done` has returned true to the caller, which happens
 /// once.
-pub(super) unsafe fn finish(run: *const Run<'static>, context: &WorkerContext<'_, '_>) {
+pub(super) unsafe fn finish(run: *const GraphRun<'static>, context: &WorkerContext<'_, '_>) {
     unwind::or_abort(|| {
-        let mut over = Some(Outer(run));
-        while let Some(Outer(run)) = over {
+        let mut over = Some(OuterRun(run));
+        while let Some(OuterRun(run)) = over {
             // SAFETY: no other worker uses the run any more. The same holds for the outer runs that
-            // this loop gets from `then`.
-            let end = unsafe { &(*run).end };
-            let run = end.as_ref().expect("runs in the heap have an end").run;
+            // this loop gets from `on_end`.
+            let heap = unsafe { &(*run).heap };
+            let run = heap.as_ref().expect("the run is on the heap").run;
             // SAFETY: `start` leaked it, and this is the pointer that `start` got.
             let mut run = unsafe { Box::from_raw(run) };
-            let end = run.end.take().expect("it was there a moment ago");
+            let heap = run.heap.take().expect("it was there a moment ago");
             // SAFETY: `start` leaked the box of the plan. No job of the run is left, and the run is
             // dropped before the plan is changed.
-            let mut plan = unsafe { Box::from_raw(end.plan) };
+            let mut plan = unsafe { Box::from_raw(heap.plan) };
             let outcome = run.outcome(&plan);
             drop(run);
-            plan.settle(outcome.stopped);
-            over = (end.then)(*plan, outcome, context);
+            plan.reset_after_run(outcome.stopped);
+            over = (heap.on_end)(*plan, outcome, context);
         }
     });
 }
 
-impl Run<'_> {
+impl GraphRun<'_> {
     /// Runs `f` as a job of the pool. Returns true if the run is on the heap and this was its last
     /// job.
     ///
@@ -129,8 +110,8 @@ impl Run<'_> {
         let run = unsafe { &*this };
         if !run.is_owner(context) {
             run.pending.begin_elsewhere(context.worker());
-            if run.shape.joins && !run.special {
-                run.biased.join();
+            if run.shape.has_joins && !run.is_special {
+                run.bias.revoke();
             }
         }
         let call = || {
@@ -141,7 +122,7 @@ impl Run<'_> {
             }
         };
         if run.owner == NO_OWNER {
-            within::enter(run.line(), call);
+            active_plans::enter(run.plan_id(), call);
         } else {
             call();
         }
@@ -153,10 +134,10 @@ impl Run<'_> {
     /// semaphores.
     #[inline(always)]
     pub(super) fn strand(&self, context: &WorkerContext<'_, '_>, first: u32, admitted: bool) {
-        if self.special {
+        if self.is_special {
             self.strand_special(context, first, admitted);
         } else {
-            self.strands(context, &Single::new(first));
+            self.strands(context, &SingleTask::new(first));
         }
     }
 
@@ -169,17 +150,17 @@ impl Run<'_> {
     #[inline(always)]
     pub(super) fn strand_job(&self, index: u32) -> Job {
         // SAFETY: the job is pending, so the run is not over before it has run; the run is `Sync`.
-        unsafe { Job::new(self.node_at(index), run_strand) }
+        unsafe { Job::new(self.node_at(index), run_strand::<false>) }
     }
 
     /// Returns the same for a task that has acquired its semaphores.
     pub(super) fn admitted_job(&self, index: u32) -> Job {
         // SAFETY: as in `strand_job`: the job is pending, so the run is not over before it has run.
-        unsafe { Job::new(self.node_at(index), run_admitted) }
+        unsafe { Job::new(self.node_at(index), run_strand::<true>) }
     }
 
     #[inline(always)]
-    fn node_at(&self, index: u32) -> *const Node {
+    fn node_at(&self, index: u32) -> *const TaskNode {
         debug_assert!((index as usize) < self.nodes.len());
         // SAFETY: the plan contains only numbers of its own tasks. The pointer is derived from the
         // whole array, in which `run_of` moves back to the first record.

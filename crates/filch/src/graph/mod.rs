@@ -58,7 +58,7 @@
 //! # Runs
 //!
 //! [`Plan::run`] works on the graph until it is done; a thread that is not a worker becomes one for
-//! that time. It can be called inside of a task, also one of the same pool. Of the tasks that
+//! that time. It can be called inside a task, also one of the same pool. Of the tasks that
 //! become ready a worker continues with one. Idle workers can steal the others: every task that is
 //! ready and has not started, no matter how long the current task takes. A worker takes short tasks
 //! without predecessors several at a time; those can be stolen as well.
@@ -74,7 +74,7 @@
 //! workers run the rest.
 //!
 //! When a task panics, no more tasks are released. Tasks that are running finish, and the
-//! [`RunError`] contains all the panics with the names of their tasks. A graph inside of a task
+//! [`RunError`] contains all the panics with the names of their tasks. A graph inside a task
 //! belongs to the run: its tasks are named `outer/inner`. The plan can be run again.
 //!
 //! Subflows, modules, futures and tasks that wait for a semaphore occupy no worker while they wait.
@@ -132,52 +132,55 @@
 //! filch::Pool::global().launch(graph.plan().unwrap());
 //! ```
 
-mod biased_count;
+mod active_plans;
 mod block;
 mod build;
 mod check;
 mod context;
+mod control;
+mod counter_bias;
 mod describe;
 mod edges;
 mod error;
-mod flow;
+mod failures;
 mod future;
 mod handle;
 mod jobs;
+mod join_counter;
+mod launched;
 mod names;
+mod nested;
 mod node;
 mod options;
 mod order;
 pub mod pipeline;
 mod plain;
 mod plan;
-mod predecessor_count;
 mod recorder;
-mod remote;
 mod report;
 mod run;
 mod runtime;
 mod semaphore;
+mod shared_plan;
 mod special;
 mod start;
-mod tally;
 mod template;
 mod timeline;
 mod value;
 mod values;
-mod within;
 
 pub use build::{Graph, Task};
 pub use describe::{DescribedLimit, DescribedTask, Description};
 pub use error::{GraphError, RunError, TaskPanic};
-pub use flow::Subflow;
-pub use handle::{RunHandle, SharedPlan};
+pub use handle::RunHandle;
+pub use nested::Subflow;
 pub use node::TaskKind;
 pub use options::RunOptions;
 pub use pipeline::{Flow, Pipeline, PipelineError, PipelineReport, Stage, StagePanic};
 pub use plan::Plan;
 pub use report::RunReport;
 pub use runtime::Runtime;
+pub use shared_plan::SharedPlan;
 pub use template::{Template, TemplateGraph};
 pub use timeline::{TaskTime, Timeline};
 pub use value::{Input, Inputs, Moved, Value};

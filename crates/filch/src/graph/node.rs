@@ -1,22 +1,22 @@
 //! One task of a graph: a record of one cache line with its closure and its successors.
 #![expect(unsafe_code, reason = "closures of any type in the records of a graph")]
 
-use super::{context::Context, edges::Leads};
+use super::{context::TaskContext, edges::Successors};
 use crate::base::sync::{AtomicU8, Ordering, UnsafeCell};
 use std::{marker::PhantomData, mem::MaybeUninit, ptr};
 
 /// Which successors a task releases when its closure has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Then {
+pub(super) enum Release {
     /// All successors for which it was the last missing predecessor.
     All,
     /// The successor with this number, even if it has other missing predecessors; none if there is
     /// no such successor.
     One(usize),
-    /// The successors with the numbers in [`Context::left`], in the same way.
-    Many,
-    /// The task is not done yet. It is held, and the job that finishes it calls `complete`.
-    Later,
+    /// The successors with the numbers in [`TaskContext::effects`], in the same way.
+    Chosen,
+    /// The task is not done yet: it is suspended, and the job that finishes it calls `complete`.
+    Deferred,
 }
 
 /// Represents the lifetime that closures may borrow, in a value that owns closures: the lifetime is
@@ -39,12 +39,12 @@ impl Drop for Env<'_> {
 pub(super) type ClosureStorage = MaybeUninit<[usize; 4]>;
 
 /// The operations on a closure whose type is erased.
-struct Actions {
+struct ClosureVtable {
     /// Calls the closure.
     ///
     /// # Safety
     /// The storage holds the closure, and no other thread uses it meanwhile.
-    call: unsafe fn(*mut ClosureStorage, &Context<'_, '_, '_>) -> Then,
+    call: unsafe fn(*mut ClosureStorage, &TaskContext<'_, '_, '_>) -> Release,
     /// Drops the closure.
     ///
     /// # Safety
@@ -103,12 +103,12 @@ impl TaskKind {
 /// One cache line of 64 bytes: running a task touches one line of its own, and no line of its
 /// successors. While a plain graph runs, only the closure writes to the record.
 #[repr(C, align(64))]
-pub(super) struct Node {
+pub(super) struct TaskNode {
     /// How many predecessors the task waits for. The number that is missing in the current run is
-    /// kept elsewhere, in `missing`.
-    waits_for: u32,
-    pub(super) leads: Leads,
-    actions: &'static Actions,
+    /// in its [`JoinCounter`](super::join_counter::JoinCounter).
+    strong_predecessors: u32,
+    pub(super) successors: Successors,
+    vtable: &'static ClosureVtable,
     /// The closure. It is used by the worker that runs the task, and the plan ensures that there is
     /// one at a time. In a graph without conditions a task is released once a run, by its last
     /// missing predecessor; in others a worker claims `busy` first.
@@ -119,15 +119,15 @@ pub(super) struct Node {
     pub(super) kind: TaskKind,
 }
 
-const _: () = assert!(size_of::<Node>() == 64 || cfg!(filch_loom));
+const _: () = assert!(size_of::<TaskNode>() == 64 || cfg!(filch_loom));
 
-impl Node {
+impl TaskNode {
     /// Creates a task that does nothing.
     pub(super) fn empty(index: u32) -> Self {
         Self {
-            waits_for: 0,
-            leads: Leads::default(),
-            actions: &NOTHING,
+            strong_predecessors: 0,
+            successors: Successors::default(),
+            vtable: &NOTHING,
             storage: UnsafeCell::new(MaybeUninit::uninit()),
             index,
             busy: AtomicU8::new(0),
@@ -139,13 +139,13 @@ impl Node {
     #[inline(always)]
     pub(super) fn new<F>(index: u32, kind: TaskKind, func: F) -> Self
     where
-        F: FnMut(&Context<'_, '_, '_>) -> Then + Send,
+        F: FnMut(&TaskContext<'_, '_, '_>) -> Release + Send,
     {
-        let (actions, storage) = Self::pack(func);
+        let (vtable, storage) = Self::pack(func);
         Self {
-            waits_for: 0,
-            leads: Leads::default(),
-            actions,
+            strong_predecessors: 0,
+            successors: Successors::default(),
+            vtable,
             storage: UnsafeCell::new(storage),
             index,
             busy: AtomicU8::new(0),
@@ -156,45 +156,45 @@ impl Node {
     /// Sets the work of the task, and drops its previous work.
     pub(super) fn set<F>(&mut self, func: F)
     where
-        F: FnMut(&Context<'_, '_, '_>) -> Then + Send,
+        F: FnMut(&TaskContext<'_, '_, '_>) -> Release + Send,
     {
-        let (actions, storage) = Self::pack(func);
+        let (vtable, storage) = Self::pack(func);
         self.clear();
-        self.actions = actions;
+        self.vtable = vtable;
         self.storage = UnsafeCell::new(storage);
     }
 
     /// Erases the type of a closure.
     #[inline(always)]
-    fn pack<F>(func: F) -> (&'static Actions, ClosureStorage)
+    fn pack<F>(func: F) -> (&'static ClosureVtable, ClosureStorage)
     where
-        F: FnMut(&Context<'_, '_, '_>) -> Then + Send,
+        F: FnMut(&TaskContext<'_, '_, '_>) -> Release + Send,
     {
         let mut storage = ClosureStorage::uninit();
-        let actions = if fits::<F>() {
+        let vtable = if fits::<F>() {
             // SAFETY: the closure fits into the storage, which is aligned for it.
             unsafe { storage.as_mut_ptr().cast::<F>().write(func) };
-            &Inline::<F>::ACTIONS
+            &Inline::<F>::VTABLE
         } else {
             let boxed = Box::into_raw(Box::new(func));
             // SAFETY: a pointer is smaller than the storage and aligned in it.
             unsafe { storage.as_mut_ptr().cast::<*mut F>().write(boxed) };
-            &Boxed::<F>::ACTIONS
+            &Boxed::<F>::VTABLE
         };
-        (actions, storage)
+        (vtable, storage)
     }
 
     /// Removes the work, if the task has some, and returns it.
     #[cold]
     pub(super) fn take(&mut self) -> Self {
         let mut old = Self::empty(0);
-        std::mem::swap(&mut old.actions, &mut self.actions);
+        std::mem::swap(&mut old.vtable, &mut self.vtable);
         std::mem::swap(&mut old.storage, &mut self.storage);
         old
     }
 
     /// Makes this record, which is no task, point to `run`.
-    pub(super) fn lead_to(&self, run: *const ()) {
+    pub(super) fn set_run(&self, run: *const ()) {
         // SAFETY: the storage of the first record holds no closure; it is written before the run's
         // first job is queued, and read by its jobs.
         self.storage
@@ -202,19 +202,19 @@ impl Node {
     }
 
     /// Returns the run that this record points to.
-    pub(super) fn leads_to(&self) -> *const () {
-        // SAFETY: as in `lead_to`, which wrote the pointer before the first job was queued.
+    pub(super) fn run_pointer(&self) -> *const () {
+        // SAFETY: as in `set_run`, which wrote the pointer before the first job was queued.
         self.storage
             .with(|storage| unsafe { storage.cast::<*const ()>().read() })
     }
 
     /// Drops the closure.
     fn clear(&mut self) {
-        let actions = std::mem::replace(&mut self.actions, &NOTHING);
-        // SAFETY: `&mut self`: no other thread uses the storage. The actions match its content, and
-        // from now on it is empty.
+        let vtable = std::mem::replace(&mut self.vtable, &NOTHING);
+        // SAFETY: `&mut self`: no other thread uses the storage. The vtable matches its content,
+        // and from now on it is empty.
         self.storage
-            .with_mut(|storage| unsafe { (actions.drop)(storage) });
+            .with_mut(|storage| unsafe { (vtable.drop)(storage) });
     }
 
     pub(super) fn index(&self) -> u32 {
@@ -223,12 +223,12 @@ impl Node {
 
     /// Returns how many predecessors the task waits for.
     #[inline(always)]
-    pub(super) fn waits_for(&self) -> u32 {
-        self.waits_for
+    pub(super) fn strong_predecessors(&self) -> u32 {
+        self.strong_predecessors
     }
 
-    pub(super) fn set_waits_for(&mut self, predecessors: u32) {
-        self.waits_for = predecessors;
+    pub(super) fn set_strong_predecessors(&mut self, predecessors: u32) {
+        self.strong_predecessors = predecessors;
     }
 
     /// Clears the claim, after a run that was stopped.
@@ -253,22 +253,22 @@ impl Node {
     /// # Safety
     /// No other thread runs the task meanwhile; see the field `storage`.
     #[inline(always)]
-    pub(super) unsafe fn call(&self, cx: &Context<'_, '_, '_>) -> Then {
-        // SAFETY: the actions match the content of the storage, and the caller ensures that no
+    pub(super) unsafe fn call(&self, cx: &TaskContext<'_, '_, '_>) -> Release {
+        // SAFETY: the vtable matches the content of the storage, and the caller ensures that no
         // other thread runs the task.
         self.storage
-            .with_mut(|storage| unsafe { (self.actions.call)(storage, cx) })
+            .with_mut(|storage| unsafe { (self.vtable.call)(storage, cx) })
     }
 }
 
-impl Drop for Node {
+impl Drop for TaskNode {
     fn drop(&mut self) {
         self.clear();
     }
 }
 
-static NOTHING: Actions = Actions {
-    call: |_, _| Then::All,
+static NOTHING: ClosureVtable = ClosureVtable {
+    call: |_, _| Release::All,
     drop: |_| {},
 };
 
@@ -279,22 +279,22 @@ const fn fits<F>() -> bool {
 
 struct Inline<F>(F);
 
-impl<F: FnMut(&Context<'_, '_, '_>) -> Then> Inline<F> {
-    const ACTIONS: Actions = Actions {
+impl<F: FnMut(&TaskContext<'_, '_, '_>) -> Release> Inline<F> {
+    const VTABLE: ClosureVtable = ClosureVtable {
         call: Self::call,
         drop: Self::drop,
     };
 
     /// # Safety
-    /// As the field of `Actions` says.
-    unsafe fn call(storage: *mut ClosureStorage, cx: &Context<'_, '_, '_>) -> Then {
+    /// As the field of `ClosureVtable` says.
+    unsafe fn call(storage: *mut ClosureStorage, cx: &TaskContext<'_, '_, '_>) -> Release {
         // SAFETY: the storage holds the closure, and the caller has exclusive use of it.
         let func = unsafe { &mut *storage.cast::<F>() };
         func(cx)
     }
 
     /// # Safety
-    /// As the field of `Actions` says.
+    /// As the field of `ClosureVtable` says.
     unsafe fn drop(storage: *mut ClosureStorage) {
         // SAFETY: as in `call`; the caller drops the closure once.
         unsafe { ptr::drop_in_place(storage.cast::<F>()) };
@@ -303,15 +303,15 @@ impl<F: FnMut(&Context<'_, '_, '_>) -> Then> Inline<F> {
 
 struct Boxed<F>(F);
 
-impl<F: FnMut(&Context<'_, '_, '_>) -> Then> Boxed<F> {
-    const ACTIONS: Actions = Actions {
+impl<F: FnMut(&TaskContext<'_, '_, '_>) -> Release> Boxed<F> {
+    const VTABLE: ClosureVtable = ClosureVtable {
         call: Self::call,
         drop: Self::drop,
     };
 
     /// # Safety
-    /// As the field of `Actions` says.
-    unsafe fn call(storage: *mut ClosureStorage, cx: &Context<'_, '_, '_>) -> Then {
+    /// As the field of `ClosureVtable` says.
+    unsafe fn call(storage: *mut ClosureStorage, cx: &TaskContext<'_, '_, '_>) -> Release {
         // SAFETY: the storage holds the pointer that `pack` wrote.
         let func = unsafe { *storage.cast::<*mut F>() };
         // SAFETY: the pointer came from a box, which lives until `drop`, and the caller has
@@ -321,7 +321,7 @@ impl<F: FnMut(&Context<'_, '_, '_>) -> Then> Boxed<F> {
     }
 
     /// # Safety
-    /// As the field of `Actions` says.
+    /// As the field of `ClosureVtable` says.
     unsafe fn drop(storage: *mut ClosureStorage) {
         // SAFETY: the storage holds the pointer that `pack` wrote.
         let func = unsafe { *storage.cast::<*mut F>() };

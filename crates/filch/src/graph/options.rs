@@ -1,12 +1,6 @@
 //! The options of a run.
 
-use super::{
-    error::RunError,
-    plan::Plan,
-    remote::Remote,
-    report::RunReport,
-    start::{self, Plus},
-};
+use super::{control::RunControl, error::RunError, plan::Plan, report::RunReport, start};
 use crate::{
     cancel::{CancelToken, OnCancel, Watch},
     pool::{Pool, context::WorkerContext, on_current},
@@ -38,11 +32,30 @@ pub struct RunOptions {
 impl RunOptions {
     /// Returns the defaults: one run, on the pool whose worker the caller is, otherwise on the
     /// global one, without a token.
+    ///
+    /// ```
+    /// use filch::{Graph, graph::RunOptions};
+    ///
+    /// let graph = Graph::new();
+    /// graph.task("work", || ());
+    /// assert_eq!(graph.plan()?.run_with(&RunOptions::new())?.ran(), 1); // as `run`
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Sets the pool.
+    ///
+    /// ```
+    /// use filch::{Graph, Pool, graph::RunOptions};
+    ///
+    /// let pool = Pool::builder().workers(3).build()?;
+    /// let graph = Graph::new();
+    /// graph.task("where", || assert_eq!(Pool::current().unwrap().workers(), 3));
+    /// graph.plan()?.run_with(&RunOptions::new().on(&pool))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn on(mut self, pool: &Pool) -> Self {
         self.pool = Some(pool.clone());
         self
@@ -77,6 +90,18 @@ impl RunOptions {
     }
 
     /// Sets the number of runs, one after the other.
+    ///
+    /// ```
+    /// use filch::{Graph, graph::RunOptions};
+    ///
+    /// let mut frames = 0;
+    /// let graph = Graph::new();
+    /// graph.task("draw", || frames += 1);
+    /// let report = graph.plan()?.run_with(&RunOptions::new().times(60))?;
+    /// assert_eq!(report.ran(), 60);
+    /// assert_eq!(frames, 60);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn times(mut self, times: u64) -> Self {
         self.times = Some(times);
         self
@@ -107,7 +132,7 @@ impl RunOptions {
         self.enter_worker(|context| {
             let mut ran = 0;
             for _ in 0..self.count() {
-                ran = self.run_once(plan, context).plus(ran)?.ran;
+                ran = start::add_ran(self.run_once(plan, context), ran)?.ran;
             }
             Ok(RunReport { ran })
         })
@@ -121,9 +146,9 @@ impl RunOptions {
         if self.cancel.is_none() {
             return start::run(plan, context);
         }
-        let remote = Remote::new(context.pool(), context.worker());
-        let _registration = self.register_cancel(&remote);
-        start::run_with(plan, context, &remote).into_result()
+        let control = RunControl::new(context.pool(), context.worker());
+        let _registration = self.register_cancel(&control);
+        start::run_with(plan, context, &control).into_result()
     }
 }
 

@@ -2,11 +2,11 @@
 
 use super::{
     build::{Graph, Task},
-    edges::Sorted,
-    plan::{Order, Parts},
+    edges::Adjacency,
+    plan::{GraphParts, TaskOrder},
 };
 
-impl Order {
+impl TaskOrder {
     pub(super) fn is_given(&self) -> bool {
         self.critical_path || !self.priorities.is_empty()
     }
@@ -32,8 +32,8 @@ impl Graph<'_> {
     /// let long = graph.task("long", || order.lock().unwrap().push("long"));
     /// long.precede(graph.task("end", || order.lock().unwrap().push("end")));
     ///
-    /// let alone = Pool::builder().workers(0).build()?;
-    /// graph.plan()?.run_on(&alone)?;
+    /// let single = Pool::builder().workers(0).build()?;
+    /// graph.plan()?.run_on(&single)?;
     /// assert_eq!(order.into_inner()?, ["long", "end", "short"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -45,6 +45,22 @@ impl Graph<'_> {
 impl Task<'_, '_> {
     /// Sets how long the task takes, relative to others, which weigh 1: for
     /// [`critical_path_first`](Graph::critical_path_first).
+    ///
+    /// ```
+    /// use filch::{Graph, Pool};
+    /// use std::sync::Mutex;
+    ///
+    /// let order = Mutex::new(vec![]);
+    /// let graph = Graph::new();
+    /// graph.critical_path_first();
+    /// graph.task("quick", || order.lock().unwrap().push("quick"));
+    /// graph.task("slow", || order.lock().unwrap().push("slow")).weight(100);
+    ///
+    /// let single = Pool::builder().workers(0).build()?;
+    /// graph.plan()?.run_on(&single)?;
+    /// assert_eq!(order.into_inner()?, ["slow", "quick"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn weight(self, weight: u32) -> Self {
         self.graph
             .parts()
@@ -69,8 +85,8 @@ impl Task<'_, '_> {
     ///     let order = &order;
     ///     graph.task("", move || order.lock().unwrap().push(n)).priority(n);
     /// }
-    /// let alone = Pool::builder().workers(0).build()?;
-    /// graph.plan()?.run_on(&alone)?;
+    /// let single = Pool::builder().workers(0).build()?;
+    /// graph.plan()?.run_on(&single)?;
     /// assert_eq!(order.into_inner()?, [3, 2, 1]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -88,7 +104,12 @@ impl Task<'_, '_> {
 /// Sources are started from first to last. Of its successors a task continues with the last one
 /// that is ready, and the newest that it has queued comes next: so successors are sorted in the
 /// opposite order. Those of conditions keep their order, because they are chosen by number.
-pub(super) fn arrange(parts: &Parts, sorted: &[u32], edges: &mut Sorted, sources: &mut [u32]) {
+pub(super) fn arrange(
+    parts: &GraphParts,
+    sorted: &[u32],
+    edges: &mut Adjacency,
+    sources: &mut [u32],
+) {
     let order = &parts.order;
     if !order.is_given() {
         return;

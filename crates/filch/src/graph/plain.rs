@@ -2,19 +2,19 @@
 //!
 //! This is the loop that runs millions of tasks, so it is optimised: the tables are kept in
 //! registers, indices are not checked again, and a strand that has no successor to run continues
-//! with the newest task that it has queued, without returning to the pool.
+//! with the pop_newest task that it has queued, without returning to the pool.
 #![expect(
     unsafe_code,
     reason = "calls closures that are one worker's at a time, and looks up numbers that the plan has checked"
 )]
 
 use super::{
-    block::Firsts,
-    context::Context,
-    edges::{Edge, Leads},
-    node::{Node, Then},
-    predecessor_count::PredecessorCount,
-    run::Run,
+    block::FirstTasks,
+    context::TaskContext,
+    edges::{Edge, Successors},
+    join_counter::JoinCounter,
+    node::{Release, TaskNode},
+    run::GraphRun,
 };
 use crate::{
     base::{sync::Ordering, thread, unwind},
@@ -23,20 +23,20 @@ use crate::{
 };
 
 /// Maximum number of successors that the owner of a run counts without locked instructions between
-/// `BiasedCount::begin` and `end`.
+/// `CounterBias::begin` and `end`.
 const MAX_BIASED_SUCCESSORS: u32 = 64;
 
 /// The tables of a strand. The plan has checked every index that is stored in them.
 #[derive(Clone, Copy)]
 struct Tables<'p> {
-    nodes: &'p [Node],
-    missing: &'p [PredecessorCount],
-    successors: &'p [Edge],
+    nodes: &'p [TaskNode],
+    join_counters: &'p [JoinCounter],
+    successor_list: &'p [Edge],
 }
 
 impl<'p> Tables<'p> {
     #[inline(always)]
-    fn node(self, index: u32) -> &'p Node {
+    fn node(self, index: u32) -> &'p TaskNode {
         debug_assert!((index as usize) < self.nodes.len());
         // SAFETY: the index comes from the plan, which contains only numbers of its own records.
         unsafe { self.nodes.get_unchecked(index as usize) }
@@ -44,48 +44,48 @@ impl<'p> Tables<'p> {
 
     /// Requires a plan in which some task waits for more than one other.
     #[inline(always)]
-    fn missing(self, index: u32) -> &'p PredecessorCount {
-        debug_assert!((index as usize) < self.missing.len());
+    fn join_counter(self, index: u32) -> &'p JoinCounter {
+        debug_assert!((index as usize) < self.join_counters.len());
         // SAFETY: as in `node`; there are as many counters as records, if any task waits for more
         // than one.
-        unsafe { self.missing.get_unchecked(index as usize) }
+        unsafe { self.join_counters.get_unchecked(index as usize) }
     }
 
     #[inline(always)]
-    fn edge(self, place: u32) -> Edge {
-        debug_assert!((place as usize) < self.successors.len());
-        // SAFETY: `Leads` are made together with the list, and refer to positions in it only.
-        unsafe { *self.successors.get_unchecked(place as usize) }
+    fn edge(self, at: u32) -> Edge {
+        debug_assert!((at as usize) < self.successor_list.len());
+        // SAFETY: `Successors` are made together with the list, and refer to positions in it only.
+        unsafe { *self.successor_list.get_unchecked(at as usize) }
     }
 }
 
-impl<'p> Run<'p> {
+impl<'p> GraphRun<'p> {
     #[inline(always)]
     fn tables(&self) -> Tables<'p> {
         Tables {
             nodes: self.nodes,
-            missing: self.missing,
-            successors: self.successors,
+            join_counters: self.join_counters,
+            successor_list: self.successor_list,
         }
     }
 }
 
-impl Run<'_> {
+impl GraphRun<'_> {
     /// Runs some tasks, and the tasks that each of them releases, one after the other.
     #[inline(always)]
-    pub(super) fn strands(&self, context: &WorkerContext<'_, '_>, firsts: &impl Firsts) {
-        let cx = self.context(context, None);
-        let (goes_on, urgency) = (self.goes_on(context), context.urgency());
+    pub(super) fn strands(&self, context: &WorkerContext<'_, '_>, firsts: &impl FirstTasks) {
+        let cx = self.task_context(context, None);
+        let (may_continue, urgency) = (self.may_continue(context), context.urgency());
         while let Some(first) = firsts.take() {
             cx.at.set(first);
             // Sources that are taken together are not queued, so they run before what their strands
             // have queued.
-            cx.goes_on.set(goes_on && firsts.is_last());
+            cx.may_continue.set(may_continue && firsts.is_last());
             if let Err(payload) = unwind::contain(|| self.follow(&cx)) {
                 self.panicked(cx.index(), payload);
             }
-            if urgency.is_raised() && !firsts.is_last() && self.should_put_off(context) {
-                self.queue_all(context, firsts.rest());
+            if urgency.is_raised() && !firsts.is_last() && self.should_yield(context) {
+                self.queue_all(context, firsts.take_remaining());
             }
         }
         self.count(context, cx.ran.get());
@@ -98,9 +98,10 @@ impl Run<'_> {
 
     /// Whether a strand here may continue with a queued task. It may not if the worker waits for
     /// another event, which it should notice soon. A guest that may leave queues nothing itself,
-    /// and its queue holds jobs of others. And a wait above a mark must not run jobs below it.
+    /// and its queue holds jobs of others. And an isolated wait must not run jobs that were queued
+    /// before it began.
     #[inline(always)]
-    fn goes_on(&self, context: &WorkerContext<'_, '_>) -> bool {
+    fn may_continue(&self, context: &WorkerContext<'_, '_>) -> bool {
         let wait_target = if self.is_owner(context) {
             context.is_wait_target(&self.pending)
         } else {
@@ -110,10 +111,10 @@ impl Run<'_> {
     }
 
     #[inline(always)]
-    fn follow(&self, cx: &Context<'_, '_, '_>) {
+    fn follow(&self, cx: &TaskContext<'_, '_, '_>) {
         // A copy without counting makes plans faster in which no task waits for more than one
         // other.
-        if self.shape.joins {
+        if self.shape.has_joins {
             self.follow_by::<true>(cx);
         } else {
             self.follow_by::<false>(cx);
@@ -121,33 +122,37 @@ impl Run<'_> {
     }
 
     #[inline(always)]
-    fn follow_by<const JOINS: bool>(&self, cx: &Context<'_, '_, '_>) {
-        let (tables, stop, alone) = (self.tables(), self.stop, self.shape.alone.is_some());
+    fn follow_by<const JOINS: bool>(&self, cx: &TaskContext<'_, '_, '_>) {
+        let (tables, stop, has_hint) = (
+            self.tables(),
+            self.stop,
+            self.shape.sequential_hint.is_some(),
+        );
         let (mut index, urgency) = (cx.at.get(), cx.context.urgency());
         loop {
             // Relaxed: as in `stopped`.
             if stop.load(Ordering::Relaxed) {
-                return self.cut();
+                return self.mark_incomplete();
             }
             let node = tables.node(index);
-            if JOINS && node.waits_for() > 1 {
-                tables.missing(index).rearm(node.waits_for());
+            if JOINS && node.strong_predecessors() > 1 {
+                tables.join_counter(index).rearm(node.strong_predecessors());
             }
             // SAFETY: this strand alone runs the task: the last of its predecessors has released
             // it, once.
             let then = unsafe { node.call(cx) };
-            debug_assert_eq!(then, Then::All);
+            debug_assert_eq!(then, Release::All);
             cx.ran.set(cx.ran.get() + 1);
-            if alone {
+            if has_hint {
                 cx.context.count_step();
             }
-            let mut next = self.release::<JOINS>(cx, tables, node.leads);
+            let mut next = self.release::<JOINS>(cx, tables, node.successors);
             if next == 0 {
-                next = match self.newest(cx) {
+                next = match self.pop_newest(cx) {
                     Some(next) => next,
                     None => return,
                 };
-            } else if urgency.is_raised() && self.put_off(cx, next) {
+            } else if urgency.is_raised() && self.yield_to_urgent(cx, next) {
                 return;
             }
             index = next;
@@ -160,53 +165,63 @@ impl Run<'_> {
     #[inline(always)]
     fn release<const JOINS: bool>(
         &self,
-        cx: &Context<'_, '_, '_>,
+        cx: &TaskContext<'_, '_, '_>,
         tables: Tables<'_>,
-        leads: Leads,
+        successors: Successors,
     ) -> u32 {
-        if leads.others == 0 && (leads.last.is_only() || leads.last.is_none()) {
-            return leads.last.to();
+        if successors.others == 0 && (successors.last.is_only() || successors.last.is_none()) {
+            return successors.last.to();
         }
         if !JOINS {
-            return self.release_by(|_| true, cx, tables, leads);
+            return self.release_by(|_| true, cx, tables, successors);
         }
-        // A worker that joins spins until `end`, so it must follow soon.
-        let few = leads.others < MAX_BIASED_SUCCESSORS;
-        if few && cx.is_owner && self.biased.begin() {
-            let next = self.release_by(|to| tables.missing(to).arrive_alone(), cx, tables, leads);
-            self.biased.end();
+        // A worker that revokes the bias spins until `end`, so that must follow soon.
+        let few = successors.others < MAX_BIASED_SUCCESSORS;
+        if few && cx.is_owner && self.bias.begin() {
+            let next = self.release_by(
+                |to| tables.join_counter(to).arrive_biased(),
+                cx,
+                tables,
+                successors,
+            );
+            self.bias.end();
             return next;
         }
-        self.release_by(|to| tables.missing(to).arrive(), cx, tables, leads)
+        self.release_by(
+            |to| tables.join_counter(to).arrive(),
+            cx,
+            tables,
+            successors,
+        )
     }
 
     #[inline(always)]
     fn release_by(
         &self,
         arrive: impl Fn(u32) -> bool,
-        cx: &Context<'_, '_, '_>,
+        cx: &TaskContext<'_, '_, '_>,
         tables: Tables<'_>,
-        leads: Leads,
+        successors: Successors,
     ) -> u32 {
         let ready = |edge: Edge| edge.is_only() || arrive(edge.to());
         let mut next = 0;
-        for number in 0..leads.others {
-            let edge = tables.edge(leads.first + number);
+        for number in 0..successors.others {
+            let edge = tables.edge(successors.first + number);
             if ready(edge) {
-                self.pass_on(cx, next);
+                self.queue_released(cx, next);
                 next = edge.to();
             }
         }
-        if ready(leads.last) {
-            self.pass_on(cx, next);
-            next = leads.last.to();
+        if ready(successors.last) {
+            self.queue_released(cx, next);
+            next = successors.last.to();
         }
         next
     }
 
     /// Queues a task. 0 means none.
     #[inline(always)]
-    fn pass_on(&self, cx: &Context<'_, '_, '_>, index: u32) {
+    fn queue_released(&self, cx: &TaskContext<'_, '_, '_>, index: u32) {
         if index == 0 {
             return;
         }
@@ -222,21 +237,21 @@ impl Run<'_> {
     /// Queues the task that a strand would continue with, if urgent work should run first. Returns
     /// whether it did.
     #[cold]
-    fn put_off(&self, cx: &Context<'_, '_, '_>, next: u32) -> bool {
-        let put_off = self.should_put_off(cx.context);
-        if put_off {
+    fn yield_to_urgent(&self, cx: &TaskContext<'_, '_, '_>, next: u32) -> bool {
+        let yield_to_urgent = self.should_yield(cx.context);
+        if yield_to_urgent {
             self.queue(cx.context, next);
         }
-        put_off
+        yield_to_urgent
     }
 
-    /// Takes the newest task that this worker has queued, if it belongs to this run. The strand
+    /// Takes the pop_newest task that this worker has queued, if it belongs to this run. The strand
     /// continues with it, without returning to the pool. The strand that it would have begun stays
     /// counted as pending.
     #[inline(always)]
-    fn newest(&self, cx: &Context<'_, '_, '_>) -> Option<u32> {
+    fn pop_newest(&self, cx: &TaskContext<'_, '_, '_>) -> Option<u32> {
         thread::point();
-        if !cx.goes_on.get() {
+        if !cx.may_continue.get() {
             return None;
         }
         let nodes = self.nodes.as_ptr_range();
@@ -244,6 +259,6 @@ impl Run<'_> {
         let ours = |data: *const ()| nodes.contains(&data.cast());
         let data = cx.context.continue_with(ours)?;
         cx.spare.set(cx.spare.get() + 1);
-        Some(((data.addr() - nodes.start.addr()) / size_of::<Node>()) as u32)
+        Some(((data.addr() - nodes.start.addr()) / size_of::<TaskNode>()) as u32)
     }
 }

@@ -1,12 +1,12 @@
 //! A graph that has been checked and can be run.
 
 use super::{
-    block::Blocks,
+    block::SourceBlocks,
     edges::Edge,
+    join_counter::JoinCounter,
     names::Names,
-    node::{Env, Node},
-    predecessor_count::PredecessorCount,
-    recorder::Recorder,
+    node::{Env, TaskNode},
+    recorder::RunRecorder,
     timeline::Timeline,
     values::Values,
 };
@@ -23,34 +23,34 @@ use std::{
 ///
 /// Made by [`Graph::plan`](super::Graph::plan).
 pub struct Plan<'env> {
-    pub(super) parts: Parts,
+    pub(super) parts: GraphParts,
     pub(super) shape: Shape,
     /// One counter for each record; empty if no task waits for more than one other.
-    pub(super) missing: Box<[PredecessorCount]>,
+    pub(super) join_counters: Box<[JoinCounter]>,
     /// Where workers keep the sources that they have taken from the cursor of a run; empty between
     /// runs.
-    pub(super) blocks: Blocks,
+    pub(super) blocks: SourceBlocks,
     _env: Env<'env>,
 }
 
 /// The parts of a graph.
 #[derive(Default)]
-pub(super) struct Parts {
+pub(super) struct GraphParts {
     /// The first record is no task.
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<TaskNode>,
     pub(super) edges: Vec<(u32, u32)>,
     pub(super) names: Names,
-    /// Where the graphs inside of tasks are stored between runs.
-    pub(super) places: Vec<(u32, Place)>,
+    /// Where the graphs inside tasks are stored between runs.
+    pub(super) inner_plans: Vec<(u32, PlanSlot)>,
     /// The units that tasks need.
     pub(super) semaphores: Vec<(u32, Semaphore, u64)>,
-    pub(super) order: Order,
+    pub(super) order: TaskOrder,
     pub(super) values: Values,
 }
 
 /// The order that was requested while the graph was built.
 #[derive(Clone, Default)]
-pub(super) struct Order {
+pub(super) struct TaskOrder {
     pub(super) critical_path: bool,
     pub(super) weights: Vec<(u32, u32)>,
     pub(super) priorities: Vec<(u32, i32)>,
@@ -58,9 +58,9 @@ pub(super) struct Order {
 
 /// Where the graph of a task is stored while it does not run.
 #[derive(Clone, Default)]
-pub(super) struct Place(Arc<StoredPlan>);
+pub(super) struct PlanSlot(Arc<StoredPlan>);
 
-/// The content of a [`Place`].
+/// The content of a [`PlanSlot`].
 #[derive(Default)]
 struct StoredPlan(Mutex<Option<Plan<'static>>>);
 
@@ -71,8 +71,8 @@ impl Drop for StoredPlan {
         let plan = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut plans: Vec<_> = plan.take().into_iter().collect();
         while let Some(plan) = plans.pop() {
-            let places = &plan.parts.places;
-            plans.extend(places.iter().filter_map(|(_, place)| place.take()));
+            let inner_plans = &plan.parts.inner_plans;
+            plans.extend(inner_plans.iter().filter_map(|(_, slot)| slot.take()));
             // If a destructor of the user's panics, the list drops the plans that are left, each in
             // the same way.
             drop(plan);
@@ -80,7 +80,7 @@ impl Drop for StoredPlan {
     }
 }
 
-impl Place {
+impl PlanSlot {
     fn lock(&self) -> MutexGuard<'_, Option<Plan<'static>>> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,19 +99,19 @@ impl Place {
 #[derive(Clone)]
 pub(super) struct Shape {
     /// The successors of all tasks, without the last one of each task, one task after the other.
-    pub(super) successors: Arc<[Edge]>,
+    pub(super) successor_list: Arc<[Edge]>,
     /// The tasks without predecessors.
     pub(super) sources: Arc<[u32]>,
     /// Whether some task waits for more than one predecessor.
-    pub(super) joins: bool,
-    /// Whether one worker alone would finish the tasks sooner than several.
-    pub(super) alone: Option<Alone>,
+    pub(super) has_joins: bool,
+    /// Set if one worker would finish the tasks sooner than several.
+    pub(super) sequential_hint: Option<SequentialHint>,
     /// Whether there are conditions.
-    pub(super) conditions: bool,
+    pub(super) has_conditions: bool,
     /// Whether the plan has anything but closures that are called once a run.
-    pub(super) special: bool,
+    pub(super) is_special: bool,
     /// The recorder, while runs are recorded. Such a plan is special.
-    pub(super) recorder: Option<Arc<Recorder>>,
+    pub(super) recorder: Option<Arc<RunRecorder>>,
     pub(super) unreachable: Arc<[u32]>,
     /// The semaphores of the tasks that have some, sorted by the tasks' numbers.
     pub(super) needs: Arc<[(u32, Wants)]>,
@@ -120,40 +120,69 @@ pub(super) struct Shape {
 /// The plan has little parallelism: few of its tasks can run at the same time, so that one worker
 /// is done sooner than several that share them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Alone {
+pub(super) enum SequentialHint {
     /// Applies if the tasks take less than some hundred nanoseconds each.
-    IfSmall,
+    SmallTasks,
     /// Applies if the tasks take less than some ten nanoseconds each.
-    IfTiny,
+    TinyTasks,
 }
 
 impl<'env> Plan<'env> {
-    pub(super) fn new(mut parts: Parts, shape: Shape, missing: Box<[PredecessorCount]>) -> Self {
+    pub(super) fn new(
+        mut parts: GraphParts,
+        shape: Shape,
+        join_counters: Box<[JoinCounter]>,
+    ) -> Self {
         parts.edges = Vec::new();
         memory::shrink(&mut parts.nodes);
         Self {
             parts,
-            blocks: Blocks::new(shape.sources.len()),
+            blocks: SourceBlocks::new(shape.sources.len()),
             shape,
-            missing,
+            join_counters,
             _env: Env::new(),
         }
     }
 
     /// Returns the tasks that no run can reach: those that only unreachable conditions lead to, and
     /// those that wait for one of them.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// graph.task("start", || ());
+    /// let (again, body) = (graph.condition("again?", || 0), graph.task("body", || ()));
+    /// again.precede(body);
+    /// body.precede(again); // nothing leads into this loop
+    /// let plan = graph.plan()?;
+    /// assert_eq!(plan.unreachable().collect::<Vec<_>>(), ["again?", "body"]);
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     pub fn unreachable(&self) -> impl Iterator<Item = String> {
         let unreachable = self.shape.unreachable.iter();
         unreachable.map(|&index| self.parts.names.of(index))
     }
 
     /// Returns the number of tasks.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// graph.linearize((0..5).map(|_| graph.placeholder("")));
+    /// assert_eq!(graph.plan()?.len(), 5);
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn len(&self) -> usize {
         self.parts.nodes.len() - 1
     }
 
     /// Whether there are no tasks.
+    ///
+    /// ```
+    /// let mut plan = filch::Graph::new().plan()?;
+    /// assert!(plan.is_empty());
+    /// assert_eq!(plan.run()?.ran(), 0); // which is not an error
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -165,20 +194,20 @@ impl<'env> Plan<'env> {
         Plan {
             parts: self.parts,
             shape: self.shape,
-            missing: self.missing,
+            join_counters: self.join_counters,
             blocks: self.blocks,
             _env: Env::new(),
         }
     }
 
-    pub(super) fn nodes(&self) -> &[Node] {
+    pub(super) fn nodes(&self) -> &[TaskNode] {
         &self.parts.nodes
     }
 
     /// Returns all edges, by the tasks' numbers.
     pub(super) fn edges(&self) -> impl Iterator<Item = (u32, u32)> {
         self.nodes().iter().flat_map(|node| {
-            let next = node.leads.all(&self.shape.successors);
+            let next = node.successors.all(&self.shape.successor_list);
             next.map(|edge| (node.index(), edge.to()))
         })
     }
@@ -186,17 +215,17 @@ impl<'env> Plan<'env> {
     /// Prepares the plan for the next run. A run that was stopped leaves counters behind that are
     /// partly counted down, and so does one in which a condition has skipped the other
     /// predecessors.
-    pub(super) fn settle(&mut self, stopped: bool) {
-        if stopped || self.shape.conditions {
+    pub(super) fn reset_after_run(&mut self, stopped: bool) {
+        if stopped || self.shape.has_conditions {
             self.reset();
         }
     }
 
     /// Resets the counters and claims.
     pub(super) fn reset(&mut self) {
-        self.parts.nodes.iter_mut().for_each(Node::reset);
-        for (missing, node) in self.missing.iter_mut().zip(&self.parts.nodes) {
-            *missing = PredecessorCount::new(node.waits_for());
+        self.parts.nodes.iter_mut().for_each(TaskNode::reset);
+        for (counter, node) in self.join_counters.iter_mut().zip(&self.parts.nodes) {
+            *counter = JoinCounter::new(node.strong_predecessors());
         }
     }
 }
@@ -205,15 +234,41 @@ impl Plan<'_> {
     /// Starts or stops recording runs. Recording costs some 100 ns a task, and memory until the
     /// [`timeline`](Self::timeline) is taken; while it is off it costs nothing.
     ///
-    /// Graphs inside of tasks are recorded as their task.
+    /// Graphs inside tasks are recorded as their task.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// graph.task("work", || ());
+    /// let mut plan = graph.plan()?;
+    /// plan.record(true);
+    /// plan.run()?;
+    /// assert_eq!(plan.timeline().tasks().len(), 1);
+    /// plan.record(false);
+    /// plan.run()?;
+    /// assert!(plan.timeline().tasks().is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn record(&mut self, on: bool) {
         let special = self.parts.nodes.iter().any(|node| node.kind.is_special());
-        self.shape.special = on || special || !self.shape.needs.is_empty();
-        self.shape.recorder = on.then(|| Recorder::new().into());
+        self.shape.is_special = on || special || !self.shape.needs.is_empty();
+        self.shape.recorder = on.then(|| RunRecorder::new().into());
     }
 
     /// Returns what was recorded since the last call; nothing if the plan does not
     /// [`record`](Self::record).
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// graph.linearize([graph.task("load", || ()), graph.task("use", || ())]);
+    /// let mut plan = graph.plan()?;
+    /// plan.record(true);
+    /// plan.run_n(2)?;
+    /// let timeline = plan.timeline();
+    /// assert_eq!(timeline.tasks().len(), 4); // of both runs
+    /// println!("{timeline}");
+    /// assert!(plan.timeline().tasks().is_empty()); // nothing new since
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn timeline(&mut self) -> Timeline {
         let name = |index| self.parts.names.of(index);

@@ -16,11 +16,11 @@ use std::{
 };
 
 /// Number of separately locked lists of spans; workers beyond that share them.
-const LANES: usize = 64;
+const SHARDS: usize = 64;
 
 /// Records when tasks run, while a plan [records](super::Plan::record).
-pub(super) struct Recorder {
-    lanes: Box<[Padded<Mutex<Vec<Span>>>]>,
+pub(super) struct RunRecorder {
+    shards: Box<[Padded<Mutex<Vec<Span>>>]>,
     events: Mutex<Events>,
     /// The number of threads of the pool.
     threads: AtomicUsize,
@@ -44,7 +44,7 @@ struct Span {
 
 /// A task that is running. It ends when this is dropped, also by a panic.
 pub(super) struct Running<'a> {
-    recorder: &'a Recorder,
+    recorder: &'a RunRecorder,
     task: u32,
     worker: usize,
     start: Instant,
@@ -54,10 +54,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Recorder {
+impl RunRecorder {
     pub(super) fn new() -> Self {
         Self {
-            lanes: (0..LANES).map(|_| Padded::default()).collect(),
+            shards: (0..SHARDS).map(|_| Padded::default()).collect(),
             events: Mutex::default(),
             threads: AtomicUsize::new(0),
         }
@@ -81,15 +81,15 @@ impl Recorder {
         }
     }
 
-    /// Records that a held task is done, whose closure returned before.
+    /// Records that a suspended task is done, whose closure returned before.
     pub(super) fn complete(&self, task: u32) {
         lock(&self.events).completed.push((task, Instant::now()));
     }
 
     /// Takes what has been recorded since the last call.
     fn take(&self) -> (Vec<Span>, Events) {
-        let lanes = self.lanes.iter();
-        let spans = lanes.flat_map(|lane| std::mem::take(&mut *lock(lane)));
+        let shards = self.shards.iter();
+        let spans = shards.flat_map(|shard| std::mem::take(&mut *lock(shard)));
         (spans.collect(), std::mem::take(&mut *lock(&self.events)))
     }
 
@@ -113,13 +113,13 @@ impl Drop for Running<'_> {
             start: self.start,
             end: Instant::now(),
         };
-        lock(&self.recorder.lanes[self.worker % LANES]).push(span);
+        lock(&self.recorder.shards[self.worker % SHARDS]).push(span);
     }
 }
 
-impl fmt::Debug for Recorder {
+impl fmt::Debug for RunRecorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recorder").finish_non_exhaustive()
+        f.debug_struct("RunRecorder").finish_non_exhaustive()
     }
 }
 

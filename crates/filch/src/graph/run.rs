@@ -2,14 +2,14 @@
 #![expect(unsafe_code, reason = "runs that jobs of other workers share")]
 
 use super::{
-    biased_count::BiasedCount,
-    block::{Blocks, Taken},
+    block::{BlockTasks, SourceBlocks},
+    control::{LazyControl, NO_OWNER, RunControl},
+    counter_bias::CounterBias,
     edges::Edge,
-    error::{Broken, Outcome},
-    node::Node,
+    error::{RunOutcome, TaskFault},
+    join_counter::JoinCounter,
+    node::TaskNode,
     plan::{Plan, Shape},
-    predecessor_count::PredecessorCount,
-    remote::{LazyRemote, NO_OWNER, Remote},
 };
 use crate::{
     base::{
@@ -46,26 +46,26 @@ const TIMED_BLOCK_INTERVAL: usize = 8;
 const TARGET_BLOCK_NANOS: u64 = 8_000;
 
 /// The state that the strands of a run share. It outlives them.
-pub(super) struct Run<'p> {
+pub(super) struct GraphRun<'p> {
     pub(super) pool: *const Inner,
     /// The worker that waits, or [`NO_OWNER`].
     pub(super) owner: usize,
-    pub(super) nodes: &'p [Node],
-    pub(super) missing: &'p [PredecessorCount],
-    pub(super) successors: &'p [Edge],
+    pub(super) nodes: &'p [TaskNode],
+    pub(super) join_counters: &'p [JoinCounter],
+    pub(super) successor_list: &'p [Edge],
     sources: &'p [u32],
-    blocks: &'p Blocks,
+    blocks: &'p SourceBlocks,
     /// Whether the plan has anything but closures; see the module docs.
-    pub(super) special: bool,
+    pub(super) is_special: bool,
     pub(super) shape: &'p Shape,
     /// Whether the tasks run isolated, on all workers.
     pub(super) isolated: bool,
-    /// Whether the owner, while it waits, runs only what was queued on its own worker. Then it also
-    /// has to take the jobs that were sent from elsewhere.
-    pub(super) alone: bool,
+    /// Whether the owner's wait is isolated: it runs only what was queued on its own worker. Then
+    /// it also has to take the jobs that were sent from elsewhere.
+    pub(super) isolated_wait: bool,
     /// Whether the owner alone updates the counters of the tasks; used by plans that are not
     /// special.
-    pub(super) biased: BiasedCount,
+    pub(super) bias: CounterBias,
     cursor: Padded<Cursor>,
     pub(super) pending: Pending,
     /// The number of tasks that the owner has run, and the number that other workers have run.
@@ -73,48 +73,48 @@ pub(super) struct Run<'p> {
     pub(super) ran_elsewhere: Padded<AtomicU64>,
     pub(super) stop: &'p AtomicBool,
     /// `None` while there is no panic, overlap or other thing to report.
-    pub(super) tally: Mutex<Option<Box<Tally>>>,
-    /// The state of special plans; that of the outermost run.
-    pub(super) remote: Option<Arc<Remote>>,
+    pub(super) failures: Mutex<Option<Box<RunFailures>>>,
+    /// Set in special plans: the control of the outermost run.
+    pub(super) control: Option<Arc<RunControl>>,
     /// The same for plain plans, where guest workers need it.
-    guest_remote: LazyRemote,
-    /// What to do when the run is over, if it is on the heap.
-    pub(super) end: Option<End>,
+    guest_control: LazyControl,
+    /// Set if the run is on the heap.
+    pub(super) heap: Option<HeapRun>,
 }
 
 /// The failures of a run.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(super) struct RunFailures {
     pub(super) panics: Vec<(u32, Payload)>,
-    pub(super) broken: Vec<(u32, Broken)>,
+    pub(super) faults: Vec<(u32, TaskFault)>,
     /// Whether tasks were skipped because the run was stopped.
-    pub(super) cut: bool,
-    /// The failures of the runs inside of tasks.
-    pub(super) inner: Outcome,
+    pub(super) incomplete: bool,
+    /// The failures of the runs inside tasks.
+    pub(super) inner: RunOutcome,
 }
 
-/// What is done when a run on the heap is over. The callback receives the plan, ready to be run
-/// again.
-pub(super) struct End {
+/// What a run on the heap needs to free itself.
+pub(super) struct HeapRun {
     /// The run itself, as `Box::into_raw` returned it. The jobs reach the run through shared
     /// references, and memory must not be freed through a pointer that is derived from one.
-    pub(super) run: *mut Run<'static>,
+    pub(super) run: *mut GraphRun<'static>,
     pub(super) plan: *mut Plan<'static>,
-    pub(super) then: Ending,
+    pub(super) on_end: EndCallback,
 }
 
-/// Returns the outer run, if that is over too.
-type Ending =
-    Box<dyn FnOnce(Plan<'static>, Outcome, &WorkerContext<'_, '_>) -> Option<Outer> + Send>;
+/// Called when a run on the heap is over, with the plan, ready to be run again. Returns the outer
+/// run, if that is over too.
+type EndCallback =
+    Box<dyn FnOnce(Plan<'static>, RunOutcome, &WorkerContext<'_, '_>) -> Option<OuterRun> + Send>;
 
-/// A run, as seen by a run inside of one of its tasks.
-pub(super) struct Outer(pub(super) *const Run<'static>);
+/// A run, as seen by a run inside one of its tasks.
+pub(super) struct OuterRun(pub(super) *const GraphRun<'static>);
 
-// SAFETY: it is a pointer to a `Run`, which is `Sync`, so other threads may use it through it.
-unsafe impl Send for Outer {}
+// SAFETY: it is a pointer to a `GraphRun`, which is `Sync`, so other threads may use it through it.
+unsafe impl Send for OuterRun {}
 
-impl Outer {
-    pub(super) fn get(&self) -> *const Run<'static> {
+impl OuterRun {
+    pub(super) fn get(&self) -> *const GraphRun<'static> {
         self.0
     }
 }
@@ -129,11 +129,11 @@ struct Cursor {
 
 // SAFETY: the cells are used only by the thread that is worker `owner` of the pool, which
 // `is_owner` checks. `pool` points to a pool that lives as long as its worker waits, or that
-// `remote` holds a share of. The closures in the nodes are `Send`, and used by one thread at a
-// time, as `Node::storage` says. `end` is used only by the worker that finishes the run.
-unsafe impl Sync for Run<'_> {}
+// `control` holds a share of. The closures in the nodes are `Send`, and used by one thread at a
+// time, as `TaskNode::storage` says. `heap` is used only by the worker that finishes the run.
+unsafe impl Sync for GraphRun<'_> {}
 
-impl<'p> Run<'p> {
+impl<'p> GraphRun<'p> {
     pub(super) fn new(
         pool: *const Inner,
         owner: usize,
@@ -147,15 +147,15 @@ impl<'p> Run<'p> {
             pool,
             owner,
             nodes: plan.nodes(),
-            missing: &plan.missing,
-            successors: &plan.shape.successors,
+            join_counters: &plan.join_counters,
+            successor_list: &plan.shape.successor_list,
             sources: &plan.shape.sources,
             blocks: &plan.blocks,
-            special: plan.shape.special,
+            is_special: plan.shape.is_special,
             shape: &plan.shape,
             isolated: false,
-            alone: false,
-            biased: BiasedCount::new(owner != NO_OWNER),
+            isolated_wait: false,
+            bias: CounterBias::new(owner != NO_OWNER),
             cursor: Padded::new(Cursor {
                 next: AtomicUsize::new(0),
                 block_len: AtomicUsize::new(1),
@@ -164,34 +164,33 @@ impl<'p> Run<'p> {
             ran_here: Cell::new(0),
             ran_elsewhere: Padded::new(AtomicU64::new(0)),
             stop,
-            tally: Mutex::default(),
-            remote: None,
-            guest_remote: LazyRemote::default(),
-            end: None,
+            failures: Mutex::default(),
+            control: None,
+            guest_control: LazyControl::default(),
+            heap: None,
         }
     }
 }
 
-impl Run<'_> {
+impl GraphRun<'_> {
     #[inline(always)]
     pub(super) fn is_owner(&self, context: &WorkerContext<'_, '_>) -> bool {
         context.worker() == self.owner && ptr::eq(context.pool(), self.pool)
     }
 
     /// Returns the state that special plans have.
-    pub(super) fn remote(&self) -> &Arc<Remote> {
-        self.remote.as_ref().expect("a special plan has it")
+    pub(super) fn control(&self) -> &Arc<RunControl> {
+        self.control.as_ref().expect("a special plan has it")
     }
 
-    /// Returns the line (the queue of runs) of the shared plan whose run this is or is nested in;
-    /// otherwise zero.
-    pub(super) fn line(&self) -> usize {
-        self.remote.as_ref().map_or(0, |remote| remote.line())
+    /// Returns the identity of the shared plan whose run this is or is nested in; otherwise zero.
+    pub(super) fn plan_id(&self) -> usize {
+        self.control.as_ref().map_or(0, |control| control.plan_id())
     }
 
-    /// Returns where the jobs are that were sent from elsewhere.
-    fn sent(&self) -> Option<&Remote> {
-        self.remote.as_deref().or_else(|| self.guest_remote.get())
+    /// Returns the control that holds the jobs that were sent from elsewhere, if there is one.
+    fn sent_jobs(&self) -> Option<&RunControl> {
+        self.control.as_deref().or_else(|| self.guest_control.get())
     }
 
     #[inline(always)]
@@ -200,8 +199,8 @@ impl Run<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Marks a job or a held task as done. It is the worker's last access to the run. If it returns
-    /// true, the caller has to finish the run with `jobs::finish`.
+    /// Marks a job or a suspended task as done. It is the worker's last access to the run. If it
+    /// returns true, the caller has to finish the run with `jobs::finish`.
     ///
     /// # Safety
     /// It was counted as pending, so that `this` lives; see `as_job`.
@@ -209,7 +208,7 @@ impl Run<'_> {
     #[must_use]
     pub(super) unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) -> bool {
         thread::point();
-        // SAFETY: the caller's job or held task is pending, so `this` lives.
+        // SAFETY: the caller's job or suspended task is pending, so `this` lives.
         let run = unsafe { &*this };
         if run.is_owner(context) {
             run.pending.done_here();
@@ -226,10 +225,10 @@ impl Run<'_> {
         last
     }
 
-    /// Counts one more pending job or held task. The caller's strand is pending meanwhile, so the
-    /// count is not zero.
+    /// Counts one more pending job or suspended task. The caller's strand is pending meanwhile, so
+    /// the count is not zero.
     #[inline(always)]
-    pub(super) fn hold(&self, context: &WorkerContext<'_, '_>) {
+    pub(super) fn add_pending(&self, context: &WorkerContext<'_, '_>) {
         if self.is_owner(context) {
             self.pending.add_here();
         } else {
@@ -237,8 +236,8 @@ impl Run<'_> {
         }
     }
 
-    /// Reverts a `hold`, while the caller's strand is pending.
-    pub(super) fn unhold(&self, context: &WorkerContext<'_, '_>) {
+    /// Reverts `add_pending`, while the caller's strand is pending.
+    pub(super) fn remove_pending(&self, context: &WorkerContext<'_, '_>) {
         // SAFETY: the caller's strand is pending, so the run lives.
         let last = unsafe { Self::done(ptr::from_ref(self), context) };
         debug_assert!(!last, "the strand is pending");
@@ -246,11 +245,11 @@ impl Run<'_> {
 
     /// Whether this worker, if it is a guest, stays until the run is over.
     #[cold]
-    pub(super) fn keeps(&self, context: &WorkerContext<'_, '_>) -> bool {
+    pub(super) fn stays_until_end(&self, context: &WorkerContext<'_, '_>) -> bool {
         let home = self
-            .remote
+            .control
             .as_ref()
-            .map_or(self.owner, |remote| remote.owner());
+            .map_or(self.owner, |control| control.owner());
         home == NO_OWNER || home == context.worker() && ptr::eq(context.pool(), self.pool)
     }
 
@@ -261,37 +260,38 @@ impl Run<'_> {
             self.pending.add_here();
         } else {
             self.pending.add_elsewhere();
-            if context.is_guest() && self.is_left_behind(context) {
+            if context.is_guest() && self.must_send_jobs(context) {
                 return self.send(job);
             }
         }
         context.push(job, Placement::Local);
     }
 
-    /// Whether the owner would not run the jobs that this guest leaves in its queue: those move to
-    /// the injector when the guest leaves.
+    /// Whether this guest has to send its jobs through the control. When a guest leaves, its queue
+    /// moves to the injector, which an owner with an isolated wait does not check.
     #[cold]
-    fn is_left_behind(&self, context: &WorkerContext<'_, '_>) -> bool {
-        !self.keeps(context) && (self.alone || self.remote.is_some())
+    fn must_send_jobs(&self, context: &WorkerContext<'_, '_>) -> bool {
+        !self.stays_until_end(context) && (self.isolated_wait || self.control.is_some())
     }
 
     /// Queues a job for all workers and for the owner, wherever the owner waits.
     #[cold]
     fn send(&self, job: Job) {
-        match &self.remote {
-            Some(remote) => remote.send(job, false),
+        match &self.control {
+            Some(control) => control.send(job, false),
             // SAFETY: the job is pending, so the run is not over, and the worker that waits for it
             // keeps the pool alive.
             None => self
-                .guest_remote
+                .guest_control
                 .send(unsafe { &*self.pool }, self.owner, job),
         }
     }
 
-    /// Whether strands should queue their next task because urgent work waits for this worker. The
-    /// urgent work does not run in the middle of a strand, since it may wait for the run.
+    /// Whether strands should queue their next task and return to the pool, because urgent work
+    /// waits for this worker. The urgent work does not run in the middle of a strand, since it may
+    /// wait for the run.
     #[cold]
-    pub(super) fn should_put_off(&self, context: &WorkerContext<'_, '_>) -> bool {
+    pub(super) fn should_yield(&self, context: &WorkerContext<'_, '_>) -> bool {
         context.should_give_way()
     }
 
@@ -319,12 +319,12 @@ impl Run<'_> {
             usual.min(left / (8 * workers))
         };
         // A worker that has no block takes one source at a time.
-        let held = if block_len > 1 || left == 0 {
-            self.blocks.hold(context.worker())
+        let holder = if block_len > 1 || left == 0 {
+            self.blocks.acquire(context.worker())
         } else {
             None
         };
-        let block_len = if held.is_some() { block_len } else { 1 };
+        let block_len = if holder.is_some() { block_len } else { 1 };
         // Relaxed: the sources were written before the first feeder was queued.
         let begin = match left {
             0 => all,
@@ -332,12 +332,12 @@ impl Run<'_> {
         };
         let positions = if begin < all {
             begin as u32..(begin + block_len).min(all) as u32
-        } else if let Some(stolen) = self.blocks.steal(context.worker(), held.is_none()) {
+        } else if let Some(stolen) = self.blocks.steal(context.worker(), holder.is_none()) {
             stolen
         } else {
             return;
         };
-        let block = held.as_ref().filter(|_| positions.len() > 1);
+        let block = holder.as_ref().filter(|_| positions.len() > 1);
         let claims = block.map(|block| block.open(positions.clone()));
         // After the block was opened, so that the worker that runs the feeder sees it. Before the
         // strands queue anything, so that the feeder is the oldest job, which thieves take first.
@@ -351,10 +351,10 @@ impl Run<'_> {
                 || (begin / MAX_BLOCK_LEN).is_multiple_of(TIMED_BLOCK_INTERVAL));
         let began = timed.then(thread::nanos);
         match claims {
-            Some(claims) if self.special => {
-                self.strands_special(context, &Taken::new(claims, self.sources));
+            Some(claims) if self.is_special => {
+                self.strands_special(context, &BlockTasks::new(claims, self.sources));
             }
-            Some(claims) => self.strands(context, &Taken::new(claims, self.sources)),
+            Some(claims) => self.strands(context, &BlockTasks::new(claims, self.sources)),
             None => self.strand(context, self.sources[positions.start as usize], false),
         }
         if let Some(began) = began {
@@ -375,6 +375,7 @@ impl Run<'_> {
         }
     }
 
+    /// Counts tasks that have run.
     #[inline(always)]
     pub(super) fn count(&self, context: &WorkerContext<'_, '_>, ran: u64) {
         if self.is_owner(context) {
@@ -395,18 +396,18 @@ impl Run<'_> {
     }
 }
 
-impl PendingGroup for Run<'_> {
+impl PendingGroup for GraphRun<'_> {
     #[inline]
     fn pending(&self) -> &Pending {
         &self.pending
     }
 
     fn take_job(&self) -> Option<Job> {
-        // An owner that is not alone runs the turns, in order with all other queued work.
-        self.alone.then(|| self.sent())??.take_job()
+        // An owner whose wait is not isolated runs the relays, in order with all other queued work.
+        self.isolated_wait.then(|| self.sent_jobs())??.take_job()
     }
 
     fn has_job(&self) -> bool {
-        self.alone && self.sent().is_some_and(Remote::has_job)
+        self.isolated_wait && self.sent_jobs().is_some_and(RunControl::has_job)
     }
 }

@@ -3,9 +3,9 @@
 
 use super::{
     build::{Graph, Task},
-    node::{TaskKind, Then},
-    remote::on_pool,
-    run::Run,
+    control::on_pool,
+    node::{Release, TaskKind},
+    run::GraphRun,
 };
 use crate::{
     base::unwind,
@@ -32,7 +32,7 @@ pub struct Runtime<'env> {
 
 /// The state that a runtime shares with the closures that it has spawned.
 struct Spawned {
-    run: *const Run<'static>,
+    run: *const GraphRun<'static>,
     /// The task to which panics are attributed.
     index: u32,
     /// The worker that the task runs on.
@@ -46,7 +46,7 @@ struct Spawned {
 unsafe impl Sync for Spawned {}
 
 impl Spawned {
-    fn run(&self) -> &Run<'static> {
+    fn run(&self) -> &GraphRun<'static> {
         // SAFETY: the task is running, so its run is not over.
         unsafe { &*self.run }
     }
@@ -110,7 +110,7 @@ impl<'env> Graph<'env> {
         self.set(task.index(), TaskKind::Runtime, move |cx| {
             let run = ptr::from_ref(cx.run).cast();
             Runtime::enter(run, cx.index(), cx.context, |runtime| work(runtime));
-            Then::All
+            Release::All
         });
         task
     }
@@ -119,7 +119,7 @@ impl<'env> Graph<'env> {
 impl<'env> Runtime<'env> {
     /// Calls `f` with a runtime, and waits for what it has spawned.
     fn enter(
-        run: *const Run<'static>,
+        run: *const GraphRun<'static>,
         index: u32,
         context: &WorkerContext<'_, '_>,
         f: impl FnOnce(&Runtime<'env>),
@@ -146,11 +146,27 @@ impl<'env> Runtime<'env> {
     /// Spawns a closure as a part of this task. It gets a runtime of its own, and waits for what it
     /// spawns in the same way. If it panics, the task has panicked. If the run has been stopped,
     /// the closure is dropped.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// let sum = AtomicU64::new(0);
+    /// let sum = &sum;
+    /// let graph = filch::Graph::new();
+    /// let split = graph.runtime("split", move |rt| {
+    ///     for n in 1..=10 {
+    ///         rt.spawn(move |_| { sum.fetch_add(n, Ordering::Relaxed); });
+    ///     }
+    /// });
+    /// split.precede(graph.task("after", || assert_eq!(sum.load(Ordering::Relaxed), 55)));
+    /// graph.plan()?.run()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn spawn(&self, work: impl FnOnce(&Runtime<'env>) + Send + 'env) {
         let call = move |spawned: &Spawned, context: &WorkerContext<'_, '_>| {
             let (run, index) = (spawned.run(), spawned.index);
             let result = if run.stopped() {
-                run.cut();
+                run.mark_incomplete();
                 unwind::contain(|| drop(work))
             } else {
                 let enter = || Runtime::enter(spawned.run, index, context, work);
@@ -177,6 +193,24 @@ impl<'env> Runtime<'env> {
 
     /// Waits until everything that this runtime has spawned is done; the worker runs other tasks
     /// meanwhile.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    ///
+    /// let done = AtomicU32::new(0);
+    /// let graph = filch::Graph::new();
+    /// graph.runtime("two phases", |rt| {
+    ///     for phase in 1..=2 {
+    ///         for _ in 0..4 {
+    ///             rt.spawn(|_| { done.fetch_add(1, Ordering::Relaxed); });
+    ///         }
+    ///         rt.wait();
+    ///         assert_eq!(done.load(Ordering::Relaxed), 4 * phase);
+    ///     }
+    /// });
+    /// graph.plan()?.run()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn wait(&self) {
         self.enter_worker(|context| {
             unwind::or_abort(|| context.wait(&self.spawned.pending, self.began));
@@ -184,6 +218,26 @@ impl<'env> Runtime<'env> {
     }
 
     /// Whether the run has been stopped, by a panic or because it was cancelled.
+    ///
+    /// ```
+    /// use filch::{CancelToken, Graph, graph::RunOptions};
+    ///
+    /// let token = CancelToken::new();
+    /// let graph = Graph::new();
+    /// graph.runtime("search", |rt| {
+    ///     for n in 0.. {
+    ///         if rt.is_stopped() {
+    ///             return; // a long task ends early
+    ///         }
+    ///         if n == 10 {
+    ///             token.cancel();
+    ///         }
+    ///     }
+    /// });
+    /// let _ = graph.plan()?.run_with(&RunOptions::new().cancel(&token));
+    /// assert!(token.is_cancelled());
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.spawned.run().stopped()

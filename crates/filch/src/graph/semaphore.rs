@@ -9,10 +9,10 @@
 
 use super::{
     build::{Graph, Task},
-    error::{Broken, GraphError},
-    plan::Parts,
-    remote::{Halt, Remote},
-    run::Run,
+    control::{OnStop, RunControl},
+    error::{GraphError, TaskFault},
+    plan::GraphParts,
+    run::GraphRun,
 };
 use crate::{
     base::thread,
@@ -28,24 +28,24 @@ use std::{
 
 thread_local! {
     /// The run whose task gives units back on this thread, or null; only for comparison.
-    static GIVING: Cell<*const Remote> = const { Cell::new(ptr::null()) };
+    static RELEASING_RUN: Cell<*const RunControl> = const { Cell::new(ptr::null()) };
 }
 
 /// A task that waits for units.
 struct ParkedTask {
     needs: Wants,
-    remote: Arc<Remote>,
+    control: Arc<RunControl>,
     /// The jobs that continue the task: with its units, and without them when it was refused or
     /// when the run has been stopped.
     jobs: Mutex<Option<(Job, Job)>>,
-    place: Mutex<Option<ParkingPlace>>,
+    registration: Mutex<Option<ParkedRegistration>>,
 }
 
 /// Where a parked task is registered.
-struct ParkingPlace {
+struct ParkedRegistration {
     /// In the queues of its semaphores.
     ticket: u64,
-    /// In the list of suspended parts of its run.
+    /// In the callbacks of its run, for when that is stopped.
     key: u64,
 }
 
@@ -59,17 +59,17 @@ impl ParkedTask {
             return;
         };
         let job = if is_admitted { admitted } else { stopped };
-        let is_own_run = GIVING.get() == Arc::as_ptr(&self.remote);
+        let is_own_run = RELEASING_RUN.get() == Arc::as_ptr(&self.control);
         WorkerContext::with(|context| match context {
             // As a strand that queues a successor. A guest may leave before the job is taken.
             Some(context)
                 if is_own_run
                     && !context.is_guest()
-                    && ptr::eq(context.pool(), self.remote.pool()) =>
+                    && ptr::eq(context.pool(), self.control.pool()) =>
             {
                 context.push(job, Placement::Local);
             }
-            _ => self.remote.send(job, false),
+            _ => self.control.send(job, false),
         });
     }
 }
@@ -78,20 +78,22 @@ impl Continuation for ParkedTask {
     /// A task that is refused asks once more, and reports the error.
     fn resume(self: Arc<Self>, outcome: Outcome) {
         thread::point();
-        let place = lock(&self.place).take();
-        if let Some(place) = place {
-            self.remote.forget(place.key);
+        let registration = lock(&self.registration).take();
+        if let Some(registration) = registration {
+            self.control.unregister_on_stop(registration.key);
         }
         self.queue(outcome.is_ok());
     }
 }
 
-impl Halt for ParkedTask {
-    fn halt(self: Arc<Self>) {
+impl OnStop for ParkedTask {
+    fn on_stop(self: Arc<Self>) {
         thread::point();
-        let place = lock(&self.place).take();
+        let registration = lock(&self.registration).take();
         // If it is not queued any more, it has been resumed and sees that the run is stopped.
-        if place.is_some_and(|place| semaphore::cancel(&self.needs, place.ticket)) {
+        if registration
+            .is_some_and(|registration| semaphore::cancel(&self.needs, registration.ticket))
+        {
             self.queue(false);
         }
     }
@@ -181,7 +183,7 @@ impl Task<'_, '_> {
 }
 
 /// Returns the units of each task, sorted by the tasks' numbers.
-pub(super) fn needs(parts: &Parts) -> Result<Vec<(u32, Wants)>, GraphError> {
+pub(super) fn needs(parts: &GraphParts) -> Result<Vec<(u32, Wants)>, GraphError> {
     let mut sorted: Vec<_> = parts.semaphores.iter().collect();
     sorted.sort_by_key(|(index, ..)| *index);
     let mut all = Vec::new();
@@ -198,7 +200,7 @@ pub(super) fn needs(parts: &Parts) -> Result<Vec<(u32, Wants)>, GraphError> {
     Ok(all)
 }
 
-impl Run<'_> {
+impl GraphRun<'_> {
     fn needs(&self, index: u32) -> Option<&Wants> {
         let all = &self.shape.needs;
         let found = all.binary_search_by_key(&index, |(index, _)| *index);
@@ -223,7 +225,7 @@ impl Run<'_> {
         };
         match outcome {
             Some(Err(error)) => {
-                self.broke(index, Broken::Refused(error));
+                self.record_fault(index, TaskFault::Refused(error));
                 false
             }
             Some(Ok(())) => true,
@@ -233,46 +235,46 @@ impl Run<'_> {
 
     /// Parks a task. Returns the outcome if it need not wait after all.
     fn park(&self, context: &WorkerContext<'_, '_>, index: u32, needs: &Wants) -> Option<Outcome> {
-        self.hold(context);
-        let remote = self.remote();
+        self.add_pending(context);
+        let control = self.control();
         let task = Arc::new(ParkedTask {
             needs: needs.clone(),
-            remote: remote.clone(),
+            control: control.clone(),
             jobs: Mutex::new(Some((self.admitted_job(index), self.strand_job(index)))),
-            place: Mutex::new(None),
+            registration: Mutex::new(None),
         });
         thread::point();
-        // While the lock is held, no thread that resumes the task can read the place before it is
-        // set.
-        let mut place = lock(&task.place);
+        // While the lock is held, no thread that resumes the task can read the registration before
+        // it is set.
+        let mut registration = lock(&task.registration);
         let ticket = match semaphore::enter(needs, Notify::Task(task.clone())) {
             Entry::Queued(ticket) => ticket,
             Entry::Settled(outcome) => {
-                self.unhold(context);
+                self.remove_pending(context);
                 return Some(outcome);
             }
         };
-        let key = remote.suspend(task.clone());
-        *place = key.map(|key| ParkingPlace { ticket, key });
-        drop(place);
+        let key = control.register_on_stop(task.clone());
+        *registration = key.map(|key| ParkedRegistration { ticket, key });
+        drop(registration);
         // If the run has been stopped and the task is not queued any more, it has been resumed.
         if key.is_none() && semaphore::cancel(needs, ticket) {
-            self.unhold(context);
-            self.cut();
+            self.remove_pending(context);
+            self.mark_incomplete();
         }
         None
     }
 
     /// Gives back the units of a task.
     #[inline(always)]
-    pub(super) fn give_back(&self, index: u32) {
+    pub(super) fn release_permits(&self, index: u32) {
         if !self.shape.needs.is_empty()
             && let Some(needs) = self.needs(index)
         {
             thread::point();
-            let outer = GIVING.replace(Arc::as_ptr(self.remote()));
+            let outer = RELEASING_RUN.replace(Arc::as_ptr(self.control()));
             semaphore::give(needs);
-            GIVING.set(outer);
+            RELEASING_RUN.set(outer);
         }
     }
 }

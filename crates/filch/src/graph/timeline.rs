@@ -74,18 +74,45 @@ impl TaskTime {
     }
 
     /// Returns the task's number in its graph.
+    ///
+    /// ```
+    /// use filch::graph::TaskTime;
+    /// use std::time::Duration;
+    ///
+    /// let task = TaskTime::new(7, "read", 0, Duration::ZERO..Duration::from_millis(2));
+    /// assert_eq!(task.index(), 7); // as of `Task::index`
+    /// ```
     #[must_use]
     pub fn index(&self) -> u32 {
         self.index
     }
 
     /// Returns the task's name, or its number.
+    ///
+    /// ```
+    /// use filch::graph::TaskTime;
+    /// use std::time::Duration;
+    ///
+    /// let task = TaskTime::new(7, "read", 0, Duration::ZERO..Duration::from_millis(2));
+    /// assert_eq!(task.name(), "read");
+    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Returns the number of the run among those that were recorded: 0 is the first one.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// graph.task("work", || ());
+    /// let mut plan = graph.plan()?;
+    /// plan.record(true);
+    /// plan.run_n(3)?;
+    /// let runs: Vec<_> = plan.timeline().tasks().iter().map(|task| task.run()).collect();
+    /// assert_eq!(runs, [0, 1, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn run(&self) -> usize {
         self.run
@@ -93,25 +120,78 @@ impl TaskTime {
 
     /// Returns the worker that ran the task. Numbers from the pool's count of workers upwards are
     /// calling threads that worked on the run.
+    ///
+    /// ```
+    /// use filch::{Graph, Pool};
+    ///
+    /// let pool = Pool::builder().workers(2).build()?;
+    /// let graph = Graph::new();
+    /// graph.task("work", || ());
+    /// let mut plan = graph.plan()?;
+    /// plan.record(true);
+    /// plan.run_on(&pool)?;
+    /// let timeline = plan.timeline();
+    /// assert_eq!(timeline.workers(), [timeline.tasks()[0].worker()]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn worker(&self) -> usize {
         self.worker
     }
 
     /// Returns when the task began, relative to the start of the first task.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// graph.linearize([graph.task("first", || ()), graph.task("second", || ())]);
+    /// let mut plan = graph.plan()?;
+    /// plan.record(true);
+    /// plan.run()?;
+    /// let timeline = plan.timeline();
+    /// assert!(timeline.tasks()[0].start().is_zero());
+    /// assert!(timeline.tasks()[1].start() >= timeline.tasks()[0].end());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn start(&self) -> Duration {
         self.start
     }
 
-    /// Returns how long the task ran. If its worker waited inside of it, the tasks that the worker
+    /// Returns how long the task ran. If its worker waited inside it, the tasks that the worker
     /// ran meanwhile count for both.
+    ///
+    /// ```
+    /// use filch::graph::TaskTime;
+    /// use std::time::Duration;
+    ///
+    /// let at = Duration::from_millis;
+    /// let tasks = [
+    ///     TaskTime::new(1, "a", 0, at(0)..at(2)),
+    ///     TaskTime::new(2, "b", 0, at(2)..at(7)),
+    /// ];
+    /// let longest = tasks.iter().max_by_key(|task| task.duration()).unwrap();
+    /// assert_eq!(longest.name(), "b");
+    /// ```
     #[must_use]
     pub fn duration(&self) -> Duration {
         self.end.saturating_sub(self.start)
     }
 
     /// Whether the task is on the critical path.
+    ///
+    /// ```
+    /// use filch::graph::{TaskTime, Timeline};
+    /// use std::time::Duration;
+    ///
+    /// let at = Duration::from_millis;
+    /// let tasks = [
+    ///     TaskTime::new(1, "long", 0, at(0)..at(9)),
+    ///     TaskTime::new(2, "short", 1, at(1)..at(2)),
+    /// ];
+    /// let timeline = Timeline::new(2, tasks, []);
+    /// let critical: Vec<_> = timeline.tasks().iter().map(|task| task.is_critical()).collect();
+    /// assert_eq!(critical, [true, false]);
+    /// ```
     #[must_use]
     pub fn is_critical(&self) -> bool {
         self.critical
@@ -165,8 +245,8 @@ impl Timeline {
         // Sorted, so that the result does not depend on the order in which the lanes were written.
         tasks.sort_by_key(|task| (task.start, task.end, task.index));
         let critical = critical(&tasks, edges.into_iter());
-        for &place in &critical {
-            tasks[place].critical = true;
+        for &at in &critical {
+            tasks[at].critical = true;
         }
         Self {
             tasks,
@@ -176,6 +256,20 @@ impl Timeline {
     }
 
     /// Returns what ran, sorted by start; a task that ran twice is listed twice.
+    ///
+    /// ```
+    /// use filch::graph::{TaskTime, Timeline};
+    /// use std::time::Duration;
+    ///
+    /// let at = Duration::from_millis;
+    /// let tasks = [
+    ///     TaskTime::new(2, "later", 0, at(4)..at(5)),
+    ///     TaskTime::new(1, "first", 0, at(0)..at(3)),
+    /// ];
+    /// let timeline = Timeline::new(1, tasks, []);
+    /// let names: Vec<_> = timeline.tasks().iter().map(|task| task.name()).collect();
+    /// assert_eq!(names, ["first", "later"]);
+    /// ```
     #[must_use]
     pub fn tasks(&self) -> &[TaskTime] {
         &self.tasks
@@ -183,17 +277,57 @@ impl Timeline {
 
     /// Returns the chain of tasks of one run, each a successor of the previous one, that took
     /// longest. No number of workers would have been faster.
+    ///
+    /// ```
+    /// use filch::graph::{TaskTime, Timeline};
+    /// use std::time::Duration;
+    ///
+    /// let at = Duration::from_millis;
+    /// let tasks = [
+    ///     TaskTime::new(1, "read", 0, at(0)..at(2)),
+    ///     TaskTime::new(2, "parse", 0, at(2)..at(9)),
+    ///     TaskTime::new(3, "list", 1, at(2)..at(3)),
+    /// ];
+    /// let timeline = Timeline::new(2, tasks, [(1, 2), (1, 3)]);
+    /// let path: Vec<_> = timeline.critical_path().map(|task| task.name()).collect();
+    /// assert_eq!(path, ["read", "parse"]); // a faster `list` would not help
+    /// ```
     pub fn critical_path(&self) -> impl Iterator<Item = &TaskTime> {
-        self.critical.iter().map(|&place| &self.tasks[place])
+        self.critical.iter().map(|&at| &self.tasks[at])
     }
 
     /// Returns how long the tasks of the critical path took together.
+    ///
+    /// ```
+    /// use filch::graph::{TaskTime, Timeline};
+    /// use std::time::Duration;
+    ///
+    /// let at = Duration::from_millis;
+    /// let tasks = [
+    ///     TaskTime::new(1, "a", 0, at(0)..at(3)),
+    ///     TaskTime::new(2, "b", 0, at(5)..at(6)),
+    /// ];
+    /// let timeline = Timeline::new(1, tasks, [(1, 2)]);
+    /// assert_eq!((timeline.critical_time(), timeline.wall()), (at(4), at(6)));
+    /// ```
     #[must_use]
     pub fn critical_time(&self) -> Duration {
         self.critical_path().map(TaskTime::took).sum()
     }
 
     /// Returns the time from the first task's start to the last one's end.
+    ///
+    /// ```
+    /// use filch::graph::{TaskTime, Timeline};
+    /// use std::time::Duration;
+    ///
+    /// let at = Duration::from_millis;
+    /// let tasks = [
+    ///     TaskTime::new(1, "a", 0, at(0)..at(3)),
+    ///     TaskTime::new(2, "b", 1, at(1)..at(5)),
+    /// ];
+    /// assert_eq!(Timeline::new(2, tasks, []).wall(), at(5));
+    /// ```
     #[must_use]
     pub fn wall(&self) -> Duration {
         let ends = self.tasks.iter().map(|task| task.end.max(task.done));
@@ -201,6 +335,18 @@ impl Timeline {
     }
 
     /// Returns how long the workers were busy with tasks, together.
+    ///
+    /// ```
+    /// use filch::graph::{TaskTime, Timeline};
+    /// use std::time::Duration;
+    ///
+    /// let at = Duration::from_millis;
+    /// let tasks = [
+    ///     TaskTime::new(1, "a", 0, at(0)..at(3)),
+    ///     TaskTime::new(2, "b", 1, at(1)..at(5)),
+    /// ];
+    /// assert_eq!(Timeline::new(2, tasks, []).work(), at(3) + at(4));
+    /// ```
     #[must_use]
     pub fn work(&self) -> Duration {
         let workers = self.workers();
@@ -208,6 +354,18 @@ impl Timeline {
     }
 
     /// Returns the workers that ran at least one task.
+    ///
+    /// ```
+    /// use filch::graph::{TaskTime, Timeline};
+    /// use std::time::Duration;
+    ///
+    /// let at = Duration::from_millis;
+    /// let tasks = [
+    ///     TaskTime::new(1, "a", 3, at(0)..at(3)),
+    ///     TaskTime::new(2, "b", 1, at(1)..at(5)),
+    /// ];
+    /// assert_eq!(Timeline::new(4, tasks, []).workers(), [1, 3]);
+    /// ```
     #[must_use]
     pub fn workers(&self) -> Vec<usize> {
         let mut workers: Vec<_> = self.tasks.iter().map(|task| task.worker).collect();
@@ -217,11 +375,21 @@ impl Timeline {
     }
 
     /// Returns how long a worker was busy with tasks.
+    ///
+    /// ```
+    /// use filch::graph::{TaskTime, Timeline};
+    /// use std::time::Duration;
+    ///
+    /// let at = Duration::from_millis;
+    /// let outer = TaskTime::new(1, "outer", 0, at(0)..at(5));
+    /// let inner = TaskTime::new(2, "inner", 0, at(1)..at(2)); // while the outer one waited
+    /// assert_eq!(Timeline::new(1, [outer, inner], []).busy(0), at(5));
+    /// ```
     #[must_use]
     pub fn busy(&self, worker: usize) -> Duration {
         let (mut sum, mut until) = (Duration::ZERO, Duration::ZERO);
         for task in self.tasks.iter().filter(|task| task.worker == worker) {
-            // Tasks that ran inside of others count once.
+            // Tasks that ran inside others count once.
             sum += task.end.saturating_sub(until.max(task.start));
             until = until.max(task.end);
         }
@@ -230,6 +398,15 @@ impl Timeline {
 
     /// Returns the fraction of the time in which the workers of the pool, and the calling threads
     /// that worked on the run, were busy: from 0 to 1.
+    ///
+    /// ```
+    /// use filch::graph::{TaskTime, Timeline};
+    /// use std::time::Duration;
+    ///
+    /// let task = TaskTime::new(1, "single", 0, Duration::ZERO..Duration::from_millis(4));
+    /// let timeline = Timeline::new(2, [task], []);
+    /// assert_eq!(timeline.busy_share(), 0.5); // one of two workers was idle
+    /// ```
     #[must_use]
     pub fn busy_share(&self) -> f64 {
         let workers = self.workers();
@@ -271,7 +448,7 @@ fn critical(tasks: &[TaskTime], edges: impl Iterator<Item = (u32, u32)>) -> Vec<
     let mut ran: HashMap<u32, Vec<usize>> = HashMap::new();
     // For each span: how long the longest chain to its end takes, and which span precedes it.
     let mut chains: Vec<(Duration, Option<usize>)> = Vec::with_capacity(tasks.len());
-    for (place, task) in tasks.iter().enumerate() {
+    for (at, task) in tasks.iter().enumerate() {
         let predecessors = before.get(&task.index).into_iter().flatten();
         let released_by = predecessors.filter_map(|other| {
             let times = ran.get(other)?;
@@ -282,15 +459,15 @@ fn critical(tasks: &[TaskTime], edges: impl Iterator<Item = (u32, u32)>) -> Vec<
         let longest = released_by.max_by_key(|&time| chains[time].0);
         let length = longest.map_or(Duration::ZERO, |time| chains[time].0);
         chains.push((length + task.took(), longest));
-        ran.entry(task.index).or_default().push(place);
+        ran.entry(task.index).or_default().push(at);
     }
     // Of chains that took the same time, the one that ends last: it contains all tasks that took no
     // time.
-    let mut at = (0..chains.len()).max_by_key(|&place| (chains[place].0, place));
+    let mut next = (0..chains.len()).max_by_key(|&at| (chains[at].0, at));
     let mut path = Vec::new();
-    while let Some(place) = at {
-        path.push(place);
-        at = chains[place].1;
+    while let Some(at) = next {
+        path.push(at);
+        next = chains[at].1;
     }
     path.reverse();
     path

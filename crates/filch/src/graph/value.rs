@@ -28,12 +28,29 @@ pub struct Moved<T>(Value<T>);
 
 impl<T> Value<T> {
     /// Makes the value move to the task that uses it, which has to be the only user.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// let words = graph.value("words", || vec!["to", "be"]);
+    /// let joined = graph.map("joined", words.moved(), |words: Vec<&str>| words.join(" "));
+    /// let mut plan = graph.plan()?;
+    /// plan.run()?;
+    /// assert_eq!(plan.take(joined).as_deref(), Some("to be"));
+    /// assert_eq!(plan.take(words), None); // it went to the other task
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn moved(self) -> Moved<T> {
         Moved(self)
     }
 
     /// Returns the number of the task that produces the value, for [`Graph::get`].
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// let answer = graph.value("answer", || 42);
+    /// assert_eq!(graph.get(answer.index()).unwrap().name(), "answer");
+    /// ```
     #[must_use]
     pub fn index(self) -> u32 {
         self.index
@@ -72,18 +89,18 @@ impl<T> fmt::Debug for Moved<T> {
 /// tasks. Where a condition breaks that order, and a value is produced again while it is used, the
 /// producing task panics. It does not block, since it could wait for a task further down on the
 /// same stack.
-pub struct Slot<T> {
+pub struct ValueSlot<T> {
     name: String,
     value: RwLock<Option<T>>,
 }
 
-impl<T> Slot<T> {
+impl<T> ValueSlot<T> {
     fn replace(&self, value: Option<T>) -> Option<T> {
         let mut slot = match self.value.try_write() {
             Ok(slot) => slot,
             Err(TryLockError::Poisoned(slot)) => slot.into_inner(),
             Err(TryLockError::WouldBlock) => panic!(
-                "the value of {} is made anew while it is used; a loop must wait for all that it repeats",
+                "the value of {} is replaced while it is used; a loop must wait for all tasks that it repeats",
                 self.name
             ),
         };
@@ -95,24 +112,27 @@ impl<T> Slot<T> {
     }
 
     fn missing(&self) -> ! {
-        panic!("the value of {} is not there", self.name)
+        panic!(
+            "the value of {} is missing: its task has not run, or it was moved",
+            self.name
+        )
     }
 }
 
-impl<T> fmt::Debug for Slot<T> {
+impl<T> fmt::Debug for ValueSlot<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Slot").field(&self.name).finish()
+        f.debug_tuple("ValueSlot").field(&self.name).finish()
     }
 }
 
-impl<T: Send + Sync + 'static> AnySlot for Slot<T> {
+impl<T: Send + Sync + 'static> AnySlot for ValueSlot<T> {
     fn clear(&self) {
         drop(self.replace(None));
     }
 }
 
 impl Values {
-    fn slot<T: Send + Sync + 'static>(&self, value: Value<T>) -> Arc<Slot<T>> {
+    fn slot<T: Send + Sync + 'static>(&self, value: Value<T>) -> Arc<ValueSlot<T>> {
         assert!(value.graph == self.graph, "a value of another graph");
         let found = self
             .slots
@@ -138,52 +158,52 @@ pub trait Input: sealed::Sealed + Copy {
     type Arg<'a>;
     /// The guard that keeps the value in place during the call.
     #[doc(hidden)]
-    type Held<'a>;
+    type Guard<'a>;
     #[doc(hidden)]
     const MOVES: bool;
     #[doc(hidden)]
     fn value(self) -> Value<Self::Item>;
     #[doc(hidden)]
-    fn hold(slot: &Slot<Self::Item>) -> Self::Held<'_>;
+    fn lock(slot: &ValueSlot<Self::Item>) -> Self::Guard<'_>;
     #[doc(hidden)]
-    fn arg<'a>(held: &'a mut Self::Held<'_>, slot: &Slot<Self::Item>) -> Self::Arg<'a>;
+    fn arg<'a>(guard: &'a mut Self::Guard<'_>, slot: &ValueSlot<Self::Item>) -> Self::Arg<'a>;
 }
 
 impl<T: Send + Sync + 'static> Input for Value<T> {
     type Item = T;
     type Arg<'a> = &'a T;
-    type Held<'a> = RwLockReadGuard<'a, Option<T>>;
+    type Guard<'a> = RwLockReadGuard<'a, Option<T>>;
     const MOVES: bool = false;
 
     fn value(self) -> Self {
         self
     }
 
-    fn hold(slot: &Slot<T>) -> Self::Held<'_> {
+    fn lock(slot: &ValueSlot<T>) -> Self::Guard<'_> {
         slot.read()
     }
 
-    fn arg<'a>(held: &'a mut Self::Held<'_>, slot: &Slot<T>) -> &'a T {
-        (**held).as_ref().unwrap_or_else(|| slot.missing())
+    fn arg<'a>(guard: &'a mut Self::Guard<'_>, slot: &ValueSlot<T>) -> &'a T {
+        (**guard).as_ref().unwrap_or_else(|| slot.missing())
     }
 }
 
 impl<T: Send + Sync + 'static> Input for Moved<T> {
     type Item = T;
     type Arg<'a> = T;
-    type Held<'a> = Option<T>;
+    type Guard<'a> = Option<T>;
     const MOVES: bool = true;
 
     fn value(self) -> Value<T> {
         self.0
     }
 
-    fn hold(slot: &Slot<T>) -> Option<T> {
+    fn lock(slot: &ValueSlot<T>) -> Option<T> {
         slot.replace(None)
     }
 
-    fn arg(held: &mut Option<T>, slot: &Slot<T>) -> T {
-        held.take().unwrap_or_else(|| slot.missing())
+    fn arg(guard: &mut Option<T>, slot: &ValueSlot<T>) -> T {
+        guard.take().unwrap_or_else(|| slot.missing())
     }
 }
 
@@ -198,7 +218,7 @@ pub trait Inputs<F, R> {
     fn call(func: &mut F, slots: &Self::Slots) -> R;
 }
 
-fn bind<I: Input>(input: I, graph: &Graph<'_>, task: Task<'_, '_>) -> Arc<Slot<I::Item>> {
+fn bind<I: Input>(input: I, graph: &Graph<'_>, task: Task<'_, '_>) -> Arc<ValueSlot<I::Item>> {
     let value = input.value();
     let mut parts = graph.parts();
     let slot = parts.values.slot(value);
@@ -211,33 +231,33 @@ impl<I: Input, F, R> Inputs<F, R> for I
 where
     F: for<'a> FnMut(I::Arg<'a>) -> R,
 {
-    type Slots = Arc<Slot<I::Item>>;
+    type Slots = Arc<ValueSlot<I::Item>>;
 
     fn bind(self, graph: &Graph<'_>, task: Task<'_, '_>) -> Self::Slots {
         bind(self, graph, task)
     }
 
     fn call(func: &mut F, slots: &Self::Slots) -> R {
-        let mut held = I::hold(slots);
-        func(I::arg(&mut held, slots))
+        let mut guard = I::lock(slots);
+        func(I::arg(&mut guard, slots))
     }
 }
 
 macro_rules! inputs {
-    ($($input:ident $place:tt $held:ident),+) => {
+    ($($input:ident $index:tt $guard:ident),+) => {
         impl<FUNC, R, $($input: Input),+> Inputs<FUNC, R> for ($($input,)+)
         where
             FUNC: for<'a> FnMut($($input::Arg<'a>),+) -> R,
         {
-            type Slots = ($(Arc<Slot<$input::Item>>,)+);
+            type Slots = ($(Arc<ValueSlot<$input::Item>>,)+);
 
             fn bind(self, graph: &Graph<'_>, task: Task<'_, '_>) -> Self::Slots {
-                ($(bind(self.$place, graph, task),)+)
+                ($(bind(self.$index, graph, task),)+)
             }
 
             fn call(func: &mut FUNC, slots: &Self::Slots) -> R {
-                $(let mut $held = $input::hold(&slots.$place);)+
-                func($($input::arg(&mut $held, &slots.$place)),+)
+                $(let mut $guard = $input::lock(&slots.$index);)+
+                func($($input::arg(&mut $guard, &slots.$index)),+)
             }
         }
     };
@@ -336,8 +356,11 @@ impl<'env> Graph<'env> {
         value
     }
 
-    fn output<T: Send + Sync + 'static>(&self, task: Task<'_, '_>) -> (Value<T>, Arc<Slot<T>>) {
-        let slot = Arc::new(Slot {
+    fn output<T: Send + Sync + 'static>(
+        &self,
+        task: Task<'_, '_>,
+    ) -> (Value<T>, Arc<ValueSlot<T>>) {
+        let slot = Arc::new(ValueSlot {
             name: task.name(),
             value: RwLock::new(None),
         });
@@ -355,6 +378,20 @@ impl<'env> Graph<'env> {
 
     /// Returns the task that produces a value, to add more edges.
     ///
+    /// ```
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// let ready = AtomicBool::new(false);
+    /// let graph = filch::Graph::new();
+    /// let settings = graph.value("settings", || ready.load(Ordering::Relaxed));
+    /// let prepare = graph.task("prepare", || ready.store(true, Ordering::Relaxed));
+    /// graph.task_of(settings).succeed(prepare); // an order without data
+    /// let mut plan = graph.plan()?;
+    /// plan.run()?;
+    /// assert_eq!(plan.take(settings), Some(true));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Panics
     /// If the value belongs to another graph.
     pub fn task_of<T: Send + Sync + 'static>(&self, value: Value<T>) -> Task<'_, 'env> {
@@ -367,6 +404,17 @@ impl<'env> Graph<'env> {
 impl Plan<'_> {
     /// Takes the value that a task has produced in the last run; `None` if it did not run, or the
     /// value has been moved.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// let answer = graph.value("answer", || 42);
+    /// let mut plan = graph.plan()?;
+    /// assert_eq!(plan.take(answer), None);
+    /// plan.run()?;
+    /// assert_eq!(plan.take(answer), Some(42));
+    /// assert_eq!(plan.take(answer), None); // until the next run
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Panics
     /// If the value belongs to another graph.
@@ -396,7 +444,7 @@ impl Plan<'_> {
         f: impl FnOnce(&T) -> R,
     ) -> Option<R> {
         let slot = self.parts.values.slot(value);
-        let held = slot.read();
-        held.as_ref().map(f)
+        let guard = slot.read();
+        guard.as_ref().map(f)
     }
 }

@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A tree with names, so that the order of everything can be seen.
+/// A tree with names, so that the order of all calls can be checked.
 #[derive(Clone, Debug, Default)]
 struct Node {
     name: u32,
@@ -80,7 +80,7 @@ impl Node {
     }
 }
 
-/// A deep one is taken apart from the outside, not by recursion.
+/// A deep tree is dropped in a loop, not by recursion.
 impl Drop for Node {
     fn drop(&mut self) {
         let mut below = std::mem::take(&mut self.children);
@@ -90,14 +90,14 @@ impl Drop for Node {
     }
 }
 
-/// Some work that an optimiser leaves in, so that others come by.
+/// Work that the optimiser does not remove, so that thieves have time to arrive.
 fn spin(rounds: u32) {
     for _ in 0..rounds {
         std::hint::spin_loop();
     }
 }
 
-/// What a fold makes of a tree when every difference in order makes a different text.
+/// Folds a tree into a text that shows every difference in order.
 fn text<S: FoldStrategy>(pool: &Pool, root: &Node, rounds: u32) -> String {
     fold(
         |node: &Node| &node.children,
@@ -113,7 +113,7 @@ fn text<S: FoldStrategy>(pool: &Pool, root: &Node, rounds: u32) -> String {
     .run(root)
 }
 
-/// The same by hand.
+/// Returns the same text, computed sequentially without the library.
 fn expected(root: &Node) -> String {
     enum Step<'a> {
         Enter(&'a Node),
@@ -133,7 +133,7 @@ fn expected(root: &Node) -> String {
     text
 }
 
-/// Adds up the numbers, which must be all there.
+/// Returns the sum of the numbers of all nodes.
 fn sum<S: FoldStrategy>(pool: &Pool, root: &Node) -> u64 {
     fold(
         |node: &Node| &node.children,
@@ -201,7 +201,7 @@ fn any_depth<S: FoldStrategy>() {
     assert_eq!(folded.with::<S>().on(&pool).run(depth), depth);
     let spine = Node::spine(50_000, true);
     assert_eq!(sum::<S>(&pool, &spine), 100_000 * 100_001 / 2);
-    // The one at the very bottom panics.
+    // The innermost node panics.
     let bottom = fold(
         |n: u32| chain(&n),
         |n| {
@@ -230,7 +230,7 @@ fn kinds_of_trees<S: FoldStrategy>() {
     let tree = Node::full(3, 6);
     let expected = sum::<S>(&pool, &tree);
     assert_eq!(owned.with::<S>().on(&pool).run(tree), expected);
-    // Generated, as far as it is asked for, by an iterator that does not say how many there are.
+    // Generated on demand, by an iterator without an upper bound.
     let generated = fold(
         |n: u64| (0..n).filter(|k| k % 2 == 0),
         |_| 1_u64,
@@ -264,7 +264,7 @@ fn nested_and_several<S: FoldStrategy>() {
         |sum| sum,
     );
     assert_eq!(nested.with::<S>().on(&pool).run(2), expected * 21);
-    // Several from outside, at once.
+    // Several at once, from threads outside the pool.
     std::thread::scope(|threads| {
         for _ in 0..6 {
             threads.spawn(|| {
@@ -315,18 +315,18 @@ fn panics<S: FoldStrategy>() {
                     at("init", node.name);
                     (node.name, value())
                 },
-                |heap, child: (u32, _)| {
+                |acc, child: (u32, _)| {
                     at("accumulate", child.0);
-                    heap.1 = value();
+                    acc.1 = value();
                 },
-                |heap| {
-                    at("finalize", heap.0);
-                    (heap.0, value())
+                |acc| {
+                    at("finalize", acc.0);
+                    (acc.0, value())
                 },
             );
             let run = || folded.with::<S>().on(&pool).run(&tree);
             if function == "accumulate" && name == 1 {
-                drop(run()); // the root is nobody's child
+                drop(run()); // the root has no parent
             } else {
                 assert_eq!(panic_of(run), function, "node {name}");
             }
@@ -336,7 +336,8 @@ fn panics<S: FoldStrategy>() {
     assert_eq!(sum::<S>(&pool, &Node::star(10)), 55, "the pool goes on");
 }
 
-/// A child that takes long keeps nobody from the others, before or behind it, if they are worth a worker's while.
+/// While one child takes long, other workers fold its siblings before and behind it, if they are
+/// heavy enough to be stolen.
 fn a_slow_child<S: FoldStrategy>() {
     for slow in [1, 5, 20] {
         let pool = pool(2);
@@ -361,7 +362,7 @@ fn a_slow_child<S: FoldStrategy>() {
     }
 }
 
-/// A tree that grows while it is folded, and whose children come from an iterator that folds itself.
+/// A tree that grows while it is folded, with an iterator over children that runs folds.
 fn children_that_fold<S: FoldStrategy>() {
     let pool = pool(2);
     let folded = fold(
@@ -387,14 +388,14 @@ fn calls<S: FoldStrategy>() {
             log.lock().unwrap()[node.name as usize].0 += 1;
             (node.name, node.name)
         },
-        |heap, child: u32| {
-            assert!(heap.1 < child, "children come in their order");
-            heap.1 = child;
+        |acc, child: u32| {
+            assert!(acc.1 < child, "children come in their order");
+            acc.1 = child;
             log.lock().unwrap()[child as usize].1 += 1;
         },
-        |heap| {
-            log.lock().unwrap()[heap.0 as usize].2 += 1;
-            heap.0
+        |acc| {
+            log.lock().unwrap()[acc.0 as usize].2 += 1;
+            acc.0
         },
     );
     folded.with::<S>().on(&pool).run(&tree);
@@ -459,7 +460,7 @@ every_strategy! {
 #[test]
 fn millions_of_nodes() {
     within(6 * LIMIT, || {
-        // Two to the twentieth leaves, which nobody has in memory at once.
+        // Two to the twentieth leaves, which are never in memory at once.
         let leaves = fold(
             |n: u32| (0..if n == 0 { 0 } else { 2 }).map(move |_| n - 1),
             |n| u64::from(*n == 0),
@@ -507,8 +508,8 @@ fn the_sequential_fold_has_any_depth_and_drops_everything() {
                 made.fetch_add(1, Ordering::Relaxed);
                 (0, drops.value())
             },
-            |heap, child: u32| heap.0 = child + 1,
-            |heap| heap.0,
+            |acc, child: u32| acc.0 = child + 1,
+            |acc| acc.0,
         );
         match bad {
             None => assert_eq!(chain.sequential(depth), depth),
@@ -519,7 +520,7 @@ fn the_sequential_fold_has_any_depth_and_drops_everything() {
 }
 
 #[test]
-fn more_workers_than_anybody_else_has_room_for() {
+fn a_hundred_workers() {
     within(6 * LIMIT, || {
         let pool = pool(100);
         let tree = Node::full(4, 5);
@@ -532,7 +533,7 @@ fn more_workers_than_anybody_else_has_room_for() {
     });
 }
 
-/// Children whose iterator panics, wherever it is asked: by whoever folds them, or by whoever gives them away.
+/// Children whose iterator panics: in the worker that folds them, or in the one that offers them.
 fn panics_in_next<S: FoldStrategy>() {
     let pool = pool(2);
     for bad in 0..40_u32 {
@@ -552,7 +553,7 @@ fn panics_in_next<S: FoldStrategy>() {
         );
         let run = || next.with::<S>().on(&pool).run(0);
         if bad == 0 {
-            run(); // nobody's child
+            run(); // the root has no parent
         } else {
             assert_eq!(panic_of(run), "next");
         }
@@ -560,7 +561,7 @@ fn panics_in_next<S: FoldStrategy>() {
     assert_eq!(sum::<S>(&pool, &Node::star(10)), 55, "the pool goes on");
 }
 
-/// An iterator with one child left, which panics when it is asked for that child by whoever has taken it.
+/// An iterator with one child left, which panics when a thief calls `next`.
 struct LastPanics<'a> {
     left: u32,
     asked: &'a Flag,
@@ -589,7 +590,7 @@ impl Iterator for LastPanics<'_> {
     }
 }
 
-/// The root has two children; the first one is busy until somebody else has begun with the second.
+/// The root has two children; the first one spins until another worker has begun with the second.
 fn panics_in_the_next_of_a_taken_child<S: FoldStrategy>() {
     let pool = pool(2);
     for _ in 0..20 {
@@ -608,7 +609,7 @@ fn panics_in_the_next_of_a_taken_child<S: FoldStrategy>() {
                 drops.value()
             },
             |_, _| (),
-            |heap| heap,
+            |acc| acc,
         );
         let run = || drop(next.with::<S>().on(&pool).run(0));
         assert_eq!(panic_of(run), "next");
@@ -617,7 +618,7 @@ fn panics_in_the_next_of_a_taken_child<S: FoldStrategy>() {
     assert_eq!(sum::<S>(&pool, &Node::star(10)), 55, "the pool goes on");
 }
 
-/// Iterators that say each time that there is one more at least, and never how many.
+/// Iterators whose lower bound is always one, and which have no upper bound.
 fn one_more_at_least<S: FoldStrategy>() {
     let pool = pool(2);
     let most = 300_000_u64;
@@ -636,8 +637,8 @@ fn one_more_at_least<S: FoldStrategy>() {
     );
 }
 
-/// With one queue for all, nodes that wait for one another come together wherever they are found, and however seldom
-/// somebody is to be woken.
+/// With a shared queue, nodes that wait for one another run at the same time wherever they are found,
+/// and however seldom a worker is woken.
 fn later_families_are_seen<S: FoldStrategy>() {
     let pool = pool(2);
     let (other, entered) = (Flag::default(), AtomicUsize::new(0));
@@ -649,7 +650,7 @@ fn later_families_are_seen<S: FoldStrategy>() {
         },
         |n| match n {
             1 => {
-                // Whoever was woken for that one has nothing to do by then, most often.
+                // The worker that was woken for that one is idle again by then, most often.
                 other.wait("the second child");
                 std::thread::sleep(Duration::from_millis(50));
             }
@@ -667,7 +668,7 @@ fn later_families_are_seen<S: FoldStrategy>() {
 }
 
 #[test]
-fn one_queue_for_all_hides_nothing() {
+fn a_shared_queue_hides_no_node() {
     within(6 * LIMIT, || {
         later_families_are_seen::<Tasks<Shared, OnArrival, 0>>();
         later_families_are_seen::<Tasks<Shared, AtTheEnd, 4>>();
@@ -675,7 +676,8 @@ fn one_queue_for_all_hides_nothing() {
     });
 }
 
-/// A worker that waits in isolation takes part in what others have split off, which may wait for that.
+/// An owner whose wait is isolated runs parts that other workers have split off, which may wait for
+/// that.
 fn an_isolated_owner_helps<S: FoldStrategy>() {
     let pool = pool(2);
     let (taken, entered) = (Flag::default(), AtomicUsize::new(0));
@@ -704,7 +706,7 @@ fn an_isolated_owner_helps<S: FoldStrategy>() {
     pool.install(|| filch::isolate(|| folded.with::<S>().on(&pool).run(0)));
 }
 
-/// A node that works for its pool when it is dropped after a panic, and has not been entered before.
+/// A node that was not entered, whose destructor uses the pool when it is dropped after a panic.
 struct Busybody<'a> {
     depth: u32,
     entered: AtomicUsize,
@@ -744,7 +746,7 @@ impl Drop for Busybody<'_> {
 }
 
 #[test]
-fn destructors_of_what_nobody_took_may_use_the_pool() {
+fn destructors_of_untaken_nodes_may_use_the_pool() {
     within(LIMIT, || {
         for panics_at in [3, 8, 20] {
             let (pool, busy) = (pool(1), Busy::default());
@@ -754,7 +756,7 @@ fn destructors_of_what_nobody_took_may_use_the_pool() {
                 begins.set();
                 end.wait("the fold has panicked");
             });
-            // From now on nobody takes what is offered.
+            // From now on no worker takes an offer.
             begun.wait("the worker is busy");
             let tree = fold(
                 |node: Busybody<'_>| {

@@ -1,4 +1,4 @@
-//! Folds over graphs with shared nodes, and records of who folded what.
+//! Folds over graphs with shared nodes, and records of which worker folded which node.
 
 use crate::support::{Drops, LIMIT, panic_of, pool, quiet_panic, within};
 use filch::{
@@ -50,7 +50,7 @@ proptest! {
             }
         }
         prop_assert_eq!(calls.load(Ordering::Relaxed), reached.len());
-        // By hand, from the end.
+        // Sequentially, from the end.
         let mut by_hand = vec![0_u64; edges.len()];
         for i in (0..edges.len()).rev() {
             let add = |hash: u64, &child: &usize| hash.wrapping_mul(31).wrapping_add(by_hand[child]);
@@ -115,7 +115,7 @@ fn panics_in_graphs_reach_the_caller() {
                 std::sync::Arc::new(drops.value())
             },
             |_, _| (),
-            |heap| heap,
+            |acc| acc,
         );
         let run = || folded.memo(|i| *i).on(&pool).run(0).map(drop);
         assert_eq!(panic_of(run), "init");
@@ -151,7 +151,7 @@ fn explained<S: FoldStrategy>() {
         long.visit.iter().map(|(depth, _)| depth).max(),
         Some(100_000)
     );
-    // It can be shown too, though it cannot be indented that far.
+    // It can be printed too, with a limited indentation.
     assert_eq!(long.visit.to_string().lines().count(), 100_001);
 }
 
@@ -163,7 +163,7 @@ fn every_strategy_can_be_explained() {
 }
 
 #[test]
-fn a_node_that_waits_for_another_worker_is_seen_at_two() {
+fn nodes_that_wait_for_each_other_are_entered_by_two_workers() {
     // Each of two children waits for the other to be entered, so two workers have entered them.
     let pool = pool(2);
     let entered = AtomicUsize::new(0);

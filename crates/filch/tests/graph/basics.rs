@@ -1,5 +1,7 @@
-//! What graphs promise: order, once each, runs again and again, errors with names, panics that lose nothing.
+//! Basic properties of graphs: tasks run in order and once, plans run repeatedly, errors name
+//! tasks, and panics are reported.
 
+use crate::graphs::pools;
 use crate::support::{Drops, LIMIT, message, panic_of, pool, quiet_panic, within};
 use filch::{
     CancelToken, Graph, Plan, Pool, Semaphore,
@@ -18,11 +20,6 @@ const LONG: usize = if cfg!(debug_assertions) {
 } else {
     1_000_000
 };
-
-/// The pools that everything is tried on.
-fn pools() -> [Pool; 4] {
-    [0, 1, 2, 4].map(pool)
-}
 
 /// When each task ran: the time is a counter.
 struct Clock {
@@ -53,7 +50,7 @@ impl Clock {
         self.ended[task].store(self.tick(), Ordering::SeqCst);
     }
 
-    /// Everything has run so often, and in an order that the edges allow.
+    /// Checks that every task has run `runs` times, in an order that the edges allow.
     #[track_caller]
     fn check(&self, edges: &[(usize, usize)], runs: u32) {
         for (task, count) in self.runs.iter().enumerate() {
@@ -67,7 +64,7 @@ impl Clock {
     }
 }
 
-/// A graph with these edges whose tasks tell the clock.
+/// Returns a plan with these edges, whose tasks record when they run.
 fn clocked<'env>(clock: &'env Clock, edges: &[(usize, usize)]) -> Plan<'env> {
     let graph = Graph::new();
     let tasks: Vec<Task<'_, '_>> = (0..clock.runs.len())
@@ -164,7 +161,7 @@ fn the_global_pool_and_the_callers_pool() {
 }
 
 #[test]
-fn a_run_inside_of_a_task_of_a_one_worker_pool() {
+fn a_run_inside_a_task_of_a_one_worker_pool() {
     within(LIMIT, || {
         let one = pool(1);
         let count = AtomicUsize::new(0);
@@ -326,8 +323,8 @@ fn names_and_numbers() {
     assert!(Graph::new().plan().unwrap().is_empty());
 }
 
-/// The tasks on the circle of a graph with these edges.
-fn circle(names: &[&'static str], edges: &[(usize, usize)]) -> Vec<String> {
+/// The tasks on the cycle of a graph with these edges.
+fn cycle(names: &[&'static str], edges: &[(usize, usize)]) -> Vec<String> {
     let graph = Graph::new();
     let tasks: Vec<_> = names.iter().map(|&name| graph.task(name, || ())).collect();
     for &(from, to) in edges {
@@ -340,21 +337,21 @@ fn circle(names: &[&'static str], edges: &[(usize, usize)]) -> Vec<String> {
 }
 
 #[test]
-fn a_circle_is_named() {
-    assert_eq!(circle(&["me"], &[(0, 0)]), ["me"]);
-    assert_eq!(circle(&["a", "b"], &[(0, 1), (1, 0)]), ["a", "b"]);
+fn a_cycle_is_named() {
+    assert_eq!(cycle(&["me"], &[(0, 0)]), ["me"]);
+    assert_eq!(cycle(&["a", "b"], &[(0, 1), (1, 0)]), ["a", "b"]);
     // With tasks before, behind and beside it, against the order in which they were added.
     let edges = [(0, 3), (3, 2), (2, 1), (1, 3), (1, 4), (4, 5)];
     assert_eq!(
-        circle(&["in", "a", "b", "c", "out", "end"], &edges),
+        cycle(&["in", "a", "b", "c", "out", "end"], &edges),
         ["a", "c", "b"]
     );
     // One of two.
     let edges = [(0, 1), (1, 0), (2, 3), (3, 2)];
-    let found = circle(&["a", "b", "c", "d"], &edges);
+    let found = cycle(&["a", "b", "c", "d"], &edges);
     assert!(found == ["a", "b"] || found == ["c", "d"], "{found:?}");
     // A task without a name.
-    assert_eq!(circle(&["", "b"], &[(0, 1), (1, 0)]), ["task 1", "b"]);
+    assert_eq!(cycle(&["", "b"], &[(0, 1), (1, 0)]), ["task 1", "b"]);
 }
 
 #[test]
@@ -366,14 +363,11 @@ fn a_graph_without_a_start() {
     b.precede(a);
     let error = graph.plan().unwrap_err();
     assert!(error.cycle_tasks().is_empty());
-    assert!(
-        error.to_string().contains("no task to start with"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("no source"), "{error}");
 }
 
 #[test]
-fn tasks_out_of_reach_are_told() {
+fn unreachable_tasks_are_listed() {
     let graph = Graph::new();
     graph.task("start", || ());
     let island = graph.condition("island", || 0);
@@ -474,7 +468,7 @@ fn a_choice_out_of_range_is_none() {
 }
 
 #[test]
-fn an_ill_formed_loop_is_told_and_harmless() {
+fn an_ill_formed_loop_is_an_error_and_harmless() {
     within(LIMIT, || {
         // Two branches lead into one loop: it is entered while it is running.
         for pool in [pool(2), pool(4)] {
@@ -503,7 +497,8 @@ fn an_ill_formed_loop_is_told_and_harmless() {
             a.precede(both);
             b.precede(both);
             let mut plan = graph.plan().unwrap();
-            // The second one comes while the first one sleeps, or, on a very busy machine, after that.
+            // The second one comes while the first one sleeps, or, on a very busy machine, after
+            // that.
             if let Err(error) = plan.run_on(&pool) {
                 let text = error.to_string();
                 assert!(
@@ -518,7 +513,7 @@ fn an_ill_formed_loop_is_told_and_harmless() {
 }
 
 #[test]
-fn a_panic_stops_the_run_and_is_told_with_the_name() {
+fn a_panic_stops_the_run_and_is_reported_with_the_name() {
     for pool in pools() {
         let (ran_after, fail) = (AtomicUsize::new(0), AtomicBool::new(true));
         let graph = Graph::new();
@@ -549,7 +544,7 @@ fn a_panic_stops_the_run_and_is_told_with_the_name() {
 }
 
 #[test]
-fn all_panics_are_told_and_running_tasks_finish() {
+fn all_panics_are_reported_and_running_tasks_finish() {
     within(LIMIT, || {
         let pool = pool(3);
         let (met, done) = (std::sync::Barrier::new(3), AtomicBool::new(false));
@@ -581,7 +576,7 @@ fn all_panics_are_told_and_running_tasks_finish() {
 }
 
 #[test]
-fn counters_are_put_back_after_a_panic() {
+fn counters_are_reset_after_a_panic() {
     let fail = AtomicBool::new(true);
     let edges = stages(10, 5);
     for pool in pools() {
@@ -714,7 +709,8 @@ fn a_plan_goes_to_another_thread() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Any graph without circles runs like a sequential topological run: everything once, nothing too early.
+    /// Any graph without cycles runs like a sequential topological run: each task once, none
+    /// too early.
     #[test]
     fn random_graphs_run_in_order(
         tasks in 1..120_usize,
@@ -748,9 +744,9 @@ proptest! {
         });
     }
 
-    /// A graph with an edge back has a circle, and the error's tasks are on one.
+    /// A graph with an edge back has a cycle, and the error's tasks are on one.
     #[test]
-    fn random_circles_are_found(
+    fn random_cycles_are_found(
         tasks in 2..60_usize,
         pairs in prop::collection::vec((0..1000_usize, 0..1000_usize), 1..150),
     ) {
@@ -779,17 +775,17 @@ proptest! {
             Ok(_) => assert_eq!(sorted, tasks),
             Err(error) => {
                 assert!(sorted < tasks);
-                let circle: Vec<usize> = error.cycle_tasks().iter().map(|name| name.parse().unwrap()).collect();
-                for (at, &from) in circle.iter().enumerate() {
-                    let to = circle[(at + 1) % circle.len()];
+                let cycle: Vec<usize> = error.cycle_tasks().iter().map(|name| name.parse().unwrap()).collect();
+                for (at, &from) in cycle.iter().enumerate() {
+                    let to = cycle[(at + 1) % cycle.len()];
                     assert!(edges.contains(&(from, to)), "{from} → {to} is no edge");
                 }
             }
         }
     }
 
-    /// Tasks of all kinds in one graph, of which some runs are stopped by a panic or cancelled: nothing comes too early or twice,
-    /// no permit is lost, and the next run is whole.
+    /// Tasks of all kinds in one graph, of which some runs are stopped by a panic or cancelled:
+    /// no task runs too early or twice, no permit is lost, and the next run is whole.
     #[test]
     fn random_mixed_graphs(
         kinds in prop::collection::vec(0..6_u8, 1..40),

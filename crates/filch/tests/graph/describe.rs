@@ -1,7 +1,10 @@
 //! Graphs as plain data.
 #![cfg(not(filch_loom))]
 
-use crate::support::{LIMIT, in_a_child, pool, within};
+use crate::{
+    graphs::{deep_modules, mixed_kinds, module_and_subflow},
+    support::{LIMIT, in_a_child, pool, within},
+};
 use filch::{
     Graph, Semaphore,
     graph::{Description, TaskKind},
@@ -14,16 +17,9 @@ fn names(description: &Description) -> Vec<&str> {
 
 #[test]
 fn a_graph_and_its_plan_have_one_description() {
-    let graph = Graph::new();
-    let first = graph.task("first", || ());
-    let maybe = graph.condition("maybe?", || 0);
-    let later = graph.placeholder("later");
-    let unnamed = graph.task("", || ());
-    first.precede(maybe);
-    maybe.precede([first, later]);
-    first.precede(unnamed);
-    let start = graph.task("start", || ());
-    start.precede(maybe);
+    let graph = mixed_kinds("first");
+    let maybe = graph.get(2).unwrap();
+    maybe.succeed(graph.task("start", || ()));
     let mut of_graph = graph.describe();
     assert_eq!(
         names(&of_graph),
@@ -42,17 +38,9 @@ fn a_graph_and_its_plan_have_one_description() {
 }
 
 #[test]
-fn modules_and_retained_subflows_are_inside_of_their_tasks() {
+fn modules_and_retained_subflows_are_inside_their_tasks() {
     within(LIMIT, || {
-        let inner = Graph::new();
-        inner.linearize([inner.task("soap", || ()), inner.task("rinse", || ())]);
-        let graph = Graph::new();
-        let wash = graph.module("wash", inner.plan().unwrap());
-        let retained = graph.subflow("kept", |sub| {
-            sub.task("grain", || ());
-            sub.retain();
-        });
-        wash.precede(retained);
+        let graph = module_and_subflow();
         let before = graph.describe();
         assert_eq!(names(&before), ["wash", "kept", "soap", "rinse"]);
         assert_eq!(before.edges, [(0, 1), (2, 3)]);
@@ -91,15 +79,7 @@ fn modules_a_hundred_thousand_deep_are_described_on_the_default_stack() {
     in_a_child(
         "describe::modules_a_hundred_thousand_deep_are_described_on_the_default_stack",
         || {
-            let innermost = Graph::new();
-            innermost.task("innermost", || ());
-            let mut plan = innermost.plan().unwrap();
-            for _ in 0..100_000 {
-                let graph = Graph::new();
-                graph.module("", plan);
-                plan = graph.plan().unwrap();
-            }
-            let description = plan.describe();
+            let description = deep_modules(|| ()).describe();
             assert_eq!(description.tasks.len(), 100_001);
             assert_eq!(description.tasks[100_000].inside, Some(99_999));
             assert_eq!(description.clone(), description);

@@ -1,11 +1,12 @@
-//! What graphs can do beyond fixed closures: conditions of many, graphs inside of tasks, spawning,
-//! cancellation, values, templates, priorities.
+//! Graphs beyond fixed closures: conditions, graphs inside tasks, spawning, cancellation, values,
+//! templates, priorities.
 
+use crate::graphs::{deep_modules, pools};
 use crate::support::{
     Drops, Flag, LIMIT, add, counter, get, panic_of, pool, quiet_panic, until, within,
 };
 use filch::{
-    CancelToken, Graph, Pool,
+    CancelToken, Graph,
     graph::{RunOptions, Subflow, TemplateGraph},
 };
 use std::{
@@ -15,10 +16,6 @@ use std::{
     },
     thread,
 };
-
-fn pools() -> [Pool; 4] {
-    [0, 1, 2, 4].map(pool)
-}
 
 mod conditions {
     use super::*;
@@ -51,7 +48,7 @@ mod conditions {
         }
     }
 
-    /// The choices lead back to the condition while it goes on with others: that is no overlap.
+    /// The choices lead back to the condition while it continues with others: that is no overlap.
     #[test]
     fn a_loop_through_a_multi_condition() {
         for pool in pools() {
@@ -448,18 +445,11 @@ mod modules {
     #[test]
     fn modules_a_hundred_thousand_deep_are_dropped_on_the_default_stack() {
         let (drops, count) = (Drops::default(), &counter());
-        let innermost = Graph::new();
         let kept = drops.value();
-        innermost.task("innermost", move || {
+        let mut plan = deep_modules(move || {
             let _kept = &kept;
             add(count);
         });
-        let mut plan = innermost.plan().unwrap();
-        for _ in 0..100_000 {
-            let graph = Graph::new();
-            graph.module("", plan);
-            plan = graph.plan().unwrap();
-        }
         plan.run_on(&pool(1)).unwrap();
         assert_eq!((get(count), drops.seen()), (1, 0));
         drop(plan);
@@ -564,7 +554,7 @@ mod runtimes {
     }
 
     #[test]
-    fn what_is_spawned_is_done_before_the_successors() {
+    fn spawned_closures_are_done_before_the_successors() {
         for pool in pools() {
             let sum = counter();
             let graph = Graph::new();
@@ -612,7 +602,7 @@ mod runtimes {
     }
 
     #[test]
-    fn a_panic_in_what_is_spawned_is_the_tasks() {
+    fn a_panic_of_a_spawned_closure_is_one_of_the_task() {
         for pool in pools() {
             let after = counter();
             let graph = Graph::new();
@@ -724,9 +714,7 @@ mod values {
         // The condition leads past the task that makes the value.
         let error = graph.plan().unwrap().run().unwrap_err();
         assert!(
-            error
-                .to_string()
-                .contains("the value of value is not there"),
+            error.to_string().contains("the value of value is missing"),
             "{error}"
         );
 
@@ -764,7 +752,7 @@ mod order {
     use super::*;
 
     #[test]
-    fn the_longest_way_first() {
+    fn the_longest_path_first() {
         let alone = pool(0);
         let order = Mutex::new(vec![]);
         let note = |what| order.lock().unwrap().push(what);

@@ -1,6 +1,7 @@
-//! What a review of the task graphs has found, each with the least graph that shows it.
+//! Edge cases that were wrong once, each with the smallest graph that shows it.
 #![cfg(not(filch_loom))]
 
+use crate::graphs::pools;
 use crate::support::{Drops, Flag, LIMIT, Told, pool, quiet_panic, until, within};
 use filch::{
     Graph, Pool, Semaphore,
@@ -15,11 +16,6 @@ use std::{
     task::Poll,
     thread,
 };
-
-/// With none, one, two and four workers.
-fn pools() -> [Pool; 4] {
-    [pool(0), pool(1), pool(2), pool(4)]
-}
 
 mod runs {
     use super::*;
@@ -71,8 +67,8 @@ mod runs {
 
     #[test]
     fn a_closure_has_returned_before_it_is_called_again() {
-        // What is inside of the task ends elsewhere while its closure is still on its way out: only a checker of
-        // aliases would see it, but then the laps go wrong too, if they can.
+        // The graph inside the task ends on another worker before the closure has returned. Only an
+        // alias checker sees that directly; a wrong number of laps may show it too.
         for pool in [pool(1), pool(2), pool(4)] {
             let (laps, inside, polls) = (
                 AtomicUsize::new(0),
@@ -127,7 +123,7 @@ mod runs {
     }
 
     #[test]
-    fn all_subflows_that_cannot_run_are_told() {
+    fn all_invalid_subflows_are_reported() {
         for pool in pools() {
             let (one, two) = (AtomicBool::new(false), AtomicBool::new(false));
             let meet = |mine: &AtomicBool, other: &AtomicBool| {
@@ -157,7 +153,7 @@ mod launched {
     use super::*;
 
     #[test]
-    fn more_threads_join_than_there_are_places() {
+    fn more_threads_join_than_there_are_guest_indices() {
         within(2 * LIMIT, || {
             let (pool, go) = (pool(2), Flag::default());
             let joins: Vec<_> = (0..48)
@@ -182,7 +178,7 @@ mod launched {
                     thread::spawn(move || run.join().unwrap())
                 })
                 .collect();
-            // They are asleep by then, most likely; whether they are or not, they must come back.
+            // They are asleep by then, most likely. In both cases they must return.
             thread::sleep(std::time::Duration::from_millis(100));
             go.set();
             for join in joins {
@@ -209,7 +205,7 @@ mod launched {
     }
 
     #[test]
-    fn payloads_that_panic_when_nobody_wants_them() {
+    fn payloads_that_panic_when_they_are_discarded() {
         within(LIMIT, || {
             for workers in [1, 2] {
                 let (told, drops) = (Told::default(), Drops::default());
@@ -228,7 +224,7 @@ mod launched {
                     }
                     graph.plan().unwrap()
                 };
-                // Dropped before the end, after it, and when somebody else was told.
+                // Dropped before the end, after it, and when a callback has seen the result.
                 drop(pool.launch(plan()));
                 until("the first end", || drops.seen() == workers);
                 let late = pool.launch(plan());
@@ -307,7 +303,7 @@ mod launched {
             });
             assert_eq!(pool.launch(graph.plan().unwrap()).join().unwrap().ran(), 1);
         }
-        /// Calls `f` so many bytes down the stack, from `top`.
+        /// Calls `f` with `bytes` bytes of the stack in use below `top`.
         #[inline(never)]
         fn down(top: usize, bytes: usize, f: &dyn Fn()) {
             let room = std::hint::black_box([0_u8; 1 << 10]);
@@ -482,7 +478,7 @@ mod templates {
     use super::*;
 
     #[test]
-    fn work_and_choices_from_elsewhere_are_of_no_use() {
+    fn work_and_choices_set_on_a_template_task_have_no_effect() {
         for pool in pools() {
             let graph = TemplateGraph::new();
             let first = graph.task("first", |_: &AtomicUsize| ());
@@ -538,7 +534,7 @@ mod values {
     }
 
     #[test]
-    fn a_value_that_is_made_anew_while_it_is_used_is_an_error() {
+    fn a_value_that_is_replaced_while_it_is_used_is_an_error() {
         within(LIMIT, || {
             for pool in [pool(0), pool(1)] {
                 let laps = Mutex::new(0);
@@ -554,7 +550,7 @@ mod values {
                 });
                 again.succeed(task);
                 again.precede(task);
-                // It helps while it waits, and so comes to the loop, which makes the value anew.
+                // While it waits it runs other tasks, and so the loop, which replaces the value.
                 graph.map("use", value, |n: &i32| {
                     for _ in 0..10 {
                         filch::join(thread::yield_now, thread::yield_now);
@@ -565,7 +561,7 @@ mod values {
                 let result = graph.plan().unwrap().run_on(&pool);
                 if pool.workers() == 0 {
                     let told = result.unwrap_err().to_string();
-                    assert!(told.contains("made anew while it is used"), "{told}");
+                    assert!(told.contains("replaced while it is used"), "{told}");
                 }
             }
         });
@@ -576,7 +572,7 @@ mod checks {
     use super::*;
 
     #[test]
-    fn who_waits_for_one_out_of_reach_is_out_of_reach() {
+    fn a_successor_of_an_unreachable_task_is_unreachable() {
         let graph = Graph::new();
         let (start, never) = (graph.task("start", || ()), graph.condition("never", || 0));
         never.precede(never);
@@ -589,7 +585,7 @@ mod checks {
     }
 
     #[test]
-    fn a_module_that_got_other_work_is_gone() {
+    fn a_module_whose_work_is_replaced_is_dropped() {
         let inner = Graph::new();
         let drops = Drops::default();
         let value = drops.value();
@@ -606,14 +602,14 @@ mod checks {
     }
 }
 
-/// Sources that a worker takes together come before what the first of them leads to, as far as that is queued.
+/// Sources that a worker takes together run before the successors of the first one that are queued.
 #[test]
-fn sources_come_in_their_order() {
+fn sources_run_in_their_order() {
     let alone = Pool::builder().workers(0).build().unwrap();
     let (order, others) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
     let graph = Graph::new();
-    // Enough for blocks of several. How long those are depends on how long the sources take, so what a
-    // source releases may run before the next source or after it.
+    // Enough for blocks of several. How long those are depends on how long the sources take, so
+    // what a source releases may run before the next source or after it.
     for number in 0..64 {
         let (order, others) = (&order, &others);
         let source = graph.task("", move || order.lock().unwrap().push(number));
@@ -629,7 +625,7 @@ fn sources_come_in_their_order() {
     assert_eq!(others.into_inner(), 2 * 64);
 }
 
-/// Who lets another task run gets its turn back soon, though there is more of the same graph.
+/// A task that yields continues after one strand, though more of the same graph is queued.
 #[test]
 fn a_task_that_yields_lets_one_strand_run() {
     let alone = Pool::builder().workers(0).build().unwrap();

@@ -1,6 +1,8 @@
 //! Task graphs and pipelines.
 #![cfg(not(filch_loom))]
 
+#[path = "../support/graphs.rs"]
+mod graphs;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -24,7 +24,7 @@ fn numbers(
     move |flow| (flow.token() < count).then(|| flow.token())
 }
 
-/// Something of a size, so that tokens overtake each other where they may.
+/// Work of varying length, so that tokens overtake each other where they may.
 fn some_work(n: u64) {
     for _ in 0..(n * 7919) % 97 {
         std::hint::black_box(n);
@@ -34,7 +34,7 @@ fn some_work(n: u64) {
     }
 }
 
-/// How many are inside at the same time, and how many were at most.
+/// The number of tokens inside a stage now, and the maximum.
 #[derive(Default)]
 struct Inside {
     now: AtomicUsize,
@@ -95,7 +95,7 @@ fn serial_stages_see_tokens_in_order() {
 }
 
 #[test]
-fn one_token_at_a_time_is_in_a_serial_stage_and_no_more_than_lines_on_their_way() {
+fn one_token_at_a_time_is_in_a_serial_stage_and_no_more_than_lines_in_flight() {
     within(LIMIT, || {
         let pool = pool(4);
         for lines in LINES {
@@ -128,7 +128,7 @@ fn one_token_at_a_time_is_in_a_serial_stage_and_no_more_than_lines_on_their_way(
 
 #[test]
 fn parallel_stages_overlap() {
-    // Two tokens wait for each other inside of the stage: on one worker at a time that would take for ever.
+    // Two tokens wait for each other inside the stage: on a single worker that would never end.
     within(LIMIT, || {
         let met = [Flag::default(), Flag::default()];
         Pipeline::new(numbers(2))
@@ -227,7 +227,7 @@ fn a_pipeline_can_be_run_again_and_again() {
 }
 
 #[test]
-fn it_runs_inside_of_a_task_of_a_one_worker_pool() {
+fn it_runs_inside_a_task_of_a_one_worker_pool() {
     within(LIMIT, || {
         let one = pool(1);
         let (send, receive) = std::sync::mpsc::channel();
@@ -278,7 +278,8 @@ fn stages_may_fork_and_isolated_callers_may_run() {
 
 #[test]
 fn many_threads_run_pipelines_on_one_pool() {
-    // Threads that wait for their own pipeline help with those of the others, but may leave before these are done.
+    // Threads that wait for their own pipeline help with those of the others, but may leave before
+    // these are done.
     within(LIMIT, || {
         for workers in [0, 2] {
             let shared = pool(workers);
@@ -318,7 +319,8 @@ fn many_tokens_need_no_stack() {
     });
 }
 
-/// Runs `count` tokens of which each waits for what `waits` says, and returns the order in which they came.
+/// Runs `count` tokens of which each waits for what `waits` says, and returns the order in which
+/// they came.
 fn deferred(
     count: u64,
     workers: usize,
@@ -379,7 +381,7 @@ fn tokens_wait_for_earlier_and_later_ones() {
 }
 
 #[test]
-fn waits_in_a_circle_are_an_error_that_names_it() {
+fn waits_in_a_cycle_are_an_error_that_names_it() {
     within(LIMIT, || {
         let error = deferred(10, 2, 3, |n| match n {
             2 => vec![5],
@@ -392,7 +394,7 @@ fn waits_in_a_circle_are_an_error_that_names_it() {
         assert_eq!((error.finished(), error.dropped()), (3, 3));
         assert_eq!(
             error.to_string(),
-            "these tokens wait for each other: 5 → 4 → 2 → 5; take one of the waits away \
+            "these tokens wait for each other: 5 → 4 → 2 → 5; remove one of the waits \
              (3 tokens finished, 3 dropped)"
         );
         let error = deferred(10, 1, 1, |n| if n == 3 { vec![3] } else { vec![] });
@@ -401,7 +403,7 @@ fn waits_in_a_circle_are_an_error_that_names_it() {
 }
 
 #[test]
-fn a_wait_in_vain_is_an_error() {
+fn a_wait_for_a_missing_token_is_an_error() {
     within(LIMIT, || {
         let waits = |n| match n {
             1 => vec![0, 12],
@@ -411,13 +413,18 @@ fn a_wait_in_vain_is_an_error() {
         let error = deferred(10, 2, 3, waits).unwrap_err();
         assert_eq!(error.missing_token(), Some((1, 12)));
         assert_eq!((error.finished(), error.dropped()), (8, 2));
-        assert!(error.to_string().contains("which never came"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("which the source did not produce"),
+            "{error}"
+        );
         assert!(deferred(13, 2, 3, waits).is_ok());
     });
 }
 
-/// Whether some of `count` tokens wait for each other in a circle.
-fn has_circle(count: u64, waits: &[Vec<u64>]) -> bool {
+/// Whether some of `count` tokens wait for each other in a cycle.
+fn has_cycle(count: u64, waits: &[Vec<u64>]) -> bool {
     let mut open: Vec<u64> = (0..count).collect();
     loop {
         let before = open.len();
@@ -432,9 +439,9 @@ fn has_circle(count: u64, waits: &[Vec<u64>]) -> bool {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(200))]
 
-    /// Whatever tokens wish for, they come after those that they wait for, or it is an error that says why.
+    /// Tokens leave the source after those that they wait for, or the error says why not.
     #[test]
-    fn wishes_come_true_or_fail_for_a_reason(
+    fn random_waits_are_respected_or_rejected(
         sparse in proptest::collection::vec((0..24_u64, 0..26_u64), 0..14),
         workers in 0..3_usize,
         lines in 1..6_usize,
@@ -448,7 +455,7 @@ proptest::proptest! {
         let unknown = waits.iter().flatten().any(|other| *other >= count);
         match deferred(count, workers, lines, of) {
             Ok(order) => {
-                assert!(!unknown && !has_circle(count, &waits));
+                assert!(!unknown && !has_cycle(count, &waits));
                 let place = |n: u64| order.iter().position(|other| *other == n).unwrap();
                 for (token, others) in waits.iter().enumerate() {
                     assert!(others.iter().all(|other| place(*other) < place(token as u64)));
@@ -456,7 +463,7 @@ proptest::proptest! {
                 let free = order.iter().filter(|n| of(**n).is_empty());
                 assert!(free.is_sorted() && order.len() == 24);
             }
-            Err(error) if has_circle(count, &waits) => {
+            Err(error) if has_cycle(count, &waits) => {
                 let circle = error.cycle();
                 for (n, token) in circle.iter().enumerate() {
                     assert!(of(*token).contains(&circle[(n + 1) % circle.len()]));
@@ -473,7 +480,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn a_panic_is_told_with_its_stage_and_token_and_nothing_leaks() {
+fn a_panic_is_reported_with_its_stage_and_token_and_nothing_leaks() {
     within(LIMIT, || {
         for workers in WORKERS {
             let pool = pool(workers);
@@ -555,7 +562,7 @@ fn after_a_panic_it_can_be_run_again() {
 }
 
 #[test]
-fn several_panics_are_all_told() {
+fn several_panics_are_all_reported() {
     within(LIMIT, || {
         let both = [Flag::default(), Flag::default()];
         let error = Pipeline::new(numbers(2))
@@ -586,7 +593,7 @@ fn drops_that_panic_are_contained() {
             (error.panics()[0].stage(), error.panics()[0].token()),
             (1, 0)
         );
-        // In what is put aside and in flight when something else panics.
+        // In values that are deferred or in flight when another token panics.
         let mut next = 0;
         let error = Pipeline::new(|flow| {
             next += 1;
@@ -607,7 +614,7 @@ fn drops_that_panic_are_contained() {
 }
 
 #[test]
-fn a_cancelled_run_drops_what_is_on_its_way() {
+fn a_cancelled_run_drops_the_tokens_in_flight() {
     within(LIMIT, || {
         for workers in WORKERS {
             let (drops, made) = (Drops::default(), AtomicUsize::new(0));
@@ -653,7 +660,7 @@ fn a_cancel_from_another_thread_ends_an_endless_run() {
             });
             assert!(endless.run_with(4, &options).unwrap_err().is_cancelled());
         });
-        // It stops all that obey it from the beginning, and no others.
+        // It stops the runs that have the token, and no others.
         let mut pipeline = Pipeline::new(numbers(10));
         let error = pipeline.run_with(1, &options).unwrap_err();
         assert_eq!((error.is_cancelled(), error.finished()), (true, 0));
@@ -680,7 +687,7 @@ fn a_cancel_after_everything_is_done_cancels_nothing() {
 }
 
 #[test]
-fn lines_must_be_sensible() {
+fn the_number_of_lines_is_checked() {
     let mut pipeline = Pipeline::new(numbers(3));
     let error = pipeline.run_on(&pool(0), 0).unwrap_err();
     assert!(error.to_string().contains("at least one"), "{error}");

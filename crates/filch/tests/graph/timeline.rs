@@ -1,23 +1,18 @@
-//! What a plan records of its runs.
+//! Recorded runs.
 #![cfg(not(filch_loom))]
 
-use crate::support::{LIMIT, pool, quiet_panic, within};
+use crate::{
+    graphs::{sleeping_diamond, ten_laps, two_at_once},
+    support::{LIMIT, pool, quiet_panic, within},
+};
 use filch::Graph;
 use std::{thread, time::Duration};
 
 #[test]
-fn a_recorded_run_tells_what_ran_when_and_where() {
+fn a_recorded_run_has_tasks_times_and_workers() {
     within(LIMIT, || {
         for workers in [0, 1, 2, 4] {
-            let graph = Graph::new();
-            let nap = |millis| move || thread::sleep(Duration::from_millis(millis));
-            let first = graph.task("first", nap(2));
-            let short = graph.task("short", nap(1));
-            let long = graph.task("long", nap(30));
-            let last = graph.task("last <&>", nap(2));
-            first.precede([short, long]);
-            last.succeed([short, long]);
-            let mut plan = graph.plan().unwrap();
+            let mut plan = sleeping_diamond();
             plan.run_on(&pool(workers)).unwrap();
             assert!(plan.timeline().tasks().is_empty(), "not recorded");
             plan.record(true);
@@ -60,19 +55,7 @@ fn a_recorded_run_tells_what_ran_when_and_where() {
 #[test]
 fn laps_and_runs_add_up_in_a_timeline() {
     within(LIMIT, || {
-        let mut laps = 0;
-        let graph = Graph::new();
-        let begin = graph.task("begin", || ());
-        let lap = graph.task("lap", || ());
-        let again = graph.condition("again?", || {
-            laps += 1;
-            usize::from(laps % 10 == 0)
-        });
-        let end = graph.task("end", || ());
-        begin.precede(lap);
-        lap.precede(again);
-        again.precede([lap, end]);
-        let mut plan = graph.plan().unwrap();
+        let mut plan = ten_laps();
         plan.record(true);
         plan.run_on(&pool(2)).unwrap();
         plan.run_on(&pool(2)).unwrap();
@@ -106,19 +89,11 @@ fn a_task_that_panics_or_holds_a_graph_is_recorded_too() {
 }
 
 #[test]
-fn two_workers_have_two_lanes() {
+fn two_workers_are_recorded() {
     within(LIMIT, || {
-        let together = std::sync::Barrier::new(2);
-        let graph = Graph::new();
-        for _ in 0..2 {
-            graph.task("both", || {
-                together.wait();
-            });
-        }
-        let mut plan = graph.plan().unwrap();
+        let mut plan = two_at_once();
         plan.record(true);
         plan.run_on(&pool(2)).unwrap();
-        let timeline = plan.timeline();
-        assert_eq!(timeline.workers().len(), 2);
+        assert_eq!(plan.timeline().workers().len(), 2);
     });
 }

@@ -1,11 +1,12 @@
 //! Graphs that wait: launched runs, futures as tasks, semaphores.
 
+use crate::graphs::pools;
 use crate::support::{
     Drops, Flag, LIMIT, Told, add, block_on, counter, get, panic_of, pool, quiet_panic, until,
     within,
 };
 use filch::{
-    CancelToken, Graph, Plan, Pool, Priority, Semaphore,
+    CancelToken, Graph, Plan, Priority, Semaphore,
     graph::{RunHandle, RunOptions, SharedPlan},
 };
 use std::{
@@ -20,11 +21,7 @@ use std::{
     time::Duration,
 };
 
-fn pools() -> [Pool; 4] {
-    [0, 1, 2, 4].map(pool)
-}
-
-/// Something that futures wait for.
+/// An event that futures wait for.
 #[derive(Clone, Default)]
 struct Event(Arc<Mutex<(bool, Vec<Waker>)>>);
 
@@ -138,7 +135,7 @@ mod launches {
     }
 
     #[test]
-    fn a_panic_is_told_and_the_plan_runs_again() {
+    fn a_panic_is_reported_and_the_plan_runs_again() {
         within(LIMIT, || {
             let told = Told::default();
             let pool = told.pool(2);
@@ -193,7 +190,7 @@ mod launches {
     }
 
     #[test]
-    fn joined_inside_of_a_task_of_a_one_worker_pool() {
+    fn joined_inside_a_task_of_a_one_worker_pool() {
         within(LIMIT, || {
             let one = pool(1);
             let count = Arc::new(counter());
@@ -208,9 +205,9 @@ mod launches {
         });
     }
 
-    /// Something urgent comes between two tasks of a chain, and waits for the run that they are of.
+    /// An urgent task runs between two tasks of a chain, and waits for the run of the chain.
     #[test]
-    fn an_urgent_task_may_wait_for_the_run_that_gives_way_to_it() {
+    fn an_urgent_task_may_wait_for_the_run_that_yields_to_it() {
         within(LIMIT, || {
             for conditions in [false, true] {
                 let (pool, count) = (pool(1), Arc::new(counter()));
@@ -271,7 +268,7 @@ mod launches {
     }
 
     #[test]
-    fn a_task_that_waits_for_its_own_plan_is_told() {
+    fn a_task_that_waits_for_its_own_plan_gets_an_error() {
         within(LIMIT, || {
             for pool in pools() {
                 let errors = Arc::new(counter());
@@ -290,7 +287,7 @@ mod launches {
     }
 
     #[test]
-    fn a_task_that_joins_a_later_run_of_its_plan_is_told() {
+    fn a_task_that_joins_a_later_run_of_its_plan_gets_an_error() {
         within(LIMIT, || {
             for pool in pools() {
                 let (later, launched) = (Arc::new(Mutex::new(true)), Arc::new(counter()));
@@ -378,9 +375,9 @@ mod futures {
         });
     }
 
-    /// One worker, and a task that can only run if the future holds none.
+    /// One worker, and a task that can only run if the future occupies none.
     #[test]
-    fn no_worker_is_held() {
+    fn no_worker_is_occupied() {
         within(LIMIT, || {
             for pool in pools() {
                 let event = Event::default();
@@ -646,7 +643,7 @@ mod semaphores {
     }
 
     #[test]
-    fn a_task_that_waits_holds_no_worker() {
+    fn a_task_that_waits_occupies_no_worker() {
         within(LIMIT, || {
             for pool in pools() {
                 let (semaphore, event) = (Semaphore::new(1), Event::default());
@@ -732,7 +729,7 @@ mod semaphores {
     }
 
     #[test]
-    fn more_than_there_are_is_a_mistake() {
+    fn more_units_than_there_are_is_an_error() {
         let semaphore = Semaphore::new(2);
         let graph = Graph::new();
         let task = graph.task("greedy", || ());

@@ -18,11 +18,11 @@ use std::sync::{
 #[derive(Debug)]
 struct Tree {
     children: Vec<Vec<usize>>,
-    /// Where others may go on, in each node.
+    /// The scheduling points in each node.
     points: Vec<usize>,
     /// Which function panics, and at which node.
     trouble: Option<(Function, usize)>,
-    /// Whether the children come from an iterator that does not say how many there are.
+    /// Whether the iterator over children has no upper bound.
     vague: bool,
     /// The node that folds a tree itself.
     nested: Option<usize>,
@@ -49,7 +49,7 @@ enum How {
 
 const STRATEGIES: usize = 8;
 
-/// What a rehearsal of a fold was like.
+/// The result of a rehearsal of a fold.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Performed {
     strategy: usize,
@@ -118,7 +118,7 @@ impl Tree {
         }
     }
 
-    /// What the fold must come to.
+    /// Returns the expected result of the fold.
     fn expected(&self, node: usize) -> String {
         let below = self.children[node]
             .iter()
@@ -126,13 +126,13 @@ impl Tree {
         format!("({node}{})", below.collect::<String>())
     }
 
-    /// The root is nobody's child, so nobody accumulates it.
+    /// The root has no parent, so its result is not accumulated.
     fn panics(&self) -> bool {
         self.trouble
             .is_some_and(|trouble| trouble != (Function::Accumulate, 0))
     }
 
-    /// What every function of the fold does first.
+    /// Called first by every function of the fold.
     fn pass(&self, function: Function, node: usize) {
         assert!(
             Pool::current().is_some(),
@@ -144,7 +144,7 @@ impl Tree {
     }
 }
 
-/// An iterator that says how many there are, or does not.
+/// An iterator with or without an upper bound.
 struct Children<'t> {
     nodes: std::iter::Copied<std::slice::Iter<'t, usize>>,
     vague: bool,
@@ -166,19 +166,19 @@ impl Iterator for Children<'_> {
     }
 }
 
-/// A value whose end is counted, and what it says.
+/// A value whose drop is counted, with a text.
 struct Value {
     node: usize,
     text: String,
     _counted: Counted,
 }
 
-/// What the folds of one tree leave behind.
+/// Counts of values and workers, over the folds of one tree.
 #[derive(Default)]
 struct Traces {
     drops: Drops,
     made: AtomicUsize,
-    /// By how many workers nodes were entered.
+    /// The workers that entered nodes.
     workers: std::sync::Mutex<std::collections::BTreeSet<Option<usize>>>,
 }
 
@@ -193,7 +193,7 @@ impl Traces {
     }
 }
 
-/// Folds the tree. The values borrow nothing, but what they are counted in must outlive them: whatever is dropped late
+/// Folds the tree. The values borrow nothing, but the counters must outlive them, so that a late drop
 /// is seen.
 fn run(pool: &Pool, tree: &Tree, strategy: usize, traces: &Traces) -> String {
     let folded = fold(
@@ -215,13 +215,13 @@ fn run(pool: &Pool, tree: &Tree, strategy: usize, traces: &Traces) -> String {
             }
             traces.value(node, format!("({node}"))
         },
-        |heap, child: Value| {
+        |acc, child: Value| {
             tree.pass(Function::Accumulate, child.node);
-            heap.text.push_str(&child.text);
+            acc.text.push_str(&child.text);
         },
-        |heap| {
-            tree.pass(Function::Finalize, heap.node);
-            traces.value(heap.node, heap.text + ")")
+        |acc| {
+            tree.pass(Function::Finalize, acc.node);
+            traces.value(acc.node, acc.text + ")")
         },
     );
     macro_rules! with {
@@ -242,7 +242,7 @@ fn run(pool: &Pool, tree: &Tree, strategy: usize, traces: &Traces) -> String {
     result.text
 }
 
-/// Folds the tree, and says what is wrong.
+/// Folds the tree, and returns the violations.
 fn fold_once(pool: &Pool, tree: &Tree, strategy: usize) -> (bool, Vec<String>) {
     let traces = Traces::default();
     let mut wrong = Vec::new();
@@ -272,8 +272,8 @@ pub(crate) fn perform(seed: u64) -> Result<Performed, String> {
     perform_as(seed, false)
 }
 
-/// The same with a chain that has a leaf behind each node, if it is to be a `spine`, and one of the lazy strategies that
-/// offer bundles.
+/// The same with a chain that has a leaf behind each node, if `spine`, and an adaptive strategy, which offers
+/// bundles.
 fn perform_as(seed: u64, spine: bool) -> Result<Performed, String> {
     let mut rng = Rng::new(seed);
     let tree = Arc::new(Tree::random(&mut rng, spine));

@@ -21,23 +21,23 @@ use std::{
 #[derive(Default)]
 struct Part {
     name: String,
-    /// How often it runs in a run that nobody stops.
+    /// How often it runs in a run that is not stopped.
     times: usize,
     /// The semaphores that its task needs.
     needs: Vec<usize>,
-    /// Where others may go on in the middle of it.
+    /// The scheduling points in the middle of it.
     points: usize,
-    /// It leaves something urgent to its worker, and strands give way to that.
+    /// It queues an urgent task on its worker, and strands yield to that.
     presses: bool,
     panics: bool,
     cancels: bool,
 }
 
-/// What counts as a task that ran.
+/// What is counted as a task that ran.
 enum Counted {
-    /// Each time when the closure comes to its end.
+    /// Each time the closure returns.
     Part(usize),
-    /// Once, when all of these have come to their end.
+    /// Once, when all of these have returned.
     All(Vec<usize>),
 }
 
@@ -48,11 +48,11 @@ enum What {
     Panicked,
 }
 
-/// What the tasks of a graph share.
+/// The state that the tasks of a graph share.
 struct World {
     parts: Vec<Part>,
     permits: Vec<usize>,
-    /// How many hold a permit at present.
+    /// How many tasks have a permit now.
     held: Vec<AtomicUsize>,
     /// Panics and cancellations happen in this run.
     trouble: AtomicBool,
@@ -77,7 +77,7 @@ impl World {
         self.log.lock().unwrap().push((part, what));
     }
 
-    /// What every closure does.
+    /// Called by every closure.
     fn act(&self, part: usize) {
         self.end(self.begin(part));
     }
@@ -102,7 +102,7 @@ impl World {
             && let Some(pool) = Pool::current()
         {
             let urgent = pool.task(rehearse::point).priority(Priority::High);
-            // A pool that ends takes nothing more.
+            // A pool that is shut down accepts no more tasks.
             let _ = urgent.submit().map(TaskHandle::detach);
         }
         drop(held);
@@ -127,7 +127,7 @@ enum Kind {
     Module(Vec<usize>),
     /// The part that spawns, and those that are spawned.
     Runtime(usize, Vec<usize>),
-    /// Not ready so many times.
+    /// A future that is pending this number of times.
     Future(usize, usize),
     /// The entry, the body, the condition, the end, and how many laps.
     Loop([usize; 4], usize),
@@ -159,18 +159,18 @@ struct Case {
     pieces: Vec<Piece>,
     semaphores: Vec<Semaphore>,
     world: Arc<World>,
-    /// The first comes to its end before the second begins, if it begins.
+    /// The first one ends before the second one begins, if that begins.
     before: Vec<(usize, usize)>,
     counted: Vec<Counted>,
     /// Whether the number of tasks is that of those that run.
     is_plain: bool,
     how: How,
-    /// Somebody from outside cancels the first run after so many points.
+    /// A thread from outside cancels the first run after this number of scheduling points.
     cancel_after: Option<usize>,
     critical_path: bool,
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug, Default, PartialEq)]
 struct Came {
     failed: bool,
@@ -204,7 +204,7 @@ type Log = Vec<(usize, What)>;
 struct Maker<'r> {
     rng: &'r mut Rng,
     parts: Vec<Part>,
-    /// How many of a hundred closures make trouble.
+    /// The percentage of closures that panic or cancel.
     trouble: usize,
 }
 
@@ -493,7 +493,7 @@ impl Case {
         came
     }
 
-    /// Whether something in the first run stops it; nobody knows when.
+    /// Whether the first run is stopped, at an unknown time.
     fn has_trouble(&self) -> bool {
         let trouble = |part: &Part| part.panics || part.cancels;
         self.cancel_after.is_some() || self.world.parts.iter().any(trouble)
@@ -511,7 +511,7 @@ impl Case {
         let several = came.len() / 3;
         for (run, (came, log)) in came.iter().enumerate() {
             let whole = !self.has_trouble() || run >= several;
-            // Where the first of two runs was stopped nobody knows which of both did what.
+            // If the first of two runs was stopped, the log does not show which run an entry belongs to.
             if several > 1 && !whole {
                 continue;
             }
@@ -750,7 +750,7 @@ fn run_once(
     }
 }
 
-/// What a seed's graph did.
+/// The runs of a seed's graph.
 pub(crate) struct Performance {
     case: Case,
     came: Vec<(Came, Log)>,
@@ -776,7 +776,7 @@ pub(crate) fn perform(seed: u64) -> Result<Performance, String> {
     })
 }
 
-/// Rehearses the graph of `seed`, and says what is wrong.
+/// Rehearses the graph of `seed`, and returns a violation as an error.
 pub(crate) fn check(seed: u64) -> Result<(), String> {
     let performance = perform(seed)?;
     performance
@@ -792,7 +792,7 @@ impl Performance {
         self.came.iter().map(tell).collect::<Vec<_>>().join("\n")
     }
 
-    /// Which of the interesting things happened in it.
+    /// Returns which of the features that should be covered occurred.
     pub(crate) fn features(&self) -> Vec<&'static str> {
         let mut seen = Vec::new();
         let (first, _) = &self.came[0];

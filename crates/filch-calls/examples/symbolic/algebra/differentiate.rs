@@ -2,26 +2,26 @@
 
 use super::{
     expr::{Expr, Function, GRAIN, Kind},
-    halves::{Both, map},
+    halves::{Join, map},
     rational::Rational,
 };
 
-/// The derivative of `expr` by the variable `by`, as the rules of calculus write it down: parts that are
-/// zero are left out, and nothing else is tidied up.
-pub(crate) fn differentiate(expr: &Expr, by: &str, both: &impl Both) -> Expr {
+/// The derivative of `expr` by the variable `by`, as the rules of calculus write it down: parts
+/// that are zero are left out, and nothing else is tidied up.
+pub(crate) fn differentiate(expr: &Expr, by: &str, exec: &impl Join) -> Expr {
     match expr.kind() {
         Kind::Number(_) | Kind::Hole(_) => Expr::integer(0),
         Kind::Variable(name) => Expr::integer((**name == *by).into()),
         Kind::Sum(terms) => {
-            let derivative = |term: &Expr| differentiate(term, by, both);
-            let mut terms = map(terms, both, GRAIN, &Expr::size, &derivative);
+            let derivative = |term: &Expr| differentiate(term, by, exec);
+            let mut terms = map(terms, exec, GRAIN, &Expr::size, &derivative);
             terms.retain(|term| !term.is(0));
             Expr::sum(terms)
         }
-        Kind::Product(factors) => product(factors, by, both),
-        Kind::Power(base, exponent) => power(expr, base, exponent, by, both),
+        Kind::Product(factors) => product(factors, by, exec),
+        Kind::Power(base, exponent) => power(expr, base, exponent, by, exec),
         Kind::Call(function, argument) => {
-            let inner = differentiate(argument, by, both);
+            let inner = differentiate(argument, by, exec);
             match inner.is(0) {
                 true => inner,
                 false => times(outer(*function, expr, argument), inner),
@@ -31,9 +31,9 @@ pub(crate) fn differentiate(expr: &Expr, by: &str, both: &impl Both) -> Expr {
 }
 
 /// Each factor's derivative times the other factors, added up.
-fn product(factors: &[Expr], by: &str, both: &impl Both) -> Expr {
-    let derivative = |factor: &Expr| differentiate(factor, by, both);
-    let derivatives = map(factors, both, GRAIN, &Expr::size, &derivative);
+fn product(factors: &[Expr], by: &str, exec: &impl Join) -> Expr {
+    let derivative = |factor: &Expr| differentiate(factor, by, exec);
+    let derivatives = map(factors, exec, GRAIN, &Expr::size, &derivative);
     let mut terms = Vec::new();
     for (n, derivative) in derivatives.into_iter().enumerate() {
         if derivative.is(0) {
@@ -50,8 +50,8 @@ fn product(factors: &[Expr], by: &str, both: &impl Both) -> Expr {
     Expr::sum(terms)
 }
 
-fn power(whole: &Expr, base: &Expr, exponent: &Expr, by: &str, both: &impl Both) -> Expr {
-    let (below, above) = both_of(base, exponent, by, both);
+fn power(whole: &Expr, base: &Expr, exponent: &Expr, by: &str, exec: &impl Join) -> Expr {
+    let (below, above) = both_of(base, exponent, by, exec);
     let by_base = |below: Expr| {
         // u^v to v*u^(v - 1)*u'; a number goes down by one right here.
         let one_less = exponent
@@ -81,11 +81,11 @@ fn power(whole: &Expr, base: &Expr, exponent: &Expr, by: &str, both: &impl Both)
 }
 
 /// The derivatives of a base and of its exponent; most exponents are numbers.
-fn both_of(base: &Expr, exponent: &Expr, by: &str, both: &impl Both) -> (Expr, Expr) {
-    let below = || differentiate(base, by, both);
-    let above = || differentiate(exponent, by, both);
+fn both_of(base: &Expr, exponent: &Expr, by: &str, exec: &impl Join) -> (Expr, Expr) {
+    let below = || differentiate(base, by, exec);
+    let above = || differentiate(exponent, by, exec);
     match exponent.size() > GRAIN {
-        true => both.both(below, above),
+        true => exec.join(below, above),
         false => (below(), above()),
     }
 }
@@ -111,7 +111,7 @@ fn times(a: Expr, b: Expr) -> Expr {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{InTurn, Point, parse::expression, sample, simplify};
+    use super::super::{Point, Sequential, parse::expression, sample, simplify};
     use super::*;
 
     #[test]
@@ -132,9 +132,9 @@ mod tests {
             ("x^x", "x^x*ln(x) + x^x"),
             ("x^y", "x^(y - 1)*y"),
         ] {
-            let derived = differentiate(&expression(text).unwrap(), "x", &InTurn);
-            let plain = simplify(&derived, &[], &InTurn).unwrap();
-            let expected = simplify(&expression(derivative).unwrap(), &[], &InTurn).unwrap();
+            let derived = differentiate(&expression(text).unwrap(), "x", &Sequential);
+            let plain = simplify(&derived, &[], &Sequential).unwrap();
+            let expected = simplify(&expression(derivative).unwrap(), &[], &Sequential).unwrap();
             assert_eq!(plain, expected, "{text}");
         }
     }
@@ -146,10 +146,10 @@ mod tests {
         let mut compared = 0;
         for seed in 0..100 {
             let expr = sample::expression(seed, 30);
-            let value = |x| expr.value(&at(x), &InTurn).unwrap();
+            let value = |x| expr.value(&at(x), &Sequential).unwrap();
             let difference = (value(0.9 + step) - value(0.9 - step)) / (2.0 * step);
-            let derivative = differentiate(&expr, "x", &InTurn);
-            let derivative = derivative.value(&at(0.9), &InTurn).unwrap();
+            let derivative = differentiate(&expr, "x", &Sequential);
+            let derivative = derivative.value(&at(0.9), &Sequential).unwrap();
             // Where the curvature is too large, differences say nothing.
             if difference.is_finite() && difference.abs() < 1e3 && value(0.9).abs() < 1e3 {
                 let error = (difference - derivative).abs() / (1.0 + derivative.abs());

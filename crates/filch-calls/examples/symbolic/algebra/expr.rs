@@ -1,7 +1,7 @@
 //! Expressions: immutable trees that share their parts.
 
 use super::{
-    halves::{Both, reduce},
+    halves::{Join, reduce},
     rational::Rational,
 };
 use std::{cmp::Ordering, error::Error, f64::consts, fmt, sync::Arc};
@@ -18,7 +18,7 @@ pub(crate) struct Expr(Arc<Node>);
 
 #[derive(PartialEq, Eq)]
 struct Node {
-    /// Nodes below and including this one. Unequal sizes settle most comparisons.
+    /// Nodes below and including this one. Unequal sizes decide most comparisons.
     size: usize,
     /// Levels, including this one.
     depth: usize,
@@ -202,13 +202,13 @@ impl Expr {
     ///
     /// # Errors
     /// When `point` has no value for one of the variables.
-    pub(crate) fn value(&self, point: &Point, both: &impl Both) -> Result<f64, Unbound> {
+    pub(crate) fn value(&self, point: &Point, exec: &impl Join) -> Result<f64, Unbound> {
         let add = |parts: &[Self]| {
-            let add = |sum, part: &Self| Ok(sum + part.value(point, both)?);
+            let add = |sum, part: &Self| Ok(sum + part.value(point, exec)?);
             parts.iter().try_fold(0.0, add)
         };
         let multiply = |parts: &[Self]| {
-            let multiply = |product, part: &Self| Ok(product * part.value(point, both)?);
+            let multiply = |product, part: &Self| Ok(product * part.value(point, exec)?);
             parts.iter().try_fold(1.0, multiply)
         };
         match self.kind() {
@@ -216,17 +216,17 @@ impl Expr {
             Kind::Variable(name) => point.get(name).ok_or_else(|| Unbound(name.clone())),
             Kind::Hole(name) => Err(Unbound(format!("?{name}").into())),
             Kind::Power(base, exponent) => {
-                let base = base.value(point, both)?;
+                let base = base.value(point, exec)?;
                 Ok(match exponent.as_number().and_then(Rational::as_integer) {
                     Some(exponent) if i32::try_from(exponent).is_ok() => base.powi(exponent as i32),
-                    _ => base.powf(exponent.value(point, both)?),
+                    _ => base.powf(exponent.value(point, exec)?),
                 })
             }
-            Kind::Call(function, argument) => Ok(function.at(argument.value(point, both)?)),
-            Kind::Sum(terms) => reduce(terms, both, GRAIN, &Self::size, &add, &|a, b| Ok(a? + b?)),
+            Kind::Call(function, argument) => Ok(function.at(argument.value(point, exec)?)),
+            Kind::Sum(terms) => reduce(terms, exec, GRAIN, &Self::size, &add, &|a, b| Ok(a? + b?)),
             Kind::Product(factors) => {
                 let join = |a: Result<f64, _>, b: Result<f64, _>| Ok(a? * b?);
-                reduce(factors, both, GRAIN, &Self::size, &multiply, &join)
+                reduce(factors, exec, GRAIN, &Self::size, &multiply, &join)
             }
         }
     }
@@ -300,12 +300,15 @@ impl Error for Unbound {}
 
 #[cfg(test)]
 mod tests {
-    use super::super::{InTurn, parse::expression};
+    use super::super::{Sequential, parse::expression};
     use super::*;
 
     fn value(text: &str) -> f64 {
         let point = Point::default().set("x", 2.0).set("y", 3.0);
-        expression(text).unwrap().value(&point, &InTurn).unwrap()
+        expression(text)
+            .unwrap()
+            .value(&point, &Sequential)
+            .unwrap()
     }
 
     #[test]
@@ -323,7 +326,7 @@ mod tests {
     fn a_variable_without_a_value_is_named() {
         let unbound = expression("x + sin(zeta)")
             .unwrap()
-            .value(&Point::default().set("x", 1.0), &InTurn)
+            .value(&Point::default().set("x", 1.0), &Sequential)
             .unwrap_err();
         assert_eq!(
             unbound.to_string(),

@@ -1,9 +1,9 @@
-//! Work in two halves, and who does them.
+//! Divide and conquer, sequential or parallel.
 
-/// How two things are done.
-pub(crate) trait Both: Sync {
-    /// Calls both.
-    fn both<A: Send, B: Send>(
+/// How two closures are called: one after the other, or in parallel.
+pub(crate) trait Join: Sync {
+    /// Calls both closures.
+    fn join<A: Send, B: Send>(
         &self,
         a: impl FnOnce() -> A + Send,
         b: impl FnOnce() -> B + Send,
@@ -11,10 +11,10 @@ pub(crate) trait Both: Sync {
 }
 
 /// One after the other.
-pub(crate) struct InTurn;
+pub(crate) struct Sequential;
 
-impl Both for InTurn {
-    fn both<A: Send, B: Send>(
+impl Join for Sequential {
+    fn join<A: Send, B: Send>(
         &self,
         a: impl FnOnce() -> A + Send,
         b: impl FnOnce() -> B + Send,
@@ -23,44 +23,44 @@ impl Both for InTurn {
     }
 }
 
-/// Cuts `items` into halves as long as they are worth more than `grain`, calls `leaf` with each piece, and
-/// puts the results together with `join`, neighbour to neighbour.
+/// Cuts `items` into halves as long as they are worth more than `grain`, calls `leaf` with each
+/// piece, and puts the results together with `combine`, neighbour to neighbour.
 ///
-/// Where it cuts depends on the items alone. So a sum of floating-point numbers comes out the same, whoever
-/// does the halves.
+/// Where it cuts depends on the items alone. So a sum of floating-point numbers comes out the same,
+/// whichever worker computes the halves.
 pub(crate) fn reduce<T: Sync, R: Send>(
     items: &[T],
-    both: &impl Both,
+    exec: &impl Join,
     grain: usize,
     worth: &(impl Fn(&T) -> usize + Sync),
     leaf: &(impl Fn(&[T]) -> R + Sync),
-    join: &(impl Fn(R, R) -> R + Sync),
+    combine: &(impl Fn(R, R) -> R + Sync),
 ) -> R {
     if items.len() < 2 || worth_all(items, worth) <= grain {
         return leaf(items);
     }
     let (left, right) = items.split_at(items.len() / 2);
-    let (left, right) = both.both(
-        || reduce(left, both, grain, worth, leaf, join),
-        || reduce(right, both, grain, worth, leaf, join),
+    let (left, right) = exec.join(
+        || reduce(left, exec, grain, worth, leaf, combine),
+        || reduce(right, exec, grain, worth, leaf, combine),
     );
-    join(left, right)
+    combine(left, right)
 }
 
-/// `f` of every item, in order.
+/// Returns `f` of every item, in order.
 pub(crate) fn map<T: Sync, R: Send>(
     items: &[T],
-    both: &impl Both,
+    exec: &impl Join,
     grain: usize,
     worth: &(impl Fn(&T) -> usize + Sync),
     f: &(impl Fn(&T) -> R + Sync),
 ) -> Vec<R> {
     let leaf = |items: &[T]| items.iter().map(f).collect();
-    let join = |mut left: Vec<R>, right: Vec<R>| {
+    let combine = |mut left: Vec<R>, right: Vec<R>| {
         left.extend(right);
         left
     };
-    reduce(items, both, grain, worth, &leaf, &join)
+    reduce(items, exec, grain, worth, &leaf, &combine)
 }
 
 fn worth_all<T>(items: &[T], worth: impl Fn(&T) -> usize) -> usize {
@@ -77,7 +77,7 @@ mod tests {
         for length in [0_usize, 1, 2, 3, 7, 64, 100] {
             let items: Vec<usize> = (0..length).collect();
             for grain in [0, 1, 5, 1_000] {
-                let all = map(&items, &InTurn, grain, &|_| 1, &|n| n * 2);
+                let all = map(&items, &Sequential, grain, &|_| 1, &|n| n * 2);
                 assert_eq!(all, (0..length).map(|n| n * 2).collect::<Vec<_>>());
             }
         }
@@ -87,7 +87,7 @@ mod tests {
     fn a_heavy_item_is_alone() {
         let pieces = reduce(
             &[1, 1, 9, 1],
-            &InTurn,
+            &Sequential,
             4,
             &|&worth| worth,
             &|piece: &[usize]| vec![piece.to_vec()],

@@ -1,8 +1,8 @@
 //! A small computer algebra: expressions, their text, derivatives, rewrite rules, polynomials.
 //!
-//! Nothing here knows a scheduler. What can be done in parts asks a [`Both`] how: [`InTurn`] on the
-//! calling thread, or something of the caller's that does two things at once. The parts are the same
-//! either way, and so is the result, to the last bit.
+//! Nothing here depends on a scheduler. Work that can be divided is run by a [`Join`]:
+//! [`Sequential`] on the calling thread, or an implementation of the caller that runs two closures
+//! in parallel. The division is the same in both cases, and so is the result, to the last bit.
 
 pub(crate) mod differentiate;
 pub(crate) mod expr;
@@ -18,7 +18,7 @@ mod text;
 
 pub(crate) use differentiate::differentiate;
 pub(crate) use expr::{Expr, Point};
-pub(crate) use halves::{Both, InTurn};
+pub(crate) use halves::{Join, Sequential};
 pub(crate) use pattern::{Rule, matches};
 pub(crate) use polynomial::Polynomial;
 pub(crate) use simplify::simplify;

@@ -1,7 +1,8 @@
-//! The normal form of a node whose parts are in normal form: numbers folded, like terms and like factors
-//! collected, in a fixed order.
+//! The normal form of a node whose parts are in normal form: numbers folded, like terms and like
+//! factors collected, in a fixed order.
 //!
-//! It holds wherever both sides have a value: `x/x` is 1. Numbers that would not fit are left as they are.
+//! It holds wherever both sides have a value: `x/x` is 1. Numbers that would not fit are left as
+//! they are.
 
 use super::{
     expr::{Expr, Function, Kind},

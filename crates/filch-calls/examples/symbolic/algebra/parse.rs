@@ -6,7 +6,8 @@ use super::{
 };
 use std::{error::Error, fmt, str::FromStr};
 
-/// How deep parentheses, powers and signs may be nested: as deep as any thread's stack takes with ease.
+/// How deep parentheses, powers and signs may be nested: as deep as any thread's stack takes with
+/// ease.
 const DEEPEST: usize = 200;
 
 /// Reads an expression such as `sin(x)^2 + 3*x*y`.

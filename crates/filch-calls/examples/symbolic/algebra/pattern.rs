@@ -1,13 +1,13 @@
 //! Patterns with holes, and rules that rewrite what they match.
 //!
-//! The terms of a sum and the factors of a product match in any order. A pattern for a whole sum may leave
-//! terms over, which stay beside the result: `sin(?a)^2 + cos(?a)^2 -> 1` makes `x + sin(y)^2 + cos(y)^2` to
-//! `x + 1`. Further down the last hole takes what is left over: `?a*(?b + ?c)` matches `x*(y + z + 1)` with
-//! `z + 1` for `?c`.
+//! The terms of a sum and the factors of a product match in any order. A pattern for a whole sum
+//! may leave terms over, which stay beside the result: `sin(?a)^2 + cos(?a)^2 -> 1` makes `x +
+//! sin(y)^2 + cos(y)^2` to `x + 1`. Further down the last hole takes what is left over: `?a*(?b +
+//! ?c)` matches `x*(y + z + 1)` with `z + 1` for `?c`.
 
 use super::{
     expr::{Expr, GRAIN, Kind, Name},
-    halves::{Both, map},
+    halves::{Join, map},
     normal, parse,
 };
 use std::{error::Error, fmt};
@@ -70,9 +70,9 @@ impl Rule {
         texts.iter().map(|text| Self::new(text.as_ref())).collect()
     }
 
-    /// What the rule makes of `expr`, which is in normal form; nothing when it does not apply, or leaves
-    /// everything as it is. It looks at the node itself, not at those below, and is applied to terms or
-    /// factors as often as it goes.
+    /// What the rule makes of `expr`, which is in normal form; nothing when it does not apply, or
+    /// leaves everything as it is. It looks at the node itself, not at those below, and is applied
+    /// to terms or factors as often as it goes.
     pub(crate) fn rewrite(&self, expr: &Expr) -> Option<Expr> {
         let (mut parts, mut rest) = (Vec::new(), Some(expr.clone()));
         while let Some((new, left)) = rest.as_ref().and_then(|rest| self.once(rest)) {
@@ -125,13 +125,13 @@ pub(crate) struct Match {
     pub(crate) known: Bindings,
 }
 
-/// Every node of `expr` that `pattern` matches, from the top and from the left, with the first way in which
-/// it does. Both are brought into normal form before.
-pub(crate) fn matches(wanted: &Expr, expr: &Expr, both: &impl Both) -> Vec<Match> {
-    matches_in(&pattern(wanted), &normal::form(expr), both)
+/// Every node of `expr` that `pattern` matches, from the top and from the left, with the first way
+/// in which it does. Both are brought into normal form before.
+pub(crate) fn matches(wanted: &Expr, expr: &Expr, exec: &impl Join) -> Vec<Match> {
+    matches_in(&pattern(wanted), &normal::form(expr), exec)
 }
 
-fn matches_in(pattern: &Expr, expr: &Expr, both: &impl Both) -> Vec<Match> {
+fn matches_in(pattern: &Expr, expr: &Expr, exec: &impl Join) -> Vec<Match> {
     let mut found = Vec::new();
     part_of(pattern, expr, &mut Vec::new(), &mut |known, _| {
         found.push(Match {
@@ -140,9 +140,9 @@ fn matches_in(pattern: &Expr, expr: &Expr, both: &impl Both) -> Vec<Match> {
         });
         true
     });
-    let below = |part: &Expr| matches_in(pattern, part, both);
+    let below = |part: &Expr| matches_in(pattern, part, exec);
     found.extend(
-        map(expr.parts(), both, GRAIN, &Expr::size, &below)
+        map(expr.parts(), exec, GRAIN, &Expr::size, &below)
             .into_iter()
             .flatten(),
     );
@@ -255,7 +255,8 @@ fn bind(name: &Name, value: Expr, known: &mut Bindings, then: Then<'_>) -> bool 
     found
 }
 
-/// The parts that are taken, or those that are not, as a sum or product; nothing when there are none.
+/// The parts that are taken, or those that are not, as a sum or product; nothing when there are
+/// none.
 fn some_of(expr: &Expr, taken: &[bool], wanted: bool) -> Option<Expr> {
     let parts = expr.parts().iter().zip(taken);
     let some: Vec<Expr> = parts
@@ -287,7 +288,7 @@ fn filled(template: &Expr, known: &Bindings) -> Expr {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{InTurn, parse::expression};
+    use super::super::{Sequential, parse::expression};
     use super::*;
 
     fn once(rule: &str, text: &str) -> Option<String> {
@@ -348,7 +349,7 @@ mod tests {
     #[test]
     fn all_places_are_found() {
         let expr = expression("sin(x)^2 + 3*sin(y*sin(z)) + 2^sin(t)").unwrap();
-        let found = matches(&parse::pattern("sin(?a)").unwrap(), &expr, &InTurn);
+        let found = matches(&parse::pattern("sin(?a)").unwrap(), &expr, &Sequential);
         let mut places: Vec<_> = found.iter().map(|m| m.place.to_string()).collect();
         places.sort();
         assert_eq!(places, ["sin(t)", "sin(x)", "sin(y*sin(z))", "sin(z)"]);

@@ -2,7 +2,7 @@
 
 use super::{
     expr::{Expr, Kind, Name},
-    halves::{Both, InTurn, reduce},
+    halves::{Join, Sequential, reduce},
     rational::Rational,
 };
 use std::{cmp::Ordering, error::Error, fmt};
@@ -57,7 +57,8 @@ impl Polynomial {
             Kind::Product(parts) => {
                 let mut product = Self::constant(Rational::ONE);
                 for part in parts {
-                    product = multiplied(&product, &Self::new(part, variables)?.terms, &InTurn)?;
+                    product =
+                        multiplied(&product, &Self::new(part, variables)?.terms, &Sequential)?;
                 }
                 product
             }
@@ -68,7 +69,7 @@ impl Polynomial {
                 let base = Self::new(base, variables)?.terms;
                 let mut power = Self::constant(Rational::ONE);
                 for _ in 0..exponent {
-                    power = multiplied(&power, &base, &InTurn)?;
+                    power = multiplied(&power, &base, &Sequential)?;
                 }
                 power
             }
@@ -100,14 +101,14 @@ impl Polynomial {
     ///
     /// # Errors
     /// When a coefficient or an exponent is too large, or the variables are others.
-    pub(crate) fn times(&self, other: &Self, both: &impl Both) -> Result<Self, PolynomialError> {
+    pub(crate) fn times(&self, other: &Self, exec: &impl Join) -> Result<Self, PolynomialError> {
         if self.variables != other.variables {
             let what = "polynomials in other variables cannot be multiplied";
             return Err(PolynomialError(what.into()));
         }
         Ok(Self {
             variables: self.variables.clone(),
-            terms: multiplied(&self.terms, &other.terms, both)?,
+            terms: multiplied(&self.terms, &other.terms, exec)?,
         })
     }
 
@@ -141,7 +142,7 @@ fn exponent(exponents: u64, place: usize) -> u64 {
 }
 
 /// A row for each term of the shorter one, merged neighbour to neighbour.
-fn multiplied(a: &[Term], b: &[Term], both: &impl Both) -> Terms {
+fn multiplied(a: &[Term], b: &[Term], exec: &impl Join) -> Terms {
     fits(a, b)?;
     let (short, long) = if a.len() < b.len() { (a, b) } else { (b, a) };
     let row = |terms: &[Term]| -> Terms {
@@ -158,10 +159,10 @@ fn multiplied(a: &[Term], b: &[Term], both: &impl Both) -> Terms {
         long.iter().map(times).collect()
     };
     // One row a piece, however long: rows are the long side.
-    reduce(short, both, 1, &|_| 1, &row, &|a, b| merged(&a?, &b?))
+    reduce(short, exec, 1, &|_| 1, &row, &|a, b| merged(&a?, &b?))
 }
 
-/// Both in one, like terms added.
+/// Merges two lists of terms; like terms are added.
 fn merged(a: &[Term], b: &[Term]) -> Terms {
     let mut all = Vec::with_capacity(a.len() + b.len());
     let (mut a, mut b) = (a, b);
@@ -256,15 +257,15 @@ mod tests {
             polynomial("(1 + x - 2*y)^5").unwrap(),
             polynomial("(3 - x*y)^4").unwrap(),
         );
-        let product = a.times(&b, &InTurn).unwrap();
-        assert_eq!(product, b.times(&a, &InTurn).unwrap());
+        let product = a.times(&b, &Sequential).unwrap();
+        assert_eq!(product, b.times(&a, &Sequential).unwrap());
         let at = super::super::Point::default().set("x", 2.0).set("y", 3.0);
-        let value = |p: &Polynomial| p.to_expr().value(&at, &InTurn).unwrap();
+        let value = |p: &Polynomial| p.to_expr().value(&at, &Sequential).unwrap();
         assert_eq!(value(&product), value(&a) * value(&b));
     }
 
     #[test]
-    fn what_is_none_or_does_not_fit_is_told() {
+    fn expressions_that_are_no_polynomials_or_too_large_are_errors() {
         assert!(
             polynomial("sin(x)")
                 .unwrap_err()

@@ -8,8 +8,8 @@ use filch::Rng;
 
 const VARIABLES: [&str; 3] = ["x", "y", "z"];
 
-/// An expression in `x`, `y` and `z` of about `size` nodes: a sum of uneven terms, with places where the
-/// usual identities apply.
+/// An expression in `x`, `y` and `z` of about `size` nodes: a sum of uneven terms, with places
+/// where the usual identities apply.
 pub(crate) fn expression(seed: u64, size: usize) -> Expr {
     let mut rng = Rng::new(seed);
     let (mut terms, mut left) = (Vec::new(), size);

@@ -2,7 +2,7 @@
 
 use super::{
     expr::{Expr, GRAIN, Kind},
-    halves::{Both, map},
+    halves::{Join, map},
     normal,
     pattern::Rule,
 };
@@ -12,62 +12,61 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// How often the whole expression is gone through before the rules count as restless. Rules that come to
-/// rest do so after a handful.
-const MOST_PASSES: usize = 100;
+/// Maximum number of passes over the whole expression. Rules that terminate need a handful.
+const MAX_PASSES: usize = 100;
 
-/// How often a node is rewritten, beyond once for each of its parts, before its neighbours get their turn.
-const MOST_REWRITES: usize = 8;
+/// Maximum number of rewrites of a node in one pass, beyond one for each of its parts.
+const MAX_REWRITES: usize = 8;
 
-/// Larger expressions are no simplification of anything.
-const MOST_NODES: usize = 2_000_000;
+/// Maximum size of a result: a larger one is no simplification.
+const MAX_NODES: usize = 2_000_000;
 
-/// Deeper ones would not fit on the stack.
-const MOST_LEVELS: usize = 1_000;
+/// Maximum depth: a deeper expression would not fit on the stack.
+const MAX_LEVELS: usize = 1_000;
 
 /// Simplifies `expr` with normal forms and `rules` until nothing changes.
 ///
 /// # Errors
-/// When the rules chase each other, or blow the expression up.
+/// When the rules do not terminate, or the expression becomes too large.
 pub(crate) fn simplify(
     expr: &Expr,
     rules: &[Rule],
-    both: &impl Both,
-) -> Result<Expr, RestlessError> {
+    exec: &impl Join,
+) -> Result<Expr, NonterminatingError> {
     let mut expr = expr.clone();
-    for _ in 0..MOST_PASSES {
+    for _ in 0..MAX_PASSES {
         let pass = Pass {
             rules,
-            both,
+            exec,
             unfinished: AtomicBool::new(false),
         };
         let next = pass.over(&expr);
-        let settled = next == expr && !pass.unfinished.into_inner();
+        let done = next == expr && !pass.unfinished.into_inner();
         expr = next;
-        if settled {
+        if done {
             return Ok(expr);
         }
         if is_too_large(&expr) {
             break;
         }
     }
-    Err(RestlessError { size: expr.size() })
+    Err(NonterminatingError { size: expr.size() })
 }
 
-/// Once through everything.
+/// One pass over the whole expression.
 struct Pass<'p, B> {
     rules: &'p [Rule],
-    both: &'p B,
-    /// A node was left although rules apply to it. They may go round in circles, and then end where they
-    /// began: nothing seems to change.
+    exec: &'p B,
+    /// Set if rules still apply to a node. They may form a cycle, so that the expression is the
+    /// same at the end of the pass.
     unfinished: AtomicBool,
 }
 
-impl<B: Both> Pass<'_, B> {
-    /// What does not change is shared with `expr`.
+impl<B: Join> Pass<'_, B> {
+    /// Returns the new expression, which shares unchanged parts with `expr`.
     fn over(&self, expr: &Expr) -> Expr {
         let below = |part: &Expr| self.over(part);
-        let all = |parts: &[Expr]| map(parts, self.both, GRAIN, &Expr::size, &below);
+        let all = |parts: &[Expr]| map(parts, self.exec, GRAIN, &Expr::size, &below);
         let new = self.rewritten(match expr.kind() {
             Kind::Number(_) | Kind::Variable(_) | Kind::Hole(_) => expr.clone(),
             Kind::Power(base, exponent) => normal::power(below(base), below(exponent)),
@@ -79,7 +78,7 @@ impl<B: Both> Pass<'_, B> {
     }
 
     fn rewritten(&self, mut expr: Expr) -> Expr {
-        for _ in 0..MOST_REWRITES + expr.parts().len() {
+        for _ in 0..MAX_REWRITES + expr.parts().len() {
             if is_too_large(&expr) {
                 break;
             }
@@ -95,16 +94,16 @@ impl<B: Both> Pass<'_, B> {
 }
 
 fn is_too_large(expr: &Expr) -> bool {
-    expr.size() > MOST_NODES || expr.depth() > MOST_LEVELS
+    expr.size() > MAX_NODES || expr.depth() > MAX_LEVELS
 }
 
-/// Rules that do not come to rest.
+/// Rules that do not terminate.
 #[derive(Debug)]
-pub(crate) struct RestlessError {
+pub(crate) struct NonterminatingError {
     size: usize,
 }
 
-impl fmt::Display for RestlessError {
+impl fmt::Display for NonterminatingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -115,12 +114,12 @@ impl fmt::Display for RestlessError {
     }
 }
 
-impl Error for RestlessError {}
+impl Error for NonterminatingError {}
 
 #[cfg(test)]
 mod tests {
     use super::super::{
-        InTurn, Point,
+        Point, Sequential,
         parse::expression,
         pattern::{EXPANSION, IDENTITIES},
         sample,
@@ -130,7 +129,7 @@ mod tests {
     fn simple(text: &str, rules: &[&str]) -> String {
         let rules = Rule::all(rules).unwrap();
         let expr = expression(text).unwrap();
-        simplify(&expr, &rules, &InTurn).unwrap().to_string()
+        simplify(&expr, &rules, &Sequential).unwrap().to_string()
     }
 
     #[test]
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn expansion_comes_to_rest() {
+    fn expansion_terminates() {
         assert_eq!(simple("(x + 1)*(x - 1)", &EXPANSION), "x^2 - 1");
         assert_eq!(simple("(x + y)^2*x", &EXPANSION), "x^3 + x*y^2 + 2*x^2*y");
         assert_eq!(
@@ -158,12 +157,12 @@ mod tests {
     }
 
     #[test]
-    fn restless_rules_are_told() {
+    fn rules_that_do_not_terminate_are_an_error() {
         let swap = Rule::all(&["sin(?a) -> cos(?a)", "cos(?a) -> sin(?a)"]).unwrap();
         let grow = Rule::all(&["sin(?a) -> sin(sin(?a)) + sin(?a)^2"]).unwrap();
         let dig = Rule::all(&["sin(?a) -> sin(cos(sin(?a)))"]).unwrap();
         for rules in [swap, grow, dig] {
-            let error = simplify(&expression("sin(x)").unwrap(), &rules, &InTurn).unwrap_err();
+            let error = simplify(&expression("sin(x)").unwrap(), &rules, &Sequential).unwrap_err();
             assert!(error.to_string().contains("still change"), "{error}");
         }
     }
@@ -174,9 +173,9 @@ mod tests {
         let point = Point::default().set("x", 0.9).set("y", 0.7).set("z", 1.3);
         for seed in 0..200 {
             let expr = sample::expression(seed, 60);
-            let simplified = simplify(&expr, &rules, &InTurn).unwrap();
-            let before = expr.value(&point, &InTurn).unwrap();
-            let after = simplified.value(&point, &InTurn).unwrap();
+            let simplified = simplify(&expr, &rules, &Sequential).unwrap();
+            let before = expr.value(&point, &Sequential).unwrap();
+            let after = simplified.value(&point, &Sequential).unwrap();
             let error = (before - after).abs() / (1.0 + before.abs());
             // Sines of large arguments keep fewer digits.
             assert!(

@@ -64,7 +64,8 @@ fn product(f: &mut fmt::Formatter<'_>, factors: &[Expr]) -> fmt::Result {
             None => above.push(factor),
         }
     }
-    // A factor of minus one is a sign in front, unless it stands alone above the line or before another sign.
+    // A factor of minus one is a sign in front, unless it stands alone above the line or before
+    // another sign.
     let negative = |factor: &Expr| factor.as_number().is_some_and(Rational::is_negative);
     if above.len() > 1 && above[0].is(-1) && !negative(above[1]) {
         f.write_char('-')?;
@@ -138,7 +139,7 @@ fn parenthesised(f: &mut fmt::Formatter<'_>, expr: &Expr, wrap: bool) -> fmt::Re
 
 #[cfg(test)]
 mod tests {
-    use super::super::{InTurn, parse::expression, sample, simplify};
+    use super::super::{Sequential, parse::expression, sample, simplify};
 
     #[test]
     fn written_as_people_write() {
@@ -164,16 +165,16 @@ mod tests {
     fn what_is_written_reads_back() {
         for seed in 0..200 {
             let raw = sample::expression(seed, 40);
-            let plain = simplify(&raw, &[], &InTurn).unwrap();
+            let plain = simplify(&raw, &[], &Sequential).unwrap();
             let again = expression(&plain.to_string()).unwrap();
             assert_eq!(
-                simplify(&again, &[], &InTurn).unwrap(),
+                simplify(&again, &[], &Sequential).unwrap(),
                 plain,
                 "seed {seed}"
             );
             let again = expression(&raw.to_string()).unwrap();
             assert_eq!(
-                simplify(&again, &[], &InTurn).unwrap(),
+                simplify(&again, &[], &Sequential).unwrap(),
                 plain,
                 "seed {seed}"
             );

@@ -1,6 +1,6 @@
 //! A source in a block is taken once.
 
-use super::Block;
+use super::SourceBlock;
 use crate::{
     base::canary::Canary,
     loom_tests::{Data, caught, model},
@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 /// A holder claims the positions of a block one after the other, while thieves take some of them.
 /// Each position is taken once.
-fn split(positions: u32, thieves: usize, rest: bool) {
-    let block = Arc::new(Block::new());
+fn split(positions: u32, thieves: usize, takes_all: bool) {
+    let block = Arc::new(SourceBlock::new());
     let taken: Arc<Vec<Data>> = Arc::new((0..positions).map(|_| Data::default()).collect());
-    let held = block.hold().expect("it is free");
-    let claims = held.open(0..positions);
+    let holder = block.acquire().expect("it is free");
+    let claims = holder.open(0..positions);
     let threads: Vec<_> = (0..thieves)
         .map(|_| {
             let (block, taken) = (block.clone(), taken.clone());
@@ -28,15 +28,15 @@ fn split(positions: u32, thieves: usize, rest: bool) {
     if let Some(at) = claims.claim() {
         taken[at as usize].add(1);
     }
-    if rest {
-        for at in claims.take_rest() {
+    if takes_all {
+        for at in claims.take_all_unclaimed() {
             taken[at as usize].add(1);
         }
     }
     while let Some(at) = claims.claim() {
         taken[at as usize].add(1);
     }
-    drop(held);
+    drop(holder);
     for thief in threads {
         thief.join().unwrap();
     }
@@ -56,7 +56,7 @@ fn a_position_of_a_block_is_taken_once() {
 #[test]
 fn a_thief_takes_part_of_the_block_that_it_has_checked() {
     model(Some(2), || {
-        let block = Arc::new(Block::new());
+        let block = Arc::new(SourceBlock::new());
         let taken: Arc<[Data; 3]> = Arc::default();
         let thief = {
             let (block, taken) = (block.clone(), taken.clone());
@@ -67,8 +67,8 @@ fn a_thief_takes_part_of_the_block_that_it_has_checked() {
             })
         };
         for positions in [0..1, 1..3] {
-            let held = block.hold().expect("it is free");
-            let claims = held.open(positions);
+            let holder = block.acquire().expect("it is free");
+            let claims = holder.open(positions);
             while let Some(at) = claims.claim() {
                 taken[at as usize].add(1);
             }

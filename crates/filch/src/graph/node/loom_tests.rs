@@ -1,13 +1,13 @@
 //! A claimed task does not run twice at the same time.
 #![expect(unsafe_code, reason = "a record that two threads of a model share")]
 
-use super::Node;
+use super::TaskNode;
 use crate::loom_tests::{Data, model};
 use loom::thread;
 use std::sync::Arc;
 
 /// A record, shared as the production code shares it.
-struct SharedNode(Node);
+struct SharedNode(TaskNode);
 
 // SAFETY: the models do not access the storage of the closure.
 unsafe impl Sync for SharedNode {}
@@ -16,7 +16,7 @@ unsafe impl Sync for SharedNode {}
 /// at all.
 fn claims() {
     let (node, data) = (
-        Arc::new(SharedNode(Node::empty(1))),
+        Arc::new(SharedNode(TaskNode::empty(1))),
         Arc::new(Data::default()),
     );
     let run = |SharedNode(node): &SharedNode, data: &Data| {

@@ -1,11 +1,11 @@
 //! Pipelines: many tokens that pass through the same stages, in order where it matters.
 
+mod entrance;
+mod erased;
 mod error;
-mod link;
 mod report;
 mod run;
 mod source;
-mod station;
 mod stop;
 
 pub use error::{PipelineError, StagePanic};
@@ -14,7 +14,7 @@ pub use source::Flow;
 
 use super::options::RunOptions;
 use crate::pool::{Pool, on_current};
-use link::{Link, Parallel, Serial, Source, SourceStage};
+use erased::{ErasedSource, ErasedStage, ParallelStage, SerialStage, SourceStage};
 use std::{borrow::Cow, fmt, marker::PhantomData, sync::Arc};
 use stop::StopFlags;
 
@@ -59,8 +59,8 @@ use stop::StopFlags;
 /// A token that waits for its turn occupies no worker. Nothing is allocated for a token, except for
 /// those that are [deferred](Flow::defer).
 pub struct Pipeline<'env, T> {
-    source: Box<dyn Source + 'env>,
-    links: Vec<Box<dyn Link + 'env>>,
+    source: Box<dyn ErasedSource + 'env>,
+    stages: Vec<Box<dyn ErasedStage + 'env>>,
     /// The names of all stages, including the source.
     names: Vec<Option<String>>,
     output: PhantomData<fn() -> T>,
@@ -69,17 +69,39 @@ pub struct Pipeline<'env, T> {
 impl<'env, T: Send + 'env> Pipeline<'env, T> {
     /// Creates a pipeline that begins with `source`, which produces one token at a time, and
     /// returns `None` when there are no more.
+    ///
+    /// ```
+    /// use filch::graph::Pipeline;
+    ///
+    /// let mut lines = "one\ntwo".lines();
+    /// let mut source = Pipeline::new(|_| lines.next());
+    /// assert_eq!(source.run(1)?.tokens(), 2);
+    /// # Ok::<(), filch::graph::PipelineError>(())
+    /// ```
     #[must_use]
     pub fn new(source: impl FnMut(&mut Flow) -> Option<T> + Send + 'env) -> Self {
         Self {
             source: Box::new(SourceStage::new(source)),
-            links: Vec::new(),
+            stages: Vec::new(),
             names: vec![None],
             output: PhantomData,
         }
     }
 
     /// Adds a stage that processes one token at a time, in order.
+    ///
+    /// ```
+    /// use filch::graph::Pipeline;
+    ///
+    /// let mut numbers = 0..100;
+    /// let mut written = vec![];
+    /// Pipeline::new(|_| numbers.next())
+    ///     .parallel(|n| n * 2)
+    ///     .serial(|n| written.push(n)) // in the order of the source, so a `Vec` is enough
+    ///     .run(8)?;
+    /// assert!(written.is_sorted());
+    /// # Ok::<(), filch::graph::PipelineError>(())
+    /// ```
     #[must_use]
     pub fn serial<U: Send + 'env>(
         self,
@@ -89,6 +111,19 @@ impl<'env, T: Send + 'env> Pipeline<'env, T> {
     }
 
     /// Adds a stage that processes any number of tokens at once.
+    ///
+    /// ```
+    /// use filch::graph::Pipeline;
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// let mut words = ["to", "be", "or", "not"].into_iter();
+    /// let letters = AtomicUsize::new(0);
+    /// Pipeline::new(|_| words.next())
+    ///     .parallel(|word| letters.fetch_add(word.len(), Ordering::Relaxed)) // on several workers
+    ///     .run(4)?;
+    /// assert_eq!(letters.into_inner(), 9);
+    /// # Ok::<(), filch::graph::PipelineError>(())
+    /// ```
     #[must_use]
     pub fn parallel<U: Send + 'env>(
         self,
@@ -98,13 +133,28 @@ impl<'env, T: Send + 'env> Pipeline<'env, T> {
     }
 
     /// Adds a stage that was created before.
+    ///
+    /// ```
+    /// use filch::graph::{Pipeline, Stage};
+    ///
+    /// fn doubled<'a>() -> Stage<'a, u64> {
+    ///     Stage::parallel(|n| 2 * n).named("double")
+    /// }
+    /// let mut sum = 0;
+    /// Pipeline::new(|flow| (flow.token() < 4).then_some(flow.token()))
+    ///     .stage(doubled())
+    ///     .serial(|n| sum += n)
+    ///     .run(2)?;
+    /// assert_eq!(sum, 12);
+    /// # Ok::<(), filch::graph::PipelineError>(())
+    /// ```
     #[must_use]
     pub fn stage<U: Send + 'env>(mut self, stage: Stage<'env, T, U>) -> Pipeline<'env, U> {
-        self.links.push(stage.link);
+        self.stages.push(stage.erased);
         self.names.push(stage.name);
         Pipeline {
             source: self.source,
-            links: self.links,
+            stages: self.stages,
             names: self.names,
             output: PhantomData,
         }
@@ -134,6 +184,18 @@ impl<'env, T: Send + 'env> Pipeline<'env, T> {
 
 impl<T> Pipeline<'_, T> {
     /// Names the stage that was added last, for errors.
+    ///
+    /// ```
+    /// use filch::graph::Pipeline;
+    /// use std::panic::resume_unwind;
+    ///
+    /// let mut pipeline = Pipeline::new(|_| Some("text"))
+    ///     .named("read")
+    ///     .serial(|_| resume_unwind(Box::new("full disk")))
+    ///     .named("write");
+    /// let error = pipeline.run(1).unwrap_err();
+    /// assert!(error.to_string().starts_with("stage 1 (write) panicked"));
+    /// ```
     #[must_use]
     pub fn named(mut self, name: impl Into<Cow<'static, str>>) -> Self {
         if let Some(last) = self.names.last_mut() {
@@ -143,6 +205,13 @@ impl<T> Pipeline<'_, T> {
     }
 
     /// Returns the number of stages, including the source.
+    ///
+    /// ```
+    /// use filch::graph::Pipeline;
+    ///
+    /// let pipeline = Pipeline::new(|_| Some(1)).parallel(|n| n + 1).serial(|n| println!("{n}"));
+    /// assert_eq!(pipeline.stage_count(), 3);
+    /// ```
     #[must_use]
     pub fn stage_count(&self) -> usize {
         self.names.len()
@@ -217,9 +286,9 @@ impl<T> Pipeline<'_, T> {
         options.enter_worker(|context| {
             let mut tokens = 0;
             for _ in 0..options.count() {
-                let halt = Arc::new(StopFlags::default());
-                let _registration = options.register_cancel(&halt);
-                match run::run(self.parts(&halt), lines, context) {
+                let stop = Arc::new(StopFlags::default());
+                let _registration = options.register_cancel(&stop);
+                match run::run(self.parts(&stop), lines, context) {
                     Ok(report) => tokens += report.tokens,
                     Err(mut error) => {
                         error.finished += tokens;
@@ -233,12 +302,12 @@ impl<T> Pipeline<'_, T> {
 }
 
 impl<'env, T> Pipeline<'env, T> {
-    fn parts<'p>(&'p mut self, halt: &'p StopFlags) -> run::Parts<'p, 'env> {
-        run::Parts {
+    fn parts<'p>(&'p mut self, stop: &'p StopFlags) -> run::PipelineParts<'p, 'env> {
+        run::PipelineParts {
             source: &mut self.source,
-            links: &self.links,
+            stages: &self.stages,
             names: &self.names,
-            halt,
+            stop,
         }
     }
 }
@@ -262,27 +331,50 @@ impl<T> fmt::Debug for Pipeline<'_, T> {
 /// # Ok::<(), filch::graph::PipelineError>(())
 /// ```
 pub struct Stage<'env, T, U = T> {
-    link: Box<dyn Link + 'env>,
+    erased: Box<dyn ErasedStage + 'env>,
     name: Option<String>,
     types: PhantomData<fn(T) -> U>,
 }
 
 impl<'env, T: Send + 'env, U: Send + 'env> Stage<'env, T, U> {
     /// Creates a stage that processes one token at a time, in order.
+    ///
+    /// ```
+    /// use filch::graph::{Pipeline, Stage};
+    ///
+    /// let mut total = 0;
+    /// let running_sum = Stage::serial(|n: u64| { total += n; total }); // has a state
+    /// let mut numbers = 1..=4;
+    /// let mut sums = vec![];
+    /// Pipeline::new(|_| numbers.next()).stage(running_sum).serial(|sum| sums.push(sum)).run(2)?;
+    /// assert_eq!(sums, [1, 3, 6, 10]);
+    /// # Ok::<(), filch::graph::PipelineError>(())
+    /// ```
     #[must_use]
     pub fn serial(stage: impl FnMut(T) -> U + Send + 'env) -> Self {
         Self {
-            link: Box::new(Serial::new(stage)),
+            erased: Box::new(SerialStage::new(stage)),
             name: None,
             types: PhantomData,
         }
     }
 
     /// Creates a stage that processes any number of tokens at once.
+    ///
+    /// ```
+    /// use filch::graph::{Pipeline, Stage};
+    ///
+    /// let parse = Stage::parallel(|text: &str| text.parse::<u32>().unwrap_or(0));
+    /// let mut texts = ["1", "x", "3"].into_iter();
+    /// let mut numbers = vec![];
+    /// Pipeline::new(|_| texts.next()).stage(parse).serial(|n| numbers.push(n)).run(2)?;
+    /// assert_eq!(numbers, [1, 0, 3]);
+    /// # Ok::<(), filch::graph::PipelineError>(())
+    /// ```
     #[must_use]
     pub fn parallel(stage: impl Fn(T) -> U + Send + Sync + 'env) -> Self {
         Self {
-            link: Box::new(Parallel::new(stage)),
+            erased: Box::new(ParallelStage::new(stage)),
             name: None,
             types: PhantomData,
         }
@@ -291,6 +383,13 @@ impl<'env, T: Send + 'env, U: Send + 'env> Stage<'env, T, U> {
 
 impl<T, U> Stage<'_, T, U> {
     /// Names the stage, for errors.
+    ///
+    /// ```
+    /// use filch::graph::Stage;
+    ///
+    /// let stage = Stage::serial(|text: String| text.len()).named("measure");
+    /// assert!(format!("{stage:?}").contains("measure"));
+    /// ```
     #[must_use]
     pub fn named(mut self, name: impl Into<Cow<'static, str>>) -> Self {
         self.name = Some(name.into().into_owned());
@@ -298,9 +397,16 @@ impl<T, U> Stage<'_, T, U> {
     }
 
     /// Whether the stage processes one token at a time.
+    ///
+    /// ```
+    /// use filch::graph::Stage;
+    ///
+    /// assert!(Stage::serial(|n: u32| n + 1).is_serial());
+    /// assert!(!Stage::parallel(|n: u32| n + 1).is_serial());
+    /// ```
     #[must_use]
     pub fn is_serial(&self) -> bool {
-        self.link.is_serial()
+        self.erased.is_serial()
     }
 }
 

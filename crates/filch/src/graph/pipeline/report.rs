@@ -8,6 +8,15 @@ pub struct PipelineReport {
 
 impl PipelineReport {
     /// Returns how many tokens passed all stages.
+    ///
+    /// ```
+    /// use filch::graph::Pipeline;
+    ///
+    /// let mut lines = "one\ntwo\nthree".lines();
+    /// let report = Pipeline::new(|_| lines.next()).parallel(str::len).run(2)?;
+    /// assert_eq!(report.tokens(), 3);
+    /// # Ok::<(), filch::graph::PipelineError>(())
+    /// ```
     #[must_use]
     pub fn tokens(&self) -> u64 {
         self.tokens

@@ -2,12 +2,12 @@
 //!
 //! # The protocol
 //!
-//! A *line* is the place of one token in flight, with a slot for its value. The tokens take the
+//! A *line* holds one token in flight, with a slot for its value. The tokens take the
 //! lines in turn, in the order in which they leave the source; so a token's neighbours are always
 //! on the neighbouring lines.
 //!
 //! A *strand* is a job of the pool that moves one token. It starts at the entrance of a serial
-//! stage, where the token and its turn have met (see [`Station`]). It runs that stage and all that
+//! stage, where the token and its turn have met (see [`Entrance`]). It runs that stage and all that
 //! follow, until it reaches an entrance whose turn has not arrived, or the end. Parallel stages
 //! have no entrance: the strand continues. When it leaves a serial stage it passes the turn to the
 //! next line. If the token of that line is there already, a strand is queued for it. At the end the
@@ -16,7 +16,7 @@
 //! the token.
 //!
 //! The strand that has a token owns the slot of its line; the strand that is in a serial stage owns
-//! its closure. Both are handed over by [`Station::arrive`] and by the pool's queues.
+//! its closure. Both are handed over by [`Entrance::arrive`] and by the pool's queues.
 //!
 //! The run is over when all strands have ended, which [`Pending`] counts. If a strand queues
 //! another one as it ends, that one takes over its count.
@@ -25,21 +25,21 @@
 //! values that are left in the slots are dropped when all strands have ended.
 #![expect(
     unsafe_code,
-    reason = "jobs that point to the stations of a run in the frame of `run`"
+    reason = "jobs that point to the entrances of a run in the frame of `run`"
 )]
 
 use super::{
-    error::{Kind, PipelineError, StagePanic},
-    link::{Link, Source, ValueSlots},
+    entrance::Entrance,
+    erased::{ErasedSource, ErasedStage, LineSlots},
+    error::{PipelineError, PipelineErrorKind, StagePanic},
     report::PipelineReport,
-    source::{DeferError, Fed},
-    station::Station,
+    source::{DeferError, SourceOutput},
     stop::StopFlags,
 };
 use crate::{
     base::unwind::{self, Payload},
     engine::Placement,
-    graph::remote::{LazyRemote, Remote},
+    graph::control::{LazyControl, RunControl},
     pool::{
         Inner,
         context::WorkerContext,
@@ -54,80 +54,80 @@ use std::{
 };
 
 /// The parts of a pipeline.
-pub(super) struct Parts<'p, 'env> {
-    pub(super) source: &'p mut Box<dyn Source + 'env>,
-    pub(super) links: &'p [Box<dyn Link + 'env>],
+pub(super) struct PipelineParts<'p, 'env> {
+    pub(super) source: &'p mut Box<dyn ErasedSource + 'env>,
+    pub(super) stages: &'p [Box<dyn ErasedStage + 'env>],
     pub(super) names: &'p [Option<String>],
-    pub(super) halt: &'p StopFlags,
+    pub(super) stop: &'p StopFlags,
 }
 
 /// The state that the strands of a run share. It lives in the frame of [`run`], which outlives
 /// them.
-struct Run<'p, 'env> {
+struct PipelineRun<'p, 'env> {
     pool: *const Inner,
     /// The worker that waits.
     owner: usize,
     /// Whether the strands run isolated, on all workers.
     isolated: bool,
-    source: &'p (dyn Source + 'env),
-    links: &'p [Box<dyn Link + 'env>],
-    slots: ValueSlots,
-    lines: Box<[Line]>,
-    /// The stations of the first line, then those of the second, and so on; one for each stage.
-    stations: Box<[Station]>,
-    halt: &'p StopFlags,
+    source: &'p (dyn ErasedSource + 'env),
+    stages: &'p [Box<dyn ErasedStage + 'env>],
+    slots: LineSlots,
+    lines: Box<[TokenLine]>,
+    /// The entrances of the first line, then those of the second, and so on; one for each stage.
+    entrances: Box<[Entrance]>,
+    stop: &'p StopFlags,
     pending: Pending,
-    /// Whether the owner, while it waits, runs only what was queued on its own worker.
-    alone: bool,
+    /// Whether the owner's wait is isolated: it runs only what was queued on its own worker.
+    isolated_wait: bool,
     /// The jobs of guests for such an owner. When a guest leaves, its queue moves to the injector,
     /// which the owner does not check.
-    guest_remote: LazyRemote,
-    failures: Mutex<Failures>,
+    guest_control: LazyControl,
+    failures: Mutex<PipelineFailures>,
 }
 
-/// The place of a token. Used by the strand that has the token.
+/// A line: the state of one token in flight. Used by the strand that has the token.
 #[repr(align(64))]
-struct Line {
+struct TokenLine {
     /// The number of the token.
     token: Cell<u64>,
     /// The stage whose output is in the slot.
-    holds: Cell<Option<usize>>,
+    filled_by: Cell<Option<usize>>,
 }
 
 #[derive(Default)]
-struct Failures {
+struct PipelineFailures {
     panics: Vec<(usize, u64, Payload)>,
     defer_error: Option<DeferError>,
 }
 
 // SAFETY: `pending`'s owner side is used only by the thread that is worker `owner` of the pool,
 // which `is_owner` checks. `pool` points to a pool that lives as long as its worker is in `run`. A
-// `Line` and its slot are used by the strand that has the token, one at a time. Source and links
-// are `Sync`, and the values that they put into the slots are `Send`.
-unsafe impl Sync for Run<'_, '_> {}
+// `TokenLine` and its slot are used by the strand that has the token, one at a time. Source and
+// stages are `Sync`, and the values that they put into the slots are `Send`.
+unsafe impl Sync for PipelineRun<'_, '_> {}
 
 /// Runs a pipeline on `lines` lines as a worker of a pool.
 pub(super) fn run(
-    parts: Parts<'_, '_>,
+    parts: PipelineParts<'_, '_>,
     lines: usize,
     context: &WorkerContext<'_, '_>,
 ) -> Result<PipelineReport, PipelineError> {
-    let run = Run::new(&parts, lines, context)?;
+    let run = PipelineRun::new(&parts, lines, context)?;
     let began = context.mark();
     // An unwind must not leave this frame: the strands point into it.
     unwind::or_abort(|| {
-        for station in &run.stations {
-            station.lead_to(ptr::from_ref(&run).cast());
+        for entrance in &run.entrances {
+            entrance.set_run(ptr::from_ref(&run).cast());
         }
         run.pending.add_here();
         // SAFETY: the job was counted above, and the run is in this frame.
-        unsafe { Run::as_job(ptr::from_ref(&run), context, &run.stations[0]) };
+        unsafe { PipelineRun::as_job(ptr::from_ref(&run), context, &run.entrances[0]) };
         context.wait(&run, began);
     });
     let in_flight = run.sweep(context);
     let failures = run.failures.into_inner();
     let failures = failures.unwrap_or_else(PoisonError::into_inner);
-    let cancelled = parts.halt.is_cancelled();
+    let cancelled = parts.stop.is_cancelled();
     let ended = parts.source.end();
     for payload in ended.panics {
         context.pool().panicked(payload);
@@ -144,11 +144,11 @@ pub(super) fn run(
         })
         .collect();
     let kind = if !panics.is_empty() {
-        Kind::Panics(panics)
+        PipelineErrorKind::Panics(panics)
     } else if let Some(defer_error) = failures.defer_error {
-        Kind::Deferred(defer_error)
+        PipelineErrorKind::Deferred(defer_error)
     } else if cancelled && !(ended.all && dropped == 0) {
-        Kind::Cancelled
+        PipelineErrorKind::Cancelled
     } else {
         return Ok(PipelineReport { tokens: finished });
     };
@@ -159,22 +159,22 @@ pub(super) fn run(
     })
 }
 
-/// Runs a strand that begins at a station.
+/// Runs a strand that begins at an entrance.
 ///
 /// # Safety
-/// `data` points to a station of a run that is not over, where a token and its turn have met.
+/// `data` points to an entrance of a run that is not over, where a token and its turn have met.
 unsafe fn run_strand(data: *const (), context: &WorkerContext<'_, '_>) {
-    // SAFETY: the caller passes a station of a run that is not over.
-    let station = unsafe { &*data.cast::<Station>() };
-    // SAFETY: the station points to its run, which lives until its strands have ended.
-    let run = unsafe { &*station.leads_to().cast::<Run<'_, '_>>() };
+    // SAFETY: the caller passes an entrance of a run that is not over.
+    let entrance = unsafe { &*data.cast::<Entrance>() };
+    // SAFETY: the entrance points to its run, which lives until its strands have ended.
+    let run = unsafe { &*entrance.run_pointer().cast::<PipelineRun<'_, '_>>() };
     // SAFETY: this strand is pending, so the run is not over.
-    unsafe { Run::as_job(ptr::from_ref(run), context, station) };
+    unsafe { PipelineRun::as_job(ptr::from_ref(run), context, entrance) };
 }
 
-impl<'p, 'env> Run<'p, 'env> {
+impl<'p, 'env> PipelineRun<'p, 'env> {
     fn new(
-        parts: &'p Parts<'_, 'env>,
+        parts: &'p PipelineParts<'_, 'env>,
         lines: usize,
         context: &WorkerContext<'_, '_>,
     ) -> Result<Self, PipelineError> {
@@ -183,49 +183,50 @@ impl<'p, 'env> Run<'p, 'env> {
             finished: 0,
             dropped: 0,
         };
-        let stages = parts.links.len() + 1;
+        let stage_count = parts.stages.len() + 1;
         let number = match u32::try_from(lines) {
-            Ok(0) => return Err(wrong(Kind::NoLines)),
-            Ok(number) if lines.checked_mul(stages).is_some() => number,
-            _ => return Err(wrong(Kind::TooManyLines)),
+            Ok(0) => return Err(wrong(PipelineErrorKind::NoLines)),
+            Ok(number) if lines.checked_mul(stage_count).is_some() => number,
+            _ => return Err(wrong(PipelineErrorKind::TooManyLines)),
         };
-        let links = parts.links.iter().map(|link| link.output());
-        let outputs = links.chain([parts.source.output()]);
-        let slots = ValueSlots::new(lines, outputs).ok_or_else(|| wrong(Kind::TooManyLines))?;
-        let stations = (0..number).flat_map(|line| {
+        let outputs = parts.stages.iter().map(|stage| stage.output());
+        let outputs = outputs.chain([parts.source.output()]);
+        let slots =
+            LineSlots::new(lines, outputs).ok_or_else(|| wrong(PipelineErrorKind::TooManyLines))?;
+        let entrances = (0..number).flat_map(|line| {
             // The first token begins at once, and finds all its turns there. All other lines are
             // free.
-            (0..stages as u32)
-                .map(move |stage| Station::new(line, stage, (line == 0) != (stage == 0)))
+            (0..stage_count as u32)
+                .map(move |stage| Entrance::new(line, stage, (line == 0) != (stage == 0)))
         });
-        let line = || Line {
+        let line = || TokenLine {
             token: Cell::new(0),
-            holds: Cell::new(None),
+            filled_by: Cell::new(None),
         };
         Ok(Self {
             pool: context.pool(),
             owner: context.worker(),
             isolated: context.is_isolated(),
             source: &**parts.source,
-            links: parts.links,
+            stages: parts.stages,
             slots,
             lines: (0..lines).map(|_| line()).collect(),
-            stations: stations.collect(),
-            halt: parts.halt,
+            entrances: entrances.collect(),
+            stop: parts.stop,
             pending: Pending::new(),
-            alone: context.may_isolate_waits(),
-            guest_remote: LazyRemote::default(),
+            isolated_wait: context.may_isolate_waits(),
+            guest_control: LazyControl::default(),
             failures: Mutex::default(),
         })
     }
 
-    fn stages(&self) -> usize {
-        self.links.len() + 1
+    fn stage_count(&self) -> usize {
+        self.stages.len() + 1
     }
 
     #[inline(always)]
-    fn station(&self, line: usize, stage: usize) -> &Station {
-        &self.stations[line * self.stages() + stage]
+    fn entrance(&self, line: usize, stage: usize) -> &Entrance {
+        &self.entrances[line * self.stage_count() + stage]
     }
 
     #[inline(always)]
@@ -238,19 +239,19 @@ impl<'p, 'env> Run<'p, 'env> {
     /// # Safety
     /// The job is pending, so that `this` lives. The run may be freed once the job is done, so
     /// `this` is a pointer.
-    unsafe fn as_job(this: *const Self, context: &WorkerContext<'_, '_>, station: &Station) {
+    unsafe fn as_job(this: *const Self, context: &WorkerContext<'_, '_>, entrance: &Entrance) {
         // SAFETY: the caller's job is pending, so `this` lives.
         let run = unsafe { &*this };
         if !run.is_owner(context) {
             run.pending.begin_elsewhere(context.worker());
         }
         let last = if run.isolated {
-            context.isolate(|| run.strand(context, station))
+            context.isolate(|| run.strand(context, entrance))
         } else {
-            run.strand(context, station)
+            run.strand(context, entrance)
         };
         if let Some(next) = last {
-            if !run.is_left_behind(context) {
+            if !run.must_send_jobs(context) {
                 // The new job takes over the count of this one. The run is not accessed after this.
                 context.push(run.job(next), Placement::Local);
                 return;
@@ -276,49 +277,49 @@ impl<'p, 'env> Run<'p, 'env> {
         pending::done_elsewhere(word, || context.pool().unpark(owner));
     }
 
-    fn job(&self, station: &Station) -> Job {
+    fn job(&self, entrance: &Entrance) -> Job {
         debug_assert!(
-            self.stations
+            self.entrances
                 .as_ptr_range()
-                .contains(&ptr::from_ref(station))
+                .contains(&ptr::from_ref(entrance))
         );
-        // SAFETY: the job is counted, so the run is not over before it has run; stations are
+        // SAFETY: the job is counted, so the run is not over before it has run; entrances are
         // `Sync`.
-        unsafe { Job::new(ptr::from_ref(station), run_strand) }
+        unsafe { Job::new(ptr::from_ref(entrance), run_strand) }
     }
 
     /// Queues a strand.
-    fn queue(&self, context: &WorkerContext<'_, '_>, station: &Station) {
+    fn queue(&self, context: &WorkerContext<'_, '_>, entrance: &Entrance) {
         if self.is_owner(context) {
             self.pending.add_here();
-            context.push(self.job(station), Placement::Local);
+            context.push(self.job(entrance), Placement::Local);
             return;
         }
         self.pending.add_elsewhere();
-        if self.is_left_behind(context) {
-            self.guest_remote
-                .send(context.pool(), self.owner, self.job(station));
+        if self.must_send_jobs(context) {
+            self.guest_control
+                .send(context.pool(), self.owner, self.job(entrance));
         } else {
-            context.push(self.job(station), Placement::Local);
+            context.push(self.job(entrance), Placement::Local);
         }
     }
 
-    /// Whether the owner would not run the jobs that this guest leaves in its queue: those move to
-    /// the injector when the guest leaves.
-    fn is_left_behind(&self, context: &WorkerContext<'_, '_>) -> bool {
-        self.alone && context.is_guest() && !self.is_owner(context)
+    /// Whether this guest has to send its jobs through `guest_control`. When a guest leaves, its
+    /// queue moves to the injector, which an owner with an isolated wait does not check.
+    fn must_send_jobs(&self, context: &WorkerContext<'_, '_>) -> bool {
+        self.isolated_wait && context.is_guest() && !self.is_owner(context)
     }
 
-    /// Moves a token from a station to the entrance where it has to wait. Returns the last of the
-    /// stations for which a strand has to be queued.
+    /// Moves a token from an entrance to the entrance where it has to wait. Returns the last of the
+    /// entrances for which a strand has to be queued.
     fn strand<'a>(
         &'a self,
         context: &WorkerContext<'_, '_>,
-        station: &Station,
-    ) -> Option<&'a Station> {
-        let line = station.line as usize;
-        let at = Cell::new(station.stage as usize);
-        match unwind::contain(|| self.carry(context, line, &at)) {
+        entrance: &Entrance,
+    ) -> Option<&'a Entrance> {
+        let line = entrance.line as usize;
+        let at = Cell::new(entrance.stage as usize);
+        match unwind::contain(|| self.advance(context, line, &at)) {
             Ok(last) => last,
             Err(payload) => {
                 let stage = at.get();
@@ -328,25 +329,25 @@ impl<'p, 'env> Run<'p, 'env> {
                     0 => unsafe { self.source.newest() },
                     _ => self.lines[line].token.get(),
                 };
-                self.fail(|failures| failures.panics.push((stage, token, payload)));
-                self.halt.fail();
+                self.record(|failures| failures.panics.push((stage, token, payload)));
+                self.stop.fail();
                 None
             }
         }
     }
 
-    fn fail(&self, note: impl FnOnce(&mut Failures)) {
+    fn record(&self, note: impl FnOnce(&mut PipelineFailures)) {
         note(&mut self.failures.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Like `strand`; `at` is updated to the stage that the token is in.
     #[inline(always)]
-    fn carry(
+    fn advance(
         &self,
         context: &WorkerContext<'_, '_>,
         number: usize,
         at: &Cell<usize>,
-    ) -> Option<&Station> {
+    ) -> Option<&Entrance> {
         let line = &self.lines[number];
         let slot = self.slots.get(number);
         let next_line = if number + 1 == self.lines.len() {
@@ -354,9 +355,9 @@ impl<'p, 'env> Run<'p, 'env> {
         } else {
             number + 1
         };
-        let (last, urgency) = (self.links.len(), context.urgency());
+        let (last, urgency) = (self.stages.len(), context.urgency());
         loop {
-            if self.halt.is_set() {
+            if self.stop.is_set() {
                 return None;
             }
             let stage = at.get();
@@ -364,39 +365,39 @@ impl<'p, 'env> Run<'p, 'env> {
             if stage == 0 {
                 // SAFETY: the line is free, so its slot is empty and this strand's alone, and this
                 // strand has the turn of the source.
-                match unsafe { self.source.feed(slot) } {
-                    Fed::Token(token) => line.token.set(token),
-                    Fed::End => return None,
-                    Fed::DeferError(defer_error) => {
-                        self.fail(|failures| failures.defer_error = Some(defer_error));
+                match unsafe { self.source.next(slot) } {
+                    SourceOutput::Token(token) => line.token.set(token),
+                    SourceOutput::End => return None,
+                    SourceOutput::DeferError(defer_error) => {
+                        self.record(|failures| failures.defer_error = Some(defer_error));
                         return None;
                     }
                 }
             } else {
-                let link = &self.links[stage - 1];
-                serial = link.is_serial();
-                line.holds.set(None);
+                let erased = &self.stages[stage - 1];
+                serial = erased.is_serial();
+                line.filled_by.set(None);
                 // SAFETY: this strand has the token, and the turn if the stage is serial. The slot
                 // holds the output of the previous stage.
-                unsafe { link.carry(slot) };
+                unsafe { erased.process(slot) };
             }
-            line.holds.set(Some(stage));
+            line.filled_by.set(Some(stage));
             if stage == last {
                 return self.finish(context, number, serial.then_some(next_line));
             }
             if serial {
-                let follower = self.station(next_line, stage);
+                let follower = self.entrance(next_line, stage);
                 if follower.arrive() {
                     self.queue(context, follower);
                 }
             }
             at.set(stage + 1);
-            if self.links[stage].is_serial() && !self.station(number, stage + 1).arrive() {
+            if self.stages[stage].is_serial() && !self.entrance(number, stage + 1).arrive() {
                 return None;
             }
             if urgency.is_raised() && context.should_give_way() {
                 // The token is at the next stage, and has its turn there.
-                return Some(self.station(number, stage + 1));
+                return Some(self.entrance(number, stage + 1));
             }
         }
     }
@@ -409,16 +410,16 @@ impl<'p, 'env> Run<'p, 'env> {
         context: &WorkerContext<'_, '_>,
         number: usize,
         next_line: Option<usize>,
-    ) -> Option<&Station> {
-        let last = self.links.len();
-        self.lines[number].holds.set(None);
+    ) -> Option<&Entrance> {
+        let last = self.stages.len();
+        self.lines[number].filled_by.set(None);
         // SAFETY: this strand has the token, and the slot holds the output of the last stage.
         unsafe { self.discard(number, last) };
         // The source is queued first, so that it is the older job, which thieves take: more work
         // follows from it. If the source is the last stage as well, the line is freed before the
         // turn is passed on.
-        let source = Some(self.station(number, 0)).filter(|source| source.arrive());
-        let follower = next_line.map(|line| self.station(line, last));
+        let source = Some(self.entrance(number, 0)).filter(|source| source.arrive());
+        let follower = next_line.map(|line| self.entrance(line, last));
         let follower = follower.filter(|follower| follower.arrive());
         if let (Some(source), Some(_)) = (source, follower) {
             self.queue(context, source);
@@ -435,8 +436,8 @@ impl<'p, 'env> Run<'p, 'env> {
         match stage {
             // SAFETY: the caller has the token, and the slot holds the output of the source.
             0 => unsafe { self.source.discard(slot) },
-            // SAFETY: the caller has the token, and the slot holds the output of this link.
-            _ => unsafe { self.links[stage - 1].discard(slot) },
+            // SAFETY: the caller has the token, and the slot holds the output of this stage.
+            _ => unsafe { self.stages[stage - 1].discard(slot) },
         }
     }
 
@@ -444,12 +445,12 @@ impl<'p, 'env> Run<'p, 'env> {
     fn sweep(&self, context: &WorkerContext<'_, '_>) -> u64 {
         let mut swept = 0;
         for (number, line) in self.lines.iter().enumerate() {
-            let Some(stage) = line.holds.take() else {
+            let Some(stage) = line.filled_by.take() else {
                 continue;
             };
             swept += 1;
-            // SAFETY: all strands have ended, so only this thread uses the lines; `holds` says what
-            // is in the slot.
+            // SAFETY: all strands have ended, so only this thread uses the lines; `filled_by` says
+            // what is in the slot.
             if let Err(payload) = unwind::contain(|| unsafe { self.discard(number, stage) }) {
                 context.pool().panicked(payload);
             }
@@ -458,17 +459,17 @@ impl<'p, 'env> Run<'p, 'env> {
     }
 }
 
-impl PendingGroup for Run<'_, '_> {
+impl PendingGroup for PipelineRun<'_, '_> {
     #[inline]
     fn pending(&self) -> &Pending {
         &self.pending
     }
 
     fn take_job(&self) -> Option<Job> {
-        self.guest_remote.get()?.take_job()
+        self.guest_control.get()?.take_job()
     }
 
     fn has_job(&self) -> bool {
-        self.guest_remote.get().is_some_and(Remote::has_job)
+        self.guest_control.get().is_some_and(RunControl::has_job)
     }
 }

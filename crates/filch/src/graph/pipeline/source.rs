@@ -30,6 +30,17 @@ pub struct Flow {
 
 impl Flow {
     /// Returns the number of the token that is being produced: 0 for the first one of a run.
+    ///
+    /// ```
+    /// use filch::graph::Pipeline;
+    ///
+    /// let mut numbered = vec![];
+    /// Pipeline::new(|flow| (flow.token() < 3).then(|| format!("item {}", flow.token())))
+    ///     .serial(|item| numbered.push(item))
+    ///     .run(2)?;
+    /// assert_eq!(numbered, ["item 0", "item 1", "item 2"]);
+    /// # Ok::<(), filch::graph::PipelineError>(())
+    /// ```
     #[must_use]
     pub fn token(&self) -> u64 {
         self.token
@@ -42,13 +53,30 @@ impl Flow {
     /// serial stages process the tokens in the order in which they leave the source. A deferred
     /// token takes no line, so there may be any number of them. If it waits for a token that never
     /// appears, or indirectly for itself, the run ends with an error.
+    ///
+    /// ```
+    /// use filch::graph::Pipeline;
+    ///
+    /// // Frame 0 refers to frame 2, as in a video stream.
+    /// let mut order = vec![];
+    /// Pipeline::new(|flow| {
+    ///     if flow.token() == 0 {
+    ///         flow.defer(2);
+    ///     }
+    ///     (flow.token() < 4).then_some(flow.token())
+    /// })
+    /// .serial(|frame| order.push(frame))
+    /// .run(2)?;
+    /// assert_eq!(order, [1, 2, 0, 3]);
+    /// # Ok::<(), filch::graph::PipelineError>(())
+    /// ```
     pub fn defer(&mut self, other: u64) {
         self.waits_for.push(other);
     }
 }
 
 /// The result of a call of the source.
-pub(super) enum Fed {
+pub(super) enum SourceOutput {
     /// A token has left it.
     Token(u64),
     /// There are no more tokens.
@@ -67,7 +95,7 @@ pub(super) enum DeferError {
 }
 
 /// What was left when a run ended.
-pub(super) struct Ended {
+pub(super) struct SourceEnd {
     /// How many tokens have been produced.
     pub(super) tokens: u64,
     /// How many of them were deferred and are dropped now.
@@ -241,7 +269,7 @@ impl<T> SourceState<T> {
     }
 
     /// Drops the tokens that wait, and resets the state.
-    pub(super) fn end(&mut self) -> Ended {
+    pub(super) fn end(&mut self) -> SourceEnd {
         let state = std::mem::replace(self, Self::new());
         let deferred = state.deferred.into_values().map(|deferred| deferred.value);
         let left = state
@@ -249,7 +277,7 @@ impl<T> SourceState<T> {
             .into_iter()
             .map(|(_, value)| value)
             .chain(deferred);
-        let mut ended = Ended {
+        let mut ended = SourceEnd {
             tokens: state.tokens,
             deferred: 0,
             all: state.ended,

@@ -1,6 +1,6 @@
 //! The entrance of a serial stage: a token and its turn arrive, and the second one enters.
 
-use super::Station;
+use super::Entrance;
 use crate::{
     base::canary::Canary,
     loom_tests::{Data, caught, model},
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// What the two arrivals write, and the one that enters.
 #[derive(Default)]
-struct Inside {
+struct EntranceData {
     /// Written by the worker that brings the token.
     token: Data,
     /// Written by the worker that brings the turn.
@@ -19,12 +19,12 @@ struct Inside {
 }
 
 /// Arrives, and enters if this is the second arrival: then it sees what both have written.
-fn arrive(station: &Station, inside: &Inside, round: usize) -> bool {
-    let second = station.arrive();
+fn arrive(entrance: &Entrance, data: &EntranceData, round: usize) -> bool {
+    let second = entrance.arrive();
     if second {
-        assert_eq!((inside.token.get(), inside.turn.get()), (round, round));
-        assert_eq!(inside.entered.get(), round - 1, "entered before");
-        inside.entered.set(round);
+        assert_eq!((data.token.get(), data.turn.get()), (round, round));
+        assert_eq!(data.entered.get(), round - 1, "entered before");
+        data.entered.set(round);
     }
     second
 }
@@ -32,20 +32,16 @@ fn arrive(station: &Station, inside: &Inside, round: usize) -> bool {
 /// Two tokens of one line. The two arrivals of the second token happen after the first token has
 /// passed: one on the worker that passed it, one on another worker that got the turn.
 fn two_rounds() {
-    let (station, inside) = (
-        Arc::new(Station::new(0, 0, false)),
-        Arc::new(Inside::default()),
+    let (entrance, data) = (
+        Arc::new(Entrance::new(0, 0, false)),
+        Arc::new(EntranceData::default()),
     );
     let round = |bring_token: bool, round: usize| {
-        let (station, inside) = (station.clone(), inside.clone());
+        let (entrance, data) = (entrance.clone(), data.clone());
         move || {
-            let cell = if bring_token {
-                &inside.token
-            } else {
-                &inside.turn
-            };
+            let cell = if bring_token { &data.token } else { &data.turn };
             cell.set(round);
-            arrive(&station, &inside, round)
+            arrive(&entrance, &data, round)
         }
     };
     let other = thread::spawn(round(true, 1));
@@ -56,30 +52,30 @@ fn two_rounds() {
     let other = thread::spawn(round(false, 2));
     let here = round(true, 2)();
     assert!(here ^ other.join().unwrap(), "one of the two enters again");
-    assert_eq!(inside.entered.get(), 2);
+    assert_eq!(data.entered.get(), 2);
 }
 
 /// As in a run: the worker that enters begins the next round itself, without a wait.
 fn next_round_at_once() {
-    let (station, inside) = (
-        Arc::new(Station::new(0, 0, false)),
-        Arc::new(Inside::default()),
+    let (entrance, data) = (
+        Arc::new(Entrance::new(0, 0, false)),
+        Arc::new(EntranceData::default()),
     );
-    inside.token.set(1);
-    inside.turn.set(1);
+    data.token.set(1);
+    data.turn.set(1);
     let walk = {
-        let (station, inside) = (station.clone(), inside.clone());
+        let (entrance, data) = (entrance.clone(), data.clone());
         move || {
-            if !arrive(&station, &inside, 1) {
+            if !arrive(&entrance, &data, 1) {
                 return 0;
             }
-            inside.token.set(2);
-            inside.turn.set(2);
+            data.token.set(2);
+            data.turn.set(2);
             let other = {
-                let (station, inside) = (station.clone(), inside.clone());
-                thread::spawn(move || usize::from(arrive(&station, &inside, 2)))
+                let (entrance, data) = (entrance.clone(), data.clone());
+                thread::spawn(move || usize::from(arrive(&entrance, &data, 2)))
             };
-            1 + usize::from(arrive(&station, &inside, 2)) + other.join().unwrap()
+            1 + usize::from(arrive(&entrance, &data, 2)) + other.join().unwrap()
         }
     };
     let other = thread::spawn(walk.clone());

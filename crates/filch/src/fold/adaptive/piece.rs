@@ -1,6 +1,8 @@
 //! Siblings that were split off, and the synchronization with the run that needs their results.
 
-use super::state::{FoldRun, LazyScheme, LazyState, OfferedPiece, PieceState, Results, Siblings};
+use super::state::{
+    AdaptiveScheme, AdaptiveState, FoldRun, OfferedPiece, PieceState, Results, Siblings,
+};
 use crate::{
     base::{
         canary::{Canary, broken},
@@ -10,7 +12,7 @@ use crate::{
     },
     fold::{
         Fold,
-        team::{self, Common, TeamLink, TeamPart},
+        team::{self, HasTeam, StateRef, TeamPart},
     },
     pool::context::WorkerContext,
 };
@@ -51,9 +53,9 @@ impl<F: Fold> Siblings<F> {
     }
 }
 
-impl<F: Fold, S: LazyScheme> OfferedPiece<F, S> {
+impl<F: Fold, S: AdaptiveScheme> OfferedPiece<F, S> {
     pub(super) fn new(
-        shared: TeamLink<LazyState<F, S>>,
+        shared: StateRef<AdaptiveState<F, S>>,
         siblings: Siblings<F>,
         fresh: Option<(usize, u64)>,
     ) -> Arc<Self> {
@@ -73,7 +75,7 @@ impl<F: Fold, S: LazyScheme> OfferedPiece<F, S> {
 
     /// Prefetches it: it will be needed soon, and was used by another worker before.
     #[inline(always)]
-    pub(super) fn fetch(&self) {
+    pub(super) fn prefetch(&self) {
         memory::fetch(&raw const self.taken);
         memory::fetch(&raw const self.state);
     }
@@ -168,7 +170,7 @@ impl<F: Fold, S: LazyScheme> OfferedPiece<F, S> {
 
     /// Marks the piece as abandoned. Returns the splitter's run if that waits for it; the caller
     /// must abandon it as well.
-    pub(super) fn give_up(&self) -> Option<FoldRun<F, S>> {
+    pub(super) fn abandon(&self) -> Option<FoldRun<F, S>> {
         let mut state = self.lock();
         match mem::replace(&mut *state, PieceState::Over) {
             PieceState::Awaited(run) => Some(*run),
@@ -177,7 +179,7 @@ impl<F: Fold, S: LazyScheme> OfferedPiece<F, S> {
     }
 }
 
-impl<F: Fold, S: LazyScheme> TeamPart for OfferedPiece<F, S> {
+impl<F: Fold, S: AdaptiveScheme> TeamPart for OfferedPiece<F, S> {
     fn start(self: Arc<Self>, context: &WorkerContext<'_, '_>) {
         if let Some((splitter, since)) = self.fresh
             && splitter != context.worker()
@@ -188,15 +190,15 @@ impl<F: Fold, S: LazyScheme> TeamPart for OfferedPiece<F, S> {
         let Some(siblings) = self.begin() else {
             return;
         };
-        let link = self.shared.clone();
-        let team = link.get().team();
+        let state_ref = self.shared.clone();
+        let team = state_ref.get().team();
         team.begin(context);
         let isolated = team.is_isolated();
         let late = broken(Canary::FoldLate).then(|| self.clone());
         team::enter(isolated, context, || {
-            FoldRun::of_piece(self, siblings, &link, context);
+            FoldRun::of_piece(self, siblings, &state_ref, context);
         });
-        link.done(context);
+        state_ref.done(context);
         late_drop(late);
     }
 }

@@ -16,11 +16,11 @@ use crate::base::{
 
 /// The number of missing predecessors of a task.
 #[repr(transparent)]
-pub(super) struct PredecessorCount(AtomicU32);
+pub(super) struct JoinCounter(AtomicU32);
 
-impl PredecessorCount {
-    pub(super) fn new(waits_for: u32) -> Self {
-        Self(AtomicU32::new(waits_for))
+impl JoinCounter {
+    pub(super) fn new(strong_predecessors: u32) -> Self {
+        Self(AtomicU32::new(strong_predecessors))
     }
 
     /// Records that a predecessor is done, which happens once a run for each. Returns true for the
@@ -37,12 +37,12 @@ impl PredecessorCount {
         if last && !broken(Canary::GraphArrive) && !broken(Canary::GraphLast) {
             return true;
         }
-        self.arrive_often()
+        self.arrive_in_loop()
     }
 
     /// Like `arrive` where predecessors may arrive more than once, in loops.
     #[inline(always)]
-    pub(super) fn arrive_often(&self) -> bool {
+    pub(super) fn arrive_in_loop(&self) -> bool {
         thread::point();
         if broken(Canary::GraphLast) {
             // AcqRel, and Acquire: the same pairing as of the `fetch_sub` below.
@@ -61,10 +61,10 @@ impl PredecessorCount {
         self.0.fetch_sub(1, ordering) == 1
     }
 
-    /// Like `arrive` where no other worker touches the counter; see `BiasedCount`.
+    /// Like `arrive` where no other worker touches the counter; see `CounterBias`.
     #[inline(always)]
-    pub(super) fn arrive_alone(&self) -> bool {
-        // Relaxed, here and below: no other worker uses the counter. `BiasedCount::end` publishes
+    pub(super) fn arrive_biased(&self) -> bool {
+        // Relaxed, here and below: no other worker uses the counter. `CounterBias::end` publishes
         // it to a worker that joins.
         let missing = self.0.load(Ordering::Relaxed);
         if missing == 1 || broken(Canary::GraphLast) && missing == 2 {
@@ -74,14 +74,14 @@ impl PredecessorCount {
         false
     }
 
-    /// Resets the counter when the task is about to run: from now on `waits_for` predecessors are
-    /// missing again.
+    /// Resets the counter when the task is about to run: from now on `strong_predecessors`
+    /// predecessors are missing again.
     #[inline(always)]
-    pub(super) fn rearm(&self, waits_for: u32) {
+    pub(super) fn rearm(&self, strong_predecessors: u32) {
         if !broken(Canary::GraphRearm) {
             // Relaxed: no predecessor arrives before this task has released a task that leads back
             // to it, or the run is over.
-            self.0.store(waits_for, Ordering::Relaxed);
+            self.0.store(strong_predecessors, Ordering::Relaxed);
         }
     }
 }

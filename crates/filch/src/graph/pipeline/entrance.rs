@@ -17,19 +17,19 @@ use crate::base::{
 /// this token's way, the other one the turn of the token in between. So the second of the two may
 /// reset the entrance.
 #[repr(align(64))]
-pub(super) struct Station {
+pub(super) struct Entrance {
     /// How many of the two events have happened.
     arrived: AtomicU32,
     pub(super) line: u32,
     pub(super) stage: u32,
-    /// The run that the station is a part of.
+    /// The run that the entrance is a part of.
     run: AtomicPtr<()>,
 }
 
 const NONE_ARRIVED: u32 = 0;
 const ONE_ARRIVED: u32 = 1;
 
-impl Station {
+impl Entrance {
     /// Creates an entrance. `expected`: one of the two events counts as happened for the first
     /// token.
     pub(super) fn new(line: u32, stage: u32, expected: bool) -> Self {
@@ -41,15 +41,15 @@ impl Station {
         }
     }
 
-    /// Sets the pointer that [`leads_to`](Self::leads_to) returns.
-    pub(super) fn lead_to(&self, run: *const ()) {
+    /// Sets the pointer that [`run_pointer`](Self::run_pointer) returns.
+    pub(super) fn set_run(&self, run: *const ()) {
         // Relaxed: it is written before the first job is queued, which publishes it.
         self.run.store(run.cast_mut(), Ordering::Relaxed);
     }
 
     #[inline(always)]
-    pub(super) fn leads_to(&self) -> *const () {
-        // Relaxed: as in `lead_to`.
+    pub(super) fn run_pointer(&self) -> *const () {
+        // Relaxed: as in `set_run`.
         self.run.load(Ordering::Relaxed).cast_const()
     }
 

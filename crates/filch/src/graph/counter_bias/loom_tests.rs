@@ -1,9 +1,9 @@
 //! Workers that join a run of a graph lose no count.
 
-use super::BiasedCount;
+use super::CounterBias;
 use crate::{
     base::canary::Canary,
-    graph::predecessor_count::PredecessorCount,
+    graph::join_counter::JoinCounter,
     loom_tests::{Data, caught, model},
 };
 use loom::{
@@ -15,8 +15,8 @@ use std::sync::Arc;
 /// Three tasks lead to a fourth one. The owner of the run runs two of them, and another worker the
 /// third, at any time.
 struct JoinedRun {
-    biased: BiasedCount,
-    last: PredecessorCount,
+    bias: CounterBias,
+    last: JoinCounter,
     work: [Data; 2],
     released: AtomicUsize,
 }
@@ -24,9 +24,9 @@ struct JoinedRun {
 impl JoinedRun {
     fn owner(&self, number: usize) {
         self.work[number].add(1);
-        let last = if self.biased.begin() {
-            let last = self.last.arrive_alone();
-            self.biased.end();
+        let last = if self.bias.begin() {
+            let last = self.last.arrive_biased();
+            self.bias.end();
             last
         } else {
             self.last.arrive()
@@ -35,7 +35,7 @@ impl JoinedRun {
     }
 
     fn other(&self, number: usize) {
-        self.biased.join();
+        self.bias.revoke();
         self.work[number].add(1);
         self.released(self.last.arrive());
     }
@@ -51,8 +51,8 @@ impl JoinedRun {
 
 fn joined() {
     let run = Arc::new(JoinedRun {
-        biased: BiasedCount::new(true),
-        last: PredecessorCount::new(3),
+        bias: CounterBias::new(true),
+        last: JoinCounter::new(3),
         work: Default::default(),
         released: AtomicUsize::new(0),
     });

@@ -1,7 +1,7 @@
 //! Type-erased stages, and the slots for the values between them.
 #![expect(unsafe_code, reason = "values of any type in the slot of a line")]
 
-use super::source::{Ended, Fed, Flow, SourceState};
+use super::source::{Flow, SourceEnd, SourceOutput, SourceState};
 use crate::base::sync::UnsafeCell;
 use std::{
     alloc::{self, Layout},
@@ -10,7 +10,7 @@ use std::{
 };
 
 /// A stage after the source.
-pub(super) trait Link: Send + Sync {
+pub(super) trait ErasedStage: Send + Sync {
     fn is_serial(&self) -> bool;
 
     /// Returns the layout of the value that it puts into the slot.
@@ -21,7 +21,7 @@ pub(super) trait Link: Send + Sync {
     /// # Safety
     /// The slot holds the input of this stage, and only the caller uses it. If the stage is serial,
     /// no other thread is in it.
-    unsafe fn carry(&self, slot: NonNull<u8>);
+    unsafe fn process(&self, slot: NonNull<u8>);
 
     /// Drops the output.
     ///
@@ -32,7 +32,7 @@ pub(super) trait Link: Send + Sync {
 }
 
 /// The stage that produces tokens.
-pub(super) trait Source: Send + Sync {
+pub(super) trait ErasedSource: Send + Sync {
     /// Returns the layout of the value that it puts into the slot.
     fn output(&self) -> Layout;
 
@@ -40,7 +40,7 @@ pub(super) trait Source: Send + Sync {
     ///
     /// # Safety
     /// The slot is empty and only the caller uses it, and no other thread is in the source.
-    unsafe fn feed(&self, slot: NonNull<u8>) -> Fed;
+    unsafe fn next(&self, slot: NonNull<u8>) -> SourceOutput;
 
     /// Returns the number of the newest token.
     ///
@@ -51,24 +51,24 @@ pub(super) trait Source: Send + Sync {
     /// Drops the output.
     ///
     /// # Safety
-    /// As [`Link::discard`].
+    /// As [`ErasedStage::discard`].
     unsafe fn discard(&self, slot: NonNull<u8>);
 
     /// Ends a run: drops the deferred tokens, and resets the source.
-    fn end(&mut self) -> Ended;
+    fn end(&mut self) -> SourceEnd;
 }
 
 /// A stage that processes one token at a time.
-pub(super) struct Serial<F, A, B> {
+pub(super) struct SerialStage<F, A, B> {
     /// Used by the strand that is in the stage, one at a time.
     func: UnsafeCell<F>,
     types: PhantomData<fn(A) -> B>,
 }
 
-// SAFETY: the closure is `Send`, and `Link::carry` requires one caller at a time.
-unsafe impl<F: Send, A, B> Sync for Serial<F, A, B> {}
+// SAFETY: the closure is `Send`, and `ErasedStage::process` requires one caller at a time.
+unsafe impl<F: Send, A, B> Sync for SerialStage<F, A, B> {}
 
-impl<F, A, B> Serial<F, A, B> {
+impl<F, A, B> SerialStage<F, A, B> {
     pub(super) fn new(func: F) -> Self {
         Self {
             func: UnsafeCell::new(func),
@@ -77,7 +77,7 @@ impl<F, A, B> Serial<F, A, B> {
     }
 }
 
-impl<A: Send, B: Send, F: FnMut(A) -> B + Send> Link for Serial<F, A, B> {
+impl<A: Send, B: Send, F: FnMut(A) -> B + Send> ErasedStage for SerialStage<F, A, B> {
     fn is_serial(&self) -> bool {
         true
     }
@@ -86,7 +86,7 @@ impl<A: Send, B: Send, F: FnMut(A) -> B + Send> Link for Serial<F, A, B> {
         Layout::new::<B>()
     }
 
-    unsafe fn carry(&self, slot: NonNull<u8>) {
+    unsafe fn process(&self, slot: NonNull<u8>) {
         // SAFETY: the slot holds an `A`, which moves out of it.
         let input = unsafe { slot.cast::<A>().read() };
         // SAFETY: the caller ensures that no other thread is in the stage.
@@ -102,12 +102,12 @@ impl<A: Send, B: Send, F: FnMut(A) -> B + Send> Link for Serial<F, A, B> {
 }
 
 /// A stage that processes any number of tokens at once.
-pub(super) struct Parallel<F, A, B> {
+pub(super) struct ParallelStage<F, A, B> {
     func: F,
     types: PhantomData<fn(A) -> B>,
 }
 
-impl<F, A, B> Parallel<F, A, B> {
+impl<F, A, B> ParallelStage<F, A, B> {
     pub(super) fn new(func: F) -> Self {
         Self {
             func,
@@ -116,7 +116,7 @@ impl<F, A, B> Parallel<F, A, B> {
     }
 }
 
-impl<A: Send, B: Send, F: Fn(A) -> B + Send + Sync> Link for Parallel<F, A, B> {
+impl<A: Send, B: Send, F: Fn(A) -> B + Send + Sync> ErasedStage for ParallelStage<F, A, B> {
     fn is_serial(&self) -> bool {
         false
     }
@@ -125,7 +125,7 @@ impl<A: Send, B: Send, F: Fn(A) -> B + Send + Sync> Link for Parallel<F, A, B> {
         Layout::new::<B>()
     }
 
-    unsafe fn carry(&self, slot: NonNull<u8>) {
+    unsafe fn process(&self, slot: NonNull<u8>) {
         // SAFETY: the slot holds an `A`, which moves out of it.
         let input = unsafe { slot.cast::<A>().read() };
         let output = (self.func)(input);
@@ -145,8 +145,8 @@ pub(super) struct SourceStage<F, T> {
     inside: UnsafeCell<(F, SourceState<T>)>,
 }
 
-// SAFETY: closure and values are `Send`, and `Source::feed` and `Source::newest` require one caller
-// at a time.
+// SAFETY: closure and values are `Send`, and `ErasedSource::next` and `ErasedSource::newest`
+// require one caller at a time.
 unsafe impl<F: Send, T: Send> Sync for SourceStage<F, T> {}
 
 impl<F, T> SourceStage<F, T> {
@@ -157,12 +157,12 @@ impl<F, T> SourceStage<F, T> {
     }
 }
 
-impl<T: Send, F: FnMut(&mut Flow) -> Option<T> + Send> Source for SourceStage<F, T> {
+impl<T: Send, F: FnMut(&mut Flow) -> Option<T> + Send> ErasedSource for SourceStage<F, T> {
     fn output(&self) -> Layout {
         Layout::new::<T>()
     }
 
-    unsafe fn feed(&self, slot: NonNull<u8>) -> Fed {
+    unsafe fn next(&self, slot: NonNull<u8>) -> SourceOutput {
         self.inside.with_mut(|inside| {
             // SAFETY: the caller ensures that no other thread is in the source.
             let (func, state) = unsafe { &mut *inside };
@@ -170,10 +170,10 @@ impl<T: Send, F: FnMut(&mut Flow) -> Option<T> + Send> Source for SourceStage<F,
                 Ok(Some((token, value))) => {
                     // SAFETY: the slot is empty, and large and aligned enough.
                     unsafe { slot.cast::<T>().write(value) };
-                    Fed::Token(token)
+                    SourceOutput::Token(token)
                 }
-                Ok(None) => Fed::End,
-                Err(defer_error) => Fed::DeferError(defer_error),
+                Ok(None) => SourceOutput::End,
+                Err(defer_error) => SourceOutput::DeferError(defer_error),
             }
         })
     }
@@ -188,14 +188,14 @@ impl<T: Send, F: FnMut(&mut Flow) -> Option<T> + Send> Source for SourceStage<F,
         drop(unsafe { slot.cast::<T>().read() });
     }
 
-    fn end(&mut self) -> Ended {
+    fn end(&mut self) -> SourceEnd {
         // SAFETY: `&mut self`: no other thread is in the source.
         self.inside.with_mut(|inside| unsafe { (*inside).1.end() })
     }
 }
 
 /// A slot for each line, large enough for the output of any stage.
-pub(super) struct ValueSlots {
+pub(super) struct LineSlots {
     first: NonNull<u8>,
     /// The distance from one slot to the next, in bytes.
     stride: usize,
@@ -206,7 +206,7 @@ pub(super) struct ValueSlots {
 /// are used by different workers.
 const SLOT_ALIGN: usize = 64;
 
-impl ValueSlots {
+impl LineSlots {
     /// Allocates `lines` slots for everything in `outputs`. Returns `None` if their total size
     /// exceeds `isize::MAX`.
     pub(super) fn new(lines: usize, outputs: impl Iterator<Item = Layout>) -> Option<Self> {
@@ -234,12 +234,12 @@ impl ValueSlots {
     pub(super) fn get(&self, line: usize) -> NonNull<u8> {
         let offset = line * self.stride;
         assert!(offset < self.all.size());
-        // SAFETY: the offset is inside of the allocation, as just checked.
+        // SAFETY: the offset is inside the allocation, as just checked.
         unsafe { self.first.add(offset) }
     }
 }
 
-impl Drop for ValueSlots {
+impl Drop for LineSlots {
     fn drop(&mut self) {
         // SAFETY: the memory is from `alloc` with this layout. The run has moved the values out of
         // the slots.

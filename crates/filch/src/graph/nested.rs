@@ -1,12 +1,12 @@
-//! Graphs inside of tasks: subflows, which a task builds while it runs, and modules, which exist
+//! Graphs inside tasks: subflows, which a task builds while it runs, and modules, which exist
 //! before.
 
 use super::{
     build::{Graph, Task},
-    context::Context,
-    error::{Broken, GraphError, Outcome},
-    node::{TaskKind, Then},
-    plan::{Place, Plan},
+    context::TaskContext,
+    error::{GraphError, RunOutcome, TaskFault},
+    node::{Release, TaskKind},
+    plan::{Plan, PlanSlot},
     start::run_inside,
 };
 use crate::base::unwind;
@@ -24,12 +24,40 @@ pub struct Subflow<'env> {
 impl Subflow<'_> {
     /// Detaches the subflow: the successors of the task do not wait for it; only the whole run
     /// does.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// let logged = AtomicBool::new(false);
+    /// let graph = filch::Graph::new();
+    /// let work = graph.subflow("work", |sub| {
+    ///     sub.task("log", || logged.store(true, Ordering::Relaxed));
+    ///     sub.detach(); // "next" does not wait for the log
+    /// });
+    /// work.precede(graph.task("next", || ()));
+    /// graph.plan()?.run()?;
+    /// assert!(logged.load(Ordering::Relaxed)); // the run does
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn detach(&self) {
         self.detached.set(true);
     }
 
     /// Keeps the subflow until the task runs again, for [`Plan::with_inner`], instead of dropping
     /// it when it is done.
+    ///
+    /// ```
+    /// let graph = filch::Graph::new();
+    /// let parts = graph.subflow("parts", |sub| {
+    ///     (0..3).for_each(|n| { sub.task(format!("part {n}"), || ()); });
+    ///     sub.retain();
+    /// });
+    /// let number = parts.index();
+    /// let mut plan = graph.plan()?;
+    /// plan.run()?;
+    /// assert_eq!(plan.with_inner(number, |inner| inner.len()), Some(3)); // still there
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn retain(&self) {
         self.retained.set(true);
     }
@@ -84,10 +112,10 @@ impl<'env> Graph<'env> {
         let name = name.into();
         let task = self.add(name.clone());
         let name = task.name();
-        let place = Place::default();
-        self.parts().places.push((task.index(), place.clone()));
+        let slot = PlanSlot::default();
+        self.parts().inner_plans.push((task.index(), slot.clone()));
         self.set(task.index(), TaskKind::Subflow, move |cx| {
-            let old = place.take();
+            let old = slot.take();
             drop(old);
             let flow = Subflow {
                 graph: Graph::new(),
@@ -96,9 +124,9 @@ impl<'env> Graph<'env> {
             };
             build(&flow);
             let joined = !flow.detached.get();
-            let place = flow.retained.get().then(|| place.clone());
+            let slot = flow.retained.get().then(|| slot.clone());
             match flow.graph.plan() {
-                Ok(plan) => run_inside(cx, plan, joined, name.clone(), place),
+                Ok(plan) => run_inside(cx, plan, joined, name.clone(), slot),
                 Err(error) => fail(cx, &name, error),
             }
         });
@@ -126,30 +154,30 @@ impl<'env> Graph<'env> {
     pub fn module(&self, name: impl Into<Cow<'static, str>>, plan: Plan<'env>) -> Task<'_, 'env> {
         let task = self.add(name.into());
         let name = task.name();
-        let place = Place::default();
+        let slot = PlanSlot::default();
         // The plan borrows what outlives this graph, which it becomes a part of.
-        place.put(plan.forget_env());
-        self.parts().places.push((task.index(), place.clone()));
+        slot.put(plan.forget_env());
+        self.parts().inner_plans.push((task.index(), slot.clone()));
         self.set(task.index(), TaskKind::Module, move |cx| {
-            let plan = place.take().expect("a module is not run twice at once");
-            run_inside(cx, plan, true, name.clone(), Some(place.clone()))
+            let plan = slot.take().expect("a module is not run twice at once");
+            run_inside(cx, plan, true, name.clone(), Some(slot.clone()))
         });
         task
     }
 }
 
 /// Fails the run, because the graph that a subflow has built is invalid.
-fn fail(cx: &Context<'_, '_, '_>, name: &str, error: GraphError) -> Then {
-    let outcome = Outcome {
-        broken: vec![(name.to_owned(), Broken::Graph(error))],
-        ..Outcome::default()
+fn fail(cx: &TaskContext<'_, '_, '_>, name: &str, error: GraphError) -> Release {
+    let outcome = RunOutcome {
+        faults: vec![(name.to_owned(), TaskFault::Graph(error))],
+        ..RunOutcome::default()
     };
-    cx.run.fail(outcome);
-    Then::All
+    cx.run.record_invalid_graph(outcome);
+    Release::All
 }
 
 impl Plan<'_> {
-    /// Calls `f` with the graph inside of a task, by the task's number: that of a module, or a
+    /// Calls `f` with the graph inside a task, by the task's number: that of a module, or a
     /// subflow that was [retained](Subflow::retain) in the last run.
     ///
     /// ```
@@ -168,13 +196,13 @@ impl Plan<'_> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn with_inner<R>(&self, task: u32, f: impl FnOnce(&Plan<'_>) -> R) -> Option<R> {
-        let places = &self.parts.places;
-        let (_, place) = places.iter().rev().find(|(index, _)| *index == task)?;
+        let inner_plans = &self.parts.inner_plans;
+        let (_, slot) = inner_plans.iter().rev().find(|(index, _)| *index == task)?;
         // Taken out, so that the lock is not held: `f` is user code. No other thread uses it,
         // because the plan does not run.
-        let plan = place.take()?;
+        let plan = slot.take()?;
         let result = unwind::contain(|| f(&plan));
-        place.put(plan);
+        slot.put(plan);
         match result {
             Ok(result) => Some(result),
             Err(payload) => unwind::resume(payload),

@@ -1,4 +1,4 @@
-//! The lazy strategy: folds sequentially, and splits off siblings on demand.
+//! The adaptive strategy: folds sequentially, and splits off siblings on demand.
 
 mod frame;
 mod offer;
@@ -9,34 +9,34 @@ mod split;
 mod state;
 mod walk;
 
-pub(super) use state::LazyScheme;
+pub(super) use state::AdaptiveScheme;
 
 use super::{
     Fold,
-    team::{Team, TeamLink},
+    team::{StateRef, Team},
 };
 use crate::{base::sync::Mutex, pool::context::WorkerContext};
 use pace::NodePace;
-use state::{FoldRun, LazyState};
+use state::{AdaptiveState, FoldRun};
 use std::{marker::PhantomData, sync::PoisonError};
 
 /// Folds the tree below `root`.
-pub(super) fn fold<F: Fold, S: LazyScheme>(
+pub(super) fn fold<F: Fold, S: AdaptiveScheme>(
     context: &WorkerContext<'_, '_>,
     fold: F,
     root: F::Node,
 ) -> F::Result {
-    let make = |team| LazyState::<F, S> {
+    let make = |team| AdaptiveState::<F, S> {
         team,
         fold,
         pace: NodePace::new(),
         result: Mutex::new(None),
         scheme: PhantomData,
     };
-    let shared = Team::gather(context, make, |shared| {
-        let link = TeamLink::new(shared);
-        FoldRun::of_tree(root, &link, context);
-        link.done(context);
+    let shared = Team::scope(context, make, |shared| {
+        let state_ref = StateRef::new(shared);
+        FoldRun::of_tree(root, &state_ref, context);
+        state_ref.done(context);
     });
     let result = shared.result.into_inner();
     result

@@ -1,16 +1,16 @@
 //! The open nodes of a run.
 
-use super::state::{LazyScheme, OpenNode};
+use super::state::{AdaptiveScheme, OpenNode};
 use crate::fold::Fold;
 use std::mem;
 
-impl<F: Fold, S: LazyScheme> OpenNode<F, S> {
+impl<F: Fold, S: AdaptiveScheme> OpenNode<F, S> {
     /// Whether it certainly has no children to offer.
     pub(super) fn is_empty(&self) -> bool {
         match self {
             OpenNode::Open(_, children) => is_last(children),
             OpenNode::Split(_) => false,
-            OpenNode::Line(_) | OpenNode::Given(..) | OpenNode::Gone => true,
+            OpenNode::Chain(_) | OpenNode::Offered(..) | OpenNode::Placeholder => true,
         }
     }
 }
@@ -25,19 +25,19 @@ pub(super) fn is_last(children: &impl Iterator) -> bool {
 ///
 /// `Vec::push` must be able to drop its argument, so the argument is written to memory, in parts,
 /// and read back as a whole, which costs more than the node does (five of thirteen nanoseconds, in
-/// a chain). Here the place exists before its value is made.
+/// a chain). Here the entry exists before its value is made.
 #[inline(always)]
-pub(super) fn place<F: Fold, S: LazyScheme>(
+pub(super) fn push_placeholder<F: Fold, S: AdaptiveScheme>(
     stack: &mut Vec<OpenNode<F, S>>,
 ) -> &mut OpenNode<F, S> {
-    stack.push(OpenNode::Gone);
+    stack.push(OpenNode::Placeholder);
     let last = stack.len() - 1;
     &mut stack[last]
 }
 
 /// Fills a placeholder.
 #[inline(always)]
-pub(super) fn fill<F: Fold, S: LazyScheme>(place: &mut OpenNode<F, S>, frame: OpenNode<F, S>) {
+pub(super) fn fill<F: Fold, S: AdaptiveScheme>(entry: &mut OpenNode<F, S>, node: OpenNode<F, S>) {
     // The placeholder has nothing to drop.
-    mem::forget(mem::replace(place, frame));
+    mem::forget(mem::replace(entry, node));
 }

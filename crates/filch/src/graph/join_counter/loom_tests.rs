@@ -1,6 +1,6 @@
 //! A task runs once, after all its predecessors.
 
-use super::PredecessorCount;
+use super::JoinCounter;
 use crate::{
     base::canary::Canary,
     loom_tests::{Data, caught, model},
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Two tasks lead to a third one, which leads back to both, once. Each may run on either worker.
 struct Diamond {
     work: [Data; 2],
-    last: PredecessorCount,
+    last: JoinCounter,
     sum: Data,
     laps: Data,
 }
@@ -39,7 +39,7 @@ impl Diamond {
 fn diamond() {
     let graph = Arc::new(Diamond {
         work: [Data::default(), Data::default()],
-        last: PredecessorCount::new(2),
+        last: JoinCounter::new(2),
         sum: Data::default(),
         laps: Data::default(),
     });
@@ -71,13 +71,13 @@ fn canary_two_last_predecessors() {
 /// finds that it is the last by a load or by a subtraction.
 fn three(often: bool) {
     let (last, work) = (
-        Arc::new(PredecessorCount::new(3)),
+        Arc::new(JoinCounter::new(3)),
         Arc::new([(); 3].map(|()| Data::default())),
     );
-    let arrive = move |last: &PredecessorCount, work: &[Data; 3], number: usize| {
+    let arrive = move |last: &JoinCounter, work: &[Data; 3], number: usize| {
         work[number].add(1);
         let released = if often {
-            last.arrive_often()
+            last.arrive_in_loop()
         } else {
             last.arrive()
         };

@@ -1,4 +1,4 @@
-//! The types of the lazy strategy, which contain one another: a run has open nodes and offers,
+//! The types of the adaptive strategy, which contain one another: a run has open nodes and offers,
 //! whose pieces hold the runs that wait for them.
 //!
 //! The behaviour is in the files beside this one: `run.rs` and `walk.rs`, `frame.rs`, `split.rs`,
@@ -10,7 +10,7 @@ use crate::{
     engine::Mark,
     fold::{
         Fold,
-        team::{Common, Team, TeamLink},
+        team::{HasTeam, StateRef, Team},
     },
 };
 use std::{
@@ -21,7 +21,7 @@ use std::{
 };
 
 /// The compile-time choices.
-pub(in crate::fold) trait LazyScheme: Send + Sync {
+pub(in crate::fold) trait AdaptiveScheme: Send + Sync {
     /// Results are accumulated when all of them are there, instead of on arrival.
     const AT_THE_END: bool;
     /// Pushes for each wake of a sleeping worker; 0 for one wake in each batch.
@@ -29,7 +29,7 @@ pub(in crate::fold) trait LazyScheme: Send + Sync {
 }
 
 /// The state that all runs of a fold share.
-pub(super) struct LazyState<F: Fold, S> {
+pub(super) struct AdaptiveState<F: Fold, S> {
     pub(super) team: Team,
     pub(super) fold: F,
     pub(super) pace: NodePace,
@@ -37,14 +37,13 @@ pub(super) struct LazyState<F: Fold, S> {
     pub(super) scheme: PhantomData<S>,
 }
 
-impl<F: Fold, S: LazyScheme> LazyState<F, S> {
+impl<F: Fold, S: AdaptiveScheme> AdaptiveState<F, S> {
     pub(super) fn store_result(&self, result: F::Result) {
-        let mut place = self.result.lock().unwrap_or_else(PoisonError::into_inner);
-        *place = Some(result);
+        *self.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
     }
 }
 
-impl<F: Fold, S: LazyScheme> Common for LazyState<F, S> {
+impl<F: Fold, S: AdaptiveScheme> HasTeam for AdaptiveState<F, S> {
     fn team(&self) -> &Team {
         &self.team
     }
@@ -52,11 +51,11 @@ impl<F: Fold, S: LazyScheme> Common for LazyState<F, S> {
 
 /// The open nodes of one worker, from the outermost to the innermost. It uses no native stack, so
 /// that it can be left at a piece and continued by another worker.
-pub(super) struct FoldRun<F: Fold, S: LazyScheme> {
-    pub(super) home: Home<F, S>,
+pub(super) struct FoldRun<F: Fold, S: AdaptiveScheme> {
+    pub(super) destination: Destination<F, S>,
     pub(super) stack: Vec<OpenNode<F, S>>,
-    /// The heaps of nodes with an only child, see [`OpenNode::Line`].
-    pub(super) lines: Vec<F::Heap>,
+    /// The accumulators of nodes with an only child, see [`OpenNode::Chain`].
+    pub(super) chain_accs: Vec<F::Accumulator>,
     /// The nodes below this index on the stack have no children to offer.
     pub(super) cursor: usize,
     /// Oldest first.
@@ -67,33 +66,33 @@ pub(super) struct FoldRun<F: Fold, S: LazyScheme> {
 }
 
 /// Where the result goes.
-pub(super) enum Home<F: Fold, S: LazyScheme> {
+pub(super) enum Destination<F: Fold, S: AdaptiveScheme> {
     /// To the caller.
     Caller,
     Piece(Arc<OfferedPiece<F, S>>),
 }
 
 /// The fold has failed with a panic of some worker.
-pub(super) struct Stop;
+pub(super) struct FoldStopped;
 
 /// A node whose children are being folded, or several such nodes.
-pub(super) enum OpenNode<F: Fold, S: LazyScheme> {
-    Open(F::Heap, F::Children),
-    /// This number of nodes, each the only child of the one before, whose heaps are the last ones
-    /// among the run's [lines](FoldRun::lines). They never have children to offer, so only the
-    /// heaps are stored.
-    Line(usize),
+pub(super) enum OpenNode<F: Fold, S: AdaptiveScheme> {
+    Open(F::Accumulator, F::Children),
+    /// This number of nodes, each the only child of the one before, whose accumulators are the last
+    /// ones of [`chain_accs`](FoldRun::chain_accs). They never have children to offer, so
+    /// only the accumulators are stored.
+    Chain(usize),
     /// All remaining children are in one piece.
-    Given(F::Heap, Arc<OfferedPiece<F, S>>),
+    Offered(F::Accumulator, Arc<OfferedPiece<F, S>>),
     /// All other cases in which children are offered.
     Split(Box<SplitNode<F, S>>),
     /// The temporary state during a change.
-    Gone,
+    Placeholder,
 }
 
 /// The children from the first one on whose result is not in the sink: some segments, and the rest
 /// of the source.
-pub(super) struct SplitNode<F: Fold, S: LazyScheme> {
+pub(super) struct SplitNode<F: Fold, S: AdaptiveScheme> {
     pub(super) sink: ResultSink<F>,
     pub(super) segments: VecDeque<ChildSegment<F, S>>,
     pub(super) source: Option<F::Children>,
@@ -103,20 +102,20 @@ pub(super) struct SplitNode<F: Fold, S: LazyScheme> {
 
 /// Where the results go, in order.
 pub(super) enum ResultSink<F: Fold> {
-    Heap(F::Heap),
-    /// For a piece, which has no heap of its own.
+    Accumulator(F::Accumulator),
+    /// For a piece, which has no accumulator of its own.
     Results(Vec<F::Result>),
 }
 
 /// Some adjacent children.
-pub(super) enum ChildSegment<F: Fold, S: LazyScheme> {
+pub(super) enum ChildSegment<F: Fold, S: AdaptiveScheme> {
     /// They are done, but some before them are not.
     Ready(Vec<F::Result>),
     /// A child that is being folded, by the run that owns this.
     Open,
-    Given(Arc<OfferedPiece<F, S>>),
+    Offered(Arc<OfferedPiece<F, S>>),
     /// Not begun, and not offered.
-    Todo(vec::IntoIter<F::Node>),
+    Unstarted(vec::IntoIter<F::Node>),
 }
 
 /// Some adjacent siblings that any worker may fold.
@@ -129,8 +128,8 @@ pub(super) enum ChildSegment<F: Fold, S: LazyScheme> {
 ///
 /// Aligned as a job requires.
 #[repr(align(8))]
-pub(super) struct OfferedPiece<F: Fold, S: LazyScheme> {
-    pub(super) shared: TeamLink<LazyState<F, S>>,
+pub(super) struct OfferedPiece<F: Fold, S: AdaptiveScheme> {
+    pub(super) shared: StateRef<AdaptiveState<F, S>>,
     /// The worker that split it off before the weight of the nodes was known, and when.
     pub(super) fresh: Option<(usize, u64)>,
     /// A worker has begun with it, or the splitter has revoked it. For the splitter, which checks
@@ -148,14 +147,14 @@ pub(super) struct Siblings<F: Fold> {
 }
 
 /// The progress of a piece.
-pub(super) enum PieceState<F: Fold, S: LazyScheme> {
+pub(super) enum PieceState<F: Fold, S: AdaptiveScheme> {
     Queued(Siblings<F>),
     Running,
     /// It is running, and the splitter's run waits for it. Boxed, since this is rare and runs are
     /// large.
     Awaited(Box<FoldRun<F, S>>),
     Done(Results<F::Result>),
-    /// Revoked, or given up after a panic, or its results were taken.
+    /// Revoked, or abandoned after a panic, or its results were taken.
     Over,
 }
 
@@ -166,17 +165,17 @@ pub(super) enum Results<R> {
 }
 
 /// An offer in the queue of this worker.
-pub(super) struct Offer<F: Fold, S: LazyScheme> {
+pub(super) struct Offer<F: Fold, S: AdaptiveScheme> {
     /// The piece, or the outermost of the bundle. The worker that takes the offer begins with it at
     /// once.
     pub(super) first: Arc<OfferedPiece<F, S>>,
     /// The others, in a bundle.
-    pub(super) more: Option<More<F, S>>,
+    pub(super) tail: Option<BundleTail<F, S>>,
     pub(super) mark: Option<Mark>,
 }
 
 /// The other pieces of a bundle.
-pub(super) struct More<F: Fold, S: LazyScheme> {
+pub(super) struct BundleTail<F: Fold, S: AdaptiveScheme> {
     /// The innermost.
     pub(super) last: Arc<OfferedPiece<F, S>>,
     pub(super) bundle: Arc<Bundle<F, S>>,
@@ -194,6 +193,6 @@ pub(super) struct More<F: Fold, S: LazyScheme> {
 ///
 /// Aligned as a job requires.
 #[repr(align(8))]
-pub(super) struct Bundle<F: Fold, S: LazyScheme>(
+pub(super) struct Bundle<F: Fold, S: AdaptiveScheme>(
     pub(super) Mutex<vec::IntoIter<Arc<OfferedPiece<F, S>>>>,
 );

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The closure of the task of a call. It is boxed so that [`CallTask`] can name its type.
+/// The closure of the task of a call. It is boxed so that [`CallBuilder`] can name its type.
 type Closure = Box<dyn FnOnce() -> Raw + Send>;
 
 /// A call that is about to be submitted, with a priority, a deadline and so on: from
@@ -35,7 +35,7 @@ type Closure = Box<dyn FnOnce() -> Raw + Send>;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a call does nothing before it is submitted"]
-pub struct CallTask<'p> {
+pub struct CallBuilder<'p> {
     task: TaskBuilder<'p, Closure>,
     /// Shared with the closure, so that a refused call can be returned.
     work: Arc<Work>,
@@ -87,7 +87,7 @@ impl Registry {
     ///
     /// # Errors
     /// When there is no such function.
-    pub fn task<'p>(&self, pool: &'p Pool, call: Call) -> Result<CallTask<'p>, CallError> {
+    pub fn task<'p>(&self, pool: &'p Pool, call: Call) -> Result<CallBuilder<'p>, CallError> {
         let function = self.function(&call.function)?.clone();
         let name = function.name().clone();
         let args = call.args;
@@ -95,7 +95,7 @@ impl Registry {
         let shared = work.clone();
         let closure: Closure = Box::new(move || shared.function.run(&shared.args));
         let task = pool.task(closure).name(name);
-        Ok(CallTask { task, work })
+        Ok(CallBuilder { task, work })
     }
 
     /// Submits a call of `function` to `pool`: [`submit`](Self::submit) without the [`Call`].
@@ -125,7 +125,7 @@ impl Registry {
 }
 
 /// The settings of a task: see [`TaskBuilder`].
-impl<'p> CallTask<'p> {
+impl<'p> CallBuilder<'p> {
     fn with(self, set: impl FnOnce(TaskBuilder<'p, Closure>) -> TaskBuilder<'p, Closure>) -> Self {
         Self {
             task: set(self.task),
@@ -135,31 +135,108 @@ impl<'p> CallTask<'p> {
 
     /// Sets a name, for errors and for [`current_task`](filch::current_task); by default it is the
     /// name of the function.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::{Call, Registry};
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(0).build()?;
+    /// let task = registry.task(&pool, Call::new("Square", &7)?)?.name("area of the roof");
+    /// let area = task.submit::<i64>()?;
+    /// area.cancel();
+    /// let error = area.join().unwrap_err();
+    /// assert!(error.to_string().contains("area of the roof"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn name(self, name: impl Into<Arc<str>>) -> Self {
         self.with(|task| task.name(name))
     }
 
     /// Sets the priority; [`Normal`](Priority::Normal) by default.
+    ///
+    /// ```
+    /// use filch::{Pool, Priority};
+    /// use filch_calls::{Call, Registry};
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let task = registry.task(&pool, Call::new("Square", &7)?)?.priority(Priority::High);
+    /// assert_eq!(task.submit::<i64>()?.join()?, 49); // before calls of lower priority
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn priority(self, priority: Priority) -> Self {
         self.with(|task| task.priority(priority))
     }
 
     /// Sets where the call should run; anywhere by default.
+    ///
+    /// ```
+    /// use filch::{Affinity, Pool};
+    /// use filch_calls::{Call, Registry};
+    ///
+    /// let registry = Registry::builder()
+    ///     .function("Where", |(): ()| filch::current_worker())
+    ///     .build()?;
+    /// let pool = Pool::builder().workers(2).build()?;
+    /// let task = registry.task(&pool, Call::new("Where", &())?)?;
+    /// assert!(task.affinity(Affinity::Worker(7)).submit::<Option<usize>>().is_err()); // of two
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn affinity(self, affinity: Affinity) -> Self {
         self.with(|task| task.affinity(affinity))
     }
 
     /// Sets a deadline, as [`TaskBuilder::deadline`] does.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::{Call, Registry};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let soon = Instant::now() + Duration::from_secs(60);
+    /// let task = registry.task(&pool, Call::new("Square", &7)?)?.deadline(soon);
+    /// assert_eq!(task.submit::<i64>()?.join()?, 49); // it started in time
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn deadline(self, at: Instant) -> Self {
         self.with(|task| task.deadline(at))
     }
 
     /// Sets a [`deadline`](Self::deadline) relative to now.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::{Call, Registry};
+    /// use std::time::Duration;
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let task = registry.task(&pool, Call::new("Square", &7)?)?.timeout(Duration::ZERO);
+    /// assert!(task.submit::<i64>()?.join().unwrap_err().is_deadline());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn timeout(self, time: Duration) -> Self {
         self.with(|task| task.timeout(time))
     }
 
     /// Cancels the call when `token` is cancelled, as [`TaskBuilder::token`] does.
+    ///
+    /// ```
+    /// use filch::{CancelToken, Pool};
+    /// use filch_calls::{Call, Registry};
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(0).build()?;
+    /// let token = CancelToken::new();
+    /// let task = registry.task(&pool, Call::new("Square", &7)?)?.token(&token);
+    /// let square = task.submit::<i64>()?;
+    /// token.cancel(); // and everything else that has the token
+    /// assert!(square.join().unwrap_err().is_cancelled());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn token(self, token: &CancelToken) -> Self {
         self.with(|task| task.token(token))
     }
@@ -187,12 +264,38 @@ impl<'p> CallTask<'p> {
 
     /// [`after`](Self::after) regardless of how these tasks end, as
     /// [`TaskBuilder::after_any_outcome`] does.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::{Call, Registry};
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let wrong = registry.call::<i64>(&pool, "Square", "seven")?; // fails
+    /// let next = registry
+    ///     .task(&pool, Call::new("Square", &7)?)?
+    ///     .after_any_outcome(wrong.dependency())
+    ///     .submit::<i64>()?;
+    /// assert_eq!(next.join()?, 49);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn after_any_outcome(self, tasks: impl Dependencies) -> Self {
         self.with(|task| task.after_any_outcome(tasks))
     }
 
     /// Submits the call. When the pool has no capacity left, the caller waits, the call is refused
     /// or runs here, according to the pool's [policy](filch::TaskOverflow).
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::{Call, Registry, Value};
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let task = registry.task(&pool, Call::new("Square", &7)?)?;
+    /// assert_eq!(task.submit::<Value>()?.join()?, 49); // of any type that the caller wants
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// With the [call](CallError::into_call), when the pool accepts no more tasks, when it is full
@@ -204,6 +307,19 @@ impl<'p> CallTask<'p> {
 
     /// Submits the call if there is capacity, whatever the pool's policy.
     ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::{Call, Registry};
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(0).task_capacity(1).build()?;
+    /// let first = registry.call::<i64>(&pool, "Square", &1)?;
+    /// let second = registry.task(&pool, Call::new("Square", &2)?)?.try_submit::<i64>();
+    /// assert!(second.unwrap_err().is_refused()); // without a wait
+    /// # first.join()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// With the [call](CallError::into_call), when there is no capacity, and otherwise as
     /// [`submit`](Self::submit).
@@ -213,6 +329,20 @@ impl<'p> CallTask<'p> {
 
     /// Submits the call; waits for capacity, but no longer than `limit`, whatever the pool's
     /// policy.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use filch_calls::{Call, Registry};
+    /// use std::time::Duration;
+    ///
+    /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
+    /// let pool = Pool::builder().workers(0).task_capacity(1).build()?;
+    /// let first = registry.call::<i64>(&pool, "Square", &1)?;
+    /// let second = registry.task(&pool, Call::new("Square", &2)?)?;
+    /// let second = second.submit_timeout::<i64>(Duration::from_secs(60))?; // runs the first
+    /// assert_eq!((first.join()?, second.join()?), (1, 4));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// With the [call](CallError::into_call), when there is no capacity in time, and otherwise as
@@ -244,9 +374,9 @@ impl<'p> CallTask<'p> {
     }
 }
 
-impl fmt::Debug for CallTask<'_> {
+impl fmt::Debug for CallBuilder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CallTask")
+        f.debug_struct("CallBuilder")
             .field("function", self.work.function.name())
             .field("args", &self.work.args)
             .field("task", &self.task)

@@ -4,8 +4,8 @@ use super::{
     pace::Weight,
     piece::late_drop,
     state::{
-        Bundle, FoldRun, LazyScheme, LazyState, More, Offer, OfferedPiece, OpenNode, Siblings,
-        SplitNode, Stop,
+        AdaptiveScheme, AdaptiveState, Bundle, BundleTail, FoldRun, FoldStopped, Offer,
+        OfferedPiece, OpenNode, Siblings, SplitNode,
     },
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     },
     fold::{
         Fold,
-        team::{self, Common, TeamLink, TeamPart},
+        team::{self, HasTeam, StateRef, TeamPart},
     },
     pool::context::WorkerContext,
 };
@@ -25,7 +25,7 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
-impl<F: Fold, S: LazyScheme> Bundle<F, S> {
+impl<F: Fold, S: AdaptiveScheme> Bundle<F, S> {
     fn new(pieces: Vec<Arc<OfferedPiece<F, S>>>) -> Arc<Self> {
         Arc::new(Self(Mutex::new(pieces.into_iter())))
     }
@@ -35,13 +35,13 @@ impl<F: Fold, S: LazyScheme> Bundle<F, S> {
         let mut pieces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let outermost = pieces.next();
         if let Some(next) = pieces.as_slice().first() {
-            next.fetch();
+            next.prefetch();
         }
         outermost
     }
 }
 
-impl<F: Fold, S: LazyScheme> TeamPart for Bundle<F, S> {
+impl<F: Fold, S: AdaptiveScheme> TeamPart for Bundle<F, S> {
     fn start(self: Arc<Self>, context: &WorkerContext<'_, '_>) {
         let mut late = Vec::new();
         while let Some(piece) = self.next() {
@@ -54,12 +54,12 @@ impl<F: Fold, S: LazyScheme> TeamPart for Bundle<F, S> {
     }
 }
 
-impl<F: Fold, S: LazyScheme> Offer<F, S> {
+impl<F: Fold, S: AdaptiveScheme> Offer<F, S> {
     /// Whether other workers have folded all of it.
     fn is_done(&self) -> bool {
-        match &self.more {
+        match &self.tail {
             None => self.first.is_done(),
-            Some(more) => more.last.is_done(),
+            Some(tail) => tail.last.is_done(),
         }
     }
 
@@ -67,24 +67,28 @@ impl<F: Fold, S: LazyScheme> Offer<F, S> {
     /// revoked, so this worker has not taken the offer, which begins with that piece. No user code
     /// has run since, or the mark might be that of another job.
     fn take_back(&self, context: &WorkerContext<'_, '_>) {
-        match (self.mark, &self.more) {
+        match (self.mark, &self.tail) {
             (None, _) => {}
             (Some(mark), None) => team::take_back(context, &self.first, mark),
-            (Some(mark), Some(more)) => team::take_back(context, &more.bundle, mark),
+            (Some(mark), Some(tail)) => team::take_back(context, &tail.bundle, mark),
         }
     }
 
     /// Revokes and drops all pieces that are not taken.
-    pub(super) fn give_up(self, link: &TeamLink<LazyState<F, S>>, context: &WorkerContext<'_, '_>) {
+    pub(super) fn revoke_all(
+        self,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
+        context: &WorkerContext<'_, '_>,
+    ) {
         let first = self.first.revoke();
         if first.is_some() {
             self.take_back(context);
         }
-        if let Some(more) = &self.more {
-            while let Some(piece) = more.bundle.next() {
+        if let Some(tail) = &self.tail {
+            while let Some(piece) = tail.bundle.next() {
                 if let Some(siblings) = piece.revoke() {
                     unwind::discard(siblings);
-                    link.done(context);
+                    state_ref.done(context);
                 }
                 unwind::discard(piece);
             }
@@ -93,17 +97,17 @@ impl<F: Fold, S: LazyScheme> Offer<F, S> {
         unwind::discard(first);
         unwind::discard(self);
         if counted {
-            link.done(context);
+            state_ref.done(context);
         }
     }
 }
 
-impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
+impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
     /// Removes a revoked piece from the queue, if it is still there.
     pub(super) fn withdraw(
         &mut self,
         piece: &Arc<OfferedPiece<F, S>>,
-        link: &TeamLink<LazyState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) {
         let is_it = |offer: &Offer<F, S>| Arc::ptr_eq(&offer.first, piece);
@@ -111,7 +115,7 @@ impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
         if let Some(at) = self.offers.iter().rposition(is_it) {
             self.offers.remove(at).take_back(context);
         }
-        link.done(context);
+        state_ref.done(context);
     }
 
     /// The periodic check: offers the outermost children that are left, if too few are on offer.
@@ -119,25 +123,25 @@ impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
     #[inline(never)]
     pub(super) fn check_offers(
         &mut self,
-        link: &TeamLink<LazyState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
-    ) -> Result<(), Stop> {
-        let shared = link.get();
+    ) -> Result<(), FoldStopped> {
+        let shared = state_ref.get();
         if shared.team.has_failed() {
-            return Err(Stop);
+            return Err(FoldStopped);
         }
-        let (mut gone, mut done) = (0, 0);
+        let (mut taken, mut done) = (0, 0);
         self.offers.retain(|offer| {
-            let is_gone = offer.first.is_taken();
-            gone += usize::from(is_gone);
-            done += usize::from(is_gone && offer.is_done());
-            !is_gone
+            let is_taken = offer.first.is_taken();
+            taken += usize::from(is_taken);
+            done += usize::from(is_taken && offer.is_done());
+            !is_taken
         });
         let wanted = self
             .timer
-            .check(&shared.pace, self.offers.len(), gone, done);
+            .check(&shared.pace, self.offers.len(), taken, done);
         let mut from = self.cursor;
-        while self.offers.len() < wanted && self.offer(&mut from, link, context) {}
+        while self.offers.len() < wanted && self.offer(&mut from, state_ref, context) {}
         // A task that runs here may take pieces from the queue of this worker, as a thief would.
         if context.leaf_checkpoint() {
             self.timer.restart();
@@ -150,7 +154,7 @@ impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
     fn offer(
         &mut self,
         from: &mut usize,
-        link: &TeamLink<LazyState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> bool {
         let weight = self.timer.weight();
@@ -163,22 +167,24 @@ impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
                 self.skip(from);
                 continue;
             }
-            if weight == Weight::Light && !S::AT_THE_END && self.offer_bundle(*from, link, context)
+            if weight == Weight::Light
+                && !S::AT_THE_END
+                && self.offer_bundle(*from, state_ref, context)
             {
                 return true;
             }
             let frame = &mut self.stack[*from];
-            let piece = match mem::replace(frame, OpenNode::Gone) {
-                OpenNode::Open(heap, children) => match (weight, children.size_hint()) {
+            let piece = match mem::replace(frame, OpenNode::Placeholder) {
+                OpenNode::Open(acc, children) => match (weight, children.size_hint()) {
                     (Weight::Unknown, _) | (_, (1, Some(1))) if !S::AT_THE_END => {
                         let piece =
-                            OfferedPiece::new(link.clone(), Siblings::source(children), fresh);
-                        *frame = OpenNode::Given(heap, piece.clone());
+                            OfferedPiece::new(state_ref.clone(), Siblings::source(children), fresh);
+                        *frame = OpenNode::Offered(acc, piece.clone());
                         Some(piece)
                     }
                     _ => {
-                        let mut split = Box::new(SplitNode::of_node(heap, children));
-                        let piece = split.give(weight, fresh, link);
+                        let mut split = Box::new(SplitNode::of_node(acc, children));
+                        let piece = split.offer_children(weight, fresh, state_ref);
                         *frame = OpenNode::Split(split);
                         piece
                     }
@@ -190,25 +196,25 @@ impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
                         *from += 1;
                         continue;
                     }
-                    let piece = split.give(weight, fresh, link);
+                    let piece = split.offer_children(weight, fresh, state_ref);
                     *frame = OpenNode::Split(split);
                     piece
                 }
-                OpenNode::Line(_) | OpenNode::Given(..) | OpenNode::Gone => {
-                    unreachable!("they have nothing to give")
+                OpenNode::Chain(_) | OpenNode::Offered(..) | OpenNode::Placeholder => {
+                    unreachable!("they have no children to offer")
                 }
             };
             let Some(piece) = piece else {
                 self.skip(from);
                 continue;
             };
-            let team = link.get().team();
+            let team = state_ref.get().team();
             team.add(context);
             let placement = team.placement(S::WAKE_EVERY, mem::take(&mut self.first_offer));
             let mark = team.queue(context, piece.clone(), placement);
             self.offers.push(Offer {
                 first: piece,
-                more: None,
+                tail: None,
                 mark,
             });
             return true;
@@ -229,27 +235,28 @@ impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
     fn offer_bundle(
         &mut self,
         from: usize,
-        link: &TeamLink<LazyState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> bool {
-        let reach = self.timer.reach();
-        if reach < 2 {
+        let bundle_nodes = self.timer.bundle_nodes();
+        if bundle_nodes < 2 {
             return false;
         }
         let end = from + (self.stack.len() - from).div_ceil(2);
-        let chosen = self.choose(from..end, reach);
+        let chosen = self.choose(from..end, bundle_nodes);
         if chosen.len() < 2 {
             return false;
         }
-        let team = link.get().team();
+        let team = state_ref.get().team();
         let mut pieces = Vec::with_capacity(chosen.len());
         for at in chosen {
-            let OpenNode::Open(heap, children) = mem::replace(&mut self.stack[at], OpenNode::Gone)
+            let OpenNode::Open(acc, children) =
+                mem::replace(&mut self.stack[at], OpenNode::Placeholder)
             else {
                 unreachable!("it was open a moment ago")
             };
-            let piece = OfferedPiece::new(link.clone(), Siblings::source(children), None);
-            self.stack[at] = OpenNode::Given(heap, piece.clone());
+            let piece = OfferedPiece::new(state_ref.clone(), Siblings::source(children), None);
+            self.stack[at] = OpenNode::Offered(acc, piece.clone());
             team.add(context);
             pieces.push(piece);
         }
@@ -260,28 +267,29 @@ impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
         let mark = team.queue(context, bundle.clone(), placement);
         self.offers.push(Offer {
             first,
-            more: Some(More { last, bundle }),
+            tail: Some(BundleTail { last, bundle }),
             mark,
         });
         true
     }
 
-    /// Open nodes with so few children that those of all chosen nodes together are at most `reach`.
-    fn choose(&self, among: std::ops::Range<usize>, reach: usize) -> Vec<usize> {
+    /// Open nodes with so few children that those of all chosen nodes together are at most
+    /// `bundle_nodes`.
+    fn choose(&self, among: std::ops::Range<usize>, bundle_nodes: usize) -> Vec<usize> {
         let mut nodes = 0;
         let mut chosen = Vec::new();
         for at in among {
             match &self.stack[at] {
                 OpenNode::Open(_, children) => match children.size_hint().1 {
                     Some(0) => {}
-                    Some(most) if nodes + most <= reach => {
+                    Some(most) if nodes + most <= bundle_nodes => {
                         nodes += most;
                         chosen.push(at);
                     }
                     _ => break,
                 },
-                OpenNode::Line(_) | OpenNode::Given(..) => {}
-                OpenNode::Split(_) | OpenNode::Gone => break,
+                OpenNode::Chain(_) | OpenNode::Offered(..) => {}
+                OpenNode::Split(_) | OpenNode::Placeholder => break,
             }
         }
         chosen

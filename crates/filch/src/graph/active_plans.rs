@@ -1,4 +1,4 @@
-//! The shared plans whose runs this thread is inside of.
+//! The shared plans whose runs are active on the stack of this thread.
 //!
 //! The runs of a shared plan wait for each other, so a task that waits for a run of its own plan
 //! waits for itself. That is detected within one thread: each job of a launched run is in a list
@@ -11,42 +11,42 @@ use std::{cell::Cell, iter::successors, ptr};
 
 thread_local! {
     /// The innermost job of a launched run on this thread, or null.
-    static INNERMOST: Cell<*const Within> = const { Cell::new(ptr::null()) };
+    static INNERMOST: Cell<*const ActivePlan> = const { Cell::new(ptr::null()) };
 }
 
 /// A job of a run of a shared plan, in the frame of the call that runs it.
-struct Within {
-    /// The address of the plan's line (its queue of runs); see `Remote::line`.
-    line: usize,
-    outer: *const Within,
+struct ActivePlan {
+    /// The identity of the plan; see `RunControl::plan_id`.
+    plan_id: usize,
+    outer: *const ActivePlan,
 }
 
-impl Drop for Within {
+impl Drop for ActivePlan {
     fn drop(&mut self) {
         INNERMOST.set(self.outer);
     }
 }
 
-/// Calls `f`, which is a part of a run of the plan with this line. Zero means that there is no
-/// shared plan.
+/// Calls `f`, which is a part of a run of this shared plan. Zero means that there is no shared
+/// plan.
 #[inline]
-pub(super) fn enter<R>(line: usize, f: impl FnOnce() -> R) -> R {
-    if line == 0 {
+pub(super) fn enter<R>(plan_id: usize, f: impl FnOnce() -> R) -> R {
+    if plan_id == 0 {
         return f();
     }
-    let within = Within {
-        line,
+    let active = ActivePlan {
+        plan_id,
         outer: INNERMOST.get(),
     };
-    INNERMOST.set(&raw const within);
+    INNERMOST.set(&raw const active);
     f()
 }
 
-/// Whether this thread is inside of a run of the plan with this line.
-pub(super) fn is_inside(line: usize) -> bool {
+/// Whether a job of a run of this plan is active on this thread.
+pub(super) fn is_active(plan_id: usize) -> bool {
     // SAFETY: each entry lies in a frame of this thread that has not returned: the destructor of
-    // `Within` removes it from the list.
-    let next = |at: *const Within| unsafe { at.as_ref() };
-    let mut all = successors(next(INNERMOST.get()), |within| next(within.outer));
-    all.any(|within| within.line == line)
+    // `ActivePlan` removes it from the list.
+    let next = |at: *const ActivePlan| unsafe { at.as_ref() };
+    let mut all = successors(next(INNERMOST.get()), |active| next(active.outer));
+    all.any(|active| active.plan_id == plan_id)
 }

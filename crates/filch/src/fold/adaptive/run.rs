@@ -4,8 +4,8 @@ use super::{
     pace::CheckTimer,
     split::NextChild,
     state::{
-        ChildSegment, FoldRun, Home, LazyScheme, LazyState, OfferedPiece, OpenNode, ResultSink,
-        Results, Siblings, SplitNode, Stop,
+        AdaptiveScheme, AdaptiveState, ChildSegment, Destination, FoldRun, FoldStopped,
+        OfferedPiece, OpenNode, ResultSink, Results, Siblings, SplitNode,
     },
     walk::{Descended, Followed, Swept, enter},
 };
@@ -13,7 +13,7 @@ use crate::{
     base::unwind,
     fold::{
         Fold,
-        team::{Common, TeamLink},
+        team::{HasTeam, StateRef},
     },
     pool::context::WorkerContext,
 };
@@ -24,28 +24,28 @@ use std::{mem, sync::Arc};
 const PREFETCH_DISTANCE: usize = 4;
 
 /// The next step.
-enum Todo<F: Fold> {
+enum NextStep<F: Fold> {
     Visit(F::Node),
     /// Begin with a piece of several nodes.
     Piece(Siblings<F>),
     /// Continue with an open node.
-    Enter(F::Heap, F::Children, Option<F::Node>),
+    Enter(F::Accumulator, F::Children, Option<F::Node>),
     /// Inspect the innermost node, which is a split one.
     Inspect,
 }
 
 /// Why `drive` returned.
-enum RunEnd<F: Fold, S: LazyScheme> {
+enum RunEnd<F: Fold, S: AdaptiveScheme> {
     Results(Results<F::Result>),
     Wait(Arc<OfferedPiece<F, S>>),
 }
 
-impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
-    fn new(home: Home<F, S>) -> Self {
+impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
+    fn new(destination: Destination<F, S>) -> Self {
         Self {
-            home,
+            destination,
             stack: Vec::new(),
-            lines: Vec::new(),
+            chain_accs: Vec::new(),
             cursor: 0,
             offers: Vec::new(),
             timer: CheckTimer::new(),
@@ -56,86 +56,94 @@ impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
     /// Folds the tree, except for pieces that thieves take. The caller counts the part as done.
     pub(super) fn of_tree(
         root: F::Node,
-        link: &TeamLink<LazyState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) {
-        let run = Self::new(Home::Caller);
-        run.run_to_end(Todo::Visit(root), link, context);
+        let run = Self::new(Destination::Caller);
+        run.run_to_end(NextStep::Visit(root), state_ref, context);
     }
 
     /// Folds a piece, and continues with the run that waits for it. The caller, which has counted
     /// the piece, counts one part as done when this has returned: the last of all parts that this
-    /// call has continued with. Not in here, where nodes, heaps and results are arguments that may
-    /// borrow what is gone when the fold is over.
+    /// call has continued with. Not in here, where nodes, accumulators and results are arguments
+    /// that may borrow what is gone when the fold is over.
     pub(super) fn of_piece(
         piece: Arc<OfferedPiece<F, S>>,
         siblings: Siblings<F>,
-        link: &TeamLink<LazyState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) {
-        let shared = link.get();
+        let shared = state_ref.get();
         if shared.team.has_failed() {
             unwind::discard(siblings);
-            return Self::new(Home::Piece(piece)).give_up(link, context);
+            return Self::new(Destination::Piece(piece)).abandon(state_ref, context);
         }
         match unwind::contain(|| Self::begin(&shared.fold, siblings)) {
             // Only a leaf: no run is needed.
             Ok(Ok(result)) => {
-                if let Some(waiting) = Self::deliver(piece, Results::One(result), link, context) {
-                    waiting.resume(link, context);
+                if let Some(waiting) =
+                    Self::deliver(piece, Results::One(result), state_ref, context)
+                {
+                    waiting.resume(state_ref, context);
                 }
             }
-            Ok(Err(todo)) => Self::new(Home::Piece(piece)).run_to_end(todo, link, context),
+            Ok(Err(step)) => {
+                Self::new(Destination::Piece(piece)).run_to_end(step, state_ref, context);
+            }
             Err(payload) => {
                 shared.team().fail(context, payload);
-                Self::new(Home::Piece(piece)).give_up(link, context);
+                Self::new(Destination::Piece(piece)).abandon(state_ref, context);
             }
         }
     }
 
     /// Begins with a piece: returns the result if it is a leaf, else the next step.
-    fn begin(fold: &F, siblings: Siblings<F>) -> Result<F::Result, Todo<F>> {
+    fn begin(fold: &F, siblings: Siblings<F>) -> Result<F::Result, NextStep<F>> {
         match siblings.into_only() {
             Ok(node) => match enter(fold, node) {
-                (heap, _, None) => Ok(fold.finalize(heap)),
-                (heap, children, child) => Err(Todo::Enter(heap, children, child)),
+                (acc, _, None) => Ok(fold.finalize(acc)),
+                (acc, children, child) => Err(NextStep::Enter(acc, children, child)),
             },
-            Err(siblings) => Err(Todo::Piece(siblings)),
+            Err(siblings) => Err(NextStep::Piece(siblings)),
         }
     }
 
     /// Continues a run that was left at a piece, on this worker.
-    fn resume(mut self, link: &TeamLink<LazyState<F, S>>, context: &WorkerContext<'_, '_>) {
+    fn resume(
+        mut self,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
+        context: &WorkerContext<'_, '_>,
+    ) {
         self.timer.restart();
         self.first_offer = true;
-        self.run_to_end(Todo::Inspect, link, context);
+        self.run_to_end(NextStep::Inspect, state_ref, context);
     }
 
     /// Continues until there is nothing more to do here; as in [`of_piece`](Self::of_piece), the
     /// last part is left to the caller.
     fn run_to_end(
         mut self,
-        mut todo: Todo<F>,
-        link: &TeamLink<LazyState<F, S>>,
+        mut step: NextStep<F>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) {
-        let shared = link.get();
+        let shared = state_ref.get();
         loop {
-            let end = match unwind::contain(|| self.drive(todo, link, shared, context)) {
+            let end = match unwind::contain(|| self.drive(step, state_ref, shared, context)) {
                 Ok(Ok(end)) => end,
-                Ok(Err(Stop)) => return self.give_up(link, context),
+                Ok(Err(FoldStopped)) => return self.abandon(state_ref, context),
                 Err(payload) => {
                     shared.team().fail(context, payload);
-                    return self.give_up(link, context);
+                    return self.abandon(state_ref, context);
                 }
             };
             let waiting = match end {
                 RunEnd::Wait(piece) => {
                     // It may be continued on another worker.
                     self.offers.clear();
-                    // The worker that continues it may reach the end of the fold, or a panic after
-                    // which the last owner of the piece drops the results. So this worker counts
-                    // itself as a part until it has released the piece.
+                    // The worker that continues it may reach the end of the fold, or a panic
+                    // after which the last owner of the piece drops the results. So this worker
+                    // counts itself as a part until it has released the piece.
                     shared.team().add(context);
                     let back = piece.park(self);
                     unwind::discard(piece);
@@ -143,21 +151,25 @@ impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
                         return;
                     };
                     // The piece is done meanwhile, or abandoned. The run has its own count.
-                    link.done(context);
+                    state_ref.done(context);
                     if shared.team.has_failed() {
-                        return run.give_up(link, context);
+                        return run.abandon(state_ref, context);
                     }
                     self = run;
-                    todo = Todo::Inspect;
+                    step = NextStep::Inspect;
                     continue;
                 }
-                RunEnd::Results(results) => match (self.leave(), results) {
-                    (Home::Piece(piece), results) => Self::deliver(piece, results, link, context),
-                    (Home::Caller, Results::One(result)) => {
+                RunEnd::Results(results) => match (self.take_destination(), results) {
+                    (Destination::Piece(piece), results) => {
+                        Self::deliver(piece, results, state_ref, context)
+                    }
+                    (Destination::Caller, Results::One(result)) => {
                         shared.store_result(result);
                         None
                     }
-                    (Home::Caller, Results::Many(_)) => unreachable!("only pieces have several"),
+                    (Destination::Caller, Results::Many(_)) => {
+                        unreachable!("only pieces have several")
+                    }
                 },
             };
             match waiting {
@@ -166,7 +178,7 @@ impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
             }
             self.timer.restart();
             self.first_offer = true;
-            todo = Todo::Inspect;
+            step = NextStep::Inspect;
         }
     }
 
@@ -175,15 +187,15 @@ impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
     fn deliver(
         piece: Arc<OfferedPiece<F, S>>,
         results: Results<F::Result>,
-        link: &TeamLink<LazyState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
     ) -> Option<Self> {
         let waiting = piece.complete(results);
-        // If the splitter has given up, the results are dropped here.
+        // If the splitter has abandoned its run, the results are dropped here.
         unwind::discard(piece);
         if waiting.is_some() {
             // The waiting run has its own count.
-            link.done(context);
+            state_ref.done(context);
         }
         waiting
     }
@@ -192,78 +204,82 @@ impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
     ///
     /// After a panic, the last owner of a piece drops its results, which may borrow from the
     /// caller. So every run releases all its pieces before it is counted as done.
-    fn leave(&mut self) -> Home<F, S> {
+    fn take_destination(&mut self) -> Destination<F, S> {
         unwind::discard(mem::take(&mut self.offers));
-        mem::replace(&mut self.home, Home::Caller)
+        mem::replace(&mut self.destination, Destination::Caller)
     }
 
     /// Drops this run and all runs that wait for it.
     #[cold]
-    fn give_up(mut self, link: &TeamLink<LazyState<F, S>>, context: &WorkerContext<'_, '_>) {
+    fn abandon(
+        mut self,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
+        context: &WorkerContext<'_, '_>,
+    ) {
         loop {
             // Untaken offers are revoked instead of waiting for a thief. The newest first, in queue
             // order.
             while let Some(offer) = self.offers.pop() {
-                offer.give_up(link, context);
+                offer.revoke_all(state_ref, context);
             }
             unwind::discard(mem::take(&mut self.stack));
-            unwind::discard(mem::take(&mut self.lines));
-            let waiting = match self.leave() {
-                Home::Caller => None,
-                Home::Piece(piece) => piece.give_up(),
+            unwind::discard(mem::take(&mut self.chain_accs));
+            let waiting = match self.take_destination() {
+                Destination::Caller => None,
+                Destination::Piece(piece) => piece.abandon(),
             };
             match waiting {
                 Some(run) => self = run,
                 None => return,
             }
             // The run that waited has its own count.
-            link.done(context);
+            state_ref.done(context);
         }
     }
 
     fn drive(
         &mut self,
-        mut todo: Todo<F>,
-        link: &TeamLink<LazyState<F, S>>,
-        shared: &LazyState<F, S>,
+        mut step: NextStep<F>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
+        shared: &AdaptiveState<F, S>,
         context: &WorkerContext<'_, '_>,
-    ) -> Result<RunEnd<F, S>, Stop> {
+    ) -> Result<RunEnd<F, S>, FoldStopped> {
         let fold = &shared.fold;
         loop {
-            let (heap, children, child) = match todo {
-                Todo::Visit(node) => enter(fold, node),
-                Todo::Enter(heap, children, child) => (heap, children, child),
-                Todo::Piece(siblings) => {
+            let (acc, children, child) = match step {
+                NextStep::Visit(node) => enter(fold, node),
+                NextStep::Enter(acc, children, child) => (acc, children, child),
+                NextStep::Piece(siblings) => {
                     let split = SplitNode::of_piece(siblings);
                     self.stack.push(OpenNode::Split(Box::new(split)));
-                    todo = Todo::Inspect;
+                    step = NextStep::Inspect;
                     continue;
                 }
-                Todo::Inspect => match self.inspect(fold, link, context)? {
+                NextStep::Inspect => match self.inspect(fold, state_ref, context)? {
                     Ok(next) => {
-                        todo = next;
+                        step = next;
                         continue;
                     }
                     Err(end) => return Ok(end),
                 },
             };
-            let result = match self.descend(fold, (heap, children, child), link, context)? {
+            let result = match self.descend(fold, (acc, children, child), state_ref, context)? {
                 Descended::Result(result) => result,
-                Descended::Line(heap, child) => match self.follow(fold, heap, child) {
+                Descended::Chain(acc, child) => match self.follow(fold, acc, child) {
                     Followed::Leaf(result) => result,
-                    Followed::Node(heap, children, first) => {
-                        todo = Todo::Enter(heap, children, Some(first));
+                    Followed::Node(acc, children, first) => {
+                        step = NextStep::Enter(acc, children, Some(first));
                         continue;
                     }
                     Followed::Due(child) => {
-                        self.check_offers(link, context)?;
-                        todo = Todo::Visit(child);
+                        self.check_offers(state_ref, context)?;
+                        step = NextStep::Visit(child);
                         continue;
                     }
                 },
             };
-            todo = match self.rise(fold, result) {
-                Ok(todo) => todo,
+            step = match self.rise(fold, result) {
+                Ok(step) => step,
                 Err(end) => return Ok(end),
             };
         }
@@ -274,32 +290,32 @@ impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
     fn inspect(
         &mut self,
         fold: &F,
-        link: &TeamLink<LazyState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
-    ) -> Result<Result<Todo<F>, RunEnd<F, S>>, Stop> {
+    ) -> Result<Result<NextStep<F>, RunEnd<F, S>>, FoldStopped> {
         let mut split = match self.stack.pop() {
             Some(OpenNode::Split(split)) => split,
-            Some(OpenNode::Given(heap, piece)) => {
-                return Ok(self.inspect_given(fold, heap, piece, link, context));
+            Some(OpenNode::Offered(acc, piece)) => {
+                return Ok(self.inspect_offered(fold, acc, piece, state_ref, context));
             }
-            _ => unreachable!("open nodes are gone on with"),
+            _ => unreachable!("open nodes are continued by `descend`"),
         };
         self.cursor = self.cursor.min(self.stack.len());
         loop {
             split.merge(fold);
             let swept = match split.next() {
-                NextChild::Todo(at) => self.sweep_segment(fold, &mut split, at),
+                NextChild::Unstarted(at) => self.sweep_segment(fold, &mut split, at),
                 NextChild::Queued(at, piece) => {
                     if let Some(siblings) = piece.revoke() {
-                        self.withdraw(&piece, link, context);
+                        self.withdraw(&piece, state_ref, context);
                         split.take_back(at, siblings);
                     }
                     continue;
                 }
                 NextChild::Source if split.is_whole() => {
-                    let (heap, mut children) = split.into_node();
+                    let (acc, mut children) = split.into_node();
                     let child = children.next();
-                    return Ok(Ok(Todo::Enter(heap, children, child)));
+                    return Ok(Ok(NextStep::Enter(acc, children, child)));
                 }
                 NextChild::Source => self.sweep_source(fold, &mut split),
                 NextChild::Wait(piece) => {
@@ -311,88 +327,88 @@ impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
                         ResultSink::Results(results) => {
                             Err(RunEnd::Results(Results::Many(results)))
                         }
-                        ResultSink::Heap(heap) => self.rise(fold, fold.finalize(heap)),
+                        ResultSink::Accumulator(acc) => self.rise(fold, fold.finalize(acc)),
                     });
                 }
             };
-            let todo = match swept {
+            let step = match swept {
                 Swept::Done => continue,
-                Swept::Inner(heap, children, first) => Todo::Enter(heap, children, Some(first)),
+                Swept::Inner(acc, children, first) => NextStep::Enter(acc, children, Some(first)),
                 Swept::Due(node) => {
                     self.stack.push(OpenNode::Split(split));
-                    self.check_offers(link, context)?;
-                    return Ok(Ok(Todo::Visit(node)));
+                    self.check_offers(state_ref, context)?;
+                    return Ok(Ok(NextStep::Visit(node)));
                 }
             };
             self.stack.push(OpenNode::Split(split));
-            return Ok(Ok(todo));
+            return Ok(Ok(step));
         }
     }
 
     /// Determines the next step at the innermost node if all its remaining children are in one
     /// piece.
-    fn inspect_given(
+    fn inspect_offered(
         &mut self,
         fold: &F,
-        heap: F::Heap,
+        acc: F::Accumulator,
         piece: Arc<OfferedPiece<F, S>>,
-        link: &TeamLink<LazyState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
-    ) -> Result<Todo<F>, RunEnd<F, S>> {
+    ) -> Result<NextStep<F>, RunEnd<F, S>> {
         self.cursor = self.cursor.min(self.stack.len());
         // Several such nodes may follow one another.
         let soon = self.stack.len().checked_sub(PREFETCH_DISTANCE);
-        if let Some(OpenNode::Given(_, piece)) = soon.map(|at| &self.stack[at]) {
-            piece.fetch();
+        if let Some(OpenNode::Offered(_, piece)) = soon.map(|at| &self.stack[at]) {
+            piece.prefetch();
         }
         if !piece.is_taken()
             && let Some(siblings) = piece.revoke()
         {
-            self.withdraw(&piece, link, context);
-            let mut children = siblings.source.expect("that is how it was given");
+            self.withdraw(&piece, state_ref, context);
+            let mut children = siblings.source.expect("an offered node has a source");
             let child = children.next();
-            return Ok(Todo::Enter(heap, children, child));
+            return Ok(NextStep::Enter(acc, children, child));
         }
         match piece.results() {
             Some(results) => {
-                let mut sink = ResultSink::Heap(heap);
+                let mut sink = ResultSink::Accumulator(acc);
                 sink.put_all(fold, results);
-                let ResultSink::Heap(heap) = sink else {
+                let ResultSink::Accumulator(acc) = sink else {
                     unreachable!("it was one a moment ago")
                 };
-                self.rise(fold, fold.finalize(heap))
+                self.rise(fold, fold.finalize(acc))
             }
             None => {
-                self.stack.push(OpenNode::Given(heap, piece.clone()));
+                self.stack.push(OpenNode::Offered(acc, piece.clone()));
                 Err(RunEnd::Wait(piece))
             }
         }
     }
 
     /// Passes a result to the innermost node.
-    fn rise(&mut self, fold: &F, mut result: F::Result) -> Result<Todo<F>, RunEnd<F, S>> {
-        while let Some(&OpenNode::Line(nodes)) = self.stack.last() {
+    fn rise(&mut self, fold: &F, mut result: F::Result) -> Result<NextStep<F>, RunEnd<F, S>> {
+        while let Some(&OpenNode::Chain(nodes)) = self.stack.last() {
             self.stack.pop();
-            result = self.rise_line(fold, nodes, result);
+            result = self.rise_chain(fold, nodes, result);
         }
         match self.stack.last_mut() {
             None => Err(RunEnd::Results(Results::One(result))),
             Some(OpenNode::Split(split)) => {
                 split.put(fold, result);
-                Ok(Todo::Inspect)
+                Ok(NextStep::Inspect)
             }
-            Some(OpenNode::Given(heap, _)) => {
-                fold.accumulate(heap, result);
-                Ok(Todo::Inspect)
+            Some(OpenNode::Offered(acc, _)) => {
+                fold.accumulate(acc, result);
+                Ok(NextStep::Inspect)
             }
             Some(_) => {
-                let Some(OpenNode::Open(mut heap, mut children)) = self.stack.pop() else {
+                let Some(OpenNode::Open(mut acc, mut children)) = self.stack.pop() else {
                     unreachable!("it is open or split")
                 };
                 self.cursor = self.cursor.min(self.stack.len());
-                fold.accumulate(&mut heap, result);
+                fold.accumulate(&mut acc, result);
                 let child = children.next();
-                Ok(Todo::Enter(heap, children, child))
+                Ok(NextStep::Enter(acc, children, child))
             }
         }
     }
@@ -416,15 +432,15 @@ impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
 
     /// Folds the leaves of a segment until another step is due, and marks the position.
     fn sweep_segment(&mut self, fold: &F, split: &mut SplitNode<F, S>, at: usize) -> Swept<F> {
-        let ChildSegment::Todo(nodes) = &mut split.segments[at] else {
+        let ChildSegment::Unstarted(nodes) = &mut split.segments[at] else {
             unreachable!("it was found a moment ago")
         };
         let mut nodes = mem::take(nodes);
         let mut at = at;
         let swept = if at == 0 && !S::AT_THE_END {
             match &mut split.sink {
-                ResultSink::Heap(heap) => {
-                    self.sweep(fold, &mut nodes, |r| fold.accumulate(heap, r))
+                ResultSink::Accumulator(acc) => {
+                    self.sweep(fold, &mut nodes, |r| fold.accumulate(acc, r))
                 }
                 ResultSink::Results(results) => self.sweep(fold, &mut nodes, |r| results.push(r)),
             }
@@ -434,7 +450,7 @@ impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
             at = split.put_ready_before(at, results);
             swept
         };
-        split.segments[at] = ChildSegment::Todo(nodes);
+        split.segments[at] = ChildSegment::Unstarted(nodes);
         if let Swept::Done = swept {
             split.segments.remove(at);
         } else {

@@ -74,7 +74,7 @@ pub(super) struct CheckTimer {
     /// in a hundred takes all the time, the others don't predict how long this worker will be busy.
     recent: u32,
     /// The number of nodes in one bundle.
-    reach: usize,
+    bundle_nodes: usize,
 }
 
 impl CheckTimer {
@@ -89,7 +89,7 @@ impl CheckTimer {
             nanos: 0,
             measured: u32::MAX,
             recent: 0,
-            reach: 1,
+            bundle_nodes: 1,
         }
     }
 
@@ -100,7 +100,7 @@ impl CheckTimer {
         self.left
     }
 
-    /// Stores the rest when a caller stops counting; not zero, unless a check follows.
+    /// Stores the number when a caller stops counting; not zero, unless a check follows.
     #[inline(always)]
     pub(super) fn set_left(&mut self, left: u32) {
         self.left = left;
@@ -112,20 +112,20 @@ impl CheckTimer {
     }
 
     /// Performs the check and sets the next interval. Of the pieces on offer, `left` are not taken,
-    /// and `gone` are taken, of which `done` are finished. Returns the number that should be on
+    /// and `taken` are taken, of which `done` are finished. Returns the number that should be on
     /// offer; zero if it is too early to offer more.
     pub(super) fn check(
         &mut self,
         pace: &NodePace,
         left: usize,
-        gone: usize,
+        taken: usize,
         done: usize,
     ) -> usize {
         if done > 0 {
-            self.reach = (2 * self.reach).min(MAX_BUNDLE_NODES);
-        } else if gone > 0 && left > 0 {
+            self.bundle_nodes = (2 * self.bundle_nodes).min(MAX_BUNDLE_NODES);
+        } else if taken > 0 && left > 0 {
             // The taken pieces keep the thieves busy, and more are on offer.
-            self.reach = (self.reach / 2).max(1);
+            self.bundle_nodes = (self.bundle_nodes / 2).max(1);
         }
         let now = thread::nanos();
         if let Some(since) = self.since {
@@ -168,7 +168,7 @@ impl CheckTimer {
             return 0;
         }
         self.offered = Some(now);
-        if left == 0 && gone > 0 && (done == 0 || self.recent >= MIN_BUNDLED_NODE_NS) {
+        if left == 0 && taken > 0 && (done == 0 || self.recent >= MIN_BUNDLED_NODE_NS) {
             self.offers = (2 * self.offers).min(MIN_MAX_OFFERS.1);
         } else if 2 * left >= self.offers {
             self.offers = (self.offers / 2).max(MIN_MAX_OFFERS.0);
@@ -181,11 +181,11 @@ impl CheckTimer {
 
     /// The number of nodes to offer in one bundle: more than one if thieves finish single pieces
     /// before this run's next check.
-    pub(super) fn reach(&self) -> usize {
+    pub(super) fn bundle_nodes(&self) -> usize {
         if self.recent < MIN_BUNDLED_NODE_NS {
             return 1;
         }
-        self.reach
+        self.bundle_nodes
     }
 
     /// The measured weight of the nodes.

@@ -3,12 +3,13 @@
 use super::{
     pace::Weight,
     state::{
-        ChildSegment, LazyScheme, LazyState, OfferedPiece, ResultSink, Results, Siblings, SplitNode,
+        AdaptiveScheme, AdaptiveState, ChildSegment, OfferedPiece, ResultSink, Results, Siblings,
+        SplitNode,
     },
 };
 use crate::{
     base::canary::{Canary, broken},
-    fold::{Fold, team::TeamLink},
+    fold::{Fold, team::StateRef},
 };
 use std::{collections::VecDeque, mem, sync::Arc};
 
@@ -20,7 +21,7 @@ const MAX_OFFERED_CHILDREN: usize = 16_384;
 impl<F: Fold> ResultSink<F> {
     fn put(&mut self, fold: &F, result: F::Result) {
         match self {
-            ResultSink::Heap(heap) => fold.accumulate(heap, result),
+            ResultSink::Accumulator(acc) => fold.accumulate(acc, result),
             ResultSink::Results(results) => results.push(result),
         }
     }
@@ -28,8 +29,8 @@ impl<F: Fold> ResultSink<F> {
     pub(super) fn put_all(&mut self, fold: &F, more: Results<F::Result>) {
         match (self, more) {
             (sink, Results::One(result)) => sink.put(fold, result),
-            (ResultSink::Heap(heap), Results::Many(more)) => {
-                more.into_iter().for_each(|r| fold.accumulate(heap, r));
+            (ResultSink::Accumulator(acc), Results::Many(more)) => {
+                more.into_iter().for_each(|r| fold.accumulate(acc, r));
             }
             (ResultSink::Results(results), Results::Many(more)) if results.is_empty() => {
                 *results = more;
@@ -39,20 +40,20 @@ impl<F: Fold> ResultSink<F> {
     }
 }
 
-impl<F: Fold, S: LazyScheme> ChildSegment<F, S> {
+impl<F: Fold, S: AdaptiveScheme> ChildSegment<F, S> {
     fn is_open(&self) -> bool {
         matches!(self, Self::Open)
     }
 
-    fn is_todo(&self) -> bool {
-        matches!(self, Self::Todo(nodes) if nodes.len() > 0)
+    fn is_unstarted(&self) -> bool {
+        matches!(self, Self::Unstarted(nodes) if nodes.len() > 0)
     }
 }
 
 /// The next step.
-pub(super) enum NextChild<F: Fold, S: LazyScheme> {
+pub(super) enum NextChild<F: Fold, S: AdaptiveScheme> {
     /// Children in the segment of that number.
-    Todo(usize),
+    Unstarted(usize),
     /// A piece that is probably not taken yet.
     Queued(usize, Arc<OfferedPiece<F, S>>),
     /// Children in the source.
@@ -62,11 +63,11 @@ pub(super) enum NextChild<F: Fold, S: LazyScheme> {
     Nothing,
 }
 
-impl<F: Fold, S: LazyScheme> SplitNode<F, S> {
+impl<F: Fold, S: AdaptiveScheme> SplitNode<F, S> {
     /// Creates it for a node that was open until now, with one child open.
-    pub(super) fn of_node(heap: F::Heap, source: F::Children) -> Self {
+    pub(super) fn of_node(acc: F::Accumulator, source: F::Children) -> Self {
         Self {
-            sink: ResultSink::Heap(heap),
+            sink: ResultSink::Accumulator(acc),
             segments: {
                 let mut segments = VecDeque::with_capacity(4);
                 segments.push_back(ChildSegment::Open);
@@ -79,10 +80,10 @@ impl<F: Fold, S: LazyScheme> SplitNode<F, S> {
 
     /// Creates it for a piece.
     pub(super) fn of_piece(siblings: Siblings<F>) -> Self {
-        let todo = ChildSegment::Todo(siblings.nodes.into_iter());
+        let unstarted = ChildSegment::Unstarted(siblings.nodes.into_iter());
         Self {
             sink: ResultSink::Results(Vec::new()),
-            segments: VecDeque::from([todo]),
+            segments: VecDeque::from([unstarted]),
             source: siblings.source,
             batch: 1,
         }
@@ -107,7 +108,7 @@ impl<F: Fold, S: LazyScheme> SplitNode<F, S> {
     pub(super) fn merge(&mut self, fold: &F) {
         if S::AT_THE_END {
             for segment in &mut self.segments {
-                if let ChildSegment::Given(piece) = segment
+                if let ChildSegment::Offered(piece) = segment
                     && let Some(results) = piece.results()
                 {
                     *segment = ChildSegment::Ready(match results {
@@ -118,7 +119,7 @@ impl<F: Fold, S: LazyScheme> SplitNode<F, S> {
             }
             let is_ready = |segment: &ChildSegment<F, S>| match segment {
                 ChildSegment::Ready(_) => true,
-                ChildSegment::Todo(nodes) => nodes.len() == 0,
+                ChildSegment::Unstarted(nodes) => nodes.len() == 0,
                 _ => false,
             };
             if self.source.is_some() || !self.segments.iter().all(is_ready) {
@@ -128,8 +129,8 @@ impl<F: Fold, S: LazyScheme> SplitNode<F, S> {
         while let Some(first) = self.segments.front_mut() {
             let results = match first {
                 ChildSegment::Ready(results) => Results::Many(mem::take(results)),
-                ChildSegment::Todo(nodes) if nodes.len() == 0 => Results::Many(Vec::new()),
-                ChildSegment::Given(piece) => match piece.results() {
+                ChildSegment::Unstarted(nodes) if nodes.len() == 0 => Results::Many(Vec::new()),
+                ChildSegment::Offered(piece) => match piece.results() {
                     Some(results) => results,
                     None => return,
                 },
@@ -146,11 +147,13 @@ impl<F: Fold, S: LazyScheme> SplitNode<F, S> {
         let (mut wait, mut queued, mut ready) = (None, None, 0);
         for (at, segment) in self.segments.iter().enumerate() {
             match segment {
-                ChildSegment::Todo(nodes) if nodes.len() > 0 => return NextChild::Todo(at),
-                ChildSegment::Given(piece) if !piece.is_taken() => {
+                ChildSegment::Unstarted(nodes) if nodes.len() > 0 => {
+                    return NextChild::Unstarted(at);
+                }
+                ChildSegment::Offered(piece) if !piece.is_taken() => {
                     queued.get_or_insert((at, piece));
                 }
-                ChildSegment::Given(piece) => {
+                ChildSegment::Offered(piece) => {
                     wait.get_or_insert(piece);
                 }
                 ChildSegment::Ready(results) => ready += results.len(),
@@ -179,8 +182,8 @@ impl<F: Fold, S: LazyScheme> SplitNode<F, S> {
         if let Some(siblings) = self.split_source(weight) {
             return Some((self.segments.len(), siblings));
         }
-        let at = self.segments.iter().position(ChildSegment::is_todo)?;
-        let ChildSegment::Todo(nodes) = &mut self.segments[at] else {
+        let at = self.segments.iter().position(ChildSegment::is_unstarted)?;
+        let ChildSegment::Unstarted(nodes) = &mut self.segments[at] else {
             unreachable!("it was found a moment ago")
         };
         let mut near: Vec<_> = mem::take(nodes).collect();
@@ -203,7 +206,7 @@ impl<F: Fold, S: LazyScheme> SplitNode<F, S> {
                 Weight::Light | Weight::Heavy if is_known => {
                     let nodes = self.take_from_source(least);
                     self.segments
-                        .push_back(ChildSegment::Todo(nodes.into_iter()));
+                        .push_back(ChildSegment::Unstarted(nodes.into_iter()));
                     // Again, if there are more than it reported.
                 }
                 Weight::Unknown | Weight::Heavy => return self.source.take().map(Siblings::source),
@@ -221,7 +224,7 @@ impl<F: Fold, S: LazyScheme> SplitNode<F, S> {
     /// Whether a piece is on offer that is not taken.
     pub(super) fn has_offer(&self) -> bool {
         let is_offer =
-            |s: &ChildSegment<F, S>| matches!(s, ChildSegment::Given(piece) if !piece.is_taken());
+            |s: &ChildSegment<F, S>| matches!(s, ChildSegment::Offered(piece) if !piece.is_taken());
         self.segments.iter().any(is_offer)
     }
 
@@ -238,19 +241,19 @@ impl<F: Fold, S: LazyScheme> SplitNode<F, S> {
     }
 
     /// Makes a piece of some children, and leaves it in their place.
-    pub(super) fn give(
+    pub(super) fn offer_children(
         &mut self,
         weight: Weight,
         fresh: Option<(usize, u64)>,
-        link: &TeamLink<LazyState<F, S>>,
+        state_ref: &StateRef<AdaptiveState<F, S>>,
     ) -> Option<Arc<OfferedPiece<F, S>>> {
         let (at, siblings) = self.split(weight)?;
-        let piece = OfferedPiece::new(link.clone(), siblings, fresh);
-        let given = ChildSegment::Given(piece.clone());
+        let piece = OfferedPiece::new(state_ref.clone(), siblings, fresh);
+        let offered = ChildSegment::Offered(piece.clone());
         match at.checked_sub(1).map(|before| &mut self.segments[before]) {
             // That segment is empty.
-            Some(place @ ChildSegment::Todo(_)) if !place.is_todo() => *place = given,
-            _ => self.segments.insert(at, given),
+            Some(empty @ ChildSegment::Unstarted(_)) if !empty.is_unstarted() => *empty = offered,
+            _ => self.segments.insert(at, offered),
         }
         Some(piece)
     }
@@ -268,7 +271,7 @@ impl<F: Fold, S: LazyScheme> SplitNode<F, S> {
         if siblings.nodes.is_empty() {
             self.segments.remove(at);
         } else {
-            self.segments[at] = ChildSegment::Todo(siblings.nodes.into_iter());
+            self.segments[at] = ChildSegment::Unstarted(siblings.nodes.into_iter());
         }
     }
 
@@ -283,9 +286,9 @@ impl<F: Fold, S: LazyScheme> SplitNode<F, S> {
     /// Puts those results back. Returns the new index of segment `at`.
     pub(super) fn put_ready_before(&mut self, at: usize, results: Vec<F::Result>) -> usize {
         if let Some(before) = at.checked_sub(1)
-            && let ChildSegment::Ready(place) = &mut self.segments[before]
+            && let ChildSegment::Ready(ready) = &mut self.segments[before]
         {
-            *place = results;
+            *ready = results;
             return at;
         }
         if results.is_empty() {
@@ -295,15 +298,15 @@ impl<F: Fold, S: LazyScheme> SplitNode<F, S> {
         at + 1
     }
 
-    /// Whether only a heap and a source are left.
+    /// Whether only an accumulator and a source are left.
     pub(super) fn is_whole(&self) -> bool {
-        self.segments.is_empty() && matches!(self.sink, ResultSink::Heap(_))
+        self.segments.is_empty() && matches!(self.sink, ResultSink::Accumulator(_))
     }
 
-    /// The heap and the source of one for which `is_whole` holds.
-    pub(super) fn into_node(self) -> (F::Heap, F::Children) {
+    /// The accumulator and the source of one for which `is_whole` holds.
+    pub(super) fn into_node(self) -> (F::Accumulator, F::Children) {
         match (self.sink, self.source) {
-            (ResultSink::Heap(heap), Some(source)) => (heap, source),
+            (ResultSink::Accumulator(acc), Some(source)) => (acc, source),
             _ => unreachable!("a node with a source"),
         }
     }
