@@ -230,7 +230,7 @@ fn canary_cancel_that_publishes_nothing() {
 fn cancel_against_wait() {
     let token = CancelToken::new();
     let other = canceller(&token.clone());
-    assert_eq!(token.child().wait(), CancelReason::Asked);
+    assert_eq!(token.child().wait(), CancelReason::Requested);
     other.join().unwrap();
 }
 

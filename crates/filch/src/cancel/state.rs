@@ -7,7 +7,7 @@ use crate::base::{
 use std::fmt;
 
 const LIVE: u8 = 0;
-const ASKED: u8 = 1;
+const REQUESTED: u8 = 1;
 const DEADLINE: u8 = 2;
 const REASON: u8 = 3;
 /// All nodes below are cancelled too.
@@ -31,7 +31,7 @@ const SETTLED: u8 = 4;
 pub enum CancelReason {
     /// [`cancel`](super::CancelToken::cancel) was called, or a [`DropGuard`](super::DropGuard)
     /// dropped.
-    Asked,
+    Requested,
     /// A deadline passed: [`cancel_after`](super::CancelToken::cancel_after) or
     /// [`cancel_at`](super::CancelToken::cancel_at).
     Deadline,
@@ -40,7 +40,7 @@ pub enum CancelReason {
 impl fmt::Display for CancelReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Asked => "cancelled",
+            Self::Requested => "cancelled",
             Self::Deadline => "the time is up",
         })
     }
@@ -68,7 +68,7 @@ impl CancelState {
     pub(crate) fn reason(&self) -> Option<CancelReason> {
         // Acquire: as in `is_cancelled`.
         match self.0.load(Ordering::Acquire) & REASON {
-            ASKED => Some(CancelReason::Asked),
+            REQUESTED => Some(CancelReason::Requested),
             DEADLINE => Some(CancelReason::Deadline),
             _ => None,
         }
@@ -108,7 +108,7 @@ impl CancelState {
 
 fn encode(reason: CancelReason) -> u8 {
     match reason {
-        CancelReason::Asked => ASKED,
+        CancelReason::Requested => REQUESTED,
         CancelReason::Deadline => DEADLINE,
     }
 }

@@ -54,7 +54,7 @@ fn a_deadline_leaves_the_timer_when_the_token_is_cancelled() {
     // No entry is added afterwards either.
     child.cancel_after(HOUR).unwrap();
     assert!(child.node().inspect(|deadline, _, _| deadline.is_none()));
-    assert_eq!(child.reason(), Some(CancelReason::Asked));
+    assert_eq!(child.reason(), Some(CancelReason::Requested));
 }
 
 #[test]

@@ -101,7 +101,7 @@ impl CancelToken {
     /// assert!(!token.cancel(), "it is cancelled once");
     /// ```
     pub fn cancel(&self) -> bool {
-        self.node.cancel(CancelReason::Asked)
+        self.node.cancel(CancelReason::Requested)
     }
 
     /// Whether it is cancelled. It is one load, so a running task may check often. After a `true`,
@@ -134,7 +134,7 @@ impl CancelToken {
     /// let token = CancelToken::new();
     /// assert_eq!(token.reason(), None);
     /// token.cancel();
-    /// assert_eq!(token.child().reason(), Some(CancelReason::Asked));
+    /// assert_eq!(token.child().reason(), Some(CancelReason::Requested));
     /// ```
     #[must_use]
     pub fn reason(&self) -> Option<CancelReason> {
@@ -201,7 +201,7 @@ impl CancelToken {
     ///     move || token.wait()
     /// });
     /// token.cancel();
-    /// assert_eq!(waiter.join().unwrap(), CancelReason::Asked);
+    /// assert_eq!(waiter.join().unwrap(), CancelReason::Requested);
     /// ```
     pub fn wait(&self) -> CancelReason {
         let reason = self.node.wait(None);
@@ -217,7 +217,7 @@ impl CancelToken {
     /// let token = CancelToken::new();
     /// assert_eq!(token.wait_timeout(Duration::from_millis(1)), None);
     /// token.cancel();
-    /// assert_eq!(token.wait_timeout(Duration::from_millis(1)), Some(CancelReason::Asked));
+    /// assert_eq!(token.wait_timeout(Duration::from_millis(1)), Some(CancelReason::Requested));
     /// ```
     pub fn wait_timeout(&self, timeout: Duration) -> Option<CancelReason> {
         match Instant::now().checked_add(timeout) {
@@ -237,7 +237,7 @@ impl CancelToken {
     /// let mut cx = Context::from_waker(Waker::noop());
     /// assert!(cancelled.as_mut().poll(&mut cx).is_pending());
     /// token.cancel();
-    /// assert_eq!(cancelled.poll(&mut cx), Poll::Ready(CancelReason::Asked));
+    /// assert_eq!(cancelled.poll(&mut cx), Poll::Ready(CancelReason::Requested));
     /// ```
     pub fn cancelled(&self) -> Cancelled {
         Cancelled::new(self.node.clone())

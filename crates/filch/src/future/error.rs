@@ -1,6 +1,6 @@
 //! Why a future has no result.
 
-use crate::task::Outcome;
+use crate::task::TaskOutcome;
 use crate::{
     base::unwind::{self, Payload},
     pool::waits::Cycle,
@@ -33,13 +33,13 @@ enum Kind {
 }
 
 impl FutureError {
-    pub(super) fn from_outcome<T>(outcome: Outcome<T>) -> Result<T, Self> {
+    pub(super) fn from_outcome<T>(outcome: TaskOutcome<T>) -> Result<T, Self> {
         match outcome {
-            Outcome::Value(value) => Ok(value),
-            Outcome::Panic(payload) => Err(Self {
+            TaskOutcome::Value(value) => Ok(value),
+            TaskOutcome::Panic(payload) => Err(Self {
                 kind: Kind::Panic(Mutex::new(payload)),
             }),
-            Outcome::Cancelled(_) => Err(Self::cancelled()),
+            TaskOutcome::Cancelled(_) => Err(Self::cancelled()),
         }
     }
 

@@ -182,7 +182,7 @@ impl<T> Future for FutureHandle<T> {
         if let Some(outcome) = self.join.take() {
             return Poll::Ready(FutureError::from_outcome(outcome));
         }
-        if self.join.watch(cx.waker()) {
+        if self.join.register_waker(cx.waker()) {
             return Poll::Pending;
         }
         let outcome = self.join.take().expect("it is done");

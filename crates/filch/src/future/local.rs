@@ -19,7 +19,7 @@ use crate::{
         thread, unwind,
     },
     engine::Level,
-    task::{Cause, Outcome, Rest, State, wake},
+    task::{AfterPoll, Cause, TaskOutcome, TaskState, wake},
 };
 use std::{
     cell::{Cell, RefCell},
@@ -185,16 +185,16 @@ struct Call {
     key: u64,
     /// Whether the future is polled, and whether its key is in the queue: the word of the task
     /// protocol, of which only the transitions of futures are used.
-    state: State,
+    state: TaskState,
     queue: Arc<Queue>,
 }
 
 impl Call {
     /// Ends a poll of the future, which is pending.
-    fn rest(&self) {
-        match self.state.rest() {
-            Rest::Idle => {}
-            Rest::Again | Rest::Drop => self.queue.push(self.key),
+    fn end_poll(&self) {
+        match self.state.end_poll() {
+            AfterPoll::Idle => {}
+            AfterPoll::Requeue | AfterPoll::Drop => self.queue.push(self.key),
         }
     }
 }
@@ -252,7 +252,7 @@ impl Inside {
         Arc::new(Call {
             key,
             // Its key is about to be queued.
-            state: State::new(Level::Normal),
+            state: TaskState::new(Level::Normal),
             queue: self.queue.clone(),
         })
     }
@@ -280,8 +280,8 @@ impl Inside {
             let mut future = pin!(future);
             let outcome = poll_fn(|cx| match unwind::contain(|| future.as_mut().poll(cx)) {
                 Ok(Poll::Pending) => Poll::Pending,
-                Ok(Poll::Ready(value)) => Poll::Ready(Outcome::Value(value)),
-                Err(payload) => Poll::Ready(Outcome::Panic(payload)),
+                Ok(Poll::Ready(value)) => Poll::Ready(TaskOutcome::Value(value)),
+                Err(payload) => Poll::Ready(TaskOutcome::Panic(payload)),
             });
             report.0.put(outcome.await);
         };
@@ -309,7 +309,7 @@ impl Inside {
             && self.members.borrow().contains_key(&key)
         {
             *member.work.borrow_mut() = Some(work);
-            return member.call.rest();
+            return member.call.end_poll();
         }
         // It is done, or was aborted while it was polled. A panic of its destructor is discarded.
         if let Err(payload) = polled {
@@ -434,7 +434,7 @@ impl LocalSet {
                 let _poll = call.state.start();
                 match future.as_mut().poll(&mut Context::from_waker(&waker)) {
                     Poll::Ready(ready) => value = Some(ready),
-                    Poll::Pending => call.rest(),
+                    Poll::Pending => call.end_poll(),
                 }
                 value.is_some()
             })
@@ -530,7 +530,7 @@ pub fn spawn_local<F: Future + 'static>(future: F) -> LocalHandle<F::Output> {
 
 /// The outcome of a future, and the waker of its handle.
 struct Slot<T> {
-    outcome: Cell<Option<Outcome<T>>>,
+    outcome: Cell<Option<TaskOutcome<T>>>,
     done: Cell<bool>,
     waker: Cell<Option<Waker>>,
 }
@@ -547,7 +547,7 @@ impl<T> Default for Slot<T> {
 
 impl<T> Slot<T> {
     /// Stores the outcome, unless there is one already.
-    fn put(&self, outcome: Outcome<T>) {
+    fn put(&self, outcome: TaskOutcome<T>) {
         if self.done.replace(true) {
             return;
         }
@@ -563,7 +563,7 @@ struct Report<T>(Rc<Slot<T>>);
 
 impl<T> Drop for Report<T> {
     fn drop(&mut self) {
-        self.0.put(Outcome::Cancelled(Cause::Asked));
+        self.0.put(TaskOutcome::Cancelled(Cause::Requested));
     }
 }
 

@@ -90,8 +90,8 @@ impl TaskError {
     }
 
     /// Returns the task that failed, if this one was cancelled because it
-    /// [waited](super::TaskBuilder::after) for that one. In a chain of failed dependencies it is the first
-    /// of them.
+    /// [waited](super::TaskBuilder::after) for that one. In a chain of failed dependencies it is
+    /// the first of them.
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(1).build()?;
@@ -217,7 +217,7 @@ impl From<CancelReason> for Cause {
     fn from(reason: CancelReason) -> Self {
         match reason {
             CancelReason::Deadline => Self::Deadline,
-            _ => Self::Asked,
+            _ => Self::Requested,
         }
     }
 }
@@ -231,7 +231,7 @@ impl fmt::Display for TaskError {
                 let payload = payload.lock().unwrap_or_else(PoisonError::into_inner);
                 write!(f, "panicked: {}", unwind::message(&payload))
             }
-            Kind::Cancelled(Cause::Asked | Cause::Dependency) => {
+            Kind::Cancelled(Cause::Requested | Cause::Dependency) => {
                 f.write_str("was cancelled before it started")
             }
             Kind::Dependency(failed) => {

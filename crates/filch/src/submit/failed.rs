@@ -50,7 +50,7 @@ impl FailedTask {
             TaskStatus::Cancelled(Cause::Closed | Cause::Full) => {
                 "was refused or did not start before its pool was shut down"
             }
-            TaskStatus::Succeeded | TaskStatus::Cancelled(Cause::Asked | Cause::Dependency) => {
+            TaskStatus::Succeeded | TaskStatus::Cancelled(Cause::Requested | Cause::Dependency) => {
                 "was cancelled"
             }
         }

@@ -2,7 +2,7 @@
 
 use super::{
     Priority, TaskError, TaskId,
-    cell::{Cause, Hold, NO_THREADS, Outcome, Ref, TaskMeta},
+    cell::{Cause, Hold, NO_THREADS, Ref, TaskMeta, TaskOutcome},
     dependency::{Dependency, Each},
     join, run, wait,
 };
@@ -193,7 +193,7 @@ impl<T> TaskHandle<T> {
     /// ```
     #[allow(clippy::must_use_candidate, reason = "most callers don't care")]
     pub fn cancel(&self) -> bool {
-        run::cancel(self.hold.task(), Cause::Asked)
+        run::cancel(self.hold.task(), Cause::Requested)
     }
 
     /// Changes the priority of the task. Returns false when it does not wait any more; and when its
@@ -246,9 +246,9 @@ impl<T> TaskHandle<T> {
     fn result(&mut self) -> Option<Result<T, TaskError>> {
         let outcome = self.hold.take()?;
         Some(match outcome {
-            Outcome::Value(value) => Ok(value),
-            Outcome::Panic(payload) => Err(TaskError::panic(self.about(), payload)),
-            Outcome::Cancelled(cause) => Err(TaskError::cancelled(self.about(), cause)),
+            TaskOutcome::Value(value) => Ok(value),
+            TaskOutcome::Panic(payload) => Err(TaskError::panic(self.about(), payload)),
+            TaskOutcome::Cancelled(cause) => Err(TaskError::cancelled(self.about(), cause)),
         })
     }
 }
@@ -277,7 +277,7 @@ impl<T> Future for TaskHandle<T> {
         if this.about().is(NO_THREADS) {
             join::poll_without_threads(&mut this.hold, cx.waker());
         }
-        if this.hold.watch(cx.waker()) {
+        if this.hold.register_waker(cx.waker()) {
             return Poll::Pending;
         }
         Poll::Ready(this.result().expect("it is done"))

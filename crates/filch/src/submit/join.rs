@@ -34,7 +34,7 @@ const MAX_WAIT_FOR_WORKERS: Duration = Duration::from_millis(10);
 /// predecessor runs in a lower frame of this stack.
 pub(super) fn run_here<T>(hold: &mut Hold<T>) -> bool {
     let now = hold.task().snapshot();
-    if now.is_begun() {
+    if now.has_started() {
         return false;
     }
     if now.is_idle() && help(hold.task()) {
@@ -116,10 +116,10 @@ fn worker_starts_other(pool: &Inner, context: Option<&WorkerContext<'_, '_>>, ce
     }
     if !stack::is_ample() && !pool.core().is_stopped() {
         let start = Instant::now();
-        while !cell.snapshot().is_begun() && start.elapsed() < MAX_WAIT_FOR_WORKERS {
+        while !cell.snapshot().has_started() && start.elapsed() < MAX_WAIT_FOR_WORKERS {
             thread::sleep(MAX_WAIT_FOR_WORKERS / 10);
         }
-        return cell.snapshot().is_begun();
+        return cell.snapshot().has_started();
     }
     WorkerContext::with(|any| any.is_none()) && starts_soon(cell)
 }
@@ -136,7 +136,7 @@ fn is_outside(pool: &Inner, context: Option<&WorkerContext<'_, '_>>) -> bool {
 #[cold]
 fn is_started_by_worker<T>(hold: &mut Hold<T>) -> bool {
     until_done(hold, Instant::now().checked_add(MAX_WAIT_FOR_WORKERS));
-    hold.task().snapshot().is_begun()
+    hold.task().snapshot().has_started()
 }
 
 /// Whether a worker starts the task within about a microsecond. A thread from outside that joins
@@ -146,7 +146,7 @@ fn is_started_by_worker<T>(hold: &mut Hold<T>) -> bool {
 fn starts_soon(cell: &Ref) -> bool {
     for _ in 0..SPINS_FOR_WORKERS {
         hint::spin_loop();
-        if cell.snapshot().is_begun() {
+        if cell.snapshot().has_started() {
             return true;
         }
     }
@@ -198,7 +198,7 @@ fn help(target: &Ref) -> bool {
         if !now.is_done() && top.about().is_here() {
             return true;
         }
-        if now.is_queued() && !top.is(target) {
+        if now.is_queued() && !top.ptr_eq(target) {
             run_other(&top);
         }
     }
@@ -208,7 +208,7 @@ fn help(target: &Ref) -> bool {
 /// Runs the tasks in the inbox.
 fn run_ready(inbox: &Inbox, target: &Ref) {
     while let Some(cell) = inbox.take() {
-        if !cell.is(target) {
+        if !cell.ptr_eq(target) {
             run_other(&cell);
         }
     }
@@ -267,7 +267,7 @@ impl<T> Source for Turn<'_, T> {
     }
 
     fn arm(&mut self, waker: &Waker) -> bool {
-        self.hold.watch(waker) && self.inbox.arm(waker)
+        self.hold.register_waker(waker) && self.inbox.arm(waker)
     }
 
     // The join continues after the tasks in the inbox have run, so only the end of the task counts.

@@ -2,7 +2,8 @@
 //! have ended. The models of the handles are in `task/loom_tests.rs`.
 
 use super::cell::{
-    self, After, Arrived, Cancel, Cause, Claim, Extras, Hold, Link, Outcome, Ref, TaskMeta, Ticket,
+    self, After, Arrived, Cancel, Cause, Claim, Extras, Hold, Link, Ref, TaskMeta, TaskOutcome,
+    Ticket,
 };
 use crate::{
     base::canary::Canary,
@@ -56,7 +57,7 @@ fn make_held<T: Send + 'static>(
     });
     let after = After::new(links.collect());
     let extras = Extras::new(None, None, Some(Box::new(after)));
-    ticket.cell().hold_back();
+    ticket.cell().mark_held();
     ticket.cell().about().add(Arc::new(extras));
     let follower = ticket.cell().clone();
     (hold, task, follower)
@@ -103,9 +104,9 @@ fn run_then(ticket: Ticket, mut queue: impl FnMut(Ticket)) {
 /// Returns `Some(None)` when the task was cancelled, and `None` when it has not ended.
 fn take<T>(hold: &mut Hold<T>) -> Option<Option<T>> {
     Some(match hold.take()? {
-        Outcome::Value(value) => Some(value),
-        Outcome::Panic(_) => unreachable!("nothing panics here"),
-        Outcome::Cancelled(_) => None,
+        TaskOutcome::Value(value) => Some(value),
+        TaskOutcome::Panic(_) => unreachable!("nothing panics here"),
+        TaskOutcome::Cancelled(_) => None,
     })
 }
 
@@ -113,11 +114,11 @@ fn take<T>(hold: &mut Hold<T>) -> Option<Option<T>> {
 fn cancel(task: &Ref) -> Option<bool> {
     match task.cancel() {
         Cancel::Claimed { claim, .. } => {
-            let (ended, _) = claim.refuse(Cause::Asked);
+            let (ended, _) = claim.refuse(Cause::Requested);
             let _ = ended.finish();
             Some(true)
         }
-        Cancel::Asked => Some(false),
+        Cancel::Requested => Some(false),
         Cancel::TooLate => None,
     }
 }

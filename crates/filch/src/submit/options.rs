@@ -109,7 +109,7 @@ impl Options {
         let mut after = None;
         if !self.after.is_empty() {
             after = Some(Box::new(After::new(self.after)));
-            cell.hold_back();
+            cell.mark_held();
         }
         let extras = Arc::new(Extras::new(self.name, token, after));
         cell.about().add(extras.clone());

@@ -23,7 +23,7 @@ impl Lifecycle for TaskMeta {
 
     fn abandon(claim: Claim) {
         let pool = claim.cell().about().pool;
-        let (ended, payload) = claim.refuse(Cause::Asked);
+        let (ended, payload) = claim.refuse(Cause::Requested);
         place::report_panics(pool, [payload, ended.finish()]);
     }
 }
@@ -93,7 +93,7 @@ pub(super) fn cancel(cell: &Ref, cause: Cause) -> bool {
             });
             true
         }
-        Cancel::Asked => {
+        Cancel::Requested => {
             if let Some(token) = cell.about().token() {
                 token.cancel();
             }

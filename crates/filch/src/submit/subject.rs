@@ -53,7 +53,7 @@ impl Subject for Awaited {
                 false => self.needs_while_held(),
             };
         }
-        let is_running = now.is_begun() && (!now.is_done() || broken(Canary::WaitStale));
+        let is_running = now.has_started() && (!now.is_done() || broken(Canary::WaitStale));
         let position = self.cell.about().position().filter(|_| is_running);
         position.map_or(Needs::Unknown, Needs::Return)
     }

@@ -101,7 +101,7 @@ impl<T> Source for &mut Hold<T> {
     }
 
     fn arm(&mut self, waker: &Waker) -> bool {
-        self.watch(waker)
+        self.register_waker(waker)
     }
 
     fn subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool {

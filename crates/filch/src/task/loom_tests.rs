@@ -3,8 +3,8 @@
 #![expect(unsafe_code, reason = "runs a future as a worker does")]
 
 use super::{
-    Cause, CellKind, Header, JoinRef, Joinable, Outcome, PollBody, Polled, Rest, Start, State,
-    TaskRef, TaskStatus, make_future,
+    AfterPoll, Cause, CellKind, Header, JoinRef, Joinable, PollBody, Polled, StartAction,
+    TaskOutcome, TaskRef, TaskState, TaskStatus, make_future,
 };
 use crate::{
     base::{canary::Canary, unwind::Payload},
@@ -25,18 +25,18 @@ use std::{
 };
 
 /// Starts the future of this word. Returns whether to poll it.
-fn start(word: &State) -> bool {
-    word.start() == Start::Poll
+fn start(word: &TaskState) -> bool {
+    word.start() == StartAction::Poll
 }
 
 /// Ends the future of this word, which has been dropped.
-fn finish(word: &State) {
-    let _ = word.finish(TaskStatus::Cancelled(Cause::Asked));
+fn finish(word: &TaskState) {
+    let _ = word.finish(TaskStatus::Cancelled(Cause::Requested));
 }
 
 /// A future that is ready when two events have happened, and the queue for its one job.
 struct Task {
-    word: State,
+    word: TaskState,
     /// The future: only the thread that has it accesses it.
     future: Data,
     happened: [AtomicBool; 2],
@@ -47,7 +47,7 @@ struct Task {
 impl Task {
     fn new() -> Self {
         Self {
-            word: State::new(Level::Normal),
+            word: TaskState::new(Level::Normal),
             future: Data::default(),
             happened: [AtomicBool::new(false), AtomicBool::new(false)],
             queued: AtomicBool::new(true),
@@ -69,13 +69,13 @@ impl Task {
             self.end();
             return true;
         }
-        match self.word.rest() {
-            Rest::Idle => false,
-            Rest::Again => {
+        match self.word.end_poll() {
+            AfterPoll::Idle => false,
+            AfterPoll::Requeue => {
                 self.queue();
                 false
             }
-            Rest::Drop => {
+            AfterPoll::Drop => {
                 assert!(!start(&self.word));
                 self.end();
                 true
@@ -171,7 +171,7 @@ fn canary_wake_again_without_a_write() {
 /// A future without a handle, polled by the thread that made it and then by the threads that wake
 /// it. It is ready when two events have happened.
 struct Unqueued {
-    word: State,
+    word: TaskState,
     events: AtomicUsize,
     /// The future: only the thread that has it accesses it.
     future: Data,
@@ -189,7 +189,7 @@ impl Unqueued {
                 self.done.fetch_add(1, Ordering::Relaxed);
                 return finish(&self.word);
             }
-            if self.word.rest() == Rest::Idle {
+            if self.word.end_poll() == AfterPoll::Idle {
                 return;
             }
             assert!(start(&self.word));
@@ -207,7 +207,7 @@ impl Unqueued {
 
 fn events_against_polls() {
     let future = loom::sync::Arc::new(Unqueued {
-        word: State::new_running(),
+        word: TaskState::new_running(),
         events: AtomicUsize::new(0),
         future: Data::default(),
         polls: atomic::AtomicUsize::new(0),
@@ -326,10 +326,10 @@ impl Job {
     fn run(self) {
         // SAFETY: the reference of the future itself, which this thread owns with its job.
         let task = unsafe { TaskRef::from_counted(self.0) };
-        assert_eq!(task.state.start(), Start::Poll);
+        assert_eq!(task.state.start(), StartAction::Poll);
         let mut cx = Context::from_waker(Waker::noop());
         // SAFETY: this thread has started the future, and it is in the cell.
-        let polled = unsafe { (task.actions.run)(self.0, &mut cx) };
+        let polled = unsafe { (task.vtable.run)(self.0, &mut cx) };
         let Polled::Done(status, None) = polled else {
             unreachable!("it is ready, and nothing panics here");
         };
@@ -342,8 +342,8 @@ impl Job {
 /// Creates a future with this value. Returns its handle, and a function that runs it.
 fn future<T: Send + 'static>(value: T) -> (JoinRef<Bare, T>, impl FnOnce() + Send + 'static) {
     // SAFETY: the models use only futures and values that are `Send`.
-    let cell = unsafe { make_future(State::new(Level::Normal), Bare, async move { value }) };
-    // SAFETY: `State::new` has counted the handle, and the value is that of the future.
+    let cell = unsafe { make_future(TaskState::new(Level::Normal), Bare, async move { value }) };
+    // SAFETY: `TaskState::new` has counted the handle, and the value is that of the future.
     let join = unsafe { JoinRef::new(cell, 0) };
     let job = Job(cell);
     (join, move || job.run())
@@ -352,14 +352,14 @@ fn future<T: Send + 'static>(value: T) -> (JoinRef<Bare, T>, impl FnOnce() + Sen
 /// Waits as a future does: it registers a waker, and checks again when that is called. With `again`
 /// it registers another one before that.
 fn wait<K: Joinable>(join: &mut JoinRef<K, usize>, again: bool) -> usize {
-    while join.watch(&waker()) {
-        if again && !join.watch(&waker()) {
+    while join.register_waker(&waker()) {
+        if again && !join.register_waker(&waker()) {
             break;
         }
         thread::park();
     }
     match join.take().expect("it is done") {
-        Outcome::Value(value) => value,
+        TaskOutcome::Value(value) => value,
         _ => unreachable!("nothing panics here"),
     }
 }
@@ -433,7 +433,7 @@ fn end_against_drop<K: Joinable, R: FnOnce() + Send + 'static>(
     let (mut join, run) = make(CountedDrop(dropped.clone()));
     let signal = Arc::new(Unpark(thread::current()));
     if watched {
-        assert!(join.watch(&Waker::from(signal.clone())));
+        assert!(join.register_waker(&Waker::from(signal.clone())));
     }
     let worker = thread::spawn(run);
     drop(join);

@@ -18,7 +18,7 @@ use crate::{
         Inner,
         residents::{Link, Shard},
     },
-    task::{self, CellKind, JoinRef, Joinable, PollBody, Schedule, State, TaskRef},
+    task::{self, CellKind, JoinRef, Joinable, PollBody, Schedule, TaskRef, TaskState},
 };
 use std::ptr;
 
@@ -77,8 +77,8 @@ pub(super) unsafe fn make<F: Future>(
     };
     // SAFETY: the caller guarantees what `make_future` requires of the future. The level is that of
     // a closure; futures do not use it.
-    let cell = unsafe { task::make_future(State::new(Level::Normal), kind, future) };
-    // SAFETY: `State::new` has counted the handle, and the value is that of the future.
+    let cell = unsafe { task::make_future(TaskState::new(Level::Normal), kind, future) };
+    // SAFETY: `TaskState::new` has counted the handle, and the value is that of the future.
     let join = unsafe { JoinRef::new(cell, pool) };
     // The second reference is that of the future itself.
     (join, Ticket { cell })

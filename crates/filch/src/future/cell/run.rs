@@ -12,7 +12,9 @@ use crate::{
         residents::{Ending, Eviction, Link},
         task,
     },
-    task::{Cause, Polled, Rest, Schedule, Start, TaskStatus, borrow_waker, waker_functions},
+    task::{
+        AfterPoll, Cause, Polled, Schedule, StartAction, TaskStatus, borrow_waker, waker_functions,
+    },
     threads::timer::Timer,
 };
 use std::{
@@ -23,7 +25,7 @@ use std::{
 };
 
 /// How a future ends that is dropped before it is ready.
-const CANCELLED: TaskStatus = TaskStatus::Cancelled(Cause::Asked);
+const CANCELLED: TaskStatus = TaskStatus::Cancelled(Cause::Requested);
 
 /// How many futures a worker polls in a row, the newest first, before it takes the oldest task that
 /// it has queued. 3 is tokio's number for its LIFO slot, which serves the same purpose.
@@ -189,7 +191,7 @@ unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
     if pool.residents().is_closed() {
         header.state.close();
     }
-    if header.state.start() == Start::Drop {
+    if header.state.start() == StartAction::Drop {
         // SAFETY: `start` has just made this thread the one that started it.
         return unsafe { end(cell, pool) };
     }
@@ -201,7 +203,7 @@ unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
         // SAFETY: the future is not done before this function finishes it.
         let waker = unsafe { borrow_waker(cell) };
         // SAFETY: this thread has started the future, and it is in the cell.
-        context.in_poll(|| unsafe { (header.actions.run)(cell, &mut Context::from_waker(&waker)) })
+        context.in_poll(|| unsafe { (header.vtable.run)(cell, &mut Context::from_waker(&waker)) })
     };
     let by_itself = before.is_some_and(|before| POLLED.replace(before).is_null());
     if !context.is_taking_older_first() {
@@ -245,10 +247,10 @@ unsafe fn pause(cell: NonNull<Header>, context: &WorkerContext<'_, '_>, by_itsel
         // SAFETY: the caller has started the future, so the field belongs to it.
         header.kind.home.with_mut(|home| unsafe { *home = shard });
     }
-    match header.state.rest() {
-        Rest::Idle => {}
-        Rest::Again => requeue(Ticket { cell }, context, by_itself),
-        Rest::Drop => {
+    match header.state.end_poll() {
+        AfterPoll::Idle => {}
+        AfterPoll::Requeue => requeue(Ticket { cell }, context, by_itself),
+        AfterPoll::Drop => {
             let _drop = header.state.start();
             // SAFETY: `rest` has left the future to this thread, which has started it again.
             unsafe { end(cell, pool) };
@@ -284,7 +286,7 @@ fn requeue(ticket: Ticket, context: &WorkerContext<'_, '_>, by_itself: bool) {
 unsafe fn end(cell: NonNull<Header>, pool: &Inner) {
     let _ending = Ending::new();
     // SAFETY: the caller has started the future, and one that is not done keeps its cell.
-    let actions = unsafe { (*cell.as_ptr()).actions };
+    let actions = unsafe { (*cell.as_ptr()).vtable };
     // SAFETY: the caller has started the future, and it is in the cell.
     let payload = unsafe { (actions.drop_body)(cell) };
     // SAFETY: the caller has started the future, which has been dropped.
@@ -391,7 +393,7 @@ unsafe fn end_evicted(link: NonNull<Link>) {
     let pool = unsafe { &*pool };
     let _ending = Ending::new();
     // SAFETY: `evict` has started the future, and it is in the cell.
-    let payload = unsafe { (header.actions.drop_body)(cell) };
+    let payload = unsafe { (header.vtable.drop_body)(cell) };
     // SAFETY: `evict` has started the future, which has been dropped and is not linked any more.
     unsafe { hand_over(cell, pool, CANCELLED, payload) };
 }

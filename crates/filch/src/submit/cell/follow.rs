@@ -69,7 +69,7 @@ impl Link {
             true => Ordering::Relaxed,
             // AcqRel, with the other arrivals: what each predecessor did before its end is visible
             // to the last arrival, which publishes all of it to the claimer of the follower, in
-            // `State::make_ready`.
+            // `TaskState::make_ready`.
             false => Ordering::AcqRel,
         };
         match after.pending.fetch_sub(1, order) {
@@ -81,8 +81,8 @@ impl Link {
 
 impl Ref {
     /// Makes a task that no other thread knows yet wait for others.
-    pub(in crate::submit) fn hold_back(&self) {
-        self.state.hold_back();
+    pub(in crate::submit) fn mark_held(&self) {
+        self.state.mark_held();
     }
 
     /// Adds the task to the follower lists of its predecessors.

@@ -12,7 +12,7 @@ use crate::{
     },
     engine::Level,
     submit::place,
-    task::{self, Cause, JoinRef, Joinable, Moved, State, TaskStatus},
+    task::{self, Cause, JoinRef, Joinable, LevelChange, TaskState, TaskStatus},
 };
 use std::marker::PhantomData;
 
@@ -30,14 +30,14 @@ where
     T: Send + 'static,
 {
     let pool = about.pool;
-    let cell = task::make_closure(State::new(level), about, func);
-    // SAFETY: `State::new` has counted the handle, and the value of the closure is a `T`.
+    let cell = task::make_closure(TaskState::new(level), about, func);
+    // SAFETY: `TaskState::new` has counted the handle, and the value of the closure is a `T`.
     let hold = unsafe { Hold::new(cell, pool) };
     let fresh = Fresh {
         hold,
         types: PhantomData,
     };
-    // SAFETY: `State::new` has counted the ticket.
+    // SAFETY: `TaskState::new` has counted the ticket.
     let cell = unsafe { Ref::from_counted(cell) };
     (fresh, Ticket { cell, level })
 }
@@ -52,7 +52,7 @@ where
     /// # Panics
     /// When `claim` is that of another task.
     pub(in crate::submit) fn take_back(self, claim: Claim) -> F {
-        assert!(claim.cell.is(self.hold.task()), "another task's claim");
+        assert!(claim.cell.ptr_eq(self.hold.task()), "another task's claim");
         let cell = claim.disarm();
         // SAFETY: the task is claimed, and a `Fresh` has the types of its cell.
         let func = unsafe { task::take_closure::<_, F, T>(&cell) };
@@ -84,17 +84,17 @@ impl<T> Hold<T> {
                 level,
             });
             // The reference that this transition counts is never released.
-            return task.state.move_to(level) != Moved::TooLate;
+            return task.state.set_level(level) != LevelChange::TooLate;
         }
-        match task.state.move_to(level) {
-            Moved::There => {
+        match task.state.set_level(level) {
+            LevelChange::Requeue => {
                 // SAFETY: the transition has counted the ticket.
                 let cell = unsafe { Ref::from_counted(task.pointer()) };
                 queue(Ticket { cell, level });
                 true
             }
-            Moved::Same => true,
-            Moved::TooLate => false,
+            LevelChange::Same => true,
+            LevelChange::TooLate => false,
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     cancel::{CancelReason, CancelToken, Watch},
     pool::task::StackPosition,
     submit::{FailedTask, TaskId},
-    task::{Call, CellKind, TaskRef},
+    task::{CallBody, CellKind, TaskRef},
 };
 use std::{
     fmt, mem,
@@ -221,7 +221,7 @@ pub(in crate::submit) type Header = crate::task::Header<TaskMeta>;
 pub(in crate::submit) type Ref = TaskRef<TaskMeta>;
 
 impl CellKind for TaskMeta {
-    type Run = Call<Self>;
+    type Run = CallBody<Self>;
 }
 
 /// Closures and values of seven machine words fit into a block of the second size class, which has
@@ -240,7 +240,7 @@ impl Header {
         self.state.is_cancelled()
     }
 
-    /// See [`State::publish_token`](crate::task::State::publish_token).
+    /// See [`TaskState::publish_token`](crate::task::TaskState::publish_token).
     #[must_use]
     pub(in crate::submit) fn publish_token(&self) -> bool {
         self.state.publish_token()

@@ -5,7 +5,7 @@ mod hold;
 mod meta;
 mod ticket;
 
-pub(super) use crate::task::{Body, Cause, Outcome, TaskStatus};
+pub(super) use crate::task::{Body, Cause, TaskOutcome, TaskStatus};
 pub(super) use follow::Arrived;
 pub(super) use hold::{Fresh, Hold, make};
 pub(super) use meta::{

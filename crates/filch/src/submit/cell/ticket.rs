@@ -10,7 +10,7 @@ use crate::{
         job::{Job, unmarked},
         task,
     },
-    task::Cancelling,
+    task::CancelTransition,
 };
 use std::{mem::ManuallyDrop, ptr::NonNull};
 
@@ -134,7 +134,7 @@ impl Claim {
         let status = {
             let _current = task::enter(cell.pointer().as_ptr().cast_const().cast());
             // SAFETY: the task is claimed: there is one `Claim` for it, which is consumed here.
-            unsafe { (cell.actions.run)(cell.pointer()) }
+            unsafe { (cell.vtable.run)(cell.pointer()) }
         };
         Ended { cell, status }
     }
@@ -145,7 +145,7 @@ impl Claim {
         // The destructor of the closure may join this very task: then the join reports a deadlock.
         cell.about().start_here();
         // SAFETY: the task is claimed: there is one `Claim` for it, which is consumed here.
-        let payload = unsafe { (cell.actions.drop_body)(cell.pointer()) };
+        let payload = unsafe { (cell.vtable.drop_body)(cell.pointer()) };
         let status = TaskStatus::Cancelled(cause);
         (Ended { cell, status }, payload)
     }
@@ -192,7 +192,7 @@ pub(in crate::submit) enum Cancel {
         held: bool,
     },
     /// It is running; its token, if it has one, must be cancelled.
-    Asked,
+    Requested,
     TooLate,
 }
 
@@ -201,16 +201,16 @@ impl Ref {
     pub(in crate::submit) fn cancel(&self) -> Cancel {
         let cancelling = self.state.cancel();
         match cancelling {
-            Cancelling::Claimed | Cancelling::ClaimedHeld => {
+            CancelTransition::Claimed | CancelTransition::ClaimedHeld => {
                 // SAFETY: the transition has counted the claim.
                 let cell = unsafe { Self::from_counted(self.pointer()) };
                 Cancel::Claimed {
                     claim: Claim { cell },
-                    held: cancelling == Cancelling::ClaimedHeld,
+                    held: cancelling == CancelTransition::ClaimedHeld,
                 }
             }
-            Cancelling::Asked => Cancel::Asked,
-            Cancelling::TooLate => Cancel::TooLate,
+            CancelTransition::Requested => Cancel::Requested,
+            CancelTransition::TooLate => Cancel::TooLate,
         }
     }
 
