@@ -2,10 +2,10 @@
 
 use super::{
     TaskHandle,
-    admission::Admission,
+    admission::AdmissionMode,
     launch,
     options::{Options, task_options},
-    place,
+    pool_context,
 };
 use crate::{
     base::error::Refused,
@@ -110,7 +110,7 @@ where
     /// The closure, when the pool accepts no more tasks, when it is full and its policy is to
     /// refuse, and when the worker or node of the [affinity](super::Affinity) does not exist.
     pub fn submit(self) -> Result<TaskHandle<T>, Refused<F>> {
-        self.launch(Admission::ByPolicy)
+        self.launch(AdmissionMode::ByPolicy)
     }
 
     /// Submits the task if there is capacity, whatever the pool's policy.
@@ -130,7 +130,7 @@ where
     /// # Errors
     /// The closure, when there is no capacity, and otherwise as [`submit`](Self::submit).
     pub fn try_submit(self) -> Result<TaskHandle<T>, Refused<F>> {
-        self.launch(Admission::Now)
+        self.launch(AdmissionMode::Now)
     }
 
     /// Submits the task; waits for capacity, but no longer than `limit`, whatever the pool's
@@ -142,7 +142,7 @@ where
     pub fn submit_timeout(self, limit: Duration) -> Result<TaskHandle<T>, Refused<F>> {
         // A deadline beyond the range of the clock is no limit.
         let deadline = Instant::now().checked_add(limit);
-        self.launch(Admission::Until(deadline))
+        self.launch(AdmissionMode::Until(deadline))
     }
 
     /// Returns a future that submits the task as soon as there is capacity, whatever the pool's
@@ -168,14 +168,14 @@ where
         }
     }
 
-    fn launch(self, room: Admission) -> Result<TaskHandle<T>, Refused<F>> {
+    fn launch(self, mode: AdmissionMode) -> Result<TaskHandle<T>, Refused<F>> {
         let Self {
             pool,
             func,
             options,
         } = self;
-        place::at_place(&pool, |context| {
-            launch::launch(&pool, context, func, options, room)
+        pool_context::in_context_of(&pool, |context| {
+            launch::launch(&pool, context, func, options, mode)
         })
     }
 }
@@ -236,8 +236,8 @@ where
         }
         let (func, options) = this.task.take().expect("looked at above");
         let pool = &this.pool;
-        Poll::Ready(place::at_place(pool, |context| {
-            launch::launch(pool, context, func, options, Admission::Taken)
+        Poll::Ready(pool_context::in_context_of(pool, |context| {
+            launch::launch(pool, context, func, options, AdmissionMode::Taken)
         }))
     }
 }

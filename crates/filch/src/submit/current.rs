@@ -2,7 +2,7 @@
 
 use super::{
     Priority, TaskId,
-    cell::{self, Header, Ref},
+    cell::{self, SubmitHeader, SubmitRef},
     dependency::{Dependency, Each},
 };
 use crate::{
@@ -62,11 +62,11 @@ pub fn is_cancelled() -> bool {
     })
 }
 
-fn should_stop(cell: &Header) -> bool {
-    let about = cell.about();
+fn should_stop(cell: &SubmitHeader) -> bool {
+    let meta = cell.meta();
     cell.is_cancelled()
-        || about.token().is_some_and(CancelToken::is_cancelled)
-        || is_abandoned(about.pool)
+        || meta.token().is_some_and(CancelToken::is_cancelled)
+        || is_abandoned(meta.pool)
 }
 
 /// Whether tasks of the pool of that number should end.
@@ -96,20 +96,20 @@ fn is_abandoned(number: u32) -> bool {
 /// ```
 #[derive(Clone)]
 pub struct TaskInfo {
-    cell: Ref,
+    cell: SubmitRef,
 }
 
 impl TaskInfo {
     /// Returns the id of the task.
     #[must_use]
     pub fn id(&self) -> TaskId {
-        self.cell.about().id
+        self.cell.meta().id
     }
 
     /// Returns the name of the task, if it has one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.cell.about().name().map(|name| &**name)
+        self.cell.meta().name().map(|name| &**name)
     }
 
     /// Returns the priority of the task.
@@ -119,8 +119,8 @@ impl TaskInfo {
     }
 
     /// Returns the token of this task alone: cancelled with it, and with the token that it was
-    /// [submitted with](super::TaskBuilder::token). For parts of the task that run elsewhere, and as the
-    /// parent of tasks that should end with this one.
+    /// [submitted with](super::TaskBuilder::token). For parts of the task that run elsewhere, and
+    /// as the parent of tasks that should end with this one.
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(1).build()?;
@@ -138,7 +138,7 @@ impl TaskInfo {
     /// ```
     #[must_use]
     pub fn token(&self) -> CancelToken {
-        let (token, new) = self.cell.about().token_or_new();
+        let (token, new) = self.cell.meta().token_or_new();
         if new && self.cell.publish_token() {
             // The task was requested to stop before there was a token to cancel.
             token.cancel();

@@ -2,59 +2,62 @@
 
 use super::{
     FailedTask,
-    cell::{Arrived, COUNTED, Cause, Claim, Ended, Link, Ref},
-    place, queue,
+    cell::{COUNTED, Cause, Claim, DependencyEdge, EndedTask, FollowerUpdate, SubmitRef},
+    pool_context, queue,
 };
 use crate::{base::unwind::Payload, observe::TaskEvent, pool::Inner};
 use std::sync::Arc;
 
 /// The followers of a task that has ended, and why they cannot run, if it failed.
-type Followers = (Vec<Link>, Option<Arc<FailedTask>>);
+type FollowersToNotify = (Vec<DependencyEdge>, Option<Arc<FailedTask>>);
 
 /// Releases the capacity of a claimed task, and unregisters it from its token.
 #[inline]
-pub(super) fn leave_queue(cell: &Ref, pool: Option<&Inner>) {
-    let about = cell.about();
-    if let Some(extras) = about.extras() {
+pub(super) fn release_capacity_and_token(cell: &SubmitRef, pool: Option<&Inner>) {
+    let meta = cell.meta();
+    if let Some(extras) = meta.extras() {
         extras.unwatch();
     }
-    if about.is(COUNTED)
+    if meta.has_flag(COUNTED)
         && let Some(capacity) = pool.and_then(|pool| pool.tasks().capacity.as_ref())
     {
         capacity.give(1);
     }
 }
 
-/// Refuses a claimed task. If it has followers, `settle` has to notify them.
+/// Refuses a claimed task. Calls `notify_followers` if it has any.
 #[cold]
 pub(super) fn refuse(
     claim: Claim,
     pool: Option<&Inner>,
-    place: Option<usize>,
+    worker: Option<usize>,
     cause: Cause,
-    settle: impl FnOnce(&Ref),
+    notify_followers: impl FnOnce(&SubmitRef),
 ) {
-    leave_queue(claim.cell(), pool);
+    release_capacity_and_token(claim.cell(), pool);
     if let Some(pool) = pool {
         let event = match cause {
             Cause::Deadline => TaskEvent::Expired,
             _ => TaskEvent::Cancelled,
         };
         let level = claim.cell().snapshot().level();
-        pool.tasks().counters.count(place, level, event);
+        pool.tasks().counters.count(worker, level, event);
     }
     let (ended, payload) = claim.refuse(cause);
-    for payload in [payload, ended.finish_then(settle)].into_iter().flatten() {
-        place::report_panic(pool, payload);
+    for payload in [payload, ended.finish_then(notify_followers)]
+        .into_iter()
+        .flatten()
+    {
+        pool_context::report_panic(pool, payload);
     }
 }
 
-impl Ended {
+impl EndedTask {
     /// Hands the outcome over, and notifies the followers. Returns a panic that reaches no waiter,
     /// or that of a drop.
     #[inline]
     pub(super) fn finish(self) -> Option<Payload> {
-        self.finish_then(settle)
+        self.finish_then(notify_followers)
     }
 }
 
@@ -63,43 +66,43 @@ impl Ended {
 /// A follower that fails because of that has followers too, and so on: they are kept in a list and
 /// not visited recursively, since such chains can have any length.
 #[cold]
-pub(super) fn settle(ended: &Ref) {
-    settle_all(vec![ended.take_followers()]);
+pub(super) fn notify_followers(ended: &SubmitRef) {
+    notify_all(vec![ended.take_followers()]);
 }
 
 /// Applies the effect of the end of a predecessor, or of a check for it.
-pub(super) fn advance(arrived: Arrived) {
+pub(super) fn advance(update: FollowerUpdate) {
     let mut work = Vec::new();
-    advance_into(arrived, &mut work);
-    settle_all(work);
+    advance_into(update, &mut work);
+    notify_all(work);
 }
 
-fn settle_all(mut work: Vec<Followers>) {
+fn notify_all(mut work: Vec<FollowersToNotify>) {
     while let Some((followers, failed)) = work.pop() {
         for follower in followers {
-            advance_into(follower.arrive(failed.as_ref()), &mut work);
+            advance_into(follower.predecessor_ended(failed.as_ref()), &mut work);
         }
     }
 }
 
-fn advance_into(arrived: Arrived, work: &mut Vec<Followers>) {
-    match arrived {
-        Arrived::Waits => {}
-        Arrived::Ready(ticket, wanted) => {
+fn advance_into(update: FollowerUpdate, work: &mut Vec<FollowersToNotify>) {
+    match update {
+        FollowerUpdate::Unchanged => {}
+        FollowerUpdate::Ready(ticket, inboxes) => {
             let cell = ticket.cell().clone();
             if let Some(claim) = queue::queue_ready(ticket) {
                 refuse_follower(claim, Cause::Closed, work);
             }
-            wanted.notify(&cell);
+            inboxes.notify(&cell);
         }
-        Arrived::Failed(claim) => refuse_follower(claim, Cause::Dependency, work),
+        FollowerUpdate::Failed(claim) => refuse_follower(claim, Cause::Dependency, work),
     }
 }
 
-fn refuse_follower(claim: Claim, cause: Cause, work: &mut Vec<Followers>) {
-    place::with_pool(claim.cell().about().pool, |pool, context| {
-        let place = context.map(|context| context.worker());
-        refuse(claim, pool, place, cause, |ended| {
+fn refuse_follower(claim: Claim, cause: Cause, work: &mut Vec<FollowersToNotify>) {
+    pool_context::with_pool(claim.cell().meta().pool, |pool, context| {
+        let worker = context.map(|context| context.worker());
+        refuse(claim, pool, worker, cause, |ended| {
             work.push(ended.take_followers());
         });
     });

@@ -28,12 +28,12 @@ use std::{
 /// assert_eq!(error.into_panic().downcast_ref(), Some(&"no luck"));
 /// ```
 pub struct TaskError {
-    kind: Kind,
+    kind: TaskErrorKind,
     id: TaskId,
     name: Option<Arc<str>>,
 }
 
-enum Kind {
+enum TaskErrorKind {
     /// In a mutex because a panic payload need not be `Sync`.
     Panic(Mutex<Payload>),
     Cancelled(Cause),
@@ -43,35 +43,38 @@ enum Kind {
 }
 
 impl TaskError {
-    pub(super) fn panic(about: &TaskMeta, payload: Payload) -> Self {
-        Self::new(about, Kind::Panic(Mutex::new(payload)))
+    pub(super) fn panic(meta: &TaskMeta, payload: Payload) -> Self {
+        Self::new(meta, TaskErrorKind::Panic(Mutex::new(payload)))
     }
 
-    pub(super) fn cancelled(about: &TaskMeta, cause: Cause) -> Self {
+    pub(super) fn cancelled(meta: &TaskMeta, cause: Cause) -> Self {
         let failed = match cause {
-            Cause::Dependency => about.after().and_then(|after| after.failed()).cloned(),
+            Cause::Dependency => meta
+                .predecessors()
+                .and_then(|predecessors| predecessors.failed())
+                .cloned(),
             _ => None,
         };
-        let kind = failed.map_or(Kind::Cancelled(cause), Kind::Dependency);
-        Self::new(about, kind)
+        let kind = failed.map_or(TaskErrorKind::Cancelled(cause), TaskErrorKind::Dependency);
+        Self::new(meta, kind)
     }
 
-    pub(super) fn deadlock(about: &TaskMeta, cycle: Option<Cycle>) -> Self {
-        Self::new(about, Kind::Deadlock(cycle.map(Arc::new)))
+    pub(super) fn deadlock(meta: &TaskMeta, cycle: Option<Cycle>) -> Self {
+        Self::new(meta, TaskErrorKind::Deadlock(cycle.map(Arc::new)))
     }
 
-    fn new(about: &TaskMeta, kind: Kind) -> Self {
+    fn new(meta: &TaskMeta, kind: TaskErrorKind) -> Self {
         Self {
             kind,
-            id: about.id,
-            name: about.name().cloned(),
+            id: meta.id,
+            name: meta.name().cloned(),
         }
     }
 
     /// Whether the task panicked; [`into_panic`](Self::into_panic) returns the payload.
     #[must_use]
     pub fn is_panic(&self) -> bool {
-        matches!(self.kind, Kind::Panic(_))
+        matches!(self.kind, TaskErrorKind::Panic(_))
     }
 
     /// Whether the task never started, and never will: it was cancelled or refused, its deadline
@@ -86,7 +89,10 @@ impl TaskError {
     /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        matches!(self.kind, Kind::Cancelled(_) | Kind::Dependency(_))
+        matches!(
+            self.kind,
+            TaskErrorKind::Cancelled(_) | TaskErrorKind::Dependency(_)
+        )
     }
 
     /// Returns the task that failed, if this one was cancelled because it
@@ -111,7 +117,7 @@ impl TaskError {
     #[must_use]
     pub fn failed_dependency(&self) -> Option<&FailedTask> {
         match &self.kind {
-            Kind::Dependency(failed) => Some(failed),
+            TaskErrorKind::Dependency(failed) => Some(failed),
             _ => None,
         }
     }
@@ -119,14 +125,17 @@ impl TaskError {
     /// Whether the task did not start before its deadline.
     #[must_use]
     pub fn is_deadline(&self) -> bool {
-        matches!(self.kind, Kind::Cancelled(Cause::Deadline))
+        matches!(self.kind, TaskErrorKind::Cancelled(Cause::Deadline))
     }
 
     /// Whether the task was not accepted, because the pool had no capacity or accepts no more
     /// tasks, or the pool was shut down before the task started.
     #[must_use]
     pub fn is_refused(&self) -> bool {
-        matches!(self.kind, Kind::Cancelled(Cause::Closed | Cause::Full))
+        matches!(
+            self.kind,
+            TaskErrorKind::Cancelled(Cause::Closed | Cause::Full)
+        )
     }
 
     /// Whether the join would have waited for ever, because the task cannot end before the caller
@@ -150,7 +159,7 @@ impl TaskError {
     /// ```
     #[must_use]
     pub fn is_deadlock(&self) -> bool {
-        matches!(self.kind, Kind::Deadlock(_))
+        matches!(self.kind, TaskErrorKind::Deadlock(_))
     }
 
     /// Returns the tasks that wait for each other, if this is a [deadlock](Self::is_deadlock)
@@ -158,7 +167,7 @@ impl TaskError {
     #[must_use]
     pub fn cycle(&self) -> Option<&Cycle> {
         match &self.kind {
-            Kind::Deadlock(cycle) => cycle.as_deref(),
+            TaskErrorKind::Deadlock(cycle) => cycle.as_deref(),
             _ => None,
         }
     }
@@ -182,7 +191,7 @@ impl TaskError {
     /// The error itself, when the task did not panic.
     pub fn try_into_panic(self) -> Result<Payload, Self> {
         match self.kind {
-            Kind::Panic(payload) => {
+            TaskErrorKind::Panic(payload) => {
                 Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner))
             }
             _ => Err(self),
@@ -227,28 +236,28 @@ impl fmt::Display for TaskError {
         write_task(f, self.id, self.name.as_deref())?;
         f.write_str(" ")?;
         match &self.kind {
-            Kind::Panic(payload) => {
+            TaskErrorKind::Panic(payload) => {
                 let payload = payload.lock().unwrap_or_else(PoisonError::into_inner);
                 write!(f, "panicked: {}", unwind::message(&payload))
             }
-            Kind::Cancelled(Cause::Requested | Cause::Dependency) => {
+            TaskErrorKind::Cancelled(Cause::Requested | Cause::Dependency) => {
                 f.write_str("was cancelled before it started")
             }
-            Kind::Dependency(failed) => {
+            TaskErrorKind::Dependency(failed) => {
                 f.write_str("was cancelled before it started: it waited for ")?;
                 write_task(f, failed.id(), failed.name())?;
-                write!(f, ", which {}", failed.what())
+                write!(f, ", which {}", failed.description())
             }
-            Kind::Cancelled(Cause::Deadline) => f.write_str(
+            TaskErrorKind::Cancelled(Cause::Deadline) => f.write_str(
                 "did not start before its deadline; give it more time or a higher priority",
             ),
-            Kind::Cancelled(Cause::Closed) => {
+            TaskErrorKind::Cancelled(Cause::Closed) => {
                 f.write_str("did not start before its pool was shut down")
             }
-            Kind::Cancelled(Cause::Full) => {
+            TaskErrorKind::Cancelled(Cause::Full) => {
                 f.write_str("was refused: the pool has no room for it; try again later or wait")
             }
-            Kind::Deadlock(cycle) => {
+            TaskErrorKind::Deadlock(cycle) => {
                 f.write_str("was joined by a task that it would have to wait for")?;
                 if let Some(cycle) = cycle {
                     write!(f, ": {cycle}")?;

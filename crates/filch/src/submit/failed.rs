@@ -43,7 +43,7 @@ impl FailedTask {
     }
 
     /// Returns what happened to it, as the end of a sentence.
-    pub(super) fn what(&self) -> &'static str {
+    pub(super) fn description(&self) -> &'static str {
         match self.status {
             TaskStatus::Panicked => "panicked",
             TaskStatus::Cancelled(Cause::Deadline) => "did not start before its deadline",
@@ -60,7 +60,7 @@ impl FailedTask {
 impl fmt::Display for FailedTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_task(f, self.id, self.name())?;
-        write!(f, " {}", self.what())
+        write!(f, " {}", self.description())
     }
 }
 

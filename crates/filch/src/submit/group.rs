@@ -2,13 +2,13 @@
 
 use super::{
     TaskError, TaskHandle, TaskId,
-    admission::Admission,
+    admission::AdmissionMode,
     cell::Body,
     dependency::{Dependency, Each},
     launch,
     options::{Options, task_options},
-    place, subject,
-    wait::{Never, Source},
+    pool_context, subject,
+    wait::{NeverReady, WaitCondition},
 };
 use crate::{
     base::{error::Refused, unwind},
@@ -61,25 +61,25 @@ use std::{
 pub struct TaskGroup<T> {
     pool: Arc<Inner>,
     members: Vec<TaskHandle<T>>,
-    shared: Arc<Shared>,
+    state: Arc<GroupState>,
 }
 
 /// The state that a group and its tasks share.
 #[derive(Default)]
-struct Shared {
-    failure: Mutex<Failure>,
+struct GroupState {
+    failure: Mutex<FirstFailure>,
 }
 
 #[derive(Default)]
-struct Failure {
+struct FirstFailure {
     /// The index of the task that failed first.
     first: Option<usize>,
     /// The waker of the thread that waits for a failure.
     waker: Option<Waker>,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Failure> {
+impl GroupState {
+    fn lock(&self) -> MutexGuard<'_, FirstFailure> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,28 +95,28 @@ impl Shared {
     }
 }
 
-/// Ready when a task of the group has failed.
-struct Failing<'g, T> {
-    shared: &'g Shared,
+/// The condition that a task of the group has failed.
+struct AnyMemberFailed<'g, T> {
+    state: &'g GroupState,
     /// The tasks of the group, except the one that is waited for at the same time.
     others: [&'g [TaskHandle<T>]; 2],
 }
 
-impl<T> Clone for Failing<'_, T> {
+impl<T> Clone for AnyMemberFailed<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Failing<'_, T> {}
+impl<T> Copy for AnyMemberFailed<'_, T> {}
 
-impl<T> Source for Failing<'_, T> {
-    fn ready(&mut self) -> bool {
-        self.shared.lock().first.is_some()
+impl<T> WaitCondition for AnyMemberFailed<'_, T> {
+    fn is_ready(&mut self) -> bool {
+        self.state.lock().first.is_some()
     }
 
-    fn arm(&mut self, waker: &Waker) -> bool {
-        let mut failure = self.shared.lock();
+    fn register_waker(&mut self, waker: &Waker) -> bool {
+        let mut failure = self.state.lock();
         failure.waker = Some(waker.clone());
         failure.first.is_none()
     }
@@ -130,42 +130,43 @@ impl<T> Source for Failing<'_, T> {
 
 /// A closure whose end is reported to the group: also when it is dropped without having been
 /// called.
-struct Member<F> {
+struct GroupBody<F> {
     func: F,
-    end: End,
+    report: ReportFailure,
 }
 
-struct End {
-    shared: Arc<Shared>,
+/// Reports a failure when it is dropped, unless the closure has returned.
+struct ReportFailure {
+    state: Arc<GroupState>,
     member: usize,
     succeeded: bool,
 }
 
-impl<F, T> Body<T> for Member<F>
+impl<F, T> Body<T> for GroupBody<F>
 where
     F: FnOnce() -> T + Send + 'static,
 {
     fn call(self) -> T {
-        let Self { func, mut end } = self;
+        let Self { func, mut report } = self;
         let value = func();
-        end.succeeded = true;
+        report.succeeded = true;
         value
     }
 }
 
-impl Drop for End {
+impl Drop for ReportFailure {
     fn drop(&mut self) {
         if !self.succeeded {
-            self.shared.fail(self.member);
+            self.state.fail(self.member);
         }
     }
 }
 
-impl<F> Member<F> {
+impl<F> GroupBody<F> {
     /// Returns the closure of a task that was not accepted into the group.
     fn into_func(self) -> F {
-        let Self { func, mut end } = self;
-        end.succeeded = true;
+        let Self { func, mut report } = self;
+        report.succeeded = true;
         func
     }
 }
@@ -176,7 +177,7 @@ impl Pool {
         TaskGroup {
             pool: self.inner().clone(),
             members: Vec::new(),
-            shared: Arc::default(),
+            state: Arc::default(),
         }
     }
 }
@@ -185,7 +186,7 @@ impl<T: Send + 'static> TaskGroup<T> {
     /// Submits a task into the group, as [`Pool::submit`].
     #[allow(clippy::must_use_candidate, reason = "for its effect")]
     pub fn submit(&mut self, func: impl FnOnce() -> T + Send + 'static) -> TaskId {
-        match self.launch(func, Options::default(), Admission::ByPolicy) {
+        match self.launch(func, Options::default(), AdmissionMode::ByPolicy) {
             Ok(id) => id,
             // The group reports its error.
             Err(refusal) => {
@@ -223,7 +224,7 @@ impl<T: Send + 'static> TaskGroup<T> {
     /// Waits until every task is done. The results stay in the group.
     pub fn wait(&mut self) {
         for member in &mut self.members {
-            member.wait_or(Never);
+            member.wait_or(NeverReady);
         }
     }
 
@@ -266,16 +267,16 @@ impl<T: Send + 'static> TaskGroup<T> {
             let Some((member, behind)) = rest.split_first_mut() else {
                 break;
             };
-            let mut failing = Failing {
-                shared: &self.shared,
+            let mut failing = AnyMemberFailed {
+                state: &self.state,
                 others: [before, behind],
             };
             member.wait_or(failing);
-            if failing.ready() {
+            if failing.is_ready() {
                 break;
             }
         }
-        let first = self.shared.lock().first;
+        let first = self.state.lock().first;
         if first.is_some() {
             self.cancel_all();
         }
@@ -346,13 +347,13 @@ impl<T: Send + 'static> TaskGroup<T> {
         drop(self.into_handles());
     }
 
-    fn member<F>(&self, func: F) -> Member<F> {
-        let end = End {
-            shared: self.shared.clone(),
+    fn member<F>(&self, func: F) -> GroupBody<F> {
+        let report = ReportFailure {
+            state: self.state.clone(),
             member: self.members.len(),
             succeeded: false,
         };
-        Member { func, end }
+        GroupBody { func, report }
     }
 
     fn add(&mut self, handle: TaskHandle<T>) -> TaskId {
@@ -365,18 +366,18 @@ impl<T: Send + 'static> TaskGroup<T> {
         &mut self,
         func: F,
         options: Options,
-        room: Admission,
+        mode: AdmissionMode,
     ) -> Result<TaskId, Refused<F>>
     where
         F: FnOnce() -> T + Send + 'static,
     {
         let (pool, member) = (&self.pool, self.member(func));
-        let launched = place::at_place(pool, |context| {
-            launch::launch(pool, context, member, options, room)
+        let launched = pool_context::in_context_of(pool, |context| {
+            launch::launch(pool, context, member, options, mode)
         });
         match launched {
             Ok(handle) => Ok(self.add(handle)),
-            Err(refusal) => Err(refusal.map(Member::into_func)),
+            Err(refusal) => Err(refusal.map(GroupBody::into_func)),
         }
     }
 }
@@ -422,7 +423,7 @@ where
     /// The closure, when it is refused. Then it is not part of the group.
     pub fn submit(self) -> Result<TaskId, Refused<F>> {
         self.group
-            .launch(self.func, self.options, Admission::ByPolicy)
+            .launch(self.func, self.options, AdmissionMode::ByPolicy)
     }
 
     /// Submits the task if there is capacity, as
@@ -431,7 +432,8 @@ where
     /// # Errors
     /// As [`submit`](Self::submit).
     pub fn try_submit(self) -> Result<TaskId, Refused<F>> {
-        self.group.launch(self.func, self.options, Admission::Now)
+        self.group
+            .launch(self.func, self.options, AdmissionMode::Now)
     }
 
     /// Submits the task when there is capacity in time, as
@@ -441,8 +443,8 @@ where
     /// As [`submit`](Self::submit).
     pub fn submit_timeout(self, limit: Duration) -> Result<TaskId, Refused<F>> {
         let deadline = Instant::now().checked_add(limit);
-        let room = Admission::Until(deadline);
-        self.group.launch(self.func, self.options, room)
+        let mode = AdmissionMode::Until(deadline);
+        self.group.launch(self.func, self.options, mode)
     }
 }
 

@@ -136,10 +136,11 @@
 // - handle, with error: the result; join: running the task or waiting for it; wait: waiting
 // - current: queries of a task about itself; dependency: the tasks that a task can wait for
 // - subject: tasks in the list of waits
-// - run: running, cancelling and moving tasks; end: refusals and the notification of followers
+// - run: running and cancelling tasks, changing their priorities; end: refusals and the
+//   notification of followers
 // - queue: tickets in the queues of a pool
-// - cell: hold and follow, then ticket, then meta
-// - place: the pool of a task; failed, id: parts of the metadata
+// - cell: task_join and follow, then ticket, then meta
+// - pool_context: the pool of a task; failed, id: parts of the metadata
 
 mod admission;
 mod builder;
@@ -158,7 +159,7 @@ mod launch;
 #[cfg(all(test, filch_loom))]
 pub(crate) mod loom_tests;
 mod options;
-mod place;
+mod pool_context;
 mod queue;
 mod run;
 mod subject;

@@ -1,7 +1,7 @@
 //! The settings of a task before it is submitted.
 
 use super::{
-    cell::{After, Extras, Link, Ref},
+    cell::{DependencyEdge, Extras, Predecessors, SubmitRef},
     dependency::Dependencies,
     run,
 };
@@ -52,7 +52,7 @@ pub(super) struct Options {
     pub(super) deadline: Option<Instant>,
     pub(super) token: Option<CancelToken>,
     /// The predecessors of the task.
-    pub(super) after: Vec<Link>,
+    pub(super) predecessors: Vec<DependencyEdge>,
 }
 
 impl Options {
@@ -70,7 +70,10 @@ impl Options {
 
     #[inline]
     pub(super) fn has_extras(&self) -> bool {
-        self.name.is_some() || self.deadline.is_some() || self.token.is_some() || self.waits()
+        self.name.is_some()
+            || self.deadline.is_some()
+            || self.token.is_some()
+            || self.has_predecessors()
     }
 
     /// Returns the default options with `tasks` as predecessors.
@@ -82,22 +85,22 @@ impl Options {
 
     /// Whether it waits for other tasks.
     #[inline]
-    pub(super) fn waits(&self) -> bool {
-        !self.after.is_empty()
+    pub(super) fn has_predecessors(&self) -> bool {
+        !self.predecessors.is_empty()
     }
 
     /// Adds `tasks` as predecessors.
     pub(super) fn wait_for(&mut self, tasks: impl Dependencies, any_outcome: bool) {
         tasks.each(&mut |task| {
             let cell = task.into_cell();
-            self.after.push(Link { cell, any_outcome });
+            self.predecessors.push(DependencyEdge { cell, any_outcome });
         });
     }
 
     /// Attaches the name and the token to a task that is not queued yet. If it has predecessors it
     /// is held from now on.
     #[cold]
-    pub(super) fn attach(self, cell: &Ref) -> Result<(), Refused<()>> {
+    pub(super) fn attach(self, cell: &SubmitRef) -> Result<(), Refused<()>> {
         // A token of its own, since cancelling the task must not cancel others with the same token.
         let mut token = self.token.map(|token| token.child());
         if let Some(deadline) = self.deadline {
@@ -106,13 +109,13 @@ impl Options {
                 return Err(Refused::no_timer(()));
             }
         }
-        let mut after = None;
-        if !self.after.is_empty() {
-            after = Some(Box::new(After::new(self.after)));
+        let mut predecessors = None;
+        if !self.predecessors.is_empty() {
+            predecessors = Some(Box::new(Predecessors::new(self.predecessors)));
             cell.mark_held();
         }
-        let extras = Arc::new(Extras::new(self.name, token, after));
-        cell.about().add(extras.clone());
+        let extras = Arc::new(Extras::new(self.name, token, predecessors));
+        cell.meta().add(extras.clone());
         if let Some(reason) = extras.watch_for(cell.clone()) {
             run::cancel(cell, reason.into());
         }

@@ -10,18 +10,18 @@ use crate::{
     base::{canary::Canary, unwind::Payload},
     engine::Level,
     loom_tests::{Data, caught, long_run, model},
-    submit::loom_tests::closure,
+    submit::loom_tests::{UnparkThread, closure, waker},
 };
 use loom::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
-    thread::{self, Thread},
+    thread,
 };
 // Not loom's: counts of what happened, and what must not be dropped after a deadlock was reported.
 use std::{
     mem::ManuallyDrop,
     ptr::NonNull,
     sync::{Arc, atomic},
-    task::{Context, Wake, Waker},
+    task::{Context, Waker},
 };
 
 /// Starts the future of this word. Returns whether to poll it.
@@ -35,7 +35,7 @@ fn finish(word: &TaskState) {
 }
 
 /// A future that is ready when two events have happened, and the queue for its one job.
-struct Task {
+struct ModelFuture {
     word: TaskState,
     /// The future: only the thread that has it accesses it.
     future: Data,
@@ -44,7 +44,7 @@ struct Task {
     ended: AtomicUsize,
 }
 
-impl Task {
+impl ModelFuture {
     fn new() -> Self {
         Self {
             word: TaskState::new(Level::Normal),
@@ -103,7 +103,7 @@ impl Task {
 
 /// Two events happen, each followed by a wake, while a worker polls.
 fn wakes_against_polls() {
-    let task = loom::sync::Arc::new(Task::new());
+    let task = loom::sync::Arc::new(ModelFuture::new());
     let others: Vec<_> = (0..2)
         .map(|n| {
             let task = task.clone();
@@ -134,7 +134,7 @@ fn canary_rest_without_a_check() {
 /// A future that is queued already is woken; the poll must see what was done before the wake, also
 /// where nothing else orders it.
 fn wake_again() {
-    let task = loom::sync::Arc::new(Task::new());
+    let task = loom::sync::Arc::new(ModelFuture::new());
     let other = {
         let task = task.clone();
         thread::spawn(move || {
@@ -236,7 +236,7 @@ fn canary_future_without_a_handle_that_misses_a_wake() {
 
 /// The pool ends while the future is polled and woken.
 fn eviction() {
-    let task = loom::sync::Arc::new(Task::new());
+    let task = loom::sync::Arc::new(ModelFuture::new());
     assert!(!task.step(), "no event has happened");
     let waker = {
         let task = task.clone();
@@ -267,7 +267,7 @@ fn canary_eviction_in_two_steps() {
 #[test]
 fn an_abort_ends_a_future() {
     model(long_run(2, 3), || {
-        let task = loom::sync::Arc::new(Task::new());
+        let task = loom::sync::Arc::new(ModelFuture::new());
         let others = [false, true].map(|abort| {
             let task = task.clone();
             thread::spawn(move || {
@@ -289,19 +289,6 @@ fn an_abort_ends_a_future() {
     });
 }
 
-/// Unparks a thread of the model.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn waker() -> Waker {
-    Waker::from(Arc::new(Unpark(thread::current())))
-}
-
 /// A future that belongs to no pool.
 struct Bare;
 
@@ -316,12 +303,12 @@ impl Joinable for Bare {
 }
 
 /// The job of a future that is ready at once.
-struct Job(NonNull<Header<Bare>>);
+struct FutureJob(NonNull<Header<Bare>>);
 
 // SAFETY: the models use only futures and values that are `Send`.
-unsafe impl Send for Job {}
+unsafe impl Send for FutureJob {}
 
-impl Job {
+impl FutureJob {
     /// Polls the future, and stores its value.
     fn run(self) {
         // SAFETY: the reference of the future itself, which this thread owns with its job.
@@ -345,7 +332,7 @@ fn future<T: Send + 'static>(value: T) -> (JoinRef<Bare, T>, impl FnOnce() + Sen
     let cell = unsafe { make_future(TaskState::new(Level::Normal), Bare, async move { value }) };
     // SAFETY: `TaskState::new` has counted the handle, and the value is that of the future.
     let join = unsafe { JoinRef::new(cell, 0) };
-    let job = Job(cell);
+    let job = FutureJob(cell);
     (join, move || job.run())
 }
 
@@ -416,9 +403,9 @@ fn canary_sleep_without_a_check() {
 }
 
 /// A value whose drops are counted.
-struct CountedDrop(Arc<atomic::AtomicUsize>);
+struct CountedValue(Arc<atomic::AtomicUsize>);
 
-impl Drop for CountedDrop {
+impl Drop for CountedValue {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -426,12 +413,12 @@ impl Drop for CountedDrop {
 
 /// A task ends while its handle is dropped, with a registered waker if it was `watched`.
 fn end_against_drop<K: Joinable, R: FnOnce() + Send + 'static>(
-    make: impl FnOnce(CountedDrop) -> (JoinRef<K, CountedDrop>, R),
+    make: impl FnOnce(CountedValue) -> (JoinRef<K, CountedValue>, R),
     watched: bool,
 ) {
     let dropped = Arc::new(atomic::AtomicUsize::new(0));
-    let (mut join, run) = make(CountedDrop(dropped.clone()));
-    let signal = Arc::new(Unpark(thread::current()));
+    let (mut join, run) = make(CountedValue(dropped.clone()));
+    let signal = Arc::new(UnparkThread(thread::current()));
     if watched {
         assert!(join.register_waker(&Waker::from(signal.clone())));
     }

@@ -2,8 +2,8 @@
 #![expect(unsafe_code, reason = "makes cells, and takes closures back")]
 
 use super::{
-    Body, Ref, TaskMeta,
-    ticket::{Claim, Ticket},
+    Body, SubmitRef, TaskMeta,
+    ticket::{Claim, TaskTicket},
 };
 use crate::{
     base::{
@@ -11,38 +11,42 @@ use crate::{
         unwind::Payload,
     },
     engine::Level,
-    submit::place,
+    submit::pool_context,
     task::{self, Cause, JoinRef, Joinable, LevelChange, TaskState, TaskStatus},
 };
 use std::marker::PhantomData;
 
-/// A new task, which no other thread knows yet.
-pub(in crate::submit) struct Fresh<F, T> {
-    pub(in crate::submit) hold: Hold<T>,
+/// A new task, which no other thread knows yet, with the type of its closure.
+pub(in crate::submit) struct NewTask<F, T> {
+    pub(in crate::submit) join: TaskJoin<T>,
     types: PhantomData<fn() -> F>,
 }
 
 /// Allocates a task for `func`. Returns its handle, and the ticket to queue it.
 #[inline]
-pub(in crate::submit) fn make<F, T>(func: F, level: Level, about: TaskMeta) -> (Fresh<F, T>, Ticket)
+pub(in crate::submit) fn make<F, T>(
+    func: F,
+    level: Level,
+    meta: TaskMeta,
+) -> (NewTask<F, T>, TaskTicket)
 where
     F: Body<T>,
     T: Send + 'static,
 {
-    let pool = about.pool;
-    let cell = task::make_closure(TaskState::new(level), about, func);
+    let pool = meta.pool;
+    let cell = task::make_closure(TaskState::new(level), meta, func);
     // SAFETY: `TaskState::new` has counted the handle, and the value of the closure is a `T`.
-    let hold = unsafe { Hold::new(cell, pool) };
-    let fresh = Fresh {
-        hold,
+    let join = unsafe { TaskJoin::new(cell, pool) };
+    let new_task = NewTask {
+        join,
         types: PhantomData,
     };
     // SAFETY: `TaskState::new` has counted the ticket.
-    let cell = unsafe { Ref::from_counted(cell) };
-    (fresh, Ticket { cell, level })
+    let cell = unsafe { SubmitRef::from_counted(cell) };
+    (new_task, TaskTicket { cell, level })
 }
 
-impl<F, T> Fresh<F, T>
+impl<F, T> NewTask<F, T>
 where
     F: Body<T>,
     T: Send + 'static,
@@ -52,9 +56,9 @@ where
     /// # Panics
     /// When `claim` is that of another task.
     pub(in crate::submit) fn take_back(self, claim: Claim) -> F {
-        assert!(claim.cell.ptr_eq(self.hold.task()), "another task's claim");
+        assert!(claim.cell.ptr_eq(self.join.task()), "another task's claim");
         let cell = claim.disarm();
-        // SAFETY: the task is claimed, and a `Fresh` has the types of its cell.
+        // SAFETY: the task is claimed, and a `NewTask` has the types of its cell.
         let func = unsafe { task::take_closure::<_, F, T>(&cell) };
         // SAFETY: the task is claimed, its closure was taken, and a cancelled task has no outcome.
         // It has no followers, because no other thread knows it.
@@ -64,22 +68,26 @@ where
 }
 
 /// The handle's side of a submitted task.
-pub(in crate::submit) type Hold<T> = JoinRef<TaskMeta, T>;
+pub(in crate::submit) type TaskJoin<T> = JoinRef<TaskMeta, T>;
 
 impl Joinable for TaskMeta {
     fn report_panic(pool: u32, payload: Payload) {
-        place::report_panics(pool, [Some(payload)]);
+        pool_context::report_panics(pool, [Some(payload)]);
     }
 }
 
-impl<T> Hold<T> {
-    /// Moves the task to another level, and queues a ticket for it there. Returns false when it
-    /// does not wait any more. The order matters: a ticket that is taken before the level has
-    /// changed is stale, and lost.
-    pub(in crate::submit) fn move_to(&self, level: Level, queue: impl FnOnce(Ticket)) -> bool {
+impl<T> TaskJoin<T> {
+    /// Changes the level of the task, and queues a ticket for it there. Returns false when it does
+    /// not wait any more. The order matters: a ticket that is taken before the level has changed is
+    /// stale, and lost.
+    pub(in crate::submit) fn set_level(
+        &self,
+        level: Level,
+        queue: impl FnOnce(TaskTicket),
+    ) -> bool {
         let task = self.task();
         if broken(Canary::TaskMove) {
-            queue(Ticket {
+            queue(TaskTicket {
                 cell: task.clone(),
                 level,
             });
@@ -89,8 +97,8 @@ impl<T> Hold<T> {
         match task.state.set_level(level) {
             LevelChange::Requeue => {
                 // SAFETY: the transition has counted the ticket.
-                let cell = unsafe { Ref::from_counted(task.pointer()) };
-                queue(Ticket { cell, level });
+                let cell = unsafe { SubmitRef::from_counted(task.pointer()) };
+                queue(TaskTicket { cell, level });
                 true
             }
             LevelChange::Same => true,
