@@ -19,11 +19,11 @@ use std::{error::Error, fmt};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcquireError {
-    kind: Kind,
+    kind: AcquireErrorKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Kind {
+enum AcquireErrorKind {
     Closed,
     Full,
     Timeout,
@@ -31,55 +31,59 @@ enum Kind {
 }
 
 impl AcquireError {
-    pub(super) const CLOSED: Self = Self { kind: Kind::Closed };
-    pub(super) const FULL: Self = Self { kind: Kind::Full };
+    pub(super) const CLOSED: Self = Self {
+        kind: AcquireErrorKind::Closed,
+    };
+    pub(super) const FULL: Self = Self {
+        kind: AcquireErrorKind::Full,
+    };
     pub(super) const TIMEOUT: Self = Self {
-        kind: Kind::Timeout,
+        kind: AcquireErrorKind::Timeout,
     };
 
     #[cold]
     pub(super) fn too_large(asked: u64, capacity: u64) -> Self {
-        let kind = Kind::TooLarge { asked, capacity };
+        let kind = AcquireErrorKind::TooLarge { asked, capacity };
         Self { kind }
     }
 
     /// Whether the semaphore was closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.kind == Kind::Closed
+        self.kind == AcquireErrorKind::Closed
     }
 
     /// Whether too few units are free, or other requests are queued; the same call may succeed
     /// later.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.kind == Kind::Full
+        self.kind == AcquireErrorKind::Full
     }
 
     /// Whether the deadline passed before the units were free.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
-        self.kind == Kind::Timeout
+        self.kind == AcquireErrorKind::Timeout
     }
 
     /// Whether the request exceeds the capacity; waiting would not help.
     #[must_use]
     pub fn is_too_large(&self) -> bool {
-        matches!(self.kind, Kind::TooLarge { .. })
+        matches!(self.kind, AcquireErrorKind::TooLarge { .. })
     }
 }
 
 impl fmt::Display for AcquireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
-            Kind::Closed => f.write_str("the semaphore is closed; use another one"),
-            Kind::Full => f.write_str(
+            AcquireErrorKind::Closed => f.write_str("the semaphore is closed; use another one"),
+            AcquireErrorKind::Full => f.write_str(
                 "not enough units are free, or others wait for them; try again later or wait",
             ),
-            Kind::Timeout => {
+            AcquireErrorKind::Timeout => {
                 f.write_str("the units were not free in time; wait longer or ask for fewer")
             }
-            Kind::TooLarge { asked, capacity } => write!(
+            AcquireErrorKind::TooLarge { asked, capacity } => write!(
                 f,
                 "{asked} units were asked for and there are {capacity} in all; ask for fewer or \
                  add some"

@@ -6,16 +6,12 @@ use super::{
     failed::{FailedTask, write_task},
 };
 use crate::{
-    base::unwind::{self, Payload},
+    base::unwind::Payload,
     cancel::CancelReason,
     pool::waits::Cycle,
-    task::Cause,
+    task::{Cause, StoredPanic, expect_panic, resume_panic},
 };
-use std::{
-    error::Error,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{error::Error, fmt, sync::Arc};
 
 /// Why a task has no result: it panicked, or it never ran.
 ///
@@ -34,8 +30,7 @@ pub struct TaskError {
 }
 
 enum TaskErrorKind {
-    /// In a mutex because a panic payload need not be `Sync`.
-    Panic(Mutex<Payload>),
+    Panic(StoredPanic),
     Cancelled(Cause),
     Dependency(Arc<FailedTask>),
     /// `None` where both tasks are on one stack: the tasks between them are not known.
@@ -44,7 +39,7 @@ enum TaskErrorKind {
 
 impl TaskError {
     pub(super) fn panic(meta: &TaskMeta, payload: Payload) -> Self {
-        Self::new(meta, TaskErrorKind::Panic(Mutex::new(payload)))
+        Self::new(meta, TaskErrorKind::Panic(StoredPanic::new(payload)))
     }
 
     pub(super) fn cancelled(meta: &TaskMeta, cause: Cause) -> Self {
@@ -178,11 +173,9 @@ impl TaskError {
     /// When the task did not panic; [`try_into_panic`](Self::try_into_panic) returns an error
     /// instead.
     #[must_use]
+    #[track_caller]
     pub fn into_panic(self) -> Payload {
-        match self.try_into_panic() {
-            Ok(payload) => payload,
-            Err(error) => panic!("there is no panic in this error: {error}"),
-        }
+        expect_panic(self.try_into_panic())
     }
 
     /// Returns the payload of the task's panic, or the error itself.
@@ -191,9 +184,7 @@ impl TaskError {
     /// The error itself, when the task did not panic.
     pub fn try_into_panic(self) -> Result<Payload, Self> {
         match self.kind {
-            TaskErrorKind::Panic(payload) => {
-                Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner))
-            }
+            TaskErrorKind::Panic(panic) => Ok(panic.into_payload()),
             _ => Err(self),
         }
     }
@@ -202,11 +193,9 @@ impl TaskError {
     ///
     /// # Panics
     /// Always: with the payload of the task's panic, or with this error.
+    #[track_caller]
     pub fn resume(self) -> ! {
-        match self.try_into_panic() {
-            Ok(payload) => unwind::resume(payload),
-            Err(error) => panic!("{error}"),
-        }
+        resume_panic(self.try_into_panic())
     }
 
     /// Returns the id of the task.
@@ -236,10 +225,7 @@ impl fmt::Display for TaskError {
         write_task(f, self.id, self.name.as_deref())?;
         f.write_str(" ")?;
         match &self.kind {
-            TaskErrorKind::Panic(payload) => {
-                let payload = payload.lock().unwrap_or_else(PoisonError::into_inner);
-                write!(f, "panicked: {}", unwind::message(&payload))
-            }
+            TaskErrorKind::Panic(panic) => panic.fmt(f),
             TaskErrorKind::Cancelled(Cause::Requested | Cause::Dependency) => {
                 f.write_str("was cancelled before it started")
             }
