@@ -18,7 +18,7 @@ use crate::{
     base::thread,
     engine::Placement,
     pool::{context::WorkerContext, job::Job},
-    semaphore::{self, Continuation, Entry, Notify, Outcome, Semaphore, Wants},
+    semaphore::{self, AcquireOutcome, Continuation, EnterResult, Notify, Semaphore, Wants},
 };
 use std::{
     cell::Cell,
@@ -76,7 +76,7 @@ impl ParkedTask {
 
 impl Continuation for ParkedTask {
     /// A task that is refused asks once more, and reports the error.
-    fn resume(self: Arc<Self>, outcome: Outcome) {
+    fn resume(self: Arc<Self>, outcome: AcquireOutcome) {
         thread::point();
         let place = lock(&self.place).take();
         if let Some(place) = place {
@@ -232,7 +232,12 @@ impl Run<'_> {
     }
 
     /// Parks a task. Returns the outcome if it need not wait after all.
-    fn park(&self, context: &WorkerContext<'_, '_>, index: u32, needs: &Wants) -> Option<Outcome> {
+    fn park(
+        &self,
+        context: &WorkerContext<'_, '_>,
+        index: u32,
+        needs: &Wants,
+    ) -> Option<AcquireOutcome> {
         self.hold(context);
         let remote = self.remote();
         let task = Arc::new(ParkedTask {
@@ -246,8 +251,8 @@ impl Run<'_> {
         // set.
         let mut place = lock(&task.place);
         let ticket = match semaphore::enter(needs, Notify::Task(task.clone())) {
-            Entry::Queued(ticket) => ticket,
-            Entry::Settled(outcome) => {
+            EnterResult::Queued(ticket) => ticket,
+            EnterResult::Decided(outcome) => {
                 self.unhold(context);
                 return Some(outcome);
             }

@@ -27,7 +27,7 @@ enum AcquireErrorKind {
     Closed,
     Full,
     Timeout,
-    TooLarge { asked: u64, capacity: u64 },
+    TooLarge { requested: u64, capacity: u64 },
 }
 
 impl AcquireError {
@@ -42,8 +42,11 @@ impl AcquireError {
     };
 
     #[cold]
-    pub(super) fn too_large(asked: u64, capacity: u64) -> Self {
-        let kind = AcquireErrorKind::TooLarge { asked, capacity };
+    pub(super) fn too_large(requested: u64, capacity: u64) -> Self {
+        let kind = AcquireErrorKind::TooLarge {
+            requested,
+            capacity,
+        };
         Self { kind }
     }
 
@@ -78,14 +81,14 @@ impl fmt::Display for AcquireError {
         match self.kind {
             AcquireErrorKind::Closed => f.write_str("the semaphore is closed; use another one"),
             AcquireErrorKind::Full => f.write_str(
-                "not enough units are free, or others wait for them; try again later or wait",
+                "not enough units are free, or other requests wait for them; try again later or wait",
             ),
             AcquireErrorKind::Timeout => {
-                f.write_str("the units were not free in time; wait longer or ask for fewer")
+                f.write_str("the units were not free in time; wait longer or request fewer")
             }
-            AcquireErrorKind::TooLarge { asked, capacity } => write!(
+            AcquireErrorKind::TooLarge { requested, capacity } => write!(
                 f,
-                "{asked} units were asked for and there are {capacity} in all; ask for fewer or \
+                "{requested} units were requested and there are {capacity} in all; request fewer or \
                  add some"
             ),
         }

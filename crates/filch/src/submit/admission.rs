@@ -112,7 +112,7 @@ fn wait_for_capacity(capacity: &Semaphore, deadline: Option<Instant>) -> Admissi
     };
     match permit {
         Ok(permit) => {
-            permit.keep();
+            permit.into_units();
             COUNTED
         }
         Err(_) => AdmissionResult::Full,

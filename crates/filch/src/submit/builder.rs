@@ -221,7 +221,7 @@ where
                     Poll::Ready(permit) => {
                         permit
                             .expect("the capacity is at least one, and is not closed")
-                            .keep();
+                            .into_units();
                         break;
                     }
                     // In a pool without workers no other thread frees capacity.
