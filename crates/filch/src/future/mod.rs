@@ -18,7 +18,7 @@ pub use handle::{AbortHandle, FutureHandle};
 pub use local::{LocalHandle, LocalSet, spawn_local};
 pub use scope::{FutureScope, ScopedHandle, scope};
 pub use spawn::spawn_future;
-#[doc(hidden)]
-pub use task_local::Place;
 pub use task_local::TaskLocal;
+#[doc(hidden)]
+pub use task_local::TaskLocalStack;
 pub use yields::{YieldNow, checkpoint, yield_now};
