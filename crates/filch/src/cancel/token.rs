@@ -126,7 +126,8 @@ impl CancelToken {
         self.node.is_cancelled()
     }
 
-    /// Why it is cancelled, if it is. The first reason stays, and applies to everything below.
+    /// Returns why it is cancelled, if it is. The first reason stays, and applies to everything
+    /// below.
     ///
     /// ```
     /// use filch::{CancelReason, CancelToken};

@@ -153,7 +153,7 @@ impl Interval {
             .deadline()
             .expect("only a time that comes has come");
         let next = self.next(due);
-        self.sleep.move_to(next);
+        self.sleep.set_deadline(next);
         Poll::Ready(due)
     }
 
