@@ -245,6 +245,14 @@ impl<T> FutureGroup<T> {
     }
 
     /// Whether the end of every future has been awaited.
+    ///
+    /// ```
+    /// let mut group = filch::future::FutureGroup::new();
+    /// group.spawn(async { 1 });
+    /// while !group.is_empty() {
+    ///     assert_eq!(filch::block_on(group.join_next()).unwrap().unwrap(), 1);
+    /// }
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()

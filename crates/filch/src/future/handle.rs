@@ -217,11 +217,25 @@ pub struct AbortHandle {
 
 impl AbortHandle {
     /// [`FutureHandle::abort`].
+    ///
+    /// ```
+    /// let download = filch::spawn_future(std::future::pending::<()>());
+    /// let abort = download.abort_handle(); // for the button that stops it
+    /// abort.abort();
+    /// assert!(download.join().unwrap_err().is_cancelled());
+    /// ```
     pub fn abort(&self) {
         self.cell.abort();
     }
 
     /// Whether the future is done, has panicked, or was cancelled.
+    ///
+    /// ```
+    /// let handle = filch::spawn_future(async { 1 });
+    /// let abort = handle.abort_handle();
+    /// handle.join().unwrap();
+    /// assert!(abort.is_finished());
+    /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.cell.snapshot().is_done()

@@ -474,6 +474,14 @@ impl LocalSet {
     }
 
     /// Whether all of its futures are done.
+    ///
+    /// ```
+    /// let set = filch::future::LocalSet::new();
+    /// let handle = set.spawn_local(async { 1 });
+    /// assert!(!set.is_empty());
+    /// assert_eq!(set.block_on(handle).unwrap(), 1);
+    /// assert!(set.is_empty());
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -606,6 +614,14 @@ impl<T> LocalHandle<T> {
     }
 
     /// Whether the future is done, has panicked, or was cancelled.
+    ///
+    /// ```
+    /// let set = filch::future::LocalSet::new();
+    /// let handle = set.spawn_local(async { 1 });
+    /// assert!(!handle.is_finished()); // it has not been polled yet
+    /// set.block_on(filch::future::yield_now());
+    /// assert!(handle.is_finished());
+    /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.slot.done.get()

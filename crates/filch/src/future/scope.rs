@@ -287,6 +287,12 @@ pub struct ScopedHandle<'scope, T> {
 impl<T> ScopedHandle<'_, T> {
     /// [`FutureHandle::join`].
     ///
+    /// ```
+    /// let text = String::from("borrowed");
+    /// let length = filch::future::scope(|s| s.spawn(async { text.len() }).join().unwrap());
+    /// assert_eq!(length, 8);
+    /// ```
+    ///
     /// # Errors
     /// When the future panicked or was aborted, or its pool was shut down.
     pub fn join(self) -> Result<T, FutureError> {
@@ -295,11 +301,26 @@ impl<T> ScopedHandle<'_, T> {
     }
 
     /// [`FutureHandle::abort`].
+    ///
+    /// ```
+    /// filch::future::scope(|s| {
+    ///     let endless = s.spawn(std::future::pending::<()>());
+    ///     endless.abort(); // else the scope would not end
+    /// });
+    /// ```
     pub fn abort(&self) {
         self.handle.abort();
     }
 
     /// [`FutureHandle::is_finished`].
+    ///
+    /// ```
+    /// filch::future::scope(|s| {
+    ///     let endless = s.spawn(std::future::pending::<()>());
+    ///     assert!(!endless.is_finished());
+    ///     endless.abort();
+    /// });
+    /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.handle.is_finished()

@@ -86,6 +86,14 @@ impl<T: 'static> TaskLocal<T> {
     }
 
     /// Wraps `future` so that the value is set to `value` whenever it is polled.
+    ///
+    /// ```
+    /// filch::task_local! { static USER: &'static str; }
+    ///
+    /// let greet = async { format!("hello {}", USER.get()) };
+    /// let handle = filch::spawn_future(USER.scope("ann", greet));
+    /// assert_eq!(handle.join().unwrap(), "hello ann");
+    /// ```
     pub fn scope<F: Future>(
         &'static self,
         value: T,
@@ -116,6 +124,13 @@ impl<T: 'static> TaskLocal<T> {
 
     /// Calls `f` with the value.
     ///
+    /// ```
+    /// filch::task_local! { static PATH: String; }
+    ///
+    /// let length = PATH.sync_scope("/tmp".into(), || PATH.with(|path| path.len()));
+    /// assert_eq!(length, 4);
+    /// ```
+    ///
     /// # Panics
     /// When it is not set here.
     pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
@@ -126,6 +141,13 @@ impl<T: 'static> TaskLocal<T> {
     }
 
     /// Calls `f` with the value, if it is set here.
+    ///
+    /// ```
+    /// filch::task_local! { static DEPTH: u32; }
+    ///
+    /// assert_eq!(DEPTH.try_with(|depth| depth + 1), None);
+    /// assert_eq!(DEPTH.sync_scope(1, || DEPTH.try_with(|depth| depth + 1)), Some(2));
+    /// ```
     pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Option<R> {
         let last = self.key.with(|stack| stack.0.borrow().last().cloned())?;
         if last.depth != task::depth() {
@@ -135,6 +157,12 @@ impl<T: 'static> TaskLocal<T> {
     }
 
     /// Returns a clone of the value.
+    ///
+    /// ```
+    /// filch::task_local! { static ROUND: u32; }
+    ///
+    /// assert_eq!(filch::block_on(ROUND.scope(3, async { ROUND.get() })), 3);
+    /// ```
     ///
     /// # Panics
     /// When it is not set here.

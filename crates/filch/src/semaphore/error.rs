@@ -51,6 +51,12 @@ impl AcquireError {
     }
 
     /// Whether the semaphore was closed.
+    ///
+    /// ```
+    /// let semaphore = filch::Semaphore::new(1);
+    /// semaphore.close();
+    /// assert!(semaphore.acquire().unwrap_err().is_closed());
+    /// ```
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.kind == AcquireErrorKind::Closed
@@ -58,18 +64,45 @@ impl AcquireError {
 
     /// Whether too few units are free, or other requests are queued; the same call may succeed
     /// later.
+    ///
+    /// ```
+    /// let semaphore = filch::Semaphore::new(1);
+    /// let permit = semaphore.acquire()?;
+    /// assert!(semaphore.try_acquire().unwrap_err().is_full());
+    /// drop(permit);
+    /// assert!(semaphore.try_acquire().is_ok());
+    /// # Ok::<(), filch::AcquireError>(())
+    /// ```
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.kind == AcquireErrorKind::Full
     }
 
     /// Whether the deadline passed before the units were free.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let semaphore = filch::Semaphore::new(1);
+    /// let _permit = semaphore.acquire()?;
+    /// let late = semaphore.acquire_timeout(Duration::from_millis(1));
+    /// assert!(late.unwrap_err().is_timeout());
+    /// # Ok::<(), filch::AcquireError>(())
+    /// ```
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         self.kind == AcquireErrorKind::Timeout
     }
 
     /// Whether the request exceeds the capacity; waiting would not help.
+    ///
+    /// ```
+    /// let semaphore = filch::Semaphore::new(4);
+    /// let error = semaphore.acquire_many(5).unwrap_err();
+    /// assert!(error.is_too_large());
+    /// semaphore.add(1);
+    /// assert!(semaphore.acquire_many(5).is_ok());
+    /// ```
     #[must_use]
     pub fn is_too_large(&self) -> bool {
         matches!(self.kind, AcquireErrorKind::TooLarge { .. })

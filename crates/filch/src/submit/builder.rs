@@ -51,6 +51,16 @@ pub struct TaskBuilder<'p, F> {
 
 impl Pool {
     /// Returns a builder, which sets a name, a priority and so on before the task is submitted.
+    ///
+    /// ```
+    /// use filch::{Pool, Priority};
+    ///
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let report = pool.task(|| "written").name("report").priority(Priority::Low).submit().unwrap();
+    /// assert_eq!((report.name(), report.priority()), (Some("report"), Priority::Low));
+    /// assert_eq!(report.join().unwrap(), "written");
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn task<F, T>(&self, func: F) -> TaskBuilder<'_, F>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -106,6 +116,18 @@ where
     /// the caller waits, the task is refused or runs here, according to the pool's
     /// [policy](crate::TaskOverflow).
     ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let accepted = pool.task(|| 6 * 7).submit().unwrap();
+    /// assert_eq!(accepted.join().unwrap(), 42);
+    ///
+    /// pool.clone().shutdown();
+    /// let refused = pool.task(|| 6 * 7).submit().unwrap_err();
+    /// assert!(refused.is_closed());
+    /// assert_eq!(refused.into_inner()(), 42); // the closure comes back
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
     /// # Errors
     /// The closure, when the pool accepts no more tasks, when it is full and its policy is to
     /// refuse, and when the worker or node of the [affinity](super::Affinity) does not exist.
@@ -136,6 +158,26 @@ where
     /// Submits the task; waits for capacity, but no longer than `limit`, whatever the pool's
     /// policy. A worker of the pool first runs other tasks to free capacity; when there is none
     /// that it may run, it sleeps.
+    ///
+    /// ```
+    /// use std::{sync::mpsc, time::Duration};
+    ///
+    /// let pool = filch::Pool::builder().workers(1).task_capacity(1).build()?;
+    /// let (begin, begun) = mpsc::channel();
+    /// let (release, released) = mpsc::channel::<()>();
+    /// let running = pool.submit(move || {
+    ///     begin.send(()).unwrap();
+    ///     released.recv().unwrap();
+    /// });
+    /// begun.recv().unwrap();
+    /// let queued = pool.submit(|| 1); // takes the only unit
+    /// let refused = pool.task(|| 2).submit_timeout(Duration::from_millis(1)).unwrap_err();
+    /// assert!(refused.is_full());
+    /// release.send(()).unwrap();
+    /// # running.join().unwrap();
+    /// # queued.join().unwrap();
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     ///
     /// # Errors
     /// The closure, when there is no capacity in time, and otherwise as [`submit`](Self::submit).

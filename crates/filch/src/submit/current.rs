@@ -101,18 +101,38 @@ pub struct TaskInfo {
 
 impl TaskInfo {
     /// Returns the id of the task.
+    ///
+    /// ```
+    /// let task = filch::submit(|| filch::current_task().unwrap().id());
+    /// let id = task.id();
+    /// assert_eq!(task.join().unwrap(), id);
+    /// ```
     #[must_use]
     pub fn id(&self) -> TaskId {
         self.cell.meta().id
     }
 
     /// Returns the name of the task, if it has one.
+    ///
+    /// ```
+    /// let task = filch::task(|| filch::current_task().unwrap().name().map(str::to_owned));
+    /// let task = task.name("parse").submit().unwrap();
+    /// assert_eq!(task.join().unwrap().as_deref(), Some("parse"));
+    /// ```
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.cell.meta().name().map(|name| &**name)
     }
 
     /// Returns the priority of the task.
+    ///
+    /// ```
+    /// use filch::Priority;
+    ///
+    /// let task = filch::task(|| filch::current_task().unwrap().priority());
+    /// let task = task.priority(Priority::Low).submit().unwrap();
+    /// assert_eq!(task.join().unwrap(), Priority::Low);
+    /// ```
     #[must_use]
     pub fn priority(&self) -> Priority {
         self.cell.snapshot().level()
@@ -163,6 +183,21 @@ impl TaskInfo {
 
     /// Whether the task should stop; see [`is_cancelled`]. On a thread that does not run the task
     /// it takes a lock briefly.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let (send, receive) = std::sync::mpsc::channel();
+    /// let task = pool.submit(move || {
+    ///     let this = filch::current_task().unwrap();
+    ///     send.send(this.clone()).unwrap(); // to a thread that helps the task
+    ///     while !this.is_cancelled() {}
+    /// });
+    /// let helped = receive.recv().unwrap();
+    /// task.cancel();
+    /// assert!(helped.is_cancelled());
+    /// task.join().unwrap();
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         should_stop(&self.cell)

@@ -35,12 +35,25 @@ impl Dependency {
     }
 
     /// Returns the id of the task.
+    ///
+    /// ```
+    /// let task = filch::submit(|| 1);
+    /// assert_eq!(task.dependency().id(), task.id());
+    /// # task.join().unwrap();
+    /// ```
     #[must_use]
     pub fn id(&self) -> TaskId {
         self.cell.meta().id
     }
 
     /// Whether the task is done: it has a result, has panicked, or was cancelled.
+    ///
+    /// ```
+    /// let task = filch::submit(|| 1);
+    /// let dependency = task.dependency();
+    /// task.join().unwrap(); // consumes the handle, not the dependency
+    /// assert!(dependency.is_finished());
+    /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.cell.snapshot().is_done()

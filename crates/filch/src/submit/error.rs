@@ -67,6 +67,11 @@ impl TaskError {
     }
 
     /// Whether the task panicked; [`into_panic`](Self::into_panic) returns the payload.
+    ///
+    /// ```
+    /// let error = filch::submit(|| panic!("no luck")).join().unwrap_err();
+    /// assert!(error.is_panic() && !error.is_cancelled());
+    /// ```
     #[must_use]
     pub fn is_panic(&self) -> bool {
         matches!(self.kind, TaskErrorKind::Panic(_))
@@ -118,6 +123,16 @@ impl TaskError {
     }
 
     /// Whether the task did not start before its deadline.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let late = pool.task(|| "too late").timeout(Duration::ZERO).submit().unwrap();
+    /// let error = late.join().unwrap_err();
+    /// assert!(error.is_deadline() && error.is_cancelled());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn is_deadline(&self) -> bool {
         matches!(self.kind, TaskErrorKind::Cancelled(Cause::Deadline))
@@ -125,6 +140,14 @@ impl TaskError {
 
     /// Whether the task was not accepted, because the pool had no capacity or accepts no more
     /// tasks, or the pool was shut down before the task started.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// pool.clone().shutdown();
+    /// let error = pool.submit(|| "too late").join().unwrap_err();
+    /// assert!(error.is_refused());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn is_refused(&self) -> bool {
         matches!(
@@ -159,6 +182,30 @@ impl TaskError {
 
     /// Returns the tasks that wait for each other, if this is a [deadlock](Self::is_deadlock)
     /// across several stacks. They are part of the error message as well.
+    ///
+    /// ```
+    /// use filch::{Pool, TaskHandle};
+    /// use std::sync::{Arc, Barrier, mpsc};
+    ///
+    /// let pool = Pool::builder().workers(2).build()?;
+    /// let (report, reports) = mpsc::channel();
+    /// let both_run = Arc::new(Barrier::new(2));
+    /// let [(to_one, one), (to_two, two)] = ["one", "two"].map(|name| {
+    ///     let (to_task, other) = mpsc::channel::<TaskHandle<()>>();
+    ///     let (report, both_run) = (report.clone(), both_run.clone());
+    ///     let task = pool.task(move || {
+    ///         both_run.wait();
+    ///         if let Err(error) = other.recv().unwrap().join() {
+    ///             report.send(error.cycle().unwrap().parties().len()).unwrap();
+    ///         }
+    ///     });
+    ///     (to_task, task.name(name).submit().unwrap())
+    /// });
+    /// to_one.send(two).unwrap();
+    /// to_two.send(one).unwrap();
+    /// assert_eq!(reports.recv(), Ok(2)); // each of them waits for the other
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn cycle(&self) -> Option<&Cycle> {
         match &self.kind {
@@ -168,6 +215,11 @@ impl TaskError {
     }
 
     /// Returns the payload of the task's panic.
+    ///
+    /// ```
+    /// let error = filch::submit(|| panic!("no luck")).join().unwrap_err();
+    /// assert_eq!(error.into_panic().downcast_ref(), Some(&"no luck"));
+    /// ```
     ///
     /// # Panics
     /// When the task did not panic; [`try_into_panic`](Self::try_into_panic) returns an error
@@ -180,6 +232,15 @@ impl TaskError {
 
     /// Returns the payload of the task's panic, or the error itself.
     ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(0).build()?;
+    /// let task = pool.submit(|| "never run");
+    /// task.cancel();
+    /// let error = task.join().unwrap_err().try_into_panic().unwrap_err();
+    /// assert!(error.is_cancelled());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
     /// # Errors
     /// The error itself, when the task did not panic.
     pub fn try_into_panic(self) -> Result<Payload, Self> {
@@ -191,6 +252,11 @@ impl TaskError {
 
     /// Resumes the panic of the task on this thread.
     ///
+    /// ```should_panic
+    /// let task = filch::submit(|| panic!("no luck"));
+    /// let () = task.join().unwrap_or_else(|error| error.resume());
+    /// ```
+    ///
     /// # Panics
     /// Always: with the payload of the task's panic, or with this error.
     #[track_caller]
@@ -199,12 +265,23 @@ impl TaskError {
     }
 
     /// Returns the id of the task.
+    ///
+    /// ```
+    /// let task = filch::submit(|| panic!("no luck"));
+    /// let id = task.id();
+    /// assert_eq!(task.join().unwrap_err().id(), id);
+    /// ```
     #[must_use]
     pub fn id(&self) -> TaskId {
         self.id
     }
 
     /// Returns the name of the task, if it has one.
+    ///
+    /// ```
+    /// let task = filch::task(|| panic!("no luck")).name("draw").submit().unwrap();
+    /// assert_eq!(task.join().unwrap_err().name(), Some("draw"));
+    /// ```
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()

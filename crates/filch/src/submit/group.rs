@@ -173,6 +173,16 @@ impl<F> GroupBody<F> {
 
 impl Pool {
     /// Creates an empty group of tasks.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(2).build()?;
+    /// let mut downloads = pool.group();
+    /// for page in 0..3 {
+    ///     downloads.submit(move || format!("page {page}"));
+    /// }
+    /// assert_eq!(downloads.try_join_all().unwrap(), ["page 0", "page 1", "page 2"]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn group<T: Send + 'static>(&self) -> TaskGroup<T> {
         TaskGroup {
             pool: self.inner().clone(),
@@ -184,6 +194,15 @@ impl Pool {
 
 impl<T: Send + 'static> TaskGroup<T> {
     /// Submits a task into the group, as [`Pool::submit`].
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let mut group = pool.group();
+    /// let id = group.submit(|| 7);
+    /// let handle = group.into_handles().pop().unwrap();
+    /// assert_eq!((handle.id(), handle.join().unwrap()), (id, 7));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[allow(clippy::must_use_candidate, reason = "for its effect")]
     pub fn submit(&mut self, func: impl FnOnce() -> T + Send + 'static) -> TaskId {
         match self.launch(func, Options::default(), AdmissionMode::ByPolicy) {
@@ -222,6 +241,21 @@ impl<T: Send + 'static> TaskGroup<T> {
     }
 
     /// Waits until every task is done. The results stay in the group.
+    ///
+    /// ```
+    /// use std::sync::{Arc, atomic::{AtomicU32, Ordering}};
+    ///
+    /// let pool = filch::Pool::builder().workers(2).build()?;
+    /// let saved = Arc::new(AtomicU32::new(0));
+    /// let mut group = pool.group();
+    /// for _ in 0..4 {
+    ///     let saved = saved.clone();
+    ///     group.submit(move || saved.fetch_add(1, Ordering::Relaxed));
+    /// }
+    /// group.wait();
+    /// assert_eq!(saved.load(Ordering::Relaxed), 4);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn wait(&mut self) {
         for member in &mut self.members {
             member.wait_or(NeverReady);
@@ -251,6 +285,19 @@ impl<T: Send + 'static> TaskGroup<T> {
     }
 
     /// Waits for all tasks, and returns the result of each, in the order of their submission.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let mut group = pool.group();
+    /// for text in ["1", "x", "3"] {
+    ///     group.submit(move || text.parse::<u32>().unwrap());
+    /// }
+    /// let results = group.join_all();
+    /// assert_eq!(results[0].as_ref().unwrap(), &1);
+    /// assert!(results[1].as_ref().unwrap_err().is_panic());
+    /// assert_eq!(results[2].as_ref().unwrap(), &3);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn join_all(mut self) -> Vec<Result<T, TaskError>> {
         let members = std::mem::take(&mut self.members);
         members.into_iter().map(TaskHandle::join).collect()
@@ -258,6 +305,16 @@ impl<T: Send + 'static> TaskGroup<T> {
 
     /// Returns all results, in the order of submission; or the first error, as soon as there is
     /// one: then the other tasks are cancelled, and the running ones are waited for.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let mut group = pool.group();
+    /// for text in ["1", "x", "3"] {
+    ///     group.submit(move || text.parse::<u32>().unwrap());
+    /// }
+    /// assert!(group.try_join_all().unwrap_err().is_panic());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     ///
     /// # Errors
     /// That of the task that failed first.
@@ -306,6 +363,17 @@ impl<T: Send + 'static> TaskGroup<T> {
 
     /// Waits for all tasks; returns all results, or all errors, in the order of submission.
     ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let mut group = pool.group();
+    /// for text in ["x", "2", "y"] {
+    ///     group.submit(move || text.parse::<u32>().unwrap());
+    /// }
+    /// let errors = group.gather().unwrap_err();
+    /// assert_eq!(errors.len(), 2); // all of them, for one report
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of all tasks that failed.
     pub fn gather(self) -> Result<Vec<T>, Vec<TaskError>> {
@@ -326,23 +394,60 @@ impl<T: Send + 'static> TaskGroup<T> {
     }
 
     /// Returns the number of tasks that were submitted into the group.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let mut group = pool.group();
+    /// group.submit(|| 1);
+    /// group.wait();
+    /// assert_eq!(group.len(), 1); // also when it is done
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
     /// Whether no task was submitted into the group.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let group = pool.group::<u32>();
+    /// assert!(group.is_empty());
+    /// assert_eq!(group.try_join_all().unwrap(), []); // nothing to wait for
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
     /// Returns the handles of the tasks, in the order of their submission.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let mut group = pool.group();
+    /// group.submit(|| 1);
+    /// group.submit(|| 2);
+    /// let mut handles = group.into_handles(); // dropping these detaches the tasks
+    /// assert_eq!(handles.remove(1).join().unwrap(), 2);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn into_handles(mut self) -> Vec<TaskHandle<T>> {
         std::mem::take(&mut self.members)
     }
 
     /// Detaches all tasks: they run without a waiter.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let (send, receive) = std::sync::mpsc::channel();
+    /// let mut group = pool.group();
+    /// group.submit(move || send.send("logged").unwrap());
+    /// group.detach(); // dropping the group would cancel the task
+    /// assert_eq!(receive.recv(), Ok("logged"));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn detach(self) {
         drop(self.into_handles());
     }
@@ -419,6 +524,16 @@ where
 
     /// Submits the task, as [`TaskBuilder::submit`](super::TaskBuilder::submit).
     ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let mut group = pool.group();
+    /// group.task(|| 1).name("first").submit().unwrap();
+    /// let misplaced = group.task(|| 2).affinity(filch::Affinity::Worker(9)).submit();
+    /// assert!(misplaced.unwrap_err().is_misplaced());
+    /// assert_eq!(group.len(), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
     /// # Errors
     /// The closure, when it is refused. Then it is not part of the group.
     pub fn submit(self) -> Result<TaskId, Refused<F>> {
@@ -429,6 +544,16 @@ where
     /// Submits the task if there is capacity, as
     /// [`TaskBuilder::try_submit`](super::TaskBuilder::try_submit).
     ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(0).task_capacity(1).build()?;
+    /// let mut group = pool.group();
+    /// group.task(|| 1).try_submit().unwrap();
+    /// let refused = group.task(|| 2).try_submit().unwrap_err();
+    /// assert!(refused.is_full());
+    /// assert_eq!(group.try_join_all().unwrap(), [1]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`submit`](Self::submit).
     pub fn try_submit(self) -> Result<TaskId, Refused<F>> {
@@ -438,6 +563,18 @@ where
 
     /// Submits the task when there is capacity in time, as
     /// [`TaskBuilder::submit_timeout`](super::TaskBuilder::submit_timeout).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let pool = filch::Pool::builder().workers(1).task_capacity(1).build()?;
+    /// let mut group = pool.group();
+    /// for n in 0..10 {
+    ///     group.task(move || n).submit_timeout(Duration::from_secs(60)).unwrap(); // waits for capacity
+    /// }
+    /// assert_eq!(group.try_join_all().unwrap().len(), 10);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`submit`](Self::submit).

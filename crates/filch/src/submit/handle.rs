@@ -150,24 +150,55 @@ impl<T> TaskHandle<T> {
     }
 
     /// Whether the task is done: it has a result, has panicked, or was cancelled.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(0).build()?;
+    /// let task = pool.submit(|| 42);
+    /// assert!(!task.is_finished());
+    /// pool.run_until_stalled();
+    /// assert!(task.is_finished());
+    /// assert_eq!(task.join().unwrap(), 42);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.join.task().snapshot().is_done()
     }
 
     /// Returns the id of the task.
+    ///
+    /// ```
+    /// let task = filch::submit(|| filch::current_task().unwrap().id());
+    /// let id = task.id();
+    /// assert_eq!(task.join().unwrap(), id);
+    /// ```
     #[must_use]
     pub fn id(&self) -> TaskId {
         self.meta().id
     }
 
     /// Returns the name of the task, if it has one.
+    ///
+    /// ```
+    /// let task = filch::task(|| 1).name("first").submit().unwrap();
+    /// assert_eq!(task.name(), Some("first"));
+    /// assert_eq!(filch::submit(|| 2).name(), None);
+    /// # task.join().unwrap();
+    /// ```
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.meta().name().map(|name| &**name)
     }
 
     /// Returns the priority of the task.
+    ///
+    /// ```
+    /// use filch::Priority;
+    ///
+    /// let task = filch::task(|| 1).priority(Priority::High).submit().unwrap();
+    /// assert_eq!(task.priority(), Priority::High);
+    /// # task.join().unwrap();
+    /// ```
     #[must_use]
     pub fn priority(&self) -> Priority {
         self.join.task().snapshot().level()
@@ -216,12 +247,25 @@ impl<T> TaskHandle<T> {
 
     /// Returns the task as a dependency for others to wait for, whatever its result type. See
     /// [`TaskBuilder::after`](super::TaskBuilder::after).
+    ///
+    /// ```
+    /// let (numbers, words) = (filch::submit(|| vec![1, 2]), filch::submit(|| "one two"));
+    /// let inputs = [numbers.dependency(), words.dependency()]; // of one type
+    /// let report = filch::submit_after(&inputs, || "both are there");
+    /// assert_eq!(report.join().unwrap(), "both are there");
+    /// ```
     #[must_use]
     pub fn dependency(&self) -> Dependency {
         Dependency::new(self.cell())
     }
 
     /// Detaches the task, as dropping the handle does: it runs without a waiter.
+    ///
+    /// ```
+    /// let (send, receive) = std::sync::mpsc::channel();
+    /// filch::submit(move || send.send("logged").unwrap()).detach();
+    /// assert_eq!(receive.recv(), Ok("logged"));
+    /// ```
     pub fn detach(self) {}
 
     /// Waits until the task is done, or `or` is ready. Returns at once where [`join`](Self::join)

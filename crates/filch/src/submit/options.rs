@@ -127,6 +127,13 @@ impl Options {
 macro_rules! task_options {
     () => {
         /// Sets a name, for errors and for [`current_task`](super::current_task).
+        ///
+        /// ```
+        /// let pool = filch::Pool::builder().workers(1).build()?;
+        /// let task = pool.task(|| panic!("no file")).name("load").submit().unwrap();
+        /// assert_eq!(task.join().unwrap_err().to_string(), "task `load` panicked: no file");
+        /// # Ok::<(), filch::BuildError>(())
+        /// ```
         #[must_use = "a task does nothing before it is submitted"]
         pub fn name(mut self, name: impl Into<std::sync::Arc<str>>) -> Self {
             self.options.name = Some(name.into());
@@ -134,6 +141,22 @@ macro_rules! task_options {
         }
 
         /// Sets the priority; [`Normal`](super::Priority::Normal) by default.
+        ///
+        /// ```
+        /// use filch::{Pool, Priority};
+        /// use std::sync::mpsc;
+        ///
+        /// let pool = Pool::builder().workers(0).build()?; // tasks run in `run_until_stalled`
+        /// let (send, order) = mpsc::channel();
+        /// for priority in [Priority::Low, Priority::High] {
+        ///     let send = send.clone();
+        ///     let task = pool.task(move || send.send(priority).unwrap()).priority(priority);
+        ///     task.submit().unwrap().detach();
+        /// }
+        /// pool.run_until_stalled();
+        /// assert_eq!(order.try_iter().collect::<Vec<_>>(), [Priority::High, Priority::Low]);
+        /// # Ok::<(), filch::BuildError>(())
+        /// ```
         #[must_use = "a task does nothing before it is submitted"]
         pub fn priority(mut self, priority: super::Priority) -> Self {
             self.options.level = priority;
@@ -141,6 +164,16 @@ macro_rules! task_options {
         }
 
         /// Sets where it should run; anywhere by default.
+        ///
+        /// ```
+        /// use filch::{Affinity, Pool};
+        ///
+        /// let pool = Pool::builder().workers(2).build()?;
+        /// let task = pool.task(|| filch::current_worker()).affinity(Affinity::Worker(1));
+        /// let worker = task.submit().unwrap().join().unwrap();
+        /// assert!(matches!(worker, Some(0 | 1))); // 0 only if worker 1 was busy for long
+        /// # Ok::<(), filch::BuildError>(())
+        /// ```
         #[must_use = "a task does nothing before it is submitted"]
         pub fn affinity(mut self, affinity: super::Affinity) -> Self {
             self.options.affinity = affinity;
@@ -151,6 +184,18 @@ macro_rules! task_options {
         /// [`is_cancelled`](super::is_cancelled) returns true. Of several deadlines the last one
         /// set counts. The closure of a task that is cancelled so is dropped on the thread that
         /// serves all deadlines: its destructor should be short.
+        ///
+        /// ```
+        /// use std::time::{Duration, Instant};
+        ///
+        /// let pool = filch::Pool::builder().workers(1).build()?;
+        /// let (last, next) = (Instant::now(), Instant::now() + Duration::from_secs(60)); // frames
+        /// let late = pool.task(|| "drawn").deadline(last).submit().unwrap();
+        /// let early = pool.task(|| "drawn").deadline(next).submit().unwrap();
+        /// assert!(late.join().unwrap_err().is_deadline());
+        /// assert_eq!(early.join().unwrap(), "drawn");
+        /// # Ok::<(), filch::BuildError>(())
+        /// ```
         #[must_use = "a task does nothing before it is submitted"]
         pub fn deadline(mut self, at: std::time::Instant) -> Self {
             self.options.deadline = Some(at);
@@ -159,6 +204,17 @@ macro_rules! task_options {
 
         /// Sets a [`deadline`](Self::deadline) relative to now. A deadline beyond the range of the
         /// clock is none.
+        ///
+        /// ```
+        /// use std::time::Duration;
+        ///
+        /// let pool = filch::Pool::builder().workers(1).build()?;
+        /// let answer = pool.task(|| 42).timeout(Duration::from_secs(60)).submit().unwrap();
+        /// let too_late = pool.task(|| 43).timeout(Duration::ZERO).submit().unwrap();
+        /// assert_eq!(answer.join().unwrap(), 42);
+        /// assert!(too_late.join().unwrap_err().is_deadline());
+        /// # Ok::<(), filch::BuildError>(())
+        /// ```
         #[must_use = "a task does nothing before it is submitted"]
         pub fn timeout(mut self, time: std::time::Duration) -> Self {
             self.options.deadline = std::time::Instant::now().checked_add(time);
@@ -168,6 +224,18 @@ macro_rules! task_options {
         /// Cancels the task when `token` is cancelled. The task gets a
         /// [child](crate::CancelToken::child) of it, so cancelling the task alone cancels nothing
         /// else.
+        ///
+        /// ```
+        /// use filch::{CancelToken, Pool};
+        ///
+        /// let pool = Pool::builder().workers(0).build()?;
+        /// let request = CancelToken::new();
+        /// let tasks = ["header", "body"]
+        ///     .map(|part| pool.task(move || println!("{part}")).token(&request).submit().unwrap());
+        /// request.cancel(); // the client has disconnected
+        /// assert!(tasks.into_iter().all(|task| task.join().unwrap_err().is_cancelled()));
+        /// # Ok::<(), filch::BuildError>(())
+        /// ```
         #[must_use = "a task does nothing before it is submitted"]
         pub fn token(mut self, token: &crate::cancel::CancelToken) -> Self {
             self.options.token = Some(token.clone());
