@@ -189,7 +189,7 @@ impl CancelNode {
         let live = !self.is_cancelled();
         let listener = self.links().listeners.remove(key);
         let removed = listener.is_some() || live && broken(Canary::RemoveByState);
-        // Outside of the lock: it may own user data.
+        // Outside the lock: it may own user data.
         unwind::discard(listener);
         removed
     }
@@ -261,7 +261,7 @@ impl CancelNode {
         } else {
             links.deadline.replace((at, entry))
         };
-        // The superseded entry leaves the timer outside of the lock.
+        // The superseded entry leaves the timer outside the lock.
         drop(links);
         drop(other);
         Ok(())

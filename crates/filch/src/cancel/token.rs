@@ -17,7 +17,7 @@ use std::{
 /// callback.
 ///
 /// Clones are the same token. A [`child`](Self::child) is another one, which is cancelled with its
-/// parent but can be cancelled alone. The [module](super) documents the guarantees under
+/// parent but can be cancelled separately. The [module](super) documents the guarantees under
 /// concurrency.
 ///
 /// ```

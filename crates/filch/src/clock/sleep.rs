@@ -56,7 +56,7 @@ impl Sleep {
         }
     }
 
-    /// The time at which it is ready; `None` for a time that `Instant` cannot represent.
+    /// Returns the time at which it is ready; `None` for a time that `Instant` cannot represent.
     ///
     /// ```
     /// use filch::time;

@@ -82,14 +82,14 @@ impl FutureError {
     ///
     /// let pool = filch::Pool::builder().workers(1).build()?;
     /// let (send, receive) = mpsc::channel::<filch::FutureHandle<bool>>();
-    /// let (tell, told) = mpsc::channel();
+    /// let (report, reported) = mpsc::channel();
     /// let handle = pool.spawn_future(async move {
     ///     let this = receive.recv().unwrap();
-    ///     tell.send(this.join().unwrap_err().is_deadlock()).unwrap();
+    ///     report.send(this.join().unwrap_err().is_deadlock()).unwrap();
     ///     true
     /// });
     /// send.send(handle).unwrap();
-    /// assert!(told.recv().unwrap());
+    /// assert!(reported.recv().unwrap());
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     #[must_use]

@@ -128,7 +128,7 @@ impl<T: Send + 'static> FutureGroup<T> {
         }
     }
 
-    /// Spawns a future. The returned handle aborts it alone.
+    /// Spawns a future. The returned handle aborts only this one.
     ///
     /// ```
     /// let mut group = filch::future::FutureGroup::new();

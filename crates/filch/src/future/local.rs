@@ -535,7 +535,7 @@ pub fn spawn_local<F: Future + 'static>(future: F) -> LocalHandle<F::Output> {
     match CURRENT.with(|current| current.borrow().clone()) {
         Some(state) => state.spawn(future),
         None => panic!(
-            "`spawn_local` outside of a `LocalSet`: call it inside `LocalSet::run_until` or \
+            "`spawn_local` outside a `LocalSet`: call it inside `LocalSet::run_until` or \
              `LocalSet::block_on`, or call the method `spawn_local` of a set"
         ),
     }

@@ -45,7 +45,7 @@ const MAX_HELPED_TASKS: usize = 4;
 /// waiting, runs other tasks, and in the end runs the task itself, or, if there is a time limit,
 /// waits in the queue without running anything.
 #[cold]
-pub(super) fn enter(
+pub(super) fn acquire_capacity(
     pool: &Inner,
     context: Option<&WorkerContext<'_, '_>>,
     mode: AdmissionMode,

@@ -276,7 +276,7 @@ where
                 }
             }
         }
-        let (func, options) = this.task.take().expect("looked at above");
+        let (func, options) = this.task.take().expect("checked above");
         let pool = &this.pool;
         Poll::Ready(pool_context::in_context_of(pool, |context| {
             launch::launch(pool, context, func, options, AdmissionMode::Taken)

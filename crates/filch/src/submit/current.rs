@@ -30,7 +30,7 @@ pub fn current_task() -> Option<TaskInfo> {
 
 /// Whether the submitted task that this thread runs should stop: the task or its token was
 /// [cancelled](super::TaskHandle::cancel), its deadline has passed, or its pool is being [shut
-/// down](crate::Pool::shutdown_now). False outside of tasks. Costs a few nanoseconds, so a loop may
+/// down](crate::Pool::shutdown_now). False outside tasks. Costs a few nanoseconds, so a loop may
 /// call it often.
 ///
 /// ```
@@ -138,9 +138,9 @@ impl TaskInfo {
         self.cell.snapshot().level()
     }
 
-    /// Returns the token of this task alone: cancelled with it, and with the token that it was
-    /// [submitted with](super::TaskBuilder::token). For parts of the task that run elsewhere, and
-    /// as the parent of tasks that should end with this one.
+    /// Returns a token that belongs to this task only: it is cancelled with the task, and with the
+    /// token that it was [submitted with](super::TaskBuilder::token). For parts of the task that
+    /// run elsewhere, and as the parent of tasks that should end with this one.
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(1).build()?;

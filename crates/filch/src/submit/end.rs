@@ -16,7 +16,7 @@ type FollowersToNotify = (Vec<DependencyEdge>, Option<Arc<FailedTask>>);
 pub(super) fn release_capacity_and_token(cell: &SubmitRef, pool: Option<&Inner>) {
     let meta = cell.meta();
     if let Some(extras) = meta.extras() {
-        extras.unwatch();
+        extras.unregister();
     }
     if meta.has_flag(COUNTED)
         && let Some(capacity) = pool.and_then(|pool| pool.tasks().capacity.as_ref())
@@ -71,39 +71,39 @@ pub(super) fn notify_followers(ended: &SubmitRef) {
 }
 
 /// Applies the effect of the end of a predecessor, or of a check for it.
-pub(super) fn advance(update: FollowerUpdate) {
-    let mut work = Vec::new();
-    advance_into(update, &mut work);
-    notify_all(work);
+pub(super) fn apply_update(update: FollowerUpdate) {
+    let mut to_notify = Vec::new();
+    apply_update_into(update, &mut to_notify);
+    notify_all(to_notify);
 }
 
-fn notify_all(mut work: Vec<FollowersToNotify>) {
-    while let Some((followers, failed)) = work.pop() {
+fn notify_all(mut to_notify: Vec<FollowersToNotify>) {
+    while let Some((followers, failed)) = to_notify.pop() {
         for follower in followers {
-            advance_into(follower.predecessor_ended(failed.as_ref()), &mut work);
+            apply_update_into(follower.predecessor_ended(failed.as_ref()), &mut to_notify);
         }
     }
 }
 
-fn advance_into(update: FollowerUpdate, work: &mut Vec<FollowersToNotify>) {
+fn apply_update_into(update: FollowerUpdate, to_notify: &mut Vec<FollowersToNotify>) {
     match update {
         FollowerUpdate::Unchanged => {}
         FollowerUpdate::Ready(ticket, inboxes) => {
             let cell = ticket.cell().clone();
-            if let Some(claim) = queue::queue_ready(ticket) {
-                refuse_follower(claim, Cause::Closed, work);
+            if let Some(claim) = queue::enqueue_ready(ticket) {
+                refuse_follower(claim, Cause::Closed, to_notify);
             }
             inboxes.notify(&cell);
         }
-        FollowerUpdate::Failed(claim) => refuse_follower(claim, Cause::Dependency, work),
+        FollowerUpdate::Failed(claim) => refuse_follower(claim, Cause::Dependency, to_notify),
     }
 }
 
-fn refuse_follower(claim: Claim, cause: Cause, work: &mut Vec<FollowersToNotify>) {
+fn refuse_follower(claim: Claim, cause: Cause, to_notify: &mut Vec<FollowersToNotify>) {
     pool_context::with_pool(claim.cell().meta().pool, |pool, context| {
         let worker = context.map(|context| context.worker());
         refuse(claim, pool, worker, cause, |ended| {
-            work.push(ended.take_followers());
+            to_notify.push(ended.take_followers());
         });
     });
 }

@@ -157,9 +157,9 @@ impl TaskError {
     }
 
     /// Whether the join would have waited for ever, because the task cannot end before the caller
-    /// returns: it was joined from inside of itself, from a task that its worker runs while it
-    /// waits, or from one that it waits for, directly or through others. The task continues; its
-    /// result is lost.
+    /// returns: it was joined from inside itself, from a task that its worker runs while it waits,
+    /// or from one that it waits for, directly or through others. The task continues; its result is
+    /// lost.
     ///
     /// ```
     /// use std::sync::mpsc;

@@ -210,7 +210,7 @@ impl<T: Send + 'static> TaskGroup<T> {
             // The group reports its error.
             Err(refusal) => {
                 let member = refusal.map(|func| self.member(func));
-                let handle = launch::refused(&self.pool, member);
+                let handle = launch::refused_handle(&self.pool, member);
                 self.add(handle)
             }
         }

@@ -281,7 +281,7 @@ impl<T> TaskHandle<T> {
     fn assert_not_taken(&self) {
         assert!(
             !self.join.is_taken(),
-            "the handle of a task was joined or polled after it had given the result"
+            "the handle of a task was joined or polled after it had given the result; await or join it once"
         );
     }
 
@@ -304,8 +304,8 @@ impl<T> TaskHandle<T> {
 /// ```
 /// use std::{future::Future, pin::pin, task::{Context, Poll, Waker}};
 ///
-/// let alone = filch::Pool::builder().workers(0).build()?;
-/// let mut task = pin!(alone.submit(|| 42));
+/// let pool = filch::Pool::builder().workers(0).build()?;
+/// let mut task = pin!(pool.submit(|| 42));
 /// match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
 ///     Poll::Ready(result) => assert_eq!(result.unwrap(), 42),
 ///     Poll::Pending => unreachable!("no other thread can run it"),

@@ -76,8 +76,8 @@ fn run_predecessor(cell: &SubmitRef) {
 /// Runs a task that was claimed without its ticket.
 #[inline]
 fn run_claimed(claim: Claim, pool: &Inner, context: Option<&WorkerContext<'_, '_>>) {
-    // A wait in the task does not know that it is nested in a poll, unless the poll is listed as
-    // waiting for the task.
+    // The check for cyclic waits sees that a wait in the task is nested in a poll only if the poll
+    // is registered as waiting for the task.
     let registered = task::polled().map(|_| RegisteredWait::new());
     if let Some(registered) = &registered {
         registered.register_end_of(claim.cell());
@@ -198,7 +198,7 @@ fn run_predecessors(target: &SubmitRef) -> bool {
         if top.snapshot().is_idle() {
             // The thread that has to notify it of the last end may be this one, in a lower frame,
             // which cannot do so before the caller returns.
-            end::advance(top.check_predecessors());
+            end::apply_update(top.check_predecessors());
         }
         let now = top.snapshot();
         if !now.is_done() && top.meta().is_on_this_thread() {

@@ -35,7 +35,7 @@ where
     let (worker, admitted) = match admit(pool, context, &options, mode) {
         Ok(result) => result,
         Err(refusal) => {
-            count(pool, context, level, TaskEvent::Refused);
+            count_event(pool, context, level, TaskEvent::Refused);
             return Err(refusal.map(|()| func));
         }
     };
@@ -64,7 +64,7 @@ where
             });
         }
         if is_held {
-            count(pool, context, level, TaskEvent::Submitted);
+            count_event(pool, context, level, TaskEvent::Submitted);
             return Ok(launch_held(new_task.join, ticket, admitted));
         }
     } else {
@@ -73,11 +73,11 @@ where
     }
     let queued = match admitted {
         AdmissionResult::RunHere => run_here(pool, context, ticket),
-        _ => queue::queue(pool, context, ticket),
+        _ => queue::enqueue(pool, context, ticket),
     };
     match queued {
         Ok(()) => {
-            count(pool, context, level, TaskEvent::Submitted);
+            count_event(pool, context, level, TaskEvent::Submitted);
             Ok(TaskHandle::new(new_task.join))
         }
         Err(ticket) => take_back(pool, context, new_task, ticket, Refused::closed),
@@ -97,10 +97,15 @@ where
     T: Send + 'static,
 {
     launch(pool, context, func, options, AdmissionMode::ByPolicy)
-        .unwrap_or_else(|refusal| refused(pool, refusal))
+        .unwrap_or_else(|refusal| refused_handle(pool, refusal))
 }
 
-fn count(pool: &Inner, context: Option<&WorkerContext<'_, '_>>, level: Level, event: TaskEvent) {
+fn count_event(
+    pool: &Inner,
+    context: Option<&WorkerContext<'_, '_>>,
+    level: Level,
+    event: TaskEvent,
+) {
     let worker = context.map(|context| context.worker());
     pool.tasks().counters.count(worker, level, event);
 }
@@ -115,7 +120,7 @@ fn admit(
 ) -> Result<(Option<u16>, AdmissionResult), Refused<()>> {
     match (options.worker(pool), &pool.tasks().capacity) {
         (Ok(worker), None) => Ok((worker, AdmissionResult::Queue { counted: false })),
-        (Ok(worker), Some(_)) => match admission::enter(pool, context, mode) {
+        (Ok(worker), Some(_)) => match admission::acquire_capacity(pool, context, mode) {
             AdmissionResult::Full => Err(Refused::full(())),
             admitted => Ok((worker, admitted)),
         },
@@ -145,13 +150,13 @@ where
     let level = ticket.level();
     match ticket.claim() {
         Some(claim) => {
-            count(pool, context, level, TaskEvent::Refused);
+            count_event(pool, context, level, TaskEvent::Refused);
             end::release_capacity_and_token(claim.cell(), Some(pool));
             Err(refusal(new_task.take_back(claim)))
         }
         None => {
             queue::count_stale_ticket(pool, context);
-            count(pool, context, level, TaskEvent::Submitted);
+            count_event(pool, context, level, TaskEvent::Submitted);
             Ok(TaskHandle::new(new_task.join))
         }
     }
@@ -159,7 +164,7 @@ where
 
 /// Returns the handle of a task that was refused.
 #[cold]
-pub(super) fn refused<F, T>(pool: &Inner, refusal: Refused<F>) -> TaskHandle<T>
+pub(super) fn refused_handle<F, T>(pool: &Inner, refusal: Refused<F>) -> TaskHandle<T>
 where
     F: Body<T>,
     T: Send + 'static,
@@ -186,7 +191,7 @@ fn launch_held<T>(
     ticket: TaskTicket,
     admitted: AdmissionResult,
 ) -> TaskHandle<T> {
-    end::advance(ticket.cell().register_as_follower());
+    end::apply_update(ticket.cell().register_as_follower());
     // Another ticket is made when the task is ready.
     drop(ticket);
     if admitted == AdmissionResult::RunHere {

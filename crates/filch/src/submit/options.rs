@@ -116,7 +116,7 @@ impl Options {
         }
         let extras = Arc::new(Extras::new(self.name, token, predecessors));
         cell.meta().add(extras.clone());
-        if let Some(reason) = extras.watch_for(cell.clone()) {
+        if let Some(reason) = extras.register_with_token(cell.clone()) {
             run::cancel(cell, reason.into());
         }
         Ok(())

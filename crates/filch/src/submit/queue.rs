@@ -9,10 +9,10 @@ use crate::{
     pool::{Inner, context::WorkerContext},
 };
 
-/// Puts a ticket into a queue of the pool. Returns it when the pool is closed, and this thread is
-/// not one of its workers.
+/// Puts a ticket into a queue of the pool. Returns the ticket when the pool is closed and this
+/// thread is not one of its workers.
 #[inline]
-pub(super) fn queue(
+pub(super) fn enqueue(
     pool: &Inner,
     context: Option<&WorkerContext<'_, '_>>,
     ticket: TaskTicket,
@@ -40,7 +40,7 @@ pub(super) fn queue(
 }
 
 /// Queues a task whose predecessors have ended. Returns it, claimed, if it cannot run any more.
-pub(super) fn queue_ready(ticket: TaskTicket) -> Option<Claim> {
+pub(super) fn enqueue_ready(ticket: TaskTicket) -> Option<Claim> {
     pool_context::with_pool(ticket.cell().meta().pool, |pool, context| {
         let Some(pool) = pool else {
             return ticket.claim();
@@ -49,10 +49,10 @@ pub(super) fn queue_ready(ticket: TaskTicket) -> Option<Claim> {
             // Waits in an `isolate` run only what was queued within it; this task was not,
             // whichever thread makes it ready.
             Some(context) if context.is_isolated() => {
-                queue_elsewhere(context, ticket);
+                enqueue_outside_isolation(context, ticket);
                 Ok(())
             }
-            _ => queue(pool, context, ticket),
+            _ => enqueue(pool, context, ticket),
         };
         let ticket = queued.err()?;
         let claim = ticket.claim();
@@ -65,7 +65,7 @@ pub(super) fn queue_ready(ticket: TaskTicket) -> Option<Claim> {
 
 /// Queues a ticket where the isolated waits of this worker do not find it.
 #[cold]
-fn queue_elsewhere(context: &WorkerContext<'_, '_>, ticket: TaskTicket) {
+fn enqueue_outside_isolation(context: &WorkerContext<'_, '_>, ticket: TaskTicket) {
     let (worker, level) = (ticket.cell().meta().worker(), ticket.level());
     let placement = match (worker, level) {
         (Some(worker), _) => Placement::Affine(worker),

@@ -32,9 +32,9 @@ impl Lifecycle for TaskMeta {
 }
 
 /// Runs a claimed task of `pool` on this thread, whose context is in the same pool, or, if all
-/// guest slots are taken, in the thread's own pool. `here`: whether the thread that joins or
+/// guest slots are taken, in the thread's own pool. `inlined`: whether the thread that joins or
 /// submits the task runs it.
-pub(super) fn execute(claim: Claim, pool: &Inner, context: &WorkerContext<'_, '_>, here: bool) {
+pub(super) fn execute(claim: Claim, pool: &Inner, context: &WorkerContext<'_, '_>, inlined: bool) {
     let worker = ptr::eq(context.pool(), pool).then(|| context.worker());
     let counters = &pool.tasks().counters;
     let meta = claim.cell().meta();
@@ -44,7 +44,7 @@ pub(super) fn execute(claim: Claim, pool: &Inner, context: &WorkerContext<'_, '_
     }
     end::release_capacity_and_token(claim.cell(), Some(pool));
     let (level, isolated) = (claim.cell().snapshot().level(), meta.has_flag(ISOLATED));
-    if here {
+    if inlined {
         counters.count(worker, level, TaskEvent::Inlined);
     }
     let started = counters.now();
@@ -108,7 +108,7 @@ pub(super) fn cancel(cell: &SubmitRef, cause: Cause) -> bool {
 
 impl OnCancel for Extras {
     fn on_cancel(self: Arc<Self>, reason: CancelReason) {
-        let cell = self.queued().0.clone();
+        let cell = self.registration().0.clone();
         if let Some(cell) = cell {
             cancel(&cell, reason.into());
         }
@@ -131,7 +131,7 @@ fn requeue(pool: &Inner, context: Option<&WorkerContext<'_, '_>>, ticket: TaskTi
         // The older ticket may be the newest entry here: stale ones would accumulate.
         context.sweep(cell::is_stale);
     }
-    if let Err(ticket) = queue::queue(pool, context, ticket) {
+    if let Err(ticket) = queue::enqueue(pool, context, ticket) {
         // The pool was closed meanwhile; the older ticket may have been dropped already.
         pool.enter_worker(|context| TaskMeta::run(ticket, context));
     }

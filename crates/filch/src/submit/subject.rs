@@ -14,7 +14,7 @@ struct AwaitedTask {
 }
 
 /// A task whose failure would end a wait.
-struct MayFail(AwaitedTask);
+struct TaskFailure(AwaitedTask);
 
 /// Returns the end of a task whose handle belongs to the waiter.
 pub(super) fn end_of(cell: &SubmitRef) -> Box<dyn Subject> {
@@ -23,7 +23,7 @@ pub(super) fn end_of(cell: &SubmitRef) -> Box<dyn Subject> {
 
 /// Returns the failure of a task whose handle belongs to the waiter.
 pub(super) fn failure_of(cell: &SubmitRef) -> Box<dyn Subject> {
-    Box::new(MayFail(joined(cell)))
+    Box::new(TaskFailure(joined(cell)))
 }
 
 fn joined(cell: &SubmitRef) -> AwaitedTask {
@@ -89,7 +89,7 @@ impl AwaitedTask {
     }
 }
 
-impl Subject for MayFail {
+impl Subject for TaskFailure {
     fn needs(&self) -> Needs {
         match self.0.cell.snapshot().status() {
             Some(TaskStatus::Succeeded) => Needs::Never,

@@ -83,7 +83,7 @@ impl DependencyEdge {
 }
 
 impl SubmitRef {
-    /// Makes a task that no other thread knows yet wait for others.
+    /// Makes a task that no other thread can access yet wait for others.
     pub(in crate::submit) fn mark_held(&self) {
         self.state.mark_held();
     }

@@ -29,7 +29,7 @@ pub(in crate::submit) struct TaskMeta {
     flags: u8,
     /// While it is queued, the time at which it was queued, if latencies are measured; then its
     /// position on the stack that it runs on.
-    clock: AtomicU64,
+    time_or_position: AtomicU64,
     extras: OnceLock<Arc<Extras>>,
 }
 
@@ -48,15 +48,16 @@ pub(in crate::submit) struct Extras {
     token: OnceLock<CancelToken>,
     /// While it is queued: the task, for the token to cancel, and its registration in the token's
     /// list.
-    queued: Mutex<(Option<SubmitRef>, Option<Watch>)>,
+    registration: Mutex<(Option<SubmitRef>, Option<Watch>)>,
     /// The tasks that wait for this one.
     pub(in crate::submit) followers: Followers,
     /// The tasks that this one waits for.
     predecessors: Option<Box<Predecessors>>,
 }
 
-/// Distinguishes a position from a time in [`TaskMeta::clock`]: times are smaller.
-const BEGUN: u64 = 1 << 63;
+/// Set if there is a position, and not a time, in [`TaskMeta::time_or_position`]: times are
+/// smaller.
+const IS_POSITION: u64 = 1 << 63;
 
 impl TaskMeta {
     /// Creates the metadata of a task of the pool with that number, which was queued at `since`.
@@ -67,7 +68,7 @@ impl TaskMeta {
             pool,
             worker: ANY_WORKER,
             flags: 0,
-            clock: AtomicU64::new(since & !BEGUN),
+            time_or_position: AtomicU64::new(since & !IS_POSITION),
             extras: OnceLock::new(),
         }
     }
@@ -103,10 +104,11 @@ impl TaskMeta {
     pub(in crate::submit) fn start_here(&self) -> u64 {
         // Relaxed: written before the task was queued, and read by this thread itself in
         // `is_on_this_thread`.
-        let since = self.clock.load(Ordering::Relaxed);
+        let since = self.time_or_position.load(Ordering::Relaxed);
         let position = StackPosition::of_next_task().bits();
         // Relaxed: other threads read it in `position`.
-        self.clock.store(position | BEGUN, Ordering::Relaxed);
+        self.time_or_position
+            .store(position | IS_POSITION, Ordering::Relaxed);
         since
     }
 
@@ -121,8 +123,8 @@ impl TaskMeta {
         // Relaxed: this thread sees what it wrote itself. What another thread wrote matters only to
         // the check for cyclic waits, and then a wait of that thread, listed after this was
         // written, hands it over (`pool/waits/waits.md`).
-        let clock = self.clock.load(Ordering::Relaxed);
-        (clock & BEGUN != 0).then(|| StackPosition::from_bits(clock & !BEGUN))
+        let word = self.time_or_position.load(Ordering::Relaxed);
+        (word & IS_POSITION != 0).then(|| StackPosition::from_bits(word & !IS_POSITION))
     }
 
     /// Adds the rare metadata, before the task is queued.
@@ -182,19 +184,24 @@ impl Extras {
         extras
     }
 
-    pub(in crate::submit) fn queued(&self) -> MutexGuard<'_, (Option<SubmitRef>, Option<Watch>)> {
-        lock(&self.queued)
+    pub(in crate::submit) fn registration(
+        &self,
+    ) -> MutexGuard<'_, (Option<SubmitRef>, Option<Watch>)> {
+        lock(&self.registration)
     }
 
     /// Registers `cell` with its token, which cancels it as long as it is queued. Returns the
     /// reason if the token is cancelled already.
-    pub(in crate::submit) fn watch_for(self: &Arc<Self>, cell: SubmitRef) -> Option<CancelReason> {
+    pub(in crate::submit) fn register_with_token(
+        self: &Arc<Self>,
+        cell: SubmitRef,
+    ) -> Option<CancelReason> {
         let token = self.token.get()?;
-        self.queued().0 = Some(cell);
+        self.registration().0 = Some(cell);
         let weak = Arc::downgrade(self);
         match token.watch(weak) {
             Ok(watch) => {
-                self.queued().1 = Some(watch);
+                self.registration().1 = Some(watch);
                 None
             }
             Err(reason) => Some(reason),
@@ -203,11 +210,11 @@ impl Extras {
 
     /// Unregisters the task, which is not queued any more, from its token, and drops its
     /// predecessors.
-    pub(in crate::submit) fn unwatch(&self) {
+    pub(in crate::submit) fn unregister(&self) {
         if let Some(predecessors) = &self.predecessors {
             predecessors.forget();
         }
-        let (cell, watch) = mem::take(&mut *self.queued());
+        let (cell, watch) = mem::take(&mut *self.registration());
         if let (Some(watch), Some(token)) = (watch, self.token.get()) {
             token.unwatch(watch);
         }

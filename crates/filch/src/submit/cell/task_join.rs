@@ -16,7 +16,7 @@ use crate::{
 };
 use std::marker::PhantomData;
 
-/// A new task, which no other thread knows yet, with the type of its closure.
+/// A new task, which no other thread can access yet, with the type of its closure.
 pub(in crate::submit) struct NewTask<F, T> {
     pub(in crate::submit) join: TaskJoin<T>,
     types: PhantomData<fn() -> F>,
@@ -61,7 +61,7 @@ where
         // SAFETY: the task is claimed, and a `NewTask` has the types of its cell.
         let func = unsafe { task::take_closure::<_, F, T>(&cell) };
         // SAFETY: the task is claimed, its closure was taken, and a cancelled task has no outcome.
-        // It has no followers, because no other thread knows it.
+        // It has no followers, because no other thread can access it.
         let _nothing = unsafe { cell.finish(TaskStatus::Cancelled(Cause::Closed), |_| ()) };
         func
     }

@@ -128,7 +128,7 @@ impl TaskState {
         })
     }
 
-    /// Makes a task that no other thread knows yet wait for others.
+    /// Makes a task that no other thread can access yet wait for others.
     pub(crate) fn mark_held(&self) {
         self.change(|now| {
             debug_assert!(now.is_queued(), "before another thread can have claimed it");
