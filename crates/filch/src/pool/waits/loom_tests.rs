@@ -38,12 +38,12 @@ impl Task {
     }
 
     fn end(&self) {
-        // Release: as in `State::finish`.
+        // Release: as in `TaskState::finish`.
         self.0.is_done.store(true, Ordering::Release);
     }
 
     fn is_done(&self) -> bool {
-        // Acquire: as in `State::load`.
+        // Acquire: as in `TaskState::load`.
         self.0.is_done.load(Ordering::Acquire)
     }
 }
