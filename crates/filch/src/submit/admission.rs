@@ -22,16 +22,19 @@ pub(super) enum AdmissionMode {
 /// The result of an admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AdmissionResult {
-    /// The task may be queued; it takes one unit, if the pool has a limit.
+    /// The task may be queued.
     Queue {
+        /// Whether it has taken a unit: the pool has a limit.
         counted: bool,
     },
     /// The task must be run on this thread now.
     RunHere,
+    /// The task must be refused.
     Full,
 }
 
-const COUNTED: AdmissionResult = AdmissionResult::Queue { counted: true };
+/// The task may be queued, and its unit is taken.
+const ADMITTED: AdmissionResult = AdmissionResult::Queue { counted: true };
 
 /// The most other tasks that a worker without a time limit runs to free capacity, before it runs
 /// the new one itself. One is enough to free a unit, unless other threads take it first.
@@ -54,7 +57,7 @@ pub(super) fn acquire_capacity(
         return AdmissionResult::Queue { counted: false };
     };
     if matches!(mode, AdmissionMode::Taken) || capacity.try_take(1).is_ok() {
-        return COUNTED;
+        return ADMITTED;
     }
     let deadline = match (mode, pool.tasks().overflow) {
         (AdmissionMode::Now, _) | (AdmissionMode::ByPolicy, TaskOverflow::Refuse) => {
@@ -64,7 +67,7 @@ pub(super) fn acquire_capacity(
         (AdmissionMode::Until(deadline), _) => deadline,
         (AdmissionMode::ByPolicy | AdmissionMode::Taken, _) => None,
     };
-    let made = match context {
+    let has_unit = match context {
         Some(context) => run_tasks_for_capacity(context, capacity, deadline),
         // No other thread will free capacity.
         None if pool.threads() == 0 => {
@@ -72,16 +75,15 @@ pub(super) fn acquire_capacity(
         }
         None => false,
     };
-    let inside = context.is_some() || pool.threads() == 0;
+    let is_worker = context.is_some() || pool.threads() == 0;
     match deadline {
-        _ if made => COUNTED,
-        None if inside => AdmissionResult::RunHere,
-        None => wait_for_capacity(capacity, None),
-        Some(deadline) => wait_for_capacity(capacity, Some(deadline)),
+        _ if has_unit => ADMITTED,
+        None if is_worker => AdmissionResult::RunHere,
+        _ => wait_for_capacity(capacity, deadline),
     }
 }
 
-/// Runs other tasks until there is capacity. Returns false when that does not help.
+/// Runs other tasks until one of them frees a unit, and takes it. Returns false when none does.
 fn run_tasks_for_capacity(
     context: &WorkerContext<'_, '_>,
     capacity: &Semaphore,
@@ -102,6 +104,7 @@ fn run_tasks_for_capacity(
     false
 }
 
+/// Waits in the queue for a unit.
 fn wait_for_capacity(capacity: &Semaphore, deadline: Option<Instant>) -> AdmissionResult {
     let permit = match deadline {
         None => capacity.acquire(),
@@ -113,7 +116,7 @@ fn wait_for_capacity(capacity: &Semaphore, deadline: Option<Instant>) -> Admissi
     match permit {
         Ok(permit) => {
             permit.into_units();
-            COUNTED
+            ADMITTED
         }
         Err(_) => AdmissionResult::Full,
     }

@@ -23,7 +23,7 @@ use std::{
 
 /// Tasks that are waited for, cancelled and collected together: from [`Pool::group`].
 ///
-/// Dropping it cancels what has not started and requests the rest to stop, without waiting;
+/// Dropping it cancels what has not started and requests running tasks to stop, without waiting;
 /// [`detach`](Self::detach) lets everything run.
 ///
 /// ```
@@ -54,7 +54,7 @@ use std::{
 /// let each: Vec<_> = risky().join_all().into_iter().map(|result| result.ok()).collect();
 /// assert_eq!(each, [Some(1), None, Some(3)]);
 /// assert_eq!(risky().gather().unwrap_err().len(), 1);
-/// assert!(risky().try_join_all().unwrap_err().is_panic()); // the rest was cancelled
+/// assert!(risky().try_join_all().unwrap_err().is_panic()); // the others were cancelled
 /// # Ok::<(), filch::BuildError>(())
 /// ```
 #[must_use = "dropping a group cancels what has not started"]
@@ -70,6 +70,7 @@ struct GroupState {
     failure: Mutex<FirstFailure>,
 }
 
+/// The first failure in a group, and the thread that waits for it.
 #[derive(Default)]
 struct FirstFailure {
     /// The index of the task that failed first.

@@ -273,7 +273,7 @@ fn requeue(scheduled: ScheduledFuture, context: &WorkerContext<'_, '_>, woke_its
         None if context.is_serving() => context.push(scheduled.into_job(), Placement::Injector),
         None => context.push(scheduled.into_job(), Placement::LocalLast),
         Some(dedicated) if !woke_itself => {
-            context.push_for_dedicated(dedicated, scheduled.into_job())
+            context.push_for_dedicated(dedicated, scheduled.into_job());
         }
         // A dedicated worker has no tasks but the urgent ones, and takes the next of them after
         // this one, unless this poll is nested in another; a guest keeps no tasks of its own. If
