@@ -17,10 +17,10 @@ use std::sync::{
 
 /// A task that reports its state as a submitted task does, with the same orderings.
 #[derive(Clone, Default)]
-struct Task(Arc<TaskState>);
+struct Task(Arc<ModelTaskState>);
 
 #[derive(Default)]
-struct TaskState {
+struct ModelTaskState {
     position: AtomicU64,
     is_done: AtomicBool,
 }
