@@ -6,6 +6,7 @@ mod error;
 mod group;
 mod handle;
 mod local;
+mod local_queue;
 mod scope;
 mod spawn;
 mod task_local;

@@ -283,7 +283,7 @@ impl Owned {
         if inside {
             // The threads end by themselves, and a call from outside can still wait for them. If
             // there are none, the guest that runs a task runs what is queued when it leaves
-            // (`in_context_of`), and jobs that are enqueued after that are left for the last handle.
+            // (`at_place`), and jobs that are enqueued after that are left for the last handle.
             WorkerContext::with(|context| {
                 if let Some(context) = context.filter(|context| context.stays_in(inner))
                     && self.take_thread_group().is_some()
