@@ -106,13 +106,13 @@ fn the_first_reason_stays_and_is_inherited() {
     first.cancel();
     token.cancel_after(Duration::ZERO).unwrap();
     token.cancel();
-    let (asked, deadline) = (Some(CancelReason::Asked), Some(CancelReason::Deadline));
+    let (asked, deadline) = (Some(CancelReason::Requested), Some(CancelReason::Deadline));
     assert_eq!(
         [&token, &first, &second].map(CancelToken::reason),
         [deadline, asked, deadline]
     );
     assert_eq!(second.child().reason(), deadline);
-    assert_eq!(CancelReason::Asked.to_string(), "cancelled");
+    assert_eq!(CancelReason::Requested.to_string(), "cancelled");
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn callbacks_may_use_their_own_token() {
             move || {
                 assert!(!token.cancel());
                 assert!(token.child().is_cancelled());
-                assert_eq!(token.wait(), CancelReason::Asked);
+                assert_eq!(token.wait(), CancelReason::Requested);
                 log.listen(&token, "at once").detach();
                 token.cancel_after(HOUR).unwrap();
                 // One callback can still remove a later one.
@@ -382,7 +382,7 @@ fn waiting_ends_with_the_cancellation_or_with_the_time() {
         thread::sleep(Duration::from_millis(5));
         token.cancel();
         for waiter in waiters {
-            let asked = CancelReason::Asked;
+            let asked = CancelReason::Requested;
             assert_eq!(waiter.join().unwrap(), (asked, Some(asked)));
         }
     });
@@ -437,7 +437,7 @@ fn a_future_is_woken_through_its_last_waker() {
     token.cancel();
     assert_eq!(wakers.each_ref().map(|w| get(&w.0)), [0, 1, 0]);
     for _ in 0..2 {
-        assert_eq!(poll(&mut future, 0), Poll::Ready(CancelReason::Asked));
+        assert_eq!(poll(&mut future, 0), Poll::Ready(CancelReason::Requested));
     }
     assert_eq!(wakers.each_ref().map(Arc::strong_count), [1, 1, 1]);
     let mut late = pin!(token.cancelled());

@@ -96,7 +96,7 @@ pub enum Canary {
     /// callback was registered.
     RemoveByState = 43,
     /// A cancel wakes none of the threads that wait for it.
-    CancelWakesNobody = 44,
+    CancelSkipsNotify = 44,
     /// A token is cancelled without publishing what was done before.
     CancelUnordered = 45,
     /// A request joins the queue for units without checking the free ones again.

@@ -12,7 +12,7 @@ type Lists = Vec<ListenerList<Listener>>;
 
 thread_local! {
     /// The lists left to the outermost drop on this thread; `None` while there is no such drop.
-    static LATER: RefCell<Option<Lists>> = const { RefCell::new(None) };
+    static DEFERRED: RefCell<Option<Lists>> = const { RefCell::new(None) };
 }
 
 /// Drops `listeners`: now, or before the outermost drop on this thread returns.
@@ -20,45 +20,48 @@ pub(crate) fn drop_all(listeners: ListenerList<Listener>) {
     if listeners.is_empty() {
         return;
     }
-    let mut now = leave(listeners);
+    let mut now = defer_to_outermost(listeners);
     while let Some(mut listeners) = now {
         // User code, which may reenter this function: nothing is borrowed meanwhile. No panic
-        // leaves this loop, so `next` always ends the outermost drop.
+        // leaves this loop, so `next_deferred` always ends the outermost drop.
         while let Some(listener) = listeners.pop_first() {
             unwind::discard(listener);
         }
-        now = next();
+        now = next_deferred();
     }
 }
 
-/// Leaves `listeners` to the outermost drop; returns them if this call is the outermost. It also
-/// returns them while the thread exits, when the thread-local list is gone.
-fn leave(listeners: ListenerList<Listener>) -> Option<ListenerList<Listener>> {
+/// Defers `listeners` to the outermost drop; returns them if this call is the outermost, and also
+/// while the thread exits, when the thread-local list is gone.
+fn defer_to_outermost(listeners: ListenerList<Listener>) -> Option<ListenerList<Listener>> {
     let mut mine = Some(listeners);
-    with(|later| match later {
+    with_deferred(|deferred| match deferred {
         Some(lists) => lists.extend(mine.take()),
-        None => *later = Some(Lists::new()),
+        None => *deferred = Some(Lists::new()),
     });
     mine
 }
 
-/// The next list for the outermost drop, which ends when there is none.
-fn next() -> Option<ListenerList<Listener>> {
-    with(|later| {
-        let next = later.as_mut().and_then(Lists::pop);
+/// Returns the next list for the outermost drop, which ends when there is none.
+fn next_deferred() -> Option<ListenerList<Listener>> {
+    with_deferred(|deferred| {
+        let next = deferred.as_mut().and_then(Lists::pop);
         if next.is_none() {
-            *later = None;
+            *deferred = None;
         }
         next
     })
     .flatten()
 }
 
-/// `None` when the thread-local has been destroyed. In model checks too: their threads share one
-/// thread of the system, and would leave their listeners to each other.
-fn with<R>(f: impl FnOnce(&mut Option<Lists>) -> R) -> Option<R> {
+/// Calls `f` with the deferred lists. Returns `None` when the thread-local has been destroyed, and
+/// in model checks: their threads share one thread of the system, and would leave their listeners
+/// to each other.
+fn with_deferred<R>(f: impl FnOnce(&mut Option<Lists>) -> R) -> Option<R> {
     if cfg!(filch_loom) {
         return None;
     }
-    LATER.try_with(|later| f(&mut later.borrow_mut())).ok()
+    DEFERRED
+        .try_with(|deferred| f(&mut deferred.borrow_mut()))
+        .ok()
 }

@@ -17,7 +17,7 @@ use std::{
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Cancelled {
     node: Arc<CancelNode>,
-    /// The place of the waker of the last poll in the node's list.
+    /// The key of the waker of the last poll in the node's list.
     key: Option<ListenerKey>,
 }
 

@@ -37,7 +37,7 @@ impl<V> ListenerList<V> {
         }
     }
 
-    /// The key of the next pushed value.
+    /// Returns the key of the next pushed value.
     pub(crate) fn next_key(&self) -> ListenerKey {
         ListenerKey(match self.free {
             NONE => u32::try_from(self.slots.len()).expect("fewer than four billion values"),
@@ -95,7 +95,7 @@ impl<V> ListenerList<V> {
         self.remove(ListenerKey(self.first))
     }
 
-    /// The value at `key`, if there is one.
+    /// Returns the value at `key`, if there is one.
     pub(crate) fn get_mut(&mut self, key: ListenerKey) -> Option<&mut V> {
         self.slots.get_mut(key.0 as usize)?.value.as_mut()
     }

@@ -10,8 +10,8 @@ use std::{
 /// An internal listener that needs no allocation of its own: a queued task.
 pub(crate) trait OnCancel: Send + Sync {
     /// Called when the token is cancelled, at most once for each
-    /// [`watch`](super::CancelToken::watch), outside of all locks, on the cancelling thread, which
-    /// may be that of the timer. It must be short.
+    /// [`watch`](super::CancelToken::watch), outside all locks, on the cancelling thread, which may
+    /// be that of the timer. It must be short.
     fn on_cancel(self: Arc<Self>, reason: CancelReason);
 }
 

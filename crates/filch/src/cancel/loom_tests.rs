@@ -230,7 +230,7 @@ fn canary_cancel_that_publishes_nothing() {
 fn cancel_against_wait() {
     let token = CancelToken::new();
     let other = canceller(&token.clone());
-    assert_eq!(token.child().wait(), CancelReason::Asked);
+    assert_eq!(token.child().wait(), CancelReason::Requested);
     other.join().unwrap();
 }
 
@@ -241,7 +241,7 @@ fn a_thread_that_waits_is_woken() {
 
 #[test]
 fn canary_cancel_without_a_wake() {
-    caught(Canary::CancelWakesNobody, None, cancel_against_wait);
+    caught(Canary::CancelSkipsNotify, None, cancel_against_wait);
 }
 
 /// The last token of a child is dropped while its parent is cancelled.

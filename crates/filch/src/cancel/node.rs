@@ -20,12 +20,13 @@ use std::{
     time::Instant,
 };
 
+/// The state that the clones of a token share.
 pub(crate) struct CancelNode {
     state: CancelState,
     links: Mutex<Links>,
     /// Where the threads wait that are counted in `Links::waiters`.
     cancelled: Condvar,
-    /// Taken only by `leave`, when the node is dropped.
+    /// Taken only by `detach_from_parent`, when the node is dropped.
     parent: Option<Parent>,
 }
 
@@ -76,15 +77,16 @@ impl CancelNode {
 
     /// Creates a child. A child of a cancelled node is created cancelled, and has no parent.
     pub(crate) fn child(self: &Arc<Self>) -> Arc<Self> {
-        let born_cancelled = |reason| Arc::new(Self::with(CancelState::settled(reason), None));
+        let cancelled_child =
+            |reason| Arc::new(Self::with(CancelState::new_cancelled(reason), None));
         if let Some(reason) = self.reason() {
-            return born_cancelled(reason);
+            return cancelled_child(reason);
         }
         let mut links = self.links();
         if let Some(reason) = self.reason()
             && !broken(Canary::CancelMissesChild)
         {
-            return born_cancelled(reason);
+            return cancelled_child(reason);
         }
         let parent = Parent {
             node: self.clone(),
@@ -106,7 +108,9 @@ impl CancelNode {
 
     /// Cancels the node and everything below it. Returns whether it was live.
     pub(crate) fn cancel(self: &Arc<Self>, reason: CancelReason) -> bool {
-        if self.state.is_settled() || broken(Canary::CancelLeavesMarking) && self.is_cancelled() {
+        if self.state.is_subtree_cancelled()
+            || broken(Canary::CancelLeavesMarking) && self.is_cancelled()
+        {
             return false;
         }
         let mut visited = Vec::new();
@@ -119,12 +123,12 @@ impl CancelNode {
             } = node.mark(reason);
             // In reverse, so that the first child is the next to be visited.
             let children = children.into_iter().rev();
-            let unsettled = children.filter(|child| !child.state.is_settled());
-            ahead.extend(unsettled.map(|child| (child, reason)));
+            let incomplete = children.filter(|child| !child.state.is_subtree_cancelled());
+            ahead.extend(incomplete.map(|child| (child, reason)));
             visited.push((node, reason, first));
         }
         for (node, reason, _) in &visited {
-            node.state.settle(*reason);
+            node.state.mark_subtree(*reason);
         }
         for (node, reason, _) in visited.iter().filter(|(_, _, first)| *first) {
             node.notify(*reason);
@@ -140,7 +144,7 @@ impl CancelNode {
         if before.is_none() {
             self.state.mark(reason);
             deadline = links.deadline.take();
-            if links.waiters > 0 && !broken(Canary::CancelWakesNobody) {
+            if links.waiters > 0 && !broken(Canary::CancelSkipsNotify) {
                 self.cancelled.notify_all();
             }
         }
@@ -185,7 +189,7 @@ impl CancelNode {
         let live = !self.is_cancelled();
         let listener = self.links().listeners.remove(key);
         let removed = listener.is_some() || live && broken(Canary::RemoveByState);
-        // Outside of the lock: it may own user data.
+        // Outside the lock: it may own user data.
         unwind::discard(listener);
         removed
     }
@@ -207,9 +211,9 @@ impl CancelNode {
         let mut listener = Listener::Wake(waker.clone());
         let replaced = key.is_some_and(|at| {
             let mut links = self.links();
-            let place = links.listeners.get_mut(at);
-            place.is_some_and(|place| {
-                std::mem::swap(place, &mut listener);
+            let entry = links.listeners.get_mut(at);
+            entry.is_some_and(|entry| {
+                std::mem::swap(entry, &mut listener);
                 true
             })
         });
@@ -257,7 +261,7 @@ impl CancelNode {
         } else {
             links.deadline.replace((at, entry))
         };
-        // The superseded entry leaves the timer outside of the lock.
+        // The superseded entry leaves the timer outside the lock.
         drop(links);
         drop(other);
         Ok(())
@@ -303,7 +307,7 @@ impl CancelNode {
     }
 
     /// Removes the node from its parent's list, and returns the parent.
-    fn leave(&mut self) -> Option<Arc<Self>> {
+    fn detach_from_parent(&mut self) -> Option<Arc<Self>> {
         let Parent { node, key } = self.parent.take()?;
         let weak = node.links().children.remove(key);
         drop(weak);
@@ -323,9 +327,9 @@ impl Drop for CancelNode {
     fn drop(&mut self) {
         // This loop drops a chain of parents without other owners: each node gives up its parent
         // before it is dropped itself, so that the nested drop finds none.
-        let mut above = self.leave();
+        let mut above = self.detach_from_parent();
         while let Some(node) = above {
-            above = Arc::into_inner(node).and_then(|mut node| node.leave());
+            above = Arc::into_inner(node).and_then(|mut node| node.detach_from_parent());
         }
         let links = self.links.get_mut();
         let links = links.unwrap_or_else(PoisonError::into_inner);

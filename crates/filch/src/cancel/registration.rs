@@ -20,19 +20,19 @@ use std::{fmt, sync::Arc};
 #[must_use = "dropping the registration removes the callback; call `detach` to leave it"]
 pub struct Registration {
     /// Where the callback is; `None` if it ran at once, or is detached or removed.
-    place: Option<(Arc<CancelNode>, ListenerKey)>,
+    entry: Option<(Arc<CancelNode>, ListenerKey)>,
 }
 
 impl Registration {
     pub(crate) fn new(node: Arc<CancelNode>, key: ListenerKey) -> Self {
         Self {
-            place: Some((node, key)),
+            entry: Some((node, key)),
         }
     }
 
     /// Creates the registration of a callback that has run.
     pub(crate) fn spent() -> Self {
-        Self { place: None }
+        Self { entry: None }
     }
 
     /// Removes the callback.
@@ -48,7 +48,7 @@ impl Registration {
     /// token.cancel();
     /// ```
     pub fn remove(mut self) -> bool {
-        self.take_out()
+        self.remove_callback()
     }
 
     /// Leaves the callback to the token: it runs when the token is cancelled, and is dropped with
@@ -65,18 +65,18 @@ impl Registration {
     /// token.cancel();
     /// ```
     pub fn detach(mut self) {
-        self.place = None;
+        self.entry = None;
     }
 
-    fn take_out(&mut self) -> bool {
-        let place = self.place.take();
-        place.is_some_and(|(node, key)| node.unlisten(key))
+    fn remove_callback(&mut self) -> bool {
+        let entry = self.entry.take();
+        entry.is_some_and(|(node, key)| node.unlisten(key))
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.take_out();
+        self.remove_callback();
     }
 }
 
@@ -84,7 +84,7 @@ impl fmt::Debug for Registration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cancelled = |(node, _): &(Arc<CancelNode>, ListenerKey)| node.is_cancelled();
         f.debug_struct("Registration")
-            .field("cancelled", &self.place.as_ref().is_none_or(cancelled))
+            .field("cancelled", &self.entry.as_ref().is_none_or(cancelled))
             .finish()
     }
 }

@@ -7,11 +7,11 @@ use crate::base::{
 use std::fmt;
 
 const LIVE: u8 = 0;
-const ASKED: u8 = 1;
+const REQUESTED: u8 = 1;
 const DEADLINE: u8 = 2;
 const REASON: u8 = 3;
 /// All nodes below are cancelled too.
-const SETTLED: u8 = 4;
+const SUBTREE_CANCELLED: u8 = 4;
 
 /// Why a token is cancelled.
 ///
@@ -31,7 +31,7 @@ const SETTLED: u8 = 4;
 pub enum CancelReason {
     /// [`cancel`](super::CancelToken::cancel) was called, or a [`DropGuard`](super::DropGuard)
     /// dropped.
-    Asked,
+    Requested,
     /// A deadline passed: [`cancel_after`](super::CancelToken::cancel_after) or
     /// [`cancel_at`](super::CancelToken::cancel_at).
     Deadline,
@@ -40,13 +40,13 @@ pub enum CancelReason {
 impl fmt::Display for CancelReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Asked => "cancelled",
+            Self::Requested => "cancelled",
             Self::Deadline => "the time is up",
         })
     }
 }
 
-/// Live, then cancelled for a reason, then settled. It never goes back.
+/// Live, then cancelled for a reason, then subtree-cancelled. It never goes back.
 pub(crate) struct CancelState(AtomicU8);
 
 impl CancelState {
@@ -54,9 +54,9 @@ impl CancelState {
         Self(AtomicU8::new(LIVE))
     }
 
-    /// The state of a node that is created cancelled, and so never gets children.
-    pub(crate) fn settled(reason: CancelReason) -> Self {
-        Self(AtomicU8::new(encode(reason) | SETTLED))
+    /// Creates the state of a node that is created cancelled, and so never gets children.
+    pub(crate) fn new_cancelled(reason: CancelReason) -> Self {
+        Self(AtomicU8::new(encode(reason) | SUBTREE_CANCELLED))
     }
 
     #[inline(always)]
@@ -68,7 +68,7 @@ impl CancelState {
     pub(crate) fn reason(&self) -> Option<CancelReason> {
         // Acquire: as in `is_cancelled`.
         match self.0.load(Ordering::Acquire) & REASON {
-            ASKED => Some(CancelReason::Asked),
+            REQUESTED => Some(CancelReason::Requested),
             DEADLINE => Some(CancelReason::Deadline),
             _ => None,
         }
@@ -81,18 +81,19 @@ impl CancelState {
         self.publish(encode(reason));
     }
 
-    /// Changes cancelled, for this reason, to settled.
-    pub(crate) fn settle(&self, reason: CancelReason) {
-        // Release: pairs with the acquire in `is_settled`, so that a reader sees the marks below.
-        // It also pairs with those in `is_cancelled` and `reason`: the writes of the thread that
-        // marked the node, which this thread has seen under the node's lock, become visible to
-        // those readers. No exchange is needed: every thread that settles the node writes the same
-        // value.
-        self.publish(encode(reason) | SETTLED);
+    /// Changes cancelled, for this reason, to subtree-cancelled.
+    pub(crate) fn mark_subtree(&self, reason: CancelReason) {
+        // Release: pairs with the acquire in `is_subtree_cancelled`, so that a reader sees the
+        // marks below. It also pairs with those in `is_cancelled` and `reason`: the writes of the
+        // thread that marked the node, which this thread has seen under the node's lock, become
+        // visible to those readers. No exchange is needed: every thread that does this writes the
+        // same value.
+        self.publish(encode(reason) | SUBTREE_CANCELLED);
     }
 
     fn publish(&self, word: u8) {
-        // Release: see `mark` and `settle`. Relaxed is the defect that the model checker must find.
+        // Release: see `mark` and `mark_subtree`. Relaxed is the defect that the model checker must
+        // find.
         let order = match broken(Canary::CancelUnordered) {
             true => Ordering::Relaxed,
             false => Ordering::Release,
@@ -100,15 +101,15 @@ impl CancelState {
         self.0.store(word, order);
     }
 
-    pub(crate) fn is_settled(&self) -> bool {
-        // Acquire: pairs with the release in `settle`.
-        self.0.load(Ordering::Acquire) & SETTLED != 0
+    pub(crate) fn is_subtree_cancelled(&self) -> bool {
+        // Acquire: pairs with the release in `mark_subtree`.
+        self.0.load(Ordering::Acquire) & SUBTREE_CANCELLED != 0
     }
 }
 
 fn encode(reason: CancelReason) -> u8 {
     match reason {
-        CancelReason::Asked => ASKED,
+        CancelReason::Requested => REQUESTED,
         CancelReason::Deadline => DEADLINE,
     }
 }

@@ -54,7 +54,7 @@ fn a_deadline_leaves_the_timer_when_the_token_is_cancelled() {
     // No entry is added afterwards either.
     child.cancel_after(HOUR).unwrap();
     assert!(child.node().inspect(|deadline, _, _| deadline.is_none()));
-    assert_eq!(child.reason(), Some(CancelReason::Asked));
+    assert_eq!(child.reason(), Some(CancelReason::Requested));
 }
 
 #[test]
@@ -101,11 +101,11 @@ fn children_and_listeners_that_come_and_go_use_the_same_slots() {
 }
 
 #[derive(Default)]
-struct Task {
+struct WatchingTask {
     reasons: Mutex<Vec<CancelReason>>,
 }
 
-impl OnCancel for Task {
+impl OnCancel for WatchingTask {
     fn on_cancel(self: Arc<Self>, reason: CancelReason) {
         self.reasons.lock().unwrap().push(reason);
     }
@@ -113,12 +113,12 @@ impl OnCancel for Task {
 
 #[test]
 fn a_task_that_watches_is_called_once() {
-    let weak = |task: &Arc<Task>| -> Weak<dyn OnCancel> {
-        let task: Weak<Task> = Arc::downgrade(task);
+    let weak = |task: &Arc<WatchingTask>| -> Weak<dyn OnCancel> {
+        let task: Weak<WatchingTask> = Arc::downgrade(task);
         task
     };
     let token = CancelToken::new();
-    let tasks: [Arc<Task>; 3] = Default::default();
+    let tasks: [Arc<WatchingTask>; 3] = Default::default();
     let [stays, leaves, dies] = &tasks;
     let stays_watching = token.watch(weak(stays)).unwrap();
     let leaving = token.watch(weak(leaves)).unwrap();

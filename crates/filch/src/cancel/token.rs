@@ -17,7 +17,7 @@ use std::{
 /// callback.
 ///
 /// Clones are the same token. A [`child`](Self::child) is another one, which is cancelled with its
-/// parent but can be cancelled alone. The [module](super) documents the guarantees under
+/// parent but can be cancelled separately. The [module](super) documents the guarantees under
 /// concurrency.
 ///
 /// ```
@@ -101,7 +101,7 @@ impl CancelToken {
     /// assert!(!token.cancel(), "it is cancelled once");
     /// ```
     pub fn cancel(&self) -> bool {
-        self.node.cancel(CancelReason::Asked)
+        self.node.cancel(CancelReason::Requested)
     }
 
     /// Whether it is cancelled. It is one load, so a running task may check often. After a `true`,
@@ -126,7 +126,8 @@ impl CancelToken {
         self.node.is_cancelled()
     }
 
-    /// Why it is cancelled, if it is. The first reason stays, and applies to everything below.
+    /// Returns why it is cancelled, if it is. The first reason stays, and applies to everything
+    /// below.
     ///
     /// ```
     /// use filch::{CancelReason, CancelToken};
@@ -134,7 +135,7 @@ impl CancelToken {
     /// let token = CancelToken::new();
     /// assert_eq!(token.reason(), None);
     /// token.cancel();
-    /// assert_eq!(token.child().reason(), Some(CancelReason::Asked));
+    /// assert_eq!(token.child().reason(), Some(CancelReason::Requested));
     /// ```
     #[must_use]
     pub fn reason(&self) -> Option<CancelReason> {
@@ -201,7 +202,7 @@ impl CancelToken {
     ///     move || token.wait()
     /// });
     /// token.cancel();
-    /// assert_eq!(waiter.join().unwrap(), CancelReason::Asked);
+    /// assert_eq!(waiter.join().unwrap(), CancelReason::Requested);
     /// ```
     pub fn wait(&self) -> CancelReason {
         let reason = self.node.wait(None);
@@ -217,7 +218,7 @@ impl CancelToken {
     /// let token = CancelToken::new();
     /// assert_eq!(token.wait_timeout(Duration::from_millis(1)), None);
     /// token.cancel();
-    /// assert_eq!(token.wait_timeout(Duration::from_millis(1)), Some(CancelReason::Asked));
+    /// assert_eq!(token.wait_timeout(Duration::from_millis(1)), Some(CancelReason::Requested));
     /// ```
     pub fn wait_timeout(&self, timeout: Duration) -> Option<CancelReason> {
         match Instant::now().checked_add(timeout) {
@@ -237,7 +238,7 @@ impl CancelToken {
     /// let mut cx = Context::from_waker(Waker::noop());
     /// assert!(cancelled.as_mut().poll(&mut cx).is_pending());
     /// token.cancel();
-    /// assert_eq!(cancelled.poll(&mut cx), Poll::Ready(CancelReason::Asked));
+    /// assert_eq!(cancelled.poll(&mut cx), Poll::Ready(CancelReason::Requested));
     /// ```
     pub fn cancelled(&self) -> Cancelled {
         Cancelled::new(self.node.clone())

@@ -78,7 +78,7 @@ impl Interval {
         }
     }
 
-    /// What it does when a tick is not taken in time; [`MissedTicks::Burst`] by default.
+    /// Sets what it does when a tick is not taken in time; [`MissedTicks::Burst`] by default.
     ///
     /// ```
     /// use filch::time::{self, MissedTicks};
@@ -93,7 +93,7 @@ impl Interval {
         self
     }
 
-    /// The time from one tick to the next.
+    /// Returns the time from one tick to the next.
     ///
     /// ```
     /// use filch::time;
@@ -151,9 +151,9 @@ impl Interval {
         let due = self
             .sleep
             .deadline()
-            .expect("only a time that comes has come");
+            .expect("an elapsed sleep has a deadline");
         let next = self.next(due);
-        self.sleep.move_to(next);
+        self.sleep.set_deadline(next);
         Poll::Ready(due)
     }
 
@@ -195,8 +195,8 @@ impl Interval {
         self.sleep.reset(at);
     }
 
-    /// The time of the tick after `due`, which is taken now; `None` if `Instant` cannot represent
-    /// it.
+    /// Returns the time of the tick after `due`, which is taken now; `None` if `Instant` cannot
+    /// represent it.
     fn next(&self, due: Instant) -> Option<Instant> {
         let now = self.sleep.clock().now();
         match self.missed {

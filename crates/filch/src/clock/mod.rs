@@ -3,8 +3,8 @@
 //! A future that waits is an entry in a queue of its clock: the time and the waker, nothing else.
 //! Polled with another waker it replaces the waker there; dropped, it removes its entry, in O(log
 //! n). It is ready when the clock has reached its time, regardless of what woke it. So it shares
-//! only a ticket with the queue, and no wake can be lost: an entry leaves the queue only after its
-//! time, and a future that finds its entry gone is ready.
+//! only the key of its entry with the queue, and no wake can be lost: an entry leaves the queue
+//! only after its time, and a future that finds its entry gone is ready.
 
 mod interval;
 mod paused;
@@ -55,7 +55,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The clock of the system, [`Instant::now`].
+    /// Returns the clock of the system, [`Instant::now`].
     ///
     /// ```
     /// let clock = filch::time::Clock::real();
@@ -66,7 +66,7 @@ impl Clock {
         Self { paused: None }
     }
 
-    /// The current time.
+    /// Returns the current time.
     ///
     /// ```
     /// use filch::time::PausedClock;
@@ -205,7 +205,7 @@ impl Clock {
         Interval::new(self.sleep_until(start), period)
     }
 
-    /// The time that is `time` from now; `None` if `Instant` cannot represent it.
+    /// Returns the time that is `time` from now; `None` if `Instant` cannot represent it.
     fn after(&self, time: Duration) -> Option<Instant> {
         self.now().checked_add(time)
     }

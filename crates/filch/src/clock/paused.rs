@@ -1,9 +1,9 @@
-//! A clock that only advances when it is told to.
+//! A clock that advances only by explicit calls.
 
 use super::{Clock, paused_state::Paused};
 use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 
-/// A clock for tests: it only advances when it is told to.
+/// A clock for tests: it advances only by explicit calls.
 ///
 /// No test waits in real time, every run takes the same path, and times are exact. It has an effect
 /// only where it is used: in its own methods (it is a [`Clock`]), and in the free functions of
@@ -41,7 +41,7 @@ pub struct PausedClock {
 }
 
 impl PausedClock {
-    /// Creates a clock that only advances when it is told to.
+    /// Creates a clock that advances only by explicit calls.
     ///
     /// ```
     /// let clock = filch::time::PausedClock::new();
@@ -60,9 +60,9 @@ impl PausedClock {
     /// [`tick`](crate::Pool::tick) or [`run_until_stalled`](crate::Pool::run_until_stalled). So a
     /// program of sleeps runs to its end without waiting.
     ///
-    /// It does not wait for events from outside of the pool, from other threads or from the system,
-    /// before it advances. In a `block_on` outside of the pool it does not advance: whether the
-    /// pool is idle is unknown there.
+    /// It does not wait for events from outside the pool, from other threads or from the system,
+    /// before it advances. In a `block_on` outside the pool it does not advance: whether the pool
+    /// is idle is unknown there.
     ///
     /// ```
     /// use filch::{Pool, time::{self, PausedClock}};
@@ -96,7 +96,7 @@ impl PausedClock {
         }
     }
 
-    /// How far it has advanced so far.
+    /// Returns how far it has advanced.
     ///
     /// ```
     /// use filch::time::PausedClock;
@@ -112,7 +112,7 @@ impl PausedClock {
         self.now() - self.paused.start()
     }
 
-    /// The number of sleeps, timeouts and intervals that wait for it.
+    /// Returns the number of sleeps, timeouts and intervals that wait for it.
     ///
     /// ```
     /// use filch::time::PausedClock;
@@ -131,7 +131,7 @@ impl PausedClock {
         self.paused.pending()
     }
 
-    /// The time to the next entry.
+    /// Returns the time to the next entry.
     ///
     /// ```
     /// use filch::time::PausedClock;

@@ -56,7 +56,7 @@ impl Sleep {
         }
     }
 
-    /// The time at which it is ready; `None` for a time that `Instant` cannot represent.
+    /// Returns the time at which it is ready; `None` for a time that `Instant` cannot represent.
     ///
     /// ```
     /// use filch::time;
@@ -106,7 +106,7 @@ impl Sleep {
     /// assert!(Pin::new(&mut sleep).poll(&mut cx).is_ready());
     /// ```
     pub fn reset(&mut self, at: Instant) {
-        self.move_to(Some(at));
+        self.set_deadline(Some(at));
     }
 
     /// [`reset`](Self::reset) to `time` from now.
@@ -122,12 +122,12 @@ impl Sleep {
     /// assert_eq!(sleep.deadline(), Some(clock.now() + Duration::from_secs(5)));
     /// ```
     pub fn reset_after(&mut self, time: Duration) {
-        self.move_to(self.clock.after(time));
+        self.set_deadline(self.clock.after(time));
     }
 
-    pub(super) fn move_to(&mut self, at: Option<Instant>) {
+    pub(super) fn set_deadline(&mut self, at: Option<Instant>) {
         self.at = at;
-        let Some(Alarm::Wake(waker)) = self.take_out() else {
+        let Some(Alarm::Wake(waker)) = self.remove_entry() else {
             return; // no waker is registered, or it has been woken and will be polled
         };
         let Some(at) = at else {
@@ -149,7 +149,7 @@ impl Sleep {
             return Poll::Pending; // never woken
         };
         if at <= self.clock.now() {
-            unwind::discard(self.take_out());
+            unwind::discard(self.remove_entry());
             return Poll::Ready(());
         }
         let waits = match self.ticket {
@@ -173,7 +173,7 @@ impl Sleep {
         Poll::Ready(())
     }
 
-    fn take_out(&mut self) -> Option<Alarm> {
+    fn remove_entry(&mut self) -> Option<Alarm> {
         self.clock.remove(self.ticket.take()?)
     }
 }
@@ -192,7 +192,7 @@ impl Drop for Sleep {
             return;
         }
         // Dropping a waker runs user code.
-        unwind::discard(self.take_out());
+        unwind::discard(self.remove_entry());
     }
 }
 

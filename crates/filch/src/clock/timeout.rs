@@ -44,7 +44,7 @@ impl<F> Timeout<F> {
         Self { future, sleep }
     }
 
-    /// The future.
+    /// Returns a reference to the future.
     ///
     /// ```
     /// use std::{future::ready, time::Duration};
@@ -56,7 +56,7 @@ impl<F> Timeout<F> {
         &self.future
     }
 
-    /// The future; only before the timeout is pinned.
+    /// Returns a mutable reference to the future; only before the timeout is pinned.
     ///
     /// ```
     /// use std::{future::ready, time::Duration};
@@ -90,7 +90,7 @@ impl<F> Timeout<F> {
         self.future
     }
 
-    /// The time of the limit; `None` for a time that `Instant` cannot represent.
+    /// Returns the time of the limit; `None` for a time that `Instant` cannot represent.
     ///
     /// ```
     /// use std::{future::ready, time::{Duration, Instant}};
@@ -136,7 +136,7 @@ impl<F> fmt::Debug for Timeout<F> {
 /// let clock = PausedClock::new();
 /// let mut never = pin!(clock.timeout(Duration::ZERO, pending::<()>()));
 /// let Poll::Ready(Err(elapsed)) = never.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
-///     panic!("no time is up at once");
+///     panic!("a timeout of zero has elapsed at the first poll");
 /// };
 /// assert!(elapsed.to_string().contains("not ready in time"));
 /// assert_eq!(io::Error::from(elapsed).kind(), io::ErrorKind::TimedOut);
@@ -146,7 +146,7 @@ pub struct Elapsed(());
 
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the future was not ready in time; give it more, or start it earlier")
+        f.write_str("the future was not ready in time; give it more time, or start it earlier")
     }
 }
 

@@ -24,43 +24,43 @@ const SPINS_BEFORE_PARK: u32 = 64;
 const MAX_JOBS_PER_YIELD: usize = 61;
 
 /// How long a thread that works for several pools parks at a time.
-const PARK_IN_SEVERAL: Duration = Duration::from_millis(1);
+const PARK_TIME_IN_SEVERAL_POOLS: Duration = Duration::from_millis(1);
 
-/// Whether a future on this thread's stack has been woken.
-struct Signal {
+/// The waker of a future on the stack of this thread: whether it has been woken.
+struct WakeSignal {
     woken: AtomicBool,
     thread: Arc<Parker>,
 }
 
-impl Wake for Signal {
+impl Wake for WakeSignal {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // AcqRel: what was done before the wake is visible to the poll; pairs with `take`.
+        // AcqRel: what was done before the wake is visible to the poll; pairs with `clear`.
         if !self.woken.swap(true, Ordering::AcqRel) {
             self.thread.unpark();
         }
     }
 }
 
-impl Signal {
-    fn is_up(&self) -> bool {
+impl WakeSignal {
+    fn is_set(&self) -> bool {
         // Acquire: pairs with the release of the wake.
         self.woken.load(Ordering::Acquire)
     }
 
-    fn take(&self) {
+    fn clear(&self) {
         // AcqRel: as in `wake_by_ref`. Acquires also what was done before the last of several
         // wakes.
         self.woken.swap(false, Ordering::AcqRel);
     }
 
     /// Parks until the signal is set, after `rounds` checks without parking.
-    fn rest(&self, rounds: u32, visible: &impl Visible) {
+    fn park(&self, rounds: u32, registration: &impl WaitRegistration) {
         for round in 1..=thread::patience(rounds) {
-            if self.is_up() {
+            if self.is_set() {
                 return;
             }
             if round % 16 == 0 {
@@ -68,26 +68,26 @@ impl Signal {
             }
             (0..8).for_each(|_| hint::spin_loop());
         }
-        while !self.is_up() && visible.list() {
+        while !self.is_set() && registration.register() {
             thread::park();
         }
     }
 }
 
 /// A wait that may be registered in the list of waits.
-pub(super) trait Visible {
+pub(super) trait WaitRegistration {
     /// Registers the wait, which is about to sleep. Returns false when it can never end.
-    fn list(&self) -> bool;
+    fn register(&self) -> bool;
 
     /// Whether it can never end.
     fn is_cyclic(&self) -> bool;
 }
 
-/// Not registered: what a future waits for is not known.
-pub(super) struct Hidden;
+/// A wait that is not registered, because what the future waits for is not known.
+pub(super) struct Unregistered;
 
-impl Visible for Hidden {
-    fn list(&self) -> bool {
+impl WaitRegistration for Unregistered {
+    fn register(&self) -> bool {
         true
     }
 
@@ -97,15 +97,15 @@ impl Visible for Hidden {
 }
 
 /// A signal as a wait target of a worker.
-struct Event<'s, V>(&'s Signal, &'s V);
+struct SignalTarget<'s, V>(&'s WakeSignal, &'s V);
 
-impl<V: Visible> Awaited for Event<'_, V> {
+impl<V: WaitRegistration> Awaited for SignalTarget<'_, V> {
     fn happened(&self) -> bool {
-        self.0.is_up() || self.1.is_cyclic()
+        self.0.is_set() || self.1.is_cyclic()
     }
 
     fn register_sleeper(&self, _worker: usize) -> bool {
-        self.1.list() && !self.0.is_up()
+        self.1.register() && !self.0.is_set()
     }
 
     fn unregister_sleeper(&self) {
@@ -115,21 +115,21 @@ impl<V: Visible> Awaited for Event<'_, V> {
 
 thread_local! {
     /// A signal that is not in use, to be reused.
-    static SPARE: Cell<Option<Arc<Signal>>> = const { Cell::new(None) };
+    static SPARE: Cell<Option<Arc<WakeSignal>>> = const { Cell::new(None) };
 }
 
 /// Calls `f` with a signal for this thread.
-fn with_signal<R>(f: impl FnOnce(&Arc<Signal>) -> R) -> R {
+fn with_signal<R>(f: impl FnOnce(&Arc<WakeSignal>) -> R) -> R {
     // The thread-local is not accessible while the thread exits.
     let spare = SPARE.try_with(Cell::take).ok().flatten();
     let signal = spare.unwrap_or_else(|| {
-        Arc::new(Signal {
+        Arc::new(WakeSignal {
             woken: AtomicBool::new(false),
             thread: thread::parker(),
         })
     });
     let result = f(&signal);
-    let _ = SPARE.try_with(|place| place.set(Some(signal)));
+    let _ = SPARE.try_with(|spare| spare.set(Some(signal)));
     result
 }
 
@@ -137,18 +137,18 @@ fn with_signal<R>(f: impl FnOnce(&Arc<Signal>) -> R) -> R {
 /// before the wait.
 fn drive<F: Future>(
     mut future: Pin<&mut F>,
-    wait: impl Fn(&Arc<Signal>),
+    wait: impl Fn(&Arc<WakeSignal>),
     yielded: impl Fn(),
 ) -> F::Output {
     with_signal(|signal| {
         let waker = Waker::from(signal.clone());
         let mut cx = Context::from_waker(&waker);
         loop {
-            signal.take();
+            signal.clear();
             if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
                 return value;
             }
-            if signal.is_up() {
+            if signal.is_set() {
                 yielded();
             } else {
                 wait(signal);
@@ -161,14 +161,14 @@ fn drive<F: Future>(
 fn drive_on<F: Future>(
     context: &WorkerContext<'_, '_>,
     future: Pin<&mut F>,
-    visible: &impl Visible,
+    registration: &impl WaitRegistration,
 ) -> F::Output {
     drive(
         future,
         |signal| match context.is_in_several() {
-            true => wait_in_several(context, signal, visible),
+            true => wait_in_several(context, signal, registration),
             // This task may have queued long ago what the future waits for.
-            false => context.wait(&Event(signal, visible), context.began()),
+            false => context.wait(&SignalTarget(signal, registration), context.began()),
         },
         || {
             context.yield_to_older();
@@ -185,27 +185,35 @@ fn drive_on<F: Future>(
 /// Waits on a thread that is nested in tasks of several pools: it works for all of them, since the
 /// future may need any. It can be woken for work of one of them only, so it checks the others
 /// periodically.
-fn wait_in_several(context: &WorkerContext<'_, '_>, signal: &Signal, visible: &impl Visible) {
-    while !signal.is_up() && !visible.is_cyclic() {
-        let idle = context.help_in_wait(1) == 0 && !context.help_below() && !signal.is_up();
-        if idle && !context.skip_time() && visible.list() {
+fn wait_in_several(
+    context: &WorkerContext<'_, '_>,
+    signal: &WakeSignal,
+    registration: &impl WaitRegistration,
+) {
+    while !signal.is_set() && !registration.is_cyclic() {
+        let idle = context.help_in_wait(1) == 0 && !context.help_below() && !signal.is_set();
+        if idle && !context.skip_time() && registration.register() {
             context.poll_drivers();
-            thread::park_timeout(PARK_IN_SEVERAL);
+            thread::park_timeout(PARK_TIME_IN_SEVERAL_POOLS);
         }
     }
 }
 
 /// Drives the future on a thread that is not a worker.
-fn drive_here<F: Future>(future: Pin<&mut F>, rounds: u32, visible: &impl Visible) -> F::Output {
+fn drive_here<F: Future>(
+    future: Pin<&mut F>,
+    rounds: u32,
+    registration: &impl WaitRegistration,
+) -> F::Output {
     drive(
         future,
-        |signal| signal.rest(rounds, visible),
+        |signal| signal.park(rounds, registration),
         thread::yield_now,
     )
 }
 
-/// How often to check before parking while `threads` workers exist: where they fill the machine, a
-/// thread that spins takes a core from one of them.
+/// Returns how often to check before parking while `threads` workers exist: if they occupy all
+/// cores, a thread that spins takes a core from one of them.
 fn spins_beside(threads: usize) -> u32 {
     static CORES: OnceLock<usize> = OnceLock::new();
     let cores = CORES.get_or_init(|| available_parallelism().map_or(1, usize::from));
@@ -234,8 +242,8 @@ fn spins_beside(threads: usize) -> u32 {
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let future = pin!(future);
     WorkerContext::with(|context| match context {
-        Some(context) => drive_on(context, future, &Hidden),
-        None => drive_here(future, SPINS_BEFORE_PARK, &Hidden),
+        Some(context) => drive_on(context, future, &Unregistered),
+        None => drive_here(future, SPINS_BEFORE_PARK, &Unregistered),
     })
 }
 
@@ -257,28 +265,32 @@ impl Pool {
         let future = pin!(future);
         let outside = WorkerContext::with(|context| context.is_none());
         if outside && self.workers() > 0 {
-            self.enter(|| drive_here(future, spins_beside(self.workers()), &Hidden))
+            self.enter(|| drive_here(future, spins_beside(self.workers()), &Unregistered))
         } else {
-            self.enter_worker(|context| drive_on(context, future, &Hidden))
+            self.enter_worker(|context| drive_on(context, future, &Unregistered))
         }
     }
 }
 
 /// Waits for a future that depends on the pool of that number: on a pool without threads, a caller
 /// that is not a worker runs its tasks.
-pub(super) fn block_on_for<F: Future>(pool: u32, future: F, visible: &impl Visible) -> F::Output {
+pub(super) fn block_on_for<F: Future>(
+    pool: u32,
+    future: F,
+    registration: &impl WaitRegistration,
+) -> F::Output {
     let future = pin!(future);
     WorkerContext::with(|context| match context {
-        Some(context) if context.pool().number() == pool => drive_on(context, future, visible),
+        Some(context) if context.pool().number() == pool => drive_on(context, future, registration),
         _ => match Inner::find(pool) {
             Some(pool) if pool.threads() == 0 => {
-                pool.enter_worker(|context| drive_on(context, future, visible))
+                pool.enter_worker(|context| drive_on(context, future, registration))
             }
             pool => match context {
-                Some(context) => drive_on(context, future, visible),
+                Some(context) => drive_on(context, future, registration),
                 None => {
                     let rounds = pool.map_or(0, |pool| spins_beside(pool.threads()));
-                    drive_here(future, rounds, visible)
+                    drive_here(future, rounds, registration)
                 }
             },
         },

@@ -1,15 +1,11 @@
 //! Why a future has no result.
 
-use crate::task::Outcome;
 use crate::{
-    base::unwind::{self, Payload},
+    base::unwind::Payload,
     pool::waits::Cycle,
+    task::{StoredPanic, TaskOutcome, expect_panic, resume_panic},
 };
-use std::{
-    error::Error,
-    fmt,
-    sync::{Mutex, PoisonError},
-};
+use std::{error::Error, fmt};
 
 /// Why a future has no result: it panicked, or it was dropped before it was done.
 ///
@@ -20,12 +16,11 @@ use std::{
 /// assert_eq!(error.into_panic().downcast_ref(), Some(&"no luck"));
 /// ```
 pub struct FutureError {
-    kind: Kind,
+    kind: FutureErrorKind,
 }
 
-enum Kind {
-    /// In a mutex because a panic payload need not be `Sync`.
-    Panic(Mutex<Payload>),
+enum FutureErrorKind {
+    Panic(StoredPanic),
     /// It was dropped before it was done.
     Cancelled,
     /// The future waits for the call that waits for it.
@@ -33,25 +28,25 @@ enum Kind {
 }
 
 impl FutureError {
-    pub(super) fn from_outcome<T>(outcome: Outcome<T>) -> Result<T, Self> {
+    pub(super) fn from_outcome<T>(outcome: TaskOutcome<T>) -> Result<T, Self> {
         match outcome {
-            Outcome::Value(value) => Ok(value),
-            Outcome::Panic(payload) => Err(Self {
-                kind: Kind::Panic(Mutex::new(payload)),
+            TaskOutcome::Value(value) => Ok(value),
+            TaskOutcome::Panic(payload) => Err(Self {
+                kind: FutureErrorKind::Panic(StoredPanic::new(payload)),
             }),
-            Outcome::Cancelled(_) => Err(Self::cancelled()),
+            TaskOutcome::Cancelled(_) => Err(Self::cancelled()),
         }
     }
 
     pub(super) fn cancelled() -> Self {
         Self {
-            kind: Kind::Cancelled,
+            kind: FutureErrorKind::Cancelled,
         }
     }
 
     pub(super) fn deadlock(cycle: Cycle) -> Self {
         Self {
-            kind: Kind::Deadlock(Box::new(cycle)),
+            kind: FutureErrorKind::Deadlock(Box::new(cycle)),
         }
     }
 
@@ -63,7 +58,7 @@ impl FutureError {
     /// ```
     #[must_use]
     pub fn is_panic(&self) -> bool {
-        matches!(self.kind, Kind::Panic(_))
+        matches!(self.kind, FutureErrorKind::Panic(_))
     }
 
     /// Whether the future was [aborted](super::FutureHandle::abort), or its pool was shut down, or
@@ -76,7 +71,7 @@ impl FutureError {
     /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        matches!(self.kind, Kind::Cancelled)
+        matches!(self.kind, FutureErrorKind::Cancelled)
     }
 
     /// Whether the future was [joined](super::FutureHandle::join) by a call that it waits for,
@@ -87,19 +82,19 @@ impl FutureError {
     ///
     /// let pool = filch::Pool::builder().workers(1).build()?;
     /// let (send, receive) = mpsc::channel::<filch::FutureHandle<bool>>();
-    /// let (tell, told) = mpsc::channel();
+    /// let (report, reported) = mpsc::channel();
     /// let handle = pool.spawn_future(async move {
     ///     let this = receive.recv().unwrap();
-    ///     tell.send(this.join().unwrap_err().is_deadlock()).unwrap();
+    ///     report.send(this.join().unwrap_err().is_deadlock()).unwrap();
     ///     true
     /// });
     /// send.send(handle).unwrap();
-    /// assert!(told.recv().unwrap());
+    /// assert!(reported.recv().unwrap());
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     #[must_use]
     pub fn is_deadlock(&self) -> bool {
-        matches!(self.kind, Kind::Deadlock(_))
+        matches!(self.kind, FutureErrorKind::Deadlock(_))
     }
 
     /// Returns the payload of the future's panic.
@@ -113,11 +108,9 @@ impl FutureError {
     /// When the future did not panic; [`try_into_panic`](Self::try_into_panic) returns an error
     /// instead.
     #[must_use]
+    #[track_caller]
     pub fn into_panic(self) -> Payload {
-        match self.try_into_panic() {
-            Ok(payload) => payload,
-            Err(error) => panic!("there is no panic in this error: {error}"),
-        }
+        expect_panic(self.try_into_panic())
     }
 
     /// Returns the payload of the future's panic, or the error itself.
@@ -133,9 +126,7 @@ impl FutureError {
     /// The error itself, when the future did not panic.
     pub fn try_into_panic(self) -> Result<Payload, Self> {
         match self.kind {
-            Kind::Panic(payload) => {
-                Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner))
-            }
+            FutureErrorKind::Panic(panic) => Ok(panic.into_payload()),
             _ => Err(self),
         }
     }
@@ -149,26 +140,21 @@ impl FutureError {
     ///
     /// # Panics
     /// Always: with the payload of the future's panic, or with this error.
+    #[track_caller]
     pub fn resume(self) -> ! {
-        match self.try_into_panic() {
-            Ok(payload) => unwind::resume(payload),
-            Err(error) => panic!("{error}"),
-        }
+        resume_panic(self.try_into_panic())
     }
 }
 
 impl fmt::Display for FutureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            Kind::Panic(payload) => {
-                let payload = payload.lock().unwrap_or_else(PoisonError::into_inner);
-                write!(f, "the future panicked: {}", unwind::message(&payload))
-            }
-            Kind::Deadlock(cycle) => write!(
+            FutureErrorKind::Panic(panic) => write!(f, "the future {panic}"),
+            FutureErrorKind::Deadlock(cycle) => write!(
                 f,
                 "the future was joined by a task that it would have to wait for: {cycle}; await it instead"
             ),
-            Kind::Cancelled => {
+            FutureErrorKind::Cancelled => {
                 f.write_str("the future was aborted, or its pool shut down or its set dropped, before it was done")
             }
         }

@@ -8,6 +8,7 @@ use crate::{
         thread, unwind,
     },
     pool::Pool,
+    task::wake,
 };
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -21,65 +22,56 @@ use std::{
 
 /// The keys of the futures that have ended, in that order.
 #[derive(Default)]
-struct Gone {
+struct EndedFutures {
     keys: VecDeque<u64>,
     waker: Option<Waker>,
 }
 
-type Shared = Arc<Mutex<Gone>>;
+type SharedEnded = Arc<Mutex<EndedFutures>>;
 
-fn lock(gone: &Mutex<Gone>) -> MutexGuard<'_, Gone> {
-    gone.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(ended: &Mutex<EndedFutures>) -> MutexGuard<'_, EndedFutures> {
+    ended.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the next key of a future that has ended; if there is none, registers `waker`, which is
-/// woken when there is. Wakers are foreign code, so they are cloned and dropped without the lock.
-fn next_gone(gone: &Mutex<Gone>, waker: &Waker) -> Option<u64> {
-    let mut fresh = None;
+/// woken when there is. Wakers are user code, so they are cloned and dropped without the lock.
+fn next_ended(ended: &Mutex<EndedFutures>, waker: &Waker) -> Option<u64> {
+    let mut cloned = None;
     loop {
-        let mut gone = lock(gone);
-        let blind = fresh.is_some() && broken(Canary::GroupWatch);
-        let next = (!blind).then(|| gone.keys.pop_front()).flatten();
-        let waits = gone.waker.as_ref().is_some_and(|w| w.will_wake(waker));
+        let mut ended = lock(ended);
+        let skips_check = cloned.is_some() && broken(Canary::GroupWatch);
+        let next = (!skips_check).then(|| ended.keys.pop_front()).flatten();
+        let waits = ended.waker.as_ref().is_some_and(|w| w.will_wake(waker));
         if next.is_none() && !waits {
-            if fresh.is_none() {
-                drop(gone);
-                fresh = Some(waker.clone());
+            if cloned.is_none() {
+                drop(ended);
+                cloned = Some(waker.clone());
                 thread::point();
                 continue;
             }
-            mem::swap(&mut gone.waker, &mut fresh);
+            mem::swap(&mut ended.waker, &mut cloned);
         }
-        drop(gone);
-        unwind::discard(fresh); // unused, or the waker that was replaced
+        drop(ended);
+        unwind::discard(cloned); // unused, or the waker that was replaced
         return next;
     }
 }
 
-/// Calls the waker, if there is one; discards its panic.
-fn wake(waker: Option<Waker>) {
-    if let Some(waker) = waker
-        && let Err(payload) = unwind::contain(|| waker.wake())
-    {
-        unwind::discard(payload);
-    }
-}
-
 /// Records the end of a future, whatever its outcome, when it is dropped.
-struct Note {
-    gone: Shared,
+struct EndRecorder {
+    ended: SharedEnded,
     key: u64,
 }
 
-impl Drop for Note {
+impl Drop for EndRecorder {
     fn drop(&mut self) {
         let waker = {
-            let mut gone = lock(&self.gone);
-            gone.keys.push_back(self.key);
-            gone.waker.take()
+            let mut ended = lock(&self.ended);
+            ended.keys.push_back(self.key);
+            ended.waker.take()
         };
         // It may be dropped by a panic, so a second panic would abort the process.
-        wake(waker);
+        waker.into_iter().for_each(wake);
     }
 }
 
@@ -107,7 +99,7 @@ pub struct FutureGroup<T> {
     /// In the order of their spawns, so that runs are deterministic.
     members: BTreeMap<u64, FutureHandle<T>>,
     next: u64,
-    gone: Shared,
+    ended: SharedEnded,
     /// A future that has been dropped, but whose cell is not done yet.
     current: Option<u64>,
 }
@@ -131,12 +123,12 @@ impl<T: Send + 'static> FutureGroup<T> {
             pool,
             members: BTreeMap::new(),
             next: 0,
-            gone: Shared::default(),
+            ended: SharedEnded::default(),
             current: None,
         }
     }
 
-    /// Spawns a future. The returned handle aborts it alone.
+    /// Spawns a future. The returned handle aborts only this one.
     ///
     /// ```
     /// let mut group = filch::future::FutureGroup::new();
@@ -150,12 +142,12 @@ impl<T: Send + 'static> FutureGroup<T> {
     {
         let key = self.next;
         self.next += 1;
-        let note = Note {
-            gone: self.gone.clone(),
+        let recorder = EndRecorder {
+            ended: self.ended.clone(),
             key,
         };
         let member = async move {
-            let _note = note;
+            let _recorder = recorder;
             future.await
         };
         let handle = match &self.pool {
@@ -204,7 +196,7 @@ impl<T: Send + 'static> FutureGroup<T> {
             let next = match self.current {
                 Some(key) => Some(key),
                 None if self.members.is_empty() => return Poll::Ready(None),
-                None => next_gone(&self.gone, cx.waker()),
+                None => next_ended(&self.ended, cx.waker()),
             };
             let Some(key) = next else {
                 return Poll::Pending;
@@ -252,7 +244,15 @@ impl<T> FutureGroup<T> {
         self.members.len()
     }
 
-    /// Whether there are none.
+    /// Whether the end of every future has been awaited.
+    ///
+    /// ```
+    /// let mut group = filch::future::FutureGroup::new();
+    /// group.spawn(async { 1 });
+    /// while !group.is_empty() {
+    ///     assert_eq!(filch::block_on(group.join_next()).unwrap().unwrap(), 1);
+    /// }
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
@@ -283,10 +283,10 @@ impl<T> FutureGroup<T> {
     pub fn detach_all(&mut self) {
         self.current = None;
         // Their records in the old list are not needed any more.
-        let gone = mem::take(&mut self.gone);
+        let ended = mem::take(&mut self.ended);
         let members = mem::take(&mut self.members);
-        let waker = lock(&gone).waker.take();
-        wake(waker);
+        let waker = lock(&ended).waker.take();
+        waker.into_iter().for_each(wake);
         drop(members);
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{
     FutureError,
-    block_on::{Visible, block_on_for},
-    cell::{Ref, Resident},
+    block_on::{WaitRegistration, block_on_for},
+    cell::{FutureRef, Resident},
 };
 use crate::{
     pool::waits::{Needs, Party, Subject, WaitList, Waiting},
@@ -50,18 +50,18 @@ impl<T> FutureHandle<T> {
     /// [`FutureError::is_deadlock`].
     pub fn join(mut self) -> Result<T, FutureError> {
         let (pool, future) = (self.join.pool(), self.join.task().address());
-        // Dropped before the handle, so that the address is not listed any more when another future
-        // may get it.
+        // Dropped before the handle, so that the address is not registered any more when another
+        // future may get it.
         let waiting = Waiting::new(WaitList::global());
-        let joining = Joining {
+        let join = JoinOrCycle {
             handle: &mut self,
             waiting: &waiting,
         };
-        let listing = Listing {
+        let registration = JoinRegistration {
             waiting: &waiting,
             future,
         };
-        let joined = block_on_for(pool, joining, &listing);
+        let joined = block_on_for(pool, join, &registration);
         let cycle = waiting.finish();
         joined.unwrap_or_else(|| {
             Err(cycle.map_or_else(FutureError::cancelled, FutureError::deadlock))
@@ -116,13 +116,13 @@ impl<T> FutureHandle<T> {
     }
 }
 
-/// A join of the handle; ready with `None` when the wait for it can never end.
-struct Joining<'w, T> {
+/// Awaits the handle; ready with `None` when that wait can never end.
+struct JoinOrCycle<'w, T> {
     handle: &'w mut FutureHandle<T>,
     waiting: &'w Waiting<'static>,
 }
 
-impl<T> Future for Joining<'_, T> {
+impl<T> Future for JoinOrCycle<'_, T> {
     type Output = Option<Result<T, FutureError>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -133,18 +133,18 @@ impl<T> Future for Joining<'_, T> {
     }
 }
 
-/// The entry of a join in the list of waits.
-struct Listing<'w> {
+/// Registers a join in the list of waits.
+struct JoinRegistration<'w> {
     waiting: &'w Waiting<'static>,
     /// The address of the future.
     future: usize,
 }
 
-impl Visible for Listing<'_> {
-    fn list(&self) -> bool {
+impl WaitRegistration for JoinRegistration<'_> {
+    fn register(&self) -> bool {
         self.waiting.list(
             |list| {
-                list.push(Box::new(Awaited(self.future)));
+                list.push(Box::new(AwaitedFuture(self.future)));
                 true
             },
             || None,
@@ -157,9 +157,9 @@ impl Visible for Listing<'_> {
 }
 
 /// The address of a future that is waited for.
-struct Awaited(usize);
+struct AwaitedFuture(usize);
 
-impl Subject for Awaited {
+impl Subject for AwaitedFuture {
     fn needs(&self) -> Needs {
         Needs::Poll(self.0)
     }
@@ -182,7 +182,7 @@ impl<T> Future for FutureHandle<T> {
         if let Some(outcome) = self.join.take() {
             return Poll::Ready(FutureError::from_outcome(outcome));
         }
-        if self.join.watch(cx.waker()) {
+        if self.join.register_waker(cx.waker()) {
             return Poll::Pending;
         }
         let outcome = self.join.take().expect("it is done");
@@ -212,16 +212,30 @@ impl<T> fmt::Debug for FutureHandle<T> {
 /// ```
 #[derive(Clone)]
 pub struct AbortHandle {
-    cell: Ref,
+    cell: FutureRef,
 }
 
 impl AbortHandle {
     /// [`FutureHandle::abort`].
+    ///
+    /// ```
+    /// let download = filch::spawn_future(std::future::pending::<()>());
+    /// let abort = download.abort_handle(); // for the button that stops it
+    /// abort.abort();
+    /// assert!(download.join().unwrap_err().is_cancelled());
+    /// ```
     pub fn abort(&self) {
         self.cell.abort();
     }
 
     /// Whether the future is done, has panicked, or was cancelled.
+    ///
+    /// ```
+    /// let handle = filch::spawn_future(async { 1 });
+    /// let abort = handle.abort_handle();
+    /// handle.join().unwrap();
+    /// assert!(abort.is_finished());
+    /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.cell.snapshot().is_done()

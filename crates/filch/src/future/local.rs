@@ -4,202 +4,50 @@
 //! polls the set, and are dropped with it. So they need not be `Send`, and no unsafe promise about
 //! threads is needed. Their wakers may go to any thread: they hold only a key, a state word of the
 //! task protocol (`task.md`) and a shared queue.
-//!
-//! Several calls of `run_until` may be active for one set, concurrently or nested: its *drivers*.
-//! Each polls its own future, and any of them polls those of the set. A driver registers its waker
-//! only when there is nothing to poll, and a push to the queue takes all registered wakers. So
-//! while a future is to be polled, every driver has been woken for it, and no harm is done if one
-//! of them is never polled again.
 
-use super::{FutureError, block_on};
+use super::{FutureError, block_on, local_queue::LocalQueue};
 use crate::{
-    base::{
-        canary::{Canary, broken},
-        sync::{Mutex, MutexGuard},
-        thread, unwind,
-    },
+    base::unwind,
     engine::Level,
-    task::{Cause, Outcome, Rest, State, wake},
+    task::{AfterPoll, Cause, TaskOutcome, TaskState, wake},
 };
 use std::{
     cell::{Cell, RefCell},
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     fmt,
     future::poll_fn,
-    mem::{self, ManuallyDrop},
+    mem::ManuallyDrop,
     pin::{Pin, pin},
     rc::{Rc, Weak},
-    sync::{Arc, PoisonError},
+    sync::Arc,
     task::{Context, Poll, Wake, Waker},
 };
 
 /// The most futures that a set polls before it yields to other tasks.
-const MAX_POLLS_PER_TURN: usize = 61;
+const MAX_POLLS_IN_A_ROW: usize = 61;
 
-type Work = Pin<Box<dyn Future<Output = ()>>>;
-
-/// The futures of a set that have been woken, and the drivers that poll them.
-struct Queue {
-    woken: Mutex<Woken>,
-}
-
-#[derive(Default)]
-struct Woken {
-    /// Of the set's futures, and of those of its drivers.
-    keys: VecDeque<u64>,
-    drivers: Vec<Driver>,
-}
-
-/// An active `run_until`.
-struct Driver {
-    key: u64,
-    /// Its own future is to be polled: another driver has found its key.
-    due: bool,
-    /// Registered when there was nothing to poll.
-    waker: Option<Waker>,
-}
-
-/// What a driver does next.
-enum NextPoll {
-    Found(u64),
-    /// The key was that of another driver, which was marked as due and is to be woken.
-    Passed(Option<Waker>),
-    /// There is nothing to poll; with the waker that was replaced.
-    Nothing(Option<Waker>),
-    /// There is nothing to poll, and no waker is registered yet.
-    Wanted,
-}
-
-impl Woken {
-    fn driver(&mut self, key: u64) -> Option<&mut Driver> {
-        self.drivers.iter_mut().find(|driver| driver.key == key)
-    }
-
-    /// Takes the waker of a driver that has not been woken yet for the keys in the queue.
-    fn waiting(&mut self) -> Option<Waker> {
-        if self.keys.is_empty() {
-            return None; // it has been polled already
-        }
-        let mut drivers = self.drivers.iter_mut();
-        drivers.find_map(|driver| driver.waker.take())
-    }
-
-    /// Returns what driver `me` polls next. If nothing, registers `fresh`, a clone of `waker`.
-    fn next_poll(&mut self, me: u64, waker: &Waker, fresh: &mut Option<Waker>) -> NextPoll {
-        if self.driver(me).is_some_and(|me| mem::take(&mut me.due)) {
-            return NextPoll::Found(me);
-        }
-        let blind = fresh.is_some() && broken(Canary::LocalWatch);
-        match (!blind).then(|| self.keys.pop_front()).flatten() {
-            Some(key) if key == me => return NextPoll::Found(key),
-            Some(key) => match self.driver(key) {
-                Some(other) => {
-                    other.due = true;
-                    return NextPoll::Passed(other.waker.take());
-                }
-                None => return NextPoll::Found(key),
-            },
-            None => {}
-        }
-        let place = &mut self.driver(me).expect("it drives the set").waker;
-        match place {
-            Some(present) if present.will_wake(waker) => NextPoll::Nothing(None),
-            _ if fresh.is_some() => NextPoll::Nothing(mem::replace(place, fresh.take())),
-            _ => NextPoll::Wanted,
-        }
-    }
-}
-
-/// Wakers are foreign code: they are not called, cloned or dropped while the lock is held.
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Woken> {
-        self.woken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn push(&self, key: u64) {
-        let mut waiting = {
-            let mut woken = self.lock();
-            woken.keys.push_back(key);
-            woken.waiting()
-        };
-        while let Some(waker) = waiting {
-            wake(waker);
-            waiting = self.lock().waiting();
-        }
-    }
-
-    /// Returns what driver `me` polls next; if there is nothing, registers its waker.
-    fn next(&self, me: u64, waker: &Waker) -> Option<u64> {
-        let mut fresh = None;
-        loop {
-            let found = self.lock().next_poll(me, waker, &mut fresh);
-            match found {
-                NextPoll::Found(key) => {
-                    unwind::discard(fresh);
-                    return Some(key);
-                }
-                NextPoll::Passed(other) => {
-                    if let Some(other) = other {
-                        wake(other);
-                    }
-                }
-                NextPoll::Nothing(before) => {
-                    unwind::discard(before);
-                    return None;
-                }
-                NextPoll::Wanted => {
-                    fresh = Some(waker.clone());
-                    thread::point();
-                }
-            }
-        }
-    }
-
-    /// Adds a driver, which begins with its own future.
-    fn drive(&self, key: u64) -> Driving<'_> {
-        self.lock().drivers.push(Driver {
-            key,
-            due: true,
-            waker: None,
-        });
-        Driving(self, key)
-    }
-}
-
-/// Keeps a driver registered; removes it when dropped.
-struct Driving<'a>(&'a Queue, u64);
-
-impl Drop for Driving<'_> {
-    fn drop(&mut self) {
-        let gone = {
-            let drivers = &mut self.0.lock().drivers;
-            let at = drivers.iter().position(|driver| driver.key == self.1);
-            at.map(|at| drivers.swap_remove(at))
-        };
-        unwind::discard(gone);
-    }
-}
+type BoxedFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 /// The waker of one future of a set.
-struct Call {
+struct LocalWaker {
     key: u64,
     /// Whether the future is polled, and whether its key is in the queue: the word of the task
     /// protocol, of which only the transitions of futures are used.
-    state: State,
-    queue: Arc<Queue>,
+    state: TaskState,
+    queue: Arc<LocalQueue>,
 }
 
-impl Call {
+impl LocalWaker {
     /// Ends a poll of the future, which is pending.
-    fn rest(&self) {
-        match self.state.rest() {
-            Rest::Idle => {}
-            Rest::Again | Rest::Drop => self.queue.push(self.key),
+    fn end_poll(&self) {
+        match self.state.end_poll() {
+            AfterPoll::Idle => {}
+            AfterPoll::Requeue | AfterPoll::Drop => self.queue.push(self.key),
         }
     }
 }
 
-impl Wake for Call {
+impl Wake for LocalWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -212,30 +60,32 @@ impl Wake for Call {
 }
 
 /// One future of a set.
-struct Member {
-    call: Arc<Call>,
+struct LocalFuture {
+    waker: Arc<LocalWaker>,
     /// `None` while it is polled.
-    work: RefCell<Option<Work>>,
+    future: RefCell<Option<BoxedFuture>>,
 }
 
-struct Inside {
-    members: RefCell<HashMap<u64, Rc<Member>>>,
-    next: Cell<u64>,
+/// The state of a set.
+struct LocalSetState {
+    /// The futures that are not done.
+    members: RefCell<HashMap<u64, Rc<LocalFuture>>>,
+    next_key: Cell<u64>,
     closed: Cell<bool>,
-    queue: Arc<Queue>,
+    queue: Arc<LocalQueue>,
 }
 
 thread_local! {
     /// The set that this thread polls. Without a destructor, so that a set can be polled in the
     /// destructors of other thread-locals; it is `None` while no set is polled.
-    static CURRENT: ManuallyDrop<RefCell<Option<Rc<Inside>>>> =
+    static CURRENT: ManuallyDrop<RefCell<Option<Rc<LocalSetState>>>> =
         const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
 /// Restores the set that was current before.
-struct Restore(Option<Rc<Inside>>);
+struct RestoreCurrent(Option<Rc<LocalSetState>>);
 
-impl Drop for Restore {
+impl Drop for RestoreCurrent {
     fn drop(&mut self) {
         let before = self.0.take();
         // Dropped when the cell is not borrowed any more.
@@ -243,51 +93,52 @@ impl Drop for Restore {
     }
 }
 
-impl Inside {
+impl LocalSetState {
     fn new_key(&self) -> u64 {
-        self.next.replace(self.next.get() + 1)
+        self.next_key.replace(self.next_key.get() + 1)
     }
 
-    fn call(&self, key: u64) -> Arc<Call> {
-        Arc::new(Call {
+    fn new_waker(&self, key: u64) -> Arc<LocalWaker> {
+        Arc::new(LocalWaker {
             key,
             // Its key is about to be queued.
-            state: State::new(Level::Normal),
+            state: TaskState::new(Level::Normal),
             queue: self.queue.clone(),
         })
     }
 
-    fn as_current(self: &Rc<Self>) -> Restore {
+    /// Makes this set the current one of the thread until the result is dropped.
+    fn as_current(self: &Rc<Self>) -> RestoreCurrent {
         let this = Some(self.clone());
-        Restore(CURRENT.with(|current| current.replace(this)))
+        RestoreCurrent(CURRENT.with(|current| current.replace(this)))
     }
 
     fn spawn<F: Future + 'static>(self: &Rc<Self>, future: F) -> LocalHandle<F::Output> {
-        let slot = Rc::new(Slot::default());
+        let slot = Rc::new(LocalSlot::default());
         let key = self.new_key();
         let handle = LocalHandle {
             slot: slot.clone(),
             set: Rc::downgrade(self),
             key,
         };
-        let report = Report(slot);
+        let guard = CancelOnDrop(slot);
         if self.closed.get() {
             unwind::discard(future);
             return handle;
         }
-        let work = async move {
-            let report = report;
+        let future = async move {
+            let guard = guard;
             let mut future = pin!(future);
             let outcome = poll_fn(|cx| match unwind::contain(|| future.as_mut().poll(cx)) {
                 Ok(Poll::Pending) => Poll::Pending,
-                Ok(Poll::Ready(value)) => Poll::Ready(Outcome::Value(value)),
-                Err(payload) => Poll::Ready(Outcome::Panic(payload)),
+                Ok(Poll::Ready(value)) => Poll::Ready(TaskOutcome::Value(value)),
+                Err(payload) => Poll::Ready(TaskOutcome::Panic(payload)),
             });
-            report.0.put(outcome.await);
+            guard.0.put(outcome.await);
         };
-        let member = Rc::new(Member {
-            call: self.call(key),
-            work: RefCell::new(Some(Box::pin(work))),
+        let member = Rc::new(LocalFuture {
+            waker: self.new_waker(key),
+            future: RefCell::new(Some(Box::pin(future))),
         });
         self.members.borrow_mut().insert(key, member);
         self.queue.push(key);
@@ -300,23 +151,23 @@ impl Inside {
         let Some(member) = member else {
             return; // it was woken once more after its end
         };
-        let work = member.work.borrow_mut().take();
-        let mut work = work.expect("the key of a future is not queued while it is polled");
-        let _poll = member.call.state.start();
-        let waker = Waker::from(member.call.clone());
-        let polled = unwind::contain(|| work.as_mut().poll(&mut Context::from_waker(&waker)));
+        let future = member.future.borrow_mut().take();
+        let mut future = future.expect("the key of a future is not queued while it is polled");
+        let _poll = member.waker.state.start();
+        let waker = Waker::from(member.waker.clone());
+        let polled = unwind::contain(|| future.as_mut().poll(&mut Context::from_waker(&waker)));
         if let Ok(Poll::Pending) = polled
             && self.members.borrow().contains_key(&key)
         {
-            *member.work.borrow_mut() = Some(work);
-            return member.call.rest();
+            *member.future.borrow_mut() = Some(future);
+            return member.waker.end_poll();
         }
         // It is done, or was aborted while it was polled. A panic of its destructor is discarded.
         if let Err(payload) = polled {
             unwind::discard(payload);
         }
         self.end(key);
-        unwind::discard(work);
+        unwind::discard(future);
     }
 
     /// Drops one future.
@@ -325,9 +176,9 @@ impl Inside {
         unwind::discard(member);
     }
 
-    /// Polls the futures that were woken. The one of driver `me` is polled by calling `own`.
-    fn turn(&self, me: u64, cx: &mut Context<'_>, mut own: impl FnMut() -> bool) -> Poll<()> {
-        for _ in 0..MAX_POLLS_PER_TURN {
+    /// Polls the futures that were woken. The one of runner `me` is polled by calling `own`.
+    fn poll_woken(&self, me: u64, cx: &mut Context<'_>, mut own: impl FnMut() -> bool) -> Poll<()> {
+        for _ in 0..MAX_POLLS_IN_A_ROW {
             match self.queue.next(me, cx.waker()) {
                 None => return Poll::Pending,
                 Some(key) if key != me => self.poll(key),
@@ -373,7 +224,7 @@ impl Inside {
 /// std::thread::spawn(move || drop(set)); // `Rc<..>` cannot be sent between threads
 /// ```
 pub struct LocalSet {
-    inside: Rc<Inside>,
+    state: Rc<LocalSetState>,
 }
 
 impl LocalSet {
@@ -384,15 +235,12 @@ impl LocalSet {
     /// ```
     #[must_use]
     pub fn new() -> Self {
-        let queue = Queue {
-            woken: Mutex::new(Woken::default()),
-        };
         Self {
-            inside: Rc::new(Inside {
+            state: Rc::new(LocalSetState {
                 members: RefCell::default(),
-                next: Cell::new(0),
+                next_key: Cell::new(0),
                 closed: Cell::new(false),
-                queue: Arc::new(queue),
+                queue: Arc::default(),
             }),
         }
     }
@@ -405,7 +253,7 @@ impl LocalSet {
     /// assert_eq!(set.block_on(handle).unwrap(), "there");
     /// ```
     pub fn spawn_local<F: Future + 'static>(&self, future: F) -> LocalHandle<F::Output> {
-        self.inside.spawn(future)
+        self.state.spawn(future)
     }
 
     /// Polls `future`, and those of the set, until `future` is done. The others remain in the set
@@ -422,19 +270,19 @@ impl LocalSet {
     /// assert_eq!(answer, 42);
     /// ```
     pub async fn run_until<F: Future>(&self, future: F) -> F::Output {
-        let inside = &self.inside;
-        let me = inside.new_key();
-        let call = inside.call(me);
-        let waker = Waker::from(call.clone());
-        let _driving = inside.queue.drive(me);
+        let state = &self.state;
+        let me = state.new_key();
+        let local_waker = state.new_waker(me);
+        let waker = Waker::from(local_waker.clone());
+        let _guard = state.queue.add_runner(me);
         let (mut future, mut value) = (pin!(future), None);
         poll_fn(|cx| {
-            let _current = inside.as_current();
-            inside.turn(me, cx, || {
-                let _poll = call.state.start();
+            let _current = state.as_current();
+            state.poll_woken(me, cx, || {
+                let _poll = local_waker.state.start();
                 match future.as_mut().poll(&mut Context::from_waker(&waker)) {
                     Poll::Ready(ready) => value = Some(ready),
-                    Poll::Pending => call.rest(),
+                    Poll::Pending => local_waker.end_poll(),
                 }
                 value.is_some()
             })
@@ -465,10 +313,18 @@ impl LocalSet {
     /// ```
     #[must_use]
     pub fn len(&self) -> usize {
-        self.inside.members.borrow().len()
+        self.state.members.borrow().len()
     }
 
     /// Whether all of its futures are done.
+    ///
+    /// ```
+    /// let set = filch::future::LocalSet::new();
+    /// let handle = set.spawn_local(async { 1 });
+    /// assert!(!set.is_empty());
+    /// assert_eq!(set.block_on(handle).unwrap(), 1);
+    /// assert!(set.is_empty());
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -483,10 +339,10 @@ impl Default for LocalSet {
 
 impl Drop for LocalSet {
     fn drop(&mut self) {
-        let inside = &self.inside;
-        inside.closed.set(true);
-        let _current = inside.as_current();
-        let mut members: Vec<_> = inside.members.borrow_mut().drain().collect();
+        let state = &self.state;
+        state.closed.set(true);
+        let _current = state.as_current();
+        let mut members: Vec<_> = state.members.borrow_mut().drain().collect();
         // The oldest first, so that the order is deterministic.
         members.sort_unstable_by_key(|(key, _)| *key);
         for (_, member) in members {
@@ -515,27 +371,27 @@ impl fmt::Debug for LocalSet {
 /// ```
 ///
 /// # Panics
-/// When there is none: in a task or a future of a pool, or in a plain
+/// When this thread polls none: in a task or a future of a pool, or in a plain
 /// [`block_on`](crate::block_on()).
 #[track_caller]
 pub fn spawn_local<F: Future + 'static>(future: F) -> LocalHandle<F::Output> {
     match CURRENT.with(|current| current.borrow().clone()) {
-        Some(inside) => inside.spawn(future),
+        Some(state) => state.spawn(future),
         None => panic!(
-            "`spawn_local` outside of a `LocalSet`: call it inside of `LocalSet::run_until` or \
+            "`spawn_local` outside a `LocalSet`: call it inside `LocalSet::run_until` or \
              `LocalSet::block_on`, or call the method `spawn_local` of a set"
         ),
     }
 }
 
 /// The outcome of a future, and the waker of its handle.
-struct Slot<T> {
-    outcome: Cell<Option<Outcome<T>>>,
+struct LocalSlot<T> {
+    outcome: Cell<Option<TaskOutcome<T>>>,
     done: Cell<bool>,
     waker: Cell<Option<Waker>>,
 }
 
-impl<T> Default for Slot<T> {
+impl<T> Default for LocalSlot<T> {
     fn default() -> Self {
         Self {
             outcome: Cell::new(None),
@@ -545,9 +401,9 @@ impl<T> Default for Slot<T> {
     }
 }
 
-impl<T> Slot<T> {
+impl<T> LocalSlot<T> {
     /// Stores the outcome, unless there is one already.
-    fn put(&self, outcome: Outcome<T>) {
+    fn put(&self, outcome: TaskOutcome<T>) {
         if self.done.replace(true) {
             return;
         }
@@ -559,11 +415,11 @@ impl<T> Slot<T> {
 }
 
 /// Stores `Cancelled` when the future is dropped before it is done.
-struct Report<T>(Rc<Slot<T>>);
+struct CancelOnDrop<T>(Rc<LocalSlot<T>>);
 
-impl<T> Drop for Report<T> {
+impl<T> Drop for CancelOnDrop<T> {
     fn drop(&mut self) {
-        self.0.put(Outcome::Cancelled(Cause::Asked));
+        self.0.put(TaskOutcome::Cancelled(Cause::Requested));
     }
 }
 
@@ -580,8 +436,8 @@ impl<T> Drop for Report<T> {
 /// ```
 #[must_use = "dropping the handle detaches the future"]
 pub struct LocalHandle<T> {
-    slot: Rc<Slot<T>>,
-    set: Weak<Inside>,
+    slot: Rc<LocalSlot<T>>,
+    set: Weak<LocalSetState>,
     key: u64,
 }
 
@@ -601,6 +457,14 @@ impl<T> LocalHandle<T> {
     }
 
     /// Whether the future is done, has panicked, or was cancelled.
+    ///
+    /// ```
+    /// let set = filch::future::LocalSet::new();
+    /// let handle = set.spawn_local(async { 1 });
+    /// assert!(!handle.is_finished()); // it has not been polled yet
+    /// set.block_on(filch::future::yield_now());
+    /// assert!(handle.is_finished());
+    /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.slot.done.get()

@@ -6,6 +6,7 @@ mod error;
 mod group;
 mod handle;
 mod local;
+mod local_queue;
 mod scope;
 mod spawn;
 mod task_local;
@@ -18,7 +19,7 @@ pub use handle::{AbortHandle, FutureHandle};
 pub use local::{LocalHandle, LocalSet, spawn_local};
 pub use scope::{FutureScope, ScopedHandle, scope};
 pub use spawn::spawn_future;
-#[doc(hidden)]
-pub use task_local::Place;
 pub use task_local::TaskLocal;
+#[doc(hidden)]
+pub use task_local::TaskLocalStack;
 pub use yields::{YieldNow, checkpoint, yield_now};

@@ -8,7 +8,7 @@
 
 use super::{
     AbortHandle, FutureError, FutureHandle,
-    block_on::{Hidden, block_on_for},
+    block_on::{Unregistered, block_on_for},
     spawn::launch,
 };
 use crate::{
@@ -41,7 +41,7 @@ struct Members {
     waker: Option<Waker>,
 }
 
-type Shared = Arc<Mutex<Members>>;
+type SharedMembers = Arc<Mutex<Members>>;
 
 fn lock(members: &Mutex<Members>) -> MutexGuard<'_, Members> {
     members.lock().unwrap_or_else(PoisonError::into_inner)
@@ -49,7 +49,7 @@ fn lock(members: &Mutex<Members>) -> MutexGuard<'_, Members> {
 
 /// One future of the scope. Dropped after that future and its share of the slot.
 struct Membership {
-    members: Shared,
+    members: SharedMembers,
     key: u64,
 }
 
@@ -72,13 +72,19 @@ impl Drop for Membership {
 }
 
 /// The value of a future that borrows.
-type Slot<T> = Arc<Mutex<Option<T>>>;
+type ScopedSlot<T> = Arc<Mutex<Option<T>>>;
+
+/// Takes the value of a future that is done.
+fn take_value<T>(slot: &ScopedSlot<T>) -> T {
+    let value = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+    value.expect("it is done, and taken once")
+}
 
 /// A future that borrows. The order of the fields ensures that everything that borrows is dropped
 /// before the scope can end.
 struct Scoped<F: Future> {
     future: F,
-    slot: Slot<F::Output>,
+    slot: ScopedSlot<F::Output>,
     _membership: Membership,
 }
 
@@ -97,7 +103,7 @@ impl<F: Future> Future for Scoped<F> {
     }
 }
 
-/// The place where futures that borrow are spawned: see [`scope`].
+/// A scope for futures that borrow: see [`scope`].
 ///
 /// ```
 /// let words = ["one", "two"];
@@ -109,7 +115,7 @@ impl<F: Future> Future for Scoped<F> {
 /// ```
 pub struct FutureScope<'scope, 'env: 'scope> {
     pool: Arc<Inner>,
-    members: Shared,
+    members: SharedMembers,
     /// Both lifetimes are invariant, as in `std::thread::Scope`.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
@@ -132,7 +138,7 @@ impl<'scope> FutureScope<'scope, '_> {
         F: Future + Send + 'scope,
         F::Output: Send + 'scope,
     {
-        let slot = Slot::default();
+        let slot = ScopedSlot::default();
         let key = {
             let mut members = lock(&self.members);
             members.pending += 1;
@@ -150,7 +156,7 @@ impl<'scope> FutureScope<'scope, '_> {
         // SAFETY: the future and its output are `Send`. The scope does not end before `scoped` is
         // dropped, which drops its membership last; the outcome in the cell borrows nothing.
         let handle = unsafe { launch(&self.pool, scoped) };
-        self.keep(key, handle.abort_handle());
+        self.store_abort_handle(key, handle.abort_handle());
         ScopedHandle {
             handle,
             slot,
@@ -161,9 +167,9 @@ impl<'scope> FutureScope<'scope, '_> {
 
 impl FutureScope<'_, '_> {
     /// Stores the abort handle of a future that has not ended.
-    fn keep(&self, key: u64, abort: AbortHandle) {
-        // A future that has ended looked for its entry before there was one, so none is added. If
-        // it ends between this check and the insertion, the entry stays until the scope ends.
+    fn store_abort_handle(&self, key: u64, abort: AbortHandle) {
+        // A future that has ended found no entry to remove, so none is added. If it ends between
+        // this check and the insertion, the entry stays until the scope ends.
         if abort.is_finished() {
             return;
         }
@@ -226,7 +232,7 @@ fn scope_on<'env, R>(
     let number = pool.number();
     let scope = FutureScope {
         pool,
-        members: Shared::default(),
+        members: SharedMembers::default(),
         scope: PhantomData,
         env: PhantomData,
     };
@@ -252,7 +258,7 @@ fn scope_on<'env, R>(
                 members.waker = Some(cx.waker().clone());
                 Poll::Pending
             }),
-            &Hidden,
+            &Unregistered,
         );
     });
     match result {
@@ -274,37 +280,47 @@ fn scope_on<'env, R>(
 /// ```
 pub struct ScopedHandle<'scope, T> {
     handle: FutureHandle<()>,
-    slot: Slot<T>,
+    slot: ScopedSlot<T>,
     scope: PhantomData<&'scope ()>,
 }
 
 impl<T> ScopedHandle<'_, T> {
-    fn value(&self) -> T {
-        let value = self
-            .slot
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        value.expect("it is done, and taken once")
-    }
-
     /// [`FutureHandle::join`].
+    ///
+    /// ```
+    /// let text = String::from("borrowed");
+    /// let length = filch::future::scope(|s| s.spawn(async { text.len() }).join().unwrap());
+    /// assert_eq!(length, 8);
+    /// ```
     ///
     /// # Errors
     /// When the future panicked or was aborted, or its pool was shut down.
     pub fn join(self) -> Result<T, FutureError> {
-        let Self { handle, slot, .. } = self;
-        handle.join()?;
-        let value = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Ok(value.expect("it is done"))
+        self.handle.join()?;
+        Ok(take_value(&self.slot))
     }
 
     /// [`FutureHandle::abort`].
+    ///
+    /// ```
+    /// filch::future::scope(|s| {
+    ///     let endless = s.spawn(std::future::pending::<()>());
+    ///     endless.abort(); // else the scope would not end
+    /// });
+    /// ```
     pub fn abort(&self) {
         self.handle.abort();
     }
 
     /// [`FutureHandle::is_finished`].
+    ///
+    /// ```
+    /// filch::future::scope(|s| {
+    ///     let endless = s.spawn(std::future::pending::<()>());
+    ///     assert!(!endless.is_finished());
+    ///     endless.abort();
+    /// });
+    /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.handle.is_finished()
@@ -316,7 +332,7 @@ impl<T> Future for ScopedHandle<'_, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let polled = Pin::new(&mut self.handle).poll(cx);
-        polled.map(|done| done.map(|()| self.value()))
+        polled.map(|done| done.map(|()| take_value(&self.slot)))
     }
 }
 

@@ -90,8 +90,8 @@ unsafe fn launch_on<F: Future>(
         return unsafe { launch_outside(pool, future) };
     }
     // SAFETY: the caller guarantees what `cell::make` requires of the future.
-    let (join, ticket) = unsafe { cell::make(context.pool().number(), future) };
-    ticket.queue_on(context);
+    let (join, scheduled) = unsafe { cell::make(context.pool().number(), future) };
+    scheduled.queue_on(context);
     FutureHandle::new(join)
 }
 
@@ -99,7 +99,7 @@ unsafe fn launch_on<F: Future>(
 /// As for [`cell::make`].
 unsafe fn launch_outside<F: Future>(pool: &Inner, future: F) -> FutureHandle<F::Output> {
     // SAFETY: the caller guarantees what `cell::make` requires of the future.
-    let (join, ticket) = unsafe { cell::make(pool.number(), future) };
-    ticket.queue_outside(pool);
+    let (join, scheduled) = unsafe { cell::make(pool.number(), future) };
+    scheduled.queue_outside(pool);
     FutureHandle::new(join)
 }

@@ -25,41 +25,41 @@ use std::{cell::RefCell, fmt, future::poll_fn, pin::pin, rc::Rc, thread::LocalKe
 /// assert!(REQUEST.try_with(|_| ()).is_none());
 /// ```
 pub struct TaskLocal<T: 'static> {
-    key: LocalKey<Place<T>>,
+    key: LocalKey<TaskLocalStack<T>>,
 }
 
 /// The values that are set on a thread, the innermost last. Borrowed only while it is changed: a
 /// worker that waits while it reads a value may run another task that sets one.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Place<T>(RefCell<Vec<Rc<Value<T>>>>);
+pub struct TaskLocalStack<T>(RefCell<Vec<Rc<ScopedValue<T>>>>);
 
 #[derive(Debug)]
-struct Value<T> {
+struct ScopedValue<T> {
     /// The nesting depth of tasks on the thread when the value was set: a task that a worker runs
     /// nested in this one is deeper, and does not see it.
     depth: usize,
-    /// Present until `Set` takes it back.
+    /// Present until `ValueGuard` takes it back.
     value: RefCell<Option<T>>,
 }
 
-impl<T> Place<T> {
+impl<T> TaskLocalStack<T> {
     /// For the macro.
-    #[expect(clippy::new_without_default, reason = "a place in a constant")]
+    #[expect(clippy::new_without_default, reason = "for use in a constant")]
     pub const fn new() -> Self {
         Self(RefCell::new(Vec::new()))
     }
 }
 
-/// Keeps a value set; moves it back to its owner when dropped.
-struct Set<'a, T: 'static> {
+/// Keeps a value on the stack; moves it back to its owner when dropped.
+struct ValueGuard<'a, T: 'static> {
     local: &'static TaskLocal<T>,
     back: &'a mut Option<T>,
 }
 
-impl<T> Drop for Set<'_, T> {
+impl<T> Drop for ValueGuard<'_, T> {
     fn drop(&mut self) {
-        let last = self.local.key.with(|place| place.0.borrow_mut().pop());
+        let last = self.local.key.with(|stack| stack.0.borrow_mut().pop());
         // All readers are further up on the stack, and have returned.
         *self.back = last.and_then(|last| last.value.take());
     }
@@ -68,24 +68,32 @@ impl<T> Drop for Set<'_, T> {
 impl<T: 'static> TaskLocal<T> {
     /// For the macro.
     #[doc(hidden)]
-    pub const fn new(key: LocalKey<Place<T>>) -> Self {
+    pub const fn new(key: LocalKey<TaskLocalStack<T>>) -> Self {
         Self { key }
     }
 
     /// Sets the value that is in `value`.
-    fn set<'a>(&'static self, value: &'a mut Option<T>) -> Set<'a, T> {
-        let set = Rc::new(Value {
+    fn set<'a>(&'static self, value: &'a mut Option<T>) -> ValueGuard<'a, T> {
+        let set = Rc::new(ScopedValue {
             depth: task::depth(),
             value: RefCell::new(value.take()),
         });
-        self.key.with(|place| place.0.borrow_mut().push(set));
-        Set {
+        self.key.with(|stack| stack.0.borrow_mut().push(set));
+        ValueGuard {
             local: self,
             back: value,
         }
     }
 
     /// Wraps `future` so that the value is set to `value` whenever it is polled.
+    ///
+    /// ```
+    /// filch::task_local! { static USER: &'static str; }
+    ///
+    /// let greet = async { format!("hello {}", USER.get()) };
+    /// let handle = filch::spawn_future(USER.scope("ann", greet));
+    /// assert_eq!(handle.join().unwrap(), "hello ann");
+    /// ```
     pub fn scope<F: Future>(
         &'static self,
         value: T,
@@ -116,6 +124,13 @@ impl<T: 'static> TaskLocal<T> {
 
     /// Calls `f` with the value.
     ///
+    /// ```
+    /// filch::task_local! { static PATH: String; }
+    ///
+    /// let length = PATH.sync_scope("/tmp".into(), || PATH.with(|path| path.len()));
+    /// assert_eq!(length, 4);
+    /// ```
+    ///
     /// # Panics
     /// When it is not set here.
     pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
@@ -126,8 +141,15 @@ impl<T: 'static> TaskLocal<T> {
     }
 
     /// Calls `f` with the value, if it is set here.
+    ///
+    /// ```
+    /// filch::task_local! { static DEPTH: u32; }
+    ///
+    /// assert_eq!(DEPTH.try_with(|depth| depth + 1), None);
+    /// assert_eq!(DEPTH.sync_scope(1, || DEPTH.try_with(|depth| depth + 1)), Some(2));
+    /// ```
     pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Option<R> {
-        let last = self.key.with(|place| place.0.borrow().last().cloned())?;
+        let last = self.key.with(|stack| stack.0.borrow().last().cloned())?;
         if last.depth != task::depth() {
             return None;
         }
@@ -135,6 +157,12 @@ impl<T: 'static> TaskLocal<T> {
     }
 
     /// Returns a clone of the value.
+    ///
+    /// ```
+    /// filch::task_local! { static ROUND: u32; }
+    ///
+    /// assert_eq!(filch::block_on(ROUND.scope(3, async { ROUND.get() })), 3);
+    /// ```
     ///
     /// # Panics
     /// When it is not set here.
@@ -169,7 +197,7 @@ macro_rules! task_local {
             $(#[$attribute])*
             $visibility static $name: $crate::future::TaskLocal<$type> = {
                 ::std::thread_local! {
-                    static KEY: $crate::future::Place<$type> = const { $crate::future::Place::new() };
+                    static KEY: $crate::future::TaskLocalStack<$type> = const { $crate::future::TaskLocalStack::new() };
                 }
                 $crate::future::TaskLocal::new(KEY)
             };

@@ -22,7 +22,7 @@ use crate::{
     base::unwind::Payload,
     pool::{context::WorkerContext, job::Job},
     task::{
-        self, Cause, CellKind, Header, PollBody, Polled, Rest, Schedule, State, TaskRef,
+        self, AfterPoll, Cause, CellKind, Header, PollBody, Polled, Schedule, TaskRef, TaskState,
         TaskStatus, borrow_waker, waker_functions,
     },
 };
@@ -106,7 +106,7 @@ unsafe fn begin(cx: &TaskContext<'_, '_, '_>, future: impl Future<Output = ()> +
     };
     // SAFETY: the future is `Send`, and the caller guarantees that its borrows outlive the run. The
     // task is suspended until the future has been dropped, so the run does not end before.
-    let cell = unsafe { task::make_future(State::new_running(), kind, future) };
+    let cell = unsafe { task::make_future(TaskState::new_running(), kind, future) };
     // SAFETY: the word counts one reference, that of the future itself, and it is running.
     let started = Started(unsafe { TaskRef::from_counted(cell) });
     cx.run.add_pending(cx.context);
@@ -203,15 +203,15 @@ impl Started {
         let mut cx = std::task::Context::from_waker(&waker);
         active_plans::enter(self.0.kind.control.plan_id(), || {
             // SAFETY: this thread has started the future, and it is in the cell.
-            unsafe { (self.0.actions.run)(cell, &mut cx) }
+            unsafe { (self.0.vtable.run)(cell, &mut cx) }
         })
     }
 
     /// Drops the future; returns what [`end`](Self::end) does.
     fn cancel(self) -> (u32, Panics) {
         // SAFETY: this thread has started the future, and it is in the cell.
-        let dropped = unsafe { (self.0.actions.drop_body)(self.0.pointer()) };
-        self.end(TaskStatus::Cancelled(Cause::Asked), dropped)
+        let dropped = unsafe { (self.0.vtable.drop_body)(self.0.pointer()) };
+        self.end(TaskStatus::Cancelled(Cause::Requested), dropped)
     }
 
     /// Ends a future that has been dropped: wakes have no effect any more. Returns the number of
@@ -233,7 +233,7 @@ impl Started {
     fn suspend(self) {
         let kind = &self.0.kind;
         if kind.key.get().is_none() {
-            // SAFETY: the future is not done before it is suspended.
+            // SAFETY: the future is not done before its poll ends.
             let waker = unsafe { borrow_waker(self.0.pointer()) };
             let resume = Resume(Waker::clone(&waker));
             kind.key
@@ -247,10 +247,10 @@ impl Started {
         // SAFETY: a future that is not done keeps its cell. Only the word is borrowed: when it
         // is suspended, another thread may end it.
         let state = unsafe { &(*cell.as_ptr()).state };
-        match state.rest() {
-            Rest::Idle => {}
+        match state.end_poll() {
+            AfterPoll::Idle => {}
             // SAFETY: the future was woken during the poll, so this thread owns it.
-            Rest::Again | Rest::Drop => unsafe { GraphFuture::schedule(cell) },
+            AfterPoll::Requeue | AfterPoll::Drop => unsafe { GraphFuture::schedule(cell) },
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     base::thread,
     engine::Placement,
     pool::{context::WorkerContext, job::Job},
-    semaphore::{self, Continuation, Entry, Notify, Outcome, Semaphore, Wants},
+    semaphore::{self, AcquireOutcome, Continuation, EnterResult, Notify, Semaphore, Wants},
 };
 use std::{
     cell::Cell,
@@ -76,7 +76,7 @@ impl ParkedTask {
 
 impl Continuation for ParkedTask {
     /// A task that is refused asks once more, and reports the error.
-    fn resume(self: Arc<Self>, outcome: Outcome) {
+    fn resume(self: Arc<Self>, outcome: AcquireOutcome) {
         thread::point();
         let registration = lock(&self.registration).take();
         if let Some(registration) = registration {
@@ -234,7 +234,12 @@ impl GraphRun<'_> {
     }
 
     /// Parks a task. Returns the outcome if it need not wait after all.
-    fn park(&self, context: &WorkerContext<'_, '_>, index: u32, needs: &Wants) -> Option<Outcome> {
+    fn park(
+        &self,
+        context: &WorkerContext<'_, '_>,
+        index: u32,
+        needs: &Wants,
+    ) -> Option<AcquireOutcome> {
         self.add_pending(context);
         let control = self.control();
         let task = Arc::new(ParkedTask {
@@ -248,8 +253,8 @@ impl GraphRun<'_> {
         // it is set.
         let mut registration = lock(&task.registration);
         let ticket = match semaphore::enter(needs, Notify::Task(task.clone())) {
-            Entry::Queued(ticket) => ticket,
-            Entry::Settled(outcome) => {
+            EnterResult::Queued(ticket) => ticket,
+            EnterResult::Decided(outcome) => {
                 self.remove_pending(context);
                 return Some(outcome);
             }

@@ -11,7 +11,7 @@ use std::{error::Error, fmt};
 /// let token = CancelToken::new();
 /// token.cancel();
 /// let error = over(0..10).cancel(&token).map(|n| n).unwrap_err();
-/// assert_eq!((error.done(), error.total(), error.reason()), (0, 10, CancelReason::Asked));
+/// assert_eq!((error.done(), error.total(), error.reason()), (0, 10, CancelReason::Requested));
 /// assert_eq!(error.to_string(), "the loop ended after 0 of 10 items: cancelled");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl LoopCancelled {
     /// let token = CancelToken::new();
     /// token.cancel();
     /// let error = (0..10).into_par().cancel(&token).sum::<i32>().unwrap_err();
-    /// assert!(error.reason() == CancelReason::Asked);
+    /// assert!(error.reason() == CancelReason::Requested);
     /// ```
     #[must_use]
     pub fn reason(&self) -> CancelReason {

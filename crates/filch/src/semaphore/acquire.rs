@@ -1,8 +1,8 @@
 //! Requests for one semaphore, and changes of its capacity.
 
 use super::{
-    error::AcquireError, future::Acquire, permit::Permit, request, state::Semaphore, turn::Stage,
-    units::Take,
+    error::AcquireError, future::Acquire, permit::Permit, request, state::Semaphore,
+    units::TakeResult, wait::RequestStage,
 };
 use std::{
     borrow::Cow,
@@ -212,8 +212,8 @@ impl Semaphore {
         deadline: impl FnOnce() -> Option<Instant>,
     ) -> Result<Permit<'_>, AcquireError> {
         match self.units().take(n) {
-            Take::Taken => {}
-            _ => Stage::begin(self, n)?.block(deadline)?,
+            TakeResult::Taken => {}
+            _ => RequestStage::begin(self, n)?.block(deadline)?,
         }
         Ok(Permit::new(Cow::Borrowed(self), n))
     }

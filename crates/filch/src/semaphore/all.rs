@@ -6,7 +6,7 @@ use super::{
     permit::Permit,
     request::{sum_up, try_take},
     state::Semaphore,
-    turn::Stage,
+    wait::RequestStage,
 };
 use std::{
     borrow::Cow,
@@ -117,7 +117,7 @@ impl Semaphore {
         deadline: impl FnOnce() -> Option<Instant>,
     ) -> Result<Vec<Permit<'a>>, AcquireError> {
         let wanted: Vec<_> = wanted.into_iter().collect();
-        Stage::begin_all(wanted.iter().copied())?.block(deadline)?;
+        RequestStage::begin_all(wanted.iter().copied())?.block(deadline)?;
         Ok(permits(wanted))
     }
 }

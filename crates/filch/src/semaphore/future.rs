@@ -1,6 +1,6 @@
 //! The futures of requests.
 
-use super::{error::AcquireError, permit::Permit, state::Semaphore, turn::Stage};
+use super::{error::AcquireError, permit::Permit, state::Semaphore, wait::RequestStage};
 use std::{
     borrow::Cow,
     fmt,
@@ -14,11 +14,11 @@ use std::{
 ///
 /// Dropped while it waits, it leaves the queue; dropped after it was served, it gives the units
 /// back.
-#[must_use = "nothing is asked for before it is polled"]
+#[must_use = "nothing is requested before it is polled"]
 pub struct Acquire<'a> {
     semaphore: Cow<'a, Semaphore>,
     n: u64,
-    stage: Stage,
+    stage: RequestStage,
 }
 
 impl<'a> Acquire<'a> {
@@ -26,7 +26,7 @@ impl<'a> Acquire<'a> {
         Self {
             semaphore: Cow::Borrowed(semaphore),
             n,
-            stage: Stage::New,
+            stage: RequestStage::New,
         }
     }
 
@@ -59,7 +59,7 @@ impl<'a> Future for Acquire<'a> {
             n,
             stage,
         } = &mut *self;
-        let outcome = stage.poll(cx.waker(), || Stage::begin(semaphore, *n));
+        let outcome = stage.poll(cx.waker(), || RequestStage::begin(semaphore, *n));
         outcome.map_ok(|()| Permit::new(semaphore.clone(), *n))
     }
 }
@@ -74,10 +74,10 @@ impl fmt::Debug for Acquire<'_> {
 ///
 /// Dropped while it waits, it leaves the queues; dropped after it was served, it gives the units
 /// back.
-#[must_use = "nothing is asked for before it is polled"]
+#[must_use = "nothing is requested before it is polled"]
 pub struct AcquireAll<'a> {
     wanted: Vec<(Cow<'a, Semaphore>, u64)>,
-    stage: Stage,
+    stage: RequestStage,
 }
 
 impl<'a> AcquireAll<'a> {
@@ -87,7 +87,7 @@ impl<'a> AcquireAll<'a> {
             wanted: wanted
                 .map(|(semaphore, n)| (Cow::Borrowed(semaphore), n))
                 .collect(),
-            stage: Stage::New,
+            stage: RequestStage::New,
         }
     }
 
@@ -119,7 +119,7 @@ impl<'a> Future for AcquireAll<'a> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { wanted, stage } = &mut *self;
         let pairs = || wanted.iter().map(|(semaphore, n)| (&**semaphore, *n));
-        let outcome = stage.poll(cx.waker(), || Stage::begin_all(pairs()));
+        let outcome = stage.poll(cx.waker(), || RequestStage::begin_all(pairs()));
         let permit = |(semaphore, n)| Permit::new(semaphore, n);
         outcome.map_ok(|()| mem::take(wanted).into_iter().map(permit).collect())
     }

@@ -10,14 +10,14 @@ mod permit;
 mod queue;
 mod request;
 mod state;
-mod turn;
 mod units;
+mod wait;
 
 pub use error::AcquireError;
 pub use future::{Acquire, AcquireAll};
 pub use permit::Permit;
 pub use state::Semaphore;
 
-pub(crate) use queue::{Continuation, Notify, Outcome};
-pub(crate) use request::{Entry, cancel, enter, give, sum_up, try_take};
+pub(crate) use queue::{AcquireOutcome, Continuation, Notify};
+pub(crate) use request::{EnterResult, cancel, enter, give, sum_up, try_take};
 pub(crate) use state::Wants;

@@ -36,7 +36,7 @@ impl<'a> Permit<'a> {
         Self { semaphore, units }
     }
 
-    /// The number of units it holds.
+    /// Returns the number of units it holds.
     ///
     /// ```
     /// let semaphore = filch::Semaphore::new(8);
@@ -64,9 +64,9 @@ impl<'a> Permit<'a> {
     /// ```
     #[must_use = "the units go back when it is dropped"]
     pub fn split(&mut self, n: u64) -> Option<Self> {
-        let rest = self.units.checked_sub(n)?;
+        let remaining = self.units.checked_sub(n)?;
         let part = Self::new(self.semaphore.clone(), n);
-        self.units = rest;
+        self.units = remaining;
         Some(part)
     }
 
@@ -89,10 +89,10 @@ impl<'a> Permit<'a> {
     /// # Errors
     /// If `other` belongs to another semaphore; the error contains it.
     pub fn merge<'b>(&mut self, other: Permit<'b>) -> Result<(), Permit<'b>> {
-        if !self.semaphore.is(&other.semaphore) {
+        if !self.semaphore.ptr_eq(&other.semaphore) {
             return Err(other);
         }
-        self.units += other.keep();
+        self.units += other.into_units();
         Ok(())
     }
 
@@ -130,7 +130,7 @@ impl<'a> Permit<'a> {
 
     /// Returns the units, for which the caller accounts from now on: they stay taken until
     /// [`Semaphore::give`].
-    pub(crate) fn keep(mut self) -> u64 {
+    pub(crate) fn into_units(mut self) -> u64 {
         mem::take(&mut self.units)
     }
 }

@@ -8,12 +8,12 @@ use crate::base::unwind;
 use std::{collections::BTreeMap, mem, sync::Arc, task::Waker};
 
 /// The result of a request.
-pub(crate) type Outcome = Result<(), AcquireError>;
+pub(crate) type AcquireOutcome = Result<(), AcquireError>;
 
-/// A task that waits without a thread or a future.
+/// A task of a graph, which waits without a thread or a future.
 pub(crate) trait Continuation: Send + Sync {
     /// Continues the task. If the outcome is `Ok`, the task has the units and gives them back.
-    fn resume(self: Arc<Self>, outcome: Outcome);
+    fn resume(self: Arc<Self>, outcome: AcquireOutcome);
 }
 
 /// How a waiter is notified.
@@ -25,9 +25,9 @@ pub(crate) enum Notify {
 }
 
 impl Notify {
-    /// Calls it with a panic of a waker contained: it would otherwise propagate out of the drop of
-    /// an unrelated permit.
-    fn call(self, outcome: Outcome) {
+    /// Calls the waker, or resumes the task. Contains a panic, which would otherwise propagate out
+    /// of the drop of an unrelated permit.
+    fn call(self, outcome: AcquireOutcome) {
         let call = || match self {
             Self::Waker(waker) => waker.wake(),
             Self::Task(task) => task.resume(outcome),
@@ -45,29 +45,30 @@ impl Notify {
     }
 }
 
-/// The queued requests in the order of their tickets, and the outcomes that have not been collected
+/// The queued requests in the order of their ids, and the outcomes that have not been collected
 /// yet.
 ///
-/// A request for several semaphores is in all of their queues, with the same ticket. The first of
-/// them is its *home*, which has its [`Notify`] and its outcome. `W`: what a request wants.
-pub(super) struct Queue<W> {
+/// A request for several semaphores is in all of their queues, with the same id. The first of them
+/// is its *home*, which has its [`Notify`] and its outcome. `W`: what a request wants.
+pub(super) struct RequestQueue<W> {
     next: u64,
-    waiters: BTreeMap<u64, Waiter<W>>,
-    settled: BTreeMap<u64, Outcome>,
+    waiters: BTreeMap<u64, QueuedRequest<W>>,
+    outcomes: BTreeMap<u64, AcquireOutcome>,
 }
 
-pub(super) struct Waiter<W> {
+/// A request in the queue of one semaphore.
+pub(super) struct QueuedRequest<W> {
     pub(super) wants: W,
     /// `None` except in the queue that is the request's home.
     pub(super) notify: Option<Notify>,
 }
 
-impl<W> Queue<W> {
+impl<W> RequestQueue<W> {
     pub(super) fn new() -> Self {
         Self {
             next: 0,
             waiters: BTreeMap::new(),
-            settled: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
         }
     }
 
@@ -79,18 +80,18 @@ impl<W> Queue<W> {
         self.waiters.is_empty()
     }
 
-    /// The smallest ticket for a new request. Tickets are never reused.
-    pub(super) fn next_ticket(&self) -> u64 {
+    /// Returns the smallest id for a new request. Ids are never reused.
+    pub(super) fn next_id(&self) -> u64 {
         self.next
     }
 
-    /// Enqueues a request. Its ticket is not smaller than the next one.
-    pub(super) fn push(&mut self, ticket: u64, waiter: Waiter<W>) {
-        self.next = ticket + 1;
-        self.waiters.insert(ticket, waiter);
+    /// Enqueues a request. Its id is not smaller than the next one.
+    pub(super) fn push(&mut self, id: u64, waiter: QueuedRequest<W>) {
+        self.next = id + 1;
+        self.waiters.insert(id, waiter);
     }
 
-    /// The head of the queue.
+    /// Returns the head of the queue.
     pub(super) fn first(&self) -> Option<(u64, &W)> {
         self.iter().next()
     }
@@ -98,66 +99,67 @@ impl<W> Queue<W> {
     /// Iterates over the queue from its head.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &W)> {
         let waiters = self.waiters.iter();
-        waiters.map(|(&ticket, waiter)| (ticket, &waiter.wants))
+        waiters.map(|(&id, waiter)| (id, &waiter.wants))
     }
 
-    pub(super) fn remove(&mut self, ticket: u64) -> Option<Waiter<W>> {
-        self.waiters.remove(&ticket)
+    pub(super) fn remove(&mut self, id: u64) -> Option<QueuedRequest<W>> {
+        self.waiters.remove(&id)
     }
 
-    /// Settles a request that has been removed, and whose home this is.
-    pub(super) fn settle(
+    /// Completes a request that has been removed, and whose home this is: stores the outcome for a
+    /// waiter that collects it, and adds the notification.
+    pub(super) fn complete(
         &mut self,
-        ticket: u64,
+        id: u64,
         notify: Notify,
-        outcome: Outcome,
-        calls: &mut Calls,
+        outcome: AcquireOutcome,
+        notifications: &mut Notifications,
     ) {
         if let Notify::Waker(_) = notify {
-            self.settled.insert(ticket, outcome.clone());
+            self.outcomes.insert(id, outcome.clone());
         }
-        calls.add(notify, outcome);
+        notifications.add(notify, outcome);
     }
 
-    /// Takes the outcome of `ticket`, if it is settled; else swaps `notify` with its present one.
+    /// Takes the outcome of `id`, if there is one; else swaps `notify` with its present one.
     /// Requires the request's home.
-    pub(super) fn poll(&mut self, ticket: u64, notify: &mut Notify) -> Option<Outcome> {
-        match self.waiters.get_mut(&ticket) {
+    pub(super) fn poll(&mut self, id: u64, notify: &mut Notify) -> Option<AcquireOutcome> {
+        match self.waiters.get_mut(&id) {
             Some(waiter) => {
                 if let Some(present) = &mut waiter.notify {
                     mem::swap(present, notify);
                 }
                 None
             }
-            None => self.take_outcome(ticket),
+            None => self.take_outcome(id),
         }
     }
 
-    pub(super) fn take_outcome(&mut self, ticket: u64) -> Option<Outcome> {
-        self.settled.remove(&ticket)
+    pub(super) fn take_outcome(&mut self, id: u64) -> Option<AcquireOutcome> {
+        self.outcomes.remove(&id)
     }
 }
 
-/// Notifications to be made after the locks have been released. If one panics, the others are made
+/// Notifications to be sent after the locks have been released. If one panics, the others are sent
 /// all the same.
-#[must_use = "waiters sleep until they are made"]
+#[must_use = "waiters sleep until they are sent"]
 #[derive(Default)]
-pub(super) struct Calls {
-    /// Separate from the rest: usually there is one, which then needs no allocation.
-    first: Option<(Notify, Outcome)>,
-    rest: Vec<(Notify, Outcome)>,
+pub(super) struct Notifications {
+    /// Separate from the others: usually there is one, which then needs no allocation.
+    first: Option<(Notify, AcquireOutcome)>,
+    others: Vec<(Notify, AcquireOutcome)>,
 }
 
-impl Calls {
-    fn add(&mut self, notify: Notify, outcome: Outcome) {
+impl Notifications {
+    fn add(&mut self, notify: Notify, outcome: AcquireOutcome) {
         match self.first {
             None => self.first = Some((notify, outcome)),
-            Some(_) => self.rest.push((notify, outcome)),
+            Some(_) => self.others.push((notify, outcome)),
         }
     }
 
-    pub(super) fn make(self) {
-        for (notify, outcome) in self.first.into_iter().chain(self.rest) {
+    pub(super) fn send(self) {
+        for (notify, outcome) in self.first.into_iter().chain(self.others) {
             notify.call(outcome);
         }
     }

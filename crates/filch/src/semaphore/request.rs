@@ -3,9 +3,9 @@
 
 use super::{
     error::AcquireError,
-    queue::{Calls, Notify, Outcome, Queue, Waiter},
+    queue::{AcquireOutcome, Notifications, Notify, QueuedRequest, RequestQueue},
     state::{Semaphore, Wants},
-    units::Take,
+    units::TakeResult,
 };
 use crate::base::{
     canary::{Canary, broken},
@@ -13,11 +13,12 @@ use crate::base::{
 };
 use std::{sync::Arc, task::Waker};
 
-/// The first step of a request.
+/// The result of entering the queues.
 #[must_use]
-pub(crate) enum Entry {
-    Settled(Outcome),
-    /// It is queued, with this ticket.
+pub(crate) enum EnterResult {
+    /// It was granted or refused at once.
+    Decided(AcquireOutcome),
+    /// It is queued, with this id.
     Queued(u64),
 }
 
@@ -25,27 +26,27 @@ impl Semaphore {
     /// [`try_acquire_many`](Self::try_acquire_many) for callers that account for the units
     /// themselves.
     #[inline]
-    pub(crate) fn try_take(&self, n: u64) -> Outcome {
+    pub(crate) fn try_take(&self, n: u64) -> AcquireOutcome {
         match self.units().take(n) {
-            Take::Taken => Ok(()),
-            Take::Closed => Err(AcquireError::CLOSED),
-            Take::Wait => self.try_take_again(n),
+            TakeResult::Taken => Ok(()),
+            TakeResult::Closed => Err(AcquireError::CLOSED),
+            TakeResult::Wait => self.try_take_again(n),
         }
     }
 
     /// Repeats an attempt that seems to have to wait. A thread that holds the lock sets `WAITING`
     /// for a moment also when no request is queued; under the lock it is exact.
     #[cold]
-    fn try_take_again(&self, n: u64) -> Outcome {
+    fn try_take_again(&self, n: u64) -> AcquireOutcome {
         self.check(n)?;
         if self.available() < n {
             return Err(AcquireError::FULL);
         }
         let _queue = self.lock();
         match self.units().take(n) {
-            Take::Taken => Ok(()),
-            Take::Closed => Err(AcquireError::CLOSED),
-            Take::Wait => Err(AcquireError::FULL),
+            TakeResult::Taken => Ok(()),
+            TakeResult::Closed => Err(AcquireError::CLOSED),
+            TakeResult::Wait => Err(AcquireError::FULL),
         }
     }
 
@@ -67,9 +68,9 @@ impl Semaphore {
 
     #[cold]
     fn serve(&self) {
-        let mut calls = Calls::default();
-        serve(self, &mut calls);
-        calls.make();
+        let mut notifications = Notifications::default();
+        serve(self, &mut notifications);
+        notifications.send();
     }
 }
 
@@ -98,7 +99,7 @@ pub(crate) fn sum_up<'s>(
 }
 
 /// Whether a request can ever be granted: no semaphore is closed, and each has the capacity.
-fn check(wants: &[(Semaphore, u64)]) -> Outcome {
+fn check(wants: &[(Semaphore, u64)]) -> AcquireOutcome {
     for (semaphore, _) in wants {
         semaphore.check(0)?;
     }
@@ -109,7 +110,7 @@ fn check(wants: &[(Semaphore, u64)]) -> Outcome {
 }
 
 /// Takes all units if they are free and no queued request wants any of the same semaphores.
-pub(crate) fn try_take(wants: &[(Semaphore, u64)]) -> Outcome {
+pub(crate) fn try_take(wants: &[(Semaphore, u64)]) -> AcquireOutcome {
     if let [(semaphore, n)] = wants {
         return semaphore.try_take(*n);
     }
@@ -128,42 +129,42 @@ pub(crate) fn try_take(wants: &[(Semaphore, u64)]) -> Outcome {
 }
 
 /// Takes all units, or queues the request.
-pub(crate) fn enter(wants: &Wants, notify: Notify) -> Entry {
+pub(crate) fn enter(wants: &Wants, notify: Notify) -> EnterResult {
     let mut locked = Locked::new(wants);
     let outcome = locked.take(None);
     if outcome.as_ref().is_err_and(AcquireError::is_full) {
-        return Entry::Queued(locked.push(wants, notify));
+        return EnterResult::Queued(locked.push(wants, notify));
     }
     locked.clear_waiting();
     // Dropped after the locks are released, and with panics contained, so that the units are not
     // lost.
     drop(locked);
     notify.discard();
-    Entry::Settled(outcome)
+    EnterResult::Decided(outcome)
 }
 
-/// Takes the outcome of `ticket`, if there is one; else `waker` replaces its waker.
-pub(super) fn poll(wants: &Wants, ticket: u64, waker: &Waker) -> Option<Outcome> {
+/// Takes the outcome of `id`, if there is one; else `waker` replaces its waker.
+pub(super) fn poll(wants: &Wants, id: u64, waker: &Waker) -> Option<AcquireOutcome> {
     // Cloned and dropped without the lock, since a waker is user code.
     let mut notify = Notify::Waker(waker.clone());
     let (home, _) = &wants[0];
-    let outcome = home.lock().poll(ticket, &mut notify);
+    let outcome = home.lock().poll(id, &mut notify);
     notify.discard();
     outcome
 }
 
 /// Cancels a request. Returns true if it was queued; units that it was granted and has not
 /// collected go back.
-pub(crate) fn cancel(wants: &Wants, ticket: u64) -> bool {
+pub(crate) fn cancel(wants: &Wants, id: u64) -> bool {
     let mut locked = Locked::new(wants);
-    let notify = locked.remove(ticket);
-    let outcome = locked.queues[0].take_outcome(ticket);
+    let notify = locked.remove(id);
+    let outcome = locked.queues[0].take_outcome(id);
     drop(locked);
     if let Some(notify) = notify {
         if !broken(Canary::SemaphoreMoveUp) {
-            let mut calls = Calls::default();
-            serve_each(wants, &mut calls);
-            calls.make();
+            let mut notifications = Notifications::default();
+            serve_each(wants, &mut notifications);
+            notifications.send();
         }
         notify.discard();
         return true;
@@ -184,67 +185,71 @@ pub(crate) fn give(wants: &[(Semaphore, u64)]) {
         .iter()
         .filter(|(semaphore, n)| semaphore.units().give(*n));
     let waited_for: Vec<_> = given.collect();
-    let mut calls = Calls::default();
+    let mut notifications = Notifications::default();
     for (semaphore, _) in waited_for {
-        serve(semaphore, &mut calls);
+        serve(semaphore, &mut notifications);
     }
-    calls.make();
+    notifications.send();
 }
 
 /// Refuses the requests in `queue` that can never be granted.
-pub(super) fn refuse(queue: MutexGuard<'_, Queue<Wants>>) {
-    let hopeless: Vec<(u64, Wants)> = queue
+pub(super) fn refuse(queue: MutexGuard<'_, RequestQueue<Wants>>) {
+    let impossible: Vec<(u64, Wants)> = queue
         .iter()
         .filter(|(_, wants)| check(wants).is_err())
-        .map(|(ticket, wants)| (ticket, Arc::clone(wants)))
+        .map(|(id, wants)| (id, Arc::clone(wants)))
         .collect();
     drop(queue);
-    let mut calls = Calls::default();
-    for (ticket, wants) in &hopeless {
+    let mut notifications = Notifications::default();
+    for (id, wants) in &impossible {
         let mut locked = Locked::new(wants);
         // Again, under all of its locks.
         if let Err(error) = check(wants) {
-            locked.settle(*ticket, Err(error), &mut calls);
+            locked.complete(*id, Err(error), &mut notifications);
         }
         drop(locked);
-        serve_each(wants, &mut calls);
+        serve_each(wants, &mut notifications);
     }
-    calls.make();
+    notifications.send();
 }
 
-fn serve_each(wants: &[(Semaphore, u64)], calls: &mut Calls) {
+fn serve_each(wants: &[(Semaphore, u64)], notifications: &mut Notifications) {
     for (semaphore, _) in wants {
-        serve(semaphore, calls);
+        serve(semaphore, notifications);
     }
 }
 
 /// Grants the requests that can be granted, from the head of the queue. What that makes possible
 /// for other semaphores is granted as well.
-pub(super) fn serve(semaphore: &Semaphore, calls: &mut Calls) {
+pub(super) fn serve(semaphore: &Semaphore, notifications: &mut Notifications) {
     let mut others = Vec::new();
-    serve_heads(semaphore, &mut others, calls);
+    serve_heads(semaphore, &mut others, notifications);
     while let Some(next) = others.pop() {
-        serve_heads(&next, &mut others, calls);
+        serve_heads(&next, &mut others, notifications);
     }
 }
 
 /// Grants the requests at the head of one queue. Adds to `others` the semaphores whose head may
 /// have changed.
-fn serve_heads(semaphore: &Semaphore, others: &mut Vec<Semaphore>, calls: &mut Calls) {
+fn serve_heads(
+    semaphore: &Semaphore,
+    others: &mut Vec<Semaphore>,
+    notifications: &mut Notifications,
+) {
     let mut queue = semaphore.lock();
-    while let Some((ticket, wants)) = queue.first() {
+    while let Some((id, wants)) = queue.first() {
         if let [(_, n)] = **wants {
             if !semaphore.units().take_for_first(n, queue.len() == 1) {
                 return;
             }
-            if let Some(notify) = queue.remove(ticket).and_then(|waiter| waiter.notify) {
-                queue.settle(ticket, notify, Ok(()), calls);
+            if let Some(notify) = queue.remove(id).and_then(|waiter| waiter.notify) {
+                queue.complete(id, notify, Ok(()), notifications);
             }
             continue;
         }
         // The usual reason to wait needs no other lock. The units of other semaphores must not be
         // compared here: two threads that give units to one each could both miss the other's.
-        let own = wants.iter().find(|(other, _)| other.is(semaphore));
+        let own = wants.iter().find(|(other, _)| other.ptr_eq(semaphore));
         if own.is_none_or(|(_, n)| semaphore.available() < *n) {
             return;
         }
@@ -252,14 +257,14 @@ fn serve_heads(semaphore: &Semaphore, others: &mut Vec<Semaphore>, calls: &mut C
         let wants = Arc::clone(wants);
         drop(queue);
         let mut locked = Locked::new(&wants);
-        // If another thread has settled the request meanwhile, that thread serves its semaphores.
-        if locked.take(Some(ticket)).is_err() {
+        // If another thread has completed the request meanwhile, that thread serves its semaphores.
+        if locked.take(Some(id)).is_err() {
             return;
         }
-        locked.settle(ticket, Ok(()), calls);
+        locked.complete(id, Ok(()), notifications);
         drop(locked);
         if !broken(Canary::SemaphoreServeOthers) {
-            let rest = wants.iter().filter(|(other, _)| !other.is(semaphore));
+            let rest = wants.iter().filter(|(other, _)| !other.ptr_eq(semaphore));
             others.extend(rest.map(|(other, _)| other.clone()));
         }
         queue = semaphore.lock();
@@ -269,7 +274,7 @@ fn serve_heads(semaphore: &Semaphore, others: &mut Vec<Semaphore>, calls: &mut C
 /// The locked queues of all semaphores of a request.
 struct Locked<'a> {
     wants: &'a [(Semaphore, u64)],
-    queues: Vec<MutexGuard<'a, Queue<Wants>>>,
+    queues: Vec<MutexGuard<'a, RequestQueue<Wants>>>,
 }
 
 impl<'a> Locked<'a> {
@@ -279,28 +284,28 @@ impl<'a> Locked<'a> {
         Self { wants, queues }
     }
 
-    fn all(&self) -> impl Iterator<Item = (&'a Semaphore, u64, &Queue<Wants>)> {
+    fn all(&self) -> impl Iterator<Item = (&'a Semaphore, u64, &RequestQueue<Wants>)> {
         let wants = self.wants.iter().zip(&self.queues);
         wants.map(|((semaphore, n), queue)| (semaphore, *n, &**queue))
     }
 
-    /// Takes all units, if they are free and the request with this ticket is the head of every
-    /// queue; without a ticket, if every queue is empty. Leaves `WAITING` set.
-    fn take(&self, ticket: Option<u64>) -> Outcome {
+    /// Takes all units, if they are free and the request with this id is the head of every queue;
+    /// without an id, if every queue is empty. Leaves `WAITING` set.
+    fn take(&self, id: Option<u64>) -> AcquireOutcome {
         check(self.wants)?;
         let mut is_ready = true;
         for (semaphore, n, queue) in self.all() {
-            let is_first = queue.first().map(|(ticket, _)| ticket) == ticket;
+            let is_first = queue.first().map(|(id, _)| id) == id;
             // In a queue that is not empty, `WAITING` is set already.
-            is_ready &= is_first && semaphore.units().hold() >= n;
+            is_ready &= is_first && semaphore.units().set_waiting() >= n;
         }
         // The defect that this step exists to rule out: check, then queue.
-        let is_blind = broken(Canary::SemaphoreHandover) && ticket.is_none();
+        let is_blind = broken(Canary::SemaphoreHandover) && id.is_none();
         if !is_ready || is_blind {
             return Err(AcquireError::FULL);
         }
         for (semaphore, n, _) in self.all() {
-            semaphore.units().take_held(n);
+            semaphore.units().take_while_waiting(n);
         }
         Ok(())
     }
@@ -314,31 +319,31 @@ impl<'a> Locked<'a> {
 
     /// Enqueues a request behind all others, after [`take`](Self::take) has set `WAITING`.
     fn push(&mut self, wants: &Wants, notify: Notify) -> u64 {
-        let tickets = self.queues.iter().map(|queue| queue.next_ticket());
-        let ticket = tickets.max().unwrap_or(0);
+        let ids = self.queues.iter().map(|queue| queue.next_id());
+        let id = ids.max().unwrap_or(0);
         let mut notify = Some(notify);
         for queue in &mut self.queues {
             let (wants, notify) = (Arc::clone(wants), notify.take());
-            queue.push(ticket, Waiter { wants, notify });
+            queue.push(id, QueuedRequest { wants, notify });
         }
-        ticket
+        id
     }
 
     /// Removes a request from all queues, if it is there.
-    fn remove(&mut self, ticket: u64) -> Option<Notify> {
+    fn remove(&mut self, id: u64) -> Option<Notify> {
         let mut notify = None;
         for queue in &mut self.queues {
-            let waiter = queue.remove(ticket);
+            let waiter = queue.remove(id);
             notify = notify.or(waiter.and_then(|waiter| waiter.notify));
         }
         self.clear_waiting();
         notify
     }
 
-    /// Settles a request, if it is queued.
-    fn settle(&mut self, ticket: u64, outcome: Outcome, calls: &mut Calls) {
-        if let Some(notify) = self.remove(ticket) {
-            self.queues[0].settle(ticket, notify, outcome, calls);
+    /// Completes a request, if it is queued.
+    fn complete(&mut self, id: u64, outcome: AcquireOutcome, notifications: &mut Notifications) {
+        if let Some(notify) = self.remove(id) {
+            self.queues[0].complete(id, notify, outcome, notifications);
         }
     }
 }

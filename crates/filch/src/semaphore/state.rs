@@ -2,7 +2,7 @@
 
 use super::{
     error::AcquireError,
-    queue::{Outcome, Queue},
+    queue::{AcquireOutcome, RequestQueue},
     units::{self, Units},
 };
 use crate::base::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
@@ -73,7 +73,7 @@ struct SemaphoreShared {
     number: u64,
     /// Changes only under the lock of the queue.
     capacity: AtomicU64,
-    queue: Mutex<Queue<Wants>>,
+    queue: Mutex<RequestQueue<Wants>>,
 }
 
 /// The units of each semaphore that a request wants: in the order of the semaphores' numbers, none
@@ -112,12 +112,12 @@ impl Semaphore {
                 units: Units::new(units),
                 number: *last,
                 capacity: AtomicU64::new(units),
-                queue: Mutex::new(Queue::new()),
+                queue: Mutex::new(RequestQueue::new()),
             }),
         }
     }
 
-    /// The number of free units. It may change before the caller acts on it.
+    /// Returns the number of free units. It may change before the caller acts on it.
     ///
     /// ```
     /// let semaphore = filch::Semaphore::new(8);
@@ -130,7 +130,7 @@ impl Semaphore {
         self.shared.units.state().free()
     }
 
-    /// The number of units in total, free or not.
+    /// Returns the number of units in total, free or not.
     ///
     /// ```
     /// let semaphore = filch::Semaphore::new(8);
@@ -144,7 +144,7 @@ impl Semaphore {
         self.shared.capacity.load(Ordering::Relaxed)
     }
 
-    /// The number of requests in the queue.
+    /// Returns the number of requests in the queue.
     ///
     /// ```
     /// use std::{future::Future, pin::pin, task::{Context, Waker}};
@@ -173,18 +173,18 @@ impl Semaphore {
         self.shared.units.state().is_closed()
     }
 
-    /// Its number among all semaphores, in the order of their creation.
+    /// Returns its number among all semaphores, in the order of their creation.
     pub(crate) fn number(&self) -> u64 {
         self.shared.number
     }
 
     /// Whether this and `other` are the same semaphore.
-    pub(super) fn is(&self, other: &Self) -> bool {
+    pub(super) fn ptr_eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     /// Whether a request for `n` units can ever be granted.
-    pub(super) fn check(&self, n: u64) -> Outcome {
+    pub(super) fn check(&self, n: u64) -> AcquireOutcome {
         match self.capacity() {
             _ if self.is_closed() => Err(AcquireError::CLOSED),
             capacity if n > capacity => Err(AcquireError::too_large(n, capacity)),
@@ -196,7 +196,7 @@ impl Semaphore {
         &self.shared.units
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Queue<Wants>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, RequestQueue<Wants>> {
         let queue = self.shared.queue.lock();
         queue.unwrap_or_else(PoisonError::into_inner)
     }

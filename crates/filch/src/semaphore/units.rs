@@ -17,10 +17,10 @@ const CLOSED: u64 = 2;
 /// The free units are stored above the two bits.
 pub(super) const SHIFT: u32 = 2;
 
-/// The result of a request.
+/// The result of an attempt to take units without the lock.
 #[must_use = "what was taken must be given back"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Take {
+pub(super) enum TakeResult {
     Taken,
     /// Too few units are free, or other requests are queued.
     Wait,
@@ -45,7 +45,7 @@ impl UnitsState {
     }
 
     /// Whether a request that is not queued can take `n` units.
-    const fn serves(self, n: u64) -> bool {
+    const fn can_take(self, n: u64) -> bool {
         self.0 & (WAITING | CLOSED) == 0 && self.free() >= n
     }
 }
@@ -75,18 +75,18 @@ impl Units {
 
     /// Takes `n` units if they are free and no request is queued.
     #[inline]
-    pub(super) fn take(&self, n: u64) -> Take {
+    pub(super) fn take(&self, n: u64) -> TakeResult {
         // Relaxed: the compare-and-swap decides, and nothing is concluded from a refusal.
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let state = UnitsState(word);
             if n == 0 && !state.is_closed() {
-                return Take::Taken;
+                return TakeResult::Taken;
             }
-            if !state.serves(n) {
+            if !state.can_take(n) {
                 return match state.is_closed() {
-                    true => Take::Closed,
-                    false => Take::Wait,
+                    true => TakeResult::Closed,
+                    false => TakeResult::Wait,
                 };
             }
             // Acquire: pairs with the release in `give`, so that the next holder sees the previous
@@ -98,7 +98,7 @@ impl Units {
                 Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => return Take::Taken,
+                Ok(_) => return TakeResult::Taken,
                 Err(now) => word = now,
             }
         }
@@ -108,21 +108,21 @@ impl Units {
     #[inline]
     #[must_use = "a waiter may need them"]
     pub(super) fn give(&self, n: u64) -> bool {
-        // Release: pairs with the acquire that takes the units, in `take`, `take_for_first`
-        // or `take_held`.
+        // Release: pairs with the acquire that takes the units, in `take`, `take_for_first` or
+        // `take_while_waiting`.
         UnitsState(self.word.fetch_add(n << SHIFT, Ordering::Release)).is_waiting()
     }
 
     /// Sets `WAITING`, and returns the free units. Until it is cleared, no other thread takes any.
     /// Requires the lock.
-    pub(super) fn hold(&self) -> u64 {
+    pub(super) fn set_waiting(&self) -> u64 {
         // Relaxed: the units carry their own order. A thread that adds units later sees `WAITING`
         // and takes the lock to serve.
         UnitsState(self.word.fetch_or(WAITING, Ordering::Relaxed)).free()
     }
 
     /// Takes `n` units that are free while `WAITING` is set. Requires the lock.
-    pub(super) fn take_held(&self, n: u64) {
+    pub(super) fn take_while_waiting(&self, n: u64) {
         // Acquire: as in `take`.
         self.word.fetch_sub(n << SHIFT, Ordering::Acquire);
     }

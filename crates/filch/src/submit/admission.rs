@@ -6,32 +6,35 @@ use crate::{
 };
 use std::time::Instant;
 
-/// How a submission gets capacity for its task.
+/// How a submission gets capacity for its task, which depends on the call that made it.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Admission {
+pub(super) enum AdmissionMode {
     /// According to the pool's policy for a full pool.
     ByPolicy,
     /// Only if there is capacity now.
     Now,
-    /// Waits for it, but not beyond that time.
+    /// Waits for capacity, until that time if there is one.
     Until(Option<Instant>),
-    /// The caller has acquired it already.
+    /// The caller has acquired the capacity already.
     Taken,
 }
 
 /// The result of an admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entry {
-    /// The task may be queued; it takes one unit, if the pool has a limit.
+pub(super) enum AdmissionResult {
+    /// The task may be queued.
     Queue {
+        /// Whether it has taken a unit: the pool has a limit.
         counted: bool,
     },
     /// The task must be run on this thread now.
     RunHere,
+    /// The task must be refused.
     Full,
 }
 
-const COUNTED: Entry = Entry::Queue { counted: true };
+/// The task may be queued, and its unit is taken.
+const ADMITTED: AdmissionResult = AdmissionResult::Queue { counted: true };
 
 /// The most other tasks that a worker without a time limit runs to free capacity, before it runs
 /// the new one itself. One is enough to free a unit, unless other threads take it first.
@@ -45,42 +48,43 @@ const MAX_HELPED_TASKS: usize = 4;
 /// waiting, runs other tasks, and in the end runs the task itself, or, if there is a time limit,
 /// waits in the queue without running anything.
 #[cold]
-pub(super) fn enter(
+pub(super) fn acquire_capacity(
     pool: &Inner,
     context: Option<&WorkerContext<'_, '_>>,
-    room: Admission,
-) -> Entry {
+    mode: AdmissionMode,
+) -> AdmissionResult {
     let Some(capacity) = &pool.tasks().capacity else {
-        return Entry::Queue { counted: false };
+        return AdmissionResult::Queue { counted: false };
     };
-    if matches!(room, Admission::Taken) || capacity.try_take(1).is_ok() {
-        return COUNTED;
+    if matches!(mode, AdmissionMode::Taken) || capacity.try_take(1).is_ok() {
+        return ADMITTED;
     }
-    let deadline = match (room, pool.tasks().overflow) {
-        (Admission::Now, _) | (Admission::ByPolicy, TaskOverflow::Refuse) => return Entry::Full,
-        (Admission::ByPolicy, TaskOverflow::RunInCaller) => return Entry::RunHere,
-        (Admission::Until(deadline), _) => deadline,
-        (Admission::ByPolicy | Admission::Taken, _) => None,
+    let deadline = match (mode, pool.tasks().overflow) {
+        (AdmissionMode::Now, _) | (AdmissionMode::ByPolicy, TaskOverflow::Refuse) => {
+            return AdmissionResult::Full;
+        }
+        (AdmissionMode::ByPolicy, TaskOverflow::RunInCaller) => return AdmissionResult::RunHere,
+        (AdmissionMode::Until(deadline), _) => deadline,
+        (AdmissionMode::ByPolicy | AdmissionMode::Taken, _) => None,
     };
-    let made = match context {
-        Some(context) => make_room(context, capacity, deadline),
+    let has_unit = match context {
+        Some(context) => run_tasks_for_capacity(context, capacity, deadline),
         // No other thread will free capacity.
         None if pool.threads() == 0 => {
-            pool.enter_worker(|context| make_room(context, capacity, deadline))
+            pool.enter_worker(|context| run_tasks_for_capacity(context, capacity, deadline))
         }
         None => false,
     };
-    let inside = context.is_some() || pool.threads() == 0;
+    let is_worker = context.is_some() || pool.threads() == 0;
     match deadline {
-        _ if made => COUNTED,
-        None if inside => Entry::RunHere,
-        None => wait_for_capacity(capacity, None),
-        Some(deadline) => wait_for_capacity(capacity, Some(deadline)),
+        _ if has_unit => ADMITTED,
+        None if is_worker => AdmissionResult::RunHere,
+        _ => wait_for_capacity(capacity, deadline),
     }
 }
 
-/// Runs other tasks until there is capacity. Returns false when that does not help.
-fn make_room(
+/// Runs other tasks until one of them frees a unit, and takes it. Returns false when none does.
+fn run_tasks_for_capacity(
     context: &WorkerContext<'_, '_>,
     capacity: &Semaphore,
     deadline: Option<Instant>,
@@ -100,7 +104,8 @@ fn make_room(
     false
 }
 
-fn wait_for_capacity(capacity: &Semaphore, deadline: Option<Instant>) -> Entry {
+/// Waits in the queue for a unit.
+fn wait_for_capacity(capacity: &Semaphore, deadline: Option<Instant>) -> AdmissionResult {
     let permit = match deadline {
         None => capacity.acquire(),
         Some(deadline) => {
@@ -110,9 +115,9 @@ fn wait_for_capacity(capacity: &Semaphore, deadline: Option<Instant>) -> Entry {
     };
     match permit {
         Ok(permit) => {
-            permit.keep();
-            COUNTED
+            permit.into_units();
+            ADMITTED
         }
-        Err(_) => Entry::Full,
+        Err(_) => AdmissionResult::Full,
     }
 }

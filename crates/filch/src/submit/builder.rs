@@ -2,10 +2,10 @@
 
 use super::{
     TaskHandle,
-    admission::Admission,
+    admission::AdmissionMode,
     launch,
     options::{Options, task_options},
-    place,
+    pool_context,
 };
 use crate::{
     base::error::Refused,
@@ -51,6 +51,16 @@ pub struct TaskBuilder<'p, F> {
 
 impl Pool {
     /// Returns a builder, which sets a name, a priority and so on before the task is submitted.
+    ///
+    /// ```
+    /// use filch::{Pool, Priority};
+    ///
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let report = pool.task(|| "written").name("report").priority(Priority::Low).submit().unwrap();
+    /// assert_eq!((report.name(), report.priority()), (Some("report"), Priority::Low));
+    /// assert_eq!(report.join().unwrap(), "written");
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn task<F, T>(&self, func: F) -> TaskBuilder<'_, F>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -106,11 +116,23 @@ where
     /// the caller waits, the task is refused or runs here, according to the pool's
     /// [policy](crate::TaskOverflow).
     ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let accepted = pool.task(|| 6 * 7).submit().unwrap();
+    /// assert_eq!(accepted.join().unwrap(), 42);
+    ///
+    /// pool.clone().shutdown();
+    /// let refused = pool.task(|| 6 * 7).submit().unwrap_err();
+    /// assert!(refused.is_closed());
+    /// assert_eq!(refused.into_inner()(), 42); // the closure comes back
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
     /// # Errors
     /// The closure, when the pool accepts no more tasks, when it is full and its policy is to
     /// refuse, and when the worker or node of the [affinity](super::Affinity) does not exist.
     pub fn submit(self) -> Result<TaskHandle<T>, Refused<F>> {
-        self.launch(Admission::ByPolicy)
+        self.launch(AdmissionMode::ByPolicy)
     }
 
     /// Submits the task if there is capacity, whatever the pool's policy.
@@ -130,19 +152,39 @@ where
     /// # Errors
     /// The closure, when there is no capacity, and otherwise as [`submit`](Self::submit).
     pub fn try_submit(self) -> Result<TaskHandle<T>, Refused<F>> {
-        self.launch(Admission::Now)
+        self.launch(AdmissionMode::Now)
     }
 
     /// Submits the task; waits for capacity, but no longer than `limit`, whatever the pool's
     /// policy. A worker of the pool first runs other tasks to free capacity; when there is none
     /// that it may run, it sleeps.
     ///
+    /// ```
+    /// use std::{sync::mpsc, time::Duration};
+    ///
+    /// let pool = filch::Pool::builder().workers(1).task_capacity(1).build()?;
+    /// let (begin, begun) = mpsc::channel();
+    /// let (release, released) = mpsc::channel::<()>();
+    /// let running = pool.submit(move || {
+    ///     begin.send(()).unwrap();
+    ///     released.recv().unwrap();
+    /// });
+    /// begun.recv().unwrap();
+    /// let queued = pool.submit(|| 1); // takes the only unit
+    /// let refused = pool.task(|| 2).submit_timeout(Duration::from_millis(1)).unwrap_err();
+    /// assert!(refused.is_full());
+    /// release.send(()).unwrap();
+    /// # running.join().unwrap();
+    /// # queued.join().unwrap();
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
     /// # Errors
     /// The closure, when there is no capacity in time, and otherwise as [`submit`](Self::submit).
     pub fn submit_timeout(self, limit: Duration) -> Result<TaskHandle<T>, Refused<F>> {
         // A deadline beyond the range of the clock is no limit.
         let deadline = Instant::now().checked_add(limit);
-        self.launch(Admission::Until(deadline))
+        self.launch(AdmissionMode::Until(deadline))
     }
 
     /// Returns a future that submits the task as soon as there is capacity, whatever the pool's
@@ -168,14 +210,14 @@ where
         }
     }
 
-    fn launch(self, room: Admission) -> Result<TaskHandle<T>, Refused<F>> {
+    fn launch(self, mode: AdmissionMode) -> Result<TaskHandle<T>, Refused<F>> {
         let Self {
             pool,
             func,
             options,
         } = self;
-        place::at_place(&pool, |context| {
-            launch::launch(&pool, context, func, options, room)
+        pool_context::in_context_of(&pool, |context| {
+            launch::launch(&pool, context, func, options, mode)
         })
     }
 }
@@ -221,7 +263,7 @@ where
                     Poll::Ready(permit) => {
                         permit
                             .expect("the capacity is at least one, and is not closed")
-                            .keep();
+                            .into_units();
                         break;
                     }
                     // In a pool without workers no other thread frees capacity.
@@ -234,10 +276,10 @@ where
                 }
             }
         }
-        let (func, options) = this.task.take().expect("looked at above");
+        let (func, options) = this.task.take().expect("checked above");
         let pool = &this.pool;
-        Poll::Ready(place::at_place(pool, |context| {
-            launch::launch(pool, context, func, options, Admission::Taken)
+        Poll::Ready(pool_context::in_context_of(pool, |context| {
+            launch::launch(pool, context, func, options, AdmissionMode::Taken)
         }))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Priority, TaskId,
-    cell::{self, Header, Ref},
+    cell::{self, SubmitHeader, SubmitRef},
     dependency::{Dependency, Each},
 };
 use crate::{
@@ -30,7 +30,7 @@ pub fn current_task() -> Option<TaskInfo> {
 
 /// Whether the submitted task that this thread runs should stop: the task or its token was
 /// [cancelled](super::TaskHandle::cancel), its deadline has passed, or its pool is being [shut
-/// down](crate::Pool::shutdown_now). False outside of tasks. Costs a few nanoseconds, so a loop may
+/// down](crate::Pool::shutdown_now). False outside tasks. Costs a few nanoseconds, so a loop may
 /// call it often.
 ///
 /// ```
@@ -62,11 +62,11 @@ pub fn is_cancelled() -> bool {
     })
 }
 
-fn should_stop(cell: &Header) -> bool {
-    let about = cell.about();
+fn should_stop(cell: &SubmitHeader) -> bool {
+    let meta = cell.meta();
     cell.is_cancelled()
-        || about.token().is_some_and(CancelToken::is_cancelled)
-        || is_abandoned(about.pool)
+        || meta.token().is_some_and(CancelToken::is_cancelled)
+        || is_abandoned(meta.pool)
 }
 
 /// Whether tasks of the pool of that number should end.
@@ -96,31 +96,51 @@ fn is_abandoned(number: u32) -> bool {
 /// ```
 #[derive(Clone)]
 pub struct TaskInfo {
-    cell: Ref,
+    cell: SubmitRef,
 }
 
 impl TaskInfo {
     /// Returns the id of the task.
+    ///
+    /// ```
+    /// let task = filch::submit(|| filch::current_task().unwrap().id());
+    /// let id = task.id();
+    /// assert_eq!(task.join().unwrap(), id);
+    /// ```
     #[must_use]
     pub fn id(&self) -> TaskId {
-        self.cell.about().id
+        self.cell.meta().id
     }
 
     /// Returns the name of the task, if it has one.
+    ///
+    /// ```
+    /// let task = filch::task(|| filch::current_task().unwrap().name().map(str::to_owned));
+    /// let task = task.name("parse").submit().unwrap();
+    /// assert_eq!(task.join().unwrap().as_deref(), Some("parse"));
+    /// ```
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.cell.about().name().map(|name| &**name)
+        self.cell.meta().name().map(|name| &**name)
     }
 
     /// Returns the priority of the task.
+    ///
+    /// ```
+    /// use filch::Priority;
+    ///
+    /// let task = filch::task(|| filch::current_task().unwrap().priority());
+    /// let task = task.priority(Priority::Low).submit().unwrap();
+    /// assert_eq!(task.join().unwrap(), Priority::Low);
+    /// ```
     #[must_use]
     pub fn priority(&self) -> Priority {
         self.cell.snapshot().level()
     }
 
-    /// Returns the token of this task alone: cancelled with it, and with the token that it was
-    /// [submitted with](super::TaskBuilder::token). For parts of the task that run elsewhere, and as the
-    /// parent of tasks that should end with this one.
+    /// Returns a token that belongs to this task only: it is cancelled with the task, and with the
+    /// token that it was [submitted with](super::TaskBuilder::token). For parts of the task that
+    /// run elsewhere, and as the parent of tasks that should end with this one.
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(1).build()?;
@@ -138,7 +158,7 @@ impl TaskInfo {
     /// ```
     #[must_use]
     pub fn token(&self) -> CancelToken {
-        let (token, new) = self.cell.about().token_or_new();
+        let (token, new) = self.cell.meta().token_or_new();
         if new && self.cell.publish_token() {
             // The task was requested to stop before there was a token to cancel.
             token.cancel();
@@ -163,6 +183,21 @@ impl TaskInfo {
 
     /// Whether the task should stop; see [`is_cancelled`]. On a thread that does not run the task
     /// it takes a lock briefly.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let (send, receive) = std::sync::mpsc::channel();
+    /// let task = pool.submit(move || {
+    ///     let this = filch::current_task().unwrap();
+    ///     send.send(this.clone()).unwrap(); // to a thread that helps the task
+    ///     while !this.is_cancelled() {}
+    /// });
+    /// let helped = receive.recv().unwrap();
+    /// task.cancel();
+    /// assert!(helped.is_cancelled());
+    /// task.join().unwrap();
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         should_stop(&self.cell)

@@ -1,6 +1,6 @@
 //! The tasks that a task can wait for.
 
-use super::{TaskId, cell::Ref};
+use super::{TaskId, cell::SubmitRef};
 use std::fmt;
 
 /// A task that others can wait for: a handle without the result, from
@@ -22,25 +22,38 @@ use std::fmt;
 /// ```
 #[derive(Clone)]
 pub struct Dependency {
-    cell: Ref,
+    cell: SubmitRef,
 }
 
 impl Dependency {
-    pub(super) fn new(cell: &Ref) -> Self {
+    pub(super) fn new(cell: &SubmitRef) -> Self {
         Self { cell: cell.clone() }
     }
 
-    pub(super) fn into_cell(self) -> Ref {
+    pub(super) fn into_cell(self) -> SubmitRef {
         self.cell
     }
 
     /// Returns the id of the task.
+    ///
+    /// ```
+    /// let task = filch::submit(|| 1);
+    /// assert_eq!(task.dependency().id(), task.id());
+    /// # task.join().unwrap();
+    /// ```
     #[must_use]
     pub fn id(&self) -> TaskId {
-        self.cell.about().id
+        self.cell.meta().id
     }
 
     /// Whether the task is done: it has a result, has panicked, or was cancelled.
+    ///
+    /// ```
+    /// let task = filch::submit(|| 1);
+    /// let dependency = task.dependency();
+    /// task.join().unwrap(); // consumes the handle, not the dependency
+    /// assert!(dependency.is_finished());
+    /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.cell.snapshot().is_done()

@@ -6,16 +6,12 @@ use super::{
     failed::{FailedTask, write_task},
 };
 use crate::{
-    base::unwind::{self, Payload},
+    base::unwind::Payload,
     cancel::CancelReason,
     pool::waits::Cycle,
-    task::Cause,
+    task::{Cause, StoredPanic, expect_panic, resume_panic},
 };
-use std::{
-    error::Error,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{error::Error, fmt, sync::Arc};
 
 /// Why a task has no result: it panicked, or it never ran.
 ///
@@ -28,14 +24,13 @@ use std::{
 /// assert_eq!(error.into_panic().downcast_ref(), Some(&"no luck"));
 /// ```
 pub struct TaskError {
-    kind: Kind,
+    kind: TaskErrorKind,
     id: TaskId,
     name: Option<Arc<str>>,
 }
 
-enum Kind {
-    /// In a mutex because a panic payload need not be `Sync`.
-    Panic(Mutex<Payload>),
+enum TaskErrorKind {
+    Panic(StoredPanic),
     Cancelled(Cause),
     Dependency(Arc<FailedTask>),
     /// `None` where both tasks are on one stack: the tasks between them are not known.
@@ -43,35 +38,43 @@ enum Kind {
 }
 
 impl TaskError {
-    pub(super) fn panic(about: &TaskMeta, payload: Payload) -> Self {
-        Self::new(about, Kind::Panic(Mutex::new(payload)))
+    pub(super) fn panic(meta: &TaskMeta, payload: Payload) -> Self {
+        Self::new(meta, TaskErrorKind::Panic(StoredPanic::new(payload)))
     }
 
-    pub(super) fn cancelled(about: &TaskMeta, cause: Cause) -> Self {
+    pub(super) fn cancelled(meta: &TaskMeta, cause: Cause) -> Self {
         let failed = match cause {
-            Cause::Dependency => about.after().and_then(|after| after.failed()).cloned(),
+            Cause::Dependency => meta
+                .predecessors()
+                .and_then(|predecessors| predecessors.failed())
+                .cloned(),
             _ => None,
         };
-        let kind = failed.map_or(Kind::Cancelled(cause), Kind::Dependency);
-        Self::new(about, kind)
+        let kind = failed.map_or(TaskErrorKind::Cancelled(cause), TaskErrorKind::Dependency);
+        Self::new(meta, kind)
     }
 
-    pub(super) fn deadlock(about: &TaskMeta, cycle: Option<Cycle>) -> Self {
-        Self::new(about, Kind::Deadlock(cycle.map(Arc::new)))
+    pub(super) fn deadlock(meta: &TaskMeta, cycle: Option<Cycle>) -> Self {
+        Self::new(meta, TaskErrorKind::Deadlock(cycle.map(Arc::new)))
     }
 
-    fn new(about: &TaskMeta, kind: Kind) -> Self {
+    fn new(meta: &TaskMeta, kind: TaskErrorKind) -> Self {
         Self {
             kind,
-            id: about.id,
-            name: about.name().cloned(),
+            id: meta.id,
+            name: meta.name().cloned(),
         }
     }
 
     /// Whether the task panicked; [`into_panic`](Self::into_panic) returns the payload.
+    ///
+    /// ```
+    /// let error = filch::submit(|| panic!("no luck")).join().unwrap_err();
+    /// assert!(error.is_panic() && !error.is_cancelled());
+    /// ```
     #[must_use]
     pub fn is_panic(&self) -> bool {
-        matches!(self.kind, Kind::Panic(_))
+        matches!(self.kind, TaskErrorKind::Panic(_))
     }
 
     /// Whether the task never started, and never will: it was cancelled or refused, its deadline
@@ -86,12 +89,15 @@ impl TaskError {
     /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        matches!(self.kind, Kind::Cancelled(_) | Kind::Dependency(_))
+        matches!(
+            self.kind,
+            TaskErrorKind::Cancelled(_) | TaskErrorKind::Dependency(_)
+        )
     }
 
     /// Returns the task that failed, if this one was cancelled because it
-    /// [waited](super::TaskBuilder::after) for that one. In a chain of failed dependencies it is the first
-    /// of them.
+    /// [waited](super::TaskBuilder::after) for that one. In a chain of failed dependencies it is
+    /// the first of them.
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(1).build()?;
@@ -111,28 +117,49 @@ impl TaskError {
     #[must_use]
     pub fn failed_dependency(&self) -> Option<&FailedTask> {
         match &self.kind {
-            Kind::Dependency(failed) => Some(failed),
+            TaskErrorKind::Dependency(failed) => Some(failed),
             _ => None,
         }
     }
 
     /// Whether the task did not start before its deadline.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let late = pool.task(|| "too late").timeout(Duration::ZERO).submit().unwrap();
+    /// let error = late.join().unwrap_err();
+    /// assert!(error.is_deadline() && error.is_cancelled());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn is_deadline(&self) -> bool {
-        matches!(self.kind, Kind::Cancelled(Cause::Deadline))
+        matches!(self.kind, TaskErrorKind::Cancelled(Cause::Deadline))
     }
 
     /// Whether the task was not accepted, because the pool had no capacity or accepts no more
     /// tasks, or the pool was shut down before the task started.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// pool.clone().shutdown();
+    /// let error = pool.submit(|| "too late").join().unwrap_err();
+    /// assert!(error.is_refused());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn is_refused(&self) -> bool {
-        matches!(self.kind, Kind::Cancelled(Cause::Closed | Cause::Full))
+        matches!(
+            self.kind,
+            TaskErrorKind::Cancelled(Cause::Closed | Cause::Full)
+        )
     }
 
     /// Whether the join would have waited for ever, because the task cannot end before the caller
-    /// returns: it was joined from inside of itself, from a task that its worker runs while it
-    /// waits, or from one that it waits for, directly or through others. The task continues; its
-    /// result is lost.
+    /// returns: it was joined from inside itself, from a task that its worker runs while it waits,
+    /// or from one that it waits for, directly or through others. The task continues; its result is
+    /// lost.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -150,63 +177,111 @@ impl TaskError {
     /// ```
     #[must_use]
     pub fn is_deadlock(&self) -> bool {
-        matches!(self.kind, Kind::Deadlock(_))
+        matches!(self.kind, TaskErrorKind::Deadlock(_))
     }
 
     /// Returns the tasks that wait for each other, if this is a [deadlock](Self::is_deadlock)
     /// across several stacks. They are part of the error message as well.
+    ///
+    /// ```
+    /// use filch::{Pool, TaskHandle};
+    /// use std::sync::{Arc, Barrier, mpsc};
+    ///
+    /// let pool = Pool::builder().workers(2).build()?;
+    /// let (report, reports) = mpsc::channel();
+    /// let both_run = Arc::new(Barrier::new(2));
+    /// let [(to_one, one), (to_two, two)] = ["one", "two"].map(|name| {
+    ///     let (to_task, other) = mpsc::channel::<TaskHandle<()>>();
+    ///     let (report, both_run) = (report.clone(), both_run.clone());
+    ///     let task = pool.task(move || {
+    ///         both_run.wait();
+    ///         if let Err(error) = other.recv().unwrap().join() {
+    ///             report.send(error.cycle().unwrap().parties().len()).unwrap();
+    ///         }
+    ///     });
+    ///     (to_task, task.name(name).submit().unwrap())
+    /// });
+    /// to_one.send(two).unwrap();
+    /// to_two.send(one).unwrap();
+    /// assert_eq!(reports.recv(), Ok(2)); // each of them waits for the other
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn cycle(&self) -> Option<&Cycle> {
         match &self.kind {
-            Kind::Deadlock(cycle) => cycle.as_deref(),
+            TaskErrorKind::Deadlock(cycle) => cycle.as_deref(),
             _ => None,
         }
     }
 
     /// Returns the payload of the task's panic.
     ///
+    /// ```
+    /// let error = filch::submit(|| panic!("no luck")).join().unwrap_err();
+    /// assert_eq!(error.into_panic().downcast_ref(), Some(&"no luck"));
+    /// ```
+    ///
     /// # Panics
     /// When the task did not panic; [`try_into_panic`](Self::try_into_panic) returns an error
     /// instead.
     #[must_use]
+    #[track_caller]
     pub fn into_panic(self) -> Payload {
-        match self.try_into_panic() {
-            Ok(payload) => payload,
-            Err(error) => panic!("there is no panic in this error: {error}"),
-        }
+        expect_panic(self.try_into_panic())
     }
 
     /// Returns the payload of the task's panic, or the error itself.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(0).build()?;
+    /// let task = pool.submit(|| "never run");
+    /// task.cancel();
+    /// let error = task.join().unwrap_err().try_into_panic().unwrap_err();
+    /// assert!(error.is_cancelled());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     ///
     /// # Errors
     /// The error itself, when the task did not panic.
     pub fn try_into_panic(self) -> Result<Payload, Self> {
         match self.kind {
-            Kind::Panic(payload) => {
-                Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner))
-            }
+            TaskErrorKind::Panic(panic) => Ok(panic.into_payload()),
             _ => Err(self),
         }
     }
 
     /// Resumes the panic of the task on this thread.
     ///
+    /// ```should_panic
+    /// let task = filch::submit(|| panic!("no luck"));
+    /// let () = task.join().unwrap_or_else(|error| error.resume());
+    /// ```
+    ///
     /// # Panics
     /// Always: with the payload of the task's panic, or with this error.
+    #[track_caller]
     pub fn resume(self) -> ! {
-        match self.try_into_panic() {
-            Ok(payload) => unwind::resume(payload),
-            Err(error) => panic!("{error}"),
-        }
+        resume_panic(self.try_into_panic())
     }
 
     /// Returns the id of the task.
+    ///
+    /// ```
+    /// let task = filch::submit(|| panic!("no luck"));
+    /// let id = task.id();
+    /// assert_eq!(task.join().unwrap_err().id(), id);
+    /// ```
     #[must_use]
     pub fn id(&self) -> TaskId {
         self.id
     }
 
     /// Returns the name of the task, if it has one.
+    ///
+    /// ```
+    /// let task = filch::task(|| panic!("no luck")).name("draw").submit().unwrap();
+    /// assert_eq!(task.join().unwrap_err().name(), Some("draw"));
+    /// ```
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
@@ -217,7 +292,7 @@ impl From<CancelReason> for Cause {
     fn from(reason: CancelReason) -> Self {
         match reason {
             CancelReason::Deadline => Self::Deadline,
-            _ => Self::Asked,
+            _ => Self::Requested,
         }
     }
 }
@@ -227,28 +302,25 @@ impl fmt::Display for TaskError {
         write_task(f, self.id, self.name.as_deref())?;
         f.write_str(" ")?;
         match &self.kind {
-            Kind::Panic(payload) => {
-                let payload = payload.lock().unwrap_or_else(PoisonError::into_inner);
-                write!(f, "panicked: {}", unwind::message(&payload))
-            }
-            Kind::Cancelled(Cause::Asked | Cause::Dependency) => {
+            TaskErrorKind::Panic(panic) => panic.fmt(f),
+            TaskErrorKind::Cancelled(Cause::Requested | Cause::Dependency) => {
                 f.write_str("was cancelled before it started")
             }
-            Kind::Dependency(failed) => {
+            TaskErrorKind::Dependency(failed) => {
                 f.write_str("was cancelled before it started: it waited for ")?;
                 write_task(f, failed.id(), failed.name())?;
-                write!(f, ", which {}", failed.what())
+                write!(f, ", which {}", failed.description())
             }
-            Kind::Cancelled(Cause::Deadline) => f.write_str(
+            TaskErrorKind::Cancelled(Cause::Deadline) => f.write_str(
                 "did not start before its deadline; give it more time or a higher priority",
             ),
-            Kind::Cancelled(Cause::Closed) => {
+            TaskErrorKind::Cancelled(Cause::Closed) => {
                 f.write_str("did not start before its pool was shut down")
             }
-            Kind::Cancelled(Cause::Full) => {
+            TaskErrorKind::Cancelled(Cause::Full) => {
                 f.write_str("was refused: the pool has no room for it; try again later or wait")
             }
-            Kind::Deadlock(cycle) => {
+            TaskErrorKind::Deadlock(cycle) => {
                 f.write_str("was joined by a task that it would have to wait for")?;
                 if let Some(cycle) = cycle {
                     write!(f, ": {cycle}")?;

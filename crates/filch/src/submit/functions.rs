@@ -3,9 +3,9 @@
 use super::{
     TaskHandle,
     dependency::Dependencies,
-    launch::submit_at,
+    launch::submit_with,
     options::Options,
-    place::{at_place, on_current},
+    pool_context::{in_context_of, with_current_pool},
 };
 use crate::pool::Pool;
 
@@ -21,7 +21,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    on_current(|pool, context| submit_at(pool, context, Options::default(), task))
+    with_current_pool(|pool, context| submit_with(pool, context, Options::default(), task))
 }
 
 /// [`Pool::submit_after`] on the pool that the caller works for, else on the global one.
@@ -38,7 +38,7 @@ where
     T: Send + 'static,
 {
     let options = Options::after(tasks);
-    on_current(|pool, context| submit_at(pool, context, options, task))
+    with_current_pool(|pool, context| submit_with(pool, context, options, task))
 }
 
 impl Pool {
@@ -61,8 +61,8 @@ impl Pool {
         T: Send + 'static,
     {
         let pool = &**self.inner();
-        at_place(pool, |context| {
-            submit_at(pool, context, Options::default(), task)
+        in_context_of(pool, |context| {
+            submit_with(pool, context, Options::default(), task)
         })
     }
 
@@ -86,6 +86,6 @@ impl Pool {
     {
         let options = Options::after(tasks);
         let pool = &**self.inner();
-        at_place(pool, |context| submit_at(pool, context, options, task))
+        in_context_of(pool, |context| submit_with(pool, context, options, task))
     }
 }

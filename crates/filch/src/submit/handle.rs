@@ -2,7 +2,7 @@
 
 use super::{
     Priority, TaskError, TaskId,
-    cell::{Cause, Hold, NO_THREADS, Outcome, Ref, TaskMeta},
+    cell::{Cause, NO_THREADS, SubmitRef, TaskJoin, TaskMeta, TaskOutcome},
     dependency::{Dependency, Each},
     join, run, wait,
 };
@@ -28,20 +28,20 @@ use std::{
 /// ```
 #[must_use = "dropping the handle detaches the task; say so with `detach`"]
 pub struct TaskHandle<T> {
-    hold: Hold<T>,
+    join: TaskJoin<T>,
 }
 
 impl<T> TaskHandle<T> {
-    pub(super) fn new(hold: Hold<T>) -> Self {
-        Self { hold }
+    pub(super) fn new(join: TaskJoin<T>) -> Self {
+        Self { join }
     }
 
-    pub(super) fn cell(&self) -> &Ref {
-        self.hold.task()
+    pub(super) fn cell(&self) -> &SubmitRef {
+        self.join.task()
     }
 
-    fn about(&self) -> &TaskMeta {
-        self.cell().about()
+    fn meta(&self) -> &TaskMeta {
+        self.cell().meta()
     }
 
     /// Waits for the task, and returns its result.
@@ -73,18 +73,18 @@ impl<T> TaskHandle<T> {
     /// When the handle has returned the result before, as a future.
     pub fn join(mut self) -> Result<T, TaskError> {
         self.assert_not_taken();
-        let stuck = join::run_here(&mut self.hold);
+        let stuck = join::run_here(&mut self.join);
         if let Some(result) = self.result() {
             return result;
         }
-        if stuck || self.about().is_here() {
+        if stuck || self.meta().is_on_this_thread() {
             // It runs in a lower frame of this very stack: it cannot continue before this call
             // returns.
-            return Err(TaskError::deadlock(self.about(), None));
+            return Err(TaskError::deadlock(self.meta(), None));
         }
-        let cycle = join::drive_until_done(&mut self.hold, wait::Never, None);
+        let cycle = join::drive_until_done(&mut self.join, wait::NeverReady, None);
         match cycle {
-            Some(_) => Err(TaskError::deadlock(self.about(), cycle)),
+            Some(_) => Err(TaskError::deadlock(self.meta(), cycle)),
             None => self.result().expect("it has been waited for"),
         }
     }
@@ -140,37 +140,68 @@ impl<T> TaskHandle<T> {
         self.assert_not_taken();
         // A deadline beyond the range of the clock is no limit.
         let deadline = Instant::now().checked_add(limit);
-        if self.about().is(NO_THREADS) || join::has_isolated_waits(&self.hold) {
-            join::run_here(&mut self.hold);
-            join::drive_until_done(&mut self.hold, wait::Never, deadline);
+        if self.meta().has_flag(NO_THREADS) || join::has_isolated_waits(&self.join) {
+            join::run_here(&mut self.join);
+            join::drive_until_done(&mut self.join, wait::NeverReady, deadline);
         } else {
-            wait::until_done(&mut self.hold, deadline);
+            wait::wait_until_done(&mut self.join, deadline);
         }
         self.try_join()
     }
 
     /// Whether the task is done: it has a result, has panicked, or was cancelled.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(0).build()?;
+    /// let task = pool.submit(|| 42);
+    /// assert!(!task.is_finished());
+    /// pool.run_until_stalled();
+    /// assert!(task.is_finished());
+    /// assert_eq!(task.join().unwrap(), 42);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.hold.task().snapshot().is_done()
+        self.join.task().snapshot().is_done()
     }
 
     /// Returns the id of the task.
+    ///
+    /// ```
+    /// let task = filch::submit(|| filch::current_task().unwrap().id());
+    /// let id = task.id();
+    /// assert_eq!(task.join().unwrap(), id);
+    /// ```
     #[must_use]
     pub fn id(&self) -> TaskId {
-        self.about().id
+        self.meta().id
     }
 
     /// Returns the name of the task, if it has one.
+    ///
+    /// ```
+    /// let task = filch::task(|| 1).name("first").submit().unwrap();
+    /// assert_eq!(task.name(), Some("first"));
+    /// assert_eq!(filch::submit(|| 2).name(), None);
+    /// # task.join().unwrap();
+    /// ```
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        self.about().name().map(|name| &**name)
+        self.meta().name().map(|name| &**name)
     }
 
     /// Returns the priority of the task.
+    ///
+    /// ```
+    /// use filch::Priority;
+    ///
+    /// let task = filch::task(|| 1).priority(Priority::High).submit().unwrap();
+    /// assert_eq!(task.priority(), Priority::High);
+    /// # task.join().unwrap();
+    /// ```
     #[must_use]
     pub fn priority(&self) -> Priority {
-        self.hold.task().snapshot().level()
+        self.join.task().snapshot().level()
     }
 
     /// Cancels the task. Returns true when it had not started: it never will, and its closure has
@@ -193,7 +224,7 @@ impl<T> TaskHandle<T> {
     /// ```
     #[allow(clippy::must_use_candidate, reason = "most callers don't care")]
     pub fn cancel(&self) -> bool {
-        run::cancel(self.hold.task(), Cause::Asked)
+        run::cancel(self.join.task(), Cause::Requested)
     }
 
     /// Changes the priority of the task. Returns false when it does not wait any more; and when its
@@ -211,44 +242,57 @@ impl<T> TaskHandle<T> {
     /// ```
     #[allow(clippy::must_use_candidate, reason = "most callers don't care")]
     pub fn set_priority(&self, priority: Priority) -> bool {
-        run::move_to(&self.hold, priority)
+        run::set_priority(&self.join, priority)
     }
 
     /// Returns the task as a dependency for others to wait for, whatever its result type. See
     /// [`TaskBuilder::after`](super::TaskBuilder::after).
+    ///
+    /// ```
+    /// let (numbers, words) = (filch::submit(|| vec![1, 2]), filch::submit(|| "one two"));
+    /// let inputs = [numbers.dependency(), words.dependency()]; // of one type
+    /// let report = filch::submit_after(&inputs, || "both are there");
+    /// assert_eq!(report.join().unwrap(), "both are there");
+    /// ```
     #[must_use]
     pub fn dependency(&self) -> Dependency {
         Dependency::new(self.cell())
     }
 
     /// Detaches the task, as dropping the handle does: it runs without a waiter.
+    ///
+    /// ```
+    /// let (send, receive) = std::sync::mpsc::channel();
+    /// filch::submit(move || send.send("logged").unwrap()).detach();
+    /// assert_eq!(receive.recv(), Ok("logged"));
+    /// ```
     pub fn detach(self) {}
 
     /// Waits until the task is done, or `or` is ready. Returns at once where [`join`](Self::join)
     /// reports a deadlock.
-    pub(super) fn wait_or(&mut self, or: impl wait::Source + Copy) {
-        let stuck = join::run_here(&mut self.hold);
-        if !stuck && !self.is_finished() && !self.about().is_here() {
-            let _reported_by_join = join::drive_until_done(&mut self.hold, or, None);
+    pub(super) fn wait_or(&mut self, or: impl wait::WaitCondition + Copy) {
+        let stuck = join::run_here(&mut self.join);
+        if !stuck && !self.is_finished() && !self.meta().is_on_this_thread() {
+            let _reported_by_join = join::drive_until_done(&mut self.join, or, None);
         }
     }
 
     #[track_caller]
     fn assert_not_taken(&self) {
         assert!(
-            !self.hold.is_taken(),
-            "the handle of a task was joined or polled after it had given the result"
+            !self.join.is_taken(),
+            "the handle of a task was joined or polled after it had given the result; await or join it once"
         );
     }
 
     /// Returns the result, once, if the task is done.
     #[inline]
     fn result(&mut self) -> Option<Result<T, TaskError>> {
-        let outcome = self.hold.take()?;
+        let outcome = self.join.take()?;
         Some(match outcome {
-            Outcome::Value(value) => Ok(value),
-            Outcome::Panic(payload) => Err(TaskError::panic(self.about(), payload)),
-            Outcome::Cancelled(cause) => Err(TaskError::cancelled(self.about(), cause)),
+            TaskOutcome::Value(value) => Ok(value),
+            TaskOutcome::Panic(payload) => Err(TaskError::panic(self.meta(), payload)),
+            TaskOutcome::Cancelled(cause) => Err(TaskError::cancelled(self.meta(), cause)),
         })
     }
 }
@@ -260,8 +304,8 @@ impl<T> TaskHandle<T> {
 /// ```
 /// use std::{future::Future, pin::pin, task::{Context, Poll, Waker}};
 ///
-/// let alone = filch::Pool::builder().workers(0).build()?;
-/// let mut task = pin!(alone.submit(|| 42));
+/// let pool = filch::Pool::builder().workers(0).build()?;
+/// let mut task = pin!(pool.submit(|| 42));
 /// match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
 ///     Poll::Ready(result) => assert_eq!(result.unwrap(), 42),
 ///     Poll::Pending => unreachable!("no other thread can run it"),
@@ -274,10 +318,10 @@ impl<T> Future for TaskHandle<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         this.assert_not_taken();
-        if this.about().is(NO_THREADS) {
-            join::poll_without_threads(&mut this.hold, cx.waker());
+        if this.meta().has_flag(NO_THREADS) {
+            join::poll_without_threads(&mut this.join, cx.waker());
         }
-        if this.hold.watch(cx.waker()) {
+        if this.join.register_waker(cx.waker()) {
             return Poll::Pending;
         }
         Poll::Ready(this.result().expect("it is done"))
@@ -295,7 +339,7 @@ impl<T> fmt::Debug for TaskHandle<T> {
         f.debug_struct("TaskHandle")
             .field("id", &self.id())
             .field("name", &self.name())
-            .field("state", &self.hold.task().snapshot())
+            .field("state", &self.join.task().snapshot())
             .finish()
     }
 }

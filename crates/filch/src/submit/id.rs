@@ -48,6 +48,13 @@ impl TaskId {
     }
 
     /// Returns the id as a number.
+    ///
+    /// ```
+    /// let task = filch::submit(|| 1);
+    /// let key: u64 = task.id().get(); // for a log or a table
+    /// assert_eq!(task.id().to_string(), key.to_string());
+    /// # task.join().unwrap();
+    /// ```
     #[must_use]
     pub fn get(self) -> u64 {
         self.0

@@ -2,9 +2,9 @@
 
 use super::{
     TaskId,
-    cell::{self, Cause, Claim, Hold, Inbox, Ref},
-    end, place, queue, run, subject,
-    wait::{Either, Source, Visible, is_late, until, until_done},
+    cell::{self, Cause, Claim, JoinerInbox, SubmitRef, TaskJoin},
+    end, pool_context, queue, run, subject,
+    wait::{Either, RegisteredWait, WaitCondition, has_passed, wait_until, wait_until_done},
 };
 use crate::{
     base::{sync::hint, sys::stack, thread},
@@ -22,8 +22,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How many spin-loop hints a thread from outside gives the workers to start the task that it
-/// joins: about a microsecond, the time of entering the pool as a guest a few times.
+/// How many spin-loop hints a thread from outside executes while it waits for a worker to start the
+/// task that it joins: about a microsecond, the time of entering the pool as a guest a few times.
 const SPINS_FOR_WORKERS: u32 = 32;
 
 /// How long a thread from outside whose stack is half full leaves a task to the workers.
@@ -32,24 +32,24 @@ const MAX_WAIT_FOR_WORKERS: Duration = Duration::from_millis(10);
 /// Runs the task on this thread, if it has not started and may run here; if it is held, its
 /// predecessors first. Returns true when it cannot run before the caller returns, because a
 /// predecessor runs in a lower frame of this stack.
-pub(super) fn run_here<T>(hold: &mut Hold<T>) -> bool {
-    let now = hold.task().snapshot();
-    if now.is_begun() {
+pub(super) fn run_here<T>(join: &mut TaskJoin<T>) -> bool {
+    let now = join.task().snapshot();
+    if now.has_started() {
         return false;
     }
-    if now.is_idle() && help(hold.task()) {
+    if now.is_idle() && run_predecessors(join.task()) {
         return true;
     }
-    place::with_pool(hold.task().about().pool, |pool, context| {
+    pool_context::with_pool(join.task().meta().pool, |pool, context| {
         let Some(pool) = pool else {
             // No pool is left to run it.
-            run::cancel(hold.task(), Cause::Closed);
+            run::cancel(join.task(), Cause::Closed);
             return;
         };
-        if hold.task().snapshot().is_queued()
-            && may_run(hold.task().about().worker(), pool, context)
-            && !worker_starts_it(pool, context, hold)
-            && let Some(claim) = hold.task().claim()
+        if join.task().snapshot().is_queued()
+            && may_run(join.task().meta().worker(), pool, context)
+            && !wait_for_worker_to_start(pool, context, join)
+            && let Some(claim) = join.task().claim()
         {
             run_claimed(claim, pool, context);
         }
@@ -58,14 +58,14 @@ pub(super) fn run_here<T>(hold: &mut Hold<T>) -> bool {
 }
 
 /// Runs a predecessor of the joined task, if it has not started and may run here.
-fn run_other(cell: &Ref) {
-    place::with_pool(cell.about().pool, |pool, context| {
+fn run_predecessor(cell: &SubmitRef) {
+    pool_context::with_pool(cell.meta().pool, |pool, context| {
         let Some(pool) = pool else {
             run::cancel(cell, Cause::Closed);
             return;
         };
-        if may_run(cell.about().worker(), pool, context)
-            && !worker_starts_other(pool, context, cell)
+        if may_run(cell.meta().worker(), pool, context)
+            && !wait_for_worker_to_start_predecessor(pool, context, cell)
             && let Some(claim) = cell.claim()
         {
             run_claimed(claim, pool, context);
@@ -76,13 +76,13 @@ fn run_other(cell: &Ref) {
 /// Runs a task that was claimed without its ticket.
 #[inline]
 fn run_claimed(claim: Claim, pool: &Inner, context: Option<&WorkerContext<'_, '_>>) {
-    // A wait in the task does not know that it is nested in a poll, unless the poll is listed as
-    // waiting for the task.
-    let visible = task::polled().map(|_| Visible::new());
-    if let Some(visible) = &visible {
-        visible.list_end_of(claim.cell());
+    // The check for cyclic waits sees that a wait in the task is nested in a poll only if the poll
+    // is registered as waiting for the task.
+    let registered = task::polled().map(|_| RegisteredWait::new());
+    if let Some(registered) = &registered {
+        registered.register_end_of(claim.cell());
     }
-    queue::staled(pool, context.map(|context| context.worker()));
+    queue::ticket_became_stale(pool, context.map(|context| context.worker()));
     match context {
         Some(context) => {
             run::execute(claim, pool, context, true);
@@ -93,35 +93,40 @@ fn run_claimed(claim: Claim, pool: &Inner, context: Option<&WorkerContext<'_, '_
     }
 }
 
-/// Whether the workers of `pool` start the task, so that a thread from outside need not.
+/// On a thread from outside: waits a limited time for a worker of `pool` to start the task, and
+/// returns whether one has. On a worker it returns false at once.
 #[inline]
-fn worker_starts_it<T>(
+fn wait_for_worker_to_start<T>(
     pool: &Inner,
     context: Option<&WorkerContext<'_, '_>>,
-    hold: &mut Hold<T>,
+    join: &mut TaskJoin<T>,
 ) -> bool {
     if !is_outside(pool, context) {
         return false;
     }
     if !stack::is_ample() && !pool.core().is_stopped() {
-        return is_started_by_worker(hold);
+        return wait_with_little_stack(join);
     }
-    WorkerContext::with(|any| any.is_none()) && starts_soon(hold.task())
+    WorkerContext::with(|any| any.is_none()) && spin_until_started(join.task())
 }
 
-/// The same for a predecessor.
-fn worker_starts_other(pool: &Inner, context: Option<&WorkerContext<'_, '_>>, cell: &Ref) -> bool {
+/// [`wait_for_worker_to_start`] for a predecessor.
+fn wait_for_worker_to_start_predecessor(
+    pool: &Inner,
+    context: Option<&WorkerContext<'_, '_>>,
+    cell: &SubmitRef,
+) -> bool {
     if !is_outside(pool, context) {
         return false;
     }
     if !stack::is_ample() && !pool.core().is_stopped() {
         let start = Instant::now();
-        while !cell.snapshot().is_begun() && start.elapsed() < MAX_WAIT_FOR_WORKERS {
+        while !cell.snapshot().has_started() && start.elapsed() < MAX_WAIT_FOR_WORKERS {
             thread::sleep(MAX_WAIT_FOR_WORKERS / 10);
         }
-        return cell.snapshot().is_begun();
+        return cell.snapshot().has_started();
     }
-    WorkerContext::with(|any| any.is_none()) && starts_soon(cell)
+    WorkerContext::with(|any| any.is_none()) && spin_until_started(cell)
 }
 
 /// Whether this thread is not one of the workers of `pool`.
@@ -129,32 +134,33 @@ fn is_outside(pool: &Inner, context: Option<&WorkerContext<'_, '_>>) -> bool {
     pool.threads() > 0 && context.is_none_or(|context| context.is_guest())
 }
 
-/// Whether a worker starts the task within a limited time, on a stack that is half full. A chain of
-/// tasks that join each other would overflow any stack; the workers, which take the oldest task
-/// first, need no deep stack for it. But they may be waiting for this thread, so it must not wait
-/// for them for ever.
+/// Waits for a worker to start the task, on a stack that is half full, and returns whether one has.
+/// A chain of tasks that join each other would overflow any stack; the workers, which take the
+/// oldest task first, need no deep stack for it. The wait is limited because the workers may be
+/// waiting for this thread.
 #[cold]
-fn is_started_by_worker<T>(hold: &mut Hold<T>) -> bool {
-    until_done(hold, Instant::now().checked_add(MAX_WAIT_FOR_WORKERS));
-    hold.task().snapshot().is_begun()
+fn wait_with_little_stack<T>(join: &mut TaskJoin<T>) -> bool {
+    wait_until_done(join, Instant::now().checked_add(MAX_WAIT_FOR_WORKERS));
+    join.task().snapshot().has_started()
 }
 
-/// Whether a worker starts the task within about a microsecond. A thread from outside that joins
-/// many tasks in order soon catches up with the workers. To run the tasks itself it would have to
-/// enter the pool as a guest for each of them, which takes several times as long (`filch-bench
-/// submit`, case `results_1`).
-fn starts_soon(cell: &Ref) -> bool {
+/// Spins for about a microsecond until a worker starts the task, and returns whether one has. A
+/// thread from outside that joins many tasks in order soon catches up with the workers. To run the
+/// tasks itself it would have to enter the pool as a guest for each of them, which takes several
+/// times as long (`filch-bench submit`, case `results_1`).
+fn spin_until_started(cell: &SubmitRef) -> bool {
     for _ in 0..SPINS_FOR_WORKERS {
         hint::spin_loop();
-        if cell.snapshot().is_begun() {
+        if cell.snapshot().has_started() {
             return true;
         }
     }
     false
 }
 
-/// Whether a task for `worker` may run at `context`, or outside. With isolated waits a task is
-/// queued on the submitting worker and is for no other one (`WorkerContext::push`).
+/// Whether a task for `worker` may run on a thread with this context in its pool, or with none.
+/// With isolated waits a task is queued on the submitting worker and is for no other one
+/// (`WorkerContext::push`).
 fn may_run(worker: Option<usize>, pool: &Inner, context: Option<&WorkerContext<'_, '_>>) -> bool {
     let here = |context: &WorkerContext<'_, '_>, worker| {
         context.worker() == worker || context.has_isolated_waits()
@@ -165,9 +171,9 @@ fn may_run(worker: Option<usize>, pool: &Inner, context: Option<&WorkerContext<'
 
 /// Whether a wait on this thread would not run the task, although it may be queued on this worker
 /// and only there: see [`WorkerContext::has_isolated_waits`].
-pub(super) fn has_isolated_waits<T>(hold: &Hold<T>) -> bool {
-    let number = hold.task().about().pool;
-    place::with_pool(number, |_, context| {
+pub(super) fn has_isolated_waits<T>(join: &TaskJoin<T>) -> bool {
+    let number = join.task().meta().pool;
+    pool_context::with_pool(number, |_, context| {
         context.is_some_and(|context| context.has_isolated_waits())
     })
 }
@@ -175,15 +181,15 @@ pub(super) fn has_isolated_waits<T>(hold: &Hold<T>) -> bool {
 /// Runs the direct and indirect predecessors of `target` that have not started and may run here.
 /// Those that become ready later are put into the inbox of `target`. Returns true when one of them
 /// runs in a lower frame of this very stack, so that it cannot end before the caller returns.
-fn help(target: &Ref) -> bool {
+fn run_predecessors(target: &SubmitRef) -> bool {
     let inbox = target.open_inbox();
     let mut seen = HashSet::<TaskId>::new();
     let mut path = vec![target.clone()];
     while let Some(top) = path.last() {
         thread::point();
         if top.snapshot().is_idle()
-            && seen.insert(top.about().id)
-            && let Some(unfinished) = top.want(&inbox)
+            && seen.insert(top.meta().id)
+            && let Some(unfinished) = top.register_inbox(&inbox)
         {
             path.extend(unfinished);
             continue;
@@ -192,24 +198,24 @@ fn help(target: &Ref) -> bool {
         if top.snapshot().is_idle() {
             // The thread that has to notify it of the last end may be this one, in a lower frame,
             // which cannot do so before the caller returns.
-            end::advance(top.check_predecessors());
+            end::apply_update(top.check_predecessors());
         }
         let now = top.snapshot();
-        if !now.is_done() && top.about().is_here() {
+        if !now.is_done() && top.meta().is_on_this_thread() {
             return true;
         }
-        if now.is_queued() && !top.is(target) {
-            run_other(&top);
+        if now.is_queued() && !top.ptr_eq(target) {
+            run_predecessor(&top);
         }
     }
     false
 }
 
 /// Runs the tasks in the inbox.
-fn run_ready(inbox: &Inbox, target: &Ref) {
+fn run_ready(inbox: &JoinerInbox, target: &SubmitRef) {
     while let Some(cell) = inbox.take() {
-        if !cell.is(target) {
-            run_other(&cell);
+        if !cell.ptr_eq(target) {
+            run_predecessor(&cell);
         }
     }
 }
@@ -218,75 +224,77 @@ fn run_ready(inbox: &Inbox, target: &Ref) {
 /// and its predecessors are run here when they become ready and no other thread has started them.
 /// Returns the cycle of a wait that can never end.
 pub(super) fn drive_until_done<T>(
-    hold: &mut Hold<T>,
-    mut or: impl Source + Copy,
+    join: &mut TaskJoin<T>,
+    mut or: impl WaitCondition + Copy,
     deadline: Option<Instant>,
 ) -> Option<Cycle> {
     thread::point();
-    while let Some(inbox) = inbox_of(hold) {
-        let hold = &mut *hold;
+    while let Some(inbox) = inbox_of(join) {
+        let join = &mut *join;
         let inbox = &*inbox;
-        let cycle = until(Either(Turn { hold, inbox }, or), deadline);
-        if cycle.is_some() || or.ready() || is_late(deadline) {
+        let cycle = wait_until(Either(HeldOrInbox { join, inbox }, or), deadline);
+        if cycle.is_some() || or.is_ready() || has_passed(deadline) {
             return cycle;
         }
-        run_ready(inbox, hold.task());
+        run_ready(inbox, join.task());
     }
     thread::point();
     // It is not held any more, and there may be no other thread to run it.
-    run_if_ready(hold);
-    if hold.task().snapshot().is_done() {
+    run_if_ready(join);
+    if join.task().snapshot().is_done() {
         return None;
     }
-    until(Either(hold, or), deadline)
+    wait_until(Either(join, or), deadline)
 }
 
 /// Returns the inbox in which a joiner of the task is notified of ready predecessors, as long as it
 /// is held.
-fn inbox_of<T>(hold: &Hold<T>) -> Option<Arc<Inbox>> {
-    let after = hold.task().about().after()?;
-    after.inbox().filter(|_| hold.task().snapshot().is_idle())
+fn inbox_of<T>(join: &TaskJoin<T>) -> Option<Arc<JoinerInbox>> {
+    let predecessors = join.task().meta().predecessors()?;
+    predecessors
+        .own_inbox()
+        .filter(|_| join.task().snapshot().is_idle())
 }
 
 /// Runs the task here, if it is queued.
-fn run_if_ready<T>(hold: &mut Hold<T>) {
-    if hold.task().snapshot().is_queued() {
-        run_here(hold);
+fn run_if_ready<T>(join: &mut TaskJoin<T>) {
+    if join.task().snapshot().is_queued() {
+        run_here(join);
     }
 }
 
-/// Ready when a held task is not held any more, or when one of its predecessors can be run.
-struct Turn<'a, T> {
-    hold: &'a mut Hold<T>,
-    inbox: &'a Inbox,
+/// Ready when a held task is not held any more, or the inbox has a predecessor to run.
+struct HeldOrInbox<'a, T> {
+    join: &'a mut TaskJoin<T>,
+    inbox: &'a JoinerInbox,
 }
 
-impl<T> Source for Turn<'_, T> {
-    fn ready(&mut self) -> bool {
-        !self.hold.task().snapshot().is_idle() || !self.inbox.is_empty()
+impl<T> WaitCondition for HeldOrInbox<'_, T> {
+    fn is_ready(&mut self) -> bool {
+        !self.join.task().snapshot().is_idle() || !self.inbox.is_empty()
     }
 
-    fn arm(&mut self, waker: &Waker) -> bool {
-        self.hold.watch(waker) && self.inbox.arm(waker)
+    fn register_waker(&mut self, waker: &Waker) -> bool {
+        self.join.register_waker(waker) && self.inbox.register_waker(waker)
     }
 
     // The join continues after the tasks in the inbox have run, so only the end of the task counts.
     fn subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool {
-        list.push(subject::end_of(self.hold.task()));
+        list.push(subject::end_of(self.join.task()));
         true
     }
 }
 
 /// In a pool without threads: the polling thread runs the task and its predecessors.
-pub(super) fn poll_without_threads<T>(hold: &mut Hold<T>, waker: &Waker) {
-    if inbox_of(hold).is_none() {
-        run_here(hold);
+pub(super) fn poll_without_threads<T>(join: &mut TaskJoin<T>, waker: &Waker) {
+    if inbox_of(join).is_none() {
+        run_here(join);
     }
-    while let Some(inbox) = inbox_of(hold) {
-        run_ready(&inbox, hold.task());
-        if inbox.arm(waker) {
+    while let Some(inbox) = inbox_of(join) {
+        run_ready(&inbox, join.task());
+        if inbox.register_waker(waker) {
             break;
         }
     }
-    run_if_ready(hold);
+    run_if_ready(join);
 }

@@ -2,8 +2,10 @@
 
 use super::{
     TaskHandle,
-    admission::{self, Admission, Entry},
-    cell::{self, Body, COUNTED, Cause, Fresh, Hold, ISOLATED, NO_THREADS, TaskMeta, Ticket},
+    admission::{self, AdmissionMode, AdmissionResult},
+    cell::{
+        self, Body, COUNTED, Cause, ISOLATED, NO_THREADS, NewTask, TaskJoin, TaskMeta, TaskTicket,
+    },
     end, join,
     options::Options,
     queue, run,
@@ -23,17 +25,17 @@ pub(super) fn launch<F, T>(
     context: Option<&WorkerContext<'_, '_>>,
     func: F,
     options: Options,
-    room: Admission,
+    mode: AdmissionMode,
 ) -> Result<TaskHandle<T>, Refused<F>>
 where
     F: Body<T>,
     T: Send + 'static,
 {
     let level = options.level;
-    let (worker, entry) = match admit(pool, context, &options, room) {
-        Ok(admitted) => admitted,
+    let (worker, admitted) = match admit(pool, context, &options, mode) {
+        Ok(result) => result,
         Err(refusal) => {
-            count(pool, context, level, TaskEvent::Refused);
+            count_event(pool, context, level, TaskEvent::Refused);
             return Err(refusal.map(|()| func));
         }
     };
@@ -43,43 +45,48 @@ where
             context.is_some_and(|context| context.is_isolated()),
         ),
         (NO_THREADS, pool.threads() == 0),
-        (COUNTED, entry == Entry::Queue { counted: true }),
+        (
+            COUNTED,
+            admitted == AdmissionResult::Queue { counted: true },
+        ),
     ];
     let now = pool.tasks().counters.now();
-    let about = TaskMeta::new(pool.number(), now.nanos()).for_worker(worker, flags);
-    let (fresh, ticket) = cell::make(func, level, about);
+    let meta = TaskMeta::new(pool.number(), now.nanos()).for_worker(worker, flags);
+    let (new_task, ticket) = cell::make(func, level, meta);
     if options.has_extras() {
-        let waits = options.waits();
-        if waits && context.is_none() && !pool.core().is_open() {
-            return take_back(pool, context, fresh, ticket, Refused::closed);
+        let is_held = options.has_predecessors();
+        if is_held && context.is_none() && !pool.core().is_open() {
+            return take_back(pool, context, new_task, ticket, Refused::closed);
         }
         if let Err(refusal) = options.attach(ticket.cell()) {
-            return take_back(pool, context, fresh, ticket, |func| refusal.map(|()| func));
+            return take_back(pool, context, new_task, ticket, |func| {
+                refusal.map(|()| func)
+            });
         }
-        if waits {
-            count(pool, context, level, TaskEvent::Submitted);
-            return Ok(launch_held(fresh.hold, ticket, entry));
+        if is_held {
+            count_event(pool, context, level, TaskEvent::Submitted);
+            return Ok(launch_held(new_task.join, ticket, admitted));
         }
     } else {
         // All fields are empty, so the compiler need not emit their destructors.
         mem::forget(options);
     }
-    let queued = match entry {
-        Entry::RunHere => run_here(pool, context, ticket),
-        _ => queue::queue(pool, context, ticket),
+    let queued = match admitted {
+        AdmissionResult::RunHere => run_here(pool, context, ticket),
+        _ => queue::enqueue(pool, context, ticket),
     };
     match queued {
         Ok(()) => {
-            count(pool, context, level, TaskEvent::Submitted);
-            Ok(TaskHandle::new(fresh.hold))
+            count_event(pool, context, level, TaskEvent::Submitted);
+            Ok(TaskHandle::new(new_task.join))
         }
-        Err(ticket) => take_back(pool, context, fresh, ticket, Refused::closed),
+        Err(ticket) => take_back(pool, context, new_task, ticket, Refused::closed),
     }
 }
 
 /// Submits `func`; a refusal is an error that its handle returns.
 #[inline]
-pub(super) fn submit_at<F, T>(
+pub(super) fn submit_with<F, T>(
     pool: &Inner,
     context: Option<&WorkerContext<'_, '_>>,
     options: Options,
@@ -89,13 +96,18 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    launch(pool, context, func, options, Admission::ByPolicy)
-        .unwrap_or_else(|refusal| refused(pool, refusal))
+    launch(pool, context, func, options, AdmissionMode::ByPolicy)
+        .unwrap_or_else(|refusal| refused_handle(pool, refusal))
 }
 
-fn count(pool: &Inner, context: Option<&WorkerContext<'_, '_>>, level: Level, event: TaskEvent) {
-    let place = context.map(|context| context.worker());
-    pool.tasks().counters.count(place, level, event);
+fn count_event(
+    pool: &Inner,
+    context: Option<&WorkerContext<'_, '_>>,
+    level: Level,
+    event: TaskEvent,
+) {
+    let worker = context.map(|context| context.worker());
+    pool.tasks().counters.count(worker, level, event);
 }
 
 /// Returns the worker that should run the task, and the result of its admission.
@@ -104,16 +116,16 @@ fn admit(
     pool: &Inner,
     context: Option<&WorkerContext<'_, '_>>,
     options: &Options,
-    room: Admission,
-) -> Result<(Option<u16>, Entry), Refused<()>> {
+    mode: AdmissionMode,
+) -> Result<(Option<u16>, AdmissionResult), Refused<()>> {
     match (options.worker(pool), &pool.tasks().capacity) {
-        (Ok(worker), None) => Ok((worker, Entry::Queue { counted: false })),
-        (Ok(worker), Some(_)) => match admission::enter(pool, context, room) {
-            Entry::Full => Err(Refused::full(())),
-            entry => Ok((worker, entry)),
+        (Ok(worker), None) => Ok((worker, AdmissionResult::Queue { counted: false })),
+        (Ok(worker), Some(_)) => match admission::acquire_capacity(pool, context, mode) {
+            AdmissionResult::Full => Err(Refused::full(())),
+            admitted => Ok((worker, admitted)),
         },
         (Err(refusal), capacity) => {
-            if let (Some(capacity), Admission::Taken) = (capacity, room) {
+            if let (Some(capacity), AdmissionMode::Taken) = (capacity, mode) {
                 capacity.give(1);
             }
             Err(refusal)
@@ -127,8 +139,8 @@ fn admit(
 fn take_back<F, T>(
     pool: &Inner,
     context: Option<&WorkerContext<'_, '_>>,
-    fresh: Fresh<F, T>,
-    ticket: Ticket,
+    new_task: NewTask<F, T>,
+    ticket: TaskTicket,
     refusal: impl FnOnce(F) -> Refused<F>,
 ) -> Result<TaskHandle<T>, Refused<F>>
 where
@@ -138,21 +150,21 @@ where
     let level = ticket.level();
     match ticket.claim() {
         Some(claim) => {
-            count(pool, context, level, TaskEvent::Refused);
-            end::leave_queue(claim.cell(), Some(pool));
-            Err(refusal(fresh.take_back(claim)))
+            count_event(pool, context, level, TaskEvent::Refused);
+            end::release_capacity_and_token(claim.cell(), Some(pool));
+            Err(refusal(new_task.take_back(claim)))
         }
         None => {
-            queue::met_stale(pool, context);
-            count(pool, context, level, TaskEvent::Submitted);
-            Ok(TaskHandle::new(fresh.hold))
+            queue::count_stale_ticket(pool, context);
+            count_event(pool, context, level, TaskEvent::Submitted);
+            Ok(TaskHandle::new(new_task.join))
         }
     }
 }
 
 /// Returns the handle of a task that was refused.
 #[cold]
-pub(super) fn refused<F, T>(pool: &Inner, refusal: Refused<F>) -> TaskHandle<T>
+pub(super) fn refused_handle<F, T>(pool: &Inner, refusal: Refused<F>) -> TaskHandle<T>
 where
     F: Body<T>,
     T: Send + 'static,
@@ -161,30 +173,34 @@ where
         true => Cause::Full,
         false => Cause::Closed,
     };
-    let about = TaskMeta::new(pool.number(), 0);
-    let (fresh, ticket) = cell::make(refusal.into_inner(), Level::Normal, about);
+    let meta = TaskMeta::new(pool.number(), 0);
+    let (new_task, ticket) = cell::make(refusal.into_inner(), Level::Normal, meta);
     if let Some(claim) = ticket.claim() {
         let (ended, payload) = claim.refuse(cause);
         for payload in [payload, ended.finish()].into_iter().flatten() {
             pool.panicked(payload);
         }
     }
-    TaskHandle::new(fresh.hold)
+    TaskHandle::new(new_task.join)
 }
 
 /// Adds a held task to the follower lists of its predecessors.
 #[cold]
-fn launch_held<T>(mut hold: Hold<T>, ticket: Ticket, entry: Entry) -> TaskHandle<T> {
-    end::advance(ticket.cell().enlist());
+fn launch_held<T>(
+    mut join: TaskJoin<T>,
+    ticket: TaskTicket,
+    admitted: AdmissionResult,
+) -> TaskHandle<T> {
+    end::apply_update(ticket.cell().register_as_follower());
     // Another ticket is made when the task is ready.
     drop(ticket);
-    if entry == Entry::RunHere {
+    if admitted == AdmissionResult::RunHere {
         // There is no capacity. Run what can be run here; if that is not enough, the task is
         // accepted nevertheless, because tasks elsewhere may depend on a caller that waits here for
         // them.
-        join::run_here(&mut hold);
+        join::run_here(&mut join);
     }
-    TaskHandle::new(hold)
+    TaskHandle::new(join)
 }
 
 /// Runs a task instead of queueing it.
@@ -192,8 +208,8 @@ fn launch_held<T>(mut hold: Hold<T>, ticket: Ticket, entry: Entry) -> TaskHandle
 fn run_here(
     pool: &Inner,
     context: Option<&WorkerContext<'_, '_>>,
-    ticket: Ticket,
-) -> Result<(), Ticket> {
+    ticket: TaskTicket,
+) -> Result<(), TaskTicket> {
     if context.is_none() && !pool.core().is_open() {
         return Err(ticket);
     }
@@ -202,7 +218,7 @@ fn run_here(
         (Some(claim), None) => {
             pool.enter_worker(|context| run::execute(claim, pool, context, true));
         }
-        (None, context) => queue::met_stale(pool, context),
+        (None, context) => queue::count_stale_ticket(pool, context),
     }
     Ok(())
 }

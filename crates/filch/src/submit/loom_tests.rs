@@ -2,7 +2,8 @@
 //! have ended. The models of the handles are in `task/loom_tests.rs`.
 
 use super::cell::{
-    self, After, Arrived, Cancel, Cause, Claim, Extras, Hold, Link, Outcome, Ref, TaskMeta, Ticket,
+    self, CancelEffect, Cause, Claim, DependencyEdge, Extras, FollowerUpdate, Predecessors,
+    SubmitRef, TaskJoin, TaskMeta, TaskOutcome, TaskTicket,
 };
 use crate::{
     base::canary::Canary,
@@ -28,50 +29,52 @@ use std::{
 };
 
 /// Creates a task: its handle, a reference to cancel it, and its ticket.
-fn make<T: Send + 'static>(func: impl FnOnce() -> T + Send + 'static) -> (Hold<T>, Ref, Ticket) {
-    let (fresh, ticket) = cell::make(func, Level::Normal, TaskMeta::new(u32::MAX, 0));
+fn make<T: Send + 'static>(
+    func: impl FnOnce() -> T + Send + 'static,
+) -> (TaskJoin<T>, SubmitRef, TaskTicket) {
+    let (new_task, ticket) = cell::make(func, Level::Normal, TaskMeta::new(u32::MAX, 0));
     let task = ticket.cell().clone();
-    (fresh.hold, task, ticket)
+    (new_task.join, task, ticket)
 }
 
 /// Creates a task with this value. Returns its handle, and a function that runs it.
 pub(crate) fn closure<T: Send + 'static>(
     value: T,
 ) -> (JoinRef<impl Joinable, T>, impl FnOnce() + Send + 'static) {
-    let (hold, canceller, ticket) = make(move || value);
+    let (join, canceller, ticket) = make(move || value);
     drop(canceller);
-    (hold, move || run(ticket.claim().unwrap()))
+    (join, move || run(ticket.claim().unwrap()))
 }
 
 /// Creates a task that waits for `others`, which do not have it in their lists yet. Returns its
-/// handle, and two references: to cancel it, and to enlist it.
+/// handle, and two references: to cancel it, and to add it to their lists.
 fn make_held<T: Send + 'static>(
     func: impl FnOnce() -> T + Send + 'static,
-    others: &[&Hold<T>],
-) -> (Hold<T>, Ref, Ref) {
-    let (hold, task, ticket) = make(func);
-    let links = others.iter().map(|other| Link {
+    others: &[&TaskJoin<T>],
+) -> (TaskJoin<T>, SubmitRef, SubmitRef) {
+    let (join, task, ticket) = make(func);
+    let edges = others.iter().map(|other| DependencyEdge {
         cell: other.task().clone(),
         any_outcome: false,
     });
-    let after = After::new(links.collect());
-    let extras = Extras::new(None, None, Some(Box::new(after)));
-    ticket.cell().hold_back();
-    ticket.cell().about().add(Arc::new(extras));
+    let predecessors = Predecessors::new(edges.collect());
+    let extras = Extras::new(None, None, Some(Box::new(predecessors)));
+    ticket.cell().mark_held();
+    ticket.cell().meta().add(Arc::new(extras));
     let follower = ticket.cell().clone();
-    (hold, task, follower)
+    (join, task, follower)
 }
 
 /// Applies the end of a predecessor: passes the ticket to `queue`, or refuses the follower.
-fn advance(arrived: Arrived, queue: &mut impl FnMut(Ticket)) {
-    match arrived {
-        Arrived::Waits => {}
-        Arrived::Ready(ticket, wanted) => {
+fn advance(update: FollowerUpdate, queue: &mut impl FnMut(TaskTicket)) {
+    match update {
+        FollowerUpdate::Unchanged => {}
+        FollowerUpdate::Ready(ticket, inboxes) => {
             let cell = ticket.cell().clone();
             queue(ticket);
-            wanted.notify(&cell);
+            inboxes.notify(&cell);
         }
-        Arrived::Failed(claim) => {
+        FollowerUpdate::Failed(claim) => {
             let (ended, _) = claim.refuse(Cause::Dependency);
             let _ = ended.finish();
         }
@@ -79,8 +82,8 @@ fn advance(arrived: Arrived, queue: &mut impl FnMut(Ticket)) {
 }
 
 /// Adds a task to the lists of its predecessors.
-fn enlist(follower: Ref, mut queue: impl FnMut(Ticket)) {
-    advance(follower.enlist(), &mut queue);
+fn register_as_follower(follower: SubmitRef, mut queue: impl FnMut(TaskTicket)) {
+    advance(follower.register_as_follower(), &mut queue);
 }
 
 /// Runs a task that was claimed.
@@ -90,35 +93,35 @@ fn run(claim: Claim) {
 }
 
 /// Runs the task of a ticket, and passes the tickets of its followers to `queue`.
-fn run_then(ticket: Ticket, mut queue: impl FnMut(Ticket)) {
+fn run_then(ticket: TaskTicket, mut queue: impl FnMut(TaskTicket)) {
     let payload = ticket.claim().unwrap().call().finish_then(|ended| {
         let (followers, failed) = ended.take_followers();
         for follower in followers {
-            advance(follower.arrive(failed.as_ref()), &mut queue);
+            advance(follower.predecessor_ended(failed.as_ref()), &mut queue);
         }
     });
     assert!(payload.is_none(), "nothing panics here");
 }
 
 /// Returns `Some(None)` when the task was cancelled, and `None` when it has not ended.
-fn take<T>(hold: &mut Hold<T>) -> Option<Option<T>> {
-    Some(match hold.take()? {
-        Outcome::Value(value) => Some(value),
-        Outcome::Panic(_) => unreachable!("nothing panics here"),
-        Outcome::Cancelled(_) => None,
+fn take<T>(join: &mut TaskJoin<T>) -> Option<Option<T>> {
+    Some(match join.take()? {
+        TaskOutcome::Value(value) => Some(value),
+        TaskOutcome::Panic(_) => unreachable!("nothing panics here"),
+        TaskOutcome::Cancelled(_) => None,
     })
 }
 
 /// Cancels a task. Returns whether it had not started; `None` when it has ended.
-fn cancel(task: &Ref) -> Option<bool> {
+fn cancel(task: &SubmitRef) -> Option<bool> {
     match task.cancel() {
-        Cancel::Claimed { claim, .. } => {
-            let (ended, _) = claim.refuse(Cause::Asked);
+        CancelEffect::Claimed { claim, .. } => {
+            let (ended, _) = claim.refuse(Cause::Requested);
             let _ = ended.finish();
             Some(true)
         }
-        Cancel::Asked => Some(false),
-        Cancel::TooLate => None,
+        CancelEffect::Requested => Some(false),
+        CancelEffect::TooLate => None,
     }
 }
 
@@ -157,14 +160,14 @@ fn counted(count: &Arc<CallCount>) -> impl FnOnce() -> usize + Send + 'static {
 /// A worker with the ticket, the owner of the handle and a thread that cancels all claim the task.
 fn three_claims() {
     let count = Arc::<CallCount>::default();
-    let (mut hold, canceller, ticket) = make(counted(&count));
+    let (mut join, canceller, ticket) = make(counted(&count));
     let worker = thread::spawn(move || ticket.claim().map(run).is_some());
     let other = thread::spawn(move || cancel(&canceller) == Some(true));
-    let here = hold.task().claim().map(run).is_some();
+    let here = join.task().claim().map(run).is_some();
     let (by_worker, cancelled) = (worker.join().unwrap(), other.join().unwrap());
     let winners = [here, by_worker, cancelled];
     assert_eq!(winners.iter().filter(|won| **won).count(), 1, "{winners:?}");
-    let outcome = take(&mut hold).expect("all threads have ended, so it is done");
+    let outcome = take(&mut join).expect("all threads have ended, so it is done");
     assert_eq!(outcome, (!cancelled).then_some(7));
     assert_eq!(count.ran(), usize::from(!cancelled));
     assert_eq!(count.dropped(), 1, "the closure is dropped once");
@@ -181,34 +184,35 @@ fn canary_claim_in_two_steps() {
 }
 
 /// Unparks a thread of the model.
-struct Unpark(Thread);
+pub(crate) struct UnparkThread(pub(crate) Thread);
 
-impl Wake for Unpark {
+impl Wake for UnparkThread {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
 }
 
-fn waker() -> Waker {
-    Waker::from(Arc::new(Unpark(thread::current())))
+/// Returns a waker that unparks this thread of the model.
+pub(crate) fn waker() -> Waker {
+    Waker::from(Arc::new(UnparkThread(thread::current())))
 }
 
 /// Tickets by level, as a pool queues them.
 #[derive(Default)]
-struct Queue(Mutex<Vec<Ticket>>);
+struct TicketQueue(Mutex<Vec<TaskTicket>>);
 
-impl Queue {
-    fn push(&self, ticket: Ticket) {
+impl TicketQueue {
+    fn push(&self, ticket: TaskTicket) {
         let mut queue = self.0.lock().unwrap();
         queue.push(ticket);
-        queue.sort_by_key(Ticket::level);
+        queue.sort_by_key(TaskTicket::level);
     }
 
     /// Takes the most urgent ticket, and runs its task if it is not stale.
     fn step(&self) -> bool {
         let ticket = self.0.lock().unwrap().pop();
         let found = ticket.is_some();
-        if let Some(claim) = ticket.and_then(Ticket::claim) {
+        if let Some(claim) = ticket.and_then(TaskTicket::claim) {
             run(claim);
         }
         found
@@ -218,18 +222,18 @@ impl Queue {
 /// The task becomes more urgent while a worker takes a ticket.
 fn move_against_claim() {
     let count = Arc::<CallCount>::default();
-    let (mut hold, canceller, ticket) = make(counted(&count));
+    let (mut join, canceller, ticket) = make(counted(&count));
     drop(canceller);
-    let queue = Arc::new(Queue::default());
+    let queue = Arc::new(TicketQueue::default());
     queue.push(ticket);
     let worker = {
         let queue = queue.clone();
         thread::spawn(move || queue.step())
     };
-    let _ = hold.move_to(Level::High, |ticket| queue.push(ticket));
+    let _ = join.set_level(Level::High, |ticket| queue.push(ticket));
     worker.join().unwrap();
     while queue.step() {}
-    assert_eq!(take(&mut hold), Some(Some(7)), "it is not lost");
+    assert_eq!(take(&mut join), Some(Some(7)), "it is not lost");
     assert_eq!((count.ran(), count.dropped()), (1, 1));
 }
 
@@ -245,7 +249,7 @@ fn canary_new_ticket_before_the_new_priority() {
 
 /// A running task gets a token while another thread cancels it.
 fn token_against_cancel() {
-    let (hold, canceller, ticket) = make(|| 0);
+    let (join, canceller, ticket) = make(|| 0);
     let token = Arc::new(AtomicBool::new(false));
     let cancels = Arc::new(AtomicUsize::new(0));
     let claim = ticket.claim().unwrap();
@@ -261,7 +265,7 @@ fn token_against_cancel() {
     };
     // The task itself, in the middle of its closure.
     token.store(true, Ordering::Relaxed);
-    if hold.task().publish_token() {
+    if join.task().publish_token() {
         cancels.fetch_add(1, SeqCst);
     }
     other.join().unwrap();
@@ -280,7 +284,7 @@ fn canary_token_without_a_mark() {
 }
 
 /// Runs a task that has become ready.
-fn run_ready(ticket: Ticket) {
+fn run_ready(ticket: TaskTicket) {
     if let Some(claim) = ticket.claim() {
         run(claim);
     }
@@ -314,7 +318,7 @@ fn end_against_enlist() {
     let (first, _, ticket) = make(set_flag(&flag));
     let (mut second, _, follower) = make_held(count_flags([&flag, &flag]), &[&first]);
     let worker = thread::spawn(move || run_then(ticket, run_ready));
-    enlist(follower, run_ready);
+    register_as_follower(follower, run_ready);
     worker.join().unwrap();
     assert_eq!(
         take(&mut second),
@@ -341,7 +345,7 @@ fn two_against_one() {
     let body = count_flags([&flags[0], &flags[1]]);
     let (mut last, canceller, follower) = make_held(body, &[&one, &two]);
     drop((one, two, canceller));
-    enlist(follower, |_| unreachable!("no task has ended"));
+    register_as_follower(follower, |_| unreachable!("no task has ended"));
     let workers =
         [ticket_one, ticket_two].map(|ticket| thread::spawn(move || run_then(ticket, run_ready)));
     for worker in workers {
@@ -366,7 +370,7 @@ fn cancel_against_ready() {
     let (first, _, ticket) = make(|| 7);
     let (mut second, canceller, follower) = make_held(counted(&count), &[&first]);
     drop(first);
-    enlist(follower, |_| unreachable!("no task has ended"));
+    register_as_follower(follower, |_| unreachable!("no task has ended"));
     let worker = thread::spawn(move || run_then(ticket, run_ready));
     let cancelled = cancel(&canceller) == Some(true);
     worker.join().unwrap();
@@ -384,15 +388,15 @@ fn want_against_ready() {
     let (first, _, ticket) = make(|| 7);
     let (second, canceller, follower) = make_held(|| 8, &[&first]);
     drop((first, canceller));
-    enlist(follower, |_| unreachable!("no task has ended"));
+    register_as_follower(follower, |_| unreachable!("no task has ended"));
     // After loom has reported a deadlock, its types must not be used.
     let mut second = ManuallyDrop::new(second);
     // Only the thread that requests it runs it.
     let worker = thread::spawn(move || run_then(ticket, drop));
     let inbox = second.task().open_inbox();
-    if second.task().want(&inbox).is_some() {
+    if second.task().register_inbox(&inbox).is_some() {
         let inbox = ManuallyDrop::new(inbox);
-        while inbox.is_empty() && inbox.arm(&waker()) {
+        while inbox.is_empty() && inbox.register_waker(&waker()) {
             thread::park();
         }
         drop(ManuallyDrop::into_inner(inbox));

@@ -26,7 +26,7 @@
 //! | a name, a priority, an affinity, a deadline, a token | [`Pool::task`] or [`task()`], then `submit` |
 //! | not to wait when the pool is full | [`TaskBuilder::try_submit`], [`submit_timeout`](TaskBuilder::submit_timeout), [`submit_async`](TaskBuilder::submit_async) |
 //! | to cancel it | [`TaskHandle::cancel`], or a [`CancelToken`](crate::CancelToken) for many |
-//! | to check inside of a task whether it was cancelled | [`is_cancelled()`], [`current_task()`] |
+//! | to check inside a task whether it was cancelled | [`is_cancelled()`], [`current_task()`] |
 //! | many results, in their order, or the first error | [`Pool::group`] |
 //! | to start when other tasks have ended | [`submit_after`], [`Pool::submit_after`], [`TaskBuilder::after`] |
 //! | no result | [`TaskHandle::detach`], or [`spawn`](crate::spawn()), which cannot be refused |
@@ -46,7 +46,7 @@
 //! - **Priorities** are respected wherever a worker chooses, and can be changed while a task waits;
 //!   less urgent tasks are not starved. **Affinity** is respected if the worker becomes free soon.
 //!
-//! # Waiting inside of tasks
+//! # Waiting inside tasks
 //!
 //! [`join`](TaskHandle::join) runs a task that has not started on the calling thread. If the task
 //! runs already, a worker that waits runs other tasks meanwhile, as in
@@ -64,8 +64,8 @@
 //! ever. The same holds when tasks wait for each other in a cycle over several workers; the error
 //! names them. This can happen only to tasks that join what others have submitted: a task that
 //! joins only what it has submitted itself, as in a recursion, is safe, and so is a thread that
-//! waits outside of the pool, or a future that awaits. Some cycles are not reported; the page
-//! *Locks, joins and deadlocks* of the guide lists them.
+//! waits outside the pool, or a future that awaits. Some cycles are not reported; the page *Locks,
+//! joins and deadlocks* of the guide lists them.
 //!
 //! # Tasks that wait for others
 //!
@@ -136,10 +136,11 @@
 // - handle, with error: the result; join: running the task or waiting for it; wait: waiting
 // - current: queries of a task about itself; dependency: the tasks that a task can wait for
 // - subject: tasks in the list of waits
-// - run: running, cancelling and moving tasks; end: refusals and the notification of followers
+// - run: running and cancelling tasks, changing their priorities; end: refusals and the
+//   notification of followers
 // - queue: tickets in the queues of a pool
-// - cell: hold and follow, then ticket, then meta
-// - place: the pool of a task; failed, id: parts of the metadata
+// - cell: task_join and follow, then ticket, then meta
+// - pool_context: the pool of a task; failed, id: parts of the metadata
 
 mod admission;
 mod builder;
@@ -158,7 +159,7 @@ mod launch;
 #[cfg(all(test, filch_loom))]
 pub(crate) mod loom_tests;
 mod options;
-mod place;
+mod pool_context;
 mod queue;
 mod run;
 mod subject;

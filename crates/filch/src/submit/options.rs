@@ -1,7 +1,7 @@
 //! The settings of a task before it is submitted.
 
 use super::{
-    cell::{After, Extras, Link, Ref},
+    cell::{DependencyEdge, Extras, Predecessors, SubmitRef},
     dependency::Dependencies,
     run,
 };
@@ -52,7 +52,7 @@ pub(super) struct Options {
     pub(super) deadline: Option<Instant>,
     pub(super) token: Option<CancelToken>,
     /// The predecessors of the task.
-    pub(super) after: Vec<Link>,
+    pub(super) predecessors: Vec<DependencyEdge>,
 }
 
 impl Options {
@@ -70,7 +70,10 @@ impl Options {
 
     #[inline]
     pub(super) fn has_extras(&self) -> bool {
-        self.name.is_some() || self.deadline.is_some() || self.token.is_some() || self.waits()
+        self.name.is_some()
+            || self.deadline.is_some()
+            || self.token.is_some()
+            || self.has_predecessors()
     }
 
     /// Returns the default options with `tasks` as predecessors.
@@ -82,22 +85,22 @@ impl Options {
 
     /// Whether it waits for other tasks.
     #[inline]
-    pub(super) fn waits(&self) -> bool {
-        !self.after.is_empty()
+    pub(super) fn has_predecessors(&self) -> bool {
+        !self.predecessors.is_empty()
     }
 
     /// Adds `tasks` as predecessors.
     pub(super) fn wait_for(&mut self, tasks: impl Dependencies, any_outcome: bool) {
         tasks.each(&mut |task| {
             let cell = task.into_cell();
-            self.after.push(Link { cell, any_outcome });
+            self.predecessors.push(DependencyEdge { cell, any_outcome });
         });
     }
 
     /// Attaches the name and the token to a task that is not queued yet. If it has predecessors it
     /// is held from now on.
     #[cold]
-    pub(super) fn attach(self, cell: &Ref) -> Result<(), Refused<()>> {
+    pub(super) fn attach(self, cell: &SubmitRef) -> Result<(), Refused<()>> {
         // A token of its own, since cancelling the task must not cancel others with the same token.
         let mut token = self.token.map(|token| token.child());
         if let Some(deadline) = self.deadline {
@@ -106,14 +109,14 @@ impl Options {
                 return Err(Refused::no_timer(()));
             }
         }
-        let mut after = None;
-        if !self.after.is_empty() {
-            after = Some(Box::new(After::new(self.after)));
-            cell.hold_back();
+        let mut predecessors = None;
+        if !self.predecessors.is_empty() {
+            predecessors = Some(Box::new(Predecessors::new(self.predecessors)));
+            cell.mark_held();
         }
-        let extras = Arc::new(Extras::new(self.name, token, after));
-        cell.about().add(extras.clone());
-        if let Some(reason) = extras.watch_for(cell.clone()) {
+        let extras = Arc::new(Extras::new(self.name, token, predecessors));
+        cell.meta().add(extras.clone());
+        if let Some(reason) = extras.register_with_token(cell.clone()) {
             run::cancel(cell, reason.into());
         }
         Ok(())
@@ -124,6 +127,13 @@ impl Options {
 macro_rules! task_options {
     () => {
         /// Sets a name, for errors and for [`current_task`](super::current_task).
+        ///
+        /// ```
+        /// let pool = filch::Pool::builder().workers(1).build()?;
+        /// let task = pool.task(|| panic!("no file")).name("load").submit().unwrap();
+        /// assert_eq!(task.join().unwrap_err().to_string(), "task `load` panicked: no file");
+        /// # Ok::<(), filch::BuildError>(())
+        /// ```
         #[must_use = "a task does nothing before it is submitted"]
         pub fn name(mut self, name: impl Into<std::sync::Arc<str>>) -> Self {
             self.options.name = Some(name.into());
@@ -131,6 +141,22 @@ macro_rules! task_options {
         }
 
         /// Sets the priority; [`Normal`](super::Priority::Normal) by default.
+        ///
+        /// ```
+        /// use filch::{Pool, Priority};
+        /// use std::sync::mpsc;
+        ///
+        /// let pool = Pool::builder().workers(0).build()?; // tasks run in `run_until_stalled`
+        /// let (send, order) = mpsc::channel();
+        /// for priority in [Priority::Low, Priority::High] {
+        ///     let send = send.clone();
+        ///     let task = pool.task(move || send.send(priority).unwrap()).priority(priority);
+        ///     task.submit().unwrap().detach();
+        /// }
+        /// pool.run_until_stalled();
+        /// assert_eq!(order.try_iter().collect::<Vec<_>>(), [Priority::High, Priority::Low]);
+        /// # Ok::<(), filch::BuildError>(())
+        /// ```
         #[must_use = "a task does nothing before it is submitted"]
         pub fn priority(mut self, priority: super::Priority) -> Self {
             self.options.level = priority;
@@ -138,6 +164,16 @@ macro_rules! task_options {
         }
 
         /// Sets where it should run; anywhere by default.
+        ///
+        /// ```
+        /// use filch::{Affinity, Pool};
+        ///
+        /// let pool = Pool::builder().workers(2).build()?;
+        /// let task = pool.task(|| filch::current_worker()).affinity(Affinity::Worker(1));
+        /// let worker = task.submit().unwrap().join().unwrap();
+        /// assert!(matches!(worker, Some(0 | 1))); // 0 only if worker 1 was busy for long
+        /// # Ok::<(), filch::BuildError>(())
+        /// ```
         #[must_use = "a task does nothing before it is submitted"]
         pub fn affinity(mut self, affinity: super::Affinity) -> Self {
             self.options.affinity = affinity;
@@ -148,6 +184,18 @@ macro_rules! task_options {
         /// [`is_cancelled`](super::is_cancelled) returns true. Of several deadlines the last one
         /// set counts. The closure of a task that is cancelled so is dropped on the thread that
         /// serves all deadlines: its destructor should be short.
+        ///
+        /// ```
+        /// use std::time::{Duration, Instant};
+        ///
+        /// let pool = filch::Pool::builder().workers(1).build()?;
+        /// let (last, next) = (Instant::now(), Instant::now() + Duration::from_secs(60)); // frames
+        /// let late = pool.task(|| "drawn").deadline(last).submit().unwrap();
+        /// let early = pool.task(|| "drawn").deadline(next).submit().unwrap();
+        /// assert!(late.join().unwrap_err().is_deadline());
+        /// assert_eq!(early.join().unwrap(), "drawn");
+        /// # Ok::<(), filch::BuildError>(())
+        /// ```
         #[must_use = "a task does nothing before it is submitted"]
         pub fn deadline(mut self, at: std::time::Instant) -> Self {
             self.options.deadline = Some(at);
@@ -156,6 +204,17 @@ macro_rules! task_options {
 
         /// Sets a [`deadline`](Self::deadline) relative to now. A deadline beyond the range of the
         /// clock is none.
+        ///
+        /// ```
+        /// use std::time::Duration;
+        ///
+        /// let pool = filch::Pool::builder().workers(1).build()?;
+        /// let answer = pool.task(|| 42).timeout(Duration::from_secs(60)).submit().unwrap();
+        /// let too_late = pool.task(|| 43).timeout(Duration::ZERO).submit().unwrap();
+        /// assert_eq!(answer.join().unwrap(), 42);
+        /// assert!(too_late.join().unwrap_err().is_deadline());
+        /// # Ok::<(), filch::BuildError>(())
+        /// ```
         #[must_use = "a task does nothing before it is submitted"]
         pub fn timeout(mut self, time: std::time::Duration) -> Self {
             self.options.deadline = std::time::Instant::now().checked_add(time);
@@ -165,6 +224,18 @@ macro_rules! task_options {
         /// Cancels the task when `token` is cancelled. The task gets a
         /// [child](crate::CancelToken::child) of it, so cancelling the task alone cancels nothing
         /// else.
+        ///
+        /// ```
+        /// use filch::{CancelToken, Pool};
+        ///
+        /// let pool = Pool::builder().workers(0).build()?;
+        /// let request = CancelToken::new();
+        /// let tasks = ["header", "body"]
+        ///     .map(|part| pool.task(move || println!("{part}")).token(&request).submit().unwrap());
+        /// request.cancel(); // the client has disconnected
+        /// assert!(tasks.into_iter().all(|task| task.join().unwrap_err().is_cancelled()));
+        /// # Ok::<(), filch::BuildError>(())
+        /// ```
         #[must_use = "a task does nothing before it is submitted"]
         pub fn token(mut self, token: &crate::cancel::CancelToken) -> Self {
             self.options.token = Some(token.clone());

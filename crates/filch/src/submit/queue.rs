@@ -1,33 +1,33 @@
-//! The queues of a pool: tickets on their way in, and stale ones.
+//! Tickets in the queues of a pool: how they are queued, and how stale ones are counted.
 
 use super::{
-    cell::{self, Claim, Ticket},
-    place,
+    cell::{self, Claim, TaskTicket},
+    pool_context,
 };
 use crate::{
     engine::{Level, Placement},
     pool::{Inner, context::WorkerContext},
 };
 
-/// Puts a ticket into a queue of the pool. Returns it when the pool is closed, and this thread is
-/// not one of its workers.
+/// Puts a ticket into a queue of the pool. Returns the ticket when the pool is closed and this
+/// thread is not one of its workers.
 #[inline]
-pub(super) fn queue(
+pub(super) fn enqueue(
     pool: &Inner,
     context: Option<&WorkerContext<'_, '_>>,
-    ticket: Ticket,
-) -> Result<(), Ticket> {
-    let (worker, level) = (ticket.cell().about().worker(), ticket.level());
+    ticket: TaskTicket,
+) -> Result<(), TaskTicket> {
+    let (worker, level) = (ticket.cell().meta().worker(), ticket.level());
     if !ticket.cell().snapshot().is_queued() {
         // It was cancelled before it was queued.
-        met_stale(pool, context);
+        count_stale_ticket(pool, context);
         return Ok(());
     }
     let job = ticket.into_job();
     let Some(context) = context else {
         let placement = worker.map_or(Placement::Lane(level), Placement::Affine);
         return pool.core().inject(job, placement).map_err(|refused| {
-            let ticket = Ticket::from_job(refused.into_inner());
+            let ticket = TaskTicket::from_job(refused.into_inner());
             ticket.expect("it was made of one above")
         });
     };
@@ -40,8 +40,8 @@ pub(super) fn queue(
 }
 
 /// Queues a task whose predecessors have ended. Returns it, claimed, if it cannot run any more.
-pub(super) fn queue_ready(ticket: Ticket) -> Option<Claim> {
-    place::with_pool(ticket.cell().about().pool, |pool, context| {
+pub(super) fn enqueue_ready(ticket: TaskTicket) -> Option<Claim> {
+    pool_context::with_pool(ticket.cell().meta().pool, |pool, context| {
         let Some(pool) = pool else {
             return ticket.claim();
         };
@@ -49,15 +49,15 @@ pub(super) fn queue_ready(ticket: Ticket) -> Option<Claim> {
             // Waits in an `isolate` run only what was queued within it; this task was not,
             // whichever thread makes it ready.
             Some(context) if context.is_isolated() => {
-                queue_elsewhere(context, ticket);
+                enqueue_outside_isolation(context, ticket);
                 Ok(())
             }
-            _ => queue(pool, context, ticket),
+            _ => enqueue(pool, context, ticket),
         };
         let ticket = queued.err()?;
         let claim = ticket.claim();
         if claim.is_none() {
-            met_stale(pool, context);
+            count_stale_ticket(pool, context);
         }
         claim
     })
@@ -65,8 +65,8 @@ pub(super) fn queue_ready(ticket: Ticket) -> Option<Claim> {
 
 /// Queues a ticket where the isolated waits of this worker do not find it.
 #[cold]
-fn queue_elsewhere(context: &WorkerContext<'_, '_>, ticket: Ticket) {
-    let (worker, level) = (ticket.cell().about().worker(), ticket.level());
+fn enqueue_outside_isolation(context: &WorkerContext<'_, '_>, ticket: TaskTicket) {
+    let (worker, level) = (ticket.cell().meta().worker(), ticket.level());
     let placement = match (worker, level) {
         (Some(worker), _) => Placement::Affine(worker),
         (None, Level::Normal) => Placement::Injector,
@@ -76,12 +76,14 @@ fn queue_elsewhere(context: &WorkerContext<'_, '_>, ticket: Ticket) {
 }
 
 /// Counts a stale ticket that was not queued, or was taken from a queue.
-pub(super) fn met_stale(pool: &Inner, context: Option<&WorkerContext<'_, '_>>) {
-    let place = context.map(|context| context.worker());
-    pool.tasks().counters.met_stale(place, 1);
+pub(super) fn count_stale_ticket(pool: &Inner, context: Option<&WorkerContext<'_, '_>>) {
+    let worker = context.map(|context| context.worker());
+    pool.tasks().counters.met_stale(worker, 1);
 }
 
-/// Records that a ticket of a task of `pool` has become stale.
-pub(super) fn staled(pool: &Inner, place: Option<usize>) {
-    pool.staled(place, cell::is_stale, |job| drop(Ticket::from_job(job)));
+/// Records that a queued ticket of a task of `pool` has become stale.
+pub(super) fn ticket_became_stale(pool: &Inner, worker: Option<usize>) {
+    pool.staled(worker, cell::is_stale, |job| {
+        drop(TaskTicket::from_job(job));
+    });
 }

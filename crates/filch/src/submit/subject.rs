@@ -1,33 +1,33 @@
 //! Submitted tasks in the list of waits.
 
-use super::cell::{self, After, Link, Ref, TaskMeta, TaskStatus};
+use super::cell::{self, DependencyEdge, Predecessors, SubmitRef, TaskMeta, TaskStatus};
 use crate::{
     base::canary::{Canary, broken},
     pool::waits::{Needs, Party, Subject},
 };
 
 /// A task that is waited for.
-struct Awaited {
-    cell: Ref,
+struct AwaitedTask {
+    cell: SubmitRef,
     /// The handle belongs to the waiter, and is not used for anything else meanwhile.
     is_joined: bool,
 }
 
 /// A task whose failure would end a wait.
-struct MayFail(Awaited);
+struct TaskFailure(AwaitedTask);
 
 /// Returns the end of a task whose handle belongs to the waiter.
-pub(super) fn end_of(cell: &Ref) -> Box<dyn Subject> {
+pub(super) fn end_of(cell: &SubmitRef) -> Box<dyn Subject> {
     Box::new(joined(cell))
 }
 
 /// Returns the failure of a task whose handle belongs to the waiter.
-pub(super) fn failure_of(cell: &Ref) -> Box<dyn Subject> {
-    Box::new(MayFail(joined(cell)))
+pub(super) fn failure_of(cell: &SubmitRef) -> Box<dyn Subject> {
+    Box::new(TaskFailure(joined(cell)))
 }
 
-fn joined(cell: &Ref) -> Awaited {
-    Awaited {
+fn joined(cell: &SubmitRef) -> AwaitedTask {
+    AwaitedTask {
         cell: cell.clone(),
         is_joined: true,
     }
@@ -35,43 +35,45 @@ fn joined(cell: &Ref) -> Awaited {
 
 /// Returns the task that this thread runs.
 pub(super) fn current_party() -> Option<Party> {
-    cell::with_current(|cell| cell.map(|cell| party(cell.about())))
+    cell::with_current(|cell| cell.map(|cell| party(cell.meta())))
 }
 
-fn party(about: &TaskMeta) -> Party {
-    Party::task(about.id.get(), about.name().cloned())
+fn party(meta: &TaskMeta) -> Party {
+    Party::task(meta.id.get(), meta.name().cloned())
 }
 
-impl Subject for Awaited {
+impl Subject for AwaitedTask {
     fn needs(&self) -> Needs {
         let now = self.cell.snapshot();
         if now.is_idle() {
             // The owner of the handle or of the token may cancel it.
-            let is_free = self.cell.about().token().is_some();
+            let is_free = self.cell.meta().token().is_some();
             return match is_free || now.has_handle() && !self.is_joined {
                 true => Needs::Unknown,
                 false => self.needs_while_held(),
             };
         }
-        let is_running = now.is_begun() && (!now.is_done() || broken(Canary::WaitStale));
-        let position = self.cell.about().position().filter(|_| is_running);
+        let is_running = now.has_started() && (!now.is_done() || broken(Canary::WaitStale));
+        let position = self.cell.meta().position().filter(|_| is_running);
         position.map_or(Needs::Unknown, Needs::Return)
     }
 
     fn party(&self) -> Party {
-        party(self.cell.about())
+        party(self.cell.meta())
     }
 }
 
-impl Awaited {
+impl AwaitedTask {
     /// Returns the needs of a held task: the ends of its predecessors; but if one fails whose
     /// outcome matters, the task ends as well.
     fn needs_while_held(&self) -> Needs {
         let (mut any, mut all) = (Vec::<Box<dyn Subject>>::new(), Vec::new());
-        let after = self.cell.about().after();
+        let predecessors = self.cell.meta().predecessors();
         // All of them are handed on, since none may be dropped with the list locked. One that has
         // ended does not block the task.
-        for Link { cell, any_outcome } in after.map_or_else(Vec::new, After::predecessors) {
+        for DependencyEdge { cell, any_outcome } in
+            predecessors.map_or_else(Vec::new, Predecessors::edges)
+        {
             let one = |cell| -> Box<dyn Subject> {
                 Box::new(Self {
                     cell,
@@ -87,7 +89,7 @@ impl Awaited {
     }
 }
 
-impl Subject for MayFail {
+impl Subject for TaskFailure {
     fn needs(&self) -> Needs {
         match self.0.cell.snapshot().status() {
             Some(TaskStatus::Succeeded) => Needs::Never,

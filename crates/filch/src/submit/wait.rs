@@ -1,7 +1,7 @@
-//! Waits of threads: for a task, and for what a join waits for beside it.
+//! Waits of threads: for a task, and for other conditions at the same time.
 
 use super::{
-    cell::{Hold, Ref},
+    cell::{SubmitRef, TaskJoin},
     subject,
 };
 use crate::{
@@ -23,14 +23,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often a thread from outside checks its source, with eight spin-loop hints in between, before
-/// it parks: some 10 µs, about the cost of parking and being woken.
+/// How often a thread from outside checks its condition, with eight spin-loop hints in between,
+/// before it parks: some 10 µs, about the cost of parking and being woken.
 const SPINS_BEFORE_PARK: u32 = 64;
 
 /// Wakes a thread.
-struct Unpark(Arc<Parker>);
+struct UnparkWaker(Arc<Parker>);
 
-impl Wake for Unpark {
+impl Wake for UnparkWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
@@ -47,7 +47,7 @@ pub(super) fn with_waker<R>(f: impl FnOnce(&Waker) -> R) -> R {
         static WAKER: Waker = this_thread();
     }
     fn this_thread() -> Waker {
-        Waker::from(Arc::new(Unpark(thread::parker())))
+        Waker::from(Arc::new(UnparkWaker(thread::parker())))
     }
     let mut f = Some(f);
     let mut call = |waker: &Waker| f.take().map(|f| f(waker));
@@ -60,48 +60,51 @@ pub(super) fn with_waker<R>(f: impl FnOnce(&Waker) -> R) -> R {
 
 /// Waits until the task is done, or the deadline has passed: a worker runs other tasks meanwhile.
 /// Returns whether the task is done.
-pub(super) fn until_done<T>(hold: &mut Hold<T>, deadline: Option<Instant>) -> bool {
-    if !hold.task().snapshot().is_done() {
-        until(&mut *hold, deadline);
+pub(super) fn wait_until_done<T>(join: &mut TaskJoin<T>, deadline: Option<Instant>) -> bool {
+    if !join.task().snapshot().is_done() {
+        wait_until(&mut *join, deadline);
     }
-    hold.task().snapshot().is_done()
+    join.task().snapshot().is_done()
 }
 
 /// Whether the deadline has passed.
-pub(super) fn is_late(deadline: Option<Instant>) -> bool {
+pub(super) fn has_passed(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|deadline| deadline <= Instant::now())
 }
 
-/// Waits until `source` is ready, or the deadline has passed. Returns the cycle of a wait that can
-/// never end.
-pub(super) fn until(source: impl Source, deadline: Option<Instant>) -> Option<Cycle> {
+/// Waits until `condition` is ready, or the deadline has passed. Returns the cycle of a wait that
+/// can never end.
+pub(super) fn wait_until(
+    condition: impl WaitCondition,
+    deadline: Option<Instant>,
+) -> Option<Cycle> {
     WorkerContext::with(|context| match context {
-        Some(context) => help_until(context, source, deadline),
-        None => sleep_until(source, deadline),
+        Some(context) => help_until(context, condition, deadline),
+        None => sleep_until(condition, deadline),
     })
 }
 
-/// Something to wait for.
-pub(super) trait Source {
+/// What a thread waits for.
+pub(super) trait WaitCondition {
     /// Whether it is ready.
-    fn ready(&mut self) -> bool;
+    fn is_ready(&mut self) -> bool;
 
     /// Registers `waker`, which is called when it becomes ready. Returns false when it is ready
     /// already.
-    fn arm(&mut self, waker: &Waker) -> bool;
+    fn register_waker(&mut self, waker: &Waker) -> bool;
 
-    /// Adds the subjects each of which would make it ready. Returns false when something else would
-    /// too.
+    /// Adds to `list` the subjects each of which would make it ready, for the check for cyclic
+    /// waits. Returns false when something else would make it ready too.
     fn subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool;
 }
 
-impl<T> Source for &mut Hold<T> {
-    fn ready(&mut self) -> bool {
+impl<T> WaitCondition for &mut TaskJoin<T> {
+    fn is_ready(&mut self) -> bool {
         self.task().snapshot().is_done()
     }
 
-    fn arm(&mut self, waker: &Waker) -> bool {
-        self.watch(waker)
+    fn register_waker(&mut self, waker: &Waker) -> bool {
+        TaskJoin::register_waker(self, waker)
     }
 
     fn subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool {
@@ -113,13 +116,13 @@ impl<T> Source for &mut Hold<T> {
 /// Ready when one of the two is.
 pub(super) struct Either<A, B>(pub(super) A, pub(super) B);
 
-impl<A: Source, B: Source> Source for Either<A, B> {
-    fn ready(&mut self) -> bool {
-        self.0.ready() || self.1.ready()
+impl<A: WaitCondition, B: WaitCondition> WaitCondition for Either<A, B> {
+    fn is_ready(&mut self) -> bool {
+        self.0.is_ready() || self.1.is_ready()
     }
 
-    fn arm(&mut self, waker: &Waker) -> bool {
-        self.0.arm(waker) && self.1.arm(waker)
+    fn register_waker(&mut self, waker: &Waker) -> bool {
+        self.0.register_waker(waker) && self.1.register_waker(waker)
     }
 
     fn subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool {
@@ -129,14 +132,14 @@ impl<A: Source, B: Source> Source for Either<A, B> {
 
 /// Never ready.
 #[derive(Clone, Copy)]
-pub(super) struct Never;
+pub(super) struct NeverReady;
 
-impl Source for Never {
-    fn ready(&mut self) -> bool {
+impl WaitCondition for NeverReady {
+    fn is_ready(&mut self) -> bool {
         false
     }
 
-    fn arm(&mut self, _waker: &Waker) -> bool {
+    fn register_waker(&mut self, _waker: &Waker) -> bool {
         true
     }
 
@@ -146,12 +149,12 @@ impl Source for Never {
 }
 
 /// A wait that may be registered in the list of waits.
-pub(super) struct Visible {
+pub(super) struct RegisteredWait {
     waiting: Waiting<'static>,
     waiter: Option<Party>,
 }
 
-impl Visible {
+impl RegisteredWait {
     pub(super) fn new() -> Self {
         Self {
             waiting: Waiting::new(WaitList::global()),
@@ -159,8 +162,8 @@ impl Visible {
         }
     }
 
-    /// Registers the wait that runs the task it waits for.
-    pub(super) fn list_end_of(&self, cell: &Ref) {
+    /// Registers the wait for a task that the waiter itself runs.
+    pub(super) fn register_end_of(&self, cell: &SubmitRef) {
         let describe = |list: &mut Vec<Box<dyn Subject>>| {
             list.push(subject::end_of(cell));
             true
@@ -168,40 +171,36 @@ impl Visible {
         let _ends = self.waiting.list(describe, || None);
     }
 
-    /// Registers the wait for `source`, which is about to sleep. Returns false when it can never
+    /// Registers the wait for `condition`, which is about to sleep. Returns false when it can never
     /// end.
-    fn list(&self, source: &impl Source, deadline: Option<Instant>) -> bool {
+    fn register(&self, condition: &impl WaitCondition, deadline: Option<Instant>) -> bool {
         self.waiting.list(
-            |list| source.subjects(list) && deadline.is_none(),
+            |list| condition.subjects(list) && deadline.is_none(),
             || self.waiter.clone(),
         )
     }
 }
 
-/// A source and a deadline as a wait target of a worker.
-struct Event<S> {
-    /// Never borrowed twice: a source does not wait itself.
-    source: RefCell<S>,
+/// A condition and a deadline as a wait target of a worker.
+struct ConditionTarget<S> {
+    /// Never borrowed twice: a condition does not wait itself.
+    condition: RefCell<S>,
     deadline: Option<Instant>,
-    visible: Visible,
+    registered: RegisteredWait,
 }
 
-impl<S> Event<S> {
-    fn is_late(&self) -> bool {
-        is_late(self.deadline)
-    }
-}
-
-impl<S: Source> Awaited for Event<S> {
+impl<S: WaitCondition> Awaited for ConditionTarget<S> {
     fn happened(&self) -> bool {
-        self.source.borrow_mut().ready() || self.is_late() || self.visible.waiting.is_cyclic()
+        self.condition.borrow_mut().is_ready()
+            || has_passed(self.deadline)
+            || self.registered.waiting.is_cyclic()
     }
 
     fn register_sleeper(&self, _worker: usize) -> bool {
-        let mut source = self.source.borrow_mut();
-        self.visible.list(&*source, self.deadline)
-            && with_waker(|waker| source.arm(waker))
-            && !self.is_late()
+        let mut condition = self.condition.borrow_mut();
+        self.registered.register(&*condition, self.deadline)
+            && with_waker(|waker| condition.register_waker(waker))
+            && !has_passed(self.deadline)
     }
 
     fn unregister_sleeper(&self) {
@@ -209,39 +208,42 @@ impl<S: Source> Awaited for Event<S> {
     }
 }
 
-/// Runs other jobs on `context` until `source` is ready, or the deadline has passed. Returns the
+/// Runs other jobs on `context` until `condition` is ready, or the deadline has passed. Returns the
 /// cycle of a wait that can never end.
 pub(super) fn help_until(
     context: &WorkerContext<'_, '_>,
-    source: impl Source,
+    condition: impl WaitCondition,
     deadline: Option<Instant>,
 ) -> Option<Cycle> {
-    let event = Event {
-        source: RefCell::new(source),
+    let target = ConditionTarget {
+        condition: RefCell::new(condition),
         deadline,
-        visible: Visible::new(),
+        registered: RegisteredWait::new(),
     };
     let thread = thread::parker();
     // A worker that sleeps must be woken at the deadline.
     let alarm = deadline.map(|deadline| Timer::global().at(deadline, move || thread.unpark()));
     if let Some(Err(_)) = alarm {
         // The timer has no thread: poll instead of parking.
-        while !event.happened() {
+        while !target.happened() {
             if !context.help_once() {
                 thread::sleep(Duration::from_millis(1));
             }
         }
         return None;
     }
-    context.wait(&event, context.mark());
-    event.visible.waiting.finish()
+    context.wait(&target, context.mark());
+    target.registered.waiting.finish()
 }
 
-/// Sleeps until `source` is ready, or the deadline has passed. Returns the cycle of a wait that can
-/// never end.
-pub(super) fn sleep_until(mut source: impl Source, deadline: Option<Instant>) -> Option<Cycle> {
+/// Sleeps until `condition` is ready, or the deadline has passed. Returns the cycle of a wait that
+/// can never end.
+pub(super) fn sleep_until(
+    mut condition: impl WaitCondition,
+    deadline: Option<Instant>,
+) -> Option<Cycle> {
     for round in 1..=thread::patience(SPINS_BEFORE_PARK) {
-        if source.ready() {
+        if condition.is_ready() {
             return None;
         }
         if round % 16 == 0 {
@@ -249,14 +251,14 @@ pub(super) fn sleep_until(mut source: impl Source, deadline: Option<Instant>) ->
         }
         (0..8).for_each(|_| hint::spin_loop());
     }
-    let visible = Visible::new();
-    if !visible.list(&source, deadline) {
-        return visible.waiting.finish();
+    let registered = RegisteredWait::new();
+    if !registered.register(&condition, deadline) {
+        return registered.waiting.finish();
     }
-    if !with_waker(|waker| source.arm(waker)) {
+    if !with_waker(|waker| condition.register_waker(waker)) {
         return None;
     }
-    while !source.ready() {
+    while !condition.is_ready() {
         let Some(deadline) = deadline else {
             thread::park();
             continue;

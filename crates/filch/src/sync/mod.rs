@@ -54,7 +54,7 @@ pub struct Isolated {
 /// use std::sync::RwLock;
 ///
 /// let table = RwLock::new(vec![1, 2, 3]);
-/// let _alone = filch::sync::isolated();
+/// let _isolated = filch::sync::isolated();
 /// let mut entries = table.write().unwrap();
 /// filch::for_each(&mut entries[..], |entry| *entry += 1); // runs nothing that takes the lock
 /// assert_eq!(*entries, [2, 3, 4]);
@@ -66,8 +66,8 @@ pub struct Isolated {
 /// It is not `Send`:
 ///
 /// ```compile_fail
-/// let alone = filch::sync::isolated();
-/// std::thread::spawn(move || drop(alone));
+/// let isolated = filch::sync::isolated();
+/// std::thread::spawn(move || drop(isolated));
 /// ```
 pub fn isolated() -> Isolated {
     Isolated {

@@ -82,6 +82,14 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
 
 impl<T> Mutex<T> {
     /// Creates a mutex around `value`.
+    ///
+    /// ```
+    /// use filch::sync::Mutex;
+    ///
+    /// static LOG: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+    /// LOG.lock().unwrap().push("started");
+    /// assert_eq!(LOG.lock().unwrap().len(), 1);
+    /// ```
     pub const fn new(value: T) -> Self {
         Self {
             inner: StdMutex::new(value),
@@ -89,6 +97,14 @@ impl<T> Mutex<T> {
     }
 
     /// Consumes the mutex and returns the value.
+    ///
+    /// ```
+    /// let words = filch::sync::Mutex::new(Vec::new());
+    /// filch::join(|| words.lock().unwrap().push("one"), || words.lock().unwrap().push("two"));
+    /// let mut words = words.into_inner().unwrap();
+    /// words.sort_unstable();
+    /// assert_eq!(words, ["one", "two"]);
+    /// ```
     ///
     /// # Errors
     /// If it is poisoned; the value is in the error.
@@ -100,6 +116,14 @@ impl<T> Mutex<T> {
 impl<T: ?Sized> Mutex<T> {
     /// Locks the mutex and blocks until it is free. The thread runs no tasks meanwhile: these might
     /// want a lock that it holds.
+    ///
+    /// ```
+    /// let cells = filch::sync::Mutex::new([1, 2, 3]);
+    /// let mut locked = cells.lock().unwrap();
+    /// filch::for_each(&mut locked[..], |cell| *cell *= 2); // waits with the lock held
+    /// drop(locked);
+    /// assert_eq!(*cells.lock().unwrap(), [2, 4, 6]);
+    /// ```
     ///
     /// # Errors
     /// If a thread has panicked with the mutex locked; the guard is in the error.
@@ -165,6 +189,12 @@ impl<T: ?Sized> Mutex<T> {
 
     /// Returns a reference to the value; no lock is needed, since the borrow is exclusive.
     ///
+    /// ```
+    /// let mut count = filch::sync::Mutex::new(1);
+    /// *count.get_mut().unwrap() += 1;
+    /// assert_eq!(count.into_inner().unwrap(), 2);
+    /// ```
+    ///
     /// # Errors
     /// If it is poisoned; the reference is in the error.
     pub fn get_mut(&mut self) -> LockResult<&mut T> {
@@ -189,6 +219,22 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     /// Clears the poisoned state: the value is consistent again.
+    ///
+    /// ```
+    /// use std::panic::{AssertUnwindSafe, catch_unwind};
+    ///
+    /// let mutex = filch::sync::Mutex::new(vec![1]);
+    /// let _ = catch_unwind(AssertUnwindSafe(|| {
+    ///     mutex.lock().unwrap().push(2);
+    ///     let _guard = mutex.lock().unwrap();
+    ///     panic!("with the mutex locked");
+    /// }));
+    /// let mut values = mutex.lock().unwrap_err().into_inner();
+    /// values.clear(); // make the value consistent
+    /// mutex.clear_poison();
+    /// drop(values);
+    /// assert!(mutex.lock().unwrap().is_empty());
+    /// ```
     pub fn clear_poison(&self) {
         self.inner.clear_poison();
     }

@@ -1,13 +1,13 @@
 //! The memory of a task: its header, and a slot for its body and later for its outcome.
 #![expect(
     unsafe_code,
-    reason = "a body and its outcome in one place, of types that the header does not know"
+    reason = "a body and its outcome share memory, and their types are erased in the header"
 )]
 
 use super::{
     TaskStatus,
-    header::{Actions, CellKind, Header, TaskRef},
-    state::State,
+    header::{CellKind, CellVtable, Header, TaskRef},
+    state::TaskState,
 };
 use crate::{
     base::{
@@ -28,7 +28,7 @@ use std::{
 ///
 /// # Safety
 /// The caller has claimed the task, and the closure is in the cell.
-pub(crate) type Call<K> = unsafe fn(NonNull<Header<K>>) -> TaskStatus;
+pub(crate) type CallBody<K> = unsafe fn(NonNull<Header<K>>) -> TaskStatus;
 
 /// Polls the future of a task, and stores the outcome.
 ///
@@ -66,12 +66,12 @@ struct Cell<K: CellKind, B, T> {
     /// task, one at a time. That thread stores the outcome, if there is one, before it finishes.
     /// Then the slot belongs to the handle, or, if the task is `Finished::Orphaned`, to the thread
     /// that finished it. Empty when the last reference is released.
-    slot: UnsafeCell<Slot<B, T>>,
+    slot: UnsafeCell<CellSlot<B, T>>,
 }
 
 /// All fields begin where the union does.
 #[repr(C)]
-union Slot<B, T> {
+union CellSlot<B, T> {
     body: ManuallyDrop<B>,
     value: ManuallyDrop<T>,
     /// Behind a thin pointer, so that it does not make every cell larger.
@@ -81,9 +81,9 @@ union Slot<B, T> {
 /// Allocates the cell of a task that runs `body` once. The references that `state` has counted
 /// belong to the caller.
 #[inline]
-pub(crate) fn make_closure<K, B, T>(state: State, kind: K, body: B) -> NonNull<Header<K>>
+pub(crate) fn make_closure<K, B, T>(state: TaskState, kind: K, body: B) -> NonNull<Header<K>>
 where
-    K: CellKind<Run = Call<K>>,
+    K: CellKind<Run = CallBody<K>>,
     B: Body<T>,
     T: Send + 'static,
 {
@@ -97,7 +97,7 @@ where
 /// caller ensures that they are not. What they borrow must live until the future is done and its
 /// outcome dropped.
 #[inline]
-pub(crate) unsafe fn make_future<K, F>(state: State, kind: K, future: F) -> NonNull<Header<K>>
+pub(crate) unsafe fn make_future<K, F>(state: TaskState, kind: K, future: F) -> NonNull<Header<K>>
 where
     K: CellKind<Run = PollBody<K>>,
     F: Future,
@@ -112,7 +112,7 @@ where
 /// these types.
 pub(crate) unsafe fn take_closure<K, B, T>(task: &TaskRef<K>) -> B
 where
-    K: CellKind<Run = Call<K>>,
+    K: CellKind<Run = CallBody<K>>,
     B: Body<T>,
     T: Send + 'static,
 {
@@ -122,14 +122,14 @@ where
 
 impl<K, B, T> Cell<K, B, T>
 where
-    K: CellKind<Run = Call<K>>,
+    K: CellKind<Run = CallBody<K>>,
     B: Body<T>,
     T: Send + 'static,
 {
-    const CLOSURE: Actions<K> = Self::actions(Self::call);
+    const CLOSURE: CellVtable<K> = Self::vtable(Self::call);
 
     /// # Safety
-    /// As for [`Call`].
+    /// As for [`CallBody`].
     unsafe fn call(cell: NonNull<Header<K>>) -> TaskStatus {
         // SAFETY: the caller guarantees that the closure is in the cell, which is claimed.
         let body = unsafe { Self::take_body(cell) };
@@ -144,12 +144,12 @@ where
     K: CellKind<Run = PollBody<K>>,
     F: Future,
 {
-    const FUTURE: Actions<K> = Self::actions(Self::poll);
+    const FUTURE: CellVtable<K> = Self::vtable(Self::poll);
 
     /// # Safety
     /// As for [`PollBody`].
     unsafe fn poll(cell: NonNull<Header<K>>, cx: &mut Context<'_>) -> Polled {
-        // SAFETY: the cell is of this type, because these functions stand in its own actions.
+        // SAFETY: the cell is of this type, because this function is in its vtable.
         let slot = unsafe { Self::slot(cell) };
         let polled = slot.with_mut(|slot| {
             // SAFETY: the slot belongs to the caller, and the future is in it.
@@ -171,8 +171,8 @@ where
 }
 
 impl<K: CellKind, B, T> Cell<K, B, T> {
-    const fn actions(run: K::Run) -> Actions<K> {
-        Actions {
+    const fn vtable(run: K::Run) -> CellVtable<K> {
+        CellVtable {
             layout: Layout::new::<Self>(),
             run,
             drop_body: Self::drop_body,
@@ -182,11 +182,16 @@ impl<K: CellKind, B, T> Cell<K, B, T> {
     }
 
     #[inline(always)]
-    fn make(state: State, actions: &'static Actions<K>, kind: K, body: B) -> NonNull<Header<K>> {
+    fn make(
+        state: TaskState,
+        vtable: &'static CellVtable<K>,
+        kind: K,
+        body: B,
+    ) -> NonNull<Header<K>> {
         let block = blocks::alloc(Layout::new::<Self>()).cast::<Self>();
         let cell = Self {
-            header: Header::new(state, actions, kind),
-            slot: UnsafeCell::new(Slot {
+            header: Header::new(state, vtable, kind),
+            slot: UnsafeCell::new(CellSlot {
                 body: ManuallyDrop::new(body),
             }),
         };
@@ -197,7 +202,7 @@ impl<K: CellKind, B, T> Cell<K, B, T> {
 
     /// # Safety
     /// `cell` is the header of a live `Self`.
-    unsafe fn slot<'a>(cell: NonNull<Header<K>>) -> &'a UnsafeCell<Slot<B, T>> {
+    unsafe fn slot<'a>(cell: NonNull<Header<K>>) -> &'a UnsafeCell<CellSlot<B, T>> {
         // SAFETY: the caller guarantees a live `Self`, and the pointer is to all of the cell.
         let cell = unsafe { cell.cast::<Self>().as_ref() };
         &cell.slot
@@ -206,7 +211,7 @@ impl<K: CellKind, B, T> Cell<K, B, T> {
     /// # Safety
     /// The body is in the cell and belongs to the caller, which does not use it there any more.
     unsafe fn take_body(cell: NonNull<Header<K>>) -> B {
-        // SAFETY: the cell is of this type, because these functions stand in its own actions.
+        // SAFETY: the cell is of this type, because this function is in its vtable.
         let slot = unsafe { Self::slot(cell) };
         // SAFETY: the slot belongs to the caller, and the body is in it; it is taken once.
         slot.with_mut(|slot| unsafe { slot.cast::<B>().read() })
@@ -217,7 +222,7 @@ impl<K: CellKind, B, T> Cell<K, B, T> {
     /// # Safety
     /// The slot is empty and belongs to the caller.
     unsafe fn put(cell: NonNull<Header<K>>, result: Result<T, Payload>) -> TaskStatus {
-        // SAFETY: the cell is of this type, because these functions stand in its own actions.
+        // SAFETY: the cell is of this type, because this function is in its vtable.
         let slot = unsafe { Self::slot(cell) };
         match result {
             Ok(value) => {
@@ -235,9 +240,9 @@ impl<K: CellKind, B, T> Cell<K, B, T> {
     }
 
     /// # Safety
-    /// As for the field of `Actions`.
+    /// As for the field of `CellVtable`.
     unsafe fn drop_body(cell: NonNull<Header<K>>) -> Option<Payload> {
-        // SAFETY: the cell is of this type, because these functions stand in its own actions.
+        // SAFETY: the cell is of this type, because this function is in its vtable.
         let slot = unsafe { Self::slot(cell) };
         let dropped = slot.with_mut(|slot| {
             // SAFETY: the slot belongs to the caller, and the body is in it; the body is not
@@ -248,9 +253,9 @@ impl<K: CellKind, B, T> Cell<K, B, T> {
     }
 
     /// # Safety
-    /// As for the field of `Actions`.
+    /// As for the field of `CellVtable`.
     unsafe fn drop_outcome(cell: NonNull<Header<K>>, status: TaskStatus) -> Option<Payload> {
-        // SAFETY: the cell is of this type, because these functions stand in its own actions.
+        // SAFETY: the cell is of this type, because this function is in its vtable.
         let slot = unsafe { Self::slot(cell) };
         match status {
             TaskStatus::Succeeded => {
@@ -270,13 +275,13 @@ impl<K: CellKind, B, T> Cell<K, B, T> {
     }
 
     /// # Safety
-    /// As for the field of `Actions`.
-    unsafe fn take_value(cell: NonNull<Header<K>>, place: *mut ()) {
-        // SAFETY: the cell is of this type, because these functions stand in its own actions.
+    /// As for the field of `CellVtable`.
+    unsafe fn take_value(cell: NonNull<Header<K>>, destination: *mut ()) {
+        // SAFETY: the cell is of this type, because this function is in its vtable.
         let slot = unsafe { Self::slot(cell) };
         // SAFETY: the value is in the slot and belongs to the caller, which takes it once.
         let value = slot.with_mut(|slot| unsafe { slot.cast::<T>().read() });
-        // SAFETY: the caller guarantees that `place` is valid for a value of this type.
-        unsafe { place.cast::<T>().write(value) };
+        // SAFETY: the caller guarantees that `destination` is valid for a value of this type.
+        unsafe { destination.cast::<T>().write(value) };
     }
 }

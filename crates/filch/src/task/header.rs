@@ -3,7 +3,7 @@
 
 use super::{
     TaskStatus,
-    state::{Finished, Snapshot, State},
+    state::{Finished, Snapshot, TaskState},
     waker::wake,
 };
 use crate::{
@@ -24,12 +24,13 @@ use std::{
 
 /// What one kind of task has in its header beside what every task has.
 pub(crate) trait CellKind: Send + Sync + Sized + 'static {
-    /// The function that runs the body: [`Call`](super::Call) or [`PollBody`](super::PollBody).
+    /// The function that runs the body: [`CallBody`](super::CallBody) or
+    /// [`PollBody`](super::PollBody).
     type Run: Copy + 'static;
 }
 
 /// The type-erased operations of a cell.
-pub(crate) struct Actions<K: CellKind> {
+pub(crate) struct CellVtable<K: CellKind> {
     pub(super) layout: Layout,
     /// Runs the body.
     pub(crate) run: K::Run,
@@ -55,24 +56,25 @@ pub(crate) struct Actions<K: CellKind> {
 /// A cell is always used through pointers to all of it: no `&Header` may be alive when another
 /// thread may release the last reference.
 ///
-/// Aligned as a job with a mark and a level needs it.
+/// The alignment leaves three bits of a pointer free, for the mark and the level of a job.
 #[repr(C, align(8))]
 pub(crate) struct Header<K: CellKind> {
-    pub(crate) state: State,
-    pub(crate) actions: &'static Actions<K>,
-    /// Belongs to the only handle: only `JoinRef::watch` writes it, while `WAITING` is not set.
-    /// From `Finished::Wake` on, or `Followed` with `WAITING` set, it belongs to the thread that
-    /// finished the task; after `unwatch` or `Abandoned::LeftWaker` it belongs to the handle again.
+    pub(crate) state: TaskState,
+    pub(crate) vtable: &'static CellVtable<K>,
+    /// Belongs to the only handle: only `JoinRef::register_waker` writes it, while `WAITING` is not
+    /// set. From `Finished::Wake` on, or `Followed` with `WAITING` set, it belongs to the thread
+    /// that finished the task; after `clear_waiting` or `Abandoned::LeftWaker` it belongs to the
+    /// handle again.
     pub(super) waker: UnsafeCell<Option<Waker>>,
     pub(crate) kind: K,
 }
 
 impl<K: CellKind> Header<K> {
     #[inline]
-    pub(super) fn new(state: State, actions: &'static Actions<K>, kind: K) -> Self {
+    pub(super) fn new(state: TaskState, vtable: &'static CellVtable<K>, kind: K) -> Self {
         Self {
             state,
-            actions,
+            vtable,
             waker: UnsafeCell::new(None),
             kind,
         }
@@ -135,12 +137,12 @@ impl<K: CellKind> TaskRef<K> {
     }
 
     /// Whether both refer to the same task.
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    pub(crate) fn ptr_eq(&self, other: &Self) -> bool {
         self.cell == other.cell
     }
 
-    /// Hands the outcome over. If there are followers, `settle` has to notify them. Returns a panic
-    /// that reaches no waiter, or that of a drop.
+    /// Hands the outcome over, and calls `notify_followers` if there are any. Returns a panic that
+    /// reaches no waiter, or that of a drop.
     ///
     /// # Safety
     /// The caller has claimed or started the task, its body has been dropped or taken, and the
@@ -149,7 +151,7 @@ impl<K: CellKind> TaskRef<K> {
     pub(crate) unsafe fn finish(
         self,
         status: TaskStatus,
-        settle: impl FnOnce(&Self),
+        notify_followers: impl FnOnce(&Self),
     ) -> Option<Payload> {
         // SAFETY: the reference keeps the memory. Only the word is borrowed, since with
         // `Finished::Handed` another thread may free the cell at once.
@@ -165,10 +167,10 @@ impl<K: CellKind> TaskRef<K> {
                 None
             }
             // SAFETY: with `Finished::Orphaned` the outcome belongs to this thread.
-            Finished::Orphaned => unsafe { (self.actions.drop_outcome)(self.cell, status) },
+            Finished::Orphaned => unsafe { (self.vtable.drop_outcome)(self.cell, status) },
             // SAFETY: the task was just finished as `Finished::Followed`, and this is the first
             // call after that.
-            Finished::Followed => unsafe { self.finish_followed(status, settle) },
+            Finished::Followed => unsafe { self.finish_followed(status, notify_followers) },
         }
     }
 
@@ -180,7 +182,7 @@ impl<K: CellKind> TaskRef<K> {
     #[inline(never)]
     pub(super) unsafe fn take_panic(&self) -> Payload {
         // SAFETY: the caller guarantees an outcome of this status, which belongs to it.
-        let payload = unsafe { (self.actions.drop_outcome)(self.cell, TaskStatus::Panicked) };
+        let payload = unsafe { (self.vtable.drop_outcome)(self.cell, TaskStatus::Panicked) };
         payload.expect("it is a panic")
     }
 
@@ -206,17 +208,17 @@ impl<K: CellKind> TaskRef<K> {
     unsafe fn finish_followed(
         self,
         status: TaskStatus,
-        settle: impl FnOnce(&Self),
+        notify_followers: impl FnOnce(&Self),
     ) -> Option<Payload> {
         let (now, mut payload) = (self.snapshot(), None);
         if !now.has_handle() {
             // SAFETY: there is no handle, so the outcome belongs to this thread.
-            payload = unsafe { (self.actions.drop_outcome)(self.cell, status) };
-        } else if now.is_watched() {
-            // SAFETY: the task is done and watched, so the waker belongs to this thread.
+            payload = unsafe { (self.vtable.drop_outcome)(self.cell, status) };
+        } else if now.is_waiting() {
+            // SAFETY: the task is done and the handle waits, so the waker belongs to this thread.
             unsafe { self.wake_waiter() };
         }
-        settle(&self);
+        notify_followers(&self);
         payload
     }
 }
@@ -257,7 +259,7 @@ impl<K: CellKind> Drop for TaskRef<K> {
 unsafe fn free<K: CellKind>(cell: NonNull<Header<K>>) {
     // SAFETY: the caller is the only user of the cell.
     let header = unsafe { cell.as_ref() };
-    let layout = header.actions.layout;
+    let layout = header.vtable.layout;
     // SAFETY: the caller is the only user of the cell, so the waker belongs to it.
     let has_waker = header.waker.with(|waker| unsafe { (*waker).is_some() });
     if has_waker || mem::needs_drop::<K>() {

@@ -1,5 +1,5 @@
 //! The handle's side of a task.
-#![expect(unsafe_code, reason = "takes the outcome, leaves a waker")]
+#![expect(unsafe_code, reason = "takes the outcome, stores a waker")]
 
 use super::{
     Cause, TaskStatus,
@@ -17,7 +17,7 @@ use std::{
 
 /// The outcome as a handle takes it.
 #[derive(Debug)]
-pub(crate) enum Outcome<T> {
+pub(crate) enum TaskOutcome<T> {
     Value(T),
     Panic(Payload),
     Cancelled(Cause),
@@ -67,14 +67,14 @@ impl<K: Joinable, T> JoinRef<K, T> {
 
     /// Registers `waker`, which is woken when the task is done. Returns false when it is done
     /// already.
-    pub(crate) fn watch(&mut self, waker: &Waker) -> bool {
+    pub(crate) fn register_waker(&mut self, waker: &Waker) -> bool {
         let header = &**self.task;
         let now = header.snapshot();
-        if now.is_done() || now.is_watched() && !header.state.unwatch() {
+        if now.is_done() || now.is_waiting() && !header.state.clear_waiting() {
             return false;
         }
-        // SAFETY: from here to `State::watch` the waker belongs to the handle, as the field
-        // describes.
+        // SAFETY: from here to `TaskState::set_waiting` the waker belongs to the handle, as the
+        // field describes.
         let known = header
             .waker
             .with(|slot| unsafe { (*slot).as_ref().is_some_and(|known| known.will_wake(waker)) });
@@ -82,7 +82,7 @@ impl<K: Joinable, T> JoinRef<K, T> {
             let waker = waker.clone();
             drop_waker(self.replace_waker(Some(waker)));
         }
-        if self.task.state.watch() {
+        if self.task.state.set_waiting() {
             return true;
         }
         drop_waker(self.replace_waker(None));
@@ -99,7 +99,7 @@ impl<K: Joinable, T> JoinRef<K, T> {
 
     /// Returns the outcome, once, if the task is done.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<Outcome<T>> {
+    pub(crate) fn take(&mut self) -> Option<TaskOutcome<T>> {
         if self.taken {
             return None;
         }
@@ -107,17 +107,17 @@ impl<K: Joinable, T> JoinRef<K, T> {
         self.taken = true;
         Some(match status {
             TaskStatus::Succeeded => {
-                let mut place = MaybeUninit::<T>::uninit();
-                let (cell, to) = (self.task.pointer(), place.as_mut_ptr().cast());
+                let mut value = MaybeUninit::<T>::uninit();
+                let (cell, to) = (self.task.pointer(), value.as_mut_ptr().cast());
                 // SAFETY: the task is done, so the value belongs to the handle, of which there is
-                // one, and which takes it once. The place has the output type of this handle.
-                unsafe { (self.task.actions.take_value)(cell, to) };
-                // SAFETY: the place is initialised: `take_value` has written a value of this type.
-                Outcome::Value(unsafe { place.assume_init() })
+                // one, and which takes it once. `value` has the output type of this handle.
+                unsafe { (self.task.vtable.take_value)(cell, to) };
+                // SAFETY: `take_value` has initialised it with a value of this type.
+                TaskOutcome::Value(unsafe { value.assume_init() })
             }
             // SAFETY: the task is done, so the panic belongs to the handle, which takes it once.
-            TaskStatus::Panicked => Outcome::Panic(unsafe { self.task.take_panic() }),
-            TaskStatus::Cancelled(cause) => Outcome::Cancelled(cause),
+            TaskStatus::Panicked => TaskOutcome::Panic(unsafe { self.task.take_panic() }),
+            TaskStatus::Cancelled(cause) => TaskOutcome::Cancelled(cause),
         })
     }
 
@@ -144,7 +144,7 @@ impl<K: Joinable, T> JoinRef<K, T> {
             Abandoned::Outcome(_) if self.taken => None,
             // SAFETY: the task is done and the outcome was not taken, so it belongs to the handle.
             Abandoned::Outcome(status) => unsafe {
-                (self.task.actions.drop_outcome)(self.task.pointer(), status)
+                (self.task.vtable.drop_outcome)(self.task.pointer(), status)
             },
         };
         // SAFETY: the reference belongs to the handle and is released once: the caller guarantees

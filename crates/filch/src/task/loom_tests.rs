@@ -3,40 +3,40 @@
 #![expect(unsafe_code, reason = "runs a future as a worker does")]
 
 use super::{
-    Cause, CellKind, Header, JoinRef, Joinable, Outcome, PollBody, Polled, Rest, Start, State,
-    TaskRef, TaskStatus, make_future,
+    AfterPoll, Cause, CellKind, Header, JoinRef, Joinable, PollBody, Polled, StartAction,
+    TaskOutcome, TaskRef, TaskState, TaskStatus, make_future,
 };
 use crate::{
     base::{canary::Canary, unwind::Payload},
     engine::Level,
     loom_tests::{Data, caught, long_run, model},
-    submit::loom_tests::closure,
+    submit::loom_tests::{UnparkThread, closure, waker},
 };
 use loom::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
-    thread::{self, Thread},
+    thread,
 };
 // Not loom's: counts of what happened, and what must not be dropped after a deadlock was reported.
 use std::{
     mem::ManuallyDrop,
     ptr::NonNull,
     sync::{Arc, atomic},
-    task::{Context, Wake, Waker},
+    task::{Context, Waker},
 };
 
 /// Starts the future of this word. Returns whether to poll it.
-fn start(word: &State) -> bool {
-    word.start() == Start::Poll
+fn start(word: &TaskState) -> bool {
+    word.start() == StartAction::Poll
 }
 
 /// Ends the future of this word, which has been dropped.
-fn finish(word: &State) {
-    let _ = word.finish(TaskStatus::Cancelled(Cause::Asked));
+fn finish(word: &TaskState) {
+    let _ = word.finish(TaskStatus::Cancelled(Cause::Requested));
 }
 
 /// A future that is ready when two events have happened, and the queue for its one job.
-struct Task {
-    word: State,
+struct ModelFuture {
+    word: TaskState,
     /// The future: only the thread that has it accesses it.
     future: Data,
     happened: [AtomicBool; 2],
@@ -44,10 +44,10 @@ struct Task {
     ended: AtomicUsize,
 }
 
-impl Task {
+impl ModelFuture {
     fn new() -> Self {
         Self {
-            word: State::new(Level::Normal),
+            word: TaskState::new(Level::Normal),
             future: Data::default(),
             happened: [AtomicBool::new(false), AtomicBool::new(false)],
             queued: AtomicBool::new(true),
@@ -69,13 +69,13 @@ impl Task {
             self.end();
             return true;
         }
-        match self.word.rest() {
-            Rest::Idle => false,
-            Rest::Again => {
+        match self.word.end_poll() {
+            AfterPoll::Idle => false,
+            AfterPoll::Requeue => {
                 self.queue();
                 false
             }
-            Rest::Drop => {
+            AfterPoll::Drop => {
                 assert!(!start(&self.word));
                 self.end();
                 true
@@ -103,7 +103,7 @@ impl Task {
 
 /// Two events happen, each followed by a wake, while a worker polls.
 fn wakes_against_polls() {
-    let task = loom::sync::Arc::new(Task::new());
+    let task = loom::sync::Arc::new(ModelFuture::new());
     let others: Vec<_> = (0..2)
         .map(|n| {
             let task = task.clone();
@@ -134,7 +134,7 @@ fn canary_rest_without_a_check() {
 /// A future that is queued already is woken; the poll must see what was done before the wake, also
 /// where nothing else orders it.
 fn wake_again() {
-    let task = loom::sync::Arc::new(Task::new());
+    let task = loom::sync::Arc::new(ModelFuture::new());
     let other = {
         let task = task.clone();
         thread::spawn(move || {
@@ -171,7 +171,7 @@ fn canary_wake_again_without_a_write() {
 /// A future without a handle, polled by the thread that made it and then by the threads that wake
 /// it. It is ready when two events have happened.
 struct Unqueued {
-    word: State,
+    word: TaskState,
     events: AtomicUsize,
     /// The future: only the thread that has it accesses it.
     future: Data,
@@ -189,7 +189,7 @@ impl Unqueued {
                 self.done.fetch_add(1, Ordering::Relaxed);
                 return finish(&self.word);
             }
-            if self.word.rest() == Rest::Idle {
+            if self.word.end_poll() == AfterPoll::Idle {
                 return;
             }
             assert!(start(&self.word));
@@ -207,7 +207,7 @@ impl Unqueued {
 
 fn events_against_polls() {
     let future = loom::sync::Arc::new(Unqueued {
-        word: State::new_running(),
+        word: TaskState::new_running(),
         events: AtomicUsize::new(0),
         future: Data::default(),
         polls: atomic::AtomicUsize::new(0),
@@ -236,7 +236,7 @@ fn canary_future_without_a_handle_that_misses_a_wake() {
 
 /// The pool ends while the future is polled and woken.
 fn eviction() {
-    let task = loom::sync::Arc::new(Task::new());
+    let task = loom::sync::Arc::new(ModelFuture::new());
     assert!(!task.step(), "no event has happened");
     let waker = {
         let task = task.clone();
@@ -267,7 +267,7 @@ fn canary_eviction_in_two_steps() {
 #[test]
 fn an_abort_ends_a_future() {
     model(long_run(2, 3), || {
-        let task = loom::sync::Arc::new(Task::new());
+        let task = loom::sync::Arc::new(ModelFuture::new());
         let others = [false, true].map(|abort| {
             let task = task.clone();
             thread::spawn(move || {
@@ -289,19 +289,6 @@ fn an_abort_ends_a_future() {
     });
 }
 
-/// Unparks a thread of the model.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn waker() -> Waker {
-    Waker::from(Arc::new(Unpark(thread::current())))
-}
-
 /// A future that belongs to no pool.
 struct Bare;
 
@@ -316,20 +303,20 @@ impl Joinable for Bare {
 }
 
 /// The job of a future that is ready at once.
-struct Job(NonNull<Header<Bare>>);
+struct FutureJob(NonNull<Header<Bare>>);
 
 // SAFETY: the models use only futures and values that are `Send`.
-unsafe impl Send for Job {}
+unsafe impl Send for FutureJob {}
 
-impl Job {
+impl FutureJob {
     /// Polls the future, and stores its value.
     fn run(self) {
         // SAFETY: the reference of the future itself, which this thread owns with its job.
         let task = unsafe { TaskRef::from_counted(self.0) };
-        assert_eq!(task.state.start(), Start::Poll);
+        assert_eq!(task.state.start(), StartAction::Poll);
         let mut cx = Context::from_waker(Waker::noop());
         // SAFETY: this thread has started the future, and it is in the cell.
-        let polled = unsafe { (task.actions.run)(self.0, &mut cx) };
+        let polled = unsafe { (task.vtable.run)(self.0, &mut cx) };
         let Polled::Done(status, None) = polled else {
             unreachable!("it is ready, and nothing panics here");
         };
@@ -342,24 +329,24 @@ impl Job {
 /// Creates a future with this value. Returns its handle, and a function that runs it.
 fn future<T: Send + 'static>(value: T) -> (JoinRef<Bare, T>, impl FnOnce() + Send + 'static) {
     // SAFETY: the models use only futures and values that are `Send`.
-    let cell = unsafe { make_future(State::new(Level::Normal), Bare, async move { value }) };
-    // SAFETY: `State::new` has counted the handle, and the value is that of the future.
+    let cell = unsafe { make_future(TaskState::new(Level::Normal), Bare, async move { value }) };
+    // SAFETY: `TaskState::new` has counted the handle, and the value is that of the future.
     let join = unsafe { JoinRef::new(cell, 0) };
-    let job = Job(cell);
+    let job = FutureJob(cell);
     (join, move || job.run())
 }
 
 /// Waits as a future does: it registers a waker, and checks again when that is called. With `again`
 /// it registers another one before that.
 fn wait<K: Joinable>(join: &mut JoinRef<K, usize>, again: bool) -> usize {
-    while join.watch(&waker()) {
-        if again && !join.watch(&waker()) {
+    while join.register_waker(&waker()) {
+        if again && !join.register_waker(&waker()) {
             break;
         }
         thread::park();
     }
     match join.take().expect("it is done") {
-        Outcome::Value(value) => value,
+        TaskOutcome::Value(value) => value,
         _ => unreachable!("nothing panics here"),
     }
 }
@@ -416,9 +403,9 @@ fn canary_sleep_without_a_check() {
 }
 
 /// A value whose drops are counted.
-struct CountedDrop(Arc<atomic::AtomicUsize>);
+struct CountedValue(Arc<atomic::AtomicUsize>);
 
-impl Drop for CountedDrop {
+impl Drop for CountedValue {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -426,14 +413,14 @@ impl Drop for CountedDrop {
 
 /// A task ends while its handle is dropped, with a registered waker if it was `watched`.
 fn end_against_drop<K: Joinable, R: FnOnce() + Send + 'static>(
-    make: impl FnOnce(CountedDrop) -> (JoinRef<K, CountedDrop>, R),
+    make: impl FnOnce(CountedValue) -> (JoinRef<K, CountedValue>, R),
     watched: bool,
 ) {
     let dropped = Arc::new(atomic::AtomicUsize::new(0));
-    let (mut join, run) = make(CountedDrop(dropped.clone()));
-    let signal = Arc::new(Unpark(thread::current()));
+    let (mut join, run) = make(CountedValue(dropped.clone()));
+    let signal = Arc::new(UnparkThread(thread::current()));
     if watched {
-        assert!(join.watch(&Waker::from(signal.clone())));
+        assert!(join.register_waker(&Waker::from(signal.clone())));
     }
     let worker = thread::spawn(run);
     drop(join);

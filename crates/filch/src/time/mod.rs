@@ -42,14 +42,14 @@
 //!
 //! The functions here use the clock of the pool whose worker calls them, or in whose
 //! [`block_on`](crate::Pool::block_on) they are called. It is that of the system unless the pool
-//! was [built with another](crate::PoolBuilder::clock). Outside of pools it is that of the system.
-//! A future keeps the clock with which it was created.
+//! was [built with another](crate::PoolBuilder::clock). Outside pools it is that of the system. A
+//! future keeps the clock with which it was created.
 //!
 //! The clock is chosen by the call, not by the poll: `pool.spawn_future(time::sleep(day))` on a
 //! thread of your own uses the clock of the system. Call the functions inside, as in
 //! `pool.spawn_future(async { time::sleep(day).await })`, or on a given [`Clock`].
 //!
-//! For tests there is a [`PausedClock`], which only advances when it is told to, so that no test
+//! For tests there is a [`PausedClock`], which advances only by explicit calls, so that no test
 //! waits in real time and every run is the same.
 
 pub use crate::clock::{Clock, Elapsed, Interval, MissedTicks, PausedClock, Sleep, Timeout};
@@ -163,7 +163,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 }
 
 impl Clock {
-    /// The clock of the pool whose worker calls this, or in whose
+    /// Returns the clock of the pool whose worker calls this, or in whose
     /// [`block_on`](crate::Pool::block_on) it is called; that of the system if there is none.
     ///
     /// ```

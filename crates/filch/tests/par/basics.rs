@@ -430,7 +430,7 @@ fn nobody_waits_for_the_end_of_a_chunk() {
                     token.cancel();
                 }
             });
-            assert_eq!(outcome.unwrap_err().reason(), CancelReason::Asked);
+            assert_eq!(outcome.unwrap_err().reason(), CancelReason::Requested);
         });
     }
 }
@@ -857,7 +857,7 @@ fn a_cancelled_loop_says_how_far_it_got() {
     assert_eq!(error.done(), calls.into_inner());
     assert_eq!(
         (error.total() as u64, error.reason()),
-        (u64::MAX, CancelReason::Asked)
+        (u64::MAX, CancelReason::Requested)
     );
     // From the start.
     for way in Way::ALL {

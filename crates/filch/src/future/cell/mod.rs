@@ -6,7 +6,7 @@
 
 mod run;
 
-pub(super) use run::Ticket;
+pub(super) use run::ScheduledFuture;
 
 use crate::{
     base::{
@@ -18,26 +18,26 @@ use crate::{
         Inner,
         residents::{Link, Shard},
     },
-    task::{self, CellKind, JoinRef, Joinable, PollBody, Schedule, State, TaskRef},
+    task::{self, CellKind, JoinRef, Joinable, PollBody, Schedule, TaskRef, TaskState},
 };
 use std::ptr;
 
 /// The header of a future of a pool.
-type Header = task::Header<Resident>;
+type FutureHeader = task::Header<Resident>;
 
 /// A counted reference to a future.
-pub(super) type Ref = TaskRef<Resident>;
+pub(super) type FutureRef = TaskRef<Resident>;
 
-/// The place of a future among the residents of its pool.
+/// What a future of a pool has in its header: its link in a list of residents.
 pub(super) struct Resident {
     link: Link,
     /// The list that the future is linked in; null before that. Written by the thread that polls
-    /// it, before it rests for the first time; read by the owners of the future after that.
-    home: UnsafeCell<*const Shard<Inner>>,
+    /// it, before it is idle for the first time; read by the owners of the future after that.
+    shard: UnsafeCell<*const Shard<Inner>>,
 }
 
 // SAFETY: the link is used under the lock of its list, or by the thread that evicted the future;
-// `home` is used by one thread at a time, the owner of the future.
+// `shard` is used by one thread at a time, the owner of the future.
 unsafe impl Send for Resident {}
 // SAFETY: as for `Send`: each field is used by one thread at a time.
 unsafe impl Sync for Resident {}
@@ -57,10 +57,10 @@ impl Joinable for Resident {
 
 /// The cell of a future of one machine word fits the smallest block.
 #[cfg(all(target_pointer_width = "64", not(filch_loom)))]
-const _: () = assert!(size_of::<Header>() <= 7 * size_of::<usize>());
+const _: () = assert!(size_of::<FutureHeader>() <= 7 * size_of::<usize>());
 
-/// Allocates a cell for a future of the pool of this number. Returns its handle, and the ticket to
-/// queue it.
+/// Allocates a cell for a future of the pool of this number. Returns its handle, and the future to
+/// queue.
 ///
 /// # Safety
 /// The future and its output may be used and dropped by other threads than this one, unless the
@@ -70,21 +70,21 @@ const _: () = assert!(size_of::<Header>() <= 7 * size_of::<usize>());
 pub(super) unsafe fn make<F: Future>(
     pool: u32,
     future: F,
-) -> (JoinRef<Resident, F::Output>, Ticket) {
+) -> (JoinRef<Resident, F::Output>, ScheduledFuture) {
     let kind = Resident {
         link: Link::new(),
-        home: UnsafeCell::new(ptr::null()),
+        shard: UnsafeCell::new(ptr::null()),
     };
     // SAFETY: the caller guarantees what `make_future` requires of the future. The level is that of
     // a closure; futures do not use it.
-    let cell = unsafe { task::make_future(State::new(Level::Normal), kind, future) };
-    // SAFETY: `State::new` has counted the handle, and the value is that of the future.
+    let cell = unsafe { task::make_future(TaskState::new(Level::Normal), kind, future) };
+    // SAFETY: `TaskState::new` has counted the handle, and the value is that of the future.
     let join = unsafe { JoinRef::new(cell, pool) };
     // The second reference is that of the future itself.
-    (join, Ticket { cell })
+    (join, ScheduledFuture { cell })
 }
 
-impl Ref {
+impl FutureRef {
     /// Requests the end of the future: it is not polled again. If it is idle, it is queued, to be
     /// dropped.
     pub(super) fn abort(&self) {

@@ -1,7 +1,7 @@
 //! The life of a future as a job: it is queued, polled, and ended.
 #![expect(unsafe_code, reason = "turns cells into jobs and back")]
 
-use super::{Header, Ref, Resident};
+use super::{FutureHeader, FutureRef, Resident};
 use crate::{
     base::{error::Refused, unwind::Payload},
     engine::{Level, Placement},
@@ -12,7 +12,9 @@ use crate::{
         residents::{Ending, Eviction, Link},
         task,
     },
-    task::{Cause, Polled, Rest, Schedule, Start, TaskStatus, borrow_waker, waker_functions},
+    task::{
+        AfterPoll, Cause, Polled, Schedule, StartAction, TaskStatus, borrow_waker, waker_functions,
+    },
     threads::timer::Timer,
 };
 use std::{
@@ -22,8 +24,8 @@ use std::{
     task::{Context, RawWakerVTable},
 };
 
-/// How a future ends that is dropped before it is ready.
-const CANCELLED: TaskStatus = TaskStatus::Cancelled(Cause::Asked);
+/// The status of a future that is dropped before it is ready.
+const CANCELLED: TaskStatus = TaskStatus::Cancelled(Cause::Requested);
 
 /// How many futures a worker polls in a row, the newest first, before it takes the oldest task that
 /// it has queued. 3 is tokio's number for its LIFO slot, which serves the same purpose.
@@ -35,16 +37,17 @@ thread_local! {
 
     /// In a pool with dedicated workers: the future that is polled on this thread, as long as it
     /// has not woken itself; null otherwise.
-    static POLLED: Cell<*const Header> = const { Cell::new(ptr::null()) };
+    static POLLED: Cell<*const FutureHeader> = const { Cell::new(ptr::null()) };
 }
 
-/// A future that is scheduled and owned by the holder of this value: its only job.
+/// A future that is scheduled, and owned by the holder of this value, which must queue its only
+/// job.
 #[must_use = "a future without a job is never polled"]
-pub(in crate::future) struct Ticket {
-    pub(super) cell: NonNull<Header>,
+pub(in crate::future) struct ScheduledFuture {
+    pub(super) cell: NonNull<FutureHeader>,
 }
 
-impl Ticket {
+impl ScheduledFuture {
     #[inline]
     fn into_job(self) -> Job {
         // SAFETY: `run` takes over the future, which is scheduled; a future that is not done keeps
@@ -52,7 +55,7 @@ impl Ticket {
         unsafe { Job::new(self.cell.as_ptr().cast_const(), run) }
     }
 
-    /// Queues it where it was spawned: on a worker.
+    /// Queues it on the worker that has spawned it.
     #[inline]
     pub(in crate::future) fn queue_on(self, context: &WorkerContext<'_, '_>) {
         match context.pool().dedicated() {
@@ -64,7 +67,8 @@ impl Ticket {
         }
     }
 
-    /// Queues it from outside. If the pool is closed, the future is ended.
+    /// Queues it from a thread that is not a worker of the pool. If the pool is closed, the future
+    /// is ended.
     pub(in crate::future) fn queue_outside(self, pool: &Inner) {
         let core = pool.core();
         match pool.dedicated() {
@@ -101,7 +105,7 @@ impl Ticket {
     }
 }
 
-fn cell_of(data: *const ()) -> NonNull<Header> {
+fn cell_of(data: *const ()) -> NonNull<FutureHeader> {
     NonNull::new(data.cast_mut().cast()).expect("cells are not at zero")
 }
 
@@ -110,7 +114,7 @@ fn cell_of(data: *const ()) -> NonNull<Header> {
 /// # Safety
 /// The caller owns its job.
 #[cold]
-unsafe fn refuse(cell: NonNull<Header>, pool: &Inner) {
+unsafe fn refuse(cell: NonNull<FutureHeader>, pool: &Inner) {
     // SAFETY: a future that is not done keeps its cell.
     let state = unsafe { &(*cell.as_ptr()).state };
     state.close();
@@ -125,35 +129,35 @@ static WAKER: RawWakerVTable = waker_functions::<Resident>();
 impl Schedule for Resident {
     const WAKER: &'static RawWakerVTable = &WAKER;
 
-    unsafe fn schedule(cell: NonNull<Header>) {
+    unsafe fn schedule(cell: NonNull<FutureHeader>) {
         // SAFETY: a future that is not done keeps its cell.
         let header = unsafe { cell.as_ref() };
-        // SAFETY: this thread owns the future, which was idle, so it is linked.
-        let home = header.kind.home.with(|home| unsafe { *home });
+        // SAFETY: this thread owns the future, which was idle, so the field is set.
+        let home = header.kind.shard.with(|home| unsafe { *home });
         // SAFETY: the future is linked in that shard, and stays so as long as this thread owns it.
         let shard = unsafe { &*home };
         // SAFETY: the shard keeps its pool as long as a future is linked in it.
         let pool = unsafe { shard.pool() };
-        let ticket = Ticket { cell };
+        let scheduled = ScheduledFuture { cell };
         WorkerContext::with(|context| match context {
             Some(context) if ptr::eq(context.pool(), pool) => {
                 if let Some(dedicated) = context.pool().dedicated() {
                     // Dedicated workers are free to poll it.
-                    context.push_for_dedicated(dedicated, ticket.into_job());
+                    context.push_for_dedicated(dedicated, scheduled.into_job());
                 } else if context.wakes_events() {
-                    context.push(ticket.into_job(), Placement::LocalUnnotified);
+                    context.push(scheduled.into_job(), Placement::LocalUnnotified);
                 } else if context.is_serving() {
                     // This poll is nested in a task that continues after it.
-                    context.push(ticket.into_job(), Placement::Lane(Level::High));
+                    context.push(scheduled.into_job(), Placement::Lane(Level::High));
                 } else if context.is_in_poll() {
                     // This worker runs it next.
-                    context.push(ticket.into_job(), Placement::Next);
+                    context.push(scheduled.into_job(), Placement::Next);
                 } else if context.has_sleepers() {
                     // A sleeping worker is woken for it.
-                    context.push(ticket.into_job(), Placement::Local);
+                    context.push(scheduled.into_job(), Placement::Local);
                 } else {
                     // No worker sleeps, and this task may be long.
-                    context.push(ticket.into_job(), Placement::Lane(Level::High));
+                    context.push(scheduled.into_job(), Placement::Lane(Level::High));
                 }
             }
             _ => {
@@ -161,14 +165,14 @@ impl Schedule for Resident {
                 // shard may release the pool.
                 // SAFETY: the shard keeps the pool as long as the future is linked.
                 let pool = unsafe { &*pool }.share();
-                ticket.inject_woken(&pool);
+                scheduled.inject_woken(&pool);
             }
         });
     }
 
     /// Records that the future has woken itself, if it has.
     #[inline]
-    fn woken_already(cell: NonNull<Header>) {
+    fn woken_already(cell: NonNull<FutureHeader>) {
         // A timer that fires at a checkpoint within the poll runs on this thread too, but is not
         // the future itself.
         if ptr::eq(POLLED.get(), cell.as_ptr()) && !Timer::is_in_passing() {
@@ -184,12 +188,13 @@ impl Schedule for Resident {
 unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
     let cell = cell_of(data);
     let pool = context.pool();
-    // SAFETY: a future that is not done keeps its cell, and this thread owns it until it rests.
+    // SAFETY: a future that is not done keeps its cell, and this thread owns it until its poll
+    // ends.
     let header = unsafe { &*cell.as_ptr() };
     if pool.residents().is_closed() {
         header.state.close();
     }
-    if header.state.start() == Start::Drop {
+    if header.state.start() == StartAction::Drop {
         // SAFETY: `start` has just made this thread the one that started it.
         return unsafe { end(cell, pool) };
     }
@@ -201,9 +206,9 @@ unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
         // SAFETY: the future is not done before this function finishes it.
         let waker = unsafe { borrow_waker(cell) };
         // SAFETY: this thread has started the future, and it is in the cell.
-        context.in_poll(|| unsafe { (header.actions.run)(cell, &mut Context::from_waker(&waker)) })
+        context.in_poll(|| unsafe { (header.vtable.run)(cell, &mut Context::from_waker(&waker)) })
     };
-    let by_itself = before.is_some_and(|before| POLLED.replace(before).is_null());
+    let woke_itself = before.is_some_and(|before| POLLED.replace(before).is_null());
     if !context.is_taking_older_first() {
         let row = POLLS_IN_A_ROW.get() + 1;
         POLLS_IN_A_ROW.set(if row < MAX_POLLS_IN_A_ROW { row } else { 0 });
@@ -213,7 +218,7 @@ unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
     }
     match polled {
         // SAFETY: this thread has started the future, and has polled it.
-        Polled::Pending => unsafe { pause(cell, context, by_itself) },
+        Polled::Pending => unsafe { handle_pending(cell, context, woke_itself) },
         Polled::Done(status, payload) => {
             // SAFETY: this thread has started the future, which has been dropped.
             unsafe { finish(cell, pool, status, payload) };
@@ -221,18 +226,22 @@ unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
     }
 }
 
-/// Handles a future that is pending. `by_itself`: whether it has woken itself; used only in a pool
-/// with dedicated workers.
+/// Ends a poll that has returned `Pending`. `woke_itself`: whether it has woken itself; used only
+/// in a pool with dedicated workers.
 ///
 /// # Safety
 /// The caller has started it.
 #[inline]
-unsafe fn pause(cell: NonNull<Header>, context: &WorkerContext<'_, '_>, by_itself: bool) {
+unsafe fn handle_pending(
+    cell: NonNull<FutureHeader>,
+    context: &WorkerContext<'_, '_>,
+    woke_itself: bool,
+) {
     let pool = context.pool();
     // SAFETY: the caller has started the future, and one that is not done keeps its cell.
     let header = unsafe { &*cell.as_ptr() };
     // SAFETY: the field belongs to the thread that has started the future, which is the caller.
-    let home = header.kind.home.with(|home| unsafe { *home });
+    let home = header.kind.shard.with(|home| unsafe { *home });
     if home.is_null() {
         Timer::global().trust(&WAKER);
         let shard = pool.residents().shard(context.worker());
@@ -243,14 +252,14 @@ unsafe fn pause(cell: NonNull<Header>, context: &WorkerContext<'_, '_>, by_itsel
             return unsafe { end(cell, pool) };
         }
         // SAFETY: the caller has started the future, so the field belongs to it.
-        header.kind.home.with_mut(|home| unsafe { *home = shard });
+        header.kind.shard.with_mut(|home| unsafe { *home = shard });
     }
-    match header.state.rest() {
-        Rest::Idle => {}
-        Rest::Again => requeue(Ticket { cell }, context, by_itself),
-        Rest::Drop => {
+    match header.state.end_poll() {
+        AfterPoll::Idle => {}
+        AfterPoll::Requeue => requeue(ScheduledFuture { cell }, context, woke_itself),
+        AfterPoll::Drop => {
             let _drop = header.state.start();
-            // SAFETY: `rest` has left the future to this thread, which has started it again.
+            // SAFETY: `end_poll` has left the future to this thread, which has started it again.
             unsafe { end(cell, pool) };
         }
     }
@@ -259,20 +268,22 @@ unsafe fn pause(cell: NonNull<Header>, context: &WorkerContext<'_, '_>, by_itsel
 /// Queues a future that was woken while it was polled. Most likely it has woken itself, so it is
 /// queued behind all ready tasks.
 #[inline]
-fn requeue(ticket: Ticket, context: &WorkerContext<'_, '_>, by_itself: bool) {
+fn requeue(scheduled: ScheduledFuture, context: &WorkerContext<'_, '_>, woke_itself: bool) {
     match context.pool().dedicated() {
-        None if context.is_serving() => context.push(ticket.into_job(), Placement::Injector),
-        None => context.push(ticket.into_job(), Placement::LocalLast),
-        Some(dedicated) if !by_itself => context.push_for_dedicated(dedicated, ticket.into_job()),
+        None if context.is_serving() => context.push(scheduled.into_job(), Placement::Injector),
+        None => context.push(scheduled.into_job(), Placement::LocalLast),
+        Some(dedicated) if !woke_itself => {
+            context.push_for_dedicated(dedicated, scheduled.into_job());
+        }
         // A dedicated worker has no tasks but the urgent ones, and takes the next of them after
         // this one, unless this poll is nested in another; a guest keeps no tasks of its own. If
         // another worker takes this future, it will be queued behind all tasks of that worker.
         Some(dedicated)
             if (context.is_dedicated() || context.is_guest()) && !context.has_isolated_waits() =>
         {
-            context.push_for_dedicated(dedicated, ticket.into_job());
+            context.push_for_dedicated(dedicated, scheduled.into_job());
         }
-        Some(_) => context.push(ticket.into_job(), Placement::LocalLast),
+        Some(_) => context.push(scheduled.into_job(), Placement::LocalLast),
     }
 }
 
@@ -281,10 +292,10 @@ fn requeue(ticket: Ticket, context: &WorkerContext<'_, '_>, by_itself: bool) {
 /// # Safety
 /// The caller has started it.
 #[cold]
-unsafe fn end(cell: NonNull<Header>, pool: &Inner) {
+unsafe fn end(cell: NonNull<FutureHeader>, pool: &Inner) {
     let _ending = Ending::new();
     // SAFETY: the caller has started the future, and one that is not done keeps its cell.
-    let actions = unsafe { (*cell.as_ptr()).actions };
+    let actions = unsafe { (*cell.as_ptr()).vtable };
     // SAFETY: the caller has started the future, and it is in the cell.
     let payload = unsafe { (actions.drop_body)(cell) };
     // SAFETY: the caller has started the future, which has been dropped.
@@ -297,13 +308,13 @@ unsafe fn end(cell: NonNull<Header>, pool: &Inner) {
 /// The caller has started it, and the outcome is in the slot.
 #[inline]
 unsafe fn finish(
-    cell: NonNull<Header>,
+    cell: NonNull<FutureHeader>,
     pool: &Inner,
     status: TaskStatus,
     payload: Option<Payload>,
 ) {
     // SAFETY: the caller has started the future, and one that is not done keeps its cell.
-    let home = unsafe { &(*cell.as_ptr()).kind.home };
+    let home = unsafe { &(*cell.as_ptr()).kind.shard };
     // SAFETY: the field belongs to the thread that has started the future, which is the caller.
     let home = home.with(|home| unsafe { *home });
     // SAFETY: it is null, or the shard that the future is linked in, which `pool` keeps.
@@ -322,7 +333,7 @@ unsafe fn finish(
 /// As for [`finish`]; and the future is not linked.
 #[inline(always)]
 unsafe fn hand_over(
-    cell: NonNull<Header>,
+    cell: NonNull<FutureHeader>,
     pool: &Inner,
     status: TaskStatus,
     payload: Option<Payload>,
@@ -331,7 +342,7 @@ unsafe fn hand_over(
         pool.panicked(payload);
     }
     // SAFETY: the reference of the future itself, which is released here, once.
-    let task = unsafe { Ref::from_counted(cell) };
+    let task = unsafe { FutureRef::from_counted(cell) };
     // SAFETY: the caller has started the future, and its outcome is in the slot. It has no
     // followers: only submitted tasks have.
     if let Some(payload) = unsafe { task.finish(status, |_| ()) } {
@@ -345,13 +356,13 @@ static EVICTION: Eviction = Eviction {
     end: end_evicted,
 };
 
-/// Where the link of a future is in its header.
-const LINK: usize = mem::offset_of!(Header, kind) + mem::offset_of!(Resident, link);
+/// The offset of the link of a future in its header.
+const LINK: usize = mem::offset_of!(FutureHeader, kind) + mem::offset_of!(Resident, link);
 
 /// Returns the link of a future. The pointer is to all of the cell, as `cell` is.
 #[inline]
-fn link_of(cell: NonNull<Header>) -> NonNull<Link> {
-    // SAFETY: the link is in the header, so the address is inside of the cell.
+fn link_of(cell: NonNull<FutureHeader>) -> NonNull<Link> {
+    // SAFETY: the link is in the header, so the address is inside the cell.
     unsafe { cell.byte_add(LINK).cast() }
 }
 
@@ -359,7 +370,7 @@ fn link_of(cell: NonNull<Header>) -> NonNull<Link> {
 ///
 /// # Safety
 /// `link` is a result of [`link_of`].
-unsafe fn cell_of_link(link: NonNull<Link>) -> NonNull<Header> {
+unsafe fn cell_of_link(link: NonNull<Link>) -> NonNull<FutureHeader> {
     // SAFETY: the caller guarantees that the link is in a header, at this distance from its start.
     unsafe { link.byte_sub(LINK).cast() }
 }
@@ -382,7 +393,7 @@ unsafe fn end_evicted(link: NonNull<Link>) {
     // SAFETY: `evict` has claimed the future, and a future that is not done keeps its cell.
     let header = unsafe { &*cell.as_ptr() };
     // SAFETY: this thread owns the future, and it was linked, so the field is set.
-    let home = header.kind.home.with(|home| unsafe { *home });
+    let home = header.kind.shard.with(|home| unsafe { *home });
     // SAFETY: the evicting thread keeps the pool, and the pool its shards.
     let shard = unsafe { &*home };
     // SAFETY: the evicting thread keeps the pool that the shard names.
@@ -391,7 +402,7 @@ unsafe fn end_evicted(link: NonNull<Link>) {
     let pool = unsafe { &*pool };
     let _ending = Ending::new();
     // SAFETY: `evict` has started the future, and it is in the cell.
-    let payload = unsafe { (header.actions.drop_body)(cell) };
+    let payload = unsafe { (header.vtable.drop_body)(cell) };
     // SAFETY: `evict` has started the future, which has been dropped and is not linked any more.
     unsafe { hand_over(cell, pool, CANCELLED, payload) };
 }

@@ -17,10 +17,10 @@ use std::sync::{
 
 /// A task that reports its state as a submitted task does, with the same orderings.
 #[derive(Clone, Default)]
-struct Task(Arc<TaskState>);
+struct Task(Arc<ModelTaskState>);
 
 #[derive(Default)]
-struct TaskState {
+struct ModelTaskState {
     position: AtomicU64,
     is_done: AtomicBool,
 }
@@ -38,12 +38,12 @@ impl Task {
     }
 
     fn end(&self) {
-        // Release: as in `State::finish`.
+        // Release: as in `TaskState::finish`.
         self.0.is_done.store(true, Ordering::Release);
     }
 
     fn is_done(&self) -> bool {
-        // Acquire: as in `State::load`.
+        // Acquire: as in `TaskState::load`.
         self.0.is_done.load(Ordering::Acquire)
     }
 }

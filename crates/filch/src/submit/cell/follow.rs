@@ -1,8 +1,8 @@
 //! Tasks that wait for the end of other tasks. `cell.md` has the protocol.
 
 use super::{
-    Cause, Claim, Link, Ref, TaskStatus, Ticket,
-    meta::{Followers, Inbox, lock},
+    Cause, Claim, DependencyEdge, SubmitRef, TaskStatus, TaskTicket,
+    meta::{Followers, JoinerInbox, lock},
 };
 use crate::{
     base::{
@@ -22,11 +22,11 @@ use std::{
 impl Followers {
     /// Adds a follower. Returns the entries that do not wait any more, to be dropped without the
     /// lock.
-    fn push(list: &mut Vec<Link>, follower: Link) -> Vec<Link> {
+    fn push(list: &mut Vec<DependencyEdge>, follower: DependencyEdge) -> Vec<DependencyEdge> {
         let (full, mut stale) = (list.capacity(), Vec::new());
         if full > 0 && list.len() == full {
             // A long-running task may gain and lose many followers.
-            stale.extend(list.extract_if(.., |link| !link.cell.snapshot().is_idle()));
+            stale.extend(list.extract_if(.., |edge| !edge.cell.snapshot().is_idle()));
             if list.len() > full / 2 {
                 list.reserve(full);
             }
@@ -36,28 +36,31 @@ impl Followers {
     }
 }
 
-/// The effect of the end of a predecessor.
+/// The effect of the end of a predecessor on a follower.
 #[must_use]
-pub(in crate::submit) enum Arrived {
+pub(in crate::submit) enum FollowerUpdate {
     /// The follower waits for other predecessors, or did not wait any more.
-    Waits,
-    /// The follower is queued from now on, with this ticket. Then the joiners that want it must be
-    /// notified.
-    Ready(Ticket, Wanted),
-    /// It will not run.
+    Unchanged,
+    /// The caller must queue this ticket of the follower, and then notify the joiners that wait for
+    /// the follower to become ready.
+    Ready(TaskTicket, JoinerInboxes),
+    /// The follower is claimed, and must be refused.
     Failed(Claim),
 }
 
-/// The inboxes of the joiners that want a task that is ready now.
-pub(in crate::submit) struct Wanted(Vec<Weak<Inbox>>);
+/// The inboxes of the joiners that wait for a task to become ready.
+pub(in crate::submit) struct JoinerInboxes(Vec<Weak<JoinerInbox>>);
 
-impl Link {
+impl DependencyEdge {
     /// Notifies the follower that its predecessor has ended: successfully, or with the failure
     /// `failed`.
-    pub(in crate::submit) fn arrive(self, failed: Option<&Arc<FailedTask>>) -> Arrived {
+    pub(in crate::submit) fn predecessor_ended(
+        self,
+        failed: Option<&Arc<FailedTask>>,
+    ) -> FollowerUpdate {
         let Self { cell, any_outcome } = self;
-        let Some(after) = cell.about().after() else {
-            return Arrived::Waits;
+        let Some(predecessors) = cell.meta().predecessors() else {
+            return FollowerUpdate::Unchanged;
         };
         if let Some(failed) = failed
             && !any_outcome
@@ -67,57 +70,57 @@ impl Link {
         let order = match broken(Canary::TaskArrive) {
             // Relaxed: the defect.
             true => Ordering::Relaxed,
-            // AcqRel, with the other arrivals: what each predecessor did before its end is visible
-            // to the last arrival, which publishes all of it to the claimer of the follower, in
-            // `State::make_ready`.
+            // AcqRel, with the other decrements: what each predecessor did before its end is
+            // visible to the last one, which publishes all of it to the claimer of the follower, in
+            // `TaskState::make_ready`.
             false => Ordering::AcqRel,
         };
-        match after.pending.fetch_sub(1, order) {
+        match predecessors.pending.fetch_sub(1, order) {
             1 => cell.make_ready(),
-            _ => Arrived::Waits,
+            _ => FollowerUpdate::Unchanged,
         }
     }
 }
 
-impl Ref {
-    /// Makes a task that no other thread knows yet wait for others.
-    pub(in crate::submit) fn hold_back(&self) {
-        self.state.hold_back();
+impl SubmitRef {
+    /// Makes a task that no other thread can access yet wait for others.
+    pub(in crate::submit) fn mark_held(&self) {
+        self.state.mark_held();
     }
 
     /// Adds the task to the follower lists of its predecessors.
-    pub(in crate::submit) fn enlist(&self) -> Arrived {
-        let Some(after) = self.about().after() else {
-            return Arrived::Waits;
+    pub(in crate::submit) fn register_as_follower(&self) -> FollowerUpdate {
+        let Some(predecessors) = self.meta().predecessors() else {
+            return FollowerUpdate::Unchanged;
         };
-        let follower = |any_outcome| Link {
+        let follower = |any_outcome| DependencyEdge {
             cell: self.clone(),
             any_outcome,
         };
         // Until the end of the list, or until the task has been cancelled and has dropped its
         // predecessors.
         for at in 0.. {
-            let Some(link) = after.predecessor(at) else {
+            let Some(edge) = predecessors.edge(at) else {
                 break;
             };
-            let follower = follower(link.any_outcome);
-            if let Err(follower) = link.cell.follow(follower) {
-                match follower.arrive(link.cell.failure().as_ref()) {
-                    Arrived::Waits => {}
-                    arrived => return arrived,
+            let follower = follower(edge.any_outcome);
+            if let Err(follower) = edge.cell.follow(follower) {
+                match follower.predecessor_ended(edge.cell.failure().as_ref()) {
+                    FollowerUpdate::Unchanged => {}
+                    update => return update,
                 }
             }
         }
-        follower(true).arrive(None)
+        follower(true).predecessor_ended(None)
     }
 
     /// Registers `follower`, which is notified when this task ends. Returns it if the task has
     /// ended already.
-    fn follow(&self, follower: Link) -> Result<(), Link> {
+    fn follow(&self, follower: DependencyEdge) -> Result<(), DependencyEdge> {
         if self.snapshot().is_done() && !broken(Canary::TaskFollow) {
             return Err(follower);
         }
-        let followers = &self.about().extras_or_new().followers;
+        let followers = &self.meta().extras_or_new().followers;
         thread::point();
         let mut list = lock(&followers.0);
         if !self.state.follow() {
@@ -130,8 +133,10 @@ impl Ref {
     }
 
     /// Takes the followers to notify of the end of this task, and its failure, if it failed.
-    pub(in crate::submit) fn take_followers(&self) -> (Vec<Link>, Option<Arc<FailedTask>>) {
-        let followers = match self.about().extras() {
+    pub(in crate::submit) fn take_followers(
+        &self,
+    ) -> (Vec<DependencyEdge>, Option<Arc<FailedTask>>) {
+        let followers = match self.meta().extras() {
             Some(extras) => mem::take(&mut *lock(&extras.followers.0)),
             None => Vec::new(),
         };
@@ -143,53 +148,55 @@ impl Ref {
         match self.snapshot().status()? {
             TaskStatus::Succeeded => None,
             // The original failure, which is more informative than that of the direct predecessor.
-            TaskStatus::Cancelled(Cause::Dependency) => self.about().after()?.failed().cloned(),
+            TaskStatus::Cancelled(Cause::Dependency) => {
+                self.meta().predecessors()?.failed().cloned()
+            }
             status => {
-                let (id, name) = (self.about().id, self.about().name().cloned());
+                let (id, name) = (self.meta().id, self.meta().name().cloned());
                 Some(Arc::new(FailedTask::new(id, name, status)))
             }
         }
     }
 
-    fn fail(self, failed: Arc<FailedTask>) -> Arrived {
-        if let Some(after) = self.about().after() {
+    fn fail(self, failed: Arc<FailedTask>) -> FollowerUpdate {
+        if let Some(predecessors) = self.meta().predecessors() {
             // The first failure is kept. Set before the task is claimed, so that a thread that sees
             // its end finds the reason.
-            let _ = after.failed.set(failed);
+            let _ = predecessors.failed.set(failed);
         }
         match self.state.claim_held() {
-            true => Arrived::Failed(Claim { cell: self }),
-            false => Arrived::Waits,
+            true => FollowerUpdate::Failed(Claim { cell: self }),
+            false => FollowerUpdate::Unchanged,
         }
     }
 
-    fn make_ready(self) -> Arrived {
+    fn make_ready(self) -> FollowerUpdate {
         let Some(level) = self.state.make_ready() else {
-            return Arrived::Waits;
+            return FollowerUpdate::Unchanged;
         };
         thread::point();
         // Joiners that register from now on see that it does not wait any more.
-        let wanted_by = match self.about().after() {
-            Some(after) => mem::take(&mut lock(&after.waits).wanted_by),
+        let joiner_inboxes = match self.meta().predecessors() {
+            Some(predecessors) => mem::take(&mut lock(&predecessors.held).joiner_inboxes),
             None => Vec::new(),
         };
-        let ticket = Ticket { cell: self, level };
-        Arrived::Ready(ticket, Wanted(wanted_by))
+        let ticket = TaskTicket { cell: self, level };
+        FollowerUpdate::Ready(ticket, JoinerInboxes(joiner_inboxes))
     }
 
     /// Checks whether all predecessors of the task have ended. Then a joiner need not wait for the
     /// notification.
-    pub(in crate::submit) fn check_predecessors(&self) -> Arrived {
-        let Some(after) = self.about().after() else {
-            return Arrived::Waits;
+    pub(in crate::submit) fn check_predecessors(&self) -> FollowerUpdate {
+        let Some(predecessors) = self.meta().predecessors() else {
+            return FollowerUpdate::Unchanged;
         };
         let mut failed = None;
-        for link in &lock(&after.waits).predecessors {
-            match link.cell.snapshot().status() {
-                None => return Arrived::Waits,
+        for edge in &lock(&predecessors.held).edges {
+            match edge.cell.snapshot().status() {
+                None => return FollowerUpdate::Unchanged,
                 Some(TaskStatus::Succeeded) => {}
-                Some(_) if link.any_outcome => {}
-                Some(_) => failed = Some(link.cell.clone()),
+                Some(_) if edge.any_outcome => {}
+                Some(_) => failed = Some(edge.cell.clone()),
             }
         }
         match failed.and_then(|cell| cell.failure()) {
@@ -198,38 +205,41 @@ impl Ref {
         }
     }
 
-    /// Returns the predecessors that are not done, if the task is held, and registers `inbox`,
-    /// which is notified when it becomes ready.
-    pub(in crate::submit) fn want(&self, inbox: &Arc<Inbox>) -> Option<Vec<Ref>> {
+    /// If the task is held, registers `inbox`, into which it is put when it becomes ready, and
+    /// returns the predecessors that are not done.
+    pub(in crate::submit) fn register_inbox(
+        &self,
+        inbox: &Arc<JoinerInbox>,
+    ) -> Option<Vec<SubmitRef>> {
         let checked = broken(Canary::TaskWant).then(|| self.snapshot().is_idle());
         thread::point();
-        let mut waits = lock(&self.about().after()?.waits);
+        let mut held = lock(&self.meta().predecessors()?.held);
         // Checked with the lock held: the thread that makes the task ready takes the lock after it
         // has changed the word.
         if !checked.unwrap_or_else(|| self.snapshot().is_idle()) {
             return None;
         }
-        waits.wanted_by.retain(|other| other.strong_count() > 0);
-        waits.wanted_by.push(Arc::downgrade(inbox));
-        let unfinished = waits.predecessors.iter().map(|link| &link.cell);
+        held.joiner_inboxes.retain(|other| other.strong_count() > 0);
+        held.joiner_inboxes.push(Arc::downgrade(inbox));
+        let unfinished = held.edges.iter().map(|edge| &edge.cell);
         let unfinished = unfinished.filter(|cell| !cell.snapshot().is_done());
         Some(unfinished.cloned().collect())
     }
 
-    /// Creates an inbox for the waiter for this very task.
-    pub(in crate::submit) fn open_inbox(&self) -> Arc<Inbox> {
-        let inbox = Arc::<Inbox>::default();
-        if let Some(after) = self.about().after() {
-            let before = lock(&after.waits).inbox.replace(inbox.clone());
+    /// Creates the inbox of the joiner of this very task.
+    pub(in crate::submit) fn open_inbox(&self) -> Arc<JoinerInbox> {
+        let inbox = Arc::<JoinerInbox>::default();
+        if let Some(predecessors) = self.meta().predecessors() {
+            let before = lock(&predecessors.held).own_inbox.replace(inbox.clone());
             unwind::discard(before);
         }
         inbox
     }
 }
 
-impl Wanted {
+impl JoinerInboxes {
     /// Notifies the joiners that `cell` is ready.
-    pub(in crate::submit) fn notify(self, cell: &Ref) {
+    pub(in crate::submit) fn notify(self, cell: &SubmitRef) {
         for inbox in self.0 {
             if let Some(inbox) = inbox.upgrade() {
                 let waker = {
@@ -246,8 +256,8 @@ impl Wanted {
     }
 }
 
-impl Inbox {
-    pub(in crate::submit) fn take(&self) -> Option<Ref> {
+impl JoinerInbox {
+    pub(in crate::submit) fn take(&self) -> Option<SubmitRef> {
         lock(&self.0).ready.pop()
     }
 
@@ -255,9 +265,9 @@ impl Inbox {
         lock(&self.0).ready.is_empty()
     }
 
-    /// Registers `waker`, which is called when a task arrives. Returns false when there is one
-    /// already.
-    pub(in crate::submit) fn arm(&self, waker: &Waker) -> bool {
+    /// Registers `waker`, which is called when a task is put into the inbox. Returns false when
+    /// there is one already.
+    pub(in crate::submit) fn register_waker(&self, waker: &Waker) -> bool {
         let waker = waker.clone();
         let mut state = lock(&self.0);
         if !state.ready.is_empty() {

@@ -11,7 +11,7 @@ use crate::{
     cancel::{CancelReason, CancelToken, Watch},
     pool::task::StackPosition,
     submit::{FailedTask, TaskId},
-    task::{Call, CellKind, TaskRef},
+    task::{CallBody, CellKind, TaskRef},
 };
 use std::{
     fmt, mem,
@@ -29,7 +29,7 @@ pub(in crate::submit) struct TaskMeta {
     flags: u8,
     /// While it is queued, the time at which it was queued, if latencies are measured; then its
     /// position on the stack that it runs on.
-    clock: AtomicU64,
+    time_or_position: AtomicU64,
     extras: OnceLock<Arc<Extras>>,
 }
 
@@ -48,15 +48,16 @@ pub(in crate::submit) struct Extras {
     token: OnceLock<CancelToken>,
     /// While it is queued: the task, for the token to cancel, and its registration in the token's
     /// list.
-    queued: Mutex<(Option<Ref>, Option<Watch>)>,
+    registration: Mutex<(Option<SubmitRef>, Option<Watch>)>,
     /// The tasks that wait for this one.
     pub(in crate::submit) followers: Followers,
     /// The tasks that this one waits for.
-    after: Option<Box<After>>,
+    predecessors: Option<Box<Predecessors>>,
 }
 
-/// Distinguishes a position from a time in [`TaskMeta::clock`]: times are smaller.
-const BEGUN: u64 = 1 << 63;
+/// Set if there is a position, and not a time, in [`TaskMeta::time_or_position`]: times are
+/// smaller.
+const IS_POSITION: u64 = 1 << 63;
 
 impl TaskMeta {
     /// Creates the metadata of a task of the pool with that number, which was queued at `since`.
@@ -67,12 +68,13 @@ impl TaskMeta {
             pool,
             worker: ANY_WORKER,
             flags: 0,
-            clock: AtomicU64::new(since & !BEGUN),
+            time_or_position: AtomicU64::new(since & !IS_POSITION),
             extras: OnceLock::new(),
         }
     }
 
-    /// Sets the worker, and some of the flags [`ISOLATED`], [`NO_THREADS`] and [`COUNTED`].
+    /// Sets the worker, and those of the flags that are true: [`ISOLATED`], [`NO_THREADS`] and
+    /// [`COUNTED`].
     #[inline]
     pub(in crate::submit) fn for_worker(
         mut self,
@@ -93,23 +95,25 @@ impl TaskMeta {
     }
 
     #[inline]
-    pub(in crate::submit) fn is(&self, flag: u8) -> bool {
+    pub(in crate::submit) fn has_flag(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 
     /// Records that the task runs on this thread from now on. Returns when it was queued.
     #[inline]
     pub(in crate::submit) fn start_here(&self) -> u64 {
-        // Relaxed: written before the task was queued, and read by this thread itself in `is_here`.
-        let since = self.clock.load(Ordering::Relaxed);
+        // Relaxed: written before the task was queued, and read by this thread itself in
+        // `is_on_this_thread`.
+        let since = self.time_or_position.load(Ordering::Relaxed);
         let position = StackPosition::of_next_task().bits();
         // Relaxed: other threads read it in `position`.
-        self.clock.store(position | BEGUN, Ordering::Relaxed);
+        self.time_or_position
+            .store(position | IS_POSITION, Ordering::Relaxed);
         since
     }
 
-    /// Whether it runs on this thread, if it runs.
-    pub(in crate::submit) fn is_here(&self) -> bool {
+    /// Whether it runs, or ran, on this thread.
+    pub(in crate::submit) fn is_on_this_thread(&self) -> bool {
         self.position()
             .is_some_and(|position| position.is_on_thread_of(StackPosition::current()))
     }
@@ -119,8 +123,8 @@ impl TaskMeta {
         // Relaxed: this thread sees what it wrote itself. What another thread wrote matters only to
         // the check for cyclic waits, and then a wait of that thread, listed after this was
         // written, hands it over (`pool/waits/waits.md`).
-        let clock = self.clock.load(Ordering::Relaxed);
-        (clock & BEGUN != 0).then(|| StackPosition::from_bits(clock & !BEGUN))
+        let word = self.time_or_position.load(Ordering::Relaxed);
+        (word & IS_POSITION != 0).then(|| StackPosition::from_bits(word & !IS_POSITION))
     }
 
     /// Adds the rare metadata, before the task is queued.
@@ -139,8 +143,8 @@ impl TaskMeta {
     }
 
     /// Returns the predecessors of the task, if it was submitted with some.
-    pub(in crate::submit) fn after(&self) -> Option<&After> {
-        self.extras.get()?.after.as_deref()
+    pub(in crate::submit) fn predecessors(&self) -> Option<&Predecessors> {
+        self.extras.get()?.predecessors.as_deref()
     }
 
     pub(in crate::submit) fn name(&self) -> Option<&Arc<str>> {
@@ -167,11 +171,11 @@ impl Extras {
     pub(in crate::submit) fn new(
         name: Option<Arc<str>>,
         token: Option<CancelToken>,
-        after: Option<Box<After>>,
+        predecessors: Option<Box<Predecessors>>,
     ) -> Self {
         let extras = Self {
             name,
-            after,
+            predecessors,
             ..Self::default()
         };
         if let Some(token) = token {
@@ -180,19 +184,24 @@ impl Extras {
         extras
     }
 
-    pub(in crate::submit) fn queued(&self) -> MutexGuard<'_, (Option<Ref>, Option<Watch>)> {
-        lock(&self.queued)
+    pub(in crate::submit) fn registration(
+        &self,
+    ) -> MutexGuard<'_, (Option<SubmitRef>, Option<Watch>)> {
+        lock(&self.registration)
     }
 
     /// Registers `cell` with its token, which cancels it as long as it is queued. Returns the
     /// reason if the token is cancelled already.
-    pub(in crate::submit) fn watch_for(self: &Arc<Self>, cell: Ref) -> Option<CancelReason> {
+    pub(in crate::submit) fn register_with_token(
+        self: &Arc<Self>,
+        cell: SubmitRef,
+    ) -> Option<CancelReason> {
         let token = self.token.get()?;
-        self.queued().0 = Some(cell);
+        self.registration().0 = Some(cell);
         let weak = Arc::downgrade(self);
         match token.watch(weak) {
             Ok(watch) => {
-                self.queued().1 = Some(watch);
+                self.registration().1 = Some(watch);
                 None
             }
             Err(reason) => Some(reason),
@@ -201,11 +210,11 @@ impl Extras {
 
     /// Unregisters the task, which is not queued any more, from its token, and drops its
     /// predecessors.
-    pub(in crate::submit) fn unwatch(&self) {
-        if let Some(after) = &self.after {
-            after.forget();
+    pub(in crate::submit) fn unregister(&self) {
+        if let Some(predecessors) = &self.predecessors {
+            predecessors.forget();
         }
-        let (cell, watch) = mem::take(&mut *self.queued());
+        let (cell, watch) = mem::take(&mut *self.registration());
         if let (Some(watch), Some(token)) = (watch, self.token.get()) {
             token.unwatch(watch);
         }
@@ -215,22 +224,22 @@ impl Extras {
 }
 
 /// The header of a submitted task.
-pub(in crate::submit) type Header = crate::task::Header<TaskMeta>;
+pub(in crate::submit) type SubmitHeader = crate::task::Header<TaskMeta>;
 
 /// A counted reference to a submitted task.
-pub(in crate::submit) type Ref = TaskRef<TaskMeta>;
+pub(in crate::submit) type SubmitRef = TaskRef<TaskMeta>;
 
 impl CellKind for TaskMeta {
-    type Run = Call<Self>;
+    type Run = CallBody<Self>;
 }
 
 /// Closures and values of seven machine words fit into a block of the second size class, which has
 /// 16 words.
 #[cfg(all(target_pointer_width = "64", not(filch_loom)))]
-const _: () = assert!(size_of::<Header>() <= 9 * size_of::<usize>());
+const _: () = assert!(size_of::<SubmitHeader>() <= 9 * size_of::<usize>());
 
-impl Header {
-    pub(in crate::submit) fn about(&self) -> &TaskMeta {
+impl SubmitHeader {
+    pub(in crate::submit) fn meta(&self) -> &TaskMeta {
         &self.kind
     }
 
@@ -240,59 +249,60 @@ impl Header {
         self.state.is_cancelled()
     }
 
-    /// See [`State::publish_token`](crate::task::State::publish_token).
+    /// See [`TaskState::publish_token`](crate::task::TaskState::publish_token).
     #[must_use]
     pub(in crate::submit) fn publish_token(&self) -> bool {
         self.state.publish_token()
     }
 }
 
-/// One end of the relation between a task and one that it waits for: it names the other one.
+/// A dependency between two tasks. In the list of one of them it refers to the other.
 #[derive(Clone)]
-pub(in crate::submit) struct Link {
-    pub(in crate::submit) cell: Ref,
-    /// The predecessor's outcome does not matter.
+pub(in crate::submit) struct DependencyEdge {
+    pub(in crate::submit) cell: SubmitRef,
+    /// Whether the follower runs also if the predecessor fails.
     pub(in crate::submit) any_outcome: bool,
 }
 
 /// The followers of a task that is not done.
 #[derive(Default)]
-pub(in crate::submit) struct Followers(pub(super) Mutex<Vec<Link>>);
+pub(in crate::submit) struct Followers(pub(super) Mutex<Vec<DependencyEdge>>);
 
-impl fmt::Debug for Link {
+impl fmt::Debug for DependencyEdge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "task {}", self.cell.about().id)
+        write!(f, "task {}", self.cell.meta().id)
     }
 }
 
 /// The predecessors of a task.
-pub(in crate::submit) struct After {
+pub(in crate::submit) struct Predecessors {
     /// How many of them have not ended; plus one, until the task is on all of their lists.
     pub(super) pending: AtomicUsize,
     /// The predecessor that failed first, if its outcome matters.
     pub(super) failed: OnceLock<Arc<FailedTask>>,
-    pub(super) waits: Mutex<Waits>,
+    pub(super) held: Mutex<HeldState>,
 }
 
+/// What a held task needs until it is ready.
 #[derive(Default)]
-pub(super) struct Waits {
-    /// Empty when the task does not wait any more.
-    pub(super) predecessors: Vec<Link>,
+pub(super) struct HeldState {
+    /// The predecessors. Empty when the task does not wait any more.
+    pub(super) edges: Vec<DependencyEdge>,
     /// The inboxes of joiners of this task, or of one that depends on it, which run it when it is
     /// ready.
-    pub(super) wanted_by: Vec<Weak<Inbox>>,
+    pub(super) joiner_inboxes: Vec<Weak<JoinerInbox>>,
     /// The inbox of the owner of this task's handle.
-    pub(super) inbox: Option<Arc<Inbox>>,
+    pub(super) own_inbox: Option<Arc<JoinerInbox>>,
 }
 
-impl After {
-    pub(in crate::submit) fn new(predecessors: Vec<Link>) -> Self {
+impl Predecessors {
+    pub(in crate::submit) fn new(edges: Vec<DependencyEdge>) -> Self {
         Self {
-            pending: AtomicUsize::new(predecessors.len() + 1),
+            pending: AtomicUsize::new(edges.len() + 1),
             failed: OnceLock::new(),
-            waits: Mutex::new(Waits {
-                predecessors,
-                ..Waits::default()
+            held: Mutex::new(HeldState {
+                edges,
+                ..HeldState::default()
             }),
         }
     }
@@ -305,23 +315,23 @@ impl After {
     /// Drops what the task waited for, when it does not wait any more.
     pub(in crate::submit) fn forget(&self) {
         // Dropped without the lock, since it may drop a waker, which is user code.
-        let waits = mem::take(&mut *lock(&self.waits));
-        unwind::discard(waits);
+        let held = mem::take(&mut *lock(&self.held));
+        unwind::discard(held);
     }
 
-    /// Returns the inbox of the waiter for this very task.
-    pub(in crate::submit) fn inbox(&self) -> Option<Arc<Inbox>> {
-        lock(&self.waits).inbox.clone()
+    /// Returns the inbox of the joiner of this very task.
+    pub(in crate::submit) fn own_inbox(&self) -> Option<Arc<JoinerInbox>> {
+        lock(&self.held).own_inbox.clone()
     }
 
     /// Returns the predecessors, ended ones included; empty if the task does not wait any more.
-    pub(in crate::submit) fn predecessors(&self) -> Vec<Link> {
-        lock(&self.waits).predecessors.clone()
+    pub(in crate::submit) fn edges(&self) -> Vec<DependencyEdge> {
+        lock(&self.held).edges.clone()
     }
 
     /// Returns one of the predecessors.
-    pub(super) fn predecessor(&self, at: usize) -> Option<Link> {
-        lock(&self.waits).predecessors.get(at).cloned()
+    pub(super) fn edge(&self, at: usize) -> Option<DependencyEdge> {
+        lock(&self.held).edges.get(at).cloned()
     }
 }
 
@@ -331,11 +341,11 @@ impl After {
 /// A joiner runs the task if no other thread does. So it must be notified of the predecessors that
 /// must run before it.
 #[derive(Default)]
-pub(in crate::submit) struct Inbox(pub(super) Mutex<InboxState>);
+pub(in crate::submit) struct JoinerInbox(pub(super) Mutex<JoinerInboxState>);
 
 #[derive(Default)]
-pub(super) struct InboxState {
-    pub(super) ready: Vec<Ref>,
+pub(super) struct JoinerInboxState {
+    pub(super) ready: Vec<SubmitRef>,
     pub(super) waker: Option<Waker>,
 }
 

@@ -1,14 +1,17 @@
 #![doc = include_str!("cell.md")]
 
 mod follow;
-mod hold;
 mod meta;
+mod task_join;
 mod ticket;
 
-pub(super) use crate::task::{Body, Cause, Outcome, TaskStatus};
-pub(super) use follow::Arrived;
-pub(super) use hold::{Fresh, Hold, make};
+pub(super) use crate::task::{Body, Cause, TaskOutcome, TaskStatus};
+pub(super) use follow::FollowerUpdate;
 pub(super) use meta::{
-    After, COUNTED, Extras, Header, ISOLATED, Inbox, Link, NO_THREADS, Ref, TaskMeta,
+    COUNTED, DependencyEdge, Extras, ISOLATED, JoinerInbox, NO_THREADS, Predecessors, SubmitHeader,
+    SubmitRef, TaskMeta,
 };
-pub(super) use ticket::{Cancel, Claim, Ended, Lifecycle, Ticket, current, is_stale, with_current};
+pub(super) use task_join::{NewTask, TaskJoin, make};
+pub(super) use ticket::{
+    CancelEffect, Claim, EndedTask, Lifecycle, TaskTicket, current, is_stale, with_current,
+};

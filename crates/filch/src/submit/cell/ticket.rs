@@ -1,7 +1,7 @@
 //! The right to run a task: a claim, most often obtained with a ticket from a queue.
 #![expect(unsafe_code, reason = "turns counted references into jobs and back")]
 
-use super::{Cause, Header, Ref, TaskMeta, TaskStatus};
+use super::{Cause, SubmitHeader, SubmitRef, TaskMeta, TaskStatus};
 use crate::{
     base::unwind::Payload,
     engine::Level,
@@ -10,19 +10,19 @@ use crate::{
         job::{Job, unmarked},
         task,
     },
-    task::Cancelling,
+    task::CancelTransition,
 };
 use std::{mem::ManuallyDrop, ptr::NonNull};
 
 /// The bits of a ticket's pointer that hold its level.
 const TAG: usize = 0b11;
-const _: () = assert!(align_of::<Header>() >= 8);
+const _: () = assert!(align_of::<SubmitHeader>() >= 8);
 
 /// What is done with a ticket from a queue and with a claim that was dropped. Both may end a task
 /// and queue its followers, so `TaskMeta` implements it above this file, in `run.rs`.
 pub(in crate::submit) trait Lifecycle {
     /// Runs the task of a ticket that a worker has taken from a queue.
-    fn run(ticket: Ticket, context: &WorkerContext<'_, '_>);
+    fn run(ticket: TaskTicket, context: &WorkerContext<'_, '_>);
 
     /// Ends a task whose claim was dropped.
     fn abandon(claim: Claim);
@@ -31,18 +31,18 @@ pub(in crate::submit) trait Lifecycle {
 /// A reference in a queue of the pool. The worker that takes it may run the task, unless the ticket
 /// is stale.
 #[must_use = "a task without a ticket is never run"]
-pub(in crate::submit) struct Ticket {
-    pub(super) cell: Ref,
+pub(in crate::submit) struct TaskTicket {
+    pub(super) cell: SubmitRef,
     pub(super) level: Level,
 }
 
-impl Ticket {
+impl TaskTicket {
     /// Returns the level at which it is queued.
     pub(in crate::submit) fn level(&self) -> Level {
         self.level
     }
 
-    pub(in crate::submit) fn cell(&self) -> &Ref {
+    pub(in crate::submit) fn cell(&self) -> &SubmitRef {
         &self.cell
     }
 
@@ -61,7 +61,8 @@ impl Ticket {
         let cell = cell.into_counted().as_ptr();
         let tagged = cell.map_addr(|at| at | level as usize);
         // SAFETY: `run_ticket` takes over the reference that was just given up; a reference may be
-        // sent to any thread, and keeps the cell until then. A `Header` is aligned to eight bytes.
+        // sent to any thread, and keeps the cell until then. A `SubmitHeader` is aligned to eight
+        // bytes.
         unsafe { Job::marked(tagged.cast_const().cast(), run_ticket) }
     }
 
@@ -79,20 +80,20 @@ impl Ticket {
     unsafe fn from_data(data: *const ()) -> Self {
         let level = Level::ALL[data.addr() & TAG];
         let cell = unmarked(data).map_addr(|at| at & !TAG);
-        let cell = cell.cast_mut().cast::<Header>();
+        let cell = cell.cast_mut().cast::<SubmitHeader>();
         let cell = NonNull::new(cell).expect("cells are not at zero");
         // SAFETY: the caller guarantees that the reference of the job is not taken by other code.
-        let cell = unsafe { Ref::from_counted(cell) };
+        let cell = unsafe { SubmitRef::from_counted(cell) };
         Self { cell, level }
     }
 }
 
 /// # Safety
-/// As for [`Ticket::from_data`].
+/// As for [`TaskTicket::from_data`].
 #[inline(never)]
 unsafe fn run_ticket(data: *const (), context: &WorkerContext<'_, '_>) {
     // SAFETY: `data` is that of a job of `into_job`, whose reference is taken here, once.
-    let ticket = unsafe { Ticket::from_data(data) };
+    let ticket = unsafe { TaskTicket::from_data(data) };
     TaskMeta::run(ticket, context);
 }
 
@@ -103,7 +104,7 @@ pub(in crate::submit) fn is_stale(job: &Job) -> bool {
     }
     // SAFETY: only `into_job` marks jobs; this one still has its reference, which is only borrowed
     // here.
-    let ticket = ManuallyDrop::new(unsafe { Ticket::from_data(job.address()) });
+    let ticket = ManuallyDrop::new(unsafe { TaskTicket::from_data(job.address()) });
     let now = ticket.cell.snapshot();
     !now.is_queued() || now.level() != ticket.level
 }
@@ -112,48 +113,48 @@ pub(in crate::submit) fn is_stale(job: &Job) -> bool {
 /// or takes it back.
 #[must_use = "a claimed task must be run or refused"]
 pub(in crate::submit) struct Claim {
-    pub(super) cell: Ref,
+    pub(super) cell: SubmitRef,
 }
 
 /// A claimed task that has its outcome, and must be finished.
 #[must_use = "a thread may wait for it"]
-pub(in crate::submit) struct Ended {
-    cell: Ref,
+pub(in crate::submit) struct EndedTask {
+    cell: SubmitRef,
     status: TaskStatus,
 }
 
 impl Claim {
-    pub(in crate::submit) fn cell(&self) -> &Ref {
+    pub(in crate::submit) fn cell(&self) -> &SubmitRef {
         &self.cell
     }
 
     /// Calls the closure, with this task as the current one of this thread.
     #[inline]
-    pub(in crate::submit) fn call(self) -> Ended {
+    pub(in crate::submit) fn call(self) -> EndedTask {
         let cell = self.disarm();
         let status = {
             let _current = task::enter(cell.pointer().as_ptr().cast_const().cast());
             // SAFETY: the task is claimed: there is one `Claim` for it, which is consumed here.
-            unsafe { (cell.actions.run)(cell.pointer()) }
+            unsafe { (cell.vtable.run)(cell.pointer()) }
         };
-        Ended { cell, status }
+        EndedTask { cell, status }
     }
 
     /// Drops the closure. Also returns the payload if that panics.
-    pub(in crate::submit) fn refuse(self, cause: Cause) -> (Ended, Option<Payload>) {
+    pub(in crate::submit) fn refuse(self, cause: Cause) -> (EndedTask, Option<Payload>) {
         let cell = self.disarm();
         // The destructor of the closure may join this very task: then the join reports a deadlock.
-        cell.about().start_here();
+        cell.meta().start_here();
         // SAFETY: the task is claimed: there is one `Claim` for it, which is consumed here.
-        let payload = unsafe { (cell.actions.drop_body)(cell.pointer()) };
+        let payload = unsafe { (cell.vtable.drop_body)(cell.pointer()) };
         let status = TaskStatus::Cancelled(cause);
-        (Ended { cell, status }, payload)
+        (EndedTask { cell, status }, payload)
     }
 
-    pub(super) fn disarm(self) -> Ref {
+    pub(super) fn disarm(self) -> SubmitRef {
         let this = ManuallyDrop::new(self);
         // SAFETY: the reference of the claim is passed to the caller: the claim is not dropped.
-        unsafe { Ref::from_counted(this.cell.pointer()) }
+        unsafe { SubmitRef::from_counted(this.cell.pointer()) }
     }
 }
 
@@ -167,50 +168,51 @@ impl Drop for Claim {
     }
 }
 
-impl Ended {
+impl EndedTask {
     /// Whether the closure panicked.
     pub(in crate::submit) fn panicked(&self) -> bool {
         self.status == TaskStatus::Panicked
     }
 
-    /// Hands the outcome over. If there are followers, `settle` has to notify them. Returns a panic
-    /// that reaches no waiter, or that of a drop.
+    /// Hands the outcome over. Calls `notify_followers` if there are any. Returns a panic that
+    /// reaches no waiter, or that of a drop.
     #[inline(always)]
-    pub(in crate::submit) fn finish_then(self, settle: impl FnOnce(&Ref)) -> Option<Payload> {
+    pub(in crate::submit) fn finish_then(
+        self,
+        notify_followers: impl FnOnce(&SubmitRef),
+    ) -> Option<Payload> {
         let Self { cell, status } = self;
         // SAFETY: the claim was consumed by `call` or `refuse`, which have taken the closure, and
         // stored the outcome.
-        unsafe { cell.finish(status, settle) }
+        unsafe { cell.finish(status, notify_followers) }
     }
 }
 
-/// The effect of a cancellation.
-pub(in crate::submit) enum Cancel {
+/// The effect of a cancellation, with the claim if the task had not started.
+pub(in crate::submit) enum CancelEffect {
     /// It has not started, and will not. If it was `held`, it has no ticket in any queue.
-    Claimed {
-        claim: Claim,
-        held: bool,
-    },
-    /// It is running; its token, if it has one, must be cancelled.
-    Asked,
+    Claimed { claim: Claim, held: bool },
+    /// It is running and was requested to stop; its token, if it has one, must be cancelled.
+    Requested,
+    /// It is done, or was requested to stop before.
     TooLate,
 }
 
-impl Ref {
+impl SubmitRef {
     /// Cancels the task: claims it if it has not started, otherwise requests it to stop.
-    pub(in crate::submit) fn cancel(&self) -> Cancel {
+    pub(in crate::submit) fn cancel(&self) -> CancelEffect {
         let cancelling = self.state.cancel();
         match cancelling {
-            Cancelling::Claimed | Cancelling::ClaimedHeld => {
+            CancelTransition::Claimed | CancelTransition::ClaimedHeld => {
                 // SAFETY: the transition has counted the claim.
                 let cell = unsafe { Self::from_counted(self.pointer()) };
-                Cancel::Claimed {
+                CancelEffect::Claimed {
                     claim: Claim { cell },
-                    held: cancelling == Cancelling::ClaimedHeld,
+                    held: cancelling == CancelTransition::ClaimedHeld,
                 }
             }
-            Cancelling::Asked => Cancel::Asked,
-            Cancelling::TooLate => Cancel::TooLate,
+            CancelTransition::Requested => CancelEffect::Requested,
+            CancelTransition::TooLate => CancelEffect::TooLate,
         }
     }
 
@@ -228,17 +230,17 @@ impl Ref {
 
 /// Calls `f` with the task that this thread runs.
 #[inline]
-pub(in crate::submit) fn with_current<R>(f: impl FnOnce(Option<&Header>) -> R) -> R {
-    let current = task::current().cast::<Header>();
+pub(in crate::submit) fn with_current<R>(f: impl FnOnce(Option<&SubmitHeader>) -> R) -> R {
+    let current = task::current().cast::<SubmitHeader>();
     // SAFETY: it is null, or a cell that `Claim::call` keeps as long as it is current.
     f(unsafe { current.as_ref() })
 }
 
 /// Returns the task that this thread runs.
-pub(in crate::submit) fn current() -> Option<Ref> {
-    let cell = NonNull::new(task::current().cast_mut().cast::<Header>())?;
+pub(in crate::submit) fn current() -> Option<SubmitRef> {
+    let cell = NonNull::new(task::current().cast_mut().cast::<SubmitHeader>())?;
     // SAFETY: it is the reference of `Claim::call`, which keeps it as long as it is current; it is
     // only borrowed here.
-    let current = ManuallyDrop::new(unsafe { Ref::from_counted(cell) });
-    Some(Ref::clone(&current))
+    let current = ManuallyDrop::new(unsafe { SubmitRef::from_counted(cell) });
+    Some(SubmitRef::clone(&current))
 }

@@ -1,6 +1,8 @@
 //! The transitions of tasks that run once, and have a ticket in each queue that they wait in.
 
-use super::{CLOSED, FOLLOWED, LEVEL, LEVEL_SHIFT, REFERENCE, RUNNING, SCHEDULED, Snapshot, State};
+use super::{
+    CLOSED, FOLLOWED, LEVEL, LEVEL_SHIFT, REFERENCE, RUNNING, SCHEDULED, Snapshot, TaskState,
+};
 use crate::{
     base::{
         canary::{Canary, broken},
@@ -10,35 +12,35 @@ use crate::{
     engine::Level,
 };
 
-/// The effect of a cancellation.
+/// The effect of a cancellation on the state word.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cancelling {
+pub(crate) enum CancelTransition {
     /// The task has not started and is claimed by the caller, with a reference for the claim.
     Claimed,
     /// The same, and it has no ticket in any queue.
     ClaimedHeld,
     /// It is running and can check for the request; the caller must cancel its token, if it has
     /// one.
-    Asked,
+    Requested,
     /// It is done, or the request was made before.
     TooLate,
 }
 
-/// The effect of a change of the level.
+/// The effect of a change of the level on the state word.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moved {
-    /// It waits at the new level from now on; a ticket with a reference of its own must be queued
-    /// there.
-    There,
+pub(crate) enum LevelChange {
+    /// It waits at the new level from now on: the caller must queue a ticket there, with the
+    /// reference that was added for it.
+    Requeue,
     /// It waits there already; or it is held, and its ticket will be queued at the new level.
     Same,
     /// It does not wait any more.
     TooLate,
 }
 
-impl State {
+impl TaskState {
     /// Claims the task with the reference of a ticket that was queued at `level`. Returns false
     /// when the ticket is stale. (The closure is older than every reference, so the claim orders
     /// nothing.)
@@ -79,12 +81,15 @@ impl State {
     }
 
     /// Cancels the task: claims it if it has not started, otherwise requests it to stop.
-    pub(crate) fn cancel(&self) -> Cancelling {
+    pub(crate) fn cancel(&self) -> CancelTransition {
         self.change(|now| match now.phase() {
-            SCHEDULED => (Some(now.claimed() + REFERENCE), Cancelling::Claimed),
-            0 => (Some(now.at(RUNNING) + REFERENCE), Cancelling::ClaimedHeld),
-            RUNNING if !now.has(CLOSED) => (Some(now.with(CLOSED, 0)), Cancelling::Asked),
-            _ => (None, Cancelling::TooLate),
+            SCHEDULED => (Some(now.claimed() + REFERENCE), CancelTransition::Claimed),
+            0 => (
+                Some(now.in_phase(RUNNING) + REFERENCE),
+                CancelTransition::ClaimedHeld,
+            ),
+            RUNNING if !now.has(CLOSED) => (Some(now.with(CLOSED, 0)), CancelTransition::Requested),
+            _ => (None, CancelTransition::TooLate),
         })
     }
 
@@ -106,28 +111,28 @@ impl State {
         self.change(|now| (Some(now.0), now.has(CLOSED)))
     }
 
-    /// Moves the task to `level`, if it still waits.
-    pub(crate) fn move_to(&self, level: Level) -> Moved {
+    /// Changes the level of the task to `level`, if the task still waits.
+    pub(crate) fn set_level(&self, level: Level) -> LevelChange {
         let bits = (level as u64) << LEVEL_SHIFT;
         self.change(|now| {
-            if now.is_begun() {
-                (None, Moved::TooLate)
+            if now.has_started() {
+                (None, LevelChange::TooLate)
             } else if now.level() == level {
-                (None, Moved::Same)
+                (None, LevelChange::Same)
             } else if now.is_idle() {
-                (Some(now.with(bits, LEVEL)), Moved::Same)
+                (Some(now.with(bits, LEVEL)), LevelChange::Same)
             } else {
                 let moved = now.with(bits, LEVEL) + REFERENCE;
-                (Some(moved), Moved::There)
+                (Some(moved), LevelChange::Requeue)
             }
         })
     }
 
-    /// Makes a task that no other thread knows yet wait for others.
-    pub(crate) fn hold_back(&self) {
+    /// Makes a task that no other thread can access yet wait for others.
+    pub(crate) fn mark_held(&self) {
         self.change(|now| {
             debug_assert!(now.is_queued(), "before another thread can have claimed it");
-            (Some(now.at(0)), ())
+            (Some(now.in_phase(0)), ())
         });
     }
 
@@ -137,7 +142,7 @@ impl State {
     #[must_use]
     pub(crate) fn make_ready(&self) -> Option<Level> {
         self.change(|now| match now.is_idle() {
-            true => (Some(now.at(SCHEDULED)), Some(now.level())),
+            true => (Some(now.in_phase(SCHEDULED)), Some(now.level())),
             false => (None, None),
         })
     }
@@ -147,7 +152,7 @@ impl State {
     #[must_use]
     pub(crate) fn claim_held(&self) -> bool {
         self.change(|now| match now.is_idle() {
-            true => (Some(now.at(RUNNING)), true),
+            true => (Some(now.in_phase(RUNNING)), true),
             false => (None, false),
         })
     }

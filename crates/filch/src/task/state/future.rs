@@ -1,34 +1,34 @@
 //! The transitions of futures, which have one job, and run any number of times.
 
-use super::{CLOSED, RUNNING, SCHEDULED, Snapshot, State};
+use super::{CLOSED, RUNNING, SCHEDULED, Snapshot, TaskState};
 use crate::base::{
     canary::{Canary, broken},
     sync::Ordering,
     thread,
 };
 
-/// What the owner of the job does with the future.
+/// What the thread that has started a future does with it.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Start {
+pub(crate) enum StartAction {
     Poll,
     /// Drops it: it must end.
     Drop,
 }
 
-/// What the thread that has polled the future does with it.
+/// What the thread that has polled a future does after the poll.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
+pub(crate) enum AfterPoll {
     /// The future waits, and the caller does not own it any more. The caller must not touch it.
     Idle,
     /// The future was woken during the poll: the caller owns it and must queue its job.
-    Again,
-    /// The future must end: the caller owns it as with `Again`, but starts it at once.
+    Requeue,
+    /// The future must end: the caller owns it as with `Requeue`, but starts it at once.
     Drop,
 }
 
-impl State {
+impl TaskState {
     /// Sets `bits`, whatever the other bits are, and returns the previous word.
     #[inline(always)]
     fn set(&self, bits: u64) -> Snapshot {
@@ -40,36 +40,36 @@ impl State {
 
     /// The owner of the job starts the future. Acquires what was done before each wake.
     #[inline]
-    pub(crate) fn start(&self) -> Start {
+    pub(crate) fn start(&self) -> StartAction {
         thread::point();
-        // AcqRel: acquires what the doc comment names; pairs with the release of `wake`, `rest` and
-        // `abort`.
+        // AcqRel: acquires what the doc comment names; pairs with the release of `wake`, `end_poll`
+        // and `abort`.
         let before = self.0.fetch_xor(SCHEDULED | RUNNING, Ordering::AcqRel);
         debug_assert!(
             Snapshot(before).phase() == SCHEDULED,
             "there is one job for a future, and only while it is not running"
         );
         match Snapshot(before).has(CLOSED) {
-            true => Start::Drop,
-            false => Start::Poll,
+            true => StartAction::Drop,
+            false => StartAction::Poll,
         }
     }
 
     /// The future is pending. Publishes it to the thread that wakes it.
     #[inline]
-    pub(crate) fn rest(&self) -> Rest {
+    pub(crate) fn end_poll(&self) -> AfterPoll {
         thread::point();
         if broken(Canary::FutureRest) {
             // Release: as below.
             self.0.fetch_and(!(RUNNING | SCHEDULED), Ordering::Release);
-            return Rest::Idle;
+            return AfterPoll::Idle;
         }
         // AcqRel: publishes what the doc comment names; pairs with `start`, `wake` and `evict`.
         let before = Snapshot(self.0.fetch_and(!RUNNING, Ordering::AcqRel));
         match (before.has(SCHEDULED), before.has(CLOSED)) {
-            (false, _) => Rest::Idle,
-            (true, false) => Rest::Again,
-            (true, true) => Rest::Drop,
+            (false, _) => AfterPoll::Idle,
+            (true, false) => AfterPoll::Requeue,
+            (true, true) => AfterPoll::Drop,
         }
     }
 

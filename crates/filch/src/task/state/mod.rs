@@ -16,8 +16,8 @@ use std::fmt;
 mod closure;
 mod future;
 
-pub(crate) use closure::{Cancelling, Moved};
-pub(crate) use future::{Rest, Start};
+pub(crate) use closure::{CancelTransition, LevelChange};
+pub(crate) use future::{AfterPoll, StartAction};
 
 /// It is queued; or, while it is polled, it will be.
 const SCHEDULED: u64 = 1;
@@ -58,7 +58,7 @@ pub(crate) enum TaskStatus {
 #[repr(u8)]
 pub(crate) enum Cause {
     /// It was cancelled, or its token was.
-    Asked = 2,
+    Requested = 2,
     /// Its deadline passed before it started.
     Deadline,
     /// The pool accepts no more tasks, or was shut down before the task started.
@@ -85,7 +85,7 @@ impl TaskStatus {
         match (word & STATUS) >> STATUS_SHIFT {
             0 => Self::Succeeded,
             1 => Self::Panicked,
-            2 => Self::Cancelled(Cause::Asked),
+            2 => Self::Cancelled(Cause::Requested),
             3 => Self::Cancelled(Cause::Deadline),
             4 => Self::Cancelled(Cause::Closed),
             5 => Self::Cancelled(Cause::Full),
@@ -113,7 +113,7 @@ impl Snapshot {
     }
 
     /// Returns the word in another phase.
-    const fn at(self, phase: u64) -> u64 {
+    const fn in_phase(self, phase: u64) -> u64 {
         self.with(phase, PHASE)
     }
 
@@ -134,7 +134,7 @@ impl Snapshot {
     }
 
     /// Whether a thread has claimed it.
-    pub(crate) const fn is_begun(self) -> bool {
+    pub(crate) const fn has_started(self) -> bool {
         self.has(RUNNING | DONE)
     }
 
@@ -155,7 +155,7 @@ impl Snapshot {
     }
 
     /// Whether the handle has stored a waker.
-    pub(super) const fn is_watched(self) -> bool {
+    pub(super) const fn is_waiting(self) -> bool {
         self.has(WAITING)
     }
 
@@ -180,7 +180,7 @@ impl fmt::Debug for Snapshot {
             _ if self.is_done() => "done",
             _ => "running, woken",
         };
-        f.debug_struct("State")
+        f.debug_struct("TaskState")
             .field("phase", &phase)
             .field("status", &self.status())
             .field("level", &self.level())
@@ -224,10 +224,10 @@ pub(super) enum Abandoned {
 }
 
 /// The state word.
-pub(crate) struct State(AtomicU64);
+pub(crate) struct TaskState(AtomicU64);
 
 /// The transitions of every task.
-impl State {
+impl TaskState {
     /// Creates the word of a task that is queued at `level`, with two references: the handle, and
     /// its ticket or the future itself.
     pub(crate) fn new(level: Level) -> Self {
@@ -287,7 +287,7 @@ impl State {
         let checked = broken(Canary::TaskOrphan).then(|| self.load().0 & HANDLE);
         self.change(|now| {
             debug_assert!(now.has(RUNNING) && !now.is_done(), "only what was claimed");
-            let done = now.at(DONE) | status.bits();
+            let done = now.in_phase(DONE) | status.bits();
             let handle = checked.unwrap_or(now.0 & HANDLE);
             match handle | now.0 & (WAITING | FOLLOWED) {
                 HANDLE => (Some(done - REFERENCE), Finished::Handed),
@@ -303,7 +303,7 @@ impl State {
     /// The handle has stored a waker. Publishes the waker; returns false when the task is done, and
     /// then the waker still belongs to the handle.
     #[must_use]
-    pub(super) fn watch(&self) -> bool {
+    pub(super) fn set_waiting(&self) -> bool {
         self.change(|now| match now.is_done() && !broken(Canary::TaskWatch) {
             true => (None, false),
             false => (Some(now.with(WAITING, 0)), true),
@@ -313,7 +313,7 @@ impl State {
     /// Takes the waker back for the handle. Returns false when the task is done, and then the waker
     /// belongs to the thread that finished it.
     #[must_use]
-    pub(super) fn unwatch(&self) -> bool {
+    pub(super) fn clear_waiting(&self) -> bool {
         self.change(|now| match now.is_done() {
             true => (None, false),
             false => (Some(now.with(0, WAITING)), true),
@@ -355,7 +355,7 @@ impl State {
     }
 }
 
-impl fmt::Debug for State {
+impl fmt::Debug for TaskState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.load().fmt(f)
     }

@@ -2,8 +2,8 @@
 
 use super::{
     error::AcquireError,
-    queue::{Notify, Outcome},
-    request::{self, Entry},
+    queue::{AcquireOutcome, Notify},
+    request::{self, EnterResult},
     state::{Semaphore, Wants},
 };
 use crate::base::{
@@ -16,16 +16,17 @@ use std::{
     time::Instant,
 };
 
-/// What is left to do for a request after its first attempt.
-pub(super) enum Stage {
+/// How far a request has come.
+pub(super) enum RequestStage {
     /// It has not been attempted.
     New,
     /// It could not be granted at once.
-    Waiting(Turn),
+    Waiting(WaitingRequest),
+    /// It was granted or refused.
     Over,
 }
 
-impl Stage {
+impl RequestStage {
     /// Makes the first attempt to take `n` units.
     pub(super) fn begin(semaphore: &Semaphore, n: u64) -> Result<Self, AcquireError> {
         Self::after(semaphore.try_take(n), || Arc::new([(semaphore.clone(), n)]))
@@ -39,13 +40,13 @@ impl Stage {
         Self::after(request::try_take(&wants), || wants)
     }
 
-    /// The stage after the first attempt, which has had this outcome.
-    fn after(outcome: Outcome, wants: impl FnOnce() -> Wants) -> Result<Self, AcquireError> {
+    /// Returns the stage after the first attempt, which has had this outcome.
+    fn after(outcome: AcquireOutcome, wants: impl FnOnce() -> Wants) -> Result<Self, AcquireError> {
         match outcome {
             Ok(()) => Ok(Self::Over),
-            Err(error) if error.is_full() => Ok(Self::Waiting(Turn {
+            Err(error) if error.is_full() => Ok(Self::Waiting(WaitingRequest {
                 wants: wants(),
-                ticket: None,
+                id: None,
             })),
             Err(error) => Err(error),
         }
@@ -56,20 +57,20 @@ impl Stage {
         &mut self,
         waker: &Waker,
         begin: impl FnOnce() -> Result<Self, AcquireError>,
-    ) -> Poll<Outcome> {
+    ) -> Poll<AcquireOutcome> {
         if let Self::New = self {
             match begin() {
-                Ok(Self::Waiting(turn)) => *self = Self::Waiting(turn),
+                Ok(Self::Waiting(request)) => *self = Self::Waiting(request),
                 begun => {
                     *self = Self::Over;
                     return Poll::Ready(begun.map(drop));
                 }
             }
         }
-        let Self::Waiting(turn) = self else {
+        let Self::Waiting(request) = self else {
             panic!("a future of a semaphore was polled after it was ready")
         };
-        let outcome = turn.poll(waker);
+        let outcome = request.poll(waker);
         if outcome.is_ready() {
             *self = Self::Over;
         }
@@ -77,9 +78,9 @@ impl Stage {
     }
 
     /// Blocks until there is an outcome, or until the deadline.
-    pub(super) fn block(self, deadline: impl FnOnce() -> Option<Instant>) -> Outcome {
+    pub(super) fn block(self, deadline: impl FnOnce() -> Option<Instant>) -> AcquireOutcome {
         match self {
-            Self::Waiting(turn) => turn.block(deadline()),
+            Self::Waiting(request) => request.block(deadline()),
             _ => Ok(()),
         }
     }
@@ -87,36 +88,36 @@ impl Stage {
 
 /// One request that has to wait. Dropped before its end, it leaves the queue and gives back what it
 /// was granted.
-pub(super) struct Turn {
+pub(super) struct WaitingRequest {
     wants: Wants,
-    /// While it is in the queue, or settled with the outcome not yet collected.
-    ticket: Option<u64>,
+    /// Its id in the queues; `None` before it enters them and after its outcome was collected.
+    id: Option<u64>,
 }
 
-impl Turn {
+impl WaitingRequest {
     /// Enters the queue at the first call; afterwards checks for the outcome.
-    fn poll(&mut self, waker: &Waker) -> Poll<Outcome> {
+    fn poll(&mut self, waker: &Waker) -> Poll<AcquireOutcome> {
         // A waker's `clone` may panic in here; then nothing has changed.
-        let outcome = match self.ticket {
+        let outcome = match self.id {
             None => match request::enter(&self.wants, Notify::Waker(waker.clone())) {
-                Entry::Settled(outcome) => outcome,
-                Entry::Queued(ticket) => {
-                    self.ticket = Some(ticket);
+                EnterResult::Decided(outcome) => outcome,
+                EnterResult::Queued(id) => {
+                    self.id = Some(id);
                     return Poll::Pending;
                 }
             },
-            Some(ticket) => match request::poll(&self.wants, ticket, waker) {
+            Some(id) => match request::poll(&self.wants, id, waker) {
                 Some(outcome) => outcome,
                 None => return Poll::Pending,
             },
         };
-        self.ticket = None;
+        self.id = None;
         Poll::Ready(outcome)
     }
 
     /// Blocks until there is an outcome, or until the deadline.
-    fn block(mut self, deadline: Option<Instant>) -> Outcome {
-        let signal = Arc::new(Signal::new());
+    fn block(mut self, deadline: Option<Instant>) -> AcquireOutcome {
+        let signal = Arc::new(BlockedThread::new());
         let waker = Waker::from(Arc::clone(&signal));
         loop {
             if let Poll::Ready(outcome) = self.poll(&waker) {
@@ -130,25 +131,25 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for WaitingRequest {
     fn drop(&mut self) {
-        if let Some(ticket) = self.ticket {
-            request::cancel(&self.wants, ticket);
+        if let Some(id) = self.id {
+            request::cancel(&self.wants, id);
         }
     }
 }
 
-/// Wakes a blocked thread.
-struct Signal {
+/// A thread that blocks until its waker is called.
+struct BlockedThread {
     woken: Mutex<bool>,
-    called: Condvar,
+    notified: Condvar,
 }
 
-impl Signal {
+impl BlockedThread {
     fn new() -> Self {
         Self {
             woken: Mutex::new(false),
-            called: Condvar::new(),
+            notified: Condvar::new(),
         }
     }
 
@@ -166,7 +167,7 @@ impl Signal {
         while !*woken {
             woken = match deadline {
                 None => self
-                    .called
+                    .notified
                     .wait(woken)
                     .unwrap_or_else(PoisonError::into_inner),
                 Some(deadline) => {
@@ -174,7 +175,7 @@ impl Signal {
                     if left.is_zero() {
                         return;
                     }
-                    let result = self.called.wait_timeout(woken, left);
+                    let result = self.notified.wait_timeout(woken, left);
                     result.unwrap_or_else(PoisonError::into_inner).0
                 }
             };
@@ -183,9 +184,9 @@ impl Signal {
     }
 }
 
-impl Wake for Signal {
+impl Wake for BlockedThread {
     fn wake(self: Arc<Self>) {
         *self.lock() = true;
-        self.called.notify_one();
+        self.notified.notify_one();
     }
 }

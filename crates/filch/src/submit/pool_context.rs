@@ -8,7 +8,9 @@ use crate::{
 /// Calls `f` with the pool that the caller works for and its context there, else with the global
 /// pool.
 #[inline]
-pub(super) fn on_current<R>(f: impl FnOnce(&Inner, Option<&WorkerContext<'_, '_>>) -> R) -> R {
+pub(super) fn with_current_pool<R>(
+    f: impl FnOnce(&Inner, Option<&WorkerContext<'_, '_>>) -> R,
+) -> R {
     WorkerContext::with(|context| match context {
         Some(here) => f(here.pool(), context),
         None => Pool::with_default(|pool| f(pool.inner(), None)),
@@ -17,7 +19,10 @@ pub(super) fn on_current<R>(f: impl FnOnce(&Inner, Option<&WorkerContext<'_, '_>
 
 /// Calls `f` with the context that this thread has in `pool`, if it has one.
 #[inline(always)]
-pub(super) fn at_place<R>(pool: &Inner, f: impl FnOnce(Option<&WorkerContext<'_, '_>>) -> R) -> R {
+pub(super) fn in_context_of<R>(
+    pool: &Inner,
+    f: impl FnOnce(Option<&WorkerContext<'_, '_>>) -> R,
+) -> R {
     WorkerContext::with(|context| match context {
         Some(here) if std::ptr::eq(here.pool(), pool) => f(context),
         Some(here) if here.is_inside(pool) => here.on_outer(pool, |context| f(Some(context))),
@@ -34,7 +39,7 @@ pub(super) fn with_pool<R>(
     WorkerContext::with(|context| match context {
         Some(here) if here.pool().number() == number => f(Some(here.pool()), context),
         _ => match context.and_then(|context| context.find_pool(number)) {
-            Some(pool) => at_place(pool, |context| f(Some(pool), context)),
+            Some(pool) => in_context_of(pool, |context| f(Some(pool), context)),
             None => f(Inner::find(number).as_deref(), None),
         },
     })
