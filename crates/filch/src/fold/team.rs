@@ -16,14 +16,12 @@ use crate::{
         heap,
         job::Job,
         list::List,
-        pending::{self, Pending, PendingGroup},
-        scoped::{Waiter, scoped},
+        pending::Pending,
+        pending_group::{FirstPanic, PendingGroup},
+        scoped::{ScopedWaiter, scoped},
     },
 };
-use std::{
-    ptr,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::Arc;
 
 /// The state that all parts of one fold share, in the frame of the call.
 ///
@@ -42,7 +40,7 @@ pub(super) struct Team {
     /// The owner's wait is isolated: it takes nothing from other workers.
     alone: bool,
     pending: Pending,
-    panic: Mutex<Option<Payload>>,
+    panic: FirstPanic,
     /// A part has panicked: the remaining work need not be done.
     failed: AtomicBool,
     /// The number of pushes, for a policy that wakes a worker at every k-th.
@@ -72,61 +70,27 @@ impl Team {
             isolated: context.is_isolated(),
             alone: context.has_isolated_waits(),
             pending: Pending::new(),
-            panic: Mutex::new(None),
+            panic: FirstPanic::default(),
             failed: AtomicBool::new(false),
             pushes: AtomicU32::new(0),
         });
         let team = shared.team();
         let began = context.mark();
-        team.add(context);
+        team.add_job(context);
         // In every case the parts point into this frame.
         unwind::or_abort(|| start(&shared));
         unwind::or_abort(|| context.wait(team, began));
-        let panic = team
-            .panic
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(payload) = panic {
+        if let Some(payload) = team.panic.take() {
             unwind::discard(shared);
             unwind::resume(payload)
         }
         shared
     }
 
-    #[inline(always)]
-    fn is_owner(&self, context: &WorkerContext<'_, '_>) -> bool {
-        ptr::eq(context.pool(), self.pool) && context.worker() == self.owner
-    }
-
-    /// Counts one more part.
-    pub(super) fn add(&self, context: &WorkerContext<'_, '_>) {
-        if self.is_owner(context) {
-            self.pending.add_here();
-        } else {
-            self.pending.add_elsewhere();
-        }
-    }
-
-    /// Records that a part begins on this worker.
-    pub(super) fn begin(&self, context: &WorkerContext<'_, '_>) {
-        if !self.is_owner(context) {
-            self.pending.begin_elsewhere(context.worker());
-        }
-    }
-
     /// Stores the first panic; others are passed to the pool.
     pub(super) fn fail(&self, context: &WorkerContext<'_, '_>, payload: Payload) {
-        let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
-        if first.is_none() {
-            *first = Some(payload);
-            drop(first);
-        } else {
-            drop(first);
-            context.pool().panicked(payload);
-        }
-        // Relaxed: a hint to stop. The payload is under the lock above, and read when no part is
-        // left.
+        self.panic.keep(context.pool(), payload);
+        // Relaxed: a hint to stop. The payload is under a lock, and read when no part is left.
         self.failed.store(true, Ordering::Relaxed);
     }
 
@@ -154,7 +118,7 @@ impl Team {
         }
     }
 
-    /// Whether the parts are to [run](enter) isolated.
+    /// Whether the parts run isolated.
     pub(super) fn is_isolated(&self) -> bool {
         self.isolated
     }
@@ -196,10 +160,10 @@ impl Team {
         placement: Placement,
     ) {
         let team = link.get().team();
-        team.add(context);
+        team.add_job(context);
         let call = move |shared: &S, context: &WorkerContext<'_, '_>| {
             let run = || task(&TeamLink::new(shared), context);
-            enter(shared.team().is_isolated(), context, run);
+            context.isolate_if(shared.team().isolated, run);
         };
         // SAFETY: the task has just been counted; `gather` does not return before it is done, so
         // the shared state, and what the task borrows, live until then. The pool, or the owner,
@@ -277,6 +241,16 @@ impl PendingGroup for Team {
         &self.pending
     }
 
+    #[inline]
+    fn pool(&self) -> *const Inner {
+        self.pool
+    }
+
+    #[inline]
+    fn owner(&self) -> usize {
+        self.owner
+    }
+
     fn take_job(&self) -> Option<Job> {
         self.list.jobs.pop()
     }
@@ -284,15 +258,6 @@ impl PendingGroup for Team {
     fn has_job(&self) -> bool {
         !self.list.jobs.is_empty()
     }
-}
-
-/// Runs `f` as a part of a team that is `isolated` or not.
-pub(super) fn enter<R>(
-    isolated: bool,
-    context: &WorkerContext<'_, '_>,
-    f: impl FnOnce() -> R,
-) -> R {
-    if isolated { context.isolate(f) } else { f() }
 }
 
 /// A part of a fold that can be queued.
@@ -344,24 +309,18 @@ pub(super) trait Common: Sync {
     fn team(&self) -> &Team;
 }
 
-impl<S: Common> Waiter for S {
+impl<S: Common> ScopedWaiter for S {
     fn begin(&self, context: &WorkerContext<'_, '_>) {
-        self.team().begin(context);
+        self.team().begin_job(context);
     }
 
     unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
         // SAFETY: the caller guarantees that the part is counted, so `gather` has not returned and
         // the state lives.
-        let shared = unsafe { &*this };
-        let team: *const Team = shared.team();
-        // SAFETY: the team is in the shared state, which lives for the same reason.
-        let state = unsafe { &*team };
-        if state.is_owner(context) {
-            state.pending.done_here();
-            return;
-        }
-        let (owner, word) = (state.owner, state.pending.elsewhere());
-        pending::done_elsewhere(word, || context.pool().unpark(owner));
+        let team: *const Team = unsafe { &*this }.team();
+        // SAFETY: the caller guarantees that the part is counted in the team.
+        let ownerless = unsafe { Team::end_job(team, context) };
+        debug_assert!(!ownerless, "the worker of `gather` waits");
     }
 }
 
@@ -372,7 +331,7 @@ impl<S: Common> TeamLink<S> {
 
     /// The shared state. The caller must have a part that is counted.
     pub(super) fn get<'a>(&self) -> &'a S {
-        // SAFETY: used between `Team::add` and `done` of a part, so `gather` has not returned, and
+        // SAFETY: used between `add_job` and `done` of a part, so `gather` has not returned, and
         // the frame that called it exists.
         unsafe { &*self.0 }
     }

@@ -15,7 +15,7 @@ use crate::{
         Inner, Pool,
         context::WorkerContext,
         heap,
-        scoped::{Waiter, scoped},
+        scoped::{ScopedWaiter, scoped},
     },
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -198,7 +198,7 @@ struct OutsideBroadcast<R> {
     done: Arc<OutsideSignal>,
 }
 
-impl<R: Send> Waiter for OutsideBroadcast<R> {
+impl<R: Send> ScopedWaiter for OutsideBroadcast<R> {
     unsafe fn done(this: *const Self, _context: &WorkerContext<'_, '_>) {
         // SAFETY: the caller guarantees that the job is not counted as done yet, so the frame with
         // the call lives.

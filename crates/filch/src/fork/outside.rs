@@ -12,7 +12,7 @@ use crate::{
         context::WorkerContext,
         heap,
         latch::Awaited,
-        scoped::{Waiter, scoped},
+        scoped::{ScopedWaiter, scoped},
     },
 };
 use std::sync::{Arc, Mutex, PoisonError};
@@ -107,7 +107,7 @@ struct WorkerCall<R> {
     done: Arc<OutsideSignal>,
 }
 
-impl<R: Send> Waiter for WorkerCall<R> {
+impl<R: Send> ScopedWaiter for WorkerCall<R> {
     unsafe fn done(this: *const Self, _context: &WorkerContext<'_, '_>) {
         // SAFETY: the caller guarantees that the job is not counted as done yet, so the frame with
         // the call lives.

@@ -4,7 +4,7 @@ use super::{
     error::{Outcome, RunError},
     options::CancelRegistration,
     plan::Plan,
-    remote::{Joiner, NO_OWNER, Remote, on_pool},
+    remote::{Joiner, Remote, on_pool},
     report::RunReport,
     start::start,
     within,
@@ -15,7 +15,9 @@ use crate::{
         unwind,
     },
     cancel::CancelToken,
-    pool::{Inner, Pool, context::WorkerContext, job::Job, latch::Awaited},
+    pool::{
+        Inner, Pool, context::WorkerContext, job::Job, latch::Awaited, pending_group::NO_OWNER,
+    },
 };
 use std::{
     collections::VecDeque,

@@ -7,13 +7,16 @@
 use super::{
     block::Single,
     node::Node,
-    remote::NO_OWNER,
     run::{Outer, Run},
     within,
 };
 use crate::{
     base::unwind,
-    pool::{context::WorkerContext, job::Job},
+    pool::{
+        context::WorkerContext,
+        job::Job,
+        pending_group::{NO_OWNER, PendingGroup},
+    },
 };
 use std::ptr;
 
@@ -127,19 +130,10 @@ impl Run<'_> {
     ) -> bool {
         // SAFETY: the caller's job is pending, so `this` lives.
         let run = unsafe { &*this };
-        if !run.is_owner(context) {
-            run.pending.begin_elsewhere(context.worker());
-            if run.shape.joins && !run.special {
-                run.biased.join();
-            }
+        if run.begin_job(context) && run.shape.joins && !run.special {
+            run.biased.join();
         }
-        let call = || {
-            if run.isolated {
-                context.isolate(|| f(run, context));
-            } else {
-                f(run, context);
-            }
-        };
+        let call = || context.isolate_if(run.isolated, || f(run, context));
         if run.owner == NO_OWNER {
             within::enter(run.line(), call);
         } else {

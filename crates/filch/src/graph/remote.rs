@@ -8,16 +8,13 @@ use crate::{
     },
     cancel::{CancelReason, OnCancel},
     engine::Placement,
-    pool::{Inner, context::WorkerContext, heap, job::Job, list::List},
+    pool::{Inner, context::WorkerContext, heap, job::Job, list::List, pending_group::NO_OWNER},
 };
 use std::{
     collections::BTreeMap,
     mem, ptr,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
-
-/// The owner of a run that no worker waits for.
-pub(super) const NO_OWNER: usize = usize::MAX;
 
 /// A part of a run that is suspended without a worker, and has to be resumed when the run is
 /// stopped.

@@ -9,7 +9,7 @@ use super::{
     node::Node,
     plan::{Plan, Shape},
     predecessor_count::PredecessorCount,
-    remote::{LazyRemote, NO_OWNER, Remote},
+    remote::{LazyRemote, Remote},
 };
 use crate::{
     base::{
@@ -24,7 +24,8 @@ use crate::{
         Inner,
         context::WorkerContext,
         job::Job,
-        pending::{self, Pending, PendingGroup},
+        pending::Pending,
+        pending_group::{NO_OWNER, PendingGroup},
     },
 };
 use std::{
@@ -173,11 +174,6 @@ impl<'p> Run<'p> {
 }
 
 impl Run<'_> {
-    #[inline(always)]
-    pub(super) fn is_owner(&self, context: &WorkerContext<'_, '_>) -> bool {
-        context.worker() == self.owner && ptr::eq(context.pool(), self.pool)
-    }
-
     /// Returns the state that special plans have.
     pub(super) fn remote(&self) -> &Arc<Remote> {
         self.remote.as_ref().expect("a special plan has it")
@@ -209,32 +205,15 @@ impl Run<'_> {
     #[must_use]
     pub(super) unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) -> bool {
         thread::point();
-        // SAFETY: the caller's job or held task is pending, so `this` lives.
-        let run = unsafe { &*this };
-        if run.is_owner(context) {
-            run.pending.done_here();
-            return false;
-        }
-        let (owner, mut last, word) = (run.owner, false, run.pending.elsewhere());
-        pending::done_elsewhere(word, || {
-            if owner == NO_OWNER {
-                last = true;
-            } else {
-                context.pool().unpark(owner);
-            }
-        });
-        last
+        // SAFETY: the caller's job or held task is counted as pending.
+        unsafe { Self::end_job(this, context) }
     }
 
     /// Counts one more pending job or held task. The caller's strand is pending meanwhile, so the
     /// count is not zero.
     #[inline(always)]
     pub(super) fn hold(&self, context: &WorkerContext<'_, '_>) {
-        if self.is_owner(context) {
-            self.pending.add_here();
-        } else {
-            self.pending.add_elsewhere();
-        }
+        self.add_job(context);
     }
 
     /// Reverts a `hold`, while the caller's strand is pending.
@@ -399,6 +378,16 @@ impl PendingGroup for Run<'_> {
     #[inline]
     fn pending(&self) -> &Pending {
         &self.pending
+    }
+
+    #[inline]
+    fn pool(&self) -> *const Inner {
+        self.pool
+    }
+
+    #[inline]
+    fn owner(&self) -> usize {
+        self.owner
     }
 
     fn take_job(&self) -> Option<Job> {

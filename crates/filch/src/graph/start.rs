@@ -6,14 +6,16 @@ use super::{
     error::{Outcome, RunError},
     node::Then,
     plan::{Alone, Place, Plan},
-    remote::{NO_OWNER, Remote},
+    remote::Remote,
     report::RunReport,
     run::{End, Outer, Run},
 };
 use crate::{
     base::{padded::Padded, sync::AtomicBool, unwind},
     engine::Placement,
-    pool::{Inner, Pool, context::WorkerContext, latch::Awaited, on_current},
+    pool::{
+        Inner, Pool, context::WorkerContext, latch::Awaited, on_current, pending_group::NO_OWNER,
+    },
 };
 use std::{ptr, sync::Arc};
 

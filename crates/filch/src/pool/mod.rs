@@ -24,6 +24,7 @@ pub(crate) mod latch;
 pub(crate) mod list;
 mod patience;
 pub(crate) mod pending;
+pub(crate) mod pending_group;
 mod push;
 mod registry;
 pub(crate) mod residents;

@@ -108,13 +108,8 @@ where
         // SAFETY: the frame that holds it stays until the latch is set.
         let latch = unsafe { &(*data.cast::<Self>()).latch };
         latch.begin(context.worker());
-        let call = |func: F, isolated| {
-            if isolated {
-                unwind::contain(|| context.isolate(|| func(true)))
-            } else {
-                unwind::contain(|| func(true))
-            }
-        };
+        let call =
+            |func: F, isolated| unwind::contain(|| context.isolate_if(isolated, || func(true)));
         // SAFETY: a job is run once, and the owner has not taken it back, since this worker has it.
         unsafe { Self::execute(data.cast(), call, |worker| context.pool().unpark(worker)) };
     }

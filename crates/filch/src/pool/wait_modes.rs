@@ -57,7 +57,13 @@ impl WorkerContext<'_, '_> {
         self.running().queue().count_step();
     }
 
-    /// Runs `f`; waits inside of it run only tasks that were queued in it.
+    /// Runs `f`, [isolated](Self::isolate) or not.
+    #[inline(always)]
+    pub(crate) fn isolate_if<R>(&self, isolated: bool, f: impl FnOnce() -> R) -> R {
+        if isolated { self.isolate(f) } else { f() }
+    }
+
+    /// Runs `f`; waits in it run only tasks that were queued in it.
     pub(crate) fn isolate<R>(&self, f: impl FnOnce() -> R) -> R {
         struct Back<'a, 'w, 'c> {
             context: &'a WorkerContext<'w, 'c>,

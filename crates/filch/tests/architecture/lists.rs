@@ -22,6 +22,7 @@ pub(super) const UNSAFE_FILES: &[&str] = &[
     "src/pool/stack.rs",
     "src/pool/stack/loom_tests.rs",
     "src/pool/heap.rs",
+    "src/pool/pending_group.rs",
     "src/pool/scoped.rs",
     "src/fold/family.rs",
     "src/fold/family/loom_tests.rs",

@@ -18,7 +18,7 @@ use crate::{
         Fold,
         team::{self, Common, TeamLink, TeamPart},
     },
-    pool::context::WorkerContext,
+    pool::{context::WorkerContext, pending_group::PendingGroup},
 };
 use std::{
     mem,
@@ -203,7 +203,7 @@ impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
                 continue;
             };
             let team = link.get().team();
-            team.add(context);
+            team.add_job(context);
             let placement = team.placement(S::WAKE_EVERY, mem::take(&mut self.first_offer));
             let mark = team.queue(context, piece.clone(), placement);
             self.offers.push(Offer {
@@ -250,7 +250,7 @@ impl<F: Fold, S: LazyScheme> FoldRun<F, S> {
             };
             let piece = OfferedPiece::new(link.clone(), Siblings::source(children), None);
             self.stack[at] = OpenNode::Given(heap, piece.clone());
-            team.add(context);
+            team.add_job(context);
             pieces.push(piece);
         }
         let ends = pieces.first().cloned().zip(pieces.last().cloned());

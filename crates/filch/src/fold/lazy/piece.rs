@@ -10,9 +10,9 @@ use crate::{
     },
     fold::{
         Fold,
-        team::{self, Common, TeamLink, TeamPart},
+        team::{Common, TeamLink, TeamPart},
     },
-    pool::context::WorkerContext,
+    pool::{context::WorkerContext, pending_group::PendingGroup},
 };
 use std::{
     mem,
@@ -190,10 +190,10 @@ impl<F: Fold, S: LazyScheme> TeamPart for OfferedPiece<F, S> {
         };
         let link = self.shared.clone();
         let team = link.get().team();
-        team.begin(context);
+        team.begin_job(context);
         let isolated = team.is_isolated();
         let late = broken(Canary::FoldLate).then(|| self.clone());
-        team::enter(isolated, context, || {
+        context.isolate_if(isolated, || {
             FoldRun::of_piece(self, siblings, &link, context);
         });
         link.done(context);

@@ -41,10 +41,7 @@ use crate::{
     engine::Placement,
     graph::remote::{LazyRemote, Remote},
     pool::{
-        Inner,
-        context::WorkerContext,
-        job::Job,
-        pending::{self, Pending, PendingGroup},
+        Inner, context::WorkerContext, job::Job, pending::Pending, pending_group::PendingGroup,
     },
 };
 use std::{
@@ -228,11 +225,6 @@ impl<'p, 'env> Run<'p, 'env> {
         &self.stations[line * self.stages() + stage]
     }
 
-    #[inline(always)]
-    fn is_owner(&self, context: &WorkerContext<'_, '_>) -> bool {
-        context.worker() == self.owner && ptr::eq(context.pool(), self.pool)
-    }
-
     /// Runs a strand as a job of the pool.
     ///
     /// # Safety
@@ -241,14 +233,8 @@ impl<'p, 'env> Run<'p, 'env> {
     unsafe fn as_job(this: *const Self, context: &WorkerContext<'_, '_>, station: &Station) {
         // SAFETY: the caller's job is pending, so `this` lives.
         let run = unsafe { &*this };
-        if !run.is_owner(context) {
-            run.pending.begin_elsewhere(context.worker());
-        }
-        let last = if run.isolated {
-            context.isolate(|| run.strand(context, station))
-        } else {
-            run.strand(context, station)
-        };
+        run.begin_job(context);
+        let last = context.isolate_if(run.isolated, || run.strand(context, station));
         if let Some(next) = last {
             if !run.is_left_behind(context) {
                 // The new job takes over the count of this one. The run is not accessed after this.
@@ -258,22 +244,8 @@ impl<'p, 'env> Run<'p, 'env> {
             run.queue(context, next);
         }
         // SAFETY: the caller's job is still pending, and `run` is not used below.
-        unsafe { Self::done(this, context) };
-    }
-
-    /// Marks a job as done. It is the worker's last access to the run.
-    ///
-    /// # Safety
-    /// The job was counted as pending, so that `this` lives; see `as_job`.
-    unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
-        // SAFETY: the caller's job is pending, so `this` lives.
-        let run = unsafe { &*this };
-        if run.is_owner(context) {
-            run.pending.done_here();
-            return;
-        }
-        let (owner, word) = (run.owner, run.pending.elsewhere());
-        pending::done_elsewhere(word, || context.pool().unpark(owner));
+        let ownerless = unsafe { Self::end_job(this, context) };
+        debug_assert!(!ownerless, "the worker of `run` waits");
     }
 
     fn job(&self, station: &Station) -> Job {
@@ -289,12 +261,7 @@ impl<'p, 'env> Run<'p, 'env> {
 
     /// Queues a strand.
     fn queue(&self, context: &WorkerContext<'_, '_>, station: &Station) {
-        if self.is_owner(context) {
-            self.pending.add_here();
-            context.push(self.job(station), Placement::Local);
-            return;
-        }
-        self.pending.add_elsewhere();
+        self.add_job(context);
         if self.is_left_behind(context) {
             self.guest_remote
                 .send(context.pool(), self.owner, self.job(station));
@@ -462,6 +429,16 @@ impl PendingGroup for Run<'_, '_> {
     #[inline]
     fn pending(&self) -> &Pending {
         &self.pending
+    }
+
+    #[inline]
+    fn pool(&self) -> *const Inner {
+        self.pool
+    }
+
+    #[inline]
+    fn owner(&self) -> usize {
+        self.owner
     }
 
     fn take_job(&self) -> Option<Job> {
