@@ -132,7 +132,7 @@ fn on_worker_from_outside<R: Send>(pool: &Inner, f: impl FnOnce() -> R + Send) -
     // in between unwinds, and the pool runs every job.
     let task = unsafe { scoped(&raw const call, task) };
     // SAFETY: `task` borrows only what lives until the signal has been counted down, as said above.
-    let job = unsafe { heap::shared(task) };
+    let job = unsafe { heap::job(task) };
     unwind::or_abort(|| {
         pool.submit_near(job);
         call.done.wait(pool);

@@ -190,7 +190,7 @@ impl Remote {
         let remote = self.clone();
         let turn = move |context: &WorkerContext<'_, '_>| remote.take_turn(context);
         // SAFETY: the closure owns its share of the remote and borrows nothing.
-        self.inject(unsafe { heap::shared(turn) }, last);
+        self.inject(unsafe { heap::job(turn) }, last);
     }
 
     fn take_turn(self: &Arc<Self>, context: &WorkerContext<'_, '_>) {

@@ -7,14 +7,12 @@ use super::{
     inner::{Inner, Job, Owned, PanicHandler, WorkerContext, report_panic},
     registry,
     residents::Residents,
-    slab::{Reserve, Slab},
     tasks::{TaskOverflow, Tasks},
 };
 use crate::{
     base::{
         Driver,
         error::BuildError,
-        padded::Padded,
         thread,
         unwind::{self, Payload},
     },
@@ -487,8 +485,6 @@ impl PoolBuilder {
             has_driver: parkers.has_driver(),
             parkers,
             guests: GuestSlots::new(),
-            slabs: (0..places).map(|_| Padded::new(Slab::new())).collect(),
-            reserve: Reserve::default(),
             threads,
             absent: self.external_threads.then(Mutex::default),
             tasks: Tasks::new(

@@ -9,17 +9,11 @@
 )]
 
 use super::{
-    dedicated_workers::DedicatedWorkers,
-    guest_slots::GuestSlots,
-    residents::Residents,
-    slab::{Reserve, Slab},
+    dedicated_workers::DedicatedWorkers, guest_slots::GuestSlots, residents::Residents,
     tasks::Tasks,
 };
 use crate::{
-    base::{
-        padded::Padded,
-        unwind::{self, Payload},
-    },
+    base::unwind::{self, Payload},
     clock::Clock,
     engine::{Core, Mark, PerWorker, RunningWorker, Unpark},
     observe::Counters,
@@ -157,10 +151,6 @@ pub(crate) struct Inner {
     /// Whether the parkers have a driver.
     pub(super) has_driver: bool,
     pub(super) guests: GuestSlots,
-    /// One for each worker, guests included.
-    /// On separate lines: a worker writes its own at every spawn.
-    pub(super) slabs: Box<[Padded<Slab>]>,
-    pub(super) reserve: Reserve,
     pub(super) threads: usize,
     /// If the threads are not started by the pool: the number of workers that have lost theirs.
     pub(super) absent: Option<Mutex<usize>>,
@@ -245,16 +235,6 @@ impl Inner {
 
     pub(crate) fn unpark(&self, worker: usize) {
         self.parkers.unpark(worker);
-    }
-
-    #[inline(always)]
-    pub(crate) fn reserve(&self) -> &Reserve {
-        &self.reserve
-    }
-
-    #[inline(always)]
-    pub(crate) fn slab(&self, worker: usize) -> &Slab {
-        &self.slabs[worker]
     }
 
     /// Reports the panic of a task that has no waiter.

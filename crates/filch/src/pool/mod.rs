@@ -30,7 +30,6 @@ mod registry;
 pub(crate) mod residents;
 mod retract;
 pub(crate) mod scoped;
-mod slab;
 pub(crate) mod stack;
 mod stale;
 pub(crate) mod task;
