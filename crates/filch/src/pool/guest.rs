@@ -8,7 +8,8 @@
 use super::{
     Pool,
     absent::end_stay,
-    builder::{Jobs, PoolBuilder},
+    build::Jobs,
+    builder::PoolBuilder,
     inner::{Inner, WorkerContext},
     task,
 };

@@ -5,6 +5,7 @@
 
 mod absent;
 pub(crate) mod blocks;
+mod build;
 mod builder;
 pub(crate) mod context;
 mod covered;
