@@ -8,7 +8,7 @@ use crate::{
 };
 use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
-/// Builds an [`Executor`].
+/// Builds an [`Executor`](super::Executor).
 ///
 /// All settings are optional; [`build`](Self::build) validates them.
 ///
@@ -155,7 +155,7 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     }
 
     /// Called with the payload when a task panics, on the worker that ran it. The first payload is
-    /// also returned by [`finish`](Executor::finish).
+    /// also returned by [`finish`](super::Executor::finish).
     ///
     /// ```
     /// use filch::Executor;
@@ -180,7 +180,7 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     }
 
     /// The seed of the random generators: of the order in which victims are visited, and of
-    /// [`Context::rng`].
+    /// [`Context::rng`](super::Context::rng).
     ///
     /// ```
     /// use filch::Executor;
@@ -286,7 +286,7 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
         self
     }
 
-    /// The largest number of tasks in the injector; [`spawn`](Executor::spawn) refuses more.
+    /// The largest number of tasks in the injector; [`spawn`](super::Executor::spawn) refuses more.
     /// Unlimited by default.
     ///
     /// ```

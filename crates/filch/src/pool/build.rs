@@ -30,6 +30,17 @@ const BATCH_FROM: usize = 64;
 impl PoolBuilder {
     /// Starts the pool.
     ///
+    /// ```
+    /// use filch::Pool;
+    ///
+    /// let pool = Pool::builder().workers(2).build()?;
+    /// assert_eq!(pool.workers(), 2);
+    ///
+    /// let error = Pool::builder().workers(usize::MAX).build().unwrap_err();
+    /// assert!(error.is_config());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
     /// # Errors
     /// When a setting is invalid, a thread cannot be started, or a start hook or the
     /// [name](Self::name) function panics; with [`with_current_thread`](Self::with_current_thread)
@@ -213,6 +224,17 @@ impl PoolBuilder {
     }
 
     /// Starts the pool that [`Pool::global`] returns.
+    ///
+    /// ```
+    /// use filch::Pool;
+    ///
+    /// // At the start of the program, before anything uses the global pool:
+    /// let pool = Pool::builder().workers(3).build_global()?;
+    /// assert_eq!(pool.workers(), 3);
+    /// assert_eq!(Pool::global().workers(), 3);
+    /// assert!(Pool::builder().build_global().is_err()); // only once
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`build`](Self::build); also when the global pool has been started already.

@@ -43,6 +43,12 @@ pub struct PoolBuilder {
 
 impl Pool {
     /// Returns a builder for a pool.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(2).build()?;
+    /// assert_eq!(pool.workers(), 2);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn builder() -> PoolBuilder {
         PoolBuilder::new()
@@ -169,6 +175,23 @@ impl PoolBuilder {
 
     /// Sets the handler for panics that no waiter receives: the task has no waiter, or its waiter
     /// already receives another panic. The handler is called with the panic's payload.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use std::sync::mpsc;
+    ///
+    /// let (report, reported) = mpsc::channel();
+    /// let pool = Pool::builder()
+    ///     .workers(1)
+    ///     .on_panic(move |payload| {
+    ///         let text = payload.downcast_ref::<&str>().copied();
+    ///         report.send(text.unwrap_or("a panic without a text")).unwrap();
+    ///     })
+    ///     .build()?;
+    /// pool.spawn(|| panic!("no such file")); // nothing waits for this task
+    /// assert_eq!(reported.recv().unwrap(), "no such file");
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn on_panic(mut self, handler: impl Fn(&Payload) + Send + Sync + 'static) -> Self {
         self.on_panic = Some(Arc::new(handler));
@@ -176,6 +199,13 @@ impl PoolBuilder {
     }
 
     /// Sets the initial capacity of a worker's queue, in jobs (128). The queue grows.
+    ///
+    /// ```
+    /// // For a program that spawns thousands of tasks at once: no worker has to enlarge its queue.
+    /// let pool = filch::Pool::builder().workers(1).queue_capacity(4096).build()?;
+    /// pool.scope(|s| (0..4096).for_each(|_| s.spawn(|_| {})));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn queue_capacity(mut self, jobs: usize) -> Self {
         self.capacity = jobs;
@@ -209,6 +239,16 @@ impl PoolBuilder {
 
     /// Sets what a submission does when the limit is reached; by default it
     /// [waits](TaskOverflow::Block).
+    ///
+    /// ```
+    /// use filch::{Pool, TaskOverflow};
+    ///
+    /// let pool = Pool::builder().workers(0).task_capacity(1).overflow(TaskOverflow::Refuse).build()?;
+    /// let accepted = pool.task(|| 1).submit();
+    /// assert!(accepted.is_ok());
+    /// assert!(pool.task(|| 2).submit().is_err_and(|refused| refused.is_full()));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn overflow(mut self, policy: TaskOverflow) -> Self {
         self.overflow = policy;
@@ -217,6 +257,13 @@ impl PoolBuilder {
 
     /// Whether to measure how long submitted tasks wait and run, for [`Pool::task_metrics`]. Off by
     /// default; then no clock is read. When on, it is read three times per task.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).task_latencies(true).build()?;
+    /// pool.submit(|| 1 + 1).join().unwrap();
+    /// assert!(pool.task_metrics().run_time.is_some());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn task_latencies(mut self, measured: bool) -> Self {
         self.task_latencies = measured;
@@ -253,6 +300,30 @@ impl PoolBuilder {
     /// not poll it: so events are found at once, whatever the ordinary workers compute.
     ///
     /// The crate `filch-io` has a driver, and TCP types that use it.
+    ///
+    /// ```
+    /// use filch::{Driver, Pool};
+    /// use std::{sync::mpsc, sync::Mutex, task::Waker, time::Duration};
+    ///
+    /// /// Without events: its only use is that a worker can wait in it, and be woken.
+    /// struct NoEvents(mpsc::SyncSender<()>, Mutex<mpsc::Receiver<()>>);
+    ///
+    /// impl Driver for NoEvents {
+    ///     fn park(&self, timeout: Option<Duration>, _ready: &mut Vec<Waker>) {
+    ///         let notified = self.1.lock().unwrap();
+    ///         let _ = notified.recv_timeout(timeout.unwrap_or(Duration::from_secs(1)));
+    ///     }
+    ///
+    ///     fn notify(&self) {
+    ///         let _ = self.0.try_send(());
+    ///     }
+    /// }
+    ///
+    /// let (send, receive) = mpsc::sync_channel(1);
+    /// let pool = Pool::builder().workers(1).driver(NoEvents(send, Mutex::new(receive))).build()?;
+    /// assert_eq!(pool.spawn_future(async { 6 * 7 }).join().unwrap(), 42);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn driver(mut self, driver: impl Driver) -> Self {
         self.driver = Some(Arc::new(driver));
@@ -315,6 +386,13 @@ impl PoolBuilder {
 
     /// Sets the maximum number of unsuccessful searches after which a worker sleeps (200). A worker
     /// whose sleeps are usually longer than about 200 µs searches less often.
+    ///
+    /// ```
+    /// // For a program that shares its machine with others: workers without tasks sleep at once.
+    /// let pool = filch::Pool::builder().workers(2).spin_rounds(0).build()?;
+    /// assert_eq!(pool.join(|| 1, || 2), (1, 2));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn spin_rounds(mut self, rounds: u32) -> Self {
         self.common.idle.spin_rounds = rounds;
@@ -337,6 +415,13 @@ impl PoolBuilder {
     }
 
     /// Sets the seed of the workers' random generators.
+    ///
+    /// ```
+    /// // Other victims are tried first, so a test may see another order of steals.
+    /// let pool = filch::Pool::builder().workers(2).seed(7).build()?;
+    /// assert_eq!(pool.join(|| 1, || 2), (1, 2));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.common.engine.seed = seed;
@@ -349,7 +434,7 @@ impl PoolBuilder {
     /// Such a pool is never freed, and its other threads end only if its last handle is dropped on
     /// this thread, outside of any task, or after the thread has ended. From then on the thread is
     /// the only worker of a separate pool. When the thread ends before that, the pool continues
-    /// with one worker less, as with a [`PoolThread`] that was dropped.
+    /// with one worker less, as with a [`PoolThread`](crate::PoolThread) that was dropped.
     ///
     /// ```
     /// # std::thread::spawn(|| {

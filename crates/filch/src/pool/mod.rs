@@ -120,6 +120,13 @@ impl Pool {
 
     /// The number of workers: threads of the pool, not counting guests, which work for the duration
     /// of a call, and [dedicated workers](PoolBuilder::future_workers).
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(3).build()?;
+    /// let pieces = 4 * pool.workers(); // a few for each worker, so that all of them end together
+    /// assert_eq!(pieces, 12);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn workers(&self) -> usize {
         self.inner().threads
@@ -145,6 +152,15 @@ impl Pool {
     }
 
     /// Returns counters of the tasks that were [submitted](Self::submit).
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// pool.submit(|| 1 + 1).join().unwrap();
+    /// assert!(pool.submit(|| panic!("on purpose")).join().is_err());
+    /// let counts = pool.task_metrics().total();
+    /// assert_eq!((counts.submitted, counts.finished, counts.panicked), (2, 1, 1));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn task_metrics(&self) -> TaskMetrics {
         self.inner().tasks().counters.metrics()
@@ -172,6 +188,19 @@ impl Pool {
     ///
     /// It does not wait when it is called from inside of a task of this pool, or while another
     /// thread is shutting down already.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// static RAN: AtomicUsize = AtomicUsize::new(0);
+    /// let pool = filch::Pool::builder().workers(2).build()?;
+    /// for _ in 0..10 {
+    ///     pool.spawn(|| drop(RAN.fetch_add(1, Ordering::Relaxed)));
+    /// }
+    /// pool.shutdown();
+    /// assert_eq!(RAN.load(Ordering::Relaxed), 10);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn shutdown(self) {
         self.owned.finish();
     }

@@ -44,12 +44,51 @@ impl Party {
     }
 
     /// The name of the task or thread, if it has one.
+    ///
+    /// ```
+    /// # use std::{sync::mpsc, thread};
+    /// # let pool = filch::Pool::builder().workers(1).build()?;
+    /// # let ((end, wait), (begin, begun)) = (mpsc::channel::<()>(), mpsc::channel());
+    /// # let slow = move || { begin.send(()).unwrap(); wait.recv().unwrap(); };
+    /// # let slow = pool.task(slow).name("slow").submit().unwrap();
+    /// # begun.recv()?;
+    /// # let joiner = thread::Builder::new().name("joiner".into()).spawn(move || slow.join().unwrap())?;
+    /// let wait = loop {
+    ///     // The thread `joiner` joins the task `slow`, which runs.
+    ///     match filch::waits().pop() {
+    ///         Some(wait) => break wait,
+    ///         None => thread::yield_now(),
+    ///     }
+    /// };
+    /// assert_eq!(wait.subject().name(), Some("slow"));
+    /// # end.send(()).unwrap();
+    /// # joiner.join().unwrap();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
     /// The [number](crate::TaskId::get) of the task, if it is one.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let (send, receive) = mpsc::channel::<filch::TaskHandle<()>>();
+    /// let (report, reported) = mpsc::channel();
+    /// let task = move || {
+    ///     let myself = receive.recv().unwrap();
+    ///     report.send(myself.join().unwrap_err()).unwrap(); // would wait for ever
+    /// };
+    /// let task = pool.task(task).name("circular").submit().unwrap();
+    /// let id = task.id().get();
+    /// send.send(task)?;
+    /// let error = reported.recv()?;
+    /// assert_eq!(error.cycle().unwrap().parties()[0].task_id(), Some(id));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn task_id(&self) -> Option<u64> {
         match self.kind {
@@ -90,18 +129,84 @@ impl Wait {
     }
 
     /// The waiter: the innermost task that the waiting thread runs, else the thread.
+    ///
+    /// ```
+    /// # use std::{sync::mpsc, thread};
+    /// # let pool = filch::Pool::builder().workers(1).build()?;
+    /// # let ((end, wait), (begin, begun)) = (mpsc::channel::<()>(), mpsc::channel());
+    /// # let slow = move || { begin.send(()).unwrap(); wait.recv().unwrap(); };
+    /// # let slow = pool.task(slow).name("slow").submit().unwrap();
+    /// # begun.recv()?;
+    /// # let joiner = thread::Builder::new().name("joiner".into()).spawn(move || slow.join().unwrap())?;
+    /// let wait = loop {
+    ///     // The thread `joiner` joins the task `slow`, which runs.
+    ///     match filch::waits().pop() {
+    ///         Some(wait) => break wait,
+    ///         None => thread::yield_now(),
+    ///     }
+    /// };
+    /// assert_eq!(wait.waiter().name(), Some("joiner"));
+    /// # end.send(()).unwrap();
+    /// # joiner.join().unwrap();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn waiter(&self) -> &Party {
         &self.waiter
     }
 
     /// What the waiter waits for.
+    ///
+    /// ```
+    /// # use std::{sync::mpsc, thread};
+    /// # let pool = filch::Pool::builder().workers(1).build()?;
+    /// # let ((end, wait), (begin, begun)) = (mpsc::channel::<()>(), mpsc::channel());
+    /// # let slow = move || { begin.send(()).unwrap(); wait.recv().unwrap(); };
+    /// # let slow = pool.task(slow).name("slow").submit().unwrap();
+    /// # begun.recv()?;
+    /// # let joiner = thread::Builder::new().name("joiner".into()).spawn(move || slow.join().unwrap())?;
+    /// let wait = loop {
+    ///     // The thread `joiner` joins the task `slow`, which runs.
+    ///     match filch::waits().pop() {
+    ///         Some(wait) => break wait,
+    ///         None => thread::yield_now(),
+    ///     }
+    /// };
+    /// assert_eq!(wait.subject().to_string(), "task `slow`");
+    /// # end.send(()).unwrap();
+    /// # joiner.join().unwrap();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn subject(&self) -> &Party {
         &self.subject
     }
 
     /// How long the waiter has waited, not counting the microseconds before it first slept.
+    ///
+    /// ```
+    /// # use std::{sync::mpsc, thread};
+    /// # let pool = filch::Pool::builder().workers(1).build()?;
+    /// # let ((end, wait), (begin, begun)) = (mpsc::channel::<()>(), mpsc::channel());
+    /// # let slow = move || { begin.send(()).unwrap(); wait.recv().unwrap(); };
+    /// # let slow = pool.task(slow).name("slow").submit().unwrap();
+    /// # begun.recv()?;
+    /// # let joiner = thread::Builder::new().name("joiner".into()).spawn(move || slow.join().unwrap())?;
+    /// use std::time::Duration;
+    ///
+    /// // Waits of more than a millisecond, as a program would report them after some seconds.
+    /// let stuck = loop {
+    ///     let long = filch::waits().into_iter().find(|wait| wait.waited() > Duration::from_millis(1));
+    ///     match long {
+    ///         Some(wait) => break wait,
+    ///         None => thread::yield_now(),
+    ///     }
+    /// };
+    /// assert!(stuck.to_string().contains("waits for task `slow`"));
+    /// # end.send(()).unwrap();
+    /// # joiner.join().unwrap();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn waited(&self) -> Duration {
         self.waited
@@ -128,6 +233,25 @@ impl Cycle {
 
     /// Each of these cannot continue before the next one has ended, and the last one not before the
     /// first.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let (send, receive) = mpsc::channel::<filch::TaskHandle<()>>();
+    /// let (report, reported) = mpsc::channel();
+    /// let task = move || {
+    ///     let myself = receive.recv().unwrap();
+    ///     report.send(myself.join().unwrap_err()).unwrap(); // would wait for ever
+    /// };
+    /// let task = pool.task(task).name("circular").submit().unwrap();
+    /// send.send(task)?;
+    /// let error = reported.recv()?;
+    /// let parties = error.cycle().unwrap().parties();
+    /// assert_eq!(parties.len(), 1);
+    /// assert_eq!(parties[0].to_string(), "task `circular`");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn parties(&self) -> &[Party] {
         &self.parties
