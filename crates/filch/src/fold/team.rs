@@ -15,7 +15,7 @@ use crate::{
         context::WorkerContext,
         heap,
         job::Job,
-        list::List,
+        list::JobList,
         pending::Pending,
         pending_group::{FirstPanic, PendingGroup},
         scoped::{ScopedWaiter, scoped},
@@ -197,7 +197,7 @@ impl Team {
 /// The parts that are in no worker's queue.
 #[derive(Default)]
 struct TeamQueue {
-    jobs: List,
+    jobs: JobList,
     /// A help job is in some worker's queue.
     help_requested: AtomicBool,
 }

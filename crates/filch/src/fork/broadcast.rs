@@ -118,18 +118,18 @@ impl Inner {
 
 /// The results of a broadcast: one for each worker.
 struct Answers<R> {
-    places: Vec<Mutex<Option<Result<R, Payload>>>>,
+    slots: Vec<Mutex<Option<Result<R, Payload>>>>,
 }
 
 impl<R> Answers<R> {
     fn new(pool: &Inner) -> Self {
         Self {
-            places: (0..answers(pool)).map(|_| Mutex::new(None)).collect(),
+            slots: (0..answers(pool)).map(|_| Mutex::new(None)).collect(),
         }
     }
 
-    fn place(&self, worker: usize) -> MutexGuard<'_, Option<Result<R, Payload>>> {
-        self.places[worker]
+    fn slot(&self, worker: usize) -> MutexGuard<'_, Option<Result<R, Payload>>> {
+        self.slots[worker]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,7 +137,7 @@ impl<R> Answers<R> {
     /// Calls `f` for `worker` and stores the result.
     fn ask(&self, worker: usize, f: &impl Fn(usize) -> R) {
         let answer = unwind::contain(|| f(worker));
-        *self.place(worker) = Some(answer);
+        *self.slot(worker) = Some(answer);
     }
 
     /// [`ask`](Self::ask) in a job that was sent to `worker`.
@@ -151,8 +151,8 @@ impl<R> Answers<R> {
     /// All results; or resumes the first panic, if there is one, and passes the others to `pool`.
     fn all(self, pool: &Inner) -> Vec<R> {
         let (mut values, mut panic) = (Vec::new(), None);
-        for place in self.places {
-            let answer = place.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for slot in self.slots {
+            let answer = slot.into_inner().unwrap_or_else(PoisonError::into_inner);
             match answer.expect("every worker has been asked") {
                 Ok(value) => values.push(value),
                 Err(payload) if panic.is_none() => panic = Some(payload),
@@ -175,17 +175,17 @@ fn answers(pool: &Inner) -> usize {
 fn broadcast_on<R: Send>(context: &WorkerContext<'_, '_>, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let pool = context.pool();
     let answers = Answers::new(pool);
-    let (workers, own) = (answers.places.len(), context.worker());
+    let (workers, own) = (answers.slots.len(), context.worker());
     // In a pool without threads, or after a shutdown, there are no other workers.
-    let alone = pool.threads() == 0 || pool.core().is_stopped();
+    let no_others = pool.threads() == 0 || pool.core().is_stopped();
     let (f, answers_ref) = (&f, &answers);
     scope_on(context, |scope| {
-        for worker in (0..workers).filter(|&worker| worker != own && !alone) {
+        for worker in (0..workers).filter(|&worker| worker != own && !no_others) {
             scope.send(context, worker, move |_| {
                 answers_ref.ask_there(pool, worker, f);
             });
         }
-        for worker in (0..workers).filter(|&worker| worker == own || alone) {
+        for worker in (0..workers).filter(|&worker| worker == own || no_others) {
             answers_ref.ask(worker, f);
         }
     });

@@ -11,7 +11,7 @@ use crate::{
         Inner, Pool,
         context::WorkerContext,
         heap,
-        latch::Awaited,
+        latch::WaitTarget,
         scoped::{ScopedWaiter, scoped},
     },
 };
@@ -55,7 +55,7 @@ impl OutsideSignal {
     }
 }
 
-impl Awaited for OutsideSignal {
+impl WaitTarget for OutsideSignal {
     fn happened(&self) -> bool {
         self.events.is_open()
     }
@@ -134,7 +134,7 @@ fn on_worker_from_outside<R: Send>(pool: &Inner, f: impl FnOnce() -> R + Send) -
     // SAFETY: `task` borrows only what lives until the signal has been counted down, as said above.
     let job = unsafe { heap::job(task) };
     unwind::or_abort(|| {
-        pool.submit_near(job);
+        pool.inject_near(job);
         call.done.wait(pool);
     });
     let answer = call.answer.into_inner();

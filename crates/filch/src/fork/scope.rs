@@ -10,7 +10,7 @@ use crate::{
         context::WorkerContext,
         heap,
         job::Job,
-        list::List,
+        list::JobList,
         on_current,
         pending::Pending,
         pending_group::{FirstPanic, NO_OWNER, PendingGroup},
@@ -61,7 +61,7 @@ pub struct Scope<'scope> {
 /// assert_eq!(seen.into_inner(), 31);
 /// ```
 ///
-/// A task cannot borrow what is created inside of the scope:
+/// A task cannot borrow what is created inside the scope:
 ///
 /// ```compile_fail
 /// filch::scope(|s| {
@@ -202,7 +202,7 @@ struct ScopeState {
     /// order. For each of them the pool's queues contain a *placeholder* job: the worker that takes
     /// it runs the oldest task of this list, if the owner has not done so while it waited. A
     /// placeholder may outlive the scope, so it shares the list.
-    list: Arc<List>,
+    list: Arc<JobList>,
     /// The tasks run isolated, on any worker.
     isolated: bool,
     pending: Pending,
@@ -331,7 +331,7 @@ impl<'scope> Scope<'scope> {
         // SAFETY: the task has been counted, and the pool runs every job, as in `spawn`.
         let task = unsafe { self.wrap(task) };
         // SAFETY: what the task borrows lives until it has run, as in `spawn`.
-        self.pool().submit_awaited(unsafe { heap::job(task) });
+        self.pool().inject_awaited(unsafe { heap::job(task) });
     }
 
     fn pool(&self) -> &Inner {
@@ -386,7 +386,7 @@ impl<'scope> Scope<'scope> {
             }
             None => {
                 // SAFETY: a placeholder borrows nothing: it shares the list.
-                self.pool().submit(unsafe { heap::job(placeholder) });
+                self.pool().inject(unsafe { heap::job(placeholder) });
                 if self.state.owner != NO_OWNER {
                     // The owner may be asleep, and the only worker.
                     self.pool().unpark(self.state.owner);

@@ -5,7 +5,7 @@ use crate::{
         sync::{AtomicBool, Ordering, hint},
         thread::{self, Parker},
     },
-    pool::{Inner, Pool, context::WorkerContext, latch::Awaited},
+    pool::{Inner, Pool, context::WorkerContext, latch::WaitTarget},
 };
 use std::{
     cell::Cell,
@@ -99,7 +99,7 @@ impl Visible for Hidden {
 /// A signal as a wait target of a worker.
 struct Event<'s, V>(&'s Signal, &'s V);
 
-impl<V: Visible> Awaited for Event<'_, V> {
+impl<V: Visible> WaitTarget for Event<'_, V> {
     fn happened(&self) -> bool {
         self.0.is_up() || self.1.is_cyclic()
     }

@@ -1,6 +1,6 @@
 //! Values that travel with a future from thread to thread.
 
-use crate::pool::task;
+use crate::pool::current_task;
 use std::{cell::RefCell, fmt, future::poll_fn, pin::pin, rc::Rc, thread::LocalKey};
 
 /// A value that is visible to a future, and to what it awaits, on every thread that polls it:
@@ -75,7 +75,7 @@ impl<T: 'static> TaskLocal<T> {
     /// Sets the value that is in `value`.
     fn set<'a>(&'static self, value: &'a mut Option<T>) -> Set<'a, T> {
         let set = Rc::new(Value {
-            depth: task::depth(),
+            depth: current_task::depth(),
             value: RefCell::new(value.take()),
         });
         self.key.with(|place| place.0.borrow_mut().push(set));
@@ -128,7 +128,7 @@ impl<T: 'static> TaskLocal<T> {
     /// Calls `f` with the value, if it is set here.
     pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Option<R> {
         let last = self.key.with(|place| place.0.borrow().last().cloned())?;
-        if last.depth != task::depth() {
+        if last.depth != current_task::depth() {
             return None;
         }
         last.value.borrow().as_ref().map(f)

@@ -16,7 +16,7 @@ use crate::{
     },
     cancel::CancelToken,
     pool::{
-        Inner, Pool, context::WorkerContext, job::Job, latch::Awaited, pending_group::NO_OWNER,
+        Inner, Pool, context::WorkerContext, job::Job, latch::WaitTarget, pending_group::NO_OWNER,
     },
 };
 use std::{
@@ -265,7 +265,7 @@ struct Join<'a> {
     alone: bool,
 }
 
-impl Awaited for Join<'_> {
+impl WaitTarget for Join<'_> {
     fn happened(&self) -> bool {
         self.launched.is_done()
     }

@@ -8,7 +8,7 @@ use crate::{
     },
     cancel::{CancelReason, OnCancel},
     engine::Placement,
-    pool::{Inner, context::WorkerContext, heap, job::Job, list::List, pending_group::NO_OWNER},
+    pool::{Inner, context::WorkerContext, heap, job::Job, list::JobList, pending_group::NO_OWNER},
 };
 use std::{
     collections::BTreeMap,
@@ -36,7 +36,7 @@ pub(super) struct Remote {
     /// takes the oldest entry of this list and runs it. It finds none if the worker that waits for
     /// the run has taken it, which it does where its wait runs only what was queued on that worker.
     /// There is at most one turn, so that turns do not accumulate where no worker takes them.
-    jobs: List,
+    jobs: JobList,
     /// Whether a turn is queued.
     turn: Mutex<bool>,
     suspended: Mutex<Suspended>,
@@ -111,7 +111,7 @@ impl Remote {
             owner,
             line,
             stop: AtomicBool::new(false),
-            jobs: List::default(),
+            jobs: JobList::default(),
             turn: Mutex::new(false),
             suspended: Mutex::default(),
             joiners: Mutex::default(),
@@ -256,7 +256,7 @@ impl Remote {
                     false => context.push_detached(job, Placement::Local),
                 }
             }
-            _ => self.pool.submit(job),
+            _ => self.pool.inject(job),
         });
     }
 

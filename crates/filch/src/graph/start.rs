@@ -14,7 +14,7 @@ use crate::{
     base::{padded::Padded, sync::AtomicBool, unwind},
     engine::Placement,
     pool::{
-        Inner, Pool, context::WorkerContext, latch::Awaited, on_current, pending_group::NO_OWNER,
+        Inner, Pool, context::WorkerContext, latch::WaitTarget, on_current, pending_group::NO_OWNER,
     },
 };
 use std::{ptr, sync::Arc};

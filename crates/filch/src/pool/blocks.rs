@@ -49,22 +49,22 @@ const CHUNK: usize = 64;
 const RECYCLED: bool = !cfg!(any(filch_loom, filch_no_recycle, miri));
 
 /// A free block.
-struct Free {
-    next: *mut Free,
+struct FreeBlock {
+    next: *mut FreeBlock,
     /// In the first block of a bundle in the reserve: the next bundle, and the number of blocks in
     /// this one.
-    bundle: *mut Free,
+    bundle: *mut FreeBlock,
     count: usize,
 }
 
 /// Free blocks of one size, linked through themselves. The list owns them exclusively. The first is
 /// `head`, if `count` is not zero.
-struct List {
-    head: Cell<*mut Free>,
+struct FreeList {
+    head: Cell<*mut FreeBlock>,
     count: Cell<usize>,
 }
 
-impl List {
+impl FreeList {
     const fn empty() -> Self {
         Self {
             head: Cell::new(ptr::null_mut()),
@@ -74,10 +74,10 @@ impl List {
 
     /// Takes a block of `size` bytes off the list.
     #[inline]
-    fn pop(&self, size: usize) -> Option<NonNull<Free>> {
+    fn pop(&self, size: usize) -> Option<NonNull<FreeBlock>> {
         let head = NonNull::new(self.head.get())?;
         // SAFETY: the block is on this list, and a list owns its blocks, which are initialised as
-        // `Free`.
+        // `FreeBlock`.
         let next = unsafe { head.as_ref() }.next;
         // The next caller reads the link in that block and then fills the block, which is in the
         // cache of the thread that freed it. Two lines are most of what a task needs.
@@ -93,13 +93,13 @@ impl List {
     /// # Safety
     /// The block is of the list's size, and no thread uses it any more.
     #[inline]
-    unsafe fn push(&self, block: NonNull<Free>) {
-        let free = Free {
+    unsafe fn push(&self, block: NonNull<FreeBlock>) {
+        let free = FreeBlock {
             next: self.head.get(),
             bundle: ptr::null_mut(),
             count: 0,
         };
-        // SAFETY: the caller passes an unused block, and every size has room for a `Free`.
+        // SAFETY: the caller passes an unused block, and every size has room for a `FreeBlock`.
         unsafe { block.write(free) };
         self.head.set(block.as_ptr());
         self.count.set(self.count.get() + 1);
@@ -114,22 +114,22 @@ impl List {
 /// The free blocks of one size that a thread owns.
 struct Magazine {
     class: usize,
-    first: List,
-    second: List,
+    first: FreeList,
+    second: FreeList,
 }
 
 impl Magazine {
     const fn new(class: usize) -> Self {
         Self {
             class,
-            first: List::empty(),
-            second: List::empty(),
+            first: FreeList::empty(),
+            second: FreeList::empty(),
         }
     }
 
     /// Takes a block. `class` is that of the magazine, as a constant for the compiler.
     #[inline]
-    fn take(&self, class: usize) -> NonNull<Free> {
+    fn take(&self, class: usize) -> NonNull<FreeBlock> {
         debug_assert_eq!(class, self.class);
         match self.first.pop(SIZES[class]) {
             Some(block) => block,
@@ -138,7 +138,7 @@ impl Magazine {
     }
 
     #[cold]
-    fn take_more(&self) -> NonNull<Free> {
+    fn take_more(&self) -> NonNull<FreeBlock> {
         if self.second.count.get() > 0 {
             self.first.swap(&self.second);
         } else {
@@ -154,9 +154,9 @@ impl Magazine {
     /// Adds a block. `class` is that of the magazine, as a constant for the compiler.
     ///
     /// # Safety
-    /// As [`List::push`].
+    /// As [`FreeList::push`].
     #[inline]
-    unsafe fn put(&self, class: usize, block: NonNull<Free>) {
+    unsafe fn put(&self, class: usize, block: NonNull<FreeBlock>) {
         debug_assert_eq!(class, self.class);
         if self.first.count.get() >= BUNDLES[class] {
             self.give_away();
@@ -186,7 +186,7 @@ struct Reserve {
     bundles: Mutex<Head>,
 }
 
-struct Head(*mut Free);
+struct Head(*mut FreeBlock);
 
 // SAFETY: free blocks belong to the thread that has the list, so the list may move between threads.
 unsafe impl Send for Head {}
@@ -205,9 +205,9 @@ impl Reserve {
     }
 
     /// Removes and returns a bundle, or an empty list.
-    fn take_bundle(&self) -> List {
+    fn take_bundle(&self) -> FreeList {
         let mut bundles = self.lock();
-        let list = List::empty();
+        let list = FreeList::empty();
         if let Some(first) = NonNull::new(bundles.0) {
             // SAFETY: it is a free block of the reserve, which is locked.
             let first = unsafe { first.as_ref() };
@@ -219,7 +219,7 @@ impl Reserve {
     }
 
     /// Adds the blocks of `list` as one bundle, and empties `list`.
-    fn put_bundle(&self, list: &List) {
+    fn put_bundle(&self, list: &FreeList) {
         let (head, count) = (list.head.replace(ptr::null_mut()), list.count.take());
         let Some(mut first) = NonNull::new(head) else {
             return;
@@ -233,12 +233,12 @@ impl Reserve {
 }
 
 /// Fills `list` with a chunk of blocks of `size` bytes.
-fn allocate(size: usize, list: &List) {
+fn allocate(size: usize, list: &FreeList) {
     let chunk = system(chunk_of(size)).as_ptr();
     for at in (0..CHUNK).rev() {
         // SAFETY: `at` is less than `CHUNK`, so the offset is within the chunk of `CHUNK` blocks.
         let block = unsafe { chunk.add(at * size) };
-        let block = NonNull::new(block).expect("inside of an allocation").cast();
+        let block = NonNull::new(block).expect("inside an allocation").cast();
         // SAFETY: the block is new, so it is unused, and it has the size of the list.
         unsafe { list.push(block) };
     }
@@ -352,12 +352,12 @@ mod tests {
     }
 
     /// A block that may go to another thread.
-    struct Block(NonNull<u8>, Layout);
+    struct TestBlock(NonNull<u8>, Layout);
 
     // SAFETY: a block has one owner, so ownership may move to another thread.
-    unsafe impl Send for Block {}
+    unsafe impl Send for TestBlock {}
 
-    impl Block {
+    impl TestBlock {
         fn new(size: usize, fill: u8) -> Self {
             let (block, layout) = (alloc(layout(size)), layout(size));
             // SAFETY: `alloc` returned a block of at least `size` bytes.
@@ -385,15 +385,17 @@ mod tests {
     #[test]
     fn blocks_are_distinct_and_recycled() {
         for size in [1, SIZES[0], SIZES[0] + 1, SIZES[1], 300, 5000] {
-            let blocks: Vec<Block> = (0..5 * CHUNK).map(|n| Block::new(size, n as u8)).collect();
-            let places: HashSet<_> = blocks.iter().map(|block| block.0).collect();
-            assert_eq!(places.len(), blocks.len());
+            let blocks: Vec<TestBlock> = (0..5 * CHUNK)
+                .map(|n| TestBlock::new(size, n as u8))
+                .collect();
+            let addresses: HashSet<_> = blocks.iter().map(|block| block.0).collect();
+            assert_eq!(addresses.len(), blocks.len());
             for (n, block) in blocks.into_iter().enumerate() {
                 block.end(n as u8);
             }
             if RECYCLED && size <= 256 {
-                let again = Block::new(size, 1);
-                assert!(places.contains(&again.0), "a free block is used again");
+                let again = TestBlock::new(size, 1);
+                assert!(addresses.contains(&again.0), "a free block is used again");
                 again.end(1);
             }
         }
@@ -413,26 +415,26 @@ mod tests {
     #[test]
     fn blocks_move_between_threads_and_back() {
         let size = SIZES[2];
-        let (send, receive) = mpsc::channel::<Block>();
+        let (send, receive) = mpsc::channel::<TestBlock>();
         let ender = thread::spawn(move || {
-            let mut places = HashSet::new();
+            let mut addresses = HashSet::new();
             for (n, block) in receive.into_iter().enumerate() {
-                places.insert(block.0.as_ptr().addr());
+                addresses.insert(block.0.as_ptr().addr());
                 block.end(n as u8);
             }
-            places
+            addresses
         });
         for n in 0..50 * CHUNK {
-            send.send(Block::new(size, n as u8)).unwrap();
+            send.send(TestBlock::new(size, n as u8)).unwrap();
         }
         drop(send);
-        let places = ender.join().unwrap();
+        let addresses = ender.join().unwrap();
         // The ended thread has returned its blocks to the reserve, so a third thread gets them.
         let third = thread::spawn(move || {
-            let blocks: Vec<Block> = (0..CHUNK).map(|_| Block::new(size, 7)).collect();
+            let blocks: Vec<TestBlock> = (0..CHUNK).map(|_| TestBlock::new(size, 7)).collect();
             let known = blocks
                 .iter()
-                .filter(|block| places.contains(&block.0.as_ptr().addr()))
+                .filter(|block| addresses.contains(&block.0.as_ptr().addr()))
                 .count();
             blocks.into_iter().for_each(|block| block.end(7));
             known

@@ -5,10 +5,10 @@ use super::{
     builder::PoolBuilder,
     dedicated_workers::DedicatedWorkers,
     guest_slots::{GUESTS, GuestSlots},
-    inner::{Inner, Job, Owned, WorkerContext, report_panic},
+    inner::{Inner, Job, PoolOwner, WorkerContext, report_panic},
     registry,
     residents::Residents,
-    tasks::Tasks,
+    tasks::SubmittedTasks,
 };
 use crate::{
     base::{error::BuildError, thread, unwind},
@@ -173,9 +173,9 @@ impl PoolBuilder {
         }
         let mut driver = self.driver.take().map(SharedDriver::new);
         let dedicated = DedicatedWorkers::new(self.future_workers, threads, &mut driver)?;
-        let places = threads + GUESTS + dedicated.as_ref().map_or(0, DedicatedWorkers::workers);
+        let slots = threads + GUESTS + dedicated.as_ref().map_or(0, DedicatedWorkers::workers);
         self.common.engine.polls = driver.is_some();
-        let parkers = Arc::new(Parkers::with_driver(places, driver));
+        let parkers = Arc::new(Parkers::with_driver(slots, driver));
         if threads == 0 {
             // Guest slots are held briefly: a job that a guest takes in a batch and does not run
             // would be queued behind later ones.
@@ -186,8 +186,8 @@ impl PoolBuilder {
             batch_from: BATCH_FROM,
             ..PerWorkerSpec::default()
         };
-        let settings = self.common.connect(places, &parkers);
-        let core = Core::new(settings, &spec, Counters::new(places))?;
+        let settings = self.common.connect(slots, &parkers);
+        let core = Core::new(settings, &spec, Counters::new(slots))?;
         // From now on `Low` tasks age by the clock.
         core.observe_time(thread::nanos());
         let inner = Arc::new_cyclic(|this| Inner {
@@ -197,10 +197,10 @@ impl PoolBuilder {
             guests: GuestSlots::new(),
             threads,
             absent: self.external_threads.then(Mutex::default),
-            tasks: Tasks::new(
+            tasks: SubmittedTasks::new(
                 self.task_capacity,
                 self.overflow,
-                TaskCounters::new(places, threads, self.task_latencies),
+                TaskCounters::new(slots, threads, self.task_latencies),
             ),
             number: registry::new_number(),
             residents: Residents::new(threads),
@@ -215,7 +215,7 @@ impl PoolBuilder {
         inner.publish();
         let work = Arc::new(Jobs(inner.clone()));
         let thread_group = start_threads(&inner, &work)?;
-        let owned = Arc::new(Owned {
+        let owned = Arc::new(PoolOwner {
             inner,
             thread_group: Mutex::new(Some(thread_group)),
         });

@@ -65,7 +65,7 @@ impl Duty<()> for DedicatedDuty {
             return;
         };
         // Their slots follow those of the guests.
-        let place = GUESTS + number - pool.threads;
+        let slot = GUESTS + number - pool.threads;
         let more = || dedicated.workers() > 1 && pool.core.has_urgent();
         let serve = |context: &WorkerContext<'_, '_>| {
             context.serve_urgent(|| dedicated.event_count.pass_on(more()));
@@ -73,7 +73,7 @@ impl Duty<()> for DedicatedDuty {
         unwind::or_abort(|| {
             dedicated.event_count.attend(
                 || pool.core.has_urgent(),
-                || pool.at_place(place, serve),
+                || pool.in_slot(slot, serve),
                 || dedicated.wait_in_driver(),
             );
         });
@@ -107,7 +107,7 @@ impl WorkerContext<'_, '_> {
         self.with_wait_target(self, || {
             while let Some(job) = self.running().take_urgent() {
                 on_take();
-                self.nest(job);
+                self.run_nested(job);
                 thread::point();
                 if !self.running().queue().owner().is_empty() {
                     return;

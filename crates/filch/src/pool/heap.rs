@@ -6,10 +6,10 @@ use std::{alloc::Layout, ptr::NonNull};
 
 /// The minimum alignment of a closure in a block, as a job requires it.
 #[repr(align(8))]
-struct Aligned;
+struct JobAligned;
 
 const fn layout<F>() -> Layout {
-    match Layout::new::<F>().align_to(align_of::<Aligned>()) {
+    match Layout::new::<F>().align_to(align_of::<JobAligned>()) {
         Ok(layout) => layout,
         Err(_) => panic!("a closure has a size"),
     }
@@ -29,7 +29,7 @@ where
     // SAFETY: the block is new, owned by this call, and of this layout.
     unsafe { block.write(func) };
     // SAFETY: the block stays until `run_block` has moved the closure out of it; `F` is `Send`.
-    unsafe { Job::new(block.as_ptr().cast::<Aligned>(), run_block::<F>) }
+    unsafe { Job::new(block.as_ptr().cast::<JobAligned>(), run_block::<F>) }
 }
 
 /// # Safety

@@ -10,7 +10,7 @@
 
 use super::{
     dedicated_workers::DedicatedWorkers, guest_slots::GuestSlots, residents::Residents,
-    tasks::Tasks,
+    tasks::SubmittedTasks,
 };
 use crate::{
     base::unwind::{self, Payload},
@@ -154,7 +154,7 @@ pub(crate) struct Inner {
     pub(super) threads: usize,
     /// If the threads are not started by the pool: the number of workers that have lost theirs.
     pub(super) absent: Option<Mutex<usize>>,
-    pub(super) tasks: Tasks<Job>,
+    pub(super) tasks: SubmittedTasks<Job>,
     /// No other living pool has this number.
     pub(super) number: u32,
     /// Futures that wait.
@@ -167,7 +167,7 @@ pub(crate) struct Inner {
     /// caller belongs to.
     pub(super) stands_for: Option<Arc<Inner>>,
     /// The handles, for `Pool::current`.
-    pub(super) handle: OnceLock<Weak<Owned>>,
+    pub(super) handle: OnceLock<Weak<PoolOwner>>,
     /// The address of the permanent context of a thread that stays.
     pub(super) base: OnceLock<usize>,
     /// A reference to itself, for callers that have only a reference.
@@ -178,7 +178,7 @@ pub(crate) struct Inner {
 pub(super) type PanicHandler = Arc<dyn Fn(&Payload) + Send + Sync>;
 
 /// The part that the last handle drops.
-pub(super) struct Owned {
+pub(super) struct PoolOwner {
     pub(super) inner: Arc<Inner>,
     pub(super) thread_group: Mutex<Option<ThreadGroup<()>>>,
 }
@@ -227,10 +227,11 @@ impl Inner {
     }
 
     /// Advances an auto-advancing clock, because the only worker has nothing to run. Returns
-    /// whether it did, and the worker should search again. A worker that is `alone` may run nothing
-    /// of what is queued, and no other thread will: so queued jobs do not stop the clock then.
-    pub(crate) fn skip_time(&self, alone: bool) -> bool {
-        self.threads == 0 && self.clock.skip(|| alone || !self.core.has_work())
+    /// whether it did, and the worker should search again. A worker whose wait is `isolated` may
+    /// run nothing of what is queued, and no other thread will: so queued jobs do not stop the
+    /// clock then.
+    pub(crate) fn skip_time(&self, isolated: bool) -> bool {
+        self.threads == 0 && self.clock.skip(|| isolated || !self.core.has_work())
     }
 
     pub(crate) fn unpark(&self, worker: usize) {
@@ -244,7 +245,7 @@ impl Inner {
 
     /// The state for the tasks that are submitted to it.
     #[inline(always)]
-    pub(crate) fn tasks(&self) -> &Tasks<Job> {
+    pub(crate) fn tasks(&self) -> &SubmittedTasks<Job> {
         &self.tasks
     }
 

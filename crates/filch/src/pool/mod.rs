@@ -4,12 +4,14 @@
 //! others) create jobs; they all share these workers.
 
 mod absent;
+mod backoff;
 pub(crate) mod blocks;
 mod build;
 mod builder;
 pub(crate) mod context;
 mod covered;
 mod current_pool;
+pub(crate) mod current_task;
 mod dedicated;
 mod dedicated_workers;
 mod event_count;
@@ -23,7 +25,6 @@ pub(crate) mod isolation;
 pub(crate) mod job;
 pub(crate) mod latch;
 pub(crate) mod list;
-mod patience;
 pub(crate) mod pending;
 pub(crate) mod pending_group;
 mod push;
@@ -33,7 +34,7 @@ mod retract;
 pub(crate) mod scoped;
 pub(crate) mod stack;
 mod stale;
-pub(crate) mod task;
+
 mod tasks;
 mod tick;
 mod wait_modes;
@@ -52,7 +53,7 @@ use crate::{
     threads::{ThreadGroup, is_thread_of},
 };
 use guest_slots::GUESTS;
-use inner::{Owned, WorkerContext};
+use inner::{PoolOwner, WorkerContext};
 use std::{
     fmt, ptr,
     sync::{Arc, OnceLock, PoisonError},
@@ -72,7 +73,7 @@ use std::{
 /// ```
 #[derive(Clone)]
 pub struct Pool {
-    owned: Arc<Owned>,
+    owned: Arc<PoolOwner>,
 }
 
 static GLOBAL: OnceLock<Pool> = OnceLock::new();
@@ -186,7 +187,7 @@ impl Pool {
     /// Runs everything that is queued, and waits for the threads to end. Other handles of the pool
     /// are left without workers; calls through them run on their own thread.
     ///
-    /// It does not wait when it is called from inside of a task of this pool, or while another
+    /// It does not wait when it is called from inside a task of this pool, or while another
     /// thread is shutting down already.
     ///
     /// ```
@@ -295,7 +296,7 @@ impl WorkerContext<'_, '_> {
     }
 }
 
-impl Owned {
+impl PoolOwner {
     fn take_thread_group(&self) -> Option<ThreadGroup<()>> {
         self.thread_group
             .lock()
@@ -313,7 +314,7 @@ impl Owned {
         if inside {
             // The threads end by themselves, and a call from outside can still wait for them. If
             // there are none, the guest that runs a task runs what is queued when it leaves
-            // (`at_place`), and jobs that are enqueued after that are left for the last handle.
+            // (`in_slot`), and jobs that are enqueued after that are left for the last handle.
             WorkerContext::with(|context| {
                 if let Some(context) = context.filter(|context| context.stays_in(inner))
                     && self.take_thread_group().is_some()
@@ -348,7 +349,7 @@ impl Owned {
     }
 }
 
-impl Drop for Owned {
+impl Drop for PoolOwner {
     fn drop(&mut self) {
         self.finish();
     }

@@ -1,6 +1,6 @@
 //! A count of pending tasks, for the one worker that waits for all of them.
 
-use super::latch::Awaited;
+use super::latch::WaitTarget;
 use crate::base::{
     canary::{Canary, broken},
     padded::Padded,
@@ -126,7 +126,7 @@ pub(crate) fn done_elsewhere(elsewhere: &Elsewhere, unpark: impl FnOnce()) {
     }
 }
 
-impl Awaited for Pending {
+impl WaitTarget for Pending {
     #[inline]
     fn happened(&self) -> bool {
         // Acquire: pairs with the release in `done_elsewhere`.

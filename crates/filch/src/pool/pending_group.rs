@@ -7,7 +7,7 @@
 
 use super::{
     inner::{Inner, Job, WorkerContext},
-    latch::Awaited,
+    latch::WaitTarget,
     pending::{self, Pending},
 };
 use crate::base::unwind::Payload;
@@ -30,12 +30,12 @@ pub(crate) trait PendingGroup {
     /// The worker that waits, or [`NO_OWNER`].
     fn owner(&self) -> usize;
 
-    /// As [`Awaited::take_job`].
+    /// As [`WaitTarget::take_job`].
     fn take_job(&self) -> Option<Job> {
         None
     }
 
-    /// As [`Awaited::has_job`].
+    /// As [`WaitTarget::has_job`].
     fn has_job(&self) -> bool {
         false
     }
@@ -111,7 +111,7 @@ pub(crate) trait PendingGroup {
     }
 }
 
-impl<G: PendingGroup> Awaited for G {
+impl<G: PendingGroup> WaitTarget for G {
     #[inline]
     fn happened(&self) -> bool {
         self.pending().happened()

@@ -11,7 +11,7 @@ use crate::{
     pool::{
         Inner,
         context::WorkerContext,
-        task,
+        current_task,
         waits::{Cycle, Subject},
     },
 };
@@ -78,7 +78,7 @@ fn run_other(cell: &Ref) {
 fn run_claimed(claim: Claim, pool: &Inner, context: Option<&WorkerContext<'_, '_>>) {
     // A wait in the task does not know that it is nested in a poll, unless the poll is listed as
     // waiting for the task.
-    let visible = task::polled().map(|_| Visible::new());
+    let visible = current_task::polled().map(|_| Visible::new());
     if let Some(visible) = &visible {
         visible.list_end_of(claim.cell());
     }

@@ -11,7 +11,7 @@ use crate::{
     },
     pool::{
         context::WorkerContext,
-        latch::Awaited,
+        latch::WaitTarget,
         waits::{Cycle, Party, Subject, WaitList, Waiting},
     },
     threads::timer::Timer,
@@ -192,7 +192,7 @@ impl<S> Event<S> {
     }
 }
 
-impl<S: Source> Awaited for Event<S> {
+impl<S: Source> WaitTarget for Event<S> {
     fn happened(&self) -> bool {
         self.source.borrow_mut().ready() || self.is_late() || self.visible.waiting.is_cyclic()
     }

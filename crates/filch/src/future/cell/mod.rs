@@ -16,7 +16,7 @@ use crate::{
     engine::Level,
     pool::{
         Inner,
-        residents::{Link, Shard},
+        residents::{ResidentLink, ResidentShard},
     },
     task::{self, CellKind, JoinRef, Joinable, PollBody, Schedule, State, TaskRef},
 };
@@ -30,10 +30,10 @@ pub(super) type Ref = TaskRef<Resident>;
 
 /// The place of a future among the residents of its pool.
 pub(super) struct Resident {
-    link: Link,
+    link: ResidentLink,
     /// The list that the future is linked in; null before that. Written by the thread that polls
     /// it, before it rests for the first time; read by the owners of the future after that.
-    home: UnsafeCell<*const Shard<Inner>>,
+    home: UnsafeCell<*const ResidentShard<Inner>>,
 }
 
 // SAFETY: the link is used under the lock of its list, or by the thread that evicted the future;
@@ -72,7 +72,7 @@ pub(super) unsafe fn make<F: Future>(
     future: F,
 ) -> (JoinRef<Resident, F::Output>, Ticket) {
     let kind = Resident {
-        link: Link::new(),
+        link: ResidentLink::new(),
         home: UnsafeCell::new(ptr::null()),
     };
     // SAFETY: the caller guarantees what `make_future` requires of the future. The level is that of

@@ -8,9 +8,9 @@ use crate::{
     pool::{
         Inner,
         context::WorkerContext,
+        current_task,
         job::Job,
-        residents::{Ending, Eviction, Link},
-        task,
+        residents::{EndingGuard, Eviction, ResidentLink},
     },
     task::{Cause, Polled, Rest, Schedule, Start, TaskStatus, borrow_waker, waker_functions},
     threads::timer::Timer,
@@ -197,7 +197,7 @@ unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
     let before = pool.dedicated().map(|_| POLLED.replace(cell.as_ptr()));
     let polled = {
         // The poll may be nested in a task, and is not part of it.
-        let _aside = task::enter_poll(data);
+        let _aside = current_task::enter_poll(data);
         // SAFETY: the future is not done before this function finishes it.
         let waker = unsafe { borrow_waker(cell) };
         // SAFETY: this thread has started the future, and it is in the cell.
@@ -282,7 +282,7 @@ fn requeue(ticket: Ticket, context: &WorkerContext<'_, '_>, by_itself: bool) {
 /// The caller has started it.
 #[cold]
 unsafe fn end(cell: NonNull<Header>, pool: &Inner) {
-    let _ending = Ending::new();
+    let _ending = EndingGuard::new();
     // SAFETY: the caller has started the future, and one that is not done keeps its cell.
     let actions = unsafe { (*cell.as_ptr()).actions };
     // SAFETY: the caller has started the future, and it is in the cell.
@@ -350,7 +350,7 @@ const LINK: usize = mem::offset_of!(Header, kind) + mem::offset_of!(Resident, li
 
 /// Returns the link of a future. The pointer is to all of the cell, as `cell` is.
 #[inline]
-fn link_of(cell: NonNull<Header>) -> NonNull<Link> {
+fn link_of(cell: NonNull<Header>) -> NonNull<ResidentLink> {
     // SAFETY: the link is in the header, so the address is inside of the cell.
     unsafe { cell.byte_add(LINK).cast() }
 }
@@ -359,14 +359,14 @@ fn link_of(cell: NonNull<Header>) -> NonNull<Link> {
 ///
 /// # Safety
 /// `link` is a result of [`link_of`].
-unsafe fn cell_of_link(link: NonNull<Link>) -> NonNull<Header> {
+unsafe fn cell_of_link(link: NonNull<ResidentLink>) -> NonNull<Header> {
     // SAFETY: the caller guarantees that the link is in a header, at this distance from its start.
     unsafe { link.byte_sub(LINK).cast() }
 }
 
 /// # Safety
 /// As for the field of `Eviction`.
-unsafe fn evict(link: NonNull<Link>) -> bool {
+unsafe fn evict(link: NonNull<ResidentLink>) -> bool {
     // SAFETY: only results of `link_of` are linked.
     let cell = unsafe { cell_of_link(link) };
     // SAFETY: a cell is valid as long as it is linked.
@@ -376,7 +376,7 @@ unsafe fn evict(link: NonNull<Link>) -> bool {
 
 /// # Safety
 /// As for the field of `Eviction`.
-unsafe fn end_evicted(link: NonNull<Link>) {
+unsafe fn end_evicted(link: NonNull<ResidentLink>) {
     // SAFETY: only results of `link_of` are linked.
     let cell = unsafe { cell_of_link(link) };
     // SAFETY: `evict` has claimed the future, and a future that is not done keeps its cell.
@@ -389,7 +389,7 @@ unsafe fn end_evicted(link: NonNull<Link>) {
     let pool = unsafe { shard.pool() };
     // SAFETY: the evicting thread keeps the pool, so the pointer is valid.
     let pool = unsafe { &*pool };
-    let _ending = Ending::new();
+    let _ending = EndingGuard::new();
     // SAFETY: `evict` has started the future, and it is in the cell.
     let payload = unsafe { (header.actions.drop_body)(cell) };
     // SAFETY: `evict` has started the future, which has been dropped and is not linked any more.

@@ -6,12 +6,12 @@ use std::{fmt, sync::Arc, time::Duration};
 /// A participant of a wait: a task, a future, a worker or another thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Party {
-    kind: Kind,
+    kind: PartyKind,
     name: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Kind {
+enum PartyKind {
     Task(u64),
     Future(usize),
     Worker(usize),
@@ -20,12 +20,12 @@ enum Kind {
 
 impl Party {
     pub(crate) fn task(id: u64, name: Option<Arc<str>>) -> Self {
-        let kind = Kind::Task(id);
+        let kind = PartyKind::Task(id);
         Self { kind, name }
     }
 
     pub(crate) fn future(address: usize) -> Self {
-        let kind = Kind::Future(address);
+        let kind = PartyKind::Future(address);
         Self { kind, name: None }
     }
 
@@ -33,11 +33,11 @@ impl Party {
     pub(super) fn this_thread() -> Self {
         match current_worker() {
             Some(worker) => Self {
-                kind: Kind::Worker(worker),
+                kind: PartyKind::Worker(worker),
                 name: None,
             },
             None => Self {
-                kind: Kind::Thread,
+                kind: PartyKind::Thread,
                 name: thread::current().name().map(Arc::from),
             },
         }
@@ -73,26 +73,25 @@ impl Party {
     /// The [number](crate::TaskId::get) of the task, if it is one.
     ///
     /// ```
-    /// use std::sync::mpsc;
-    ///
-    /// let pool = filch::Pool::builder().workers(1).build()?;
-    /// let (send, receive) = mpsc::channel::<filch::TaskHandle<()>>();
-    /// let (report, reported) = mpsc::channel();
-    /// let task = move || {
-    ///     let myself = receive.recv().unwrap();
-    ///     report.send(myself.join().unwrap_err()).unwrap(); // would wait for ever
-    /// };
-    /// let task = pool.task(task).name("circular").submit().unwrap();
-    /// let id = task.id().get();
-    /// send.send(task)?;
-    /// let error = reported.recv()?;
-    /// assert_eq!(error.cycle().unwrap().parties()[0].task_id(), Some(id));
+    /// # use std::{sync::mpsc, thread};
+    /// # let pool = filch::Pool::builder().workers(1).build()?;
+    /// # let ((end, wait), (begin, begun)) = (mpsc::channel::<()>(), mpsc::channel());
+    /// # let slow = move || { begin.send(()).unwrap(); wait.recv().unwrap(); };
+    /// # let slow = pool.submit(slow);
+    /// # begun.recv()?;
+    /// let id = slow.id().get();
+    /// let joiner = thread::spawn(move || slow.join().unwrap());
+    /// while !filch::waits().iter().any(|wait| wait.subject().task_id() == Some(id)) {
+    ///     thread::yield_now(); // the thread does not wait yet
+    /// }
+    /// # end.send(()).unwrap();
+    /// # joiner.join().unwrap();
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn task_id(&self) -> Option<u64> {
         match self.kind {
-            Kind::Task(id) => Some(id),
+            PartyKind::Task(id) => Some(id),
             _ => None,
         }
     }
@@ -101,12 +100,12 @@ impl Party {
 impl fmt::Display for Party {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.kind, &self.name) {
-            (Kind::Task(_), Some(name)) => write!(f, "task `{name}`"),
-            (Kind::Task(id), None) => write!(f, "task {id}"),
-            (Kind::Future(address), _) => write!(f, "future {address:#x}"),
-            (Kind::Worker(worker), _) => write!(f, "worker {worker}"),
-            (Kind::Thread, Some(name)) => write!(f, "thread `{name}`"),
-            (Kind::Thread, None) => f.write_str("a thread without a name"),
+            (PartyKind::Task(_), Some(name)) => write!(f, "task `{name}`"),
+            (PartyKind::Task(id), None) => write!(f, "task {id}"),
+            (PartyKind::Future(address), _) => write!(f, "future {address:#x}"),
+            (PartyKind::Worker(worker), _) => write!(f, "worker {worker}"),
+            (PartyKind::Thread, Some(name)) => write!(f, "thread `{name}`"),
+            (PartyKind::Thread, None) => f.write_str("a thread without a name"),
         }
     }
 }
@@ -235,21 +234,29 @@ impl Cycle {
     /// first.
     ///
     /// ```
-    /// use std::sync::mpsc;
+    /// use std::sync::{Arc, Barrier, mpsc};
     ///
-    /// let pool = filch::Pool::builder().workers(1).build()?;
-    /// let (send, receive) = mpsc::channel::<filch::TaskHandle<()>>();
-    /// let (report, reported) = mpsc::channel();
-    /// let task = move || {
-    ///     let myself = receive.recv().unwrap();
-    ///     report.send(myself.join().unwrap_err()).unwrap(); // would wait for ever
+    /// let pool = filch::Pool::builder().workers(2).build()?;
+    /// let (both, (report, reported)) = (Arc::new(Barrier::new(2)), mpsc::channel());
+    /// let start = |name| {
+    ///     let (send, other) = mpsc::channel::<filch::TaskHandle<()>>();
+    ///     let (both, report) = (both.clone(), report.clone());
+    ///     let task = move || {
+    ///         both.wait();
+    ///         if let Err(error) = other.recv().unwrap().join() {
+    ///             report.send(error).unwrap();
+    ///         }
+    ///     };
+    ///     (send, pool.task(task).name(name).submit().unwrap())
     /// };
-    /// let task = pool.task(task).name("circular").submit().unwrap();
-    /// send.send(task)?;
+    /// let ((to_left, left), (to_right, right)) = (start("left"), start("right"));
+    /// to_left.send(right)?; // each joins the other
+    /// to_right.send(left)?;
+    ///
     /// let error = reported.recv()?;
-    /// let parties = error.cycle().unwrap().parties();
-    /// assert_eq!(parties.len(), 1);
-    /// assert_eq!(parties[0].to_string(), "task `circular`");
+    /// let mut names: Vec<_> = error.cycle().unwrap().parties().iter().map(|party| party.name()).collect();
+    /// names.sort_unstable();
+    /// assert_eq!(names, [Some("left"), Some("right")]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
