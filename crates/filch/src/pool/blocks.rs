@@ -371,11 +371,7 @@ mod tests {
                 // SAFETY: `at` is less than the size of the block.
                 let byte = unsafe { self.0.as_ptr().add(at) };
                 // SAFETY: the byte is in the block, and `new` initialised it.
-                assert_eq!(
-                    unsafe { byte.read() },
-                    fill,
-                    "another owner has written to this block"
-                );
+                assert_eq!(unsafe { byte.read() }, fill, "the block has another owner");
             }
             // SAFETY: `self` is consumed, so the block is not used any more.
             unsafe { free(self.0, self.1) };
