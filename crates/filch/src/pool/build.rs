@@ -278,7 +278,7 @@ impl Work<Job, (), PerWorker, Counters> for Jobs {
 
     fn end(&self) {
         if let Some(dedicated) = self.0.dedicated() {
-            dedicated.end();
+            dedicated.close();
         }
     }
 

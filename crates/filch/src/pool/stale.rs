@@ -15,7 +15,7 @@ impl Inner {
     /// about half that of the jobs; some of them may be in the queue of a worker, which removes
     /// them itself.
     #[inline]
-    pub(crate) fn staled(
+    pub(crate) fn count_stale(
         &self,
         worker: Option<usize>,
         useless: impl Fn(&Job) -> bool,

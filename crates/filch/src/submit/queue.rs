@@ -83,5 +83,5 @@ pub(super) fn met_stale(pool: &Inner, context: Option<&WorkerContext<'_, '_>>) {
 
 /// Records that a ticket of a task of `pool` has become stale.
 pub(super) fn staled(pool: &Inner, place: Option<usize>) {
-    pool.staled(place, cell::is_stale, |job| drop(Ticket::from_job(job)));
+    pool.count_stale(place, cell::is_stale, |job| drop(Ticket::from_job(job)));
 }

@@ -96,7 +96,7 @@ impl Ticket {
                 end();
             }
         } else if let Some(dedicated) = pool.dedicated() {
-            dedicated.ring();
+            dedicated.notify();
         }
     }
 }
