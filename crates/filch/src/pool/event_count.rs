@@ -3,9 +3,9 @@
 //! A notification is taken by one worker, as from an auto-reset event or tokio's `Notify`: there
 //! are no epochs, since a worker searches after every notification.
 //!
-//! **Roles.** A producer that has enqueued a job *notifies*, after that. A dedicated worker *waits*,
-//! and *takes* the notification; then it searches for jobs, and runs them until it finds none. It
-//! searches after it has taken the notification, never before.
+//! **Roles.** A producer that has enqueued a job *notifies*, after that. A dedicated worker
+//! *waits*, and *takes* the notification; then it searches for jobs, and runs them until it finds
+//! none. It searches after it has taken the notification, never before.
 //!
 //! **No lost wake-up.** The state is one bit. A notification sets it and a worker clears it, each
 //! in one atomic operation. One of the two comes first:
@@ -175,8 +175,8 @@ impl EventCount {
     /// Takes the notification, if there is one. Returns `Some(false)` at shutdown.
     fn take(&self) -> Option<bool> {
         // Acquire: what was enqueued before this notification, or before those merged with it, is
-        // visible from now on; pairs with `notify`. A later notification finds the bit clear, because
-        // it is the same word. Relaxed is the canary's defect.
+        // visible from now on; pairs with `notify`. A later notification finds the bit clear,
+        // because it is the same word. Relaxed is the canary's defect.
         let order = match broken(Canary::EventCountOrder) {
             false => Ordering::Acquire,
             true => Ordering::Relaxed,
